@@ -6,9 +6,13 @@
 //! ```
 #![no_main]
 
+mod typed_frame;
+
 use libfuzzer_sys::fuzz_target;
 use wirecap_headers::checksum::{self, FilledChecksums, Verdict};
 use wirecap_headers::{Frame, Layout, MacAddress, RewriteError, Rewrite, SourceMac, Toward, Ttl, VecFrame};
+
+use typed_frame::with_type;
 
 fuzz_target!(|input: &[u8]| {
     let Some(([changes, room, kind], rest)) = input.split_first_chunk() else { return };
@@ -28,21 +32,6 @@ fuzz_target!(|input: &[u8]| {
     fill(&bytes);
 });
 
-/// Most inputs are frames of IP, some with tags.
-fn with_type(kind: u8, rest: &[u8]) -> Vec<u8> {
-    let (v4, v6, tag) = ([0x08, 0x00], [0x86, 0xdd], [0x81, 0x00, 0x00, 10]);
-    let types: Vec<u8> = match kind % 6 {
-        0 => v4.to_vec(),
-        1 => v6.to_vec(),
-        2 => [&tag[..], &v4].concat(),
-        3 => [&tag[..], &v6].concat(),
-        4 => [&tag[..], &[0x88, 0xa8, 0xe0, 20], &v4].concat(),
-        _ => return rest.to_vec(),
-    };
-    let (macs, behind) = rest.split_at(rest.len().min(12));
-    [macs, &types, behind].concat()
-}
-
 fn rewrite(changes: u8) -> Rewrite {
     let bit = |bit: u8| changes >> bit & 1 != 0;
     let address = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -55,7 +44,7 @@ fn rewrite(changes: u8) -> Rewrite {
     }
 }
 
-/// All that is said of a frame is within it.
+/// What is found lies within the frame.
 fn look(bytes: &[u8]) {
     let Some(layout) = Layout::of(bytes) else { return assert!(bytes.len() < 14) };
     assert!(layout.network() <= bytes.len());
@@ -90,7 +79,7 @@ fn fill(bytes: &[u8]) {
     assert_eq!(filled == FilledChecksums::Nothing, verdict == Verdict::NotIp);
     let expected = match filled {
         FilledChecksums::All => Verdict::Right,
-        FilledChecksums::HeaderOnly => Verdict::Untold,
+        FilledChecksums::HeaderOnly => Verdict::Unverifiable,
         FilledChecksums::Nothing => Verdict::NotIp,
     };
     assert_eq!(checksum::verify(&packet), expected);

@@ -6,12 +6,16 @@
 //! ```
 #![no_main]
 
+mod typed_frame;
+
 use std::{net::IpAddr, sync::LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use wirecap_headers::checksum::{self, Verdict};
 use wirecap_headers::{IpVersion, Layout, MacAddress, SourceMac};
-use wirecap_router::{DropCause, ICMP_ERROR_MAX, IcmpProblem, IcmpSource, Offender, Routes, valid_ip};
+use wirecap_router::{DropCause, MAX_ICMP_ERROR_LEN, IcmpProblem, IcmpSource, Offender, Routes, valid_ip};
+
+use typed_frame::with_type;
 
 /// Made once: it takes longer than all the rest.
 static ROUTES: LazyLock<Routes> = LazyLock::new(|| "default drop\n::/0 drop".parse().unwrap());
@@ -23,21 +27,6 @@ fuzz_target!(|input: &[u8]| {
     answer(*which, &bytes);
     answer(*which, &mended(bytes));
 });
-
-/// Most inputs are frames of IP, some with tags.
-fn with_type(kind: u8, rest: &[u8]) -> Vec<u8> {
-    let (v4, v6, tag) = ([0x08, 0x00], [0x86, 0xdd], [0x81, 0x00, 0x00, 10]);
-    let types: Vec<u8> = match kind % 6 {
-        0 => v4.to_vec(),
-        1 => v6.to_vec(),
-        2 => [&tag[..], &v4].concat(),
-        3 => [&tag[..], &v6].concat(),
-        4 => [&tag[..], &[0x88, 0xa8, 0xe0, 20], &v4].concat(),
-        _ => return rest.to_vec(),
-    };
-    let (macs, behind) = rest.split_at(rest.len().min(12));
-    [macs, &types, behind].concat()
-}
 
 fn look(bytes: &[u8]) {
     let Some(layout) = Layout::of(bytes) else { return };
@@ -51,7 +40,7 @@ fn look(bytes: &[u8]) {
     }
 }
 
-/// With a right length and checksum of IP: most of what can be told about has both.
+/// With a correct length and checksum of IP, which most answerable packets have.
 fn mended(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(ip) = Layout::of(&bytes).and_then(|layout| layout.ip().copied()) else { return bytes };
     let packet = &mut bytes[ip.start()..];
@@ -64,7 +53,7 @@ fn mended(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// An error is right, fits, and nobody is told about it.
+/// An ICMP error is valid, fits, and is not answered itself.
 fn answer(which: u8, bytes: &[u8]) {
     let Some(offender) = Offender::of(bytes, bytes.len()) else { return };
     let problems = [
@@ -83,7 +72,7 @@ fn answer(which: u8, bytes: &[u8]) {
     let mut error = Vec::new();
     if offender.answer(problems[usize::from(which) % problems.len()], IcmpSource { mac, address }, &mut error) {
         let start = Layout::of(&error).unwrap().network();
-        assert!(error.len() - start <= ICMP_ERROR_MAX);
+        assert!(error.len() - start <= MAX_ICMP_ERROR_LEN);
         assert_eq!(checksum::verify(&error[start..]), Verdict::Right);
         assert!(Offender::of(&error, error.len()).is_none());
     }

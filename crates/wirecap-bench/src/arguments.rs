@@ -36,7 +36,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// What `all` stands for.
+    /// The scenarios of `all`.
     pub const ALL: [Self; 10] = [
         Self::Count,
         Self::Write,
@@ -70,9 +70,10 @@ impl Scenario {
     }
 }
 
-/// Measures wirecap beside its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset; tcpdump for
-/// `write`, tc for `forward`, and dpdk-testpmd with net_af_xdp if it is to compete there; trafgen and tcpreplay for `generate` and
-/// `replay`, where they are. Makes network namespaces of its own and removes them.
+/// Measures wirecap beside its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset;
+/// tcpdump for `write`, tc for `forward`, and dpdk-testpmd with net_af_xdp if it is to compete there; trafgen
+/// and tcpreplay for `generate` and `replay`, where they are. Makes network namespaces of its own and removes
+/// them.
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench", version)]
 pub struct Arguments {

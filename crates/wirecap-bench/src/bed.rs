@@ -5,8 +5,9 @@
 //!   generator ─► tx ═══ veth ═══ rx queue ─► (softirq, on the sender's core) ─► ring ─► receiver
 //! ```
 //!
-//! Rule: each measurement has a pair of its own, so that nothing of the run before is left in it. The receiving end
-//! has GRO on: without an XDP program it accepts redirected frames only then, and libpcap's best case is what counts.
+//! Rule: each measurement has a pair of its own, so that nothing of the run before is left in it. The
+//! receiving end has GRO on: without an XDP program it accepts redirected frames only then, and libpcap's
+//! best case is what counts.
 
 use std::process::Command;
 use std::time::Duration;
@@ -41,9 +42,9 @@ pub fn receiver_core() -> usize {
 /// How much to send.
 #[derive(Debug, Clone, Copy)]
 pub enum Amount {
-    /// So many frames.
+    /// This number of frames.
     Frames(u64),
-    /// For so long.
+    /// For this time.
     For(Duration),
 }
 
@@ -78,7 +79,7 @@ impl Bed {
     /// Makes the namespaces. Needs root.
     ///
     /// # Errors
-    /// What ip(8) said.
+    /// The error of ip(8).
     pub fn new() -> Result<Self> {
         let made = || Ok::<_, wirecap_lab::Error>((Namespace::new("send")?, Namespace::new("receive")?));
         let (sender, receiver) =
@@ -86,10 +87,10 @@ impl Bed {
         Ok(Self { sender, receiver })
     }
 
-    /// A new pair with so many queues.
+    /// A new pair with `queues` queues.
     ///
     /// # Errors
-    /// What ip(8) or ethtool(8) said.
+    /// The error of ip(8) or ethtool(8).
     pub fn link(&self, queues: u32) -> Result<Link<'_>> {
         let options = VethOptions { queues, ..VethOptions::default() };
         let pair = VethPair::new(&self.sender, SENDER, &self.receiver, RECEIVER, options)?;
@@ -140,7 +141,7 @@ impl Link<'_> {
         Ok(statistics.tx_packets)
     }
 
-    /// Whether somebody has attached an XDP program to the receiving end.
+    /// Whether an XDP program is attached to the receiving end.
     pub fn has_program(&self) -> bool {
         let interface = self.bed.receiver.enter(|| netdev::interface(RECEIVER));
         interface.is_ok_and(|interface| !interface.xdp_programs.is_empty())
@@ -178,8 +179,8 @@ fn go_to_sender_core() -> Result<()> {
     Ok(())
 }
 
-/// Sends from the kernel's live-frame generator by an interface of this thread's namespace; blocks until done. Binds the
-/// thread to the sender's core.
+/// Sends from the kernel's live-frame generator by an interface of this thread's namespace; blocks until
+/// done. Binds the thread to the sender's core.
 ///
 /// # Errors
 /// Those of the generator.

@@ -1,4 +1,5 @@
-//! Who competes: wirecap in several modes and the peers of bench/peers, all as child processes with one protocol.
+//! The competitors: wirecap in several modes and the peers of bench/peers, all as child processes with one
+//! protocol.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,8 +14,8 @@ use crate::bed::{Bed, Link, RECEIVER, Traffic, receiver_core, sent_json};
 use crate::child;
 use crate::run::{Process, Ready};
 
-/// A receiver stops so long after its last packet. libpcap hands over the last ones 100 ms late; and on a busy machine
-/// the generator may pause without being through.
+/// A receiver stops this long after its last packet. libpcap hands over the last ones 100 ms late, and on a
+/// busy machine the generator may pause before its end.
 const IDLE_MS: u64 = 1000;
 /// How long a receiver may take to end after the last packet was sent.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,7 +39,7 @@ impl Peers {
     /// Builds them.
     ///
     /// # Errors
-    /// What make said.
+    /// With the output of make.
     pub fn build(sources: &Path) -> Result<Self> {
         let make = || Command::new("make").arg("-s").arg("-C").arg(sources).output();
         let output = make().context("cannot run make; install make, gcc and libpcap-dev")?;
@@ -71,7 +72,7 @@ impl Competitor {
     /// wirecap with the flags of [`child`].
     ///
     /// # Errors
-    /// If the path of this program cannot be found out.
+    /// If the path of this program cannot be found.
     pub fn wirecap(name: &str, flags: &str) -> Result<Self> {
         let program = std::env::current_exe().context("the path of this program")?;
         Ok(Self { name: name.into(), program, command: vec![child::COMMAND.into()], flags: words(flags) })
@@ -80,7 +81,7 @@ impl Competitor {
     /// Starts it on the receiving end of a link and waits until it is ready.
     ///
     /// # Errors
-    /// With what it said.
+    /// With its output.
     pub fn start(&self, link: &Link<'_>, more_flags: &[String]) -> Result<Process> {
         let mut command = link.command(&self.program.to_string_lossy());
         command.args(&self.command).arg(RECEIVER).args(&self.flags).args(more_flags);
@@ -91,7 +92,7 @@ impl Competitor {
     /// Starts it without a network: only for wirecap on the port that is memory only.
     ///
     /// # Errors
-    /// With what it said.
+    /// With its output.
     pub fn measure_memory_only(&self) -> Result<Outcome> {
         let mut command = Command::new(&self.program);
         command.args(&self.command).arg(child::NULL).args(&self.flags);
@@ -120,9 +121,9 @@ pub struct Outcome {
     pub packets: u64,
     /// From its first packet to its last.
     pub seconds: f64,
-    /// CPU time meanwhile, user and system.
+    /// CPU time in that span, user and system.
     pub cpu_seconds: f64,
-    /// All it said.
+    /// The whole report.
     #[serde(skip)]
     pub all: Value,
 }
@@ -147,7 +148,7 @@ impl Outcome {
         causes.filter(|(cause, _)| *cause != "rx_fill_ring_empty_descs").filter_map(|(_, n)| n.as_u64()).sum()
     }
 
-    /// wirecap only: by how much a paced worker's sleep ended too late, at most, in milliseconds.
+    /// wirecap only: the longest time by which a paced worker's sleep ended too late, in milliseconds.
     pub fn latest_wake_ms(&self) -> f64 {
         self.all["latest_wake_ms"].as_f64().unwrap_or(f64::NAN)
     }
@@ -178,8 +179,8 @@ impl Measured {
         100.0 * self.lost() as f64 / self.sent.frames as f64
     }
 
-    /// Packets read per second. The longer of the two durations counts: libpcap hands over its first packets late and
-    /// would seem faster than the generator.
+    /// Packets read per second. The longer of the two durations counts: libpcap hands over its first packets
+    /// late and would seem faster than the generator.
     pub fn received_pps(&self) -> f64 {
         self.outcome.packets as f64 / self.outcome.seconds.max(self.sent.seconds)
     }

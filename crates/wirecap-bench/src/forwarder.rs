@@ -1,4 +1,4 @@
-//! Who forwards between the two interfaces of a [`Wire`]: programs, and the kernel by itself.
+//! The forwarders between the two interfaces of a [`Wire`]: programs, and the kernel by itself.
 //!
 //! | kind | where its work is done |
 //! |---|---|
@@ -6,7 +6,8 @@
 //! | bridge, mirred | core 1, by receive packet steering: core 0 only makes the packet buffer |
 //! | XDP redirect | core 1, by threaded NAPI: its work is that of receiving, which steering cannot move |
 //!
-//! Rule: all of a forwarder's work is on one core, and that is not the generator's as far as it can be told apart.
+//! Rule: all of a forwarder's work is on one core, which is not the generator's, as far as the two can be
+//! separated.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,12 +27,12 @@ use crate::bed::receiver_core;
 use crate::run::{Process, Ready};
 use crate::wire::{FAR, NEAR, Wire};
 
-/// The bare loop has as many frames a side as wirecap's M = 256 and R = 32, rings as long, and may ask the kernel to send as
-/// much at once. It ends when it is told to.
+/// The bare loop has as many frames a side as wirecap's M = 256 and R = 32, rings as long, and may ask the
+/// kernel to send as much at once. It ends on a signal.
 const BARE_FLAGS: &str = "--frames 8192 --tx-ring 2048 --tx-budget 2048 --idle-ms 600000 --batch 256";
 /// How long a program may take to end.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// From when its programs are attached, testpmd takes so long to start its cores.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long testpmd takes to start its cores once its programs are attached.
 const TESTPMD_START: Duration = Duration::from_secs(1);
 
 /// A way to forward.
@@ -66,7 +67,7 @@ pub enum Running {
     Kernel { _set: Set },
 }
 
-/// What a way of the kernel has set; dropping it takes it away. What belongs to the interfaces goes with them.
+/// What a way of the kernel has set; dropping it removes it. Settings of the interfaces go with them.
 pub enum Set {
     /// Rules of an interface.
     Rules,
@@ -79,7 +80,7 @@ pub enum Set {
 impl Drop for Set {
     fn drop(&mut self) {
         if let Self::Bridge(delete) = self {
-            // If it fails, the next one cannot be made, and says so.
+            // If it fails, the next one cannot be made, and reports that.
             let _ = delete.status();
         }
     }
@@ -118,7 +119,7 @@ impl Forwarder {
     /// Starts it, and waits until it forwards.
     ///
     /// # Errors
-    /// With what it said.
+    /// With its output.
     pub fn start(&self, wire: &Wire<'_>) -> Result<Running> {
         match &self.kind {
             Kind::Wirecap(program, flags) => {
@@ -185,7 +186,7 @@ impl Forwarder {
 }
 
 impl Running {
-    /// Ends it, and gives what it said.
+    /// Ends it, and returns its output.
     ///
     /// # Errors
     /// If it failed.
@@ -193,7 +194,7 @@ impl Running {
         match self {
             Self::Program(process, speaks_json) => {
                 process.interrupt()?;
-                let ended = process.wait(PATIENCE)?;
+                let ended = process.wait(TIMEOUT)?;
                 if speaks_json { ended.json() } else { Ok(json!({ "lines": ended.lines })) }
             }
             Self::Kernel { .. } => Ok(Value::Null),
@@ -215,7 +216,7 @@ fn testpmd_can_run() -> Result<()> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.context("dpdk-testpmd cannot be run; install dpdk-dev")?;
     let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-    // The driver that is there complains of the interface.
+    // An installed driver complains about the interface.
     if !said.contains("there-is-none") && !said.contains("rte_pmd_af_xdp") {
         bail!("dpdk-testpmd has no driver net_af_xdp; install librte-net-af-xdp23");
     }

@@ -1,4 +1,4 @@
-//! Where and when figures were taken: without that they mean nothing.
+//! Where and when figures were taken, without which they mean nothing.
 
 use std::fs;
 use std::process::Command;
@@ -142,9 +142,9 @@ impl StealWatch {
         Self { end, thread: thread::spawn(move || watch_steal(&ended)) }
     }
 
-    /// Ends, and tells what was seen.
+    /// Ends, and returns what was stolen.
     pub fn end(self) -> Stolen {
-        // It goes on until it is told.
+        // The thread runs until this message.
         let _ = self.end.send(());
         self.thread.join().expect("it does nothing that can fail")
     }
@@ -171,7 +171,8 @@ fn watch_steal(ended: &mpsc::Receiver<()>) -> Stolen {
     }
 }
 
-/// What was stolen of each core since the machine was started (proc_stat(5): the eighth figure, in hundredths of a second).
+/// What was stolen of each core since the machine was started (proc_stat(5): the eighth figure, in hundredths
+/// of a second).
 fn steal_seconds(stat: &str) -> Vec<f64> {
     let cores = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
     cores

@@ -1,4 +1,5 @@
-//! Benchmarks of wirecap beside what else captures packets: one generator, one machine, one run, tables and raw figures.
+//! Benchmarks of wirecap beside what else captures packets: one generator, one machine, one run, tables and
+//! raw figures.
 //!
 //! ```text
 //!   arguments ─► scenario ─► competitor ─► run (child process) ──► JSON line ─┐
@@ -9,7 +10,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | what is measured, and the targets | [`scenario`] |
-//! | who competes | [`competitor`], [`child`], [`forwarder`] |
+//! | the competitors | [`competitor`], [`child`], [`forwarder`] |
 //! | the network | [`bed`], [`sender`], [`wire`] |
 //! | what should come out | [`predict`] |
 //! | where the figures go | [`record`], [`table`] |

@@ -1,4 +1,4 @@
-//! What arithmetic says about losses, before anything is measured.
+//! What arithmetic predicts of losses, before anything is measured.
 //!
 //! ```text
 //!   cells in use
@@ -9,12 +9,13 @@
 //!       └──────────────────────────────── time, arrivals at a constant rate
 //! ```
 //!
-//! Rule: plain functions of the sizes and rates; no measurement goes in but the rate that was really offered.
+//! Rule: plain functions of the sizes and rates; the only measurement that goes in is the rate that was
+//! offered.
 
 /// A pool and the worker that empties it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drain {
-    /// M: cells come home so many at a time.
+    /// M: how many cells come home at a time.
     pub cells_per_chunk: u64,
     /// R × M.
     pub cells_per_pool: u64,
@@ -29,14 +30,14 @@ impl Drain {
         chunks as u64 * self.cells_per_chunk
     }
 
-    /// Packets lost of a burst of `packets` that takes `seconds` to arrive: what neither the pool nor the cells that
-    /// came home meanwhile had room for.
+    /// Packets lost of a burst of `packets` that takes `seconds` to arrive: what neither the pool nor the
+    /// cells that come home in that time have room for.
     pub fn burst_loss(&self, packets: u64, seconds: f64) -> u64 {
         packets.saturating_sub(self.cells_per_pool + self.home_after(seconds))
     }
 
-    /// The largest burst without loss when packets arrive at `arrival_pps`: the paper's P_m · R · M / (P_m − P_p), less
-    /// what is due to cells coming home a chunk at a time. `None` when the worker keeps up.
+    /// The largest burst without loss when packets arrive at `arrival_pps`: the paper's P_m · R · M / (P_m −
+    /// P_p), less what is due to cells coming home a chunk at a time. `None` when the worker keeps up.
     pub fn largest_burst(&self, arrival_pps: f64) -> Option<u64> {
         if arrival_pps <= self.pace_pps {
             return None;
@@ -50,15 +51,15 @@ impl Drain {
         })
     }
 
-    /// Packets lost of traffic at a constant rate for so long: the excess over the pace, but for what the pool held at
-    /// the end.
+    /// Packets lost of traffic at a constant rate for a time: the excess over the pace, less what the pool
+    /// holds at the end.
     pub fn overload_loss(&self, arrival_pps: f64, seconds: f64) -> u64 {
         self.burst_loss((arrival_pps * seconds) as u64, seconds)
     }
 }
 
-/// By how much a loss differs from the one predicted, in percent of the prediction; of `offered` where no loss was
-/// predicted.
+/// By how much a loss differs from the one predicted, in percent of the prediction; of `offered` where no
+/// loss was predicted.
 pub fn difference_percent(lost: u64, predicted: u64, offered: u64) -> f64 {
     let base = if predicted == 0 { offered } else { predicted };
     if base == 0 { 0.0 } else { 100.0 * (lost as f64 - predicted as f64) / base as f64 }

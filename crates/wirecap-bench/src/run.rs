@@ -18,16 +18,16 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// How long a child may take until it is ready.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(5);
 /// What a child said last may still be on its way.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How a child shows that no packet can be missed any more.
 pub enum Ready<'a> {
-    /// A line on standard error that begins so.
+    /// A line on standard error that begins like this.
     Line(&'a str),
-    /// Something that can be asked from outside.
+    /// Something that can be checked from outside.
     When(&'a dyn Fn() -> bool),
 }
 
@@ -65,7 +65,7 @@ impl Process {
     /// Starts a child and waits until it is ready.
     ///
     /// # Errors
-    /// If it cannot be started, ends, or is not ready in time; with what it said.
+    /// If it cannot be started, ends, or is not ready in time; with its output.
     pub fn start(name: &str, mut command: Command, ready: Ready<'_>) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("{name}: cannot run {command:?}"))?;
@@ -77,9 +77,9 @@ impl Process {
     }
 
     fn await_ready(&mut self, ready: &Ready<'_>) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            // Asked before what it said is read: a child that has ended has said everything.
+            // Checked before its output is read: a child that has ended has written everything.
             let status = self.child.try_wait()?;
             let heard = self.hear(if status.is_some() { LAST_WORDS } else { Duration::ZERO });
             let is_ready = match ready {
@@ -93,13 +93,13 @@ impl Process {
                 bail!("{} ended before it was ready ({status}): {}", self.name, self.said.join("; "));
             }
             if Instant::now() > deadline {
-                bail!("{} is not ready after {PATIENCE:?}: {}", self.name, self.said.join("; "));
+                bail!("{} is not ready after {TIMEOUT:?}: {}", self.name, self.said.join("; "));
             }
             thread::sleep(TICK);
         }
     }
 
-    /// Takes what was said on standard error since the last call. Waits for as long for each further line, unless the pipe ends.
+    /// Takes the lines on standard error since the last call. Waits `wait` for each further line, unless the pipe ends.
     fn hear(&mut self, wait: Duration) -> Vec<String> {
         let heard: Vec<String> = iter::from_fn(|| self.errors.recv_timeout(wait).ok()).collect();
         self.said.extend(heard.iter().cloned());
@@ -128,16 +128,21 @@ impl Process {
     /// Waits until it has ended by itself.
     ///
     /// # Errors
-    /// If it has not after `patience` (it is killed then), or failed; with what it said.
-    pub fn wait(mut self, patience: Duration) -> Result<Ended> {
-        let deadline = Instant::now() + patience;
+    /// If it has not ended after `timeout` (it is killed then), or failed; with its output.
+    pub fn wait(mut self, timeout: Duration) -> Result<Ended> {
+        let deadline = Instant::now() + timeout;
         let status = loop {
             if let Some(status) = self.child.try_wait()? {
                 break status;
             }
             if Instant::now() > deadline {
+<<<<<<< HEAD
                 self.hear(Duration::ZERO);
                 bail!("{} has not ended after {patience:?}: {}", self.name, self.said.join("; "));
+=======
+                self.hear();
+                bail!("{} has not ended after {timeout:?}: {}", self.name, self.said.join("; "));
+>>>>>>> r-lower
             }
             thread::sleep(TICK);
         };
@@ -191,7 +196,7 @@ mod tests {
     fn a_child_that_behaves() {
         let script = "echo READY >&2; echo '{\"early\":1}'; echo '{\"packets\":7}'";
         let process = Process::start("child", shell(script), Ready::Line("READY")).unwrap();
-        let ended = process.wait(PATIENCE).unwrap();
+        let ended = process.wait(TIMEOUT).unwrap();
         assert_eq!(ended.json().unwrap()["packets"], 7);
         assert_eq!(ended.errors, ["READY"]);
     }
@@ -201,7 +206,7 @@ mod tests {
         let early = Process::start("child", shell("echo no luck >&2; exit 1"), Ready::Line("READY"));
         assert!(format!("{:#}", early.unwrap_err()).contains("no luck"));
         let late = Process::start("child", shell("echo READY >&2; exit 3"), Ready::Line("READY")).unwrap();
-        assert!(format!("{:#}", late.wait(PATIENCE).unwrap_err()).contains("exit status: 3"));
+        assert!(format!("{:#}", late.wait(TIMEOUT).unwrap_err()).contains("exit status: 3"));
     }
 
     #[test]
@@ -217,6 +222,6 @@ mod tests {
         let script = "trap 'echo 2; exit 0' INT; echo READY >&2; while :; do sleep 0.01; done";
         let process = Process::start("child", shell(script), Ready::Line("READY")).unwrap();
         process.interrupt().unwrap();
-        assert_eq!(process.wait(PATIENCE).unwrap().json().unwrap(), 2);
+        assert_eq!(process.wait(TIMEOUT).unwrap().json().unwrap(), 2);
     }
 }

@@ -5,9 +5,9 @@
 //!                              ▲ tried next
 //! ```
 //!
-//! Rule: what works is monotone but for noise, so a failure is tried a second time and a success is believed.
+//! Rule: success is monotone except for noise, so a failure is tried a second time and a success is believed.
 
-/// Between what bisection stops.
+/// Where bisection starts and stops.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Taken to work, and the result when nothing else does.
@@ -18,7 +18,7 @@ pub struct Bounds {
     pub precision: f64,
 }
 
-/// The largest value for which `works` answers yes.
+/// The largest value for which `works` returns true.
 ///
 /// # Errors
 /// That of `works`, which ends the search.

@@ -1,6 +1,8 @@
-//! Traffic at a rate of its own for each queue: what `wirecap generate --queue-share` does, with the same library code.
+//! Traffic at a rate of its own for each queue: what `wirecap generate --queue-share` does, with the same
+//! library code.
 //!
-//! Rule: the schedule is absolute, so the rate holds over the whole run; what the kernel has not sent at the end is waited for.
+//! Rule: the schedule is absolute, so the rate holds over the whole run; what the kernel has not sent at the
+//! end is awaited.
 
 use std::time::Duration;
 
@@ -12,8 +14,8 @@ use wirecap_traffic::{End, FrameSpec, QueueShare, Rate, Sizes, Timing, XdpGenera
 pub struct Paced {
     /// Frames to each queue.
     pub sent: Vec<u64>,
-    /// The longest time between two looks at the schedule. What was due meanwhile left in one burst: a loss may be due to
-    /// it and not to the receiver.
+    /// The longest time between two looks at the schedule. Frames due in that time leave in one burst, which
+    /// may cause a loss that is not the receiver's fault.
     pub longest_pause: Duration,
 }
 
@@ -42,7 +44,7 @@ impl PacedSender {
         Ok(Self { generator, rate_pps: rates_pps.iter().copied().map(u64::from).sum() })
     }
 
-    /// Sends for so long and calls `each_look` with the time and the frames sent so far.
+    /// Sends for `duration` and calls `each_look` with the time and the frames sent so far.
     ///
     /// # Errors
     /// If the kernel refuses, or has not sent everything one second after the end.

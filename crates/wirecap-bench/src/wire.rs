@@ -1,13 +1,13 @@
-//! The bed of `forward`: two veth pairs, and between them who forwards.
+//! The bed of `forward`: two veth pairs, and a forwarder between them.
 //!
 //! ```text
 //!   sender's namespace, core 0         receiver's namespace, core 1                  sender's namespace
 //!   generator ─► wc0 ═══ wc1 ─► (softirq, on the sender's core) ─► forwarder ─► wc2 ═══ wc3: counted, and dropped
 //! ```
 //!
-//! Rule: what arrives at `wc3` is what counts, by the interface's own counter. Nobody listens there: no program, no
-//! address, and frames for another host, so the stack drops them where it sees that. veth does that work, too, on the core
-//! that sends, which is the forwarder's: all who forward pay for it alike.
+//! Rule: what arrives at `wc3` counts, by the interface's own counter. Nothing listens there: it has no
+//! program and no address, and the stack drops frames for another host as soon as it sees them. veth does
+//! that work, too, on the core that sends, which is the forwarder's: all forwarders pay for it alike.
 
 use std::fs;
 use std::process::Command;
@@ -25,9 +25,9 @@ use crate::bed::{Bed, Traffic, receiver_core, send_from};
 pub const NEAR: &str = "wc1";
 /// By which they leave it.
 pub const FAR: &str = "wc2";
-/// Without a packet for so long, nothing is on its way any more.
+/// After this time without a packet, none is on its way.
 const QUIET: Duration = Duration::from_millis(200);
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The two pairs.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct Passed {
     /// The generator's account.
     pub sent: Sent,
     /// Frames that had arrived when the generator was through.
-    pub meanwhile: u64,
+    pub while_sending: u64,
     /// Frames that arrived in the end.
     pub arrived: u64,
 }
@@ -52,7 +52,7 @@ pub struct Passed {
 impl Passed {
     /// Frames that arrived per second while the generator ran.
     pub fn pps(&self) -> f64 {
-        self.meanwhile as f64 / self.sent.seconds
+        self.while_sending as f64 / self.sent.seconds
     }
 
     /// Frames that were sent and did not arrive, wherever they were lost.
@@ -65,7 +65,7 @@ impl<'b> Wire<'b> {
     /// Both pairs, up, one queue each.
     ///
     /// # Errors
-    /// What ip(8) or ethtool(8) said.
+    /// The error of ip(8) or ethtool(8).
     pub fn new(bed: &'b Bed) -> Result<Self> {
         let (sender, middle) = (&bed.sender, &bed.receiver);
         let pair = |outer, inner| VethPair::new(sender, outer, middle, inner, VethOptions::default());
@@ -91,7 +91,7 @@ impl<'b> Wire<'b> {
     /// Runs a command where the forwarder is, to its end.
     ///
     /// # Errors
-    /// What it said.
+    /// With its output.
     pub fn run(&self, program: &str, arguments: &str) -> Result<()> {
         let mut command = self.command(program);
         let output = command.args(arguments.split_whitespace()).output();
@@ -125,7 +125,7 @@ impl<'b> Wire<'b> {
     /// Sets a file of the near interface in /sys/class/net.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn set_near(&self, file: &str, value: &str) -> Result<()> {
         let path = format!("/sys/class/net/{NEAR}/{file}");
         self.inside(|| fs::write(&path, value)).with_context(|| format!("write {value} to {path}"))
@@ -142,9 +142,9 @@ impl<'b> Wire<'b> {
             let mut count = || anyhow::Ok(reader.statistics(to)?.rx_packets);
             let before = count()?;
             let sent = send_from(from, traffic)?;
-            let meanwhile = count()? - before;
+            let while_sending = count()? - before;
             let arrived = quiet(&mut count)? - before;
-            Ok(Passed { sent, meanwhile, arrived })
+            Ok(Passed { sent, while_sending, arrived })
         })
     }
 }
@@ -152,7 +152,7 @@ impl<'b> Wire<'b> {
 /// Waits until a counter stands still, and reads it.
 fn quiet(count: &mut impl FnMut() -> Result<u64>) -> Result<u64> {
     let (mut last, mut since, start) = (count()?, Instant::now(), Instant::now());
-    while since.elapsed() < QUIET && start.elapsed() < PATIENCE {
+    while since.elapsed() < QUIET && start.elapsed() < TIMEOUT {
         thread::sleep(Duration::from_millis(20));
         let next = count()?;
         if next != last {
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn what_arrives_later_is_no_rate_and_no_loss() {
         let sent = Sent { frames: 1000, taken: 1000, dropped: 0, seconds: 2.0 };
-        let passed = Passed { sent, meanwhile: 800, arrived: 990 };
+        let passed = Passed { sent, while_sending: 800, arrived: 990 };
         assert_eq!((passed.pps(), passed.lost()), (400.0, 10));
     }
 

@@ -73,7 +73,8 @@ fn find(range: Range<usize>, word: impl Fn(usize) -> u64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Every how many-th place and length is tried: fewer under miri, which is a hundred times slower.
+    /// Step between the places and lengths that are tried: larger under miri, which is a hundred times
+    /// slower.
     const STEP: usize = if cfg!(miri) { 13 } else { 1 };
 
     #[test]
@@ -109,6 +110,10 @@ mod tests {
                 assert_eq!(one.first_gap(&other, 0..begin), None);
                 assert_eq!(one.first_gap(&other, begin + len..300), Some(begin + len + 3..300));
                 assert_eq!(one.first_gap(&other, begin + len..begin + len + 3), None);
+                // Bits that are set in both are no gap.
+                one.set(begin + len, 3);
+                other.set(0, begin as u32);
+                assert_eq!(one.first_gap(&other, 0..300), Some(begin..begin + len));
             }
         }
     }

@@ -293,8 +293,7 @@ mod tests {
         }
     }
 
-    /// The number of one would be that of the other otherwise, and so would be their ranges: the names are
-    /// the same.
+    /// Otherwise two pools of the same name would make the same ranges.
     #[test]
     fn no_two_pools_have_the_same_number() {
         let numbers = || (0..100).map(|_| PoolNumber::next().get()).collect::<Vec<_>>();

@@ -5,9 +5,9 @@
 //!                        0           handed                 complete                  filled  M
 //! ```
 //!
-//! Rule: what a driver says is checked here, once, and trusted from then on. A part of a packet lies within
-//! one cell of this pool, or it is counted as foreign and left alone. That the kernel fills each cell it was
-//! given once is taken from it.
+//! Rule: what a driver reports is checked here, once, and trusted from then on. A part of a packet lies
+//! within one cell of this pool, or it is counted as foreign and left alone. The kernel is trusted to fill
+//! each cell that it is given once.
 
 use crate::{
     geometry::Geometry,
@@ -108,8 +108,8 @@ impl<'p> Filler<'p> {
     }
 
     /// Takes filled cells. Those that do not lie within one cell of this pool, and those for which there
-    /// is no space, are counted and left alone. So a reader of a slot stays in its cell, whatever
-    /// the driver said.
+    /// is no space, are counted and left alone. So a reader of a slot stays in its cell, whatever the driver
+    /// reports.
     #[inline]
     pub fn fill_all(&mut self, descriptors: impl Iterator<Item = Descriptor>) {
         // What changes with each cell is in variables of this function, so that it can be in registers:

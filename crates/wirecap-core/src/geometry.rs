@@ -67,16 +67,16 @@ pub enum GeometryError {
     },
     /// The ring is no power of two, smaller than a chunk, or larger than the pool.
     #[error(
-        "a ring of {ring} entries cannot be used: it must be a power of two from M = {least} to {most}, which holds the whole \
+        "a ring of {ring} entries cannot be used: it must be a power of two from M = {min} to {max}, which holds the whole \
          pool; leave it out to get that"
     )]
     Ring {
         /// Entries asked for.
         ring: u32,
         /// Fewest entries: one whole chunk.
-        least: u32,
+        min: u32,
         /// Most entries: the whole pool.
-        most: u32,
+        max: u32,
     },
     /// T is not a percentage.
     #[error("T (offloading threshold) is {given}, but it is a percentage of the pool: 0 to 100")]
@@ -121,11 +121,11 @@ impl Geometry {
     ///
     /// ```
     /// # use wirecap_core::Geometry;
-    /// let most = Geometry::new(16384, 1, 2048)?.most_chunks();
-    /// assert!(Geometry::new(16384, most, 2048).is_ok() && Geometry::new(16384, most + 1, 2048).is_err());
+    /// let max = Geometry::new(16384, 1, 2048)?.max_chunks();
+    /// assert!(Geometry::new(16384, max, 2048).is_ok() && Geometry::new(16384, max + 1, 2048).is_err());
     /// # Ok::<(), wirecap_core::GeometryError>(())
     /// ```
-    pub fn most_chunks(&self) -> u32 {
+    pub fn max_chunks(&self) -> u32 {
         let by_cells = MAX_CELLS_PER_POOL / u64::from(self.cells_per_chunk);
         MAX_CHUNKS_PER_POOL.min(by_cells as u32)
     }
@@ -171,9 +171,9 @@ impl Geometry {
     /// # Errors
     /// [`GeometryError::Ring`].
     pub fn check_ring(&self, ring: u32) -> Result<u32, GeometryError> {
-        let (least, most) = (self.cells_per_chunk, self.ring_entries());
-        if !ring.is_power_of_two() || !(least..=most).contains(&ring) {
-            return Err(GeometryError::Ring { ring, least, most });
+        let (min, max) = (self.cells_per_chunk, self.ring_entries());
+        if !ring.is_power_of_two() || !(min..=max).contains(&ring) {
+            return Err(GeometryError::Ring { ring, min, max });
         }
         Ok(ring)
     }
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(Geometry::new(64, 8, 3000), Err(GeometryError::CellBytes { given: 3000 }));
         let geometry = Geometry::new(64, 3, 2048).unwrap();
         for ring in [0, 32, 100, 512, 1 << 30] {
-            assert_eq!(geometry.check_ring(ring), Err(GeometryError::Ring { ring, least: 64, most: 256 }));
+            assert_eq!(geometry.check_ring(ring), Err(GeometryError::Ring { ring, min: 64, max: 256 }));
         }
         assert_eq!(geometry.check_ring(64), Ok(64));
         assert_eq!(Mode::advanced(101), Err(GeometryError::Threshold { given: 101 }));

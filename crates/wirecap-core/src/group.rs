@@ -64,8 +64,12 @@ impl BuddyGroup {
 
     /// The buddies that worker `helper` may help: none in basic mode.
     pub fn helped_by(&self, helper: usize) -> impl Iterator<Item = usize> + '_ {
-        let members = if self.mode == Mode::Basic { &[] } else { &self.members[..] };
-        members.iter().copied().filter(move |&member| member != helper)
+        self.others(helper).filter(|_| self.mode != Mode::Basic)
+    }
+
+    /// All members but one.
+    fn others(&self, than: usize) -> impl Iterator<Item = usize> + '_ {
+        self.members.iter().copied().filter(move |&member| member != than)
     }
 
     /// Where a chunk of worker `home` goes (steps 1.b to 1.d in section 3.2.2 of the paper): home,
@@ -76,8 +80,7 @@ impl BuddyGroup {
         if !home_load.gone && !home_load.is_over(threshold_percent) {
             return home;
         }
-        let others = self.members.iter().copied().filter(|&member| member != home);
-        others
+        self.others(home)
             .map(|member| (load(member), member))
             .filter(|(buddy, _)| !buddy.gone && (home_load.gone || buddy.share() < home_load.share()))
             .min_by(|(a, _), (b, _)| a.share().total_cmp(&b.share()))
@@ -88,8 +91,7 @@ impl BuddyGroup {
     /// `None` in basic mode and when no worker is over the threshold.
     pub fn buddy_in_need(&self, idle: usize, load: impl Fn(usize) -> Load) -> Option<usize> {
         let Mode::Advanced { threshold_percent } = self.mode else { return None };
-        let others = self.members.iter().copied().filter(|&member| member != idle);
-        others
+        self.others(idle)
             .map(|member| (load(member), member))
             .filter(|(buddy, _)| buddy.is_over(threshold_percent))
             .max_by(|(a, _), (b, _)| a.share().total_cmp(&b.share()))

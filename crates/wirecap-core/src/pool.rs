@@ -219,7 +219,7 @@ impl Pool {
     fn attach_runs(&mut self, room: u32, mut fill_ring: impl FnMut(u64)) -> u32 {
         let mut given = 0;
         for _ in 0..STEPS_AT_ONCE {
-            // A search without room would be in vain whatever is home.
+            // Without room, a search finds nothing, whatever is home.
             if !self.search.is_enough(room - given) {
                 break;
             }

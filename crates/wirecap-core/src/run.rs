@@ -17,8 +17,8 @@
 //! ```
 //!
 //! Rule: while a part of the pool is mended, all of it comes home but what user space keeps, and neighbours
-//! become one run again, or a whole chunk. Outside of it, too, a few cells stay at home until there is
-//! something to be searched for. Both end where the kernel has few cells left.
+//! become one run again, or a whole chunk. Outside of it, too, a few cells stay at home until a search is
+//! worth its cost. Both end where the kernel has few cells left.
 
 use std::ops::Range;
 

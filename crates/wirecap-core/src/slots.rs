@@ -124,8 +124,8 @@ impl SlotTable {
         (range.pool() == self.pool).then_some(range.first() as usize)
     }
 
-    /// Says that the bytes of the cell number `offset` of a range lie elsewhere in it: who has the range has
-    /// changed the packet. Returns whether they lie in the same cell, whole; else nothing is changed.
+    /// Notes that the bytes of cell number `offset` of a range lie elsewhere in the cell, since the holder of
+    /// the range has changed the packet. Returns whether all of them lie in the cell; else changes nothing.
     pub fn replace(&self, range: &mut ChunkRange, offset: u32, address: u64, len: u32) -> bool {
         let Some(index) = self.own(range).filter(|_| offset < range.count()) else { return false };
         let Some(slot) = self.slots.get(index + offset as usize) else { return false };
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_remembers_what_it_was_told_up_to_the_limits() {
+    fn a_slot_keeps_descriptors_up_to_the_limits() {
         let geometry = Geometry::new(1, 1, 4096).unwrap();
         let table = SlotTable::new(PoolNumber::of_test(0), geometry, MAX_MEMORY_BYTES - 4096);
         let slot = &table.row(0, 0, 1)[0];

@@ -8,7 +8,7 @@
 //! is one more branch while a packet waits. Here each combination that filters use often is an instruction of
 //! its own, so that the interpreter branches once. Combinations that are rare keep their parts.
 //!
-//! Rule: an instruction stands where its op stands, so jump targets are the same numbers.
+//! Rule: an instruction has the index of its op, so jump targets are the same numbers.
 
 use wirecap_sys::machine_code::{Alu, Cond, Op, Operand, Register, Size};
 

@@ -119,14 +119,6 @@ fn stack_bytes(len: usize) -> usize {
     STACK_BYTES + STACK_BYTES_PER_BYTE * len
 }
 
-/// What the libpcap of this machine says of itself, for `--version` and reports.
-///
-/// # Errors
-/// [`Error::Libpcap`] on a machine without libpcap.
-pub fn libpcap_version() -> Result<String, Error> {
-    pcap::library().map(pcap::Library::version).map_err(Error::Libpcap)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,11 +137,5 @@ mod tests {
     #[test]
     fn a_long_expression_gets_stack_for_each_byte() {
         assert_eq!(stack_bytes(10_000), 1_688_576);
-    }
-
-    #[test]
-    fn libpcap_says_which_version_it_is() {
-        let version = libpcap_version().unwrap();
-        assert!(version.starts_with("libpcap version "), "{version}");
     }
 }

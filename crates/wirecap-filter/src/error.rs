@@ -65,8 +65,8 @@ pub enum Error {
     /// The filter jumps backward, which the kernel's verifier takes only where it sees the end.
     #[error("the filter loops, as `protochain` makes it; run it in user space")]
     Loops,
-    /// The verifier forbids this process arithmetic on addresses, without which headers of variable length
-    /// and `len` cannot be looked at: what the kernel said.
+    /// The verifier forbids this process arithmetic on addresses, which headers of variable length and `len`
+    /// take: the kernel's error.
     #[error(
         "the filter cannot run in the kernel without CAP_PERFMON: add it (run with sudo, or setcap \
          cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw+ep on the program), or run the filter in user space"
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_capability_is_told_by_the_kernels_answer() {
+    fn a_missing_capability_shows_in_the_kernels_answer() {
         for lacks_perfmon in [false, true] {
             let (name, log) = ("filter".into(), "R2 pointer -= pointer prohibited".into());
             let cause = io::Error::from_raw_os_error(13);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_of_two_hundred_characters_are_told_whole() {
+    fn expressions_of_two_hundred_characters_are_printed_whole() {
         let whole = "ö".repeat(200);
         assert_eq!(shortened(&whole), whole);
         let longer = format!("{whole}ä");

@@ -11,11 +11,11 @@
 //!
 //! The same is done for bytes after X, as long as X stays what it is.
 //!
-//! Rule: a failed check rejects, so it may be made early exactly where all paths on
-//! which it would fail reject anyhow. `ret #0` needs infinitely much: a path that rejects has no wishes. And
-//! the other way round: what needs more than any packet has rejects.
+//! Rule: a failed check rejects, so it may be made early exactly where all paths on which it would fail
+//! reject anyway. `ret #0` needs infinitely many bytes, since a path that rejects does not limit the check.
+//! In turn, a path that needs more bytes than any packet has rejects.
 //!
-//! Native code takes this for hints, and the kernel's verifier follows the checks: neither trusts what is
+//! Native code treats guards as hints, and the kernel's verifier follows the checks: neither trusts what is
 //! found here.
 
 use wirecap_sys::machine_code::{Guard, Op, Reach};
@@ -30,7 +30,7 @@ const REJECTS: u64 = u64::MAX;
 pub(crate) struct Runner {
     /// No packet of it is longer, in bytes, so whatever needs more rejects, too.
     longest: u32,
-    /// Whether it knows where packets come from. Who does not rejects when asked.
+    /// Whether it knows where packets come from. If not, it rejects packets when asked.
     knows_origin: bool,
 }
 

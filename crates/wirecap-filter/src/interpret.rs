@@ -31,8 +31,8 @@ impl Program {
         self.interpret(packet, wirelen, &mut 0).unwrap_or(0)
     }
 
-    /// The same; `None` for packets that lead it round so often that it was cut off. With a filter of
-    /// libpcap's (`protochain`), `bpf_filter` would never end on these.
+    /// The same; `None` for packets on which it loops until it is cut off. With a filter of libpcap's
+    /// (`protochain`), `bpf_filter` would never end on these.
     pub fn decide(&self, packet: &[u8], wirelen: u32) -> Option<u32> {
         let mut jumps_back = 0;
         match self.interpret(packet, wirelen, &mut jumps_back) {

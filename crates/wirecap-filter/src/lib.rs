@@ -51,7 +51,7 @@ mod native;
 mod program;
 mod user;
 
-pub use compile::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET, libpcap_version};
+pub use compile::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET};
 pub use error::{Error, Invalid, shortened};
 pub use native::NativeFilter;
 pub use program::{MAX_INSNS, Program};

@@ -7,7 +7,7 @@
 //!
 //! Rule: a [`Program`] needs no further check. Every jump stays inside, every slot exists, no constant
 //! divisor is zero, no constant shift is 32 or more, and the last instruction is a return. That is
-//! `bpf_validate`'s rule. Jumps may go backward, and a run ends all the same: see
+//! `bpf_validate`'s rule. Jumps may go backward, and a run still ends: see
 //! [`rounds`](wirecap_sys::machine_code::rounds).
 
 use wirecap_sys::machine_code::{Op, Origin, Register, jumps_back};

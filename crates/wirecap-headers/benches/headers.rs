@@ -1,38 +1,19 @@
 //! What looking at and changing a packet costs. Prints one table; `cargo bench -p wirecap-headers`.
 
-#![allow(clippy::print_stdout)]
-
 use std::hint::black_box;
-use std::time::Instant;
 
 use wirecap_headers::{Frame, Layout, Rewrite, Toward, VecFrame, checksum};
-
-const ROUNDS: usize = 9;
-const RUNS: usize = 1 << 20;
+use wirecap_lab::cost::{RUNS, Random, header, row};
 
 fn main() {
-    println!("{ROUNDS} rounds of {RUNS}; median (least to greatest) ns");
-    println!("| what | ns |");
-    println!("|---|---:|");
+    header();
     sums();
     changes();
 }
 
-fn row(what: &str, mut round: impl FnMut()) {
-    let mut times: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let begin = Instant::now();
-            round();
-            begin.elapsed().as_nanos() as f64 / RUNS as f64
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    println!("| {what} | {:.1} ({:.1} to {:.1}) |", times[ROUNDS / 2], times[0], times[ROUNDS - 1]);
-}
-
 fn sums() {
     let mut random = Random(1);
-    let packet: Vec<u8> = (0..1_500).map(|_| random.next() as u8).collect();
+    let packet: Vec<u8> = (0..1_500).map(|_| random.draw() as u8).collect();
     for len in [20, 64, 1_500] {
         row(&format!("sum of {len} bytes"), || {
             for _ in 0..RUNS {
@@ -65,16 +46,4 @@ fn changes() {
         }
     });
     assert_eq!(frame.data().len(), bytes.len());
-}
-
-/// Marsaglia's xorshift.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
 }

@@ -1,4 +1,4 @@
-//! What was given that makes no sense, and what would.
+//! Why a value is refused, and what to write instead.
 
 use crate::MacAddress;
 
@@ -45,7 +45,7 @@ pub enum Error {
         kind = if .0.is_group() { "multicast" } else { "all zeros" }
     )]
     NotASource(MacAddress),
-    /// Nothing that a TTL could become: what was given.
-    #[error("{0:?} is nothing that a TTL could become: write keep, decrement, or a number from 1 to 255")]
+    /// Not a change of the TTL: what was given.
+    #[error("invalid TTL {0:?}: write keep, decrement, or a number from 1 to 255")]
     Ttl(String),
 }

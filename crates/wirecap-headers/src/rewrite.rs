@@ -1,8 +1,8 @@
-//! All that becomes of the headers of a packet on its way from one side to the other.
+//! All changes of a packet's headers on its way from one side to the other.
 
 use crate::{Frame, Layout, MacAddress, RewriteError, SourceMac, Toward, Ttl, VlanMap};
 
-/// What becomes of the headers of a packet. By default nothing.
+/// How the headers of a packet are changed. By default not at all.
 ///
 /// # Example
 ///

@@ -67,7 +67,7 @@ type Vlan = u16;
 const NONE: Vlan = 0;
 const VLANS: usize = 4096;
 /// 4095 is reserved (IEEE 802.1Q, table 9-2).
-const VLAN_MAX: Vlan = 4094;
+const MAX_VLAN: Vlan = 4094;
 
 /// One VLAN on its two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +197,7 @@ fn vlan(text: &str) -> Option<Vlan> {
     }
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.then(|| text.parse().ok()).flatten();
-    number.filter(|number| (1..=VLAN_MAX).contains(number))
+    number.filter(|number| (1..=MAX_VLAN).contains(number))
 }
 
 impl fmt::Display for VlanMap {

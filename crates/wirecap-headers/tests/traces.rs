@@ -9,8 +9,8 @@ use wirecap_headers::{
 /// Room for one tag.
 const ROOM: usize = 4;
 
-/// All packets, also those that are not Ethernet: they are as good as any other bytes. `None`, said loudly,
-/// if there is no such directory.
+/// All packets, also those that are not Ethernet: they are as good as any other bytes. `None`, with a loud
+/// notice, if there is no such directory.
 fn packets(test: &str) -> Option<Vec<(u16, Vec<u8>)>> {
     let paths = wirecap_lab::trace_files(test)?.into_iter();
     let captures = paths.map(|path| Capture::read(std::fs::File::open(path).unwrap()).unwrap());

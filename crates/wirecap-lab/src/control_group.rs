@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::Namespace;
 use crate::sweep;
 
-/// How often it is tried to remove a group whose processes are on their way out.
+/// Attempts to remove a group whose processes are about to end.
 const ATTEMPTS: u32 = 100;
 
 /// What a group limits.
@@ -22,8 +22,8 @@ pub enum Controller {
     Memory,
 }
 
-/// A control group, of version 2 or 1, whichever the machine has. Removes itself; what runs in it has to have
-/// ended then.
+/// A control group, of version 2 or 1, whichever the machine has. Dropping it removes it, once all that runs
+/// in it has ended.
 #[derive(Debug)]
 pub struct ControlGroup {
     directory: PathBuf,
@@ -45,7 +45,7 @@ impl ControlGroup {
     /// A new group without a limit.
     ///
     /// # Errors
-    /// Why there can be none here, in words: for [`skip`](crate::skip).
+    /// Why there can be none here, as a text for [`skip`](crate::skip).
     pub fn new(controller: Controller) -> Result<Self, String> {
         let (name, files) = controller.names();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -106,7 +106,7 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // It stays behind if something still runs in it: the test has failed then.
+        // It stays behind if something still runs in it; then the test has failed.
         let _ = (0..ATTEMPTS).find(|_| {
             let removed = fs::remove_dir(&self.directory).is_ok();
             if !removed {
@@ -129,7 +129,7 @@ fn root(line: &str, controller: &str, [first, second]: [&'static str; 2]) -> Opt
             let controllers = fs::read_to_string(mount.join("cgroup.controllers")).ok()?;
             controllers.split_whitespace().find(|&name| name == controller)?;
             // Handed on already where services are limited; elsewhere it may be refused, which the missing
-            // file says.
+            // file shows.
             let _ = fs::write(mount.join("cgroup.subtree_control"), format!("+{controller}"));
             Some((mount, second))
         }

@@ -1,7 +1,7 @@
 //! An ear: the frames that come into a namespace, one after the other.
 //!
 //! ```text
-//!   Earshot:  end(), who sends ════ veth ════ ear
+//!   Earshot:  end(), which sends ════ veth ════ ear
 //! ```
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,7 +13,7 @@ use nix::sys::{
 
 use crate::{Error, Interface, Namespace, VethOptions, VethPair};
 
-/// Frames that wait to be heard may have so many bytes, with what the kernel keeps beside them.
+/// Room for frames that wait to be heard, in bytes, with what the kernel keeps beside them.
 const BUFFER_BYTES: usize = 64 << 20;
 /// How long the next frame is waited for.
 const PATIENCE: TimeVal = TimeVal::new(10, 0);
@@ -28,7 +28,7 @@ impl Ear {
     /// Listens in a namespace.
     ///
     /// # Errors
-    /// [`Error::Setting`], which root does not get.
+    /// [`Error::Setting`] without root.
     pub fn new(namespace: &Namespace) -> Result<Self, Error> {
         let open = || {
             let ear =

@@ -23,7 +23,7 @@ pub enum Error {
         command: String,
         /// How it ended.
         status: std::process::ExitStatus,
-        /// What it said.
+        /// Its output on standard error.
         stderr: String,
     },
     /// A setting inside a namespace could not be made.

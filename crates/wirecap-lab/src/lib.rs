@@ -28,6 +28,7 @@
 
 mod bridge;
 mod control_group;
+pub mod cost;
 mod ear;
 mod error;
 mod namespace;

@@ -96,7 +96,7 @@ impl Namespace {
     /// Runs ip(8) on the namespace, for what has no method here, and gives what it printed.
     ///
     /// # Errors
-    /// [`Error::Failed`] with what it said.
+    /// [`Error::Failed`] with its output.
     pub fn ip(&self, arguments: &[&str]) -> Result<String, Error> {
         ip(&[&["-n", self.name()], arguments].concat())
     }
@@ -104,7 +104,7 @@ impl Namespace {
     /// Runs ethtool(8) inside the namespace and gives what it printed.
     ///
     /// # Errors
-    /// [`Error::Failed`] with what it said.
+    /// [`Error::Failed`] with its output.
     pub fn ethtool(&self, arguments: &[&str]) -> Result<String, Error> {
         let mut command = self.command("ethtool");
         command.args(arguments);
@@ -138,7 +138,7 @@ impl Namespace {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Nobody can be told; what stays is swept once this process is dead.
+        // There is no caller to report to; what stays is swept once this process is dead.
         sweep::remove(&self.name);
     }
 }

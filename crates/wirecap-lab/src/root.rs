@@ -10,7 +10,7 @@ use std::io::{self, Write};
 const SKIP_LOG: &str = "WIRECAP_SKIP_LOG";
 /// If set and not empty, skipping fails the test.
 const NO_SKIP: &str = "WIRECAP_NO_SKIP";
-/// If "true", too: continuous integration says so of itself.
+/// If "true", too, as continuous integration sets it.
 const CI: &str = "CI";
 
 /// Whether this process is root.
@@ -18,7 +18,7 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// To be asked first by a test that needs root; `false` means return now.
+/// Called first by a test that needs root; `false` means return now.
 ///
 /// Then a line `SKIPPED: …` has been written to standard error, also under a test runner that captures
 /// output, and appended to the file named by the environment variable `WIRECAP_SKIP_LOG`.
@@ -56,8 +56,8 @@ fn may_run(test_name: &str, is_root: bool, skipping_is_forbidden: bool) -> bool 
     is_root
 }
 
-/// Says that a test is skipped for another reason than privilege: an input that not everybody has, for
-/// instance. Loud and logged as in [`require_root`], but never forbidden; return after it.
+/// Reports that a test is skipped for another reason than privilege: an input that is not on every machine,
+/// for instance. Loud and logged as in [`require_root`], but never forbidden; return after it.
 ///
 /// # Panics
 /// If the file that `WIRECAP_SKIP_LOG` names cannot be written.

@@ -47,9 +47,9 @@ fn is_stale(name: &str) -> bool {
 pub(crate) fn remove(name: &str) -> bool {
     let inside = ip(&["netns", "pids", name]).unwrap_or_default();
     for pid in inside.lines().filter_map(|line| line.trim().parse().ok()) {
-        // Our own process is inside if somebody called setns(2) on its main thread.
+        // Our own process is inside if its main thread called setns(2).
         if pid != std::process::id() as i32 {
-            // It may have ended meanwhile.
+            // It may have ended since.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }

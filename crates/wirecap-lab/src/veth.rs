@@ -11,7 +11,7 @@ use crate::namespace::Namespace;
 /// How long an interface has to come up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a pair shall be.
+/// The settings of a pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VethOptions {
     /// Receive and transmit queues of each end; at most this many later, too.

@@ -17,7 +17,7 @@ fn a_namespace_is_there_and_gone() {
     let namespace = Namespace::new("gone").unwrap();
     let path = format!("/run/netns/{}", namespace.name());
     let mut sleeper = namespace.command("sleep").arg("600").spawn().unwrap();
-    // Until ip(8) has become sleep(1) inside, the namespace has nobody to kill.
+    // Until ip(8) has become sleep(1) inside, the namespace has no process to kill.
     while !namespace.ip(&["netns", "pids", namespace.name()]).unwrap().contains(&sleeper.id().to_string()) {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -12,29 +12,14 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
+use wirecap_lab::cost::{RUNS, Random, header, row};
 use wirecap_router::{Route, Routes};
 
-const ROUNDS: usize = 9;
-const RUNS: usize = 1 << 20;
 const PREFIXES: usize = 100_000;
 
 fn main() {
-    println!("{ROUNDS} rounds of {RUNS}; median (least to greatest) ns");
-    println!("| what | ns |");
-    println!("|---|---:|");
+    header();
     routes();
-}
-
-fn row(what: &str, mut round: impl FnMut()) {
-    let mut times: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let begin = Instant::now();
-            round();
-            begin.elapsed().as_nanos() as f64 / RUNS as f64
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    println!("| {what} | {:.1} ({:.1} to {:.1}) |", times[ROUNDS / 2], times[0], times[ROUNDS - 1]);
 }
 
 fn routes() {
@@ -90,7 +75,7 @@ fn prefix_v4(random: &mut Random) -> (IpAddr, u8) {
         _ => 10 + random.below(6),
     };
     // 16.0.0.0 to 111.255.255.255: nothing that is not forwarded.
-    let bits = ((16 + random.below(96)) << 24) + (random.next() & 0xff_ffff);
+    let bits = ((16 + random.below(96)) << 24) + (random.draw() & 0xff_ffff);
     let bits = bits as u32 & (u32::MAX << (32 - len));
     (Ipv4Addr::from_bits(bits).into(), len as u8)
 }
@@ -103,7 +88,7 @@ fn prefix_v6(random: &mut Random) -> (IpAddr, u8) {
         _ => 29 + random.below(20),
     };
     let top = 0x2a00 + random.below(25);
-    let bits = u128::from((top << 48) + (random.next() & 0xffff_ffff_ffff)) << 64;
+    let bits = u128::from((top << 48) + (random.draw() & 0xffff_ffff_ffff)) << 64;
     (Ipv6Addr::from_bits(bits & (u128::MAX << (128 - len))).into(), len as u8)
 }
 
@@ -112,27 +97,11 @@ fn within(random: &mut Random, prefixes: &[(IpAddr, u8)]) -> IpAddr {
     let (address, len) = prefixes[random.below(PREFIXES as u64) as usize];
     match address {
         IpAddr::V4(v4) => {
-            Ipv4Addr::from_bits(v4.to_bits() | (random.next() as u32 & (u32::MAX >> len))).into()
+            Ipv4Addr::from_bits(v4.to_bits() | (random.draw() as u32 & (u32::MAX >> len))).into()
         }
         IpAddr::V6(v6) => {
-            let host = (u128::from(random.next()) << 64) | u128::from(random.next());
+            let host = (u128::from(random.draw()) << 64) | u128::from(random.draw());
             Ipv6Addr::from_bits(v6.to_bits() | (host & (u128::MAX >> len))).into()
         }
-    }
-}
-
-/// Marsaglia's xorshift.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 16) % end
     }
 }

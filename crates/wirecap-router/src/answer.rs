@@ -13,13 +13,12 @@ use wirecap_headers::Layout;
 
 use crate::{DropCause, IcmpProblem, IcmpSource, Offender, Route, addresses::is_link_local, router::Router};
 
-/// What the sender of a discarded packet gets to know.
+/// How the sender of a discarded packet is informed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'w> {
-    /// Nothing: it is not the sender's concern, or an error would breed errors.
+    /// Not at all: the cause is not the sender's concern, or an error would breed errors.
     Silence,
-    /// Nothing, though there is an error to be sent: there are too many, or the router has no address to
-    /// answer from.
+    /// Not at all, though an error is due: there are too many, or the router has no address to answer from.
     Suppressed,
     /// This frame, by the port that the packet came in by.
     Error(&'w [u8]),
@@ -63,8 +62,8 @@ impl Router {
         }
     }
 
-    /// The problem that the sender of a discarded packet has to know. `None` for what is not for the router,
-    /// what the user does not want, and what is only bad luck.
+    /// The problem to report to the sender of a discarded packet. `None` if the packet is not for the router,
+    /// the user does not want it, or its loss is only bad luck.
     fn problem(&self, cause: DropCause, data: &[u8], mtus: &[usize]) -> Option<IcmpProblem> {
         match cause {
             DropCause::TtlExpired => Some(IcmpProblem::Expired),
@@ -75,7 +74,7 @@ impl Router {
                 let ip = layout.ip()?;
                 let (from, to) = (ip.source(data)?, ip.destination(data)?);
                 match (cause, self.routes.to(to)) {
-                    // What a route says to drop is dropped without a word.
+                    // A drop route drops silently.
                     (_, Some(Route::Drop)) => None,
                     (DropCause::NoRoute, _) => Some(IcmpProblem::NoRoute),
                     (DropCause::TooLong, Some(Route::Via { device, .. })) => {

@@ -31,7 +31,7 @@ mod worker;
 pub use answer::Answer;
 pub use cause::DropCause;
 pub use error::Error;
-pub use icmp::{ICMP_ERROR_MAX, IcmpProblem, IcmpSource, Offender};
+pub use icmp::{IcmpProblem, IcmpSource, MAX_ICMP_ERROR_LEN, Offender};
 pub use ipnet::IpNet;
 pub use neighbours::{NextHopCounts, NextHopReport, Pending, THREAD};
 pub use router::{Router, RouterPort};

@@ -1,14 +1,14 @@
-//! What a router knows and decides without its next hops' Ethernet addresses: which port a packet goes out
-//! of, and to whom.
+//! What a router decides before it needs the Ethernet addresses of next hops: which port a packet goes out
+//! of, and to which next hop.
 //!
 //! ```text
 //!   for this router's Ethernet address? ─► header, addresses ─► filter ─► longest prefix ─► TTL ─► MTU ─► path: port, next hop
 //!                                             └─ discarded                     └───────────┴──────┴─► answered, if its sender is to know
 //! ```
 //!
-//! What is not to be routed never comes here: ARP, neighbour discovery, multicast, and what is for the
-//! router's own addresses is left to the host by the filter in front ([`Router::capture_filter`]); the host
-//! answers, and keeps the neighbours.
+//! Packets that are not to be routed never come here: the filter in front ([`Router::capture_filter`]) leaves
+//! ARP, neighbour discovery, multicast and packets for the router's own addresses to the host, which answers
+//! them and keeps the neighbours.
 //!
 //! Rule: before anything else is made of a packet, its header is valid and its addresses are such as may be
 //! forwarded from and to (RFC 1812, sections 5.2.2, 5.3.4, 5.3.5 and 5.3.7; RFC 2644).
@@ -98,7 +98,7 @@ pub struct Router {
     pub(crate) error_limit: Limit,
 }
 
-/// Which way a packet takes, before its next hop's Ethernet address is known.
+/// The way of a packet, before the Ethernet address of its next hop is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Path {
     /// Which port it goes out of.
@@ -107,7 +107,7 @@ pub(crate) struct Path {
     layout: Layout,
 }
 
-/// To whom a packet is sent next.
+/// Where a packet is sent next.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Receiver {
     Mac(MacAddress),

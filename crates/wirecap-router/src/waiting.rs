@@ -6,8 +6,8 @@
 //!      └── no room: dropped, or the oldest in its place: waiting_full
 //! ```
 //!
-//! Rules: each packet keeps its own age. And as long as there is room, no group of sources holds more of it
-//! than is left, so that one that sends to addresses that no host has leaves room for the packets of others.
+//! Rules: each packet keeps its own age. And while there is room, no group of sources holds more of it than
+//! is left, so that a source that sends to addresses without a host leaves room for the packets of others.
 
 use std::{
     collections::{VecDeque, hash_map::RandomState},
@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::neighbours::{Found, Pending};
+use crate::neighbours::{HopStatus, Pending};
 
 /// Packets that may wait.
 const MAX_WAITING: usize = 256;
@@ -105,19 +105,19 @@ impl<P> WaitingRoom<P> {
     pub(crate) fn settle(
         &mut self,
         now: Instant,
-        mut look_up: impl FnMut(Pending) -> Found,
+        mut look_up: impl FnMut(Pending) -> HopStatus,
     ) -> Vec<(P, Outcome)> {
         let mut settled = Vec::new();
         for _ in 0..self.packets.len() {
             let Some(waiting) = self.packets.pop_front() else { break };
             let is_late = now.duration_since(waiting.since) >= TIMEOUT;
             let outcome = match look_up(waiting.pending) {
-                Found::Mac(_) => Outcome::Known,
-                Found::NotYet if !is_late => {
+                HopStatus::Mac(_) => Outcome::Known,
+                HopStatus::NotYet if !is_late => {
                     self.packets.push_back(waiting);
                     continue;
                 }
-                Found::NotYet | Found::Silent => Outcome::Lost,
+                HopStatus::NotYet | HopStatus::Silent => Outcome::Lost,
             };
             settled.push((self.leave(waiting), outcome));
         }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::neighbours::{Hop, Source};
 
-    const MAC: Found = Found::Mac(MacAddress([2, 0, 0, 0, 0, 1]));
+    const MAC: HopStatus = HopStatus::Mac(MacAddress([2, 0, 0, 0, 0, 1]));
 
     /// Of a source, to a next hop.
     fn pending(source: u32, hop: u8) -> Pending {
@@ -183,7 +183,7 @@ mod tests {
         room.put("to b", pending(1, 2), begun + ms(2_900));
         let look_up = |known: Option<u8>| {
             move |asked: Pending| {
-                if known.is_some_and(|known| asked == pending(1, known)) { MAC } else { Found::NotYet }
+                if known.is_some_and(|known| asked == pending(1, known)) { MAC } else { HopStatus::NotYet }
             }
         };
         assert_eq!((room.settle(begun + ms(2_950), look_up(Some(1)))), [("to a", Outcome::Known)]);
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!((room.settle(begun + ms(5_800), look_up(None))), []);
         assert!(room.is_overdue(begun + ms(5_900)));
         assert_eq!((room.settle(begun + ms(5_900), look_up(None))), [("to b", Outcome::Lost)]);
-        assert_eq!((room.settle(begun + ms(6_000), |_| Found::Silent)), [("to c", Outcome::Lost)]);
+        assert_eq!((room.settle(begun + ms(6_000), |_| HopStatus::Silent)), [("to c", Outcome::Lost)]);
         assert!(room.is_empty());
     }
 

@@ -8,17 +8,17 @@
 //!                                                        └─ Lost ──► discard it: no neighbour
 //! ```
 //!
-//! Rule: it decides on bytes and the time it is given, and does nothing else. The caller sends, drops, copies
-//! and counts; a thread of its own finds out next hops.
+//! Rule: a worker decides by the bytes and the time that it is given, and does nothing else. The caller
+//! sends, drops, copies and counts; another thread finds out next hops.
 
 use std::{sync::Arc, time::Instant};
 
 use wirecap_headers::MAX_VLAN_TAGS;
 
 use crate::{
-    Admission, Answer, DropCause, ICMP_ERROR_MAX, Outcome, Router,
+    Admission, Answer, DropCause, MAX_ICMP_ERROR_LEN, Outcome, Router,
     answer::DroppedPacket,
-    neighbours::{Found, NextHopCache, Pending, Resolver},
+    neighbours::{HopStatus, NextHopCache, Pending, Resolver},
     router::Receiver,
     waiting::WaitingRoom,
 };
@@ -74,7 +74,7 @@ pub enum Decision {
 /// assert!(matches!(worker.route(&mut frame, len, 0), Decision::Forward { port: 1 }));
 /// assert_eq!(frame[..12], [2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 4]);
 ///
-/// // Should it come back, its TTL is at its end, and its sender gets to know.
+/// // If it comes back, its TTL is at its end, and its sender gets an error.
 /// frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
 /// let cause = DropCause::TtlExpired;
 /// assert_eq!(worker.route(&mut frame, len, 0), Decision::Discard { cause });
@@ -90,7 +90,7 @@ pub struct RouterWorker<P> {
     mtus: Vec<usize>,
     /// The frame of the last ICMP error, its memory used again.
     error: Vec<u8>,
-    /// There is a table of next hops that waiting packets have not been looked up in.
+    /// Waiting packets have not been looked up in the newest table of next hops.
     has_news: bool,
     /// When the batch began.
     now: Instant,
@@ -103,7 +103,7 @@ impl<P> RouterWorker<P> {
             next_hops: resolver.cache(),
             waiting: WaitingRoom::new(),
             mtus: vec![usize::MAX; router.macs.len()],
-            error: Vec::with_capacity(FRAME_OVERHEAD_BYTES + ICMP_ERROR_MAX),
+            error: Vec::with_capacity(FRAME_OVERHEAD_BYTES + MAX_ICMP_ERROR_LEN),
             has_news: false,
             now: Instant::now(),
         }
@@ -133,17 +133,17 @@ impl<P> RouterWorker<P> {
         let mac = match path.to {
             Receiver::Mac(mac) => mac,
             Receiver::Hop(pending) => match self.next_hops.look_up(pending) {
-                Found::Mac(mac) => mac,
-                Found::NotYet => return Decision::Wait(pending),
-                Found::Silent => return Decision::Discard { cause: DropCause::NoNeighbour },
+                HopStatus::Mac(mac) => mac,
+                HopStatus::NotYet => return Decision::Wait(pending),
+                HopStatus::Silent => return Decision::Discard { cause: DropCause::NoNeighbour },
             },
         };
         self.router.rewrite(data, &path, mac);
         Decision::Forward { port: path.port }
     }
 
-    /// What the sender of a packet gets to know that is discarded for this cause; the packet as for
-    /// [`RouterWorker::route`], and as it came.
+    /// Answers the sender of a packet that is discarded for this cause; the arguments are those of
+    /// [`RouterWorker::route`], the packet is as it came.
     ///
     /// # Panics
     ///

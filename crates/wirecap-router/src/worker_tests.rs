@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     RouterPort,
     neighbours::{
-        Desk, Hop, Request,
+        Hop, ResolverEnd,
         next_hops::{
             NextHops,
             tests::{FakeKernel, neighbour},
@@ -31,7 +31,7 @@ const HOST: MacAddress = MacAddress([2, 0, 0, 0, 0, 7]);
 
 struct World {
     worker: RouterWorker<Vec<u8>>,
-    desk: Desk,
+    channel: ResolverEnd,
     next_hops: NextHops,
     kernel: FakeKernel,
     now: Instant,
@@ -50,12 +50,12 @@ fn router(routes: &str) -> Router {
 
 impl World {
     fn new() -> Self {
-        let (resolver, desk) = Resolver::without_thread();
+        let (resolver, channel) = Resolver::without_thread();
         let worker = RouterWorker::new(&Arc::new(router(ROUTES)), &resolver);
         // The time begins when all is made.
         let now = Instant::now();
-        let next_hops = NextHops::new(desk.counts(), now);
-        let mut world = Self { worker, desk, next_hops, kernel: FakeKernel::default(), now };
+        let next_hops = NextHops::new(channel.counts(), now);
+        let mut world = Self { worker, channel, next_hops, kernel: FakeKernel::default(), now };
         world.pass(0);
         world
     }
@@ -63,12 +63,12 @@ impl World {
     /// A while later a batch begins, and the resolver has done its work.
     fn pass(&mut self, ms: u64) {
         self.now += Duration::from_millis(ms);
-        while let Request::Want(pending) = self.desk.next_request() {
+        while let Ok(pending) = self.channel.next_request() {
             self.next_hops.want(&mut self.kernel, pending, self.now);
         }
         self.next_hops.refresh(&mut self.kernel, self.now);
         if let Some(table) = self.next_hops.take_table() {
-            self.desk.publish(table);
+            self.channel.publish(table);
         }
         self.worker.begin(self.now, [1500, 1000]);
     }
@@ -231,7 +231,7 @@ fn each_defect_has_its_cause_and_its_answer() {
 #[test]
 fn a_filter_decides_after_the_header_and_before_the_route() {
     let filter = wirecap_filter::Filter::compile("udp", 1, 262_144).unwrap();
-    let (resolver, _desk) = Resolver::without_thread();
+    let (resolver, _end) = Resolver::without_thread();
     let router = Arc::new(router(ROUTES).with_filter(filter));
     let mut worker = RouterWorker::<Vec<u8>>::new(&router, &resolver);
     let mut decide = |mut frame: Vec<u8>| {

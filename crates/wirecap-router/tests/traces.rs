@@ -4,7 +4,7 @@ use wirecap_file::Capture;
 use wirecap_headers::Layout;
 use wirecap_router::Routes;
 
-/// All packets. `None`, said loudly, if there is no such directory.
+/// All packets. `None`, with a loud notice, if there is no such directory.
 fn packets(test: &str) -> Option<Vec<Vec<u8>>> {
     let paths = wirecap_lab::trace_files(test)?.into_iter();
     let captures = paths.map(|path| Capture::read(std::fs::File::open(path).unwrap()).unwrap());

@@ -39,7 +39,7 @@ impl LinkMonitor {
         self.next_look = Some(now + TICK);
         // A failed read says nothing about the link.
         while let Ok(Some(event)) = self.changes.next_event() {
-            self.is_doubtful |= LinkFault::told_by(&event, self.ifindex).is_some();
+            self.is_doubtful |= LinkFault::of_event(&event, self.ifindex).is_some();
         }
         if !std::mem::take(&mut self.is_doubtful) {
             return None;

@@ -14,7 +14,7 @@ use nix::{
 /// Lets the calling thread run on one core only.
 ///
 /// # Errors
-/// What the kernel said; EINVAL when there is no such core or the process may not use it.
+/// The kernel's error; EINVAL when there is no such core or the process may not use it.
 pub fn pin_to_core(core: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(core)?;
@@ -27,7 +27,7 @@ type CoreSet = [u64; 128];
 /// Runs `work`, which may bind the calling thread to cores, and lets the thread run where it could before.
 ///
 /// # Errors
-/// What the kernel said, before or after `work`.
+/// The kernel's error, before or after `work`.
 pub fn keeping_affinity<T>(work: impl FnOnce() -> T) -> io::Result<T> {
     let mut set: CoreSet = [0; 128];
     // SAFETY: size and pointer are those of one array that outlives the call; 0 is this thread.

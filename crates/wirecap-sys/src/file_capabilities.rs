@@ -5,7 +5,7 @@ use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path, ptr};
 /// Whether a program file has capabilities.
 ///
 /// # Errors
-/// What the kernel said about the file.
+/// The kernel's error about the file.
 pub fn has_capabilities(path: &Path) -> io::Result<bool> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: both names end with a zero byte and outlive the call; with a size of 0 nothing is written.

@@ -6,7 +6,7 @@ use std::{fs::File, io, os::fd::AsRawFd};
 /// succeeded. It is held until the file and every duplicate of it are closed.
 ///
 /// # Errors
-/// What the kernel said; ENOLCK, for instance, on a file system without locks.
+/// The kernel's error; ENOLCK, for instance, on a file system without locks.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: flock takes no pointers, and the descriptor is open for as long as `file` is borrowed.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{wake::Waker, xsk::PollSet};
+use crate::{room::wait_for_bytes, wake::Waker};
 
 /// How long a patient read waits at once; it waits again until there is something.
 const TURN: Duration = Duration::from_secs(1);
@@ -29,9 +29,7 @@ pub struct Input {
     file: File,
     /// Its length when it was opened, in bytes. `None` where the length is unknown.
     len: Option<u64>,
-    /// What to wait on. `None` for a file, which never makes anybody wait.
-    ready: Option<PollSet>,
-    /// The same, for others to wait on.
+    /// What to wait on. `None` for a file, which is always ready.
     waker: Option<Arc<OwnedFd>>,
     patient: bool,
 }
@@ -40,7 +38,7 @@ impl Input {
     /// Opens a file, a pipe or a device, and does not wait for the writer of a pipe.
     ///
     /// # Errors
-    /// What the kernel said; [`io::ErrorKind::IsADirectory`] for a directory.
+    /// The kernel's error; [`io::ErrorKind::IsADirectory`] for a directory.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::of(OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?)
     }
@@ -48,7 +46,7 @@ impl Input {
     /// Reads standard input.
     ///
     /// # Errors
-    /// What the kernel said: there may be none.
+    /// The kernel's error: there may be none.
     pub fn stdin() -> io::Result<Self> {
         Self::of(File::from(io::stdin().as_fd().try_clone_to_owned()?))
     }
@@ -63,8 +61,7 @@ impl Input {
             Some(_) => None,
             None => Some(Arc::new(file.as_fd().try_clone_to_owned()?)),
         };
-        let ready = waker.clone().map(|waker| PollSet::new([waker]));
-        Ok(Self { file, len, ready, waker, patient: true })
+        Ok(Self { file, len, waker, patient: true })
     }
 
     /// Whether a read waits until there is something. It does at first; else it fails with
@@ -91,10 +88,10 @@ impl Input {
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(ready) = &mut self.ready {
+        if let Some(fd) = &self.waker {
             // Asked for, not tried: a named pipe without a writer yet reads like one at its end, and
             // standard input may wait in a read, since it is not ours alone to be changed.
-            while !ready.wait(if self.patient { TURN } else { Duration::ZERO }) {
+            while !wait_for_bytes(fd.as_fd(), if self.patient { TURN } else { Duration::ZERO }) {
                 if !self.patient {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_never_makes_anybody_wait_and_a_directory_is_none() {
+    fn a_file_is_always_ready_and_a_directory_is_refused() {
         let directory = directory("file");
         let path = directory.join("file");
         std::fs::write(&path, "abc").unwrap();

@@ -14,7 +14,7 @@
 //! | capabilities of a program file | [`file_capabilities`] |
 //! | a file with one writer | [`file_lock`] |
 //! | a file or pipe that is read without waiting | [`input`] |
-//! | waiting until a pipe, a terminal or a socket takes more | [`room`] |
+//! | waiting until a pipe, a terminal or a socket takes more, or has something | [`room`] |
 //! | threads that wait, and what wakes them | [`wake`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
 //! | packet filters as machine code | [`machine_code`] |

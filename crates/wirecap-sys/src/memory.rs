@@ -133,7 +133,7 @@ impl PacketMemory {
     /// [`PacketMemory::populate`].
     ///
     /// # Errors
-    /// What the kernel said to mbind(2), for instance ENOSYS without NUMA support.
+    /// The kernel's error from mbind(2), for instance ENOSYS without NUMA support.
     pub fn prefer_node(&self, address: u64, bytes: u64, node: u32) -> io::Result<()> {
         let end = address.checked_add(bytes).filter(|&end| end <= self.len as u64);
         if end.is_none() || node >= 64 {
@@ -161,17 +161,17 @@ impl PacketMemory {
         self.mapping.pages
     }
 
-    /// What was wanted of the memory and is not so.
+    /// How the memory differs from what was wanted.
     pub fn fallbacks(&self) -> &[MemoryFallback] {
         &self.mapping.fallbacks
     }
 
     /// Brings the pages of these bytes in now, so that no packet waits for a page fault, for as long as
-    /// `goes_on` says so: it is asked for every 2 MiB.
+    /// `goes_on` returns true: it is called for every 2 MiB.
     ///
     /// # Errors
-    /// What the kernel said, ENOMEM for instance when a control group's limit is reached; EINTR once
-    /// `goes_on` says no.
+    /// The kernel's error, ENOMEM for instance when a control group's limit is reached; EINTR once
+    /// `goes_on` returns false.
     pub fn populate(&self, bytes: Range<u64>, goes_on: &dyn Fn() -> bool) -> io::Result<()> {
         let within = |at: u64| (at as usize).min(self.len);
         self.mapping.populate(self.start, within(bytes.start)..within(bytes.end), goes_on)

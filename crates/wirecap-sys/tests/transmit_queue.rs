@@ -18,7 +18,7 @@ fn open(wire: &Earshot, options: TransmitOptions) -> Result<TransmitQueue, XskEr
     wire.enter(|| TransmitQueue::open(ifindex, 0, options))
 }
 
-/// A frame of a type that nobody speaks, with a number.
+/// A frame of an unused type, with a number.
 fn frame(number: u32, len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|index| (index as u32 * 7 + number) as u8).collect();
     bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
@@ -151,7 +151,7 @@ fn frames_wait_in_the_ring_while_the_interface_is_down() {
     queue.cell_mut(3).unwrap()[..60].copy_from_slice(&frame(3, 60));
     assert!(queue.stage(3, 60));
     assert_eq!(queue.flush().unwrap_err().kind(), io::ErrorKind::NetworkDown);
-    assert!(queue.cell_mut(3).is_none() && queue.in_flight() == 1, "it is the kernel's all the same");
+    assert!(queue.cell_mut(3).is_none() && queue.in_flight() == 1, "it is still the kernel's");
     wire.end().set_up().unwrap();
     assert!(queue.finish(PATIENCE, |cell| assert_eq!(cell, 3)).unwrap());
     assert_eq!(wire.hear(), frame(3, 60));
@@ -203,7 +203,7 @@ fn what_lies_in_the_ring_of_a_socket_is_seen_from_outside() {
         let lists = rings.remove(0).into_iter().map(|entry| (entry.address, entry.len, entry.options));
         Ok::<_, io::Error>(lists.collect::<Vec<_>>())
     };
-    assert_eq!(seen().unwrap(), [], "what was there before is not told");
+    assert_eq!(seen().unwrap(), [], "what was there before is not reported");
     assert!(queue.stage(7, 60));
     assert_eq!(seen().unwrap(), [], "the kernel does not see it yet");
     assert!(queue.finish(PATIENCE, |_| ()).unwrap());

@@ -8,7 +8,7 @@ const DESTINATION: u8 = 60;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// One frame in this number has a chain that leads back into itself, on which `bpf_filter` goes round for ever.
+/// One frame in this number has a chain that leads back into itself, on which `bpf_filter` loops forever.
 pub const ENDLESS_EVERY: usize = 7;
 
 /// Frames of TCP and UDP behind none to four headers, in turn; some without an end.

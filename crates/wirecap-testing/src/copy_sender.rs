@@ -35,7 +35,7 @@ impl CopySender {
     /// Sends as many of the frames as there is room for. Returns how many were taken.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN when the interface is down, for instance.
+    /// The kernel's error: ENETDOWN when the interface is down, for instance.
     ///
     /// # Panics
     /// When a frame is empty, or longer than 4096 bytes.

@@ -27,7 +27,7 @@ pub mod wire;
 pub use self::{
     copy_sender::CopySender,
     live_sender::{LiveSender, Sent},
-    packet_sender::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, PacketSenderError, SendPath},
+    packet_sender::{MAX_PACKET_LEN, MIN_PACKET_LEN, PacketSender, PacketSenderError, SendPath},
 };
 pub use wirecap_lab::require_root;
 

@@ -1,4 +1,5 @@
-//! The generator of live frames, run for so many frames or so long, with an account of what the interface took.
+//! The generator of live frames, run for a number of frames or a time, with an account of what the interface
+//! took.
 
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ pub struct LiveSender {
 }
 
 impl LiveSender {
-    /// Prepares sending to interface `ifindex`, as fast as it goes. Must be called, as the runs must, by a thread
-    /// in its network namespace.
+    /// Prepares sending to interface `ifindex`, as fast as it goes. Must be called, as the runs must, by a
+    /// thread in its network namespace.
     ///
     /// # Errors
     /// Those of [`LiveGenerator::new`]; [`Error::Interface`].
@@ -48,7 +49,7 @@ impl LiveSender {
         Ok(Self { generator, interface, ifindex, rate: None })
     }
 
-    /// Sends so many frames per second, over the whole of a run: time lost is made up for in a burst.
+    /// Sends `frames_per_second` over the whole of a run: time lost is made up for in a burst.
     #[must_use]
     pub fn at(self, frames_per_second: u64) -> Self {
         Self { rate: Some(Rate::frames(frames_per_second)), ..self }

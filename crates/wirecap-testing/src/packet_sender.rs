@@ -5,9 +5,8 @@
 //!                                   └─ Direct ───────────────────────► driver     queue by the kernel's choice
 //! ```
 //!
-//! Rule: what [`PacketSender::send`] has taken, the kernel has taken; where its
-//! queues are full, it is asked again. What the interface then did with the frames is in
-//! [`PacketSender::finish`].
+//! Rule: a frame that [`PacketSender::send`] has taken, the kernel has taken; while its queues are full,
+//! `send` tries again. [`PacketSender::finish`] reports what the interface did with the frames.
 //!
 //! Slow (about half a million frames per second), but it takes frames that live frames cannot be: longer than
 //! a page, damaged, from a trace.
@@ -30,13 +29,13 @@ use wirecap_sys::netdev::{self, bypass_queueing};
 use crate::Sent;
 
 /// Shortest frame that can be sent: an Ethernet header.
-pub const PACKET_LEN_MIN: usize = 14;
+pub const MIN_PACKET_LEN: usize = 14;
 /// Longest frame that can be sent: a header, and the largest MTU there is.
-pub const PACKET_LEN_MAX: usize = 65_549;
+pub const MAX_PACKET_LEN: usize = 65_549;
 
-/// How long a full queue is asked again.
+/// How long a full queue is tried again.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause before it is asked again.
+/// Pause before the next try.
 const RETRY: Duration = Duration::from_micros(50);
 /// Which way frames take to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,7 +51,7 @@ pub enum SendPath {
 #[derive(Debug, thiserror::Error)]
 pub enum PacketSenderError {
     /// It is shorter or longer than any interface takes.
-    #[error("a frame of {len} bytes is not possible here: choose {PACKET_LEN_MIN} to {PACKET_LEN_MAX}")]
+    #[error("a frame of {len} bytes is not possible here: choose {MIN_PACKET_LEN} to {MAX_PACKET_LEN}")]
     FrameLen {
         /// Its length.
         len: usize,
@@ -62,7 +61,7 @@ pub enum PacketSenderError {
     Socket {
         /// Name of the interface.
         interface: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// The kernel did not take a frame.
@@ -74,10 +73,10 @@ pub enum PacketSenderError {
         interface: String,
         /// Length of the frame.
         len: usize,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
-    /// The interface cannot be asked.
+    /// The interface cannot be queried.
     #[error(transparent)]
     Interface(#[from] netdev::Error),
 }
@@ -117,11 +116,11 @@ impl PacketSender {
     /// Sends a frame. Blocks while the kernel has no room for it.
     ///
     /// # Errors
-    /// [`PacketSenderError::FrameLen`]; [`PacketSenderError::NotAccepted`] if the kernel refused it, e.g. as longer than the MTU, or
-    /// had no room for ten seconds.
+    /// [`PacketSenderError::FrameLen`]; [`PacketSenderError::NotAccepted`] if the kernel refused it, e.g. as
+    /// longer than the MTU, or had no room for ten seconds.
     pub fn send(&mut self, frame: &[u8]) -> Result<(), PacketSenderError> {
         let len = frame.len();
-        if !(PACKET_LEN_MIN..=PACKET_LEN_MAX).contains(&len) {
+        if !(MIN_PACKET_LEN..=MAX_PACKET_LEN).contains(&len) {
             return Err(PacketSenderError::FrameLen { len });
         }
         let begun = Instant::now();
@@ -153,7 +152,7 @@ impl PacketSender {
 
     /// Waits until the interface has counted what was sent since the socket was opened, for two seconds at
     /// most, and gives the account: frames the kernel accepted and the interface never counted are `dropped`.
-    /// To be called by a thread in the interface's network namespace.
+    /// Must be called by a thread in the interface's network namespace.
     ///
     /// # Errors
     /// [`PacketSenderError::Interface`].

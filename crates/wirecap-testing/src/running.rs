@@ -1,4 +1,4 @@
-//! A `wirecap` that runs as a process of its own, as its users have it, and what came of it.
+//! A `wirecap` that runs as a process of its own, as its users run it, and how it ended.
 
 use std::{
     fs,
@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use crate::{PATIENCE, schema::check_records, wait_or_explain};
 
-/// What `wirecap` says once it captures.
+/// The line that `wirecap` prints once it captures.
 pub const READY: &str = "wirecap: M = ";
 
-/// Lines that another thread still writes: those so far, and whether they are all.
+/// Lines that another thread still writes, and whether they are complete.
 #[derive(Default)]
 struct Lines {
     text: Mutex<(Vec<String>, bool)>,
@@ -48,7 +48,7 @@ pub struct Ended {
     pub code: Option<i32>,
     /// What it printed.
     pub stdout: Vec<u8>,
-    /// What it said.
+    /// What it printed on standard error.
     pub stderr: String,
 }
 
@@ -97,12 +97,12 @@ impl Running {
         self.child.id()
     }
 
-    /// What it has said so far on standard error.
+    /// What it has printed on standard error so far.
     pub fn said(&self) -> String {
         self.stderr.joined()
     }
 
-    /// Waits until it says something on standard error.
+    /// Waits until it prints this on standard error.
     #[track_caller]
     pub fn wait_for(&self, words: &str) {
         let deadline = Instant::now() + PATIENCE;
@@ -126,7 +126,7 @@ impl Running {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
-    /// Kills it: it can tidy up nothing.
+    /// Kills it, so that it cannot tidy up.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -21,7 +21,7 @@ thread_local! {
     static NAMESPACES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the kernel has counted on the interfaces of this test, for one that waits in vain.
+/// What the kernel has counted on the interfaces of this test, for one whose frames do not come.
 pub fn explain_all() -> String {
     let counters = |namespace: &String| {
         let output = Command::new("ip").args(["-n", namespace, "-s", "-s", "link", "show"]).output();
@@ -77,7 +77,8 @@ impl Wire {
         self.inside.enter(|| builder.port(port).open())
     }
 
-    /// Where the frames are, for a test that waits for them in vain: the account, and the kernel's counters of both ends.
+    /// Where the frames are, for a test that waits for them too long: the account, and the kernel's counters
+    /// of both ends.
     pub fn explain(&self, capture: &Capture) -> String {
         let counters = |namespace: &Namespace, end| {
             namespace.ip(&["-s", "-s", "link", "show", "dev", end]).unwrap_or_else(|error| error.to_string())
@@ -122,8 +123,8 @@ impl Wire {
     }
 }
 
-/// Sends numbered frames of one flow from one transmit queue. On a veth they come out of the receive queue of the same
-/// number.
+/// Sends numbered frames of one flow from one transmit queue. On a veth they come out of the receive queue of
+/// the same number.
 pub struct QueueSender {
     transmitter: CopySender,
     template: Template,
@@ -163,8 +164,8 @@ impl QueueSender {
     }
 }
 
-/// Lets whatever should not happen happen, if it is going to: the one place where a test waits for a time, and a
-/// machine that is too slow for it makes the test weaker, never fail.
+/// Lets whatever should not happen happen, if it is going to: the one place where a test waits for a time,
+/// and a machine that is too slow for it makes the test weaker, never fail.
 pub fn give_it_a_chance() {
     thread::sleep(Duration::from_millis(100));
 }

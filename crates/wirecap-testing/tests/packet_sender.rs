@@ -7,7 +7,7 @@ use std::time::Duration;
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
 use wirecap_send::TxCounters;
 use wirecap_sys::netdev;
-use wirecap_testing::{PACKET_LEN_MAX, PACKET_LEN_MIN, PacketSender, PacketSenderError as Error, SendPath};
+use wirecap_testing::{MAX_PACKET_LEN, MIN_PACKET_LEN, PacketSender, PacketSenderError as Error, SendPath};
 use wirecap_traffic::{FrameSpec, Template};
 
 /// Address and port that the frames of this crate are for.
@@ -83,11 +83,11 @@ fn every_length_from_a_bare_header_to_the_largest_mtu_is_taken_and_no_other() {
     }
     let lab = Lab::new("lengths");
     let mut sender = lab.sender(SendPath::Queueing);
-    let zeros = vec![0; PACKET_LEN_MAX + 1];
-    for len in [PACKET_LEN_MIN, 59, 1515, 32_768, PACKET_LEN_MAX] {
+    let zeros = vec![0; MAX_PACKET_LEN + 1];
+    for len in [MIN_PACKET_LEN, 59, 1515, 32_768, MAX_PACKET_LEN] {
         sender.send(&zeros[..len]).unwrap();
     }
-    for len in [0, PACKET_LEN_MIN - 1, PACKET_LEN_MAX + 1] {
+    for len in [0, MIN_PACKET_LEN - 1, MAX_PACKET_LEN + 1] {
         assert!(matches!(sender.send(&zeros[..len]), Err(Error::FrameLen { .. })), "{len} bytes");
     }
     assert_eq!(lab.left.enter(|| sender.finish()).unwrap().taken, 5);
@@ -120,9 +120,9 @@ fn an_interface_that_is_not_there_or_down_is_named() {
         return;
     }
     let lab = Lab::new("down");
-    let nobody = lab.left.enter(|| PacketSender::open(4_000_000, SendPath::Queueing)).unwrap_err();
-    let is_missing = matches!(nobody, Error::Interface(netdev::Error::NoSuchIndex(4_000_000)));
-    assert!(is_missing, "{nobody}");
+    let missing = lab.left.enter(|| PacketSender::open(4_000_000, SendPath::Queueing)).unwrap_err();
+    let is_missing = matches!(missing, Error::Interface(netdev::Error::NoSuchIndex(4_000_000)));
+    assert!(is_missing, "{missing}");
     let mut sender = lab.sender(SendPath::Queueing);
     lab.veth.a().set_down().unwrap();
     match sender.send(&[0; 60]).unwrap_err() {

@@ -155,7 +155,7 @@ impl Layout {
         let (cells_per_chunk, cell_bytes) = (config.cells_per_chunk, config.cell_bytes);
         let of = |chunks| Geometry::new(cells_per_chunk, chunks, cell_bytes);
         let one = of(1)?;
-        let most = one.most_chunks();
+        let most = one.max_chunks();
         match config.pool_size {
             PoolSize::Chunks(chunks) => Ok((of(chunks)?, None)),
             PoolSize::Memory(bytes) => {

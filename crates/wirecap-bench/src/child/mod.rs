@@ -1,4 +1,5 @@
-//! wirecap as a competitor: a process of its own that captures, reads one cache line of each packet, and counts.
+//! wirecap as a competitor: a process of its own that captures, reads one cache line of each packet, and
+//! counts.
 //!
 //! ```text
 //!   wirecap-bench __count PORT … ──► READY on stderr ──► workers until idle or signalled ──► one JSON line on stdout
@@ -30,7 +31,7 @@ use tally::Tally;
 pub const COMMAND: &str = "__count";
 /// Name of the port that is memory only.
 pub const NULL: &str = "null";
-/// How long a worker waits before it says that it is idle.
+/// How long a worker waits before it reports that it is idle.
 const PAUSE: Duration = Duration::from_millis(1);
 /// How often the main thread looks.
 const TICK: Duration = Duration::from_millis(5);
@@ -62,13 +63,13 @@ struct Arguments {
     /// Core of the capture thread.
     #[arg(long)]
     capture_cpu: Option<usize>,
-    /// Handle so many packets a second at most, each worker.
+    /// Packets per second that each worker handles at most.
     #[arg(long)]
     pace: Option<f64>,
-    /// Stop so long after the last packet.
+    /// Time after the last packet at which it stops.
     #[arg(long, default_value_t = 500)]
     idle_ms: u64,
-    /// Print the account so often.
+    /// How often to print the account.
     #[arg(long)]
     report_ms: Option<u64>,
     /// Packets of the null port.
@@ -118,11 +119,12 @@ impl Arguments {
     }
 }
 
-/// What the workers tell the main thread.
+/// What the workers report to the main thread.
 #[derive(Debug)]
 struct Activity {
     start: Instant,
-    /// Microseconds after `start` of the last packet; 0 before the first. Workers write, the main thread reads.
+    /// Microseconds after `start` of the last packet; 0 before the first. Workers write, the main thread
+    /// reads.
     last_us: AtomicU64,
 }
 
@@ -171,7 +173,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the end, and reports meanwhile.
+/// Waits for the end, and reports until then.
 fn supervise(
     arguments: &Arguments,
     capture: &Capture,
@@ -199,9 +201,9 @@ fn supervise(
 /// One application thread.
 fn work(mut worker: Worker, mut pace: Option<Pace>, activity: &Activity) -> Tally {
     let mut tally = Tally::default();
-    let mut patience = Duration::ZERO;
+    let mut timeout = Duration::ZERO;
     loop {
-        match worker.next_batch_within(patience) {
+        match worker.next_batch_within(timeout) {
             Next::Batch(batch) => {
                 let now = Instant::now();
                 tally.begin(now);
@@ -215,16 +217,16 @@ fn work(mut worker: Worker, mut pace: Option<Pace>, activity: &Activity) -> Tall
                 tally.add(batch.len(), batch.bytes(), done);
                 activity.touch(done);
                 // A look first: if nothing is there, the worker has been idle.
-                patience = Duration::ZERO;
+                timeout = Duration::ZERO;
             }
             Next::Idle => {
                 if let Some(pace) = &mut pace {
                     pace.idle();
                 }
-                if !patience.is_zero() {
+                if !timeout.is_zero() {
                     tally.pause();
                 }
-                patience = PAUSE;
+                timeout = PAUSE;
             }
             Next::Ended => return tally,
         }

@@ -23,7 +23,7 @@ impl Pace {
         self.through = None;
     }
 
-    /// When a worker that took so many packets at `now` is through with the last of them.
+    /// When a worker that took `packets` packets at `now` is through with the last of them.
     pub fn take(&mut self, packets: usize, now: Instant) -> Instant {
         let busy = Duration::from_secs_f64(packets as f64 / self.packets_per_second);
         let through = self.through.unwrap_or(now) + busy;

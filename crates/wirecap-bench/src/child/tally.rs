@@ -1,6 +1,7 @@
 //! What one worker counted, and when.
 //!
-//! Rule: a run starts with the first packet and ends with the last one; waiting before and after it is not measured.
+//! Rule: a run starts with the first packet and ends with the last one; waiting before and after it is not
+//! measured.
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +76,7 @@ impl Tally {
         self.span.map_or(0.0, |span| span.last.duration_since(span.first).as_secs_f64())
     }
 
-    /// CPU time of the process meanwhile, in seconds.
+    /// CPU time of the process in that span, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         self.span.map_or(0.0, |span| span.cpu_last - span.cpu_first)
     }

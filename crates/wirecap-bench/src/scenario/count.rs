@@ -1,7 +1,7 @@
 //! Count only, one queue, 64-byte frames: as fast as the generator goes, and as fast as nothing is lost.
 //!
-//! Targets: at least 0.95 of the bare AF_XDP loop that waits in the same way, at least 2.5 times libpcap with 64 MiB,
-//! and no loss.
+//! Targets: at least 0.95 of the bare AF_XDP loop that waits in the same way, at least 2.5 times libpcap with
+//! 64 MiB, and no loss.
 
 use anyhow::Result;
 
@@ -23,7 +23,7 @@ struct Round {
 const BARE_SLEEP: usize = 3;
 const BARE_BUSY: usize = 4;
 const LIBPCAP_64: usize = 6;
-/// Who is held to which bare loop.
+/// Which bare loop each competitor is compared with.
 const TARGETS: [(usize, usize); 3] = [(0, BARE_SLEEP), (1, BARE_BUSY), (2, BARE_SLEEP)];
 
 fn competitors(context: &Context) -> Result<Vec<Competitor>> {

@@ -1,7 +1,8 @@
-//! Forwarding 64-byte frames from one veth pair to another, on one core: as fast as it goes, and as fast as nothing is lost.
+//! Forwarding 64-byte frames from one veth pair to another, on one core: as fast as it goes, and as fast as
+//! nothing is lost.
 //!
-//! Target: at least 0.95 of a bare AF_XDP loop that waits in the same way, gives the kernel as many frames and has rings as
-//! long. The kernel's own ways, and DPDK's testpmd, are measured in the same rounds.
+//! Target: at least 0.95 of a bare AF_XDP loop that waits in the same way, gives the kernel as many frames
+//! and has rings as long. The kernel's own ways, and DPDK's testpmd, are measured in the same rounds.
 
 use std::time::Duration;
 
@@ -27,17 +28,17 @@ struct Round {
 
 const BARE_POLL: usize = 3;
 const BARE_BUSY: usize = 4;
-/// Who is held to which bare loop.
+/// Which bare loop each competitor is compared with.
 const TARGETS: [(usize, usize); 3] = [(0, BARE_POLL), (1, BARE_BUSY), (2, BARE_BUSY)];
 const RATIO: f64 = 0.95;
 /// Of the top rate, what is held for long without loss.
 const SOAK_SHARE: f64 = 0.9;
-/// The top rate is one that loses nothing for so long.
+/// The top rate is one that loses nothing for this time.
 const SUSTAINED: Duration = Duration::from_secs(30);
 /// What is tried next when something was lost.
 const SLOWER: f64 = 0.95;
 
-/// Those who compete, and why others do not.
+/// The competitors, and why others do not compete.
 fn competitors(context: &mut Context) -> Result<(Vec<Forwarder>, Vec<String>)> {
     let (wirecap, bare) = (wirecap_path(context)?, context.peers.path("xsk_forward"));
     let mut competitors = vec![
@@ -104,7 +105,7 @@ fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round
     if full_speed.lost() == 0 {
         lossless_pps = full_speed.sent.frames_per_second();
     } else {
-        // Who can do more without a flood than in one: a quarter more is tried.
+        // A competitor may do better without a flood than in one: a quarter more is tried.
         let bounds = Bounds { low: 0.0, high: 1.25 * full_speed.pps(), precision: context.precision() };
         search::largest(bounds, |rate| {
             let passed = pass(context, who, round, Some(rate))?;
@@ -122,16 +123,16 @@ fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round
 pub(super) struct Held {
     pub(super) name: &'static str,
     pub(super) passed: Passed,
-    /// What it said at its end.
+    /// Its output at its end.
     pub(super) account: Value,
     pub(super) stolen: Stolen,
 }
 
-/// Forwards for long at [`SOAK_SHARE`] of wirecap's top rate, then has the bare loop, with as many frames, do the same. Gives the
-/// rate, and both.
+/// Forwards for long at [`SOAK_SHARE`] of wirecap's top rate, then has the bare loop, with as many frames, do
+/// the same. Gives the rate, and both.
 ///
-/// The top rate is the highest at which [`SUSTAINED`] go without loss: what is lossless for two seconds says how fast the machine is
-/// when it is left alone.
+/// The top rate is the highest at which [`SUSTAINED`] go without loss: what is lossless for two seconds says
+/// how fast the machine is when nothing disturbs it.
 pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, [Held; 2])> {
     let wirecap = Forwarder::wirecap("wirecap forward -R 2048", wirecap_path(context)?, "-R 2048");
     let bare = context.peers.path("xsk_forward");
@@ -178,7 +179,7 @@ fn json_of(passed: &Passed, asked_pps: Option<f64>, said: &Value) -> Value {
         "kind": if asked_pps.is_some() { "search" } else { "full speed" },
         "asked_pps": asked_pps,
         "sent": sent_json(&passed.sent),
-        "arrived": { "meanwhile": passed.meanwhile, "in the end": passed.arrived },
+        "arrived": { "while sending": passed.while_sending, "in the end": passed.arrived },
         "lost": passed.lost(),
         "said": said,
     })

@@ -1,7 +1,9 @@
-//! Generating 64-byte frames over one queue: `wirecap generate` against a bare AF_XDP transmit loop, trafgen and tcpreplay.
+//! Generating 64-byte frames over one queue: `wirecap generate` against a bare AF_XDP transmit loop, trafgen
+//! and tcpreplay.
 //!
-//! The rate is that of frames which have gone through the sending interface, by its counters, while the generator runs; the other
-//! end drops them in XDP. So the same thing is measured for all, whatever they say of themselves.
+//! The rate is that of frames which have gone through the sending interface, by its counters, while the
+//! generator runs; the other end drops them in XDP. So the same thing is measured for all, whatever they
+//! report.
 //!
 //! Targets: at least 0.95 of the bare loop, and more than trafgen and tcpreplay.
 
@@ -192,7 +194,7 @@ impl Files {
 
     fn remove(&self) {
         for file in [&self.pcap, &self.trafgen] {
-            // It lies in memory until then, and nobody needs it.
+            // It lies in memory until then, and nothing needs it.
             let _ = fs::remove_file(file);
         }
     }

@@ -1,4 +1,4 @@
-//! The scenarios: what is measured, against whom, and which target it has.
+//! The scenarios: what is measured, against which competitors, and which target it has.
 //!
 //! | file | question | target |
 //! |---|---|---|
@@ -69,7 +69,8 @@ impl Context {
         if self.is_quick() { 0.1 } else { 0.02 }
     }
 
-    /// Measures everybody in turn, round by round. A failure is told, recorded, and ends nothing.
+    /// Measures all competitors in turn, round by round. A failure is reported and recorded, and ends
+    /// nothing.
     fn rounds<C, T>(
         &mut self,
         scenario: Scenario,
@@ -114,7 +115,7 @@ fn wirecap_path(context: &Context) -> Result<PathBuf> {
     let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
     let path = context.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;
     if !path.exists() {
-        bail!("{} is not there; build it or say --wirecap PATH", path.display());
+        bail!("{} is not there; build it or give --wirecap PATH", path.display());
     }
     // Relative paths would still be right in the namespace, but names without a slash would not.
     Ok(path.canonicalize()?)

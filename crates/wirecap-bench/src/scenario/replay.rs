@@ -4,8 +4,9 @@
 //!   trace with known gaps ─► tool, core 0 ═══ veth ═══ wirecap capture --timestamp kernel ─► gaps that arrived
 //! ```
 //!
-//! How evenly: what each gap between two arrivals is longer or shorter than that in the trace, by the receiver's stamps of
-//! single packets. How fast: packets a second by the tool's own clock, and how many of them arrived.
+//! How evenly: what each gap between two arrivals is longer or shorter than that in the trace, by the
+//! receiver's stamps of single packets. How fast: packets a second by the tool's own clock, and how many of
+//! them arrived.
 //!
 //! Times of the traces are whole microseconds, which is what tcpreplay reads of them.
 
@@ -26,7 +27,7 @@ use crate::run::{Process, Ready};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Where a frame has its number.
 const NUMBER_AT: usize = 14;
 /// Packets of the trace that is sent as fast as it goes.
@@ -50,7 +51,7 @@ impl Tool {
         }
     }
 
-    /// The command that sends a trace, as recorded or so many times as fast as it goes.
+    /// The command that sends a trace, as recorded, or `loops` times at top speed.
     fn command(
         self,
         context: &Context,
@@ -241,7 +242,7 @@ fn arrivals(context: &Context, tool: Tool, trace: &Trace) -> Result<Even> {
     send(tool, tool.command(context, &link, &trace.file.0, None)?)?;
     wait_until_quiet(&captured.0);
     process.interrupt()?;
-    process.wait(PATIENCE)?;
+    process.wait(TIMEOUT)?;
     let arrived = read(&captured.0)?;
     let mut errors_ns: Vec<u64> = arrived
         .windows(2)
@@ -277,7 +278,7 @@ fn read(file: &Path) -> Result<Vec<(u64, u64)>> {
     Ok(arrived)
 }
 
-/// Runs a tool to its end. Gives what it said.
+/// Runs a tool to its end and returns its output.
 fn send(tool: Tool, mut command: Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {}", tool.name()))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -328,7 +329,7 @@ fn as_fast_as_it_goes(context: &Context, tool: Tool, trace: &Trace, loops: u64) 
     let process = Process::start("wirecap", command, Ready::When(&|| link.has_program()))?;
     let said = send(tool, tool.command(context, &link, &trace.file.0, Some(loops))?)?;
     process.interrupt()?;
-    let account = process.wait(PATIENCE)?.json()?;
+    let account = process.wait(TIMEOUT)?.json()?;
     let queues = account["ports"][0]["queues"].as_array().context("no queues")?;
     let arrived = queues.iter().filter_map(|queue| queue["seen"].as_u64()).sum();
     let (sent, seconds) = tool.said(&said)?;

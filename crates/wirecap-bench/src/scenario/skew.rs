@@ -5,8 +5,8 @@
 //!   queues 1–5   20,000 packets/s ──► workers 1–5, 38,844 packets/s   18,844 to spare each
 //! ```
 //!
-//! Targets: advanced mode, T = 60, loses nothing, in push and in pull; basic mode and an engine without a pool lose on
-//! the hot queue what arithmetic says.
+//! Targets: advanced mode, T = 60, loses nothing, in push and in pull; basic mode and an engine without a
+//! pool lose on the hot queue what arithmetic says.
 
 use std::time::Duration;
 
@@ -224,7 +224,7 @@ fn summary(context: &mut Context, contenders: &[Contender], results: &[Vec<Optio
         ]);
     }
     table.note(
-        "Predicted for basic mode: (80,000 − 38,844) · t − R · M, in whole chunks. Advanced mode shall lose nothing. Over \
+        "Predicted for basic mode: (80,000 − 38,844) · t − R · M, in whole chunks. Advanced mode should lose nothing. Over \
          T = 60 the hot pool has room for 128 ms of its traffic: where the machine holds up the sender (which then makes \
          up for it) or the workers for longer, packets are lost that have nowhere to go.",
     );

@@ -1,5 +1,5 @@
-//! Skewed traffic for long, to workers that keep up only together: pull for one half of the time, push for the other. And
-//! forwarding, for as long as a half.
+//! Skewed traffic for long, to workers that keep up only together: pull for one half of the time, push for
+//! the other. And forwarding, for as long as a half.
 //!
 //! Targets: no loss, nothing unexplained, memory that does not grow while it captures.
 
@@ -19,9 +19,10 @@ use crate::sender::PacedSender;
 use crate::table::{Table, grouped, mib, verdict};
 
 const REPORT_EVERY: Duration = Duration::from_secs(10);
-/// R: over T = 60, room for a quarter of a second of the hot queue's traffic, so that the machine may do other things.
+/// R: over T = 60, room for a quarter of a second of the hot queue's traffic, so that the machine may do
+/// other things.
 const CHUNKS: u64 = 200;
-/// Memory may grow by so much after the first report: pages that are touched late, not a leak.
+/// Memory may grow by this much after the first report: pages that are touched late, not a leak.
 const GROWTH_LIMIT_BYTES: u64 = 1 << 20;
 
 /// What a half of the soak showed.
@@ -95,8 +96,8 @@ fn half(context: &Context) -> Duration {
     Duration::from_secs_f64((context.arguments.minutes * 30.0).max(1.0))
 }
 
-/// Forwards for half of the time. Nothing may be lost, by the counters of the far end and by wirecap's own account. The bare loop
-/// beside it tells what the machine can do.
+/// Forwards for half of the time. Nothing may be lost, by the counters of the far end and by wirecap's own
+/// account. The bare loop beside it shows what the machine can do.
 pub(super) fn forwards(context: &mut Context) -> Result<()> {
     let duration = half(context);
     let (rate_pps, held) = forward::soak(context, duration)?;
@@ -144,7 +145,8 @@ pub(super) fn forwards(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Packets that the account of `wirecap forward` has as lost, dropped, unsent or unexplained. `None` if it does not say.
+/// Packets that the account of `wirecap forward` has as lost, dropped, unsent or unexplained. `None` if it
+/// lacks one.
 fn not_forwarded(account: &Value) -> Option<u64> {
     let mut sum = 0;
     for port in account["ports"].as_array()? {
@@ -187,7 +189,7 @@ fn soak(context: &mut Context, dispatch: &str, duration: Duration) -> Result<Hal
     Ok(half)
 }
 
-/// Prints how things stand and gives the resident memory, in bytes.
+/// Prints the state and returns the resident memory, in bytes.
 fn sample(process: &mut Process, dispatch: &str, elapsed: Duration, sent: u64) -> u64 {
     let rss = Resident::of(process.pid()).map_or(0, |resident| resident.rss);
     // The newest of the reports that have come; the first may still be on its way.

@@ -1,7 +1,7 @@
 //! What times cost: count only, one queue, 64-byte frames, with each source of timestamps in turn.
 //!
-//! On a veth the XDP program runs on the sender's core, so `kernel` costs there, and the receiver reads 8 bytes more. No veth
-//! has a clock, so there is no `hardware` here: its price is the driver's.
+//! On a veth the XDP program runs on the sender's core, so `kernel` costs there, and the receiver reads 8
+//! bytes more. No veth has a clock, so there is no `hardware` here: its price is the driver's.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::table::{Table, millions, verdict};
 
 /// Readings of a clock that are timed together.
 const READINGS: u32 = 2_000_000;
-/// The one that the others are held against.
+/// The one that the others are compared with.
 const BATCH: usize = 0;
 
 fn competitors() -> Result<Vec<Competitor>> {

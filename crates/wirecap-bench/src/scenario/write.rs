@@ -1,7 +1,8 @@
-//! Writing to a file: `wirecap capture -w` against `tcpdump -w`, to memory and to a disk; also with times of batches, to see what those of
-//! packets cost.
+//! Writing to a file: `wirecap capture -w` against `tcpdump -w`, to memory and to a disk; also with times of
+//! batches, to see what those of packets cost.
 //!
-//! Lossless means: packets in the file == frames sent, by the tool's own count, and checked by reading one file of each.
+//! Lossless means: packets in the file == frames sent, by the tool's own count, and checked by reading one
+//! file of each.
 //!
 //! Target: at least twice tcpdump's highest lossless rate.
 
@@ -22,10 +23,10 @@ use crate::search::{self, Bounds};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
 
-/// A file that has not grown for so long is complete but for what the tool still buffers. tcpdump gets packets of a
-/// part-filled block a second late.
+/// A file that has not grown for this time is complete, except for what the tool still buffers. tcpdump gets
+/// packets of a part-filled block a second late.
 const QUIET: Duration = Duration::from_millis(1500);
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Frame lengths without FCS.
 const FRAMES: [usize; 2] = [SHORT_FRAME, 508];
 
@@ -35,7 +36,7 @@ enum Tool {
     Wirecap,
     /// With `--timestamp batch`.
     WirecapBatch,
-    /// With its default buffer, or so many KiB.
+    /// With its default buffer, or one of this many KiB.
     Tcpdump(Option<u32>),
 }
 
@@ -234,7 +235,7 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
     let sent = link.send(traffic)?;
     wait_until_quiet(&scratch.0);
     process.interrupt()?;
-    let ended = process.wait(PATIENCE)?;
+    let ended = process.wait(TIMEOUT)?;
     let written = tool.written(&ended)?;
     if check {
         let found = count(&scratch.0)?;
@@ -248,7 +249,7 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
 pub(super) fn wait_until_quiet(file: &Path) {
     let length = || fs::metadata(file).map_or(0, |metadata| metadata.len());
     let (mut last, mut since, start) = (length(), Instant::now(), Instant::now());
-    while since.elapsed() < QUIET && start.elapsed() < PATIENCE {
+    while since.elapsed() < QUIET && start.elapsed() < TIMEOUT {
         std::thread::sleep(Duration::from_millis(50));
         let now = length();
         if now != last {

@@ -228,7 +228,7 @@ mod tests {
             (
                 Error::Passive {
                     name: name(),
-                    source: PacketError::SmallBlock { block_bytes: 1, least: 4096 },
+                    source: PacketError::SmallBlock { block_bytes: 1, min: 4096 },
                 },
                 "it takes 4096; raise -M",
             ),

@@ -63,10 +63,10 @@ fn pcapng_sections_of_both_byte_orders_number_their_interfaces_anew() {
     assert_eq!(capture.sections.len(), 4);
     assert_eq!(capture.sections[1].application.as_deref(), Some("app"));
     assert_eq!(capture.sections[1].comments, ["one", "two"]);
-    let told: Vec<_> = capture.packets.iter().map(|p| (p.interface, p.link_type, p.timestamp_ns)).collect();
+    let found: Vec<_> = capture.packets.iter().map(|p| (p.interface, p.link_type, p.timestamp_ns)).collect();
     let expected: Vec<_> =
         (0..4).flat_map(|s| [(s * 2 + 1, 101, Some(2_000)), (s * 2, 1, Some(2))]).collect();
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
     assert!(capture.interfaces.iter().enumerate().all(|(index, interface)| interface.id as usize == index));
 }
 
@@ -163,9 +163,9 @@ fn simple_obsolete_and_unknown_blocks() {
             order.block(4, &[vec![0xff; 100]]),
         ];
         let capture = read(&file.concat());
-        let told: Vec<_> =
+        let found: Vec<_> =
             capture.packets.iter().map(|p| (&p.data[..], p.original_len, p.timestamp_ns)).collect();
-        assert_eq!(told, [(&b"short"[..], 5, None), (b"cut at", 90, None), (b"old", 60, Some(7_000))]);
+        assert_eq!(found, [(&b"short"[..], 5, None), (b"cut at", 90, None), (b"old", 60, Some(7_000))]);
         assert_eq!(capture.packets[2].comments, ["note"]);
     }
 }

@@ -141,9 +141,9 @@ fn capinfos_describes_our_interfaces() {
     let path = directory.path().join("ours.pcapng");
     write_pcapng(&path);
     let args = ["-M", path.to_str().unwrap()];
-    let Some(told) = run("capinfos_describes_our_interfaces", "capinfos", &args) else { return };
+    let Some(output) = run("capinfos_describes_our_interfaces", "capinfos", &args) else { return };
     let lines: Vec<_> =
-        told.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     for expected in [
         "Number of packets: 400",
         "File timestamp precision: nanoseconds (9)",
@@ -161,7 +161,7 @@ fn capinfos_describes_our_interfaces() {
         "Number of stat entries = 1",
         "Number of packets = 200",
     ] {
-        assert!(lines.iter().any(|line| line == expected), "no {expected:?} in\n{told}");
+        assert!(lines.iter().any(|line| line == expected), "no {expected:?} in\n{output}");
     }
 }
 
@@ -205,7 +205,7 @@ fn tshark_dissects_our_statistics() {
     let mut fields: Vec<_> = counters.iter().map(|name| option(&format!("interface.{name}"))).collect();
     fields.extend([option("comment"), "pcapng.timestamp_high".into(), "pcapng.timestamp_low".into()]);
     args.extend(fields.iter().flat_map(|field| ["-e", field]));
-    let Some(told) = run("tshark_dissects_our_statistics", "tshark", &args) else { return };
+    let Some(output) = run("tshark_dissects_our_statistics", "tshark", &args) else { return };
 
     let time = statistics(0).timestamp_ns;
     let (high, low) = (time >> 32, time & u64::from(u32::MAX));
@@ -219,5 +219,5 @@ fn tshark_dissects_our_statistics() {
         format!("{high},{high}"),
         format!("{low},{low}"),
     ];
-    assert_eq!(told.trim_end().split('\t').collect::<Vec<_>>(), expected);
+    assert_eq!(output.trim_end().split('\t').collect::<Vec<_>>(), expected);
 }

@@ -3,9 +3,11 @@
 use wirecap_sys::bpf::{
     Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Operand as EbpfOperand, Reg, Size as EbpfSize,
 };
-use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Register, Size};
+use wirecap_sys::machine_code::{Alu, Cond, Guard, MEMORY_SLOTS, Op, Operand, Register, Size};
 
-use super::STACK_BYTES;
+use super::{STACK_BYTES, SocketSplice};
+use crate::error::Error;
+use crate::program::Program;
 
 /// A of classic BPF. The upper half is always zero, as that of X: all arithmetic is done on 32 bits.
 pub(super) const A: Reg = Reg::R0;
@@ -22,49 +24,75 @@ pub(super) fn width(size: Size) -> EbpfSize {
     }
 }
 
-/// Where a filter ends.
-#[derive(Clone, Copy)]
-pub(super) struct Exits {
-    pub(super) matches: Label,
-    pub(super) rejects: Label,
-}
-
 /// Where instructions go, and the names of places in them.
 pub(super) struct Body<'a> {
     pub(super) asm: &'a mut Assembler,
-    pub(super) x: Reg,
-    pub(super) exits: Exits,
-    stack_end: i16,
+    pub(super) exits: SocketSplice,
+    x: Reg,
+    ops: &'a [Op],
     /// Label of each instruction.
-    pub(super) labels: Vec<Label>,
+    labels: Vec<Label>,
 }
 
 impl<'a> Body<'a> {
-    /// For `ops` instructions, with slots below `R10 + stack_end`.
+    /// The beginning of a program: A, X and slots are zero. `x` is the register for X.
+    ///
+    /// # Errors
+    /// [`Error::Loops`].
     ///
     /// # Panics
     /// If the slots are not on the stack or not aligned.
-    pub(super) fn new(asm: &'a mut Assembler, x: Reg, exits: Exits, stack_end: i16, ops: usize) -> Self {
+    pub(super) fn new(
+        asm: &'a mut Assembler,
+        x: Reg,
+        program: &'a Program,
+        exits: SocketSplice,
+    ) -> Result<Self, Error> {
+        if program.loops() {
+            return Err(Error::Loops);
+        }
+        let (ops, stack_end) = (program.ops(), exits.stack_end);
         assert!(
             stack_end <= 0 && stack_end % 8 == 0 && stack_end >= STACK_BYTES - STACK_SIZE,
             "the slots below R10{stack_end:+} are not an aligned part of the stack"
         );
-        let labels = (0..ops).map(|_| asm.label()).collect();
-        Self { asm, x, exits, stack_end, labels }
-    }
-
-    /// Everything starts as zero; slots only if they are used.
-    pub(super) fn clear(&mut self, ops: &[Op]) {
-        self.asm.mov_imm(A, 0).mov_imm(self.x, 0);
+        let labels = ops.iter().map(|_| asm.label()).collect();
+        let body = Self { asm, exits, x, ops, labels };
+        body.asm.mov_imm(A, 0).mov_imm(x, 0);
         let used = |slot: usize| ops.iter().any(|op| matches!(op, Op::LoadMemory(_, read) if *read == slot));
         for slot in (0..MEMORY_SLOTS).filter(|&slot| used(slot)) {
-            self.asm.store_imm(EbpfSize::Word, Reg::R10, self.slot(slot), 0);
+            body.asm.store_imm(EbpfSize::Word, Reg::R10, body.slot(slot), 0);
+        }
+        Ok(body)
+    }
+
+    /// All instructions that a path leads to, since the verifier refuses others. `check` appends what a guard
+    /// demands, `look` an instruction that asks something of the packet.
+    pub(super) fn program(
+        &mut self,
+        guards: &[Guard],
+        mut check: impl FnMut(&mut Self, Guard),
+        mut look: impl FnMut(&mut Self, &Op),
+    ) {
+        let ops = self.ops;
+        let is_reachable = |&index: &usize| guards[index] != Guard::Unreachable;
+        for index in (0..ops.len()).filter(is_reachable) {
+            self.asm.bind(self.labels[index]);
+            if guards[index] == Guard::Reject {
+                self.asm.jump(self.exits.rejects);
+                continue;
+            }
+            check(self, guards[index]);
+            let next = (index + 1..ops.len()).find(is_reachable);
+            if let Some(op) = self.op(&ops[index], next) {
+                look(self, op);
+            }
         }
     }
 
     /// One instruction that asks nothing of the packet. `next` is the one whose code comes directly after.
     /// The others are returned.
-    pub(super) fn op<'o>(&mut self, op: &'o Op, next: Option<usize>) -> Option<&'o Op> {
+    fn op(&mut self, op: &'a Op, next: Option<usize>) -> Option<&'a Op> {
         match *op {
             Op::LoadConstant(register, k) => {
                 _ = self.asm.alu32(EbpfAlu::Mov, self.register(register), k as i32)
@@ -173,6 +201,6 @@ impl<'a> Body<'a> {
 
     /// Offset of a slot from the frame pointer.
     fn slot(&self, slot: usize) -> i16 {
-        self.stack_end - 4 * (slot as i16 + 1)
+        self.exits.stack_end - 4 * (slot as i16 + 1)
     }
 }

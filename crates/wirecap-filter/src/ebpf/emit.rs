@@ -8,10 +8,10 @@
 //! | `[x + k]` | R5 + k, where R5 = R2 + X is made and checked when the guard says so, and holds until X changes |
 
 use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg};
-use wirecap_sys::machine_code::{Alu, Guard, Op, Operand, Reach, Register, Size};
+use wirecap_sys::machine_code::{Alu, Guard, Op, Operand, Reach, Size};
 
-use super::body::{A, Body, Exits, width};
-use super::{Length, MAX_OFFSET, Splice};
+use super::body::{A, Body, width};
+use super::{Length, MAX_OFFSET, SocketSplice, Splice};
 use crate::error::Error;
 use crate::guard::{Runner, guards};
 use crate::program::Program;
@@ -30,16 +30,20 @@ pub(super) fn program(asm: &mut Assembler, program: &Program, splice: &Splice) -
     if let Length::Register(register) = splice.length {
         assert!((Reg::R6..=Reg::R9).contains(&register), "{register:?} does not survive the filter");
     }
-    if program.loops() {
-        return Err(Error::Loops);
+    let (ops, guards) = (program.ops(), guards(program, Runner::XDP));
+    check_offsets(ops, &guards)?;
+    let Splice { matches, rejects, stack_end, .. } = *splice;
+    let mut body = Body::new(asm, X, program, SocketSplice { matches, rejects, stack_end })?;
+    // The verifier refuses code that no jump leads to, and the caller has code at each label. A jump that is
+    // never taken makes it content; then it removes the jump.
+    for label in unused_exits(splice, ops, &guards) {
+        body.asm.jump_if32(EbpfCond::Ne, A, 0, label);
     }
-    let guards = guards(program, Runner::XDP);
-    check_offsets(program.ops(), &guards)?;
-    let exits = Exits { matches: splice.matches, rejects: splice.rejects };
-    let body = Body::new(asm, X, exits, splice.stack_end, program.ops().len());
-    let mut emitter = Emitter { body, splice };
-    emitter.prologue(program.ops(), &guards);
-    emitter.ops(program.ops(), &guards);
+    body.program(
+        &guards,
+        |body, guard| check(body.asm, splice, guard),
+        |body, op| look(body, splice.length, op),
+    );
     Ok(())
 }
 
@@ -55,131 +59,96 @@ fn check_offsets(ops: &[Op], guards: &[Guard]) -> Result<(), Error> {
     Ok(())
 }
 
-struct Emitter<'a> {
-    body: Body<'a>,
-    splice: &'a Splice,
+/// The labels of the caller that nothing in the filter leads to.
+fn unused_exits(splice: &Splice, ops: &[Op], guards: &[Guard]) -> impl Iterator<Item = Label> + use<> {
+    let (mut matches, mut rejects, mut beyond) = (false, false, false);
+    for (op, guard) in ops.iter().zip(guards) {
+        match (guard, op) {
+            (Guard::Unreachable, _) => {}
+            (Guard::Reject, _) => rejects = true,
+            (Guard::Length(_) | Guard::LengthFromX(_), _) => {
+                rejects |= matches!(splice.length, Length::Register(_));
+                beyond = true;
+            }
+            (Guard::Free, Op::Return(_)) => matches = true,
+            (Guard::Free, Op::ReturnA) => (matches, rejects) = (true, true),
+            (Guard::Free, Op::Alu(Alu::Div | Alu::Mod, Operand::X)) => rejects = true,
+            (Guard::Free, _) => {}
+        }
+    }
+    let is_same = splice.beyond == splice.rejects;
+    let exits = [
+        (matches, splice.matches),
+        (rejects || (beyond && is_same), splice.rejects),
+        (beyond || is_same, splice.beyond),
+    ];
+    exits.into_iter().filter(|(used, _)| !used).map(|(_, label)| label)
 }
 
-impl Emitter<'_> {
-    fn prologue(&mut self, ops: &[Op], guards: &[Guard]) {
-        self.body.clear(ops);
-        // The verifier refuses code that no jump leads to, and the caller has code at each label. A jump that
-        // is never taken makes it content; then it removes the jump.
-        for label in self.unused_exits(ops, guards) {
-            self.body.asm.jump_if32(EbpfCond::Ne, A, 0, label);
+/// The check that a guard demands.
+fn check(asm: &mut Assembler, splice: &Splice, guard: Guard) {
+    match guard {
+        Guard::Length(end) => {
+            asm.mov(SCRATCH, DATA).alu64(EbpfAlu::Add, SCRATCH, end as i32);
+            check_first_buffer(asm, splice, None, end);
         }
-    }
-
-    /// The labels of the caller that nothing in the filter leads to.
-    fn unused_exits(&self, ops: &[Op], guards: &[Guard]) -> impl Iterator<Item = Label> + use<> {
-        let (mut matches, mut rejects, mut beyond) = (false, false, false);
-        for (op, guard) in ops.iter().zip(guards) {
-            match (guard, op) {
-                (Guard::Unreachable, _) => {}
-                (Guard::Reject, _) => rejects = true,
-                (Guard::Length(_) | Guard::LengthFromX(_), _) => {
-                    rejects |= matches!(self.splice.length, Length::Register(_));
-                    beyond = true;
-                }
-                (Guard::Free, Op::Return(_)) => matches = true,
-                (Guard::Free, Op::ReturnA) => (matches, rejects) = (true, true),
-                (Guard::Free, Op::Alu(Alu::Div | Alu::Mod, Operand::X)) => rejects = true,
-                (Guard::Free, _) => {}
-            }
+        Guard::LengthFromX(end) => {
+            // The bound of X is what lets the verifier follow the pointer; no packet is that long.
+            let bound = MAX_PACKET_OFFSET - end;
+            asm.jump_if(EbpfCond::Gt, X, bound as i32, splice.beyond);
+            asm.mov(FROM_X, DATA).alu64(EbpfAlu::Add, FROM_X, X);
+            asm.mov(SCRATCH, FROM_X).alu64(EbpfAlu::Add, SCRATCH, end as i32);
+            check_first_buffer(asm, splice, Some(X), end);
         }
-        let exits = [
-            (matches, self.splice.matches),
-            (rejects || (beyond && self.splice.beyond == self.splice.rejects), self.splice.rejects),
-            (beyond || self.splice.beyond == self.splice.rejects, self.splice.beyond),
-        ];
-        exits.into_iter().filter(|(used, _)| !used).map(|(_, label)| label)
+        Guard::Unreachable | Guard::Reject | Guard::Free => {}
     }
+}
 
-    fn ops(&mut self, ops: &[Op], guards: &[Guard]) {
-        for (index, (op, &guard)) in ops.iter().zip(guards).enumerate() {
-            // The verifier does not take code that no path leads to.
-            if guard == Guard::Unreachable {
-                continue;
-            }
-            let next = (index + 1..ops.len()).find(|&next| guards[next] != Guard::Unreachable);
-            self.body.asm.bind(self.body.labels[index]);
-            if guard == Guard::Reject {
-                self.body.asm.jump(self.splice.rejects);
-            } else {
-                self.guard(guard);
-                self.op(op, next);
-            }
+/// Goes on if the packet's first buffer reaches to the pointer in [`SCRATCH`], which is `end` bytes after its
+/// start or after X. If it does not, the packet is either too short, or longer than its first buffer.
+fn check_first_buffer(asm: &mut Assembler, splice: &Splice, from: Option<Reg>, end: u32) {
+    let Length::Register(length) = splice.length else {
+        asm.jump_if(EbpfCond::Gt, SCRATCH, DATA_END, splice.beyond);
+        return;
+    };
+    let reached = asm.label();
+    asm.jump_if(EbpfCond::Le, SCRATCH, DATA_END, reached);
+    // Lengths are compared, not addresses: that takes no privilege.
+    match from {
+        Some(x) => asm.mov(SCRATCH, x).alu64(EbpfAlu::Add, SCRATCH, end as i32),
+        None => asm.mov_imm(SCRATCH, end as i32),
+    };
+    asm.jump_if(EbpfCond::Gt, SCRATCH, length, splice.rejects).jump(splice.beyond).bind(reached);
+}
+
+/// A look at the packet, behind its guard.
+fn look(body: &mut Body<'_>, length: Length, op: &Op) {
+    match *op {
+        Op::LoadAbsolute { size, offset } => load(body.asm, size, A, DATA, offset),
+        Op::LoadIndirect { size, offset } => load(body.asm, size, A, FROM_X, offset),
+        Op::LoadHeaderLength { offset } => {
+            load(body.asm, Size::Byte, X, DATA, offset);
+            body.asm.alu32(EbpfAlu::And, X, 0xf).alu32(EbpfAlu::Lsh, X, 2);
         }
-    }
-
-    fn guard(&mut self, guard: Guard) {
-        match guard {
-            Guard::Length(end) => {
-                self.body.asm.mov(SCRATCH, DATA).alu64(EbpfAlu::Add, SCRATCH, end as i32);
-                self.in_first_buffer(SCRATCH, None, end);
-            }
-            Guard::LengthFromX(end) => {
-                // The bound of X is what lets the verifier follow the pointer; no packet is that long.
-                let bound = MAX_PACKET_OFFSET - end;
-                self.body.asm.jump_if(EbpfCond::Gt, X, bound as i32, self.splice.beyond);
-                self.body.asm.mov(FROM_X, DATA).alu64(EbpfAlu::Add, FROM_X, X);
-                self.body.asm.mov(SCRATCH, FROM_X).alu64(EbpfAlu::Add, SCRATCH, end as i32);
-                self.in_first_buffer(SCRATCH, Some(X), end);
-            }
-            Guard::Unreachable | Guard::Reject | Guard::Free => {}
+        Op::LoadLength(register) => {
+            let into = body.register(register);
+            match length {
+                Length::FirstBuffer => body.asm.mov(into, DATA_END).alu64(EbpfAlu::Sub, into, DATA),
+                Length::Register(length) => body.asm.mov(into, length),
+            };
+            // The verifier knows nothing of the difference; now it knows that the upper half is zero.
+            body.asm.alu32(EbpfAlu::Mov, into, into);
         }
+        _ => {}
     }
+}
 
-    /// Goes on if the packet's first buffer reaches to `pointer`, which is `end` bytes after its start or
-    /// after X. If it does not, the packet is either too short, or longer than its first buffer.
-    fn in_first_buffer(&mut self, pointer: Reg, from: Option<Reg>, end: u32) {
-        let Length::Register(length) = self.splice.length else {
-            self.body.asm.jump_if(EbpfCond::Gt, pointer, DATA_END, self.splice.beyond);
-            return;
-        };
-        let reached = self.body.asm.label();
-        self.body.asm.jump_if(EbpfCond::Le, pointer, DATA_END, reached);
-        // Lengths are compared, not addresses: that takes no privilege.
-        match from {
-            Some(x) => self.body.asm.mov(SCRATCH, x).alu64(EbpfAlu::Add, SCRATCH, end as i32),
-            None => self.body.asm.mov_imm(SCRATCH, end as i32),
-        };
-        self.body.asm.jump_if(EbpfCond::Gt, SCRATCH, length, self.splice.rejects);
-        self.body.asm.jump(self.splice.beyond);
-        self.body.asm.bind(reached);
-    }
-
-    /// One instruction. `next` is the one whose code comes directly after.
-    fn op(&mut self, op: &Op, next: Option<usize>) {
-        match self.body.op(op, next) {
-            Some(&Op::LoadAbsolute { size, offset }) => self.load(size, A, DATA, offset),
-            Some(&Op::LoadIndirect { size, offset }) => self.load(size, A, FROM_X, offset),
-            Some(&Op::LoadHeaderLength { offset }) => {
-                self.load(Size::Byte, X, DATA, offset);
-                self.body.asm.alu32(EbpfAlu::And, X, 0xf).alu32(EbpfAlu::Lsh, X, 2);
-            }
-            Some(&Op::LoadLength(register)) => self.load_length(register),
-            _ => {}
-        }
-    }
-
-    /// Bytes at `base + offset`, in network byte order. A guard has been passed.
-    fn load(&mut self, size: Size, into: Reg, base: Reg, offset: u32) {
-        self.body.asm.load(width(size), into, base, offset as i16);
-        match size {
-            Size::Byte => {}
-            Size::Half => _ = self.body.asm.be16(into),
-            Size::Word => _ = self.body.asm.be32(into),
-        }
-    }
-
-    fn load_length(&mut self, register: Register) {
-        let into = self.body.register(register);
-        match self.splice.length {
-            Length::FirstBuffer => self.body.asm.mov(into, DATA_END).alu64(EbpfAlu::Sub, into, DATA),
-            Length::Register(length) => self.body.asm.mov(into, length),
-        };
-        // The verifier knows nothing of the difference; now it knows that the upper half is zero.
-        self.body.asm.alu32(EbpfAlu::Mov, into, into);
+/// Bytes at `base + offset`, in network byte order.
+fn load(asm: &mut Assembler, size: Size, into: Reg, base: Reg, offset: u32) {
+    asm.load(width(size), into, base, offset as i16);
+    match size {
+        Size::Byte => {}
+        Size::Half => _ = asm.be16(into),
+        Size::Word => _ = asm.be32(into),
     }
 }

@@ -34,15 +34,13 @@
 mod body;
 mod emit;
 mod socket;
-mod trial;
 
 use wirecap_sys::bpf::{Assembler, Label, Reg};
 
 use crate::error::Error;
 use crate::program::Program;
 
-pub use socket::{SocketSplice, translate_for_socket};
-pub use trial::{Verdict, trial, trial_for_socket, trial_program};
+pub use socket::translate_for_socket;
 
 /// The greatest end of a load from the packet's start or from X that is translated, in bytes: eBPF names
 /// offsets with 15 bits.
@@ -76,6 +74,19 @@ pub struct Splice {
     pub stack_end: i16,
 }
 
+/// Where a filter in a socket filter goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct SocketSplice {
+    /// When the packet matches.
+    pub matches: Label,
+    /// When it does not. Not the only way out: where the filter looks beyond the packet's end, the program
+    /// ends at once and returns 0.
+    pub rejects: Label,
+    /// The filter's slots are the [`STACK_BYTES`] bytes of the stack up to R10 + this: 0
+    /// or a negative multiple of 8.
+    pub stack_end: i16,
+}
+
 /// Appends the filter to a program in which R2 is `data` and R3 is `data_end`. It leaves through the labels
 /// only.
 ///
@@ -84,8 +95,8 @@ pub struct Splice {
 ///
 /// # Errors
 /// [`Error::OffsetTooFar`] for filters that look farther than [`MAX_OFFSET`], [`Error::Loops`] for those that
-/// jump backward; run those in user space. What the assembler or the verifier refuse turns up when the whole
-/// is finished and loaded; [`trial`] finds out beforehand.
+/// jump backward; run those in user space. The assembler and the verifier may refuse the whole program when
+/// it is finished and loaded.
 ///
 /// # Panics
 /// If the slots are not on the stack or not aligned, or `length` is a register of the filter's: a mistake of

@@ -15,10 +15,11 @@
 //! | `len` | the length of the buffer |
 //! | what the socket knows ([`Origin`]) | a field of the context |
 
-use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Label, Reg, Size as EbpfSize};
-use wirecap_sys::machine_code::{Guard, Op, Origin, Size};
+use wirecap_sys::bpf::{Alu as EbpfAlu, Assembler, Cond as EbpfCond, Reg, Size as EbpfSize};
+use wirecap_sys::machine_code::{Op, Origin, Size};
 
-use super::body::{A, Body, Exits, width};
+use super::SocketSplice;
+use super::body::{A, Body, width};
 use crate::error::Error;
 use crate::guard::{Runner, guards};
 use crate::program::Program;
@@ -33,19 +34,6 @@ const SKB_IFINDEX: i16 = 40;
 /// No buffer is longer, in bytes. An X beyond is outside of the packet; the kernel would take very large
 /// offsets for names of other things (`SKF_AD_OFF`).
 const MAX_BUFFER_BYTES: i32 = 1 << 24;
-
-/// Where a filter in a socket filter goes on.
-#[derive(Debug, Clone, Copy)]
-pub struct SocketSplice {
-    /// When the packet matches.
-    pub matches: Label,
-    /// When it does not. Not the only way out: where the filter looks beyond the packet's end, the program
-    /// ends at once and returns 0.
-    pub rejects: Label,
-    /// The filter's slots are the [`STACK_BYTES`](super::STACK_BYTES) bytes of the stack up to R10 + this: 0
-    /// or a negative multiple of 8.
-    pub stack_end: i16,
-}
 
 /// Appends the filter to a socket filter in which R6 is the context. R0 to R5, R7 and R8 are the filter's; R9
 /// and the stack outside of its slots stay as they are.
@@ -63,31 +51,13 @@ pub fn translate_for_socket(
     program: &Program,
     splice: &SocketSplice,
 ) -> Result<(), Error> {
-    if program.loops() {
-        return Err(Error::Loops);
-    }
-    let ops = program.ops();
     let guards = guards(program, Runner::SOCKET);
-    let exits = Exits { matches: splice.matches, rejects: splice.rejects };
-    let mut body = Body::new(asm, X, exits, splice.stack_end, ops.len());
-    body.clear(ops);
+    let mut body = Body::new(asm, X, program, *splice)?;
     // The verifier refuses code that no path leads to; jumps that are never taken make it content.
     for label in [splice.matches, splice.rejects] {
         body.asm.jump_if32(EbpfCond::Ne, A, 0, label);
     }
-    for (index, op) in ops.iter().enumerate() {
-        if guards[index] == Guard::Unreachable {
-            continue;
-        }
-        let next = (index + 1..ops.len()).find(|&next| guards[next] != Guard::Unreachable);
-        let label = body.labels[index];
-        body.asm.bind(label);
-        if guards[index] == Guard::Reject {
-            body.asm.jump(body.exits.rejects);
-        } else if let Some(load) = body.op(op, next) {
-            look(&mut body, load);
-        }
-    }
+    body.program(&guards, |_, _| (), look);
     Ok(())
 }
 

@@ -2,12 +2,12 @@
 //!
 //! The packets have 14 bytes at least, which the kernel's test run asks for.
 
-use wirecap_filter::ebpf::{Verdict, trial, trial_for_socket};
 use wirecap_filter::{Insn, NativeFilter, Program};
 use wirecap_lab::require_root;
 use wirecap_sys::pcap;
 
 use crate::sockets;
+use crate::trial::{Verdict, trial, trial_for_socket};
 
 const LD_W: u16 = 0x20;
 const LD_H: u16 = 0x28;

@@ -17,6 +17,6 @@ fn there_are_at_least_three_hundred_different_ones() {
     let all = expressions.len();
     expressions.sort();
     expressions.dedup();
-    assert_eq!(expressions.len(), all, "an expression stands twice in the corpus");
+    assert_eq!(expressions.len(), all, "an expression is in the corpus twice");
     assert!(all >= 300, "{all}");
 }

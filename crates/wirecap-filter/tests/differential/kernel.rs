@@ -6,11 +6,11 @@
 
 use std::process::Command;
 
-use wirecap_filter::ebpf::{Verdict, trial};
 use wirecap_filter::{DEFAULT_SNAPLEN, Error, Filter, Insn, LINK_TYPE_ETHERNET, Program};
 use wirecap_lab::require_root;
 
 use crate::packets::{Draw, Packet, generated};
+use crate::trial::{Verdict, trial};
 use crate::{corpus, traces};
 
 const FRAME_LENGTHS: std::ops::RangeInclusive<usize> = 14..=3_400;

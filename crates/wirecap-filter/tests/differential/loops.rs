@@ -149,7 +149,7 @@ fn what_is_cut_short_or_leads_out_of_the_packet_is_not_found() {
     assert_eq!(agreed(&raw("ip6 protochain 6"), &zeros), Some(false), "600 headers of 8 bytes");
 }
 
-/// An authentication header that leads back: `bpf_filter` goes round for ever.
+/// An authentication header that leads back: `bpf_filter` loops forever.
 #[test]
 fn a_chain_without_an_end_is_cut_off() {
     // At byte 40, of (8 + 2) × 4 bytes.
@@ -199,7 +199,7 @@ fn in_a_maze_of_headers_all_that_ends_ends_in_the_same_way() {
 
 /// Other programs than libpcap's: each run ends.
 #[test]
-fn no_program_goes_round_for_ever() {
+fn no_program_loops_forever() {
     let to_itself = wirecap_filter::Insn::new(0x05, 0, 0, -1_i32 as u32);
     let program = Program::new(vec![to_itself, wirecap_filter::Insn::new(0x06, 0, 0, 1)]).unwrap();
     assert_eq!(program.decide(&[0; 100], 100), None);

@@ -21,4 +21,5 @@ mod random;
 mod refusals;
 mod sockets;
 mod traces;
+mod trial;
 mod user_space;

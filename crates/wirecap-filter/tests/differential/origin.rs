@@ -1,12 +1,12 @@
 //! What a socket knows of a packet beside its bytes: `inbound`, `outbound`, `ifindex`.
 
-use wirecap_filter::ebpf::{Verdict, trial, trial_for_socket};
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET, NativeFilter, Origin};
 use wirecap_lab::require_root;
 use wirecap_sys::pcap;
 
 use crate::packets::generated;
 use crate::sockets;
+use crate::trial::{Verdict, trial, trial_for_socket};
 
 const PACKET_HOST: u32 = 0;
 const PACKET_OTHERHOST: u32 = 3;
@@ -19,8 +19,8 @@ fn compile(expression: &str, link_type: u16) -> Filter {
     Filter::compile(expression, link_type, DEFAULT_SNAPLEN).unwrap()
 }
 
-/// What it says of a packet when it is told, by interpreter and native code.
-fn told(filter: &Filter, packet: &[u8], packet_type: u32, ifindex: u32) -> bool {
+/// Whether a filter that is bound to a type and an interface matches, by interpreter and native code.
+fn matches_bound(filter: &Filter, packet: &[u8], packet_type: u32, ifindex: u32) -> bool {
     let (bound, len) = (filter.bound_to(packet_type, ifindex), packet.len() as u32);
     assert!(!bound.asks_for_origin());
     assert_eq!(bound.expression(), filter.expression());
@@ -31,7 +31,7 @@ fn told(filter: &Filter, packet: &[u8], packet_type: u32, ifindex: u32) -> bool 
 }
 
 #[test]
-fn directions_and_interfaces_are_what_the_filter_is_told() {
+fn directions_and_interfaces_are_what_the_filter_is_bound_to() {
     let radiotap = [vec![0, 0, 8, 0, 0, 0, 0, 0], vec![0x08; 60]].concat();
     for (link_type, packet) in [
         (LINK_TYPE_ETHERNET, vec![0; 60]),
@@ -42,13 +42,13 @@ fn directions_and_interfaces_are_what_the_filter_is_told() {
         let [inbound, outbound] = ["inbound", "outbound"].map(|expression| compile(expression, link_type));
         for packet_type in PACKET_HOST..=PACKET_OUTGOING {
             let sent = packet_type == PACKET_OUTGOING;
-            assert_eq!(told(&inbound, &packet, packet_type, 1), !sent, "{link_type}, {packet_type}");
-            assert_eq!(told(&outbound, &packet, packet_type, 1), sent, "{link_type}, {packet_type}");
+            assert_eq!(matches_bound(&inbound, &packet, packet_type, 1), !sent, "{link_type}, {packet_type}");
+            assert_eq!(matches_bound(&outbound, &packet, packet_type, 1), sent, "{link_type}, {packet_type}");
         }
         assert!(inbound.program().asks(Origin::PacketType) && !inbound.program().asks(Origin::Interface));
         let seven = compile("ifindex 7", link_type);
         assert!(
-            told(&seven, &packet, PACKET_HOST, 7) && !told(&seven, &packet, PACKET_HOST, 8),
+            matches_bound(&seven, &packet, PACKET_HOST, 7) && !matches_bound(&seven, &packet, PACKET_HOST, 8),
             "{link_type}"
         );
         assert!(seven.program().asks(Origin::Interface) && !seven.program().asks(Origin::PacketType));
@@ -57,7 +57,7 @@ fn directions_and_interfaces_are_what_the_filter_is_told() {
 
 /// Some link types have the direction in the packet, and are asked there.
 #[test]
-fn what_the_packet_tells_is_not_asked_of_a_socket() {
+fn what_the_packet_shows_is_not_asked_of_a_socket() {
     const COOKED: u16 = 113;
     let outbound = compile("outbound", COOKED);
     assert!(!outbound.asks_for_origin());
@@ -91,7 +91,7 @@ fn in_front_of_raw_ip_there_is_nothing() {
 }
 
 #[test]
-fn who_is_not_told_refuses_as_libpcap_does() {
+fn an_unbound_filter_refuses_as_libpcap_does() {
     for (expression, link_type) in
         [("inbound", 1), ("outbound", 1), ("not ifindex 7", 1), ("inbound", RADIOTAP)]
     {
@@ -111,8 +111,8 @@ fn who_is_not_told_refuses_as_libpcap_does() {
 
 /// The kernel's test run has packets for the host, on the loopback interface of the namespace.
 #[test]
-fn in_a_socket_filter_the_kernel_tells() {
-    if !require_root("in_a_socket_filter_the_kernel_tells") {
+fn a_socket_filter_gets_directions_from_the_kernel() {
+    if !require_root("a_socket_filter_gets_directions_from_the_kernel") {
         return;
     }
     let packet = [[0; 12].as_slice(), &[8, 0, 0x45], &[0; 60]].concat();

@@ -2,11 +2,11 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use wirecap_filter::ebpf::{Verdict, trial, trial_for_socket};
 use wirecap_filter::{Error, Insn, NativeFilter, Program};
 use wirecap_sys::pcap;
 
 use crate::sockets;
+use crate::trial::{Verdict, trial, trial_for_socket};
 
 /// Slots that are used. They are written first: before libpcap 1.11 an unwritten slot holds anything.
 const SLOTS: u32 = 3;
@@ -69,7 +69,7 @@ fn same_everywhere(insns: Vec<Insn>, packets: &[(Vec<u8>, u32)]) {
     let libpcap = pcap::library().unwrap().filter(program.insns()).unwrap();
     let native = NativeFilter::new(&program).unwrap();
     for (packet, wirelen) in packets {
-        // `bpf_filter` may go round for ever where ours is cut off.
+        // `bpf_filter` may loop forever where ours is cut off.
         let expected = program.decide(packet, *wirelen).map_or(0, |_| libpcap.run(packet, *wirelen));
         assert_eq!(program.run(packet, *wirelen), expected, "interpreter");
         assert_eq!(native.matches(packet, *wirelen), expected, "native code");

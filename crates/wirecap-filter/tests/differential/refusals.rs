@@ -30,7 +30,7 @@ fn libpcap_is_quoted_with_the_expression_and_a_hint() {
 
 /// A long one would be all that is seen of the message.
 #[test]
-fn of_a_long_expression_the_beginning_and_the_end_are_told() {
+fn a_long_expression_is_quoted_by_its_beginning_and_end() {
     let hosts: Vec<_> = (0..2_000).map(|host| format!("host 10.0.{}.{}", host / 250, host % 250)).collect();
     let expression = format!("ip and ({}) or or größer", hosts.join(" or "));
     let text = refused(&expression).to_string();

@@ -1,10 +1,10 @@
 //! The same filters as socket filters, run by the kernel on socket buffers.
 
-use wirecap_filter::ebpf::trial_for_socket;
 use wirecap_lab::require_root;
 
 use crate::kernel::{SAMPLE, not_for_the_kernel, sample};
 use crate::packets::{Draw, Packet, generated};
+use crate::trial::trial_for_socket;
 use crate::{corpus, traces};
 
 /// The kernel takes this for a header of its own.

@@ -18,7 +18,7 @@ fn matches(filter: &Filter, packets: &[Packet]) -> usize {
         NativeFilter::new(program).unwrap_or_else(|error| panic!("{}: {error}", filter.expression()));
     let mut matches = 0;
     for Packet { bytes, wirelen } in packets {
-        // `bpf_filter` would go round for ever where ours is cut off.
+        // `bpf_filter` would loop forever where ours is cut off.
         let decided = program.decide(bytes, *wirelen);
         let expected = decided.map_or(0, |_| libpcap.run(bytes, *wirelen));
         let interpreted = program.run(bytes, *wirelen);

@@ -212,6 +212,8 @@ const fn add_u64(a: u64, b: u64) -> u64 {
     sum + carry as u64
 }
 
+/// A sum of sums, its carries added back.
+#[inline]
 const fn fold(sum: u64) -> u16 {
     let (high, low) = ((sum >> 32) as u32, sum as u32);
     let (sum, carry) = high.overflowing_add(low);

@@ -38,7 +38,7 @@ pub enum Verdict {
     Right,
     /// That of the IPv4 header is right, or it is IPv6. There is no other, or it cannot be checked: see
     /// [`FilledChecksums::HeaderOnly`]. Also UDP over IPv4 that has none (RFC 768).
-    Untold,
+    Unverifiable,
     /// One of them is wrong. Also UDP over IPv6 that has none, which only tunnels may send (RFC 8200, section
     /// 8.1; RFC 6935).
     Wrong,
@@ -135,9 +135,9 @@ pub fn verify(packet: &[u8]) -> Verdict {
     if ip.version() == IpVersion::V4 && sum(&packet[..ip.header_len()]) != 0xffff {
         return Verdict::Wrong;
     }
-    let Some(segment) = Segment::of(packet, &ip) else { return Verdict::Untold };
+    let Some(segment) = Segment::of(packet, &ip) else { return Verdict::Unverifiable };
     match word(packet, segment.field) {
-        Some(0) if ip.protocol() == protocol::UDP && ip.version() == IpVersion::V4 => Verdict::Untold,
+        Some(0) if ip.protocol() == protocol::UDP && ip.version() == IpVersion::V4 => Verdict::Unverifiable,
         Some(found) if same(found, segment.expected, ip.protocol()) => Verdict::Right,
         _ => Verdict::Wrong,
     }

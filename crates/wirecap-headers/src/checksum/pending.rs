@@ -13,7 +13,7 @@
 //! Rule: only a field that holds exactly that sum is taken for such. One packet in 65,536 has it by chance;
 //! if its checksum is right all the same, completing it changes nothing.
 
-use super::{add, never_zero, packet::field_of, pseudo_header, sum};
+use super::{add, fold, never_zero, packet::field_of, pseudo_header, sum};
 use crate::{
     bytes::{set_word, word},
     layout::{ETHERNET_LEN, IpLayout, Layout, protocol},
@@ -121,7 +121,8 @@ fn plain_v4(data: &[u8]) -> Option<(u16, u16)> {
     let number = |at: usize| u32::from(u16::from_be_bytes([head[at], head[at + 1]]));
     let addresses = number(IP + 12) + number(IP + 14) + number(IP + 16) + number(IP + 18);
     let len = number(IP + 2).checked_sub(20)?;
-    Some((fold(addresses + len + u32::from(head[IP + 9])), number(field) as u16))
+    let pseudo = addresses + len + u32::from(head[IP + 9]);
+    Some((fold(pseudo.into()), number(field) as u16))
 }
 
 /// The same of IPv6.
@@ -137,15 +138,9 @@ fn plain_v6(data: &[u8]) -> Option<(u16, u16)> {
     if head[12..14] != [0x86, 0xdd] || head[IP] >> 4 != 6 {
         return None;
     }
-    let len = u32::from(u16::from_be_bytes([head[IP + 4], head[IP + 5]]));
-    let addresses = u32::from(sum(&head[IP + 8..IP + 40]));
-    Some((fold(addresses + len + u32::from(head[IP + 6])), word(data, field)?))
-}
-
-/// The sum of 16-bit words, its carries added back.
-#[inline]
-fn fold(sum: u32) -> u16 {
-    add((sum >> 16) as u16, sum as u16)
+    let len = u64::from(u16::from_be_bytes([head[IP + 4], head[IP + 5]]));
+    let addresses = u64::from(sum(&head[IP + 8..IP + 40]));
+    Some((fold(addresses + len + u64::from(head[IP + 6])), word(data, field)?))
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ fn what_cannot_be_told_is_not_written() {
     {
         assert_eq!(fill(&mut packet), FilledChecksums::HeaderOnly, "{packet:x?}");
         assert_eq!(packet[30..32], [0, 0]);
-        assert_eq!(verify(&packet), Verdict::Untold);
+        assert_eq!(verify(&packet), Verdict::Unverifiable);
     }
     let mut routed = tcp_v6();
     routed[6] = 43;
@@ -138,7 +138,7 @@ fn udp_without_checksum_is_right_over_ipv4_only() {
     let mut v4 = udp_v4();
     assert_eq!(fill(&mut v4), FilledChecksums::All);
     put(&mut v4, 30, 0);
-    assert_eq!(verify(&v4), Verdict::Untold);
+    assert_eq!(verify(&v4), Verdict::Unverifiable);
     let mut v6 = tcp_v6();
     v6[40] = 17;
     put(&mut v6, 52, 21);

@@ -181,10 +181,7 @@ impl IpLayout {
     /// IPv4. Then its destination is not the one that transport headers mean.
     pub(crate) fn is_source_routed(&self, data: &[u8]) -> bool {
         match self.version {
-            IpVersion::V4 => {
-                let options = data.get(self.start + V4_HEADER_LEN..self.start + self.header_len);
-                options.is_some_and(has_source_route)
-            }
+            IpVersion::V4 => has_source_route(self.v4_options(data)),
             IpVersion::V6 => self.inner.source_routed,
         }
     }
@@ -192,9 +189,13 @@ impl IpLayout {
     /// Whether the packet is of IPv4 and names each router on its way (a strict source route, RFC 791,
     /// section 3.1).
     pub fn is_strictly_source_routed(&self, data: &[u8]) -> bool {
-        let of_packet = data.get(self.start + V4_HEADER_LEN..self.start + self.header_len);
         self.version == IpVersion::V4
-            && of_packet.is_some_and(|bytes| options(bytes).any(|(kind, _)| kind == STRICT_SOURCE_ROUTE))
+            && options(self.v4_options(data)).any(|(kind, _)| kind == STRICT_SOURCE_ROUTE)
+    }
+
+    /// The bytes of the options of an IPv4 header.
+    fn v4_options<'d>(&self, data: &'d [u8]) -> &'d [u8] {
+        data.get(self.start + V4_HEADER_LEN..self.start + self.header_len).unwrap_or(&[])
     }
 
     /// Where the packet ends by its own account. `None` if the data ends before that, or if it ends before

@@ -52,13 +52,13 @@ pub struct IcmpSource {
 
 /// Longest IP packet that an ICMP error is: all of IPv6 takes it (RFC 4443, section 2.4). One of IPv4 has 576
 /// bytes at most (RFC 1812, section 4.3.2.3).
-pub const ICMP_ERROR_MAX: usize = V6_MAX;
+pub const MAX_ICMP_ERROR_LEN: usize = MAX_V6_LEN;
 
 /// Protocol numbers (IANA).
 const ICMP_V4: u8 = 1;
 const ICMP_V6: u8 = 58;
-const V4_MAX: usize = 576;
-const V6_MAX: usize = 1280;
+const MAX_V4_LEN: usize = 576;
+const MAX_V6_LEN: usize = 1280;
 const V4_HEADER_LEN: usize = 20;
 const V6_HEADER_LEN: usize = 40;
 /// Offset of the destination address.
@@ -134,8 +134,8 @@ impl Offender<'_> {
 
     /// Writes the frame that answers the sender, in place of what `into` holds: to the Ethernet and IP
     /// address that the packet came from, with its VLAN tags, from the given addresses. Of the packet, as
-    /// much is in it as fits. Nothing is allocated if there is room for [`ICMP_ERROR_MAX`] bytes behind an
-    /// Ethernet header and tags.
+    /// much is in it as fits. Nothing is allocated if there is room for [`MAX_ICMP_ERROR_LEN`] bytes behind
+    /// an Ethernet header and tags.
     ///
     /// `false`, and nothing useful in `into`, if there is no such error about this packet, or `from` is of
     /// the other version of IP.
@@ -171,33 +171,31 @@ impl Offender<'_> {
         into.extend(from.mac.address().0);
         into.extend(self.tags_and_type());
         let start = into.len();
-        match (from.address, self.sender()) {
+        let quoted = match (from.address, self.sender()) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
-                let quoted = self.quoted(V4_MAX - V4_HEADER_LEN - ICMP_HEADER_LEN);
+                let quoted = self.quoted(MAX_V4_LEN - V4_HEADER_LEN - ICMP_HEADER_LEN);
                 let [high, low] = length(V4_HEADER_LEN + ICMP_HEADER_LEN + quoted.len());
                 // Not to be fragmented, so that its identification means nothing (RFC 6864, section 4).
                 into.extend([0x45, V4_PRECEDENCE, high, low, 0, 0, 0x40, 0, TTL, ICMP_V4, 0, 0]);
-                into.extend(from.octets());
-                into.extend(to.octets());
-                into.extend(header.bytes());
-                into.extend(quoted);
+                into.extend([from, to].map(|address| address.octets()).as_flattened());
+                quoted
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
-                let quoted = self.quoted(V6_MAX - V6_HEADER_LEN - ICMP_HEADER_LEN);
+                let quoted = self.quoted(MAX_V6_LEN - V6_HEADER_LEN - ICMP_HEADER_LEN);
                 let [high, low] = length(ICMP_HEADER_LEN + quoted.len());
                 into.extend([0x60, 0, 0, 0, high, low, ICMP_V6, TTL]);
-                into.extend(from.octets());
-                into.extend(to.octets());
-                into.extend(header.bytes());
-                into.extend(quoted);
+                into.extend([from, to].map(|address| address.octets()).as_flattened());
+                quoted
             }
             _ => return false,
-        }
+        };
+        into.extend(header.bytes());
+        into.extend(quoted);
         checksum::fill(&mut into[start..]) == FilledChecksums::All
     }
 }
 
-/// A length as it stands in a header; an error has [`ICMP_ERROR_MAX`] bytes at most.
+/// A length as it stands in a header; an error has [`MAX_ICMP_ERROR_LEN`] bytes at most.
 fn length(bytes: usize) -> [u8; 2] {
     (bytes as u16).to_be_bytes()
 }

@@ -47,13 +47,13 @@ fn router_of(version: IpVersion) -> IcmpSource {
 }
 
 /// The IP packet that reports the problem, if there is one.
-fn told(packet: &[u8], problem: IcmpProblem) -> Option<Vec<u8>> {
+fn answer_to(packet: &[u8], problem: IcmpProblem) -> Option<Vec<u8>> {
     let frame = frame_of(packet);
     let offender = Offender::of(&frame, frame.len())?;
     let mut error = vec![7; 3];
-    let is_told = offender.answer(problem, router_of(offender.version()), &mut error);
-    assert_eq!(is_told, offender.has_error(problem));
-    is_told.then(|| {
+    let is_answered = offender.answer(problem, router_of(offender.version()), &mut error);
+    assert_eq!(is_answered, offender.has_error(problem));
+    is_answered.then(|| {
         assert_eq!((&error[..12], &error[12..14]), (&BACK[..], &frame[12..14]));
         assert_eq!(checksum::verify(&error[14..]), Verdict::Right);
         assert!(Offender::of(&error, error.len()).is_none(), "an error about an error");
@@ -61,8 +61,8 @@ fn told(packet: &[u8], problem: IcmpProblem) -> Option<Vec<u8>> {
     })
 }
 
-fn is_told(packet: &[u8]) -> bool {
-    told(packet, IcmpProblem::NoRoute).is_some()
+fn is_answered(packet: &[u8]) -> bool {
+    answer_to(packet, IcmpProblem::NoRoute).is_some()
 }
 
 #[test]
@@ -72,10 +72,10 @@ fn the_bytes_of_time_exceeded_are_those_of_the_rfcs() {
         0x45, 0xc0, 0x00, 0x38, 0x00, 0x00, 0x40, 0x00, 0x40, 0x01, 0xb5, 0x05, 192, 0, 2, 254, 192, 0, 2, 1,
     ];
     let icmp = [11, 0, 0xb2, 0xc1, 0, 0, 0, 0];
-    assert_eq!(told(&packet, IcmpProblem::Expired).unwrap(), [&header[..], &icmp, &packet].concat());
+    assert_eq!(answer_to(&packet, IcmpProblem::Expired).unwrap(), [&header[..], &icmp, &packet].concat());
 
     let packet = v6(17, &UDP);
-    let error = told(&packet, IcmpProblem::Expired).unwrap();
+    let error = answer_to(&packet, IcmpProblem::Expired).unwrap();
     assert_eq!(error[..8], [0x60, 0, 0, 0, 0x00, 0x38, 58, 64]);
     assert_eq!(error[8..24], [0x20, 1, 0x0d, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xfe]);
     assert_eq!(error[24..40], packet[8..24]);
@@ -87,7 +87,7 @@ fn the_bytes_of_time_exceeded_are_those_of_the_rfcs() {
 fn each_problem_has_its_type_and_code() {
     let header = |packet: &[u8], problem| {
         let icmp = if packet[0] >> 4 == 4 { 20 } else { 40 };
-        told(packet, problem).map(|error| {
+        answer_to(packet, problem).map(|error| {
             let [kind, code, _, _, rest @ ..] = *error[icmp..].first_chunk::<8>().unwrap();
             (kind, code, u32::from_be_bytes(rest))
         })
@@ -124,17 +124,17 @@ fn as_much_is_quoted_as_fits_and_nothing_that_follows_the_packet() {
     {
         let payload = vec![0xaa; payload];
         let (four, six) = (v4(DF, 17, &payload), v6(17, &payload));
-        let error = told(&four, IcmpProblem::NoRoute).unwrap();
+        let error = answer_to(&four, IcmpProblem::NoRoute).unwrap();
         assert_eq!((error.len(), &error[28..]), (of_v4, &four[..of_v4 - 28]));
         // A length of 0 in IPv6 is that of a packet too long for the field.
-        match told(&six, IcmpProblem::NoRoute) {
+        match answer_to(&six, IcmpProblem::NoRoute) {
             Some(error) => assert_eq!((error.len(), &error[48..]), (of_v6, &six[..of_v6 - 48])),
             None => assert!(payload.is_empty()),
         }
     }
     let packet = v4(0, 17, &UDP);
     let padded = [&packet[..], &[0x55; 18]].concat();
-    assert_eq!(told(&padded, IcmpProblem::NoRoute), told(&packet, IcmpProblem::NoRoute));
+    assert_eq!(answer_to(&padded, IcmpProblem::NoRoute), answer_to(&packet, IcmpProblem::NoRoute));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn the_first_part_of_a_frame_is_enough() {
     let offender = Offender::of(&frame[..1792], frame.len()).unwrap();
     let mut error = Vec::new();
     assert!(offender.answer(IcmpProblem::TooLong { mtu: 1500 }, router_of(IpVersion::V6), &mut error));
-    assert_eq!((error.len(), &error[14 + 48..]), (14 + ICMP_ERROR_MAX, &frame[14..14 + 1232]));
+    assert_eq!((error.len(), &error[14 + 48..]), (14 + MAX_ICMP_ERROR_LEN, &frame[14..14 + 1232]));
     assert!(Offender::of(&frame[..1792], frame.len() - 1).is_none(), "it says to be longer than it is");
 }
 
@@ -156,7 +156,7 @@ fn tags_come_back() {
     let offender = Offender::of(&frame, frame.len()).unwrap();
     assert!(offender.answer(IcmpProblem::NoRoute, router_of(IpVersion::V4), &mut error));
     assert_eq!(error[..22], [&BACK[..], &tags, &[0x08, 0x00]].concat());
-    assert_eq!(error[22..], told(&packet, IcmpProblem::NoRoute).unwrap());
+    assert_eq!(error[22..], answer_to(&packet, IcmpProblem::NoRoute).unwrap());
 }
 
 #[test]
@@ -167,34 +167,34 @@ fn the_other_version_reports_nothing() {
 }
 
 #[test]
-fn nothing_is_told_about_errors_of_icmp() {
+fn errors_of_icmp_are_not_answered() {
     for kind in 0..=255 {
         let queries = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18, 42, 43];
-        assert_eq!(is_told(&v4(0, 1, &[kind, 0, 0, 0])), queries.contains(&kind), "{kind}");
-        assert_eq!(is_told(&v6(58, &[kind, 0, 0, 0])), kind >= 128 && kind != 137, "{kind}");
+        assert_eq!(is_answered(&v4(0, 1, &[kind, 0, 0, 0])), queries.contains(&kind), "{kind}");
+        assert_eq!(is_answered(&v6(58, &[kind, 0, 0, 0])), kind >= 128 && kind != 137, "{kind}");
         // Behind a header of options.
         let behind = [58, 0, 1, 4, 0, 0, 0, 0, kind, 0, 0, 0];
-        assert_eq!(is_told(&v6(60, &behind)), kind >= 128 && kind != 137, "{kind}");
+        assert_eq!(is_answered(&v6(60, &behind)), kind >= 128 && kind != 137, "{kind}");
     }
     // Its kind is unknown.
-    assert!(!is_told(&v4(0, 1, &[])));
-    assert!(!is_told(&v6(60, &[58, 0, 1, 4, 0, 0, 0, 0])));
-    assert!(!is_told(&v6(60, &[58, 9, 1, 4])));
-    assert!(!is_told(&v6(60, &[60, 0, 1, 4, 0, 0, 0, 0].repeat(12))));
+    assert!(!is_answered(&v4(0, 1, &[])));
+    assert!(!is_answered(&v6(60, &[58, 0, 1, 4, 0, 0, 0, 0])));
+    assert!(!is_answered(&v6(60, &[58, 9, 1, 4])));
+    assert!(!is_answered(&v6(60, &[60, 0, 1, 4, 0, 0, 0, 0].repeat(12))));
     // What carries the number of the other version's is something else.
-    assert!(is_told(&v4(0, 58, &[1, 0, 0, 0])) && is_told(&v6(1, &[3, 0, 0, 0])));
+    assert!(is_answered(&v4(0, 58, &[1, 0, 0, 0])) && is_answered(&v6(1, &[3, 0, 0, 0])));
 }
 
 #[test]
 fn nothing_is_told_about_later_fragments() {
-    assert!(is_told(&v4(0x2000, 17, &UDP)) && !is_told(&v4(0x2001, 17, &UDP)));
-    assert!(!is_told(&v4(0x00b9, 17, &UDP)) && !is_told(&v4(0x00b9, 1, &[8, 0, 0, 0])));
+    assert!(is_answered(&v4(0x2000, 17, &UDP)) && !is_answered(&v4(0x2001, 17, &UDP)));
+    assert!(!is_answered(&v4(0x00b9, 17, &UDP)) && !is_answered(&v4(0x00b9, 1, &[8, 0, 0, 0])));
     let fragment = |offset: u16| {
         let [high, low] = offset.to_be_bytes();
         v6(44, &[&[17, 0, high, low, 0, 0, 0, 7][..], &UDP].concat())
     };
-    assert!(is_told(&fragment(0x0001)) && is_told(&fragment(0)));
-    assert!(!is_told(&fragment(0x0009)) && !is_told(&fragment(0x0008)));
+    assert!(is_answered(&fragment(0x0001)) && is_answered(&fragment(0)));
+    assert!(!is_answered(&fragment(0x0009)) && !is_answered(&fragment(0x0008)));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn only_single_hosts_are_told_of_what_went_to_a_single_host() {
             let checksum = checksum::ipv4_header(&packet[..20]);
             packet[10..12].copy_from_slice(&checksum.to_be_bytes());
         }
-        is_told(&packet)
+        is_answered(&packet)
     };
     for (octets, expected) in [
         ([0, 0, 0, 0], false),

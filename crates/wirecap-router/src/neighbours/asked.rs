@@ -6,9 +6,9 @@
 //!                  └── goes first when there is no room, since the scanner has the most
 //! ```
 //!
-//! Rule: while there is room, every hop is asked for. Then one with the most has its oldest replaced, by a
-//! source that has less at once, by itself or its like only after each had its chance. A hop that answers
-//! does so in a millisecond; one that does not is asked for three seconds.
+//! Rule: while there is room, every hop is asked for. Then the oldest hop of a source with the most is
+//! replaced: at once by a source that has fewer, by the others only after it had its chance. A hop that
+//! answers does so in a millisecond; one that does not is asked for three seconds.
 
 use std::{
     collections::HashMap,

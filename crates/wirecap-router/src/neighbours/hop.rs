@@ -22,7 +22,7 @@ pub struct Pending {
 
 /// What is known of a next hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum HopStatus {
     Mac(MacAddress),
     /// It is asked for.
     NotYet,

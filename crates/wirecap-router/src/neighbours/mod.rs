@@ -12,15 +12,15 @@
 //! |---|---|
 //! | what is known, asked for, silent | [`next_hops`] |
 //! | which are asked for when many are wanted | [`asked`], [`source`], [`restraint`] |
-//! | the thread, its way to the kernel, and to the workers | [`resolver`], [`desk`] |
+//! | the thread, its way to the kernel, and to the workers | [`resolver`], [`channel`] |
 //!
 //! Rules: a worker never waits for the thread. It reads a table of its own, and takes a new one when there is
-//! one. And what one source of packets wants costs the others little, whatever it wants: a scan of addresses
-//! that no host has is one source that wants much.
+//! one. And the requests of one source of packets cost the others little: a scan of addresses that no host
+//! has is one source with many requests.
 
 mod asked;
+mod channel;
 mod counts;
-mod desk;
 mod hop;
 pub(crate) mod next_hops;
 mod resolver;
@@ -34,10 +34,10 @@ use std::{
 };
 
 #[cfg(test)]
-pub(crate) use self::desk::{Desk, Request};
+pub(crate) use self::channel::ResolverEnd;
 use self::{
+    channel::{WorkerEnd, channel},
     counts::count,
-    desk::{Counter, desk},
     next_hops::{Entry, Table},
     resolver::ResolverThread,
     restraint::{Restraint, Restriction},
@@ -47,7 +47,7 @@ pub use self::{
     hop::Pending,
 };
 pub(crate) use self::{
-    hop::{Found, Hop},
+    hop::{Hop, HopStatus},
     source::Source,
 };
 use crate::Error;
@@ -58,24 +58,24 @@ pub const THREAD: &str = "wirecap-hops";
 /// The workers' way to the thread that finds out next hops, by the kernel's ARP and neighbour discovery. The
 /// thread ends with the last of its resolvers and caches.
 #[derive(Debug)]
-pub(crate) struct Resolver(Counter);
+pub(crate) struct Resolver(WorkerEnd);
 
 impl Resolver {
     /// Starts the thread for these ports, by their interface indexes, in the network namespace of the calling
     /// thread.
     pub(crate) fn start(ports: Vec<u32>) -> Result<Self, Error> {
-        let (counter, desk) = desk()?;
-        let resolver = ResolverThread::open(ports, desk)?;
+        let (workers, end) = channel()?;
+        let resolver = ResolverThread::open(ports, end)?;
         let thread = thread::Builder::new().name(THREAD.into());
         thread.spawn(move || resolver.run()).map_err(Error::Thread)?;
-        Ok(Self(counter))
+        Ok(Self(workers))
     }
 
     /// Without a thread: a test does its work.
     #[cfg(test)]
-    pub(crate) fn without_thread() -> (Self, Desk) {
-        let (counter, desk) = desk().unwrap();
-        (Self(counter), desk)
+    pub(crate) fn without_thread() -> (Self, ResolverEnd) {
+        let (workers, end) = channel().unwrap();
+        (Self(workers), end)
     }
 
     pub(crate) fn counts(&self) -> Arc<NextHopCounts> {
@@ -96,7 +96,7 @@ impl Resolver {
 /// A worker's view of the next hops.
 #[derive(Debug)]
 pub(crate) struct NextHopCache {
-    resolver: Counter,
+    resolver: WorkerEnd,
     table: Arc<Table>,
     generation: u64,
     restraint: Restraint,
@@ -117,18 +117,18 @@ impl NextHopCache {
     }
 
     /// What is known of the next hop of a packet; what is not known is asked for.
-    pub(crate) fn look_up(&mut self, pending: Pending) -> Found {
+    pub(crate) fn look_up(&mut self, pending: Pending) -> HopStatus {
         match self.table.get(&pending.hop) {
             Some(Entry::Known(reached)) => {
                 if !reached.used.load(Ordering::Relaxed) {
                     reached.used.store(true, Ordering::Relaxed);
                 }
-                Found::Mac(reached.mac)
+                HopStatus::Mac(reached.mac)
             }
-            Some(Entry::Silent(until)) if self.now < *until => Found::Silent,
+            Some(Entry::Silent(until)) if self.now < *until => HopStatus::Silent,
             _ => {
                 self.ask(pending);
-                Found::NotYet
+                HopStatus::NotYet
             }
         }
     }

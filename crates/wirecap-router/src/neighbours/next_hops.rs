@@ -8,9 +8,9 @@
 //!      └─────────────── silent ◄──────────────────────────┘
 //! ```
 //!
-//! Rules: the kernel's events say what was found and what failed, nothing is asked twice. A next hop that
-//! does not answer is left alone for a pause, which doubles each time, unless it is heard of: then it is
-//! known at once. All tables have a bound, and what is full gives up the oldest entry, or an unused one.
+//! Rules: the kernel's events report what was found and what failed, nothing is asked twice. A next hop that
+//! does not answer is left alone for a pause, which doubles each time; if an event reports its address, it is
+//! known at once. All tables have a bound, and a full one gives up the oldest entry, or an unused one.
 
 use std::{
     collections::HashMap,
@@ -35,14 +35,14 @@ use super::{
 const MAX_KNOWN: usize = 4096;
 /// Next hops that are remembered as silent.
 const MAX_SILENT: usize = 4096;
-/// How often it is looked which of those that are known are used.
+/// How often the known ones are checked for use.
 pub(crate) const REFRESH: Duration = Duration::from_secs(5);
 /// Refreshes after which an unused one is forgotten.
 const REFRESHES_UNUSED: u32 = 12;
 /// How long one that did not answer is left alone, the first time and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(8);
-/// How long after its pause it is remembered that one was silent.
+/// How long a silent one is remembered after its pause.
 const MEMORY: Duration = Duration::from_secs(30);
 
 /// The kernel's table of neighbours.
@@ -53,7 +53,7 @@ pub(crate) trait Kernel {
     /// The entry of a neighbour, if there is one.
     fn get(&mut self, hop: Hop) -> Option<Neighbour>;
 
-    /// Gives up one that it asks for in vain.
+    /// Stops asking for one that does not answer.
     fn forget(&mut self, hop: Hop);
 }
 
@@ -86,26 +86,26 @@ pub(crate) struct ReachableHop {
 pub(crate) type Table = HashMap<Hop, Entry>;
 
 #[derive(Debug)]
-struct Known {
+struct KnownHop {
     reached: Arc<ReachableHop>,
-    /// It has to be asked about anew when it is used.
+    /// The kernel has to verify it when it is used.
     is_stale: bool,
     /// For how many refreshes it was not used.
     unused: u32,
 }
 
 #[derive(Debug)]
-struct Silence {
+struct SilentHop {
     until: Instant,
     pause: Duration,
 }
 
-/// All next hops that were wanted lately.
+/// All next hops that were wanted recently.
 #[derive(Debug)]
 pub(crate) struct NextHops {
-    known: HashMap<Hop, Known>,
+    known: HashMap<Hop, KnownHop>,
     asked: AskedHops,
-    silent: HashMap<Hop, Silence>,
+    silent: HashMap<Hop, SilentHop>,
     counts: Arc<NextHopCounts>,
     refreshed: Instant,
     /// The table that workers have is not up to date.
@@ -153,11 +153,10 @@ impl NextHops {
 
     /// The kernel says that an entry has changed.
     pub(crate) fn changed(&mut self, hop: Hop, neighbour: Neighbour, now: Instant) {
-        let is_failed = neighbour.state == NeighbourState::Failed;
-        match neighbour.usable_mac() {
-            Some(mac) => self.found(hop, mac, &neighbour),
-            None if is_failed && self.forget(hop) => self.silence(hop, now),
-            None => self.look_at(hop, neighbour, now),
+        if neighbour.state == NeighbourState::Failed && self.forget(hop) {
+            self.silence(hop, now);
+        } else {
+            self.look_at(hop, neighbour, now);
         }
     }
 
@@ -229,11 +228,11 @@ impl NextHops {
         }
     }
 
-    /// Looks at an entry that is asked for, or is not to be.
+    /// Takes in an entry of the kernel's that has not failed.
     fn look_at(&mut self, hop: Hop, neighbour: Neighbour, now: Instant) {
         match neighbour.usable_mac() {
             Some(mac) => self.found(hop, mac, &neighbour),
-            // Not the kernel's to change, and of no use: the address of a group, for instance. No answer will
+            // Not the kernel's to change, and unusable: the address of a group, for instance. No answer will
             // change it.
             None if !neighbour.is_kernels_own || neighbour.state == NeighbourState::Valid => {
                 if self.forget(hop) {
@@ -270,21 +269,21 @@ impl NextHops {
             self.make_room();
         }
         let reached = Arc::new(ReachableHop { mac, used: AtomicBool::new(true) });
-        self.known.insert(hop, Known { reached, is_stale, unused: 0 });
+        self.known.insert(hop, KnownHop { reached, is_stale, unused: 0 });
         self.has_changed = true;
     }
 
-    /// Room for one more that is known: instead of one that was not used for long.
+    /// Makes room for one more that is known, in place of the one that was unused for longest.
     fn make_room(&mut self) {
         if self.known.len() == MAX_KNOWN {
-            let is_used = |known: &Known| known.reached.used.load(Ordering::Relaxed);
+            let is_used = |known: &KnownHop| known.reached.used.load(Ordering::Relaxed);
             let least = self.known.iter().max_by_key(|(_, known)| (!is_used(known), known.unused));
             let hop = least.map(|(hop, _)| *hop);
             hop.and_then(|hop| self.known.remove(&hop));
         }
     }
 
-    /// One does not answer.
+    /// Notes that a next hop does not answer.
     fn silence(&mut self, hop: Hop, now: Instant) {
         count(&self.counts.silent);
         let before = self.silent.remove(&hop);
@@ -293,7 +292,7 @@ impl NextHops {
             oldest.and_then(|hop| self.silent.remove(&hop));
         }
         let pause = before.map_or(FIRST_PAUSE, |silence| (silence.pause * 2).min(MAX_PAUSE));
-        self.silent.insert(hop, Silence { until: now + pause, pause });
+        self.silent.insert(hop, SilentHop { until: now + pause, pause });
         self.has_changed = true;
     }
 }

@@ -12,6 +12,7 @@
 
 use std::{
     os::fd::AsFd,
+    sync::mpsc::TryRecvError,
     thread,
     time::{Duration, Instant},
 };
@@ -26,7 +27,7 @@ use wirecap_sys::netdev::{
 
 use super::{
     Hop,
-    desk::{Desk, Request},
+    channel::ResolverEnd,
     next_hops::{Kernel, NextHops, REFRESH, Refusal, hop_of},
 };
 
@@ -41,7 +42,7 @@ pub(super) struct ResolverThread {
     events: NeighbourChanges,
     links: LinkChanges,
     next_hops: NextHops,
-    desk: Desk,
+    channel: ResolverEnd,
 }
 
 /// The neighbours of some interfaces.
@@ -54,10 +55,8 @@ struct PortNeighbours {
 impl Kernel for PortNeighbours {
     fn ask(&mut self, hop: Hop) -> Result<Option<Neighbour>, Refusal> {
         let asked = self.neighbours.ask(self.ports[hop.port], hop.address);
-        asked.map_err(|error| match error {
-            Error::System { source, .. } if source.raw_os_error() == Some(Errno::ENOBUFS as i32) => {
-                Refusal::TableFull
-            }
+        asked.map_err(|error| match error.errno() {
+            Some(errno) if errno == Errno::ENOBUFS as i32 => Refusal::TableFull,
             _ => Refusal::Other,
         })
     }
@@ -77,13 +76,13 @@ impl ResolverThread {
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub(super) fn open(ports: Vec<u32>, desk: Desk) -> Result<Self, Error> {
+    pub(super) fn open(ports: Vec<u32>, channel: ResolverEnd) -> Result<Self, Error> {
         Ok(Self {
             events: NeighbourChanges::open()?,
             links: changes()?,
             neighbours: PortNeighbours { neighbours: Neighbours::open()?, ports },
-            next_hops: NextHops::new(desk.counts(), Instant::now()),
-            desk,
+            next_hops: NextHops::new(channel.counts(), Instant::now()),
+            channel,
         })
     }
 
@@ -98,7 +97,7 @@ impl ResolverThread {
             }
             self.next_hops.refresh(&mut self.neighbours, now);
             if let Some(table) = self.next_hops.take_table() {
-                self.desk.publish(table);
+                self.channel.publish(table);
             }
             thread::sleep(BREATH);
             self.sleep();
@@ -143,10 +142,10 @@ impl ResolverThread {
     /// Deals with what workers want. Returns whether there is still a worker.
     fn read_requests(&mut self, now: Instant) -> bool {
         for _ in 0..REQUESTS_PER_ROUND {
-            match self.desk.next_request() {
-                Request::Want(pending) => self.next_hops.want(&mut self.neighbours, pending, now),
-                Request::None => break,
-                Request::NoWorker => return false,
+            match self.channel.next_request() {
+                Ok(pending) => self.next_hops.want(&mut self.neighbours, pending, now),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return false,
             }
         }
         true
@@ -154,13 +153,13 @@ impl ResolverThread {
 
     /// Waits until there is something to do, or to look after.
     fn sleep(&self) {
-        if !self.desk.falls_asleep() {
+        if !self.channel.falls_asleep() {
             return;
         }
-        let fds = [self.events.as_fd(), self.links.as_fd(), self.desk.alarm()];
+        let fds = [self.events.as_fd(), self.links.as_fd(), self.channel.alarm()];
         let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         // An interruption is as good a reason to look as any.
         let _ = poll(&mut fds, PollTimeout::try_from(REFRESH).unwrap_or(PollTimeout::NONE));
-        self.desk.wakes();
+        self.channel.wakes();
     }
 }

@@ -1,4 +1,4 @@
-//! Whom a packet comes from, as far as sharing goes: each source has its share of what is scarce.
+//! The source of a packet, by which scarce room is shared.
 //!
 //! Rule: a source is what one sender can be expected to send from. That is one address of IPv4, a /64 of
 //! IPv6, which is what a link has, by one port.

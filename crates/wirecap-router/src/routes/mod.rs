@@ -40,7 +40,7 @@ use crate::Error;
 /// default                   dev eth1 via 203.0.113.1            # of IPv4; that of IPv6 is ::/0
 /// ```
 ///
-/// What stands behind `#` is not read. A prefix has no bits set behind its length, and stands on one line.
+/// Text behind `#` is a comment. A prefix has no bits set behind its length, and is on one line only.
 ///
 /// What no router forwards (RFC 1812, sections 4.2.3.1, 5.3.7; RFC 3927, section 2.6.2; RFC 4291, section
 /// 2.5; RFC 6890) has no route, not even by a default route: the addresses of this network (0.0.0.0/8, ::),

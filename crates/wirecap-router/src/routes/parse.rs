@@ -31,8 +31,8 @@ pub(super) enum Target<'a> {
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Error>> {
     text.lines().enumerate().filter_map(|(index, line)| {
         let number = index + 1;
-        let said = line.split_once('#').map_or(line, |(said, _)| said);
-        let mut words = said.split_whitespace();
+        let content = line.split_once('#').map_or(line, |(content, _)| content);
+        let mut words = content.split_whitespace();
         let first = words.next()?;
         Some(match read(first, words) {
             Ok((prefix, target)) => Ok(Line { number, prefix, target }),

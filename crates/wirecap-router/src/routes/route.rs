@@ -13,12 +13,12 @@ pub enum Route {
     Via {
         /// By which device: index into [`Routes::devices`](crate::Routes::devices).
         device: usize,
-        /// To whom.
+        /// To which next hop.
         next_hop: NextHop,
     },
 }
 
-/// To whom a packet is sent next.
+/// Where a packet is sent next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NextHop {
     /// To the host with this Ethernet address.

@@ -157,17 +157,12 @@ impl Assembler {
 
     /// `dst = dst op operand` on 64 bits; a constant's sign is extended.
     pub fn alu64(&mut self, op: Alu, dst: Reg, operand: impl Into<Operand>) -> &mut Self {
-        self.with_operand(CLASS_ALU64 | op as u8, dst, operand.into(), 0)
+        self.with_operand(CLASS_ALU64 | op as u8, dst, operand.into())
     }
 
     /// `dst = dst op operand` on 32 bits; the upper half of `dst` becomes zero.
     pub fn alu32(&mut self, op: Alu, dst: Reg, operand: impl Into<Operand>) -> &mut Self {
-        self.with_operand(CLASS_ALU32 | op as u8, dst, operand.into(), 0)
-    }
-
-    /// `dst = -dst`, 64 bits.
-    pub fn neg(&mut self, dst: Reg) -> &mut Self {
-        self.push(Insn::new(CLASS_ALU64 | OP_NEG, dst, 0, 0, 0))
+        self.with_operand(CLASS_ALU32 | op as u8, dst, operand.into())
     }
 
     /// `dst = -dst`, 32 bits; the upper half of `dst` becomes zero.
@@ -232,7 +227,7 @@ impl Assembler {
     /// Jumps to `label` if `dst cond operand` holds on 64 bits; a constant's sign is extended.
     pub fn jump_if(&mut self, cond: Cond, dst: Reg, operand: impl Into<Operand>, label: Label) -> &mut Self {
         self.jumps.push((self.insns.len(), label));
-        self.with_operand(CLASS_JMP | cond as u8, dst, operand.into(), 0)
+        self.with_operand(CLASS_JMP | cond as u8, dst, operand.into())
     }
 
     /// Jumps to `label` if `dst cond operand` holds on the low 32 bits.
@@ -244,7 +239,7 @@ impl Assembler {
         label: Label,
     ) -> &mut Self {
         self.jumps.push((self.insns.len(), label));
-        self.with_operand(CLASS_JMP32 | cond as u8, dst, operand.into(), 0)
+        self.with_operand(CLASS_JMP32 | cond as u8, dst, operand.into())
     }
 
     /// Resolves the labels and gives the program.
@@ -264,10 +259,10 @@ impl Assembler {
         Ok(self.insns)
     }
 
-    fn with_operand(&mut self, code: u8, dst: Reg, operand: Operand, off: i16) -> &mut Self {
+    fn with_operand(&mut self, code: u8, dst: Reg, operand: Operand) -> &mut Self {
         self.push(match operand {
-            Operand::Reg(src) => Insn::new(code | SOURCE_REG, dst, src as u8, off, 0),
-            Operand::Imm(imm) => Insn::new(code, dst, 0, off, imm),
+            Operand::Reg(src) => Insn::new(code | SOURCE_REG, dst, src as u8, 0, 0),
+            Operand::Imm(imm) => Insn::new(code, dst, 0, 0, imm),
         })
     }
 

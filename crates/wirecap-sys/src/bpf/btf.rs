@@ -12,7 +12,7 @@ use std::fs;
 
 use super::error::Error;
 
-const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
+pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 const KIND_FUNC: u32 = 12;
 /// Bytes of `struct btf_type`.
@@ -31,11 +31,9 @@ impl KernelFunction {
     /// # Errors
     /// [`Error::NoTypeInformation`] when the kernel has none, or one of another form.
     pub fn find(name: &str) -> Result<Option<Self>, Error> {
-        let bytes = fs::read(VMLINUX)
-            .map_err(|cause| Error::NoTypeInformation { path: VMLINUX, cause: cause.to_string() })?;
-        let id = find_function(&bytes, name).ok_or_else(|| Error::NoTypeInformation {
-            path: VMLINUX,
-            cause: "it is of a form that this program does not know".into(),
+        let bytes = fs::read(VMLINUX).map_err(|cause| Error::NoTypeInformation(cause.to_string()))?;
+        let id = find_function(&bytes, name).ok_or_else(|| {
+            Error::NoTypeInformation("it is of a form that this program does not know".into())
         })?;
         Ok(id.map(|id| Self { id }))
     }

@@ -57,17 +57,13 @@ pub enum Error {
         /// The call.
         call: &'static str,
     },
-    /// What a kernel function is called by cannot be found out.
+    /// The number by which a kernel function is called cannot be found: why not.
     #[error(
-        "{path} cannot be used ({cause}): calling functions of the kernel takes one that is built with \
-         CONFIG_DEBUG_INFO_BTF"
+        "{path} cannot be used ({0}): calling functions of the kernel takes a kernel built with \
+         CONFIG_DEBUG_INFO_BTF",
+        path = super::btf::VMLINUX
     )]
-    NoTypeInformation {
-        /// Where the kernel shows it.
-        path: &'static str,
-        /// Why not.
-        cause: String,
-    },
+    NoTypeInformation(String),
     /// The process lacks the capabilities.
     #[error(
         "no permission to {action} ({cause}): needs CAP_BPF and CAP_NET_ADMIN (and CAP_PERFMON for some programs; \
@@ -148,7 +144,7 @@ impl Error {
         }
     }
 
-    /// Whether a call failed since something is used up, which says nothing about what was asked for.
+    /// Whether a call failed because something is used up, whatever the call was.
     pub(super) fn is_exhaustion(cause: &io::Error) -> bool {
         !exhausted(cause).is_empty()
     }

@@ -62,8 +62,7 @@ impl Link {
     }
 
     /// The link by which a program is attached, of any process: from now on the program stays attached as
-    /// long as this value lives, too. One that was detached, and is still held, is as good as none. `None` if
-    /// it has none (any more).
+    /// long as this value lives, too. `None` if no link keeps the program attached.
     ///
     /// # Errors
     /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
@@ -194,7 +193,7 @@ pub fn links() -> Result<Vec<XdpLink>, Error> {
                 found.push(XdpLink { id: info.id, prog_id: info.prog_id, ifindex: info.xdp_ifindex });
             }
             Ok(_) => {}
-            // It went away since we learned of it; one that is being torn down says so by EAGAIN.
+            // It went away since we learned of it; one that is being torn down answers EAGAIN.
             Err(cause) if is_gone(&cause) => {}
             Err(cause) => return Err(failed(cause)),
         }
@@ -233,7 +232,7 @@ fn value(fdinfo: &str, field: &str) -> Option<u32> {
     fdinfo.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
 }
 
-/// Turns the kernel's refusal to attach into words.
+/// The error for the kernel's refusal to attach.
 fn refused(cause: io::Error, ifindex: u32, mode: XdpMode) -> Error {
     let (interface, exists) = match interface_name(ifindex) {
         Some(name) => (name, true),
@@ -245,14 +244,14 @@ fn refused(cause: io::Error, ifindex: u32, mode: XdpMode) -> Error {
         Some(libc::EPERM | libc::EACCES) => {
             return Error::call(format!("attach an XDP program to {interface} in {mode} mode"), cause);
         }
-        // Kernels say EINVAL for an unknown index too.
+        // Kernels answer EINVAL for an unknown index, too.
         _ if !exists => "there is no such interface in this network namespace; see `ip link`",
         Some(libc::ERANGE | libc::E2BIG) => {
             "its MTU, or its veth peer's, is too large for a packet in one buffer; lower the MTU or load the program \
              with multi-buffer (frags) support"
         }
         Some(libc::ENOSPC) => {
-            "it has fewer receive queues than its veth peer has transmit queues; equal them with `ethtool -L`"
+            "it has fewer receive queues than its veth peer has transmit queues; make them equal with `ethtool -L`"
         }
         Some(libc::EINVAL) => {
             "its MTU or offloads may not allow it (try a lower MTU, or LRO off with `ethtool -K`), or this kernel has no \

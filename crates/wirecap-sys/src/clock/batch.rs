@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Rule: the counter is used only where the kernel itself trusts it: the CPU says that it never changes its
-//! pace (invariant TSC), and the kernel has made it its clock. Else the system clock is asked each time,
-//! which is said.
+//! pace (invariant TSC), and the kernel has made it its clock. Otherwise the system clock is read each time,
+//! and [`BatchClock::clock`] reports why.
 
 use std::fs;
 use std::thread;
@@ -23,8 +23,8 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(10);
 const READINGS: u32 = 7;
 /// The rate is a fraction of 2^32.
 const RATE_BITS: u32 = 32;
-/// A rate that differs by more than one part in this number does not count: the system clock was set. Unless
-/// it is found again: then it is the counter that has changed, as on a virtual machine that was moved.
+/// A rate that differs by more than one part in this number does not count: the system clock was set. If it
+/// is measured again, the counter has changed, as on a virtual machine that was moved.
 const STEP: u64 = 1000;
 
 /// Added to a length of time by the counter, so that it is not too small: the CPU may read the counter a
@@ -330,16 +330,16 @@ mod tests {
         assert_eq!(counter.rate, RATE, "it may have been the system clock");
         counter.learn(half(2_000_000_000));
         assert_eq!(counter.rate.div_ceil(10), (RATE / 2).div_ceil(10));
-        let told = counter.base.system_ns + counter.ns(250_000_000);
-        assert!(told.abs_diff(half(2_250_000_000).system_ns) <= 1, "{counter:?}");
+        let ns = counter.base.system_ns + counter.ns(250_000_000);
+        assert!(ns.abs_diff(half(2_250_000_000).system_ns) <= 1, "{counter:?}");
     }
 
     #[test]
-    fn a_whole_interval_is_told_without_overflow_at_any_rate() {
+    fn a_whole_interval_does_not_overflow_at_any_rate() {
         for rate in [RATE, 1 << RATE_BITS, 1 << (RATE_BITS + 9), 1 << 28] {
             let counter = Counter { rate, interval: cycles(LOOK_INTERVAL_NS, rate), ..counter() };
-            let told = counter.ns(counter.interval);
-            assert!(told <= LOOK_INTERVAL_NS && told > LOOK_INTERVAL_NS / 2, "{rate}: {told}");
+            let ns = counter.ns(counter.interval);
+            assert!(ns <= LOOK_INTERVAL_NS && ns > LOOK_INTERVAL_NS / 2, "{rate}: {ns}");
         }
     }
 

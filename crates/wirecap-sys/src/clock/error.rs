@@ -11,7 +11,7 @@ pub enum ClockError {
     Read {
         /// Which clock.
         clock: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The clock of a NIC cannot be opened.
@@ -19,7 +19,7 @@ pub enum ClockError {
     Open {
         /// Its device.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

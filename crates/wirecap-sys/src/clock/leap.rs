@@ -29,7 +29,7 @@ const BUILT_IN_DAYS: [u64; 28] = [
     42_184, 42_734,
 ];
 
-/// From a moment on, UTC is so far behind TAI.
+/// The offset of UTC from TAI from a moment on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     /// In seconds since 1970, UTC.

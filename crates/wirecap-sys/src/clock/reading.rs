@@ -52,11 +52,6 @@ impl PtpClock {
             Err(source) => Err(ClockError::Open { path, source }),
         }
     }
-
-    /// Its device, and what its driver calls it.
-    pub fn describe(&self) -> String {
-        format!("{} ({})", self.path, self.name)
-    }
 }
 
 /// The kernel's name for a clock behind a file: `FD_TO_CLOCKID` of Documentation/driver-api/ptp.rst.
@@ -81,8 +76,12 @@ impl ClockSource {
     pub fn describe(&self) -> String {
         match self {
             ClockSource::Monotonic => "CLOCK_MONOTONIC of the kernel".into(),
-            ClockSource::Ptp(clock) => format!("the clock of the NIC, {}", clock.describe()),
+            ClockSource::Ptp(PtpClock { path, name, .. }) => format!("the clock of the NIC, {path} ({name})"),
         }
+    }
+
+    fn failed(&self, source: io::Error) -> ClockError {
+        ClockError::Read { clock: self.describe(), source }
     }
 
     /// Its resolution in nanoseconds, as the kernel says.
@@ -90,7 +89,7 @@ impl ClockSource {
     /// # Errors
     /// [`ClockError::Read`].
     pub fn resolution_ns(&self) -> Result<u64, ClockError> {
-        resolve(self.id()).map_err(|source| ClockError::Read { clock: self.describe(), source })
+        resolve(self.id()).map_err(|source| self.failed(source))
     }
 
     /// How far it is ahead of the system clock.
@@ -98,8 +97,7 @@ impl ClockSource {
         let mut narrowest: Option<Distance> = None;
         for _ in 0..READINGS {
             let before = system_ns();
-            let there =
-                read(self.id()).map_err(|source| ClockError::Read { clock: self.describe(), source })?;
+            let there = read(self.id()).map_err(|source| self.failed(source))?;
             let width_ns = system_ns().saturating_sub(before);
             let at_ns = before + width_ns / 2;
             if narrowest.is_none_or(|best| width_ns.div_ceil(2) < best.error_ns) {
@@ -115,7 +113,7 @@ impl ClockSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Distance {
     pub(super) ahead_ns: i64,
-    /// By so much it may be more or less.
+    /// How much more or less it may be.
     pub(super) error_ns: u64,
     /// When, by the system clock.
     pub(super) at_ns: u64,

@@ -19,14 +19,15 @@ use super::{
     reading::Distance,
 };
 
-/// A clock that is so near to UTC or to TAI is meant to be it.
+/// A clock within this distance of UTC or TAI is taken to show it.
 const NEAR_NS: u64 = 100_000_000;
-/// By so much two clocks drift apart from one look to the next, before it was seen how much: one part in
-/// 10,000, which is more than quartzes differ by.
+/// Assumed drift between two looks until it is measured: one part in 10,000, which is more than quartz clocks
+/// differ by.
 const DRIFT_NS: u64 = LOOK_INTERVAL_NS / 10_000;
 /// How long packets stamped before a change of the shift may be on their way.
 const CHANGE_NS: u64 = 10 * NS_PER_S;
-/// A stamp that is so far ahead of the present is wrong: the system clock is slewed, and readings differ.
+/// A stamp may be ahead of the present by this much, since the system clock is slewed and readings differ;
+/// one that is further ahead is wrong.
 const AHEAD_NS: u64 = 5_000_000;
 
 /// Brings stamps of one clock to UTC.
@@ -53,7 +54,7 @@ pub struct StampClock {
 }
 
 impl ClockScale {
-    /// What a clock shows that is so far from the system clock.
+    /// What a clock shows at this distance from the system clock.
     fn of(source: &ClockSource, leaps: &LeapSeconds, seen: Distance) -> Self {
         match source {
             ClockSource::Monotonic => ClockScale::Other,
@@ -132,7 +133,7 @@ impl StampClock {
     #[cold]
     fn look_now(&mut self, now_ns: u64) {
         self.next_look_ns = now_ns + LOOK_INTERVAL_NS;
-        // A clock that cannot be read any more, as its NIC is gone, goes on as it was.
+        // When the clock can no longer be read, because its NIC is gone, the last shift stays in force.
         match self.source.distance() {
             Ok(seen) if !self.leaps.is_near(seen.at_ns / NS_PER_S) => self.learn(seen),
             _ => {}
@@ -193,7 +194,7 @@ impl StampClock {
         Some(utc_ns)
     }
 
-    /// So far ahead of the present a stamp may be.
+    /// How far ahead of the present a stamp may be.
     #[inline]
     fn ahead_ns(&self) -> u64 {
         match self.scale {

@@ -6,12 +6,12 @@
 //!                          └── each load behind a check of the packet's length
 //! ```
 //!
-//! Rule: no byte of code comes from outside of this module. What does are operations, which are checked one
-//! by one, and hints, which can only make a check come earlier: a load whose end no check on the way has
-//! covered gets a check of its own. So the code reads nothing but the packet, writes nothing but its own
-//! stack frame, calls nothing, and returns.
+//! Rule: no byte of code comes from outside this module. Callers pass operations, which are checked one by
+//! one, and hints, which can only move a check forward: a load whose end no earlier check covers gets a check
+//! of its own. So the code reads nothing but the packet, writes nothing but its own stack frame, calls
+//! nothing, and returns.
 //!
-//! Taken on trust is Cranelift, which makes the bytes.
+//! Cranelift, which generates the bytes, is trusted.
 
 mod compile;
 mod emit;
@@ -27,7 +27,7 @@ pub use error::Error;
 pub use op::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Origin, Reach, Register, Size};
 pub use rounds::{jumps_back, rounds};
 
-/// A filter as machine code, about as fast as C. To be made once, used by all threads.
+/// A filter as machine code, about as fast as C. Made once, used by all threads.
 ///
 /// # Example
 ///
@@ -56,7 +56,7 @@ pub struct MachineCode(Executable);
 impl MachineCode {
     /// Compiles operations. `guards` has a hint for each of them, or is empty.
     ///
-    /// About a millisecond for a usual filter, and time that grows with its length.
+    /// Takes about a millisecond for a usual filter, and more for longer ones.
     ///
     /// # Errors
     /// [`Error::Operation`] for the first operation that is not valid, [`Error::Generator`] on another

@@ -29,7 +29,7 @@ pub enum MemoryError {
     Map {
         /// Bytes asked for.
         needed: u64,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The pools do not fit in what was allocated.

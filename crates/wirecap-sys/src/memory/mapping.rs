@@ -26,7 +26,7 @@ choices! {
     }
 }
 
-/// What was wanted of the packet memory and is not so.
+/// How the packet memory differs from what was wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryFallback {
     /// Huge pages are reserved, and too few of them are free.

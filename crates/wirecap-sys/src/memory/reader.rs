@@ -1,4 +1,4 @@
-//! Captured cells: read, and changed by who has them.
+//! Captured cells: read, and changed by their holder.
 //!
 //! Rule: the [`ChunkRange`] is the right. Borrowed, its cells may be read; borrowed exclusively, changed. A
 //! range of another pool finds nothing: the [`SlotTable`] knows its own.

@@ -15,8 +15,8 @@ use super::{MacAddress, xdp_features::XdpFeatures};
 pub struct Interface {
     /// Name, at most 15 bytes.
     pub name: String,
-    /// Names it has besides (`ip link property add altname`), at most 127 bytes each. Each serves where a
-    /// name is asked for.
+    /// Its alternative names (`ip link property add altname`), at most 127 bytes each. Each is accepted
+    /// wherever a name is.
     pub alternative_names: Vec<String>,
     /// Index: the same for as long as the interface exists in this namespace, while the name may change.
     pub ifindex: u32,
@@ -36,8 +36,8 @@ pub struct Interface {
     pub master: Option<u32>,
     /// Index of the other end of a pair such as veth, if it is in this namespace.
     pub peer: Option<u32>,
-    /// How many want promiscuous mode: the administrator's flag and each [`Promiscuous`] or other capture
-    /// count one.
+    /// Requests for promiscuous mode: the administrator's flag, and one for each [`Promiscuous`] or other
+    /// capture.
     pub promiscuity: u32,
     /// The driver; `None` if it does not say (loopback).
     pub driver: Option<Driver>,

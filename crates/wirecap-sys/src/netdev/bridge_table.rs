@@ -17,6 +17,7 @@ use super::{MacAddress, link, mac_address};
 const ACTION: &str = "reading the bridge table of an interface";
 /// Length of `struct ndmsg`.
 const HEADER_BYTES: usize = 12;
+
 /// The unicast addresses in the table of the interface with index `ifindex`.
 ///
 /// # Errors
@@ -26,7 +27,7 @@ pub fn bridge_table(ifindex: u32) -> Result<Vec<MacAddress>> {
     header[0] = AF_BRIDGE as u8;
     header[4..8].copy_from_slice(&ifindex.to_ne_bytes());
     let mut addresses = Vec::new();
-    link::open_strict()?.find(ACTION, &Message::new(RTM_GETNEIGH, &header), |reply| {
+    link::open()?.strict()?.find(ACTION, &Message::new(RTM_GETNEIGH, &header), |reply| {
         addresses.extend(parse(&reply.payload, ifindex)?);
         Ok(None::<()>)
     })?;

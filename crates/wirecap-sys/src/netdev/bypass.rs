@@ -9,7 +9,7 @@ use crate::socket_option;
 /// (`PACKET_QDISC_BYPASS`): faster, and lost where the driver has no room.
 ///
 /// # Errors
-/// What the kernel said; ENOPROTOOPT if it is no packet socket.
+/// The kernel's error; ENOPROTOOPT if it is no packet socket.
 pub fn bypass_queueing(socket: BorrowedFd<'_>) -> io::Result<()> {
     socket_option::set(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong when an interface is asked about.
+//! What can go wrong when an interface is queried.
 
 use std::io;
 
@@ -93,8 +93,9 @@ impl Error {
         }
     }
 
-    /// The kernel's errno, if it was the kernel that refused.
-    pub(super) fn errno(&self) -> Option<i32> {
+    /// The kernel's error number, if the kernel refused.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
         match self {
             Error::System { source, .. } => source.raw_os_error(),
             _ => None,
@@ -102,7 +103,7 @@ impl Error {
     }
 }
 
-/// What the user can do about `source`, ready to be appended; empty where nothing general can be said.
+/// What the user can do about `source`, ready to be appended; empty where there is no general advice.
 fn hint(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EMFILE) => "; raise the limit of open files (`ulimit -n`)",

@@ -128,12 +128,12 @@ impl Ethtool {
     pub fn driver(&self, interface: &str) -> Option<Driver> {
         let mut info = DriverInfo::new(ETHTOOL_GDRVINFO);
         self.ask(interface, &mut info)?;
-        let said = |bytes: &[u8]| Some(text(bytes)).filter(|text| !text.is_empty() && text != "N/A");
+        let known = |bytes: &[u8]| Some(text(bytes)).filter(|text| !text.is_empty() && text != "N/A");
         Some(Driver {
-            name: said(&info.driver)?,
-            version: said(&info.version),
-            firmware: said(&info.firmware_version),
-            bus: said(&info.bus_info),
+            name: known(&info.driver)?,
+            version: known(&info.version),
+            firmware: known(&info.firmware_version),
+            bus: known(&info.bus_info),
         })
     }
 

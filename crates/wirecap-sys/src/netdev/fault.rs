@@ -1,7 +1,7 @@
-//! Why an interface carries nothing: it is gone, down, or not connected.
+//! Why an interface carries nothing: it is removed, down, or not connected.
 //!
 //! ```text
-//!  LinkEvent ──► told_by() ──┐
+//!  LinkEvent ──► of_event() ─┐
 //!  up, carrier ──► of() ─────┼──► LinkFault, if something is wrong
 //!  ifindex ──► now() ────────┤
 //!  a little later: settled() ┘
@@ -16,22 +16,22 @@ use super::Interface;
 use super::changes::LinkEvent;
 use super::link::{self, Selector};
 
-/// After this time it is known what has become of an interface.
+/// The state of an interface that changes has settled after this time.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// What keeps an interface from sending. In words, it goes behind the interface's name.
+/// What keeps an interface from sending. Its text follows the interface's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkFault {
     /// Switched off.
     Down,
     /// Not connected.
     NoCarrier,
-    /// Not there any more.
+    /// Deleted, or moved to another network namespace.
     Removed,
 }
 
 impl LinkFault {
-    /// What is wrong with an interface in this state, if something is.
+    /// The fault of an interface in this state.
     #[must_use]
     pub fn of(up: bool, carrier: bool) -> Option<Self> {
         match (up, carrier) {
@@ -41,10 +41,9 @@ impl LinkFault {
         }
     }
 
-    /// What is wrong with the interface now, if something is. One that cannot be asked about counts as
-    /// removed.
+    /// The fault of the interface now. An interface that cannot be queried counts as removed.
     ///
-    /// It has to be in the calling thread's network namespace, else it is another one, or none.
+    /// `ifindex` is an index in the calling thread's network namespace.
     #[must_use]
     pub fn now(ifindex: u32) -> Option<Self> {
         let link =
@@ -52,17 +51,16 @@ impl LinkFault {
         link.map_or(Some(Self::Removed), |link| link.interface.fault())
     }
 
-    /// What is wrong with it for good, if something is: sleeps for 100 ms before it asks as
-    /// [`LinkFault::now`].
+    /// The fault that lasts: sleeps for 100 ms, then returns [`LinkFault::now`].
     #[must_use]
     pub fn settled(ifindex: u32) -> Option<Self> {
         thread::sleep(SETTLE);
         Self::now(ifindex)
     }
 
-    /// What the event says, or means, is wrong with the interface, if something is.
+    /// The fault of the interface that the event reports. After an overrun, asks the kernel.
     #[must_use]
-    pub fn told_by(event: &LinkEvent, ifindex: u32) -> Option<Self> {
+    pub fn of_event(event: &LinkEvent, ifindex: u32) -> Option<Self> {
         match event {
             LinkEvent::Overrun => Self::now(ifindex),
             _ if event.ifindex() != Some(ifindex) => None,
@@ -73,7 +71,7 @@ impl LinkFault {
 }
 
 impl Interface {
-    /// What kept it from sending when it was asked for, if something did.
+    /// What kept it from sending when it was read.
     #[must_use]
     pub fn fault(&self) -> Option<LinkFault> {
         LinkFault::of(self.up, self.carrier)
@@ -102,7 +100,7 @@ mod tests {
         let loopback = interface("lo").unwrap();
         let is = loopback.fault();
         assert_eq!((LinkFault::now(loopback.ifindex), LinkFault::settled(loopback.ifindex)), (is, is));
-        assert_eq!(LinkFault::told_by(&LinkEvent::Overrun, loopback.ifindex), is);
+        assert_eq!(LinkFault::of_event(&LinkEvent::Overrun, loopback.ifindex), is);
         // The kernel's indexes are positive numbers of 32 bits.
         assert_eq!(LinkFault::now(i32::MAX as u32), Some(LinkFault::Removed));
         assert_eq!(LinkFault::now(u32::MAX), Some(LinkFault::Removed));
@@ -113,11 +111,11 @@ mod tests {
         let state =
             |up, carrier| LinkEvent::State { ifindex: 9, name: "eth9".into(), up, carrier, mtu: 1500 };
         let removed = LinkEvent::Removed { ifindex: 9, name: "eth9".into() };
-        assert_eq!(LinkFault::told_by(&state(true, true), 9), None);
-        assert_eq!(LinkFault::told_by(&state(true, false), 9), Some(LinkFault::NoCarrier));
-        assert_eq!(LinkFault::told_by(&state(false, false), 9), Some(LinkFault::Down));
-        assert_eq!(LinkFault::told_by(&removed, 9), Some(LinkFault::Removed));
-        assert_eq!(LinkFault::told_by(&state(false, false), 8), None);
-        assert_eq!(LinkFault::told_by(&removed, 8), None);
+        assert_eq!(LinkFault::of_event(&state(true, true), 9), None);
+        assert_eq!(LinkFault::of_event(&state(true, false), 9), Some(LinkFault::NoCarrier));
+        assert_eq!(LinkFault::of_event(&state(false, false), 9), Some(LinkFault::Down));
+        assert_eq!(LinkFault::of_event(&removed, 9), Some(LinkFault::Removed));
+        assert_eq!(LinkFault::of_event(&state(false, false), 8), None);
+        assert_eq!(LinkFault::of_event(&removed, 8), None);
     }
 }

@@ -4,7 +4,7 @@
 //!   RTM_GETTFILTER, parent ffff:fff2 ──► RTM_NEWTFILTER = tcmsg (20 bytes) + TCA_KIND, TCA_OPTIONS { TCA_BPF_NAME }
 //! ```
 //!
-//! The parent stands for both queueing disciplines that have such filters, `clsact` and `ingress`.
+//! The parent names both queueing disciplines that have such filters, `clsact` and `ingress`.
 
 use libc::{RTM_GETTFILTER, TCA_KIND, TCA_OPTIONS};
 

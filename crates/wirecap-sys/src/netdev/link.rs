@@ -151,8 +151,7 @@ fn link_request(ifindex: u32) -> Message {
     Message::new(RTM_GETLINK, &header)
 }
 
-/// The error for a link that does not exist. Where the existing names are unknown too, it goes without
-/// suggestion.
+/// The error for a link that does not exist. Without the existing names it has no suggestion.
 fn missing(rtnetlink: &mut Conversation, selector: Selector<'_>) -> Error {
     match selector {
         Selector::Index(ifindex) => Error::NoSuchIndex(ifindex),
@@ -270,12 +269,6 @@ fn parse_address(action: &str, payload: &[u8]) -> Result<Option<(u32, InterfaceA
 /// Opens the socket for the questions of this file.
 pub(super) fn open() -> Result<Conversation> {
     Conversation::open(NETLINK_ROUTE)
-}
-
-/// Opens a socket through which the kernel heeds what a dump is limited to, and refuses what it does not
-/// know.
-pub(super) fn open_strict() -> Result<Conversation> {
-    Conversation::open_strict(NETLINK_ROUTE)
 }
 
 #[cfg(test)]

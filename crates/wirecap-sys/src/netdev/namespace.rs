@@ -11,12 +11,12 @@
 
 use std::{fs::File, io, os::unix::fs::MetadataExt, thread};
 
-/// Where the kernel shows the namespace of the calling thread.
 use nix::sched::{CloneFlags, setns};
 
+/// Where the kernel shows the namespace of the calling thread.
 const PATH: &str = "/proc/thread-self/ns/net";
 
-/// A network namespace, which stays there as long as this value does.
+/// A network namespace, kept alive by this value.
 #[derive(Debug)]
 pub struct Namespace(File);
 
@@ -24,15 +24,15 @@ impl Namespace {
     /// That of the calling thread.
     ///
     /// # Errors
-    /// When `/proc` is not there, or the process may not have one more open file.
+    /// When `/proc` is not mounted, or the process may not open another file.
     pub fn current() -> io::Result<Self> {
         File::open(PATH).map(Self)
     }
 
-    /// Does `work` in it. Needs CAP_SYS_ADMIN unless the calling thread is in it.
+    /// Runs `work` in it. Needs CAP_SYS_ADMIN unless the calling thread is in it.
     ///
     /// # Errors
-    /// When there is no way into it.
+    /// When no thread can enter it.
     ///
     /// # Panics
     /// When `work` does.

@@ -38,8 +38,8 @@ pub struct Neighbour {
     pub mac: Option<MacAddress>,
     /// How sure the kernel is of it.
     pub state: NeighbourState,
-    /// Whether the kernel keeps the entry right by asking. Those of an administrator (permanent, without
-    /// ARP), of a routing daemon (learned elsewhere, managed) are kept by these, and are not to be touched.
+    /// Whether the kernel keeps the entry right by asking. Entries of an administrator (permanent, without
+    /// ARP) and of a routing daemon (learned elsewhere, managed) are theirs, and must not be touched.
     pub is_kernels_own: bool,
 }
 
@@ -52,7 +52,7 @@ pub enum NeighbourState {
     Incomplete,
     /// It is right, as far as is known.
     Valid,
-    /// It was right, and is to be asked about before long: when it is used.
+    /// It was right; the kernel verifies it when it is used.
     Stale,
     /// No answer came.
     Failed,

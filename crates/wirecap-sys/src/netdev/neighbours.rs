@@ -17,10 +17,10 @@
 use std::net::IpAddr;
 
 use libc::{EEXIST, ENOENT, NTF_USE, RTM_DELNEIGH, RTM_GETNEIGH, RTM_NEWNEIGH};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::{
     error::{Error, Result},
+    link,
     neighbour::{Neighbour, NeighbourState},
     netlink::{Conversation, Message, Scope},
 };
@@ -46,20 +46,20 @@ impl Neighbours {
     /// # Errors
     /// [`Error::System`].
     pub fn open() -> Result<Self> {
-        Ok(Self(Conversation::open(NETLINK_ROUTE)?))
+        link::open().map(Self)
     }
 
-    /// Has the kernel find out the Ethernet address of a neighbour, or, if it is stale, find out anew whether
-    /// it is still right. Does not wait for it. Entries that are not the kernel's own stay as they are. Gives
-    /// the entry, if there is one, as it was found: before the kernel was asked to use it, or after it was
-    /// made. Needs CAP_NET_ADMIN. Takes two or three system calls.
+    /// Has the kernel find out the Ethernet address of a neighbour, or verify it if it is stale. Does not
+    /// wait for the answer. Entries that are not the kernel's own stay as they are. Returns the entry as it
+    /// was before the kernel was asked to use it, or after it was made. Needs CAP_NET_ADMIN. Takes two or
+    /// three system calls.
     ///
     /// # Errors
     /// [`Error::NotPermitted`]; [`Error::System`], for instance where the interface is gone, or the table is
     /// full (ENOBUFS).
     pub fn ask(&mut self, ifindex: u32, address: IpAddr) -> Result<Option<Neighbour>> {
         let is_there = match self.change(Scope::Create, ifindex, address) {
-            Err(Error::System { source, .. }) if source.raw_os_error() == Some(EEXIST) => true,
+            Err(error) if error.errno() == Some(EEXIST) => true,
             made => made.map(|()| false)?,
         };
         let found = self.get(ifindex, address)?;
@@ -81,28 +81,28 @@ impl Neighbours {
         const ACTION: &str = "reading the Ethernet address of a neighbour";
         let request = Neighbour::request(RTM_GETNEIGH, ifindex, address, 0);
         let replies = match self.0.ask(ACTION, Scope::One, &request) {
-            Err(Error::System { source, .. }) if source.raw_os_error() == Some(ENOENT) => return Ok(None),
+            Err(error) if error.errno() == Some(ENOENT) => return Ok(None),
             replies => replies?,
         };
         replies.first().map_or(Ok(None), |reply| Neighbour::read(ACTION, reply))
     }
 
-    /// Removes the entry of a neighbour that is being asked for in vain, if it is the kernel's own: returns
-    /// whether it did. So an entry that [`Neighbours::ask`] has made takes no room in the kernel's table any
-    /// more. Needs CAP_NET_ADMIN.
+    /// Removes the entry of a neighbour that has not answered yet, if it is the kernel's own, and returns
+    /// whether it did. This frees the room in the kernel's table that [`Neighbours::ask`] took. Needs
+    /// CAP_NET_ADMIN.
     ///
     /// # Errors
-    /// As for [`Neighbours::ask`].
+    /// As [`Neighbours::ask`].
     pub fn forget(&mut self, ifindex: u32, address: IpAddr) -> Result<bool> {
         let found = self.get(ifindex, address)?;
-        let is_in_vain =
+        let is_unanswered =
             found.is_some_and(|found| found.is_kernels_own && found.state == NeighbourState::Incomplete);
-        if !is_in_vain {
+        if !is_unanswered {
             return Ok(false);
         }
         let request = Neighbour::request(RTM_DELNEIGH, ifindex, address, 0);
         match self.request(Scope::Remove, address, &request) {
-            Err(Error::System { source, .. }) if source.raw_os_error() == Some(ENOENT) => Ok(false),
+            Err(error) if error.errno() == Some(ENOENT) => Ok(false),
             removed => removed.map(|()| true),
         }
     }

@@ -24,7 +24,7 @@ use super::error::{Error, Result};
 /// Bytes of the receive buffer. The kernel makes a dump's datagrams 32 KiB at most.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// A dump that something changed under is repeated so often; after that the last one has to do.
+/// Attempts at a dump during which nothing changes; after that the last one is used.
 const DUMP_ATTEMPTS: usize = 8;
 
 /// A message in one direction or the other: its type, and what follows the netlink header.
@@ -74,18 +74,18 @@ impl NetlinkDeserializable for Message {
     }
 }
 
-/// Whether one object is asked for, or all of them.
+/// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The one that the request names.
+    /// To read the object that it names.
     One,
-    /// All objects of the namespace.
+    /// To read all objects of the namespace.
     All,
-    /// None: something is to be changed, or made if it is not there.
+    /// To change an object, or to make it if it does not exist.
     Change,
-    /// None: something is to be made; refused (EEXIST) if it is there.
+    /// To make an object; refused (EEXIST) if it exists.
     Create,
-    /// None: something is to be removed.
+    /// To remove an object.
     Remove,
 }
 
@@ -109,20 +109,19 @@ impl Conversation {
         Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE_BYTES) })
     }
 
-    /// As [`Conversation::open`], and the kernel checks requests for dumps strictly: it gives what they ask
-    /// for, and not all there is (`NETLINK_GET_STRICT_CHK`, Linux 4.20).
-    pub fn open_strict(protocol: isize) -> Result<Self> {
-        let conversation = Self::open(protocol)?;
-        let strict = conversation.socket.set_netlink_get_strict_chk(true);
+    /// Has the kernel check requests for dumps strictly: it limits a dump to what the request asks for, and
+    /// refuses what it does not know (`NETLINK_GET_STRICT_CHK`, Linux 4.20).
+    pub fn strict(self) -> Result<Self> {
+        let strict = self.socket.set_netlink_get_strict_chk(true);
         strict.map_err(|source| Error::system("asking for strict answers of the kernel", source))?;
-        Ok(conversation)
+        Ok(self)
     }
 
-    /// Asks for all objects of `request` until `wanted` takes one. Ends the conversation: what the kernel
-    /// would say besides is not read.
+    /// Asks for all objects of `request` until `wanted` takes one. Ends the conversation: the rest of the
+    /// answer is not read.
     ///
     /// # Errors
-    /// As [`Conversation::ask`], and what `wanted` says.
+    /// As [`Conversation::ask`], and those of `wanted`.
     pub fn find<T>(
         mut self,
         action: &str,
@@ -143,7 +142,7 @@ impl Conversation {
         Ok(None)
     }
 
-    /// Sends `request` and collects the answers. `action` says what for, in error messages.
+    /// Sends `request` and collects the answers. `action` names the purpose in error messages.
     ///
     /// # Errors
     /// [`Error::System`] with the kernel's errno where it refused; [`Error::Malformed`].
@@ -182,8 +181,8 @@ impl Conversation {
         self.socket.send_to(&bytes, &SocketAddr::new(0, 0), 0).map(drop)
     }
 
-    /// Receives until the answer is complete, or `visit` says that it is enough. False if it was a dump
-    /// during which something changed, so that objects may be missing or there twice.
+    /// Receives until the answer is complete, or `visit` returns false. Returns false for a dump during which
+    /// something changed, so that objects may be missing or there twice.
     fn each(
         &mut self,
         action: &str,
@@ -198,7 +197,7 @@ impl Conversation {
             for message in messages(action, datagram) {
                 let (header, payload) = message?.into_parts();
                 if header.sequence_number != self.sequence {
-                    continue; // the rest of an answer that was given up on
+                    continue; // the rest of an answer that was abandoned
                 }
                 whole &= header.flags & NLM_F_DUMP_INTR == 0;
                 let refused = |errno: i32| Error::system(action, io::Error::from_raw_os_error(errno));

@@ -21,7 +21,7 @@ fn read_node(directory: &Path, ifindex: u32, mac: Option<MacAddress>) -> Option<
     if !(same_index && same_mac) {
         return None;
     }
-    // -1 stands for "no node", and does not parse.
+    // -1 means "no node", and does not parse.
     read("device/numa_node")?.parse().ok()
 }
 

@@ -68,7 +68,7 @@ impl fmt::Display for Route {
 /// As [`interfaces`](super::interfaces).
 pub fn find_route(ifindex: u32, wanted: impl Fn(&Route) -> bool) -> Result<Option<Route>> {
     for family in [AF_INET, AF_INET6] {
-        let found = link::open_strict()?.find(ACTION, &request(family, ifindex), |reply| {
+        let found = link::open()?.strict()?.find(ACTION, &request(family, ifindex), |reply| {
             Ok(parse(&reply.payload, ifindex)?.filter(&wanted))
         })?;
         if found.is_some() {

@@ -148,7 +148,7 @@ impl RssReader {
             .map_err(|source| Error::system(format!("asking {name} how it chooses receive queues"), source))
     }
 
-    /// Has it hash like this, `before` being how it does now. What does not differ is not set again.
+    /// Makes it hash as `wanted`; `before` is how it hashes now. Sets only what differs.
     ///
     /// # Errors
     /// [`Error::NotPermitted`] without CAP_NET_ADMIN, [`Error::System`] if the driver refuses,
@@ -160,9 +160,8 @@ impl RssReader {
             .map_err(|source| Error::refused(action(), "CAP_NET_ADMIN", source))
     }
 
-    /// The kinds of flows, by the names of ethtool(8), of which one direction hashes other fields than the
-    /// other: its source and not its destination, for instance. Those of which the driver does not say are
-    /// left out.
+    /// The kinds of flows, by the names of ethtool(8), whose directions are hashed by different fields: by
+    /// the source and not the destination, for instance. Leaves out kinds that the driver does not report.
     ///
     /// # Errors
     /// [`Error::NoSuchIndex`].
@@ -220,7 +219,7 @@ fn change(before: &RssHash, wanted: &RssHash) -> io::Result<Option<FlowHash>> {
     request.indirection_entries = INDIRECTION_NO_CHANGE;
     request.function =
         if wanted.function == before.function { FUNCTION_NO_CHANGE } else { wanted.function.0 };
-    // Kernels that know of no transform want a zero here, others take it for what there is: none.
+    // Kernels without transforms require a zero here; to others it means that there is none, as now.
     let keeps_one = wanted.transform == before.transform && wanted.transform != HashTransform::NONE;
     request.transform = if keeps_one { TRANSFORM_NO_CHANGE } else { wanted.transform.0 };
     if wanted.key != before.key {

@@ -6,8 +6,8 @@
 //!                          SIOCSHWTSTAMP         every received packet; what was on before, when this is dropped
 //! ```
 //!
-//! The setting is the NIC's, and a PTP daemon may use it too: what it sends is left as it is, and what it
-//! sets during the capture stays.
+//! The setting is the NIC's, and a PTP daemon may use it too: the setting for sent packets is left alone, and
+//! what the daemon sets during the capture stays.
 
 use std::io;
 
@@ -96,7 +96,7 @@ impl StampAbilities {
 /// switches it off.
 #[derive(Debug)]
 #[must_use = "stamping ends when this is dropped"]
-pub struct HardwareStamping(Kept<DriverByIndex>);
+pub struct HardwareStamping(SettingGuard<DriverByIndex>);
 
 impl HardwareStamping {
     /// Switches it on. Needs CAP_NET_ADMIN. The NIC is found again by its index, in the calling thread's
@@ -104,31 +104,31 @@ impl HardwareStamping {
     ///
     /// # Errors
     /// [`Error::NotPermitted`], and [`Error::System`] where the driver does not stamp every packet, or does
-    /// not say what is on: it could not be given back.
+    /// not report its setting, which then could not be restored.
     pub fn enable(interface: &Interface) -> Result<Self> {
-        Kept::enable(DriverByIndex::open(interface.ifindex)?).map(Self)
+        SettingGuard::enable(DriverByIndex::open(interface.ifindex)?).map(Self)
     }
 
-    /// Restores the setting of before, unless another process has changed it since, or the NIC is gone. A
-    /// second call does nothing, and neither does dropping it then.
+    /// Restores the earlier setting, unless another process has changed it since, or the NIC is gone. After
+    /// that, a second call and dropping it do nothing.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`], [`Error::System`]: every packet is stamped still. The message names the
-    /// command that gives it back.
+    /// [`Error::NotPermitted`], [`Error::System`]: every packet is still stamped. The message names the
+    /// command that restores the setting.
     pub fn restore(&mut self) -> Result<()> {
         self.0.restore()
     }
 }
 
-/// Where the setting is.
+/// A device with a stamping setting.
 trait Device {
-    /// What is on.
+    /// The current setting.
     fn get(&mut self) -> io::Result<StampConfig>;
 
-    /// Sets it, and learns what the driver made of it.
+    /// Changes the setting, and updates `config` to what the driver made of it.
     fn set(&mut self, config: &mut StampConfig) -> io::Result<()>;
 
-    /// What it is called.
+    /// Its name.
     fn name(&mut self) -> Result<String>;
 }
 
@@ -160,10 +160,10 @@ impl Device for DriverByIndex {
 
 /// A device that stamps every packet, and what it did before.
 #[derive(Debug)]
-struct Kept<D: Device> {
+struct SettingGuard<D: Device> {
     device: D,
-    /// What is restored, as long as no other process has set something else: what was on before, and what was
-    /// set then. `None` if every packet was stamped anyway, and when it was given back.
+    /// What to restore unless another process has changed it. `None` if every packet was stamped anyway, and
+    /// once it is restored.
     changed: Option<Change>,
 }
 
@@ -173,7 +173,7 @@ struct Change {
     set: StampConfig,
 }
 
-impl<D: Device> Kept<D> {
+impl<D: Device> SettingGuard<D> {
     fn enable(mut device: D) -> Result<Self> {
         let action = format!("switching the timestamps of {} on", device.name()?);
         let refused = |source| Error::refused(action.clone(), "CAP_NET_ADMIN", source);
@@ -183,40 +183,37 @@ impl<D: Device> Kept<D> {
         }
         let mut set = StampConfig { receive_filter: HWTSTAMP_FILTER_ALL, ..earlier };
         device.set(&mut set).map_err(refused)?;
-        let kept = Self { device, changed: Some(Change { earlier, set }) };
-        // A driver that stamps less than it was asked for says so in its answer.
+        let guard = Self { device, changed: Some(Change { earlier, set }) };
+        // A driver that stamps less than requested reports it in its answer.
         if set.receive_filter != HWTSTAMP_FILTER_ALL {
             let source = io::Error::other("its driver stamps packets of the precision time protocol only");
             return Err(Error::system(action, source));
         }
-        Ok(kept)
+        Ok(guard)
     }
 
     fn restore(&mut self) -> Result<()> {
         let Some(Change { mut earlier, set }) = self.changed.take() else { return Ok(()) };
-        let result = match self.device.get() {
-            Ok(current) if current != set => Ok(()),
-            Ok(_) => self.device.set(&mut earlier),
-            Err(error) => Err(error),
-        };
-        match result {
-            Ok(()) => Ok(()),
-            // When the interface is gone there is nothing to give back.
-            Err(source) if source.raw_os_error() == Some(libc::ENODEV) => Ok(()),
-            Err(source) => {
-                let name = self.device.name().unwrap_or_else(|_| "NAME".into());
-                let filter = earlier.receive_filter;
-                let command = format!("hwstamp_ctl -i {name} -r {filter}");
-                let action = format!("giving back the timestamps of {name}, as `{command}` does");
-                Err(Error::refused(action, "CAP_NET_ADMIN", source))
+        let current = self.device.get();
+        let restored =
+            current.and_then(|now| if now == set { self.device.set(&mut earlier) } else { Ok(()) });
+        restored.or_else(|source| {
+            // When the interface is gone, there is nothing to restore.
+            if source.raw_os_error() == Some(libc::ENODEV) {
+                return Ok(());
             }
-        }
+            let name = self.device.name().unwrap_or_else(|_| "NAME".into());
+            let filter = earlier.receive_filter;
+            let command = format!("hwstamp_ctl -i {name} -r {filter}");
+            let action = format!("restoring the timestamp setting of {name}, as `{command}` does");
+            Err(Error::refused(action, "CAP_NET_ADMIN", source))
+        })
     }
 }
 
-impl<D: Device> Drop for Kept<D> {
+impl<D: Device> Drop for SettingGuard<D> {
     fn drop(&mut self) {
-        // Who wants to know has asked for it before.
+        // Callers that need the error call `restore` first.
         let _ = self.restore();
     }
 }

@@ -62,33 +62,33 @@ impl Device for Fake {
 #[test]
 fn the_setting_of_before_is_restored_unless_another_process_has_changed_it() {
     let nic = Fake::new();
-    let mut kept = Kept::enable(nic.clone()).unwrap();
+    let mut kept = SettingGuard::enable(nic.clone()).unwrap();
     assert_eq!(nic.setting.get(), StampConfig { receive_filter: HWTSTAMP_FILTER_ALL, ..EARLIER });
     kept.restore().unwrap();
     assert_eq!(nic.setting.get(), EARLIER);
 
-    let kept = Kept::enable(nic.clone()).unwrap();
+    let kept = SettingGuard::enable(nic.clone()).unwrap();
     let others = StampConfig { receive_filter: 0, ..EARLIER };
     nic.setting.set(others);
     drop(kept);
     assert_eq!(nic.setting.get(), others);
 
     let less = Fake { filter_for_all: 14, ..Fake::new() };
-    Kept::enable(less.clone()).unwrap_err();
-    assert_eq!(less.setting.get(), EARLIER, "also when it was in vain");
+    SettingGuard::enable(less.clone()).unwrap_err();
+    assert_eq!(less.setting.get(), EARLIER, "also after a failure");
 }
 
 #[test]
-fn what_cannot_be_given_back_is_told_with_the_command_that_does_it() {
+fn what_cannot_be_restored_is_reported_with_the_command() {
     let nic = Fake::new();
-    let mut kept = Kept::enable(nic.clone()).unwrap();
+    let mut kept = SettingGuard::enable(nic.clone()).unwrap();
     nic.errno.set(Some(libc::EBUSY));
     let error = kept.restore().unwrap_err().to_string();
     assert!(error.contains("hwstamp_ctl -i eth7 -r 12"), "{error}");
     kept.restore().expect("reported once");
 
     let nic = Fake::new();
-    let mut kept = Kept::enable(nic.clone()).unwrap();
+    let mut kept = SettingGuard::enable(nic.clone()).unwrap();
     nic.errno.set(Some(libc::ENODEV));
     kept.restore().expect("it is gone");
 }

@@ -39,19 +39,10 @@ pub struct XdpFeatures {
     pub native: bool,
     /// Programs may redirect packets, into AF_XDP sockets too (`NETDEV_XDP_ACT_REDIRECT`).
     pub redirect: bool,
-    /// Packets may be redirected to this interface (`NETDEV_XDP_ACT_NDO_XMIT`).
-    #[serde(skip)]
-    pub redirect_target: bool,
     /// AF_XDP sockets in zero-copy mode (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
     pub zero_copy: bool,
-    /// Programs may run on the NIC (`NETDEV_XDP_ACT_HW_OFFLOAD`).
-    #[serde(skip)]
-    pub hardware_offload: bool,
     /// Received packets may span several buffers (`NETDEV_XDP_ACT_RX_SG`): jumbo frames.
     pub multi_buffer: bool,
-    /// So may packets that are redirected to this interface (`NETDEV_XDP_ACT_NDO_XMIT_SG`).
-    #[serde(skip)]
-    pub multi_buffer_redirect_target: bool,
     /// Most buffers a packet may span in zero-copy mode; 1 is no multi-buffer. `None` without zero-copy, and
     /// on kernels older than 6.6.
     #[serde(skip)]
@@ -76,11 +67,8 @@ impl XdpFeatures {
     fn set_features(&mut self, bits: u64) {
         self.native = bits & 1 != 0;
         self.redirect = bits & 2 != 0;
-        self.redirect_target = bits & 4 != 0;
         self.zero_copy = bits & 8 != 0;
-        self.hardware_offload = bits & 16 != 0;
         self.multi_buffer = bits & 32 != 0;
-        self.multi_buffer_redirect_target = bits & 64 != 0;
     }
 }
 
@@ -104,21 +92,19 @@ impl NetdevFamily {
         let mut conversation = Conversation::open(NETLINK_GENERIC)?;
         let request = Message::new(GENL_ID_CTRL as u16, &[CTRL_CMD_GETFAMILY as u8, 1, 0, 0])
             .with(CTRL_ATTR_FAMILY_NAME as u16, NETDEV_FAMILY);
+        let replies = match conversation.ask(ACTION, Scope::One, &request) {
+            Err(error) if error.errno() == Some(libc::ENOENT) => Vec::new(),
+            replies => replies?,
+        };
         let mut number = None;
-        match conversation.ask(ACTION, Scope::One, &request) {
-            Ok(replies) => {
-                for reply in &replies {
-                    let (_, attributes) = split_header::<GENLMSGHDR_BYTES>(ACTION, &reply.payload)?;
-                    each_attribute(ACTION, attributes, |kind, value| {
-                        if kind == CTRL_ATTR_FAMILY_ID as u16 {
-                            number = Some(parse_u16(value)?);
-                        }
-                        Ok(())
-                    })?;
+        for reply in &replies {
+            let (_, attributes) = split_header::<GENLMSGHDR_BYTES>(ACTION, &reply.payload)?;
+            each_attribute(ACTION, attributes, |kind, value| {
+                if kind == CTRL_ATTR_FAMILY_ID as u16 {
+                    number = Some(parse_u16(value)?);
                 }
-            }
-            Err(error) if error.errno() == Some(libc::ENOENT) => {}
-            Err(error) => return Err(error),
+                Ok(())
+            })?;
         }
         Ok(Self { conversation, number })
     }
@@ -172,21 +158,17 @@ mod tests {
 
     #[test]
     fn a_device_message_is_read_field_by_field() {
-        // Bits 4 (offload) and 6 (redirect target for multi-buffer) are off, all others on; of the metadata,
-        // the hash is off.
+        // Bits 1 (redirect) and 5 (several buffers) are off, all others on; of the metadata, the hash is off.
         let message = Message::new(0, &[NETDEV_CMD_DEV_GET, 1, 0, 0])
             .with(NETDEV_A_DEV_IFINDEX, &7_u32.to_ne_bytes())
-            .with(NETDEV_A_DEV_XDP_FEATURES, &0b10_1111_u64.to_ne_bytes())
+            .with(NETDEV_A_DEV_XDP_FEATURES, &0b101_1101_u64.to_ne_bytes())
             .with(NETDEV_A_DEV_XDP_ZC_MAX_SEGS, &8_u32.to_ne_bytes())
             .with(NETDEV_A_DEV_XDP_RX_METADATA_FEATURES, &0b101_u64.to_ne_bytes());
         let expected = XdpFeatures {
             native: true,
-            redirect: true,
-            redirect_target: true,
+            redirect: false,
             zero_copy: true,
-            hardware_offload: false,
-            multi_buffer: true,
-            multi_buffer_redirect_target: false,
+            multi_buffer: false,
             zero_copy_max_segments: Some(8),
             rx_metadata: Some(RxMetadata { timestamp: true, hash: false, vlan_tag: true }),
         };

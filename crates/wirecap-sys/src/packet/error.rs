@@ -23,12 +23,12 @@ pub enum PacketError {
         block_bytes: u32,
     },
     /// A block must be whole pages of memory.
-    #[error("a block of {block_bytes} bytes (M cells) is too small, it takes {least}")]
+    #[error("a block of {block_bytes} bytes (M cells) is too small, it takes {min}")]
     SmallBlock {
         /// Bytes asked for.
         block_bytes: u32,
-        /// The least there can be.
-        least: u32,
+        /// The smallest block.
+        min: u32,
     },
     /// The interface is gone.
     #[error("there is no interface with index {ifindex} any more")]
@@ -41,7 +41,7 @@ pub enum PacketError {
     Fanout {
         /// Number of the group.
         group: u16,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Another step failed.
@@ -49,7 +49,7 @@ pub enum PacketError {
     SetUp {
         /// Which step.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -9,8 +9,8 @@
 //!        └─ header │ packet: header, bytes │ packet: header, bytes │ …      densely, any number
 //! ```
 //!
-//! A block is a chunk: who has it is said by one word in its header, which kernel and user space hand
-//! over with release and acquire. See `Documentation/networking/packet_mmap.rst` of the kernel.
+//! A block is a chunk: one word in its header names its owner, which kernel and user space change with
+//! release and acquire. See `Documentation/networking/packet_mmap.rst` of the kernel.
 //!
 //! | to read about | open |
 //! |---|---|

@@ -77,11 +77,9 @@ pub struct PacketStatistics {
 pub struct PacketSocket {
     fd: Arc<OwnedFd>,
     ring: Arc<BlockRing>,
-    ifindex: u32,
-    geometry: Geometry,
+    config: PacketConfig,
     /// The pool that was carved.
     pool: Option<PoolNumber>,
-    outgoing: bool,
     /// The block the kernel hands over next.
     next_filled: u32,
     /// The block the kernel gets next.
@@ -128,38 +126,16 @@ impl PacketSocket {
         // Room to put a VLAN tag back in front of the packet.
         socket_option::set(&fd, libc::SOL_PACKET, libc::PACKET_RESERVE, &4u32)
             .map_err(set_up("reserving room"))?;
-        let (blocks, block_bytes) = (config.geometry.chunks_per_pool(), config.geometry.chunk_bytes());
-        if block_bytes < MIN_BLOCK_BYTES {
-            return Err(PacketError::SmallBlock { block_bytes, least: MIN_BLOCK_BYTES });
-        }
-        let request = libc::tpacket_req3 {
-            tp_block_size: block_bytes,
-            tp_block_nr: blocks,
-            // Only its product with the number counts: frames of a block have any length.
-            tp_frame_size: block_bytes,
-            tp_frame_nr: blocks,
-            tp_retire_blk_tov: config.retire_ms,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
-        };
-        socket_option::set(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(|source| {
-            match source.raw_os_error() {
-                Some(libc::ENOMEM) => PacketError::RingMemory { blocks, block_bytes },
-                _ => PacketError::SetUp { step: "making the ring", source },
-            }
-        })?;
-        let ring = Arc::new(BlockRing::map(fd.as_fd(), blocks, block_bytes)?);
+        let ring = make_ring(&fd, config)?;
         let socket = Self {
             fd,
-            ring,
-            ifindex: config.ifindex,
-            geometry: config.geometry,
+            ring: Arc::new(ring),
+            config: *config,
             pool: None,
-            outgoing: config.outgoing,
             next_filled: 0,
             next_given: 0,
             given: 0,
-            fresh: blocks,
+            fresh: config.geometry.chunks_per_pool(),
             statistics: PacketStatistics::default(),
             last_ns: 0,
         };
@@ -172,14 +148,14 @@ impl PacketSocket {
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
             sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-            sll_ifindex: self.ifindex as i32,
+            sll_ifindex: self.config.ifindex as i32,
             sll_hatype: 0,
             sll_pkttype: 0,
             sll_halen: 0,
             sll_addr: [0; 8],
         };
         socket_option::bind(&self.fd, &address).map_err(|source| match source.raw_os_error() {
-            Some(libc::ENODEV | libc::ENXIO) => PacketError::NoSuchInterface { ifindex: self.ifindex },
+            Some(libc::ENODEV | libc::ENXIO) => PacketError::NoSuchInterface { ifindex: self.config.ifindex },
             _ => PacketError::SetUp { step: "binding", source },
         })
     }
@@ -215,7 +191,7 @@ impl PacketSocket {
         if self.pool.is_some() {
             return None;
         }
-        let pool = Pool::new(id, self.geometry, 0);
+        let pool = Pool::new(id, self.config.geometry, 0);
         self.pool = Some(pool.number());
         let reader = BlockReader::new(&self.ring, &pool);
         Some((LivePool::of_blocks(pool), reader))
@@ -234,7 +210,7 @@ impl PacketSocket {
             Some(program) => {
                 socket_option::set(&self.fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &program.as_raw_fd())
             }
-            None if self.outgoing => {
+            None if self.config.outgoing => {
                 socket_option::set(&self.fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32)
             }
             // PACKET_IGNORE_OUTGOING does nothing in a fanout group.
@@ -244,7 +220,7 @@ impl PacketSocket {
     }
 
     /// Becomes readable when a block was handed over; in error when the interface is gone. The socket is
-    /// closed when no one has it any more.
+    /// closed with its last owner.
     pub fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.fd))
     }
@@ -319,7 +295,7 @@ impl PacketSocket {
     /// The counters.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn statistics(&mut self) -> io::Result<PacketStatistics> {
         // `struct tpacket_stats_v3`. The kernel sets them to zero with each reading.
         let [packets, dropped, _freezes] = self.read_statistics()?;
@@ -348,7 +324,7 @@ pub struct Closer {
 }
 
 impl Closer {
-    /// The socket hears nothing any more, except packets that are on their way into it right now: see
+    /// The socket hears nothing more, except packets that are on their way into it right now: see
     /// [`wait_for_kernel`](crate::cpu::wait_for_kernel). What is in the ring stays.
     ///
     /// # Errors
@@ -357,10 +333,10 @@ impl Closer {
         refuse_all(&self.fd)
     }
 
-    /// Waits, at most for `patience`, until the kernel has handed over the block that is not full. Returns
+    /// Waits, at most for `timeout`, until the kernel has handed over the block that is not full. Returns
     /// whether it has.
-    pub fn wait_for_last_block(&self, patience: Duration) -> bool {
-        let end = Instant::now() + patience;
+    pub fn wait_for_last_block(&self, timeout: Duration) -> bool {
+        let end = Instant::now() + timeout;
         loop {
             if !(0..self.ring.blocks()).any(|block| self.ring.is_begun(block)) {
                 return true;
@@ -371,6 +347,31 @@ impl Closer {
             thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Has the kernel allocate the ring of blocks, and maps it.
+fn make_ring(fd: &OwnedFd, config: &PacketConfig) -> Result<BlockRing, PacketError> {
+    let (blocks, block_bytes) = (config.geometry.chunks_per_pool(), config.geometry.chunk_bytes());
+    if block_bytes < MIN_BLOCK_BYTES {
+        return Err(PacketError::SmallBlock { block_bytes, min: MIN_BLOCK_BYTES });
+    }
+    let request = libc::tpacket_req3 {
+        tp_block_size: block_bytes,
+        tp_block_nr: blocks,
+        // Only its product with the number counts: frames of a block have any length.
+        tp_frame_size: block_bytes,
+        tp_frame_nr: blocks,
+        tp_retire_blk_tov: config.retire_ms,
+        tp_sizeof_priv: 0,
+        tp_feature_req_word: 0,
+    };
+    socket_option::set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(
+        |source| match source.raw_os_error() {
+            Some(libc::ENOMEM) => PacketError::RingMemory { blocks, block_bytes },
+            _ => PacketError::SetUp { step: "making the ring", source },
+        },
+    )?;
+    BlockRing::map(fd.as_fd(), blocks, block_bytes)
 }
 
 fn refuse_all(fd: &OwnedFd) -> Result<(), PacketError> {

@@ -28,7 +28,6 @@ type Close = unsafe extern "C" fn(Handle);
 type Compile = unsafe extern "C" fn(Handle, *mut BpfProgram, *const c_char, c_int, u32) -> c_int;
 type GetError = unsafe extern "C" fn(Handle) -> *const c_char;
 type FreeCode = unsafe extern "C" fn(*mut BpfProgram);
-type LibVersion = unsafe extern "C" fn() -> *const c_char;
 
 /// The functions of a loaded libpcap. It stays loaded until the process ends.
 #[derive(Debug)]
@@ -38,7 +37,6 @@ pub struct Library {
     compile: Compile,
     get_error: GetError,
     free_code: FreeCode,
-    lib_version: LibVersion,
     validate: Validate,
     filter: Filter,
     /// The compiler kept its state in globals before libpcap 1.8.
@@ -66,18 +64,11 @@ impl Library {
                 compile: shared.function(c"pcap_compile", "pcap_compile")?,
                 get_error: shared.function(c"pcap_geterr", "pcap_geterr")?,
                 free_code: shared.function(c"pcap_freecode", "pcap_freecode")?,
-                lib_version: shared.function(c"pcap_lib_version", "pcap_lib_version")?,
                 validate: shared.function(c"bpf_validate", "bpf_validate")?,
                 filter: shared.function(c"bpf_filter", "bpf_filter")?,
                 compiling: Mutex::new(()),
             })
         }
-    }
-
-    /// The library's own line about itself: `libpcap version 1.10.3 (with TPACKET_V3)`.
-    pub fn version(&self) -> String {
-        // SAFETY: it takes nothing and returns a constant or process-wide C string.
-        unsafe { text((self.lib_version)()) }
     }
 
     /// Compiles a filter expression for packets of a link type (a `DLT_` number), optimised. What is let
@@ -200,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_not_libpcap_is_told_apart() {
+    fn a_library_that_is_not_libpcap_is_recognised() {
         let error = Library::load(&[c"libc.so.6"]).unwrap_err();
         assert_eq!(error, Error::NoSymbol("pcap_open_dead"));
     }

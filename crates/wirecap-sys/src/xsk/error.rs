@@ -54,7 +54,7 @@ pub enum XskError {
         ifindex: u32,
         /// Queue.
         queue_id: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Another step of the set-up failed.
@@ -62,7 +62,7 @@ pub enum XskError {
     SetUp {
         /// Which step.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

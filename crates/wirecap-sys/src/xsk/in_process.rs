@@ -16,34 +16,32 @@ use super::{
 };
 use crate::socket_option;
 
-/// The mode of each AF_XDP socket that this process has open, as the kernel says it (`XDP_OPTIONS`), in the
-/// order of their lowest descriptors, which is that in which they were opened while none is closed: to check
-/// what a capture reports of itself. A socket that is not bound counts as one that copies.
+/// The mode of each AF_XDP socket that this process has open, as the kernel reports it (`XDP_OPTIONS`): to
+/// check what a capture reports of itself. In the order of their lowest descriptors, which is the order in
+/// which they were opened unless one was closed. A socket that is not bound counts as one that copies.
 ///
 /// # Errors
 /// If the descriptors of the process cannot be listed: `/proc` is not mounted, for instance.
 pub fn modes_of_process() -> io::Result<Vec<BindMode>> {
-    let mode =
-        |flags| if flags & abi::XDP_OPTIONS_ZEROCOPY != 0 { BindMode::ZeroCopy } else { BindMode::Copy };
-    Ok(sockets_of_process()?.into_iter().map(|(_, flags)| mode(flags)).collect())
+    Ok(sockets_of_process()?.into_iter().map(|(_, options)| BindMode::of_options(options)).collect())
 }
 
-/// The lowest descriptor of each AF_XDP socket, in ascending order, and the socket's flags. A descriptor that
-/// is closed during the search is left out.
+/// The lowest descriptor of each AF_XDP socket, in ascending order, and the socket's `XDP_OPTIONS`. A
+/// descriptor that is closed during the search is left out.
 fn sockets_of_process() -> io::Result<Vec<(libc::c_int, u32)>> {
     let entries = fs::read_dir("/proc/self/fd")?;
     let mut numbers: Vec<libc::c_int> =
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     numbers.sort_unstable();
-    // A socket may have several descriptors; its cookie is its own. An order cookies have not: each CPU takes
-    // a batch of them.
+    // A socket may have several descriptors, but has one cookie. Cookies show no order: each CPU takes a
+    // batch of them.
     let mut seen: Vec<u64> = Vec::new();
     let socket = |number: libc::c_int| {
-        let flags: u32 = socket_option::of_number(number, abi::SOL_XDP, abi::XDP_OPTIONS).ok()?;
+        let options: u32 = socket_option::of_number(number, abi::SOL_XDP, abi::XDP_OPTIONS).ok()?;
         let cookie: u64 = socket_option::of_number(number, libc::SOL_SOCKET, libc::SO_COOKIE).ok()?;
         let new = !seen.contains(&cookie);
         seen.push(cookie);
-        new.then_some((number, flags))
+        new.then_some((number, options))
     };
     Ok(numbers.into_iter().filter_map(socket).collect())
 }
@@ -52,11 +50,11 @@ fn sockets_of_process() -> io::Result<Vec<(libc::c_int, u32)>> {
 /// them from: to check which cells a sender has really lent to the kernel, whatever it says itself. A ring
 /// keeps its entries after the kernel has taken them, until others are written over them.
 ///
-/// The kernel says which sockets there are (`/proc/self/fd`), where their rings are mapped
+/// The kernel shows which sockets there are (`/proc/self/fd`), where their rings are mapped
 /// (`/proc/self/maps`: kernels before 6.4 do not map a ring once more when its socket is bound) and how these
-/// are laid out (`XDP_MMAP_OFFSETS`). How many entries a ring has it does not say, but the size of the
-/// mapping does. Nothing is written into a ring, and what is read goes through the kernel, so that a ring
-/// which is gone is an error.
+/// are laid out (`XDP_MMAP_OFFSETS`). The number of entries of a ring follows from the size of its mapping.
+/// Nothing is written into a ring, and it is read through the kernel, so that a ring which is gone is an
+/// error.
 ///
 /// Source: `Documentation/networking/af_xdp.rst`, "Rings" and "XDP_MMAP_OFFSETS"; `xsk_mmap` in
 /// `net/xdp/xsk.c`.
@@ -71,8 +69,8 @@ impl TransmitRings {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] unless `entries` is a power of two, and fills a page at least:
-    /// mappings are counted in pages, so that smaller rings look alike. What the kernel said when `/proc` is
-    /// not mounted, or a socket is closed meanwhile.
+    /// mappings are counted in pages, so that smaller rings look alike. The kernel's error when `/proc` is
+    /// not mounted, or a socket is closed during the search.
     pub fn of_process(entries: u32) -> io::Result<Self> {
         let page = page_bytes();
         let size = RingSize::new(entries).filter(|_| bytes_of(entries) >= page).ok_or_else(|| {
@@ -120,7 +118,7 @@ impl TransmitRings {
     }
 }
 
-/// One of them.
+/// The transmit ring of one socket.
 #[derive(Debug)]
 struct TransmitRing {
     mapping: Mapping,
@@ -205,7 +203,7 @@ fn mapping(line: &str) -> Option<Mapping> {
     is_transmit_ring.then_some(Mapping { range: number(start)?..number(end)?, file: file.to_owned() })
 }
 
-/// Brings bytes that others write, and may unmap at any time: the kernel copies them.
+/// Reads bytes that others write and may unmap at any time: the kernel copies them.
 #[derive(Debug)]
 struct FaultSafeReader {
     from: UnixStream,

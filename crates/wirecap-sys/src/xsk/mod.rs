@@ -13,7 +13,7 @@
 //!
 //! Kernel document: `Documentation/networking/af_xdp.rst`; layouts from `<linux/if_xdp.h>`.
 //!
-//! Rule: a batch is a scope. Entries are reserved, filled and published with one store.
+//! Rule: entries are staged one by one, and published together with one store.
 
 mod abi;
 mod cursor;
@@ -31,7 +31,7 @@ pub use in_process::{TransmitRings, modes_of_process};
 pub use received::{Contents, Receiving};
 pub use ring::Drain;
 pub use sender::Sender;
-pub use socket::{BindMode, PollSet, Registration, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};
+pub use socket::{BindMode, Registration, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};
 pub use transmit_queue::{BindChoice, CellPart, MAX_PARTS, TransmitOptions, TransmitQueue};
 
 /// Entry of a receive or transmit ring.

@@ -23,8 +23,8 @@ use super::{
     ring::{ConsumerRing, ProducerRing},
 };
 
-/// After this number of calls by which nothing moved, the kernel is asked no more: the driver's queue is
-/// full, or the socket's share of memory is used up until something was sent.
+/// After this number of calls that moved nothing, the kernel is not asked again: the driver's queue is full,
+/// or the socket's share of memory is used up until something has been sent.
 const VAIN_KICKS: u32 = 2;
 
 #[derive(Debug)]
@@ -36,8 +36,6 @@ pub(super) struct Outlet {
     flying: u32,
     /// Whether the kernel copies each packet.
     copies: bool,
-    /// Entries that were written and not published.
-    staged: u32,
     /// Packets that the kernel has taken and the driver has dropped.
     dropped: u64,
     /// System calls by which the kernel was asked to send.
@@ -78,7 +76,6 @@ impl Outlet {
         let staged = self.tx.stage(descriptor);
         debug_assert!(staged, "there was room");
         self.flying += 1;
-        self.staged += 1;
     }
 
     /// Has the kernel send what was staged: one publication, and a system call if the kernel wants one; in
@@ -86,15 +83,12 @@ impl Outlet {
     /// in the ring goes with a later flush.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN when the interface is down, for instance. What is in the ring stays
+    /// The kernel's error: ENETDOWN when the interface is down, for instance. What is in the ring stays
     /// there, and is sent when it is up again.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        if self.staged > 0 {
-            self.tx.publish();
-            self.staged = 0;
-        }
+        self.tx.publish();
         let (mut taken, mut vain) = (self.tx.taken(), 0);
-        // Each drop takes a packet out of the ring, though the kernel does not always say so at once.
+        // Each drop takes a packet out of the ring, though the kernel may report it late.
         let mut drops = self.tx.entries();
         while vain < VAIN_KICKS && drops > 0 && self.tx.needs_wakeup() && !self.tx.is_drained() {
             self.kicks += 1;
@@ -140,7 +134,7 @@ impl Outlet {
         }
     }
 
-    /// Packets that the kernel has taken and the driver has dropped, as far as it said so: in copy mode.
+    /// Packets that the kernel has taken and the driver has dropped, as far as it reports them: in copy mode.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -155,7 +149,7 @@ impl Outlet {
     #[inline]
     pub(super) fn complete(&mut self, mut take: impl FnMut(u64) -> bool) -> u32 {
         let mut sent = 0;
-        self.completion.consume(u32::MAX, |address| sent += u32::from(take(address)));
+        self.completion.drain(u32::MAX).for_each(|address| sent += u32::from(take(address)));
         self.flying -= sent;
         sent
     }
@@ -170,12 +164,12 @@ impl Socket {
     /// Takes the sending half out of a socket that has a transmit ring; once.
     ///
     /// # Errors
-    /// What the kernel said when it was asked for the mode.
+    /// The kernel's error when it is asked for the mode.
     pub(super) fn take_outlet(&mut self) -> io::Result<Option<Outlet>> {
-        let fd = self.shared_fd();
+        let fd = Arc::clone(&self.fd);
         let Some(tx) = self.tx.take() else { return Ok(None) };
         let completion = self.completion.take().expect("both are taken together");
         let copies = self.mode()? == BindMode::Copy;
-        Ok(Some(Outlet { fd, tx, completion, flying: 0, copies, staged: 0, dropped: 0, kicks: 0 }))
+        Ok(Some(Outlet { fd, tx, completion, flying: 0, copies, dropped: 0, kicks: 0 }))
     }
 }

@@ -81,7 +81,7 @@ impl<T> RingMap<T> {
         // Our index must be visible before the flag is read. A driver sets the flag, then looks for entries a
         // last time (i40e_clean_xdp_tx_irq(), for instance). Without a full barrier on this side, the
         // processor may read the flag before the store of our index leaves its store buffer: then the driver
-        // sees no entry, we see no flag, and the ring waits for ever. It is the same argument as for
+        // sees no entry, we see no flag, and the ring waits forever. It is the same argument as for
         // IORING_SQ_NEED_WAKEUP of io_uring(7).
         fence(Ordering::SeqCst);
         // SAFETY: valid and aligned by the invariant on the field.
@@ -105,16 +105,6 @@ impl<T: Copy> ConsumerRing<T> {
     pub(super) fn over(map: RingMap<T>) -> Self {
         let consumer = map.consumer().load(Ordering::Relaxed);
         Self { map, consumer, cached_producer: consumer, taken: consumer.into() }
-    }
-
-    /// Takes up to `max` entries, oldest first, and gives their places back to the kernel with one
-    /// store. Returns how many were taken.
-    #[inline]
-    pub fn consume(&mut self, max: u32, take: impl FnMut(T)) -> u32 {
-        let entries = self.drain(max);
-        let count = entries.len() as u32;
-        entries.for_each(take);
-        count
     }
 
     /// Up to `max` entries, oldest first. Dropping the iterator gives the places of those that were
@@ -203,8 +193,7 @@ impl<T: Copy> Drop for Drain<'_, T> {
 #[derive(Debug)]
 pub struct ProducerRing<T> {
     map: RingMap<T>,
-    /// Our index; what the kernel sees is behind it only while a [`FillBatch`] is open, or entries are
-    /// staged.
+    /// Our index; what the kernel sees is behind it only while entries are staged.
     producer: u32,
     /// The kernel's index as last loaded.
     cached_consumer: u32,
@@ -235,12 +224,6 @@ impl<T: Copy> ProducerRing<T> {
         self.map.size.room(self.producer, self.cached_consumer) >= entries || self.room() >= entries
     }
 
-    /// Opens a batch: what is pushed becomes visible to the kernel together, when the batch is
-    /// dropped.
-    pub fn batch(&mut self) -> FillBatch<'_, T> {
-        FillBatch { room: self.room(), pushed: 0, ring: self }
-    }
-
     /// Writes an entry that the kernel does not see before [`ProducerRing::publish`]. Returns false, and
     /// changes nothing, when there is no room.
     #[inline]
@@ -258,8 +241,12 @@ impl<T: Copy> ProducerRing<T> {
 
     /// Makes everything that was staged visible to the kernel.
     pub fn publish(&mut self) {
-        // Pairs with the kernel's acquire load in __xskq_cons_peek(): the entries are written.
-        self.map.producer().store(self.producer, Ordering::Release);
+        let published = self.map.producer();
+        // With nothing staged, a store would only take the cache line from the kernel.
+        if published.load(Ordering::Relaxed) != self.producer {
+            // Pairs with the kernel's acquire load in __xskq_cons_peek(): the entries are written.
+            published.store(self.producer, Ordering::Release);
+        }
     }
 
     /// The kernel's index: it grows by one for each entry that the kernel has taken.
@@ -276,45 +263,6 @@ impl<T: Copy> ProducerRing<T> {
     /// full barrier.
     pub fn needs_wakeup(&self) -> bool {
         self.map.needs_wakeup()
-    }
-}
-
-/// Entries on their way into a [`ProducerRing`].
-#[derive(Debug)]
-pub struct FillBatch<'ring, T: Copy> {
-    ring: &'ring mut ProducerRing<T>,
-    room: u32,
-    pushed: u32,
-}
-
-impl<T: Copy> FillBatch<'_, T> {
-    /// Entries that still fit.
-    pub fn room(&self) -> u32 {
-        self.room - self.pushed
-    }
-
-    /// Adds an entry. Returns false, and changes nothing, when there is no room.
-    #[inline]
-    pub fn push(&mut self, value: T) -> bool {
-        if self.pushed == self.room {
-            return false;
-        }
-        let entry = self.ring.map.size.entry(self.ring.producer.wrapping_add(self.pushed));
-        // SAFETY: `entry` is below the ring's size, and there is room, so the kernel has consumed
-        // what was there (acquire in `ProducerRing::room`).
-        unsafe { self.ring.map.entries.add(entry).write(value) };
-        self.pushed += 1;
-        true
-    }
-}
-
-impl<T: Copy> Drop for FillBatch<'_, T> {
-    fn drop(&mut self) {
-        if self.pushed > 0 {
-            self.ring.producer = self.ring.producer.wrapping_add(self.pushed);
-            // Pairs with the kernel's acquire load in __xskq_cons_peek(): the entries are written.
-            self.ring.map.producer().store(self.ring.producer, Ordering::Release);
-        }
     }
 }
 

@@ -53,36 +53,32 @@ fn what_is_produced_is_consumed_across_the_wrap_around() {
         let mut consumer = ConsumerRing::over(memory.map());
         let (mut next_in, mut next_out) = (0u64, 0u64);
         for round in 0..40u32 {
-            let mut batch = producer.batch();
             for _ in 0..round % 6 {
-                next_in += u64::from(batch.push(next_in));
+                next_in += u64::from(producer.stage(next_in));
             }
-            let room = batch.room();
-            drop(batch);
-            assert_eq!(u64::from(4 - room), next_in - next_out);
+            producer.publish();
+            assert_eq!(u64::from(4 - producer.room()), next_in - next_out);
             assert_eq!(u64::from(consumer.filled()), next_in - next_out);
             assert_eq!(consumer.waiting(), u64::from(start) + next_out..u64::from(start) + next_in);
-            consumer.consume(round % 4, |value| {
+            for value in consumer.drain(round % 4) {
                 assert_eq!(value, next_out);
                 next_out += 1;
-            });
+            }
         }
         assert!(next_out > 40);
     }
 }
 
 #[test]
-fn a_batch_becomes_visible_when_it_is_dropped() {
+fn staged_entries_become_visible_when_they_are_published() {
     let memory = Memory::new(8, 0);
     let mut producer = ProducerRing::over(memory.map());
     let mut consumer = ConsumerRing::over(memory.map());
-    let mut batch = producer.batch();
-    batch.push(1);
-    batch.push(2);
+    assert!(producer.stage(1) && producer.stage(2));
     assert_eq!(consumer.filled(), 0);
-    drop(batch);
+    producer.publish();
     assert_eq!(consumer.filled(), 2);
-    assert_eq!(consumer.consume(9, |_| ()), 2);
+    assert_eq!(consumer.drain(9).count(), 2);
     assert_eq!(producer.room(), 8);
 }
 
@@ -91,9 +87,8 @@ fn what_is_not_taken_out_of_a_drain_stays_in_the_ring() {
     let memory = Memory::new(4, u32::MAX - 1);
     let mut producer = ProducerRing::over(memory.map());
     let mut consumer = ConsumerRing::over(memory.map());
-    let mut batch = producer.batch();
-    (0..4).for_each(|value| assert!(batch.push(value)));
-    drop(batch);
+    (0..4).for_each(|value| assert!(producer.stage(value)));
+    producer.publish();
     let mut drain = consumer.drain(3);
     assert_eq!((drain.len(), drain.next(), drain.next()), (3, Some(0), Some(1)));
     assert_eq!(producer.room(), 0, "nothing is given back before the drain ends");
@@ -108,9 +103,8 @@ fn a_drain_that_is_forgotten_gives_nothing_twice() {
     let memory = Memory::new(4, 0);
     let mut producer = ProducerRing::over(memory.map());
     let mut consumer = ConsumerRing::over(memory.map());
-    let mut batch = producer.batch();
-    (0..3).for_each(|value| assert!(batch.push(value)));
-    drop(batch);
+    (0..3).for_each(|value| assert!(producer.stage(value)));
+    producer.publish();
     let mut drain = consumer.drain(2);
     assert_eq!(drain.next(), Some(0));
     std::mem::forget(drain);

@@ -7,9 +7,8 @@
 //!                        └── joined with its neighbours ──► ChunkRange ──► its pool
 //! ```
 //!
-//! Rule: a cell that is in flight is the kernel's. Its token is kept here, comes out only when the kernel has
-//! said that the cell was sent, and never if it does not. Until then nothing writes to it, and no pool
-//! attaches it.
+//! Rule: a cell that is in flight is the kernel's. Its token is kept here, and comes out only when the kernel
+//! has completed the cell. Until then nothing writes to it, and no pool attaches it.
 //!
 //! What cannot be done with a cell that was sent, since its token went with it:
 //!
@@ -43,8 +42,8 @@ pub struct Sender {
     /// By number of the cell in the memory: what is with the kernel. Cells are sent and come back mostly in
     /// the order in which they lie, so one cache line serves eight of them.
     in_flight: Box<[Option<ChunkRange>]>,
-    /// Most cells of one packet: what the kernel refuses it never says to have sent.
-    most_parts: u32,
+    /// Most cells of one packet: the kernel never completes what it refuses.
+    max_parts: u32,
     /// Completions that name no cell in flight: 0, or a driver is broken.
     foreign: u64,
 }
@@ -54,20 +53,20 @@ impl Sender {
         debug_assert!(memory.cell_bytes().is_power_of_two(), "the kernel takes no others");
         let cell_shift = memory.cell_bytes().trailing_zeros();
         let in_flight = (0..memory.len() >> cell_shift).map(|_| None).collect();
-        let most_parts = if config.multi_buffer { outlet.capacity().min(MAX_PARTS as u32) } else { 1 };
-        Self { outlet, memory, cell_shift, in_flight, most_parts, foreign: 0 }
+        let max_parts = if config.multi_buffer { outlet.capacity().min(MAX_PARTS as u32) } else { 1 };
+        Self { outlet, memory, cell_shift, in_flight, max_parts, foreign: 0 }
     }
 
     /// No packet may have more cells: a driver takes no more in zero-copy (`xdp-zc-max-segs`).
-    pub fn limit_parts(&mut self, most: u32) {
-        self.most_parts = self.most_parts.min(most.max(1));
+    pub fn limit_parts(&mut self, max: u32) {
+        self.max_parts = self.max_parts.min(max.max(1));
     }
 
     /// Whether a packet in this number of cells can be sent at all: in one, or in up to
     /// [`MAX_PARTS`](super::MAX_PARTS) where the socket was bound for packets in several.
     #[inline]
     pub fn takes(&self, cells: u32) -> bool {
-        cells <= self.most_parts
+        cells <= self.max_parts
     }
 
     /// Which entry of `in_flight` an address belongs to.
@@ -145,7 +144,7 @@ impl Sender {
         let (mut parts, mut ended) = (0, false);
         for descriptor in ranges.iter().flatten().flat_map(|range| reader.descriptors(range)) {
             let free = matches!(self.in_flight.get(self.index(descriptor.address)), Some(None));
-            // The kernel refuses an empty part and never says so.
+            // The kernel refuses an empty part without a completion.
             if ended || !free || descriptor.len == 0 {
                 return false;
             }
@@ -168,7 +167,7 @@ impl Sender {
     /// one.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN when the interface is down, for instance. What is in the ring stays
+    /// The kernel's error: ENETDOWN when the interface is down, for instance. What is in the ring stays
     /// there, and is sent when it is up again.
     pub fn flush(&mut self) -> io::Result<()> {
         self.outlet.flush()
@@ -209,8 +208,7 @@ impl Sender {
         self.outlet.kicks()
     }
 
-    /// Packets that the kernel has taken and the driver has dropped, as far as it said so: in copy mode it
-    /// does.
+    /// Packets that the kernel has taken and the driver has dropped, as far as it reports them: in copy mode.
     pub fn dropped(&self) -> u64 {
         self.outlet.dropped()
     }
@@ -225,9 +223,9 @@ impl Socket {
     /// Takes the sending half out of a socket that has a transmit ring; once.
     ///
     /// # Errors
-    /// What the kernel said when it was asked for the mode.
+    /// The kernel's error when it is asked for the mode.
     pub fn take_sender(&mut self) -> io::Result<Option<Sender>> {
         let Some(outlet) = self.take_outlet()? else { return Ok(None) };
-        Ok(Some(Sender::new(outlet, Arc::clone(&self.memory), self.config())))
+        Ok(Some(Sender::new(outlet, Arc::clone(&self.memory), self.config)))
     }
 }

@@ -86,6 +86,11 @@ impl BindMode {
             BindMode::Copy => "copy",
         }
     }
+
+    /// That of a socket whose `XDP_OPTIONS` are these; one that is not bound counts as one that copies.
+    pub(super) fn of_options(options: u32) -> Self {
+        if options & abi::XDP_OPTIONS_ZEROCOPY != 0 { Self::ZeroCopy } else { Self::Copy }
+    }
 }
 
 /// Where the UMEM of a socket comes from.
@@ -156,16 +161,16 @@ pub struct SocketStatistics {
 /// ```
 #[derive(Debug)]
 pub struct Socket {
-    fd: Arc<OwnedFd>,
-    config: SocketConfig,
+    pub(super) fd: Arc<OwnedFd>,
+    pub(super) config: SocketConfig,
     /// The socket whose registration this one uses; `None` once it is bound, or if it has its own.
     shared: Option<Arc<OwnedFd>>,
     /// Cells for the kernel to fill.
-    pub(super) fill: ProducerRing<u64>,
+    fill: ProducerRing<u64>,
     /// Cells the kernel has sent; `None` once the sending half was taken.
     pub(super) completion: Option<ConsumerRing<u64>>,
     /// Packets received.
-    pub(super) rx: Option<ConsumerRing<RingDescriptor>>,
+    rx: Option<ConsumerRing<RingDescriptor>>,
     /// Packets to be sent; `None` once the sending half was taken.
     pub(super) tx: Option<ProducerRing<RingDescriptor>>,
     /// The pool whose cells the kernel is given; no other socket is.
@@ -189,26 +194,7 @@ impl Socket {
             }
             Umem::Share(other) => (&other.memory, Some(Arc::clone(&other.fd))),
         };
-        let sizes = [
-            (abi::XDP_UMEM_FILL_RING, Some(rings.fill), "the fill ring"),
-            (abi::XDP_UMEM_COMPLETION_RING, Some(rings.completion), "the completion ring"),
-            (abi::XDP_RX_RING, rings.rx, "the receive ring"),
-            (abi::XDP_TX_RING, rings.tx, "the transmit ring"),
-        ];
-        for (option, size, step) in sizes {
-            let Some(entries) = size.map(RingSize::entries) else { continue };
-            socket_option::set(&fd, abi::SOL_XDP, option, &entries).map_err(|source| {
-                match source.raw_os_error() {
-                    Some(libc::ENOMEM) => XskError::RingMemory { step, entries },
-                    _ => XskError::SetUp { step, source },
-                }
-            })?;
-        }
-        if let Some(tx) = rings.tx {
-            // In copy mode a call sends what is in the ring, and not 32 packets of it. Kernels before 6.17
-            // cannot: there `Sender::flush` calls more often.
-            let _ = socket_option::set(&fd, abi::SOL_XDP, abi::XDP_MAX_TX_SKB_BUDGET, &tx.entries());
-        }
+        size_rings(&fd, rings)?;
         let offsets: libc::xdp_mmap_offsets =
             socket_option::get(&fd, abi::SOL_XDP, abi::XDP_MMAP_OFFSETS).map_err(set_up("ring offsets"))?;
         let (page, raw) = (set_up("mapping a ring"), fd.as_fd());
@@ -240,11 +226,10 @@ impl Socket {
             let tenant = Tenant::Socket(Arc::clone(&self.fd), queue_name(&self.fd, self.config));
             pool.claim(&self.memory, tenant).expect("a pool of this memory that no other socket has")
         });
-        let mut batch = self.fill.batch();
-        let room = batch.room();
-        pool.attach(claim, room, |cell| {
-            batch.push(cell);
-        })
+        let room = self.fill.room();
+        let cells = pool.attach(claim, room, |cell| _ = self.fill.stage(cell));
+        self.fill.publish();
+        cells
     }
 
     /// Up to `max` filled cells, oldest first. `None` without a receive ring or a pool.
@@ -264,14 +249,15 @@ impl Socket {
     /// what it filled.
     pub fn give_back(&mut self, cells: &mut Vec<FilledCell>) {
         let Some(claim) = &self.pool else { return };
-        let mut batch = self.fill.batch();
-        for cell in cells.drain(cells.len().saturating_sub(batch.room() as usize)..) {
+        let room = self.fill.room() as usize;
+        for cell in cells.drain(cells.len().saturating_sub(room)..) {
             // A cell that another socket has received is not this one's to give, nor one that is not of its
             // pool, whatever the driver has said.
             if let Some(cell) = claim.place().cell(cell.address_in(claim.number())) {
-                batch.push(cell);
+                self.fill.stage(cell);
             }
         }
+        self.fill.publish();
     }
 
     /// Filled cells that wait to be received.
@@ -302,22 +288,8 @@ impl Socket {
         timeout: Duration,
         mut goes_on: impl FnMut(Duration) -> bool,
     ) -> Result<(), XskError> {
-        let SocketConfig { ifindex, queue_id, multi_buffer, .. } = self.config;
-        let (sxdp_flags, sxdp_shared_umem_fd) = match &self.shared {
-            Some(other) => (abi::XDP_SHARED_UMEM, other.as_raw_fd() as u32),
-            None => {
-                let mode = if mode == BindMode::ZeroCopy { abi::XDP_ZEROCOPY } else { abi::XDP_COPY };
-                let parts = if multi_buffer { abi::XDP_USE_SG } else { 0 };
-                (abi::XDP_USE_NEED_WAKEUP | mode | parts, 0)
-            }
-        };
-        let address = libc::sockaddr_xdp {
-            sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags,
-            sxdp_ifindex: ifindex,
-            sxdp_queue_id: queue_id,
-            sxdp_shared_umem_fd,
-        };
+        let SocketConfig { ifindex, queue_id, .. } = self.config;
+        let address = self.address(mode);
         let started = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
@@ -340,19 +312,37 @@ impl Socket {
         }
     }
 
+    fn address(&self, mode: BindMode) -> libc::sockaddr_xdp {
+        let SocketConfig { ifindex, queue_id, multi_buffer, .. } = self.config;
+        let (sxdp_flags, sxdp_shared_umem_fd) = match &self.shared {
+            Some(other) => (abi::XDP_SHARED_UMEM, other.as_raw_fd() as u32),
+            None => {
+                let mode = if mode == BindMode::ZeroCopy { abi::XDP_ZEROCOPY } else { abi::XDP_COPY };
+                let parts = if multi_buffer { abi::XDP_USE_SG } else { 0 };
+                (abi::XDP_USE_NEED_WAKEUP | mode | parts, 0)
+            }
+        };
+        libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags,
+            sxdp_ifindex: ifindex,
+            sxdp_queue_id: queue_id,
+            sxdp_shared_umem_fd,
+        }
+    }
+
     /// The mode the kernel really uses (`XDP_OPTIONS`).
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn mode(&self) -> io::Result<BindMode> {
-        let flags: u32 = socket_option::get(&self.fd, abi::SOL_XDP, abi::XDP_OPTIONS)?;
-        Ok(if flags & abi::XDP_OPTIONS_ZEROCOPY != 0 { BindMode::ZeroCopy } else { BindMode::Copy })
+        socket_option::get(&self.fd, abi::SOL_XDP, abi::XDP_OPTIONS).map(BindMode::of_options)
     }
 
     /// The kernel's counters. They survive the deletion of the interface.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         let statistics: libc::xdp_statistics =
             socket_option::get(&self.fd, abi::SOL_XDP, abi::XDP_STATISTICS)?;
@@ -372,9 +362,7 @@ impl Socket {
             unsafe { libc::recv(self.fd.as_raw_fd(), ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
         }
     }
-}
 
-impl Socket {
     /// Becomes readable when packets wait. The socket is closed with its last owner.
     pub fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.fd))
@@ -388,53 +376,9 @@ impl Socket {
         map.set_socket(index, self.fd.as_fd())
     }
 
-    /// Its descriptor, for its sending half.
-    pub(super) fn shared_fd(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.fd)
-    }
-
     /// What other sockets may use once it is bound.
     pub fn registration(&self) -> Registration {
         Registration { memory: Arc::clone(&self.memory), fd: Arc::clone(&self.fd) }
-    }
-
-    /// How it was set up.
-    pub(super) fn config(&self) -> SocketConfig {
-        self.config
-    }
-}
-
-/// Descriptors to wait on together. Allocates only when it is made.
-#[derive(Debug)]
-pub struct PollSet {
-    /// INVARIANT: each `fd` here is one of `_fds`, so it is open.
-    polls: Vec<libc::pollfd>,
-    _fds: Vec<Arc<OwnedFd>>,
-}
-
-impl PollSet {
-    /// A set of descriptors.
-    pub fn new(fds: impl IntoIterator<Item = impl Into<Arc<OwnedFd>>>) -> Self {
-        let fds: Vec<_> = fds.into_iter().map(Into::into).collect();
-        let polls = fds
-            .iter()
-            .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-            .collect();
-        Self { polls, _fds: fds }
-    }
-
-    /// Whether there is nothing to wait on.
-    pub fn is_empty(&self) -> bool {
-        self.polls.is_empty()
-    }
-
-    /// Waits until one of the descriptors is readable or broken, at most `timeout`, rounded up to
-    /// milliseconds. For an AF_XDP socket this is also the call that wakes its driver. Returns whether one
-    /// was.
-    pub fn wait(&mut self, timeout: Duration) -> bool {
-        let timeout_ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
-        // SAFETY: the pointer and the count are those of one Vec that outlives the call.
-        unsafe { libc::poll(self.polls.as_mut_ptr(), self.polls.len() as libc::nfds_t, timeout_ms) > 0 }
     }
 }
 
@@ -455,6 +399,31 @@ fn open() -> Result<OwnedFd, XskError> {
         Some(libc::EAFNOSUPPORT) => XskError::NotSupported,
         _ => XskError::SetUp { step: "socket", source },
     })
+}
+
+/// Has the kernel allocate the rings.
+fn size_rings(fd: &OwnedFd, rings: RingSizes) -> Result<(), XskError> {
+    let sizes = [
+        (abi::XDP_UMEM_FILL_RING, Some(rings.fill), "the fill ring"),
+        (abi::XDP_UMEM_COMPLETION_RING, Some(rings.completion), "the completion ring"),
+        (abi::XDP_RX_RING, rings.rx, "the receive ring"),
+        (abi::XDP_TX_RING, rings.tx, "the transmit ring"),
+    ];
+    for (option, size, step) in sizes {
+        let Some(entries) = size.map(RingSize::entries) else { continue };
+        socket_option::set(fd, abi::SOL_XDP, option, &entries).map_err(|source| {
+            match source.raw_os_error() {
+                Some(libc::ENOMEM) => XskError::RingMemory { step, entries },
+                _ => XskError::SetUp { step, source },
+            }
+        })?;
+    }
+    if let Some(tx) = rings.tx {
+        // In copy mode a call sends all that is in the ring, and not 32 packets of it. Kernels before 6.17
+        // cannot: there `Sender::flush` calls more often.
+        let _ = socket_option::set(fd, abi::SOL_XDP, abi::XDP_MAX_TX_SKB_BUDGET, &tx.entries());
+    }
+    Ok(())
 }
 
 fn register(fd: &OwnedFd, memory: &PacketMemory, config: SocketConfig) -> Result<(), XskError> {

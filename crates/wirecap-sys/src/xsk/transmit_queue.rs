@@ -27,7 +27,7 @@ use crate::memory::PacketMemory;
 /// Most cells of one frame: what fits into the parts of the kernel's packet buffer.
 pub const MAX_PARTS: usize = 16;
 
-const BUSY_PATIENCE: Duration = Duration::from_secs(2);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
 /// Which mode a queue is bound in.
@@ -109,27 +109,23 @@ impl TransmitQueue {
         let config = SocketConfig { ifindex, queue_id, headroom: 0, rings, multi_buffer };
         let bound = |mode| {
             let mut socket = Socket::create(config, Umem::Register(&memory))?;
-            socket.bind(mode, BUSY_PATIENCE, |_| true)?;
+            socket.bind(mode, BUSY_TIMEOUT, |_| true)?;
             let outlet =
                 socket.take_outlet().map_err(|source| XskError::SetUp { step: "its descriptor", source })?;
             Ok((socket, outlet.expect("it was made to send"), mode))
         };
-        let mut zero_copy_refused = None;
-        let (socket, outlet, mode) = match bind {
-            BindChoice::Only(mode) => bound(mode)?,
+        let zero_copy = || {
+            let bound = bound(BindMode::ZeroCopy)?;
             // Some drivers bind without an XDP program on the interface, and then refuse to send (EINVAL,
             // ENXIO). An empty ring is enough to find out.
-            BindChoice::Best => match bound(BindMode::ZeroCopy).and_then(|(socket, outlet, mode)| {
-                let sends = outlet.try_kick();
-                sends.map_err(|source| XskError::Bind { ifindex, queue_id, source })?;
-                Ok((socket, outlet, mode))
-            }) {
-                Ok(bound) => bound,
-                Err(refused @ XskError::Bind { .. }) => {
-                    zero_copy_refused = Some(refused);
-                    bound(BindMode::Copy)?
-                }
-                Err(error) => return Err(error),
+            bound.1.try_kick().map_err(|source| XskError::Bind { ifindex, queue_id, source })?;
+            Ok(bound)
+        };
+        let ((socket, outlet, mode), zero_copy_refused) = match bind {
+            BindChoice::Only(mode) => (bound(mode)?, None),
+            BindChoice::Best => match zero_copy() {
+                Err(refused @ XskError::Bind { .. }) => (bound(BindMode::Copy)?, Some(refused)),
+                bound => (bound?, None),
             },
         };
         Ok(Self {
@@ -180,16 +176,26 @@ impl TransmitQueue {
     /// no such cell, or it holds fewer bytes.
     #[inline]
     pub fn stage(&mut self, cell: u32, len: u32) -> bool {
-        let cell_bytes = self.options.cell_bytes;
-        match self.taken.get_mut(cell as usize) {
-            Some(taken) if !*taken && (1..=cell_bytes).contains(&len) && self.outlet.has_room(1) => {
-                *taken = true
-            }
-            _ => return false,
+        let part = CellPart { cell, len };
+        let is_ready = self.is_idle(part) && self.outlet.has_room(1);
+        if is_ready {
+            self.put(part, 0);
         }
-        let address = u64::from(cell) * u64::from(cell_bytes);
-        self.outlet.stage(RingDescriptor { address, len, options: 0 });
-        true
+        is_ready
+    }
+
+    /// Whether there is such a part, in a cell that is not with the kernel.
+    #[inline]
+    fn is_idle(&self, CellPart { cell, len }: CellPart) -> bool {
+        self.taken.get(cell as usize) == Some(&false) && (1..=self.options.cell_bytes).contains(&len)
+    }
+
+    /// Stages a part of an idle cell. There has to be room.
+    #[inline]
+    fn put(&mut self, CellPart { cell, len }: CellPart, options: u32) {
+        self.taken[cell as usize] = true;
+        let address = u64::from(cell) * u64::from(self.options.cell_bytes);
+        self.outlet.stage(RingDescriptor { address, len, options });
     }
 
     /// Puts a frame of several parts into the ring, as [`TransmitQueue::stage`] does with one. Returns false,
@@ -204,19 +210,14 @@ impl TransmitQueue {
         {
             return false;
         }
-        for (index, part) in parts.iter().enumerate() {
-            let idle = self.taken.get(part.cell as usize) == Some(&false);
-            let fits = (1..=self.options.cell_bytes).contains(&part.len);
+        for (index, &part) in parts.iter().enumerate() {
             let twice = several && parts[..index].iter().any(|other| other.cell == part.cell);
-            if !idle || !fits || twice {
+            if twice || !self.is_idle(part) {
                 return false;
             }
         }
-        for (index, &CellPart { cell, len }) in parts.iter().enumerate() {
-            let options = if index + 1 < parts.len() { XDP_PKT_CONTD } else { 0 };
-            let address = u64::from(cell) * u64::from(self.options.cell_bytes);
-            self.taken[cell as usize] = true;
-            self.outlet.stage(RingDescriptor { address, len, options });
+        for (index, &part) in parts.iter().enumerate() {
+            self.put(part, if index + 1 < parts.len() { XDP_PKT_CONTD } else { 0 });
         }
         true
     }
@@ -225,7 +226,7 @@ impl TransmitQueue {
     /// frames.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN when the interface is down, ENXIO when it is gone. What is in the ring
+    /// The kernel's error: ENETDOWN when the interface is down, ENXIO when it is gone. What is in the ring
     /// stays there.
     pub fn flush(&mut self) -> io::Result<()> {
         self.outlet.flush()
@@ -251,11 +252,11 @@ impl TransmitQueue {
         })
     }
 
-    /// Waits until the kernel has given every cell back, at most `patience`. Returns whether it has.
+    /// Waits until the kernel has given every cell back, at most for `timeout`. Returns whether it has.
     ///
     /// # Errors
-    /// As for [`TransmitQueue::flush`].
-    pub fn finish(&mut self, patience: Duration, mut idle: impl FnMut(u32)) -> io::Result<bool> {
+    /// As [`TransmitQueue::flush`].
+    pub fn finish(&mut self, timeout: Duration, mut idle: impl FnMut(u32)) -> io::Result<bool> {
         let started = Instant::now();
         loop {
             self.flush()?;
@@ -263,7 +264,7 @@ impl TransmitQueue {
             if self.in_flight() == 0 {
                 return Ok(true);
             }
-            if started.elapsed() > patience {
+            if started.elapsed() > timeout {
                 return Ok(false);
             }
             thread::sleep(LOOK_AGAIN);
@@ -288,7 +289,7 @@ impl TransmitQueue {
     /// The kernel's counters of the socket: `tx_invalid_descs` are frames that it refused.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         self.socket.statistics()
     }

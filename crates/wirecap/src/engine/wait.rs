@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_sys::wake::{Watch, Woken};
+use wirecap_sys::wake::{WakeCause, Watch};
 
 use super::doze::Sleeper;
 use crate::Wait;
@@ -178,16 +178,16 @@ impl Waiter {
                 self.next = (self.next * 2).min(self.longest);
             }
             Plan::Block => {
-                self.in_vain = self.watch.wait(self.own_wakers, BLOCK.min(limit)) == Woken::ByWaker;
+                self.in_vain = self.watch.wait(self.own_wakers, BLOCK.min(limit)) == WakeCause::Waker;
             }
         }
     }
 
-    fn dozed(&mut self, woken: Woken) {
+    fn dozed(&mut self, woken: WakeCause) {
         match woken {
-            Woken::ByTime => self.next_doze = (self.next_doze * 2).min(LONGEST_DOZE),
+            WakeCause::Timeout => self.next_doze = (self.next_doze * 2).min(LONGEST_DOZE),
             // If it was for a buddy, or in vain, it is some time before the next one.
-            Woken::ByBell | Woken::ByWaker => (self.silent_since, self.next_doze) = (None, FIRST_DOZE),
+            WakeCause::Bell | WakeCause::Waker => (self.silent_since, self.next_doze) = (None, FIRST_DOZE),
         }
     }
 }

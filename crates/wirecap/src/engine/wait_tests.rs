@@ -33,7 +33,7 @@ fn silence_ends_in_longer_and_longer_dozes_and_a_batch_begins_anew() {
             let dozes: Vec<_> = (0..8)
                 .map(|_| {
                     let plan = waiter.plan(now + SILENCE, 0);
-                    waiter.dozed(Woken::ByTime);
+                    waiter.dozed(WakeCause::Timeout);
                     plan
                 })
                 .collect();
@@ -53,8 +53,8 @@ fn what_comes_to_a_buddy_is_no_silence_and_neither_is_what_wakes_in_vain() {
     }
     let silent = start + 200 * MS;
     assert_eq!(waiter.plan(silent, 49), Plan::Doze(FIRST_DOZE));
-    waiter.dozed(Woken::ByTime);
-    waiter.dozed(Woken::ByWaker);
+    waiter.dozed(WakeCause::Timeout);
+    waiter.dozed(WakeCause::Waker);
     assert!(matches!(waiter.plan(silent + MS, 49), Plan::Sleep(_)), "somebody else has to be at it first");
     assert_eq!(waiter.plan(silent + MS + SILENCE, 49), Plan::Doze(FIRST_DOZE));
 }

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, env, fs, io::Write, path::Path};
 use wirecap::{Capture, Dispatch};
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_lab::VethOptions;
-use wirecap_testing::{PACKET_LEN_MAX, PACKET_LEN_MIN};
+use wirecap_testing::{MAX_PACKET_LEN, MIN_PACKET_LEN};
 use wirecap_traffic::{FrameSpec, IpVersion, Template};
 
 use wirecap_testing::{
@@ -80,9 +80,9 @@ fn small_trace() -> Vec<Vec<u8>> {
         }
     }
     frames.extend(frames[..20].to_vec());
-    frames.extend((PACKET_LEN_MIN..60).map(|len| vec![len as u8; len]));
-    frames.extend([vec![0; PACKET_LEN_MAX], vec![0xff; PACKET_LEN_MAX - 1]]);
-    frames.extend([vec![1; PACKET_LEN_MIN - 1], vec![1; PACKET_LEN_MAX + 1]]);
+    frames.extend((MIN_PACKET_LEN..60).map(|len| vec![len as u8; len]));
+    frames.extend([vec![0; MAX_PACKET_LEN], vec![0xff; MAX_PACKET_LEN - 1]]);
+    frames.extend([vec![1; MIN_PACKET_LEN - 1], vec![1; MAX_PACKET_LEN + 1]]);
     frames
 }
 
@@ -92,13 +92,13 @@ fn ethernet_frames(path: &Path) -> Option<(Vec<Vec<u8>>, usize)> {
     let ethernet = capture.packets.into_iter().filter(|packet| packet.link_type == LINK_TYPE_ETHERNET);
     let (frames, others): (Vec<_>, Vec<_>) = ethernet
         .map(|packet| packet.data)
-        .partition(|frame| (PACKET_LEN_MIN..=PACKET_LEN_MAX).contains(&frame.len()));
+        .partition(|frame| (MIN_PACKET_LEN..=MAX_PACKET_LEN).contains(&frame.len()));
     (!frames.is_empty() || !others.is_empty()).then_some((frames, others.len()))
 }
 
 fn sends_and_captures(name: &str, frames: &[Vec<u8>], dispatch: Dispatch) {
     let longest = frames.iter().map(Vec::len).max().unwrap_or(0);
-    let mtu = (longest - PACKET_LEN_MIN).max(1500) as u32;
+    let mtu = (longest - MIN_PACKET_LEN).max(1500) as u32;
     let wire = Wire::new("traces", VethOptions { queues: QUEUES.into(), mtu, ..VethOptions::default() });
     let mut capture = wire.capture(Capture::builder().chunks_per_pool(64).dispatch(dispatch));
     let crew = Crew::eager(capture.take_workers());

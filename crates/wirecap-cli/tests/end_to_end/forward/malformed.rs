@@ -6,7 +6,7 @@ use std::fs;
 use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
 use wirecap_headers::checksum::Pending;
 use wirecap_lab::{VethOptions, require_root};
-use wirecap_testing::{PACKET_LEN_MAX, PACKET_LEN_MIN};
+use wirecap_testing::{MAX_PACKET_LEN, MIN_PACKET_LEN};
 use wirecap_traffic::Random;
 
 use super::{Cable, dropped, way};
@@ -82,7 +82,7 @@ fn frames_that_lie_about_themselves_pass_unchanged() {
     let mut frames = Vec::new();
     let mut random = Random::new(1);
     for kind in [0x0800_u16, 0x86dd, 0x88a8, 0x88b5, 0x0026, 0xffff] {
-        for len in [PACKET_LEN_MIN, 15, 21, 33, 34, 42, 60, 61, 300, 1_514, 3_000, LONGEST] {
+        for len in [MIN_PACKET_LEN, 15, 21, 33, 34, 42, 60, 61, 300, 1_514, 3_000, LONGEST] {
             let mut frame: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
             frame[0] &= 0xfe;
             if len >= 14 {
@@ -116,7 +116,7 @@ fn packets_of_real_traces_pass_unchanged() {
         };
         for packet in capture.packets.iter().filter(|packet| of_ethernet(packet.interface)) {
             let len = packet.data.len();
-            if (PACKET_LEN_MIN..=PACKET_LEN_MAX.min(LONGEST)).contains(&len) {
+            if (MIN_PACKET_LEN..=MAX_PACKET_LEN.min(LONGEST)).contains(&len) {
                 frames.push(packet.data.clone());
             }
         }

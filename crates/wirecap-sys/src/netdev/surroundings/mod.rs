@@ -73,7 +73,8 @@ impl Surroundings {
     /// # Errors
     /// Why it cannot be known.
     pub fn has_hidden_upper(&self, ifindex: u32) -> std::result::Result<bool, &io::Error> {
-        let seen = uppers::directly_on_top(ifindex, &self.links).filter(|link| link.interface.up).count();
+        let directly = uppers::directly_on_top(ifindex, &self.links);
+        let seen = directly.filter(|(link, _)| link.interface.up).count();
         self.groups.as_ref().map(|groups| groups.asked_from_above(ifindex) > seen as u32)
     }
 

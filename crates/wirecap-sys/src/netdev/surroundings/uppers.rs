@@ -36,14 +36,14 @@ pub(super) fn of(ifindex: u32, links: &[Link], addresses: &[(u32, InterfaceAddre
     on_top(ifindex, links).into_iter().map(upper).collect()
 }
 
-/// The links that are on top of `ifindex` with none in between.
-pub(super) fn directly_on_top(ifindex: u32, links: &[Link]) -> impl Iterator<Item = &Link> {
-    let master =
-        links.iter().find(|link| link.interface.ifindex == ifindex).and_then(|link| link.interface.master);
-    links
-        .iter()
-        .filter(move |link| link.lower == Some(ifindex) || master == Some(link.interface.ifindex))
-        .filter(move |link| link.interface.ifindex != ifindex)
+/// The links that are on top of `ifindex` with none in between; with whether it is there as a master.
+pub(super) fn directly_on_top(ifindex: u32, links: &[Link]) -> impl Iterator<Item = (&Link, bool)> {
+    let this = links.iter().find(|link| link.interface.ifindex == ifindex);
+    let master = this.and_then(|link| link.interface.master);
+    let others = links.iter().filter(move |link| link.interface.ifindex != ifindex);
+    others
+        .map(move |link| (link, master == Some(link.interface.ifindex)))
+        .filter(move |(link, is_master)| *is_master || link.lower == Some(ifindex))
 }
 
 /// The links above `ifindex`, each once, the nearest first; with whether it is there as a master.
@@ -52,12 +52,9 @@ fn on_top(ifindex: u32, links: &[Link]) -> Vec<(&Link, bool)> {
     let mut below = Some(ifindex);
     let mut looked_at = 0;
     while let Some(index) = below {
-        let master =
-            links.iter().find(|link| link.interface.ifindex == index).and_then(|link| link.interface.master);
-        for link in links {
-            let is_master = master == Some(link.interface.ifindex);
+        for (link, is_master) in directly_on_top(index, links) {
             let known = || found.iter().any(|(other, _)| other.interface.ifindex == link.interface.ifindex);
-            if (is_master || link.lower == Some(index)) && link.interface.ifindex != ifindex && !known() {
+            if link.interface.ifindex != ifindex && !known() {
                 found.push((link, is_master));
             }
         }

@@ -1,19 +1,17 @@
-//! A filter by itself as an XDP program: does this kernel take it, and what does it say of a packet?
+//! A filter by itself as a program of eBPF: does this kernel take it, and what does it return for a packet?
 //!
 //! ```text
-//!   R2, R3 = ctx->data, ctx->data_end   [R7 = bpf_xdp_get_buff_len(ctx)]   the filter   return a Verdict
+//!   XDP:     R2, R3 = ctx->data, ctx->data_end   [R7 = bpf_xdp_get_buff_len(ctx)]   the filter   return a Verdict
+//!   socket:  R6 = ctx                                                               the filter   return 0 or 1
 //! ```
 
+use wirecap_filter::ebpf::{Length, SocketSplice, Splice, translate, translate_for_socket};
+use wirecap_filter::{Error, Program};
 use wirecap_sys::bpf::{
     Assembler, Helper, Insn, Program as EbpfProgram, ProgramKind, ProgramSpec, Reg, Size, xdp_md,
 };
 
-use super::{Length, SocketSplice, Splice, translate, translate_for_socket};
-use crate::error::Error;
-use crate::program::Program;
-
-/// What the program of [`trial`] returns. The numbers are XDP actions, so that it may be attached somewhere,
-/// too.
+/// What the program of [`trial`] returns. The numbers are XDP actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The packet does not match (`XDP_DROP`).
@@ -31,24 +29,16 @@ impl Verdict {
     }
 }
 
-/// Loads a program of nothing but the filter, to learn whether this kernel's verifier takes it. With `frags`
-/// it is one for packets of several buffers (Linux 5.18).
-///
-/// A few milliseconds, for long filters more. Its test run is the filter's answer to a packet.
-///
-/// # Errors
-/// [`Error::OffsetTooFar`], [`Error::Loops`], [`Error::Kernel`]: run the filter in user space.
+/// Loads an XDP program of nothing but the filter; with `frags` for packets of several buffers (Linux 5.18).
+/// Its test run is the filter's answer to a packet.
 pub fn trial(program: &Program, frags: bool) -> Result<EbpfProgram, Error> {
-    let insns = trial_program(program, frags)?;
+    let insns = xdp_program(program, frags)?;
     let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, "wirecap_filter", &insns) };
     Ok(EbpfProgram::load(&spec)?)
 }
 
 /// The instructions of [`trial`].
-///
-/// # Errors
-/// [`Error::OffsetTooFar`], [`Error::Loops`], [`Error::Kernel`] if a jump is too far.
-pub fn trial_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error> {
+pub fn xdp_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error> {
     use Reg::{R0, R1, R2, R3, R6, R7};
     let mut asm = Assembler::new();
     let (matches, rejects) = (asm.label(), asm.label());
@@ -71,11 +61,13 @@ pub fn trial_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error>
 
 /// Loads a socket filter of nothing but the filter: its test run returns 1 for packets that match. The kernel
 /// takes the first 14 bytes of a test packet for a header of its own, and runs the filter on the rest.
-///
-/// # Errors
-/// [`Error::Loops`]; [`Error::Kernel`] if a jump is too far or the verifier refuses: run the filter in user
-/// space.
 pub fn trial_for_socket(program: &Program) -> Result<EbpfProgram, Error> {
+    let insns = socket_program(program)?;
+    Ok(EbpfProgram::load(&ProgramSpec::new(ProgramKind::SocketFilter, "wirecap_filter", &insns))?)
+}
+
+/// The instructions of [`trial_for_socket`].
+pub fn socket_program(program: &Program) -> Result<Vec<Insn>, Error> {
     let mut asm = Assembler::new();
     let (matches, rejects) = (asm.label(), asm.label());
     asm.mov(Reg::R6, Reg::R1);
@@ -83,6 +75,5 @@ pub fn trial_for_socket(program: &Program) -> Result<EbpfProgram, Error> {
     for (label, result) in [(matches, 1), (rejects, 0)] {
         asm.bind(label).mov_imm(Reg::R0, result).exit();
     }
-    let insns = asm.finish()?;
-    Ok(EbpfProgram::load(&ProgramSpec::new(ProgramKind::SocketFilter, "wirecap_filter", &insns))?)
+    Ok(asm.finish()?)
 }

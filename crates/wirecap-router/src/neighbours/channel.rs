@@ -1,8 +1,8 @@
 //! What workers and the resolver's thread pass to each other.
 //!
 //! ```text
-//!   worker ── Counter ── pending ──► queue ──► Desk ── resolver       and a wake-up, if the thread sleeps
-//!   worker ◄──────────── table, generation ◄── Desk
+//!   worker ── WorkerEnd ── pending ──► queue ──► ResolverEnd ── resolver       and a wake-up, if the thread sleeps
+//!   worker ◄──────────── table, generation ◄── ResolverEnd
 //! ```
 //!
 //! Rule: a worker never waits. It takes a lock once for each new table, and drops a request that finds the
@@ -30,7 +30,7 @@ const MAX_REQUESTS: usize = 1024;
 struct Shared {
     /// Written by the resolver.
     table: Mutex<Arc<Table>>,
-    /// Grows with each new table. Written by the resolver; pairs with the load in [`Counter::newest`].
+    /// Grows with each new table. Written by the resolver; pairs with the load in [`WorkerEnd::newest`].
     generation: AtomicU64,
     /// Requests in the queue. Grows before one is sent, and shrinks after it was received.
     requests: AtomicUsize,
@@ -43,31 +43,20 @@ struct Shared {
 
 /// The workers' side.
 #[derive(Debug, Clone)]
-pub(super) struct Counter {
+pub(super) struct WorkerEnd {
     shared: Arc<Shared>,
     queue: SyncSender<Pending>,
 }
 
 /// The resolver's side.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct ResolverEnd {
     shared: Arc<Shared>,
     queue: Receiver<Pending>,
 }
 
-/// What a worker wants, if there is one.
-#[derive(Debug)]
-pub(crate) enum Request {
-    /// A next hop that it does not know.
-    Want(Pending),
-    /// Nothing now.
-    None,
-    /// Nothing from now on.
-    NoWorker,
-}
-
 /// Both sides.
-pub(super) fn desk() -> Result<(Counter, Desk), Error> {
+pub(super) fn channel() -> Result<(WorkerEnd, ResolverEnd), Error> {
     let alarm = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
     let shared = Arc::new(Shared {
         table: Mutex::default(),
@@ -78,10 +67,10 @@ pub(super) fn desk() -> Result<(Counter, Desk), Error> {
         counts: Arc::default(),
     });
     let (sender, receiver) = sync_channel(MAX_REQUESTS);
-    Ok((Counter { shared: Arc::clone(&shared), queue: sender }, Desk { shared, queue: receiver }))
+    Ok((WorkerEnd { shared: Arc::clone(&shared), queue: sender }, ResolverEnd { shared, queue: receiver }))
 }
 
-impl Counter {
+impl WorkerEnd {
     pub(super) fn counts(&self) -> &Arc<NextHopCounts> {
         &self.shared.counts
     }
@@ -108,7 +97,7 @@ impl Counter {
 
     /// Wakes the resolver, if it sleeps: one system call however many requests there are while it is awake.
     fn wake(&self) {
-        // Pairs with the fence of `Desk::falls_asleep`.
+        // Pairs with the fence of `ResolverEnd::falls_asleep`.
         fence(Ordering::SeqCst);
         let sleeps = &self.shared.sleeps;
         if sleeps.load(Ordering::Relaxed) && sleeps.swap(false, Ordering::Relaxed) {
@@ -118,20 +107,17 @@ impl Counter {
     }
 }
 
-impl Desk {
+impl ResolverEnd {
     pub(crate) fn counts(&self) -> Arc<NextHopCounts> {
         Arc::clone(&self.shared.counts)
     }
 
-    pub(crate) fn next_request(&self) -> Request {
-        match self.queue.try_recv() {
-            Ok(pending) => {
-                self.shared.requests.fetch_sub(1, Ordering::Relaxed);
-                Request::Want(pending)
-            }
-            Err(TryRecvError::Empty) => Request::None,
-            Err(TryRecvError::Disconnected) => Request::NoWorker,
-        }
+    /// A next hop that a worker wants.
+    ///
+    /// # Errors
+    /// When there is none now, or no worker any more.
+    pub(crate) fn next_request(&self) -> Result<Pending, TryRecvError> {
+        self.queue.try_recv().inspect(|_| _ = self.shared.requests.fetch_sub(1, Ordering::Relaxed))
     }
 
     /// Gives all workers a new table.
@@ -143,7 +129,7 @@ impl Desk {
     /// Has workers sound the alarm from now on. Returns whether there is no request yet.
     pub(super) fn falls_asleep(&self) -> bool {
         self.shared.sleeps.store(true, Ordering::Relaxed);
-        // Pairs with the fence of `Counter::wake`: either the worker sees that this thread sleeps, or this
+        // Pairs with the fence of `WorkerEnd::wake`: either the worker sees that this thread sleeps, or this
         // thread sees the request.
         fence(Ordering::SeqCst);
         self.shared.requests.load(Ordering::Relaxed) == 0
