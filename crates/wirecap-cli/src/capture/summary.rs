@@ -3,7 +3,7 @@
 use std::io;
 
 use wirecap::Report;
-use wirecap_record::Written;
+use wirecap_record::WrittenCounts;
 
 use super::{
     accounts::{self, Stage},
@@ -11,7 +11,7 @@ use super::{
     end::End,
     job::Job,
     plan::Plan,
-    record::{Record, WrittenFile},
+    record::{Record, WrittenFile, with_texts},
     times,
 };
 use crate::{
@@ -35,7 +35,7 @@ pub(super) struct Account<'a> {
     /// `None` while it runs.
     pub(super) end: Option<Ending>,
     pub(super) report: &'a Report,
-    pub(super) written: Option<Written>,
+    pub(super) written: Option<WrittenCounts>,
 }
 
 /// How a capture ended.
@@ -74,7 +74,7 @@ impl Account<'_> {
             head: self.head,
             end: self.end.as_ref().map(|ending| ending.end),
             error: self.end.as_ref().and_then(|ending| ending.error.as_deref()),
-            report: self.report.clone().into(),
+            report: with_texts(self.report),
             written,
             job: job.json(self.report),
         })
@@ -144,7 +144,7 @@ fn volume(report: &Report, keeps_times: bool) -> String {
 }
 
 /// What of it was written.
-fn in_output(report: &Report, output: &str, written: &Written, stage: Stage) -> String {
+fn in_output(report: &Report, output: &str, written: &WrittenCounts, stage: Stage) -> String {
     let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
     let mut line = format!("{packets} written to {output}, {bytes}");
     match report.total().delivered.saturating_sub(written.packets) {
