@@ -19,11 +19,11 @@ use wirecap_record::Progress as WriteProgress;
 use super::{
     job::Job,
     plan::Plan,
-    progress::{Progress, Rates},
+    progress::{Progress, line_since},
     summary::{self, Account},
 };
 use crate::{
-    print::{head::Head, stdio},
+    print::{head::Head, status_line::Snapshot, stdio},
     process::signals::Signals,
 };
 
@@ -36,7 +36,8 @@ pub(super) struct Statistics<'a> {
     output: Option<WriteProgress>,
     /// When the next line of `--stats` is due, and how long after the last.
     due: Option<(Instant, Duration)>,
-    rates: Rates,
+    /// As of the last line of `--stats`.
+    snapshot: Snapshot,
     /// Whether it was said that there is no room for them.
     is_blocked: bool,
 }
@@ -44,7 +45,7 @@ pub(super) struct Statistics<'a> {
 impl<'a> Statistics<'a> {
     pub(super) fn new(plan: &'a Plan, head: &'a Head, output: Option<WriteProgress>) -> Self {
         let due = plan.output.stats.and_then(|period| Some((Instant::now().checked_add(period)?, period)));
-        Self { plan, head, output, due, rates: Rates::default(), is_blocked: false }
+        Self { plan, head, output, due, snapshot: Snapshot::default(), is_blocked: false }
     }
 
     /// Prints what is due or asked for.
@@ -71,7 +72,8 @@ impl<'a> Statistics<'a> {
         if self.plan.output.json {
             self.print(capture, job, progress);
         } else {
-            progress.print(format_args!("wirecap: {}", self.rates.line(&capture.report())));
+            let line = line_since(&mut self.snapshot, &capture.report());
+            progress.print(format_args!("wirecap: {line}"));
         }
     }
 

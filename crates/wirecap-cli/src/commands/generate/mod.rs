@@ -31,11 +31,11 @@ use wirecap_traffic::{End, Engine, Error, LiveGenerator, XdpGenerator, drive};
 use self::{
     flags::GenerateFlags,
     plan::{EngineOptions, Plan},
-    progress::Progress,
     report::{Report, Sent},
 };
 use crate::{
     exit::{Exit, Usage},
+    print::status_line::StatusLine,
     process::{cores::check_cores, signals::Signals},
 };
 
@@ -79,13 +79,17 @@ fn check_begun(signals: &Signals) -> Result<()> {
 /// Sends all of it, and shows how it goes.
 fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sent> {
     cpu::precise_sleeps();
-    let (counters, mut progress) = (TxCounters::start(plan.interface.ifindex)?, Progress::new(plan));
+    let counters = TxCounters::start(plan.interface.ifindex)?;
+    let mut line = StatusLine::new(plan.flags.send.quiet, plan.flags.send.json);
     let mut link = LinkMonitor::watch(plan.interface.ifindex)?;
     let (begun, mut lost) = (Instant::now(), None);
     let mut outcome = drive(engine, plan.timing, |elapsed, totals| {
-        progress.show(elapsed, totals);
+        let now = progress::snapshot(elapsed, totals);
+        if line.is_due() {
+            line.show_rates(now, |rates| progress::line(now, rates));
+        }
         if signals.take_report_request() {
-            progress.print(elapsed, totals);
+            line.print_total(now, |rates| progress::line(now, rates));
         }
         lost = link.lost(begun + elapsed);
         lost.is_none() && !signals.end()
@@ -94,7 +98,7 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sen
         let interface = plan.interface.name.clone();
         outcome.end = End::Failed(SendError::Link { interface, fault }.into());
     }
-    progress.clear();
+    line.clear();
     if let End::Failed(error) = &outcome.end {
         note!("{error}");
     }

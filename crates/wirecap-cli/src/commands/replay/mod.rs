@@ -28,10 +28,10 @@ use std::{
 use anyhow::{Result, anyhow};
 use wirecap_replay::{Control, Plan, Replay, Report};
 
-use self::{flags::ReplayFlags, plan::ReplayPlan, progress::Bar};
+use self::{flags::ReplayFlags, plan::ReplayPlan, progress::snapshot};
 use crate::{
     exit::Exit,
-    print::head::Head,
+    print::{head::Head, status_line::StatusLine},
     process::{cores::check_cores, idle_thread::no_thread, signals::Signals},
 };
 
@@ -55,7 +55,7 @@ pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
     let announce = move |replay: &Replay| announce::start(replay, announced.as_ref(), quiet);
     let thread = start(plan.clone(), &control, events, announce)?;
     let mut waiting = Waiting { since: Instant::now(), plan: &plan, is_printed: quiet };
-    let (mut bar, mut is_sending) = (Bar::new(flags), false);
+    let (mut line, mut is_sending) = (StatusLine::new(quiet, flags.send.json), false);
     loop {
         match happened.recv_timeout(TICK) {
             Ok(Event::Sending) => is_sending = true,
@@ -70,16 +70,18 @@ pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
                 return Ok(Exit::Failed);
             }
         }
-        if signals.take_report_request() {
-            bar.print(&control);
+        let is_asked = signals.take_report_request();
+        match control.progress() {
+            Some(now) if is_asked => line.print_total(snapshot(&now), |rates| progress::line(&now, rates)),
+            Some(now) if line.is_due() => line.show_rates(snapshot(&now), |rates| progress::line(&now, rates)),
+            None if is_asked => note!("nothing is sent yet"),
+            _ => {}
         }
-        if is_sending {
-            bar.show(&control);
-        } else {
+        if !is_sending {
             waiting.look();
         }
     }
-    bar.clear();
+    line.clear();
     let report = thread
         .join()
         .map_err(|_| anyhow!("the thread that sends has panicked; this is a defect of wirecap"))??;
