@@ -75,40 +75,22 @@ pub(super) struct Rules {
 /// Forwards what one worker is given.
 pub(super) struct Forwarder {
     rules: Arc<Rules>,
-    /// By port, those of this worker.
-    transmitters: Vec<Vec<Transmitter>>,
+    /// By port.
+    outputs: Vec<Vec<Output>>,
     /// By port that packets come in by.
     stats: Vec<Arc<ForwardStats>>,
     workers: usize,
     tick: Duration,
-    stuck: StuckLanes,
     path: Path,
     /// Empty between batches.
     tally: Tally,
 }
 
-/// Which transmit queues did not move while they were waited for: each by itself, since a worker may have
-/// several of a port, and one that moves says nothing about another.
-#[derive(Debug)]
-struct StuckLanes {
-    /// By port, those of this worker.
-    lanes: Vec<Vec<bool>>,
-}
-
-impl StuckLanes {
-    /// None is stuck; `lanes` are their numbers, by port.
-    fn none(lanes: impl Iterator<Item = usize>) -> Self {
-        Self { lanes: lanes.map(|lanes| vec![false; lanes]).collect() }
-    }
-
-    fn is(&self, port: usize, lane: usize) -> bool {
-        self.lanes[port][lane]
-    }
-
-    /// It has taken a packet, or has not though it was waited for.
-    fn note(&mut self, port: usize, lane: usize, is_stuck: bool) {
-        self.lanes[port][lane] = is_stuck;
-    }
+/// A transmit queue of this worker.
+struct Output {
+    transmitter: Transmitter,
+    /// It took no packet, although one waited for room. Another queue of the same port may still move.
+    is_stuck: bool,
 }
 
 /// Packets of one batch that were sent.
@@ -140,20 +122,23 @@ impl Tally {
 }
 
 impl Forwarder {
-    /// With those of the transmitters that are this worker's own, by port.
+    /// `transmitters` are those of this worker, by port.
     pub(super) fn new(
         rules: &Arc<Rules>,
         path: Path,
-        mut transmitters: Vec<Vec<Transmitter>>,
+        transmitters: Vec<Vec<Transmitter>>,
         stats: Vec<Arc<ForwardStats>>,
         workers: usize,
     ) -> Self {
-        let stuck = StuckLanes::none(transmitters.iter().map(Vec::len));
         // A router may send a packet back out of the port that it came in by.
-        let outputs = if matches!(path, Path::Cable(_)) { 1 } else { transmitters.len() };
-        transmitters.iter_mut().flatten().for_each(|transmitter| transmitter.share_pools(outputs));
+        let sharers = if matches!(path, Path::Cable(_)) { 1 } else { transmitters.len() };
+        let output = |mut transmitter: Transmitter| {
+            transmitter.share_pools(sharers);
+            Output { transmitter, is_stuck: false }
+        };
+        let outputs = transmitters.into_iter().map(|of_port| of_port.into_iter().map(output).collect());
         let (rules, tally) = (Arc::clone(rules), Tally::default());
-        Self { rules, transmitters, stats, workers, tick: TICK, stuck, path, tally }
+        Self { rules, outputs: outputs.collect(), stats, workers, tick: TICK, path, tally }
     }
 
     /// Forwards packets from the front as long as nothing has to be decided about them: between two ports,
@@ -166,20 +151,21 @@ impl Forwarder {
         }
         let (completes, stats) = (self.rules.complete_checksums[from], &self.stats[from]);
         let lane = self.lane(to, origin.queue);
-        let run = drain.forward(&mut self.transmitters[to][lane], |packet| {
+        let output = &mut self.outputs[to][lane];
+        let run = drain.forward(&mut output.transmitter, |packet| {
             if completes && complete_checksum_in_place(packet) {
                 stats.count_completed();
             }
         });
         if run.packets > 0 {
-            self.stuck.note(to, lane, false);
+            output.is_stuck = false;
             tally.add(run.packets, run.bytes, run.first_timestamp_ns);
         }
     }
 
     /// Which of this worker's transmitters of a port serves a receive queue.
     fn lane(&self, port: usize, queue: u16) -> usize {
-        (usize::from(queue) / self.workers) % self.transmitters[port].len()
+        (usize::from(queue) / self.workers) % self.outputs[port].len()
     }
 
     /// Forwards one packet, or counts why not.
@@ -238,7 +224,7 @@ impl Forwarder {
         let lane = self.lane(origin.port, origin.queue);
         let Path::Router(path) = &mut self.path else { return };
         let RouterPath { router, allocator } = &mut **path;
-        let transmitter = &mut self.transmitters[origin.port][lane];
+        let transmitter = &mut self.outputs[origin.port][lane].transmitter;
         let is_sent = match router.answer(packet.data(), packet.len(), origin.port, cause) {
             Answer::Silence => return,
             Answer::Suppressed => false,
@@ -252,10 +238,10 @@ impl Forwarder {
     /// Sends a packet out of a port, or counts why not.
     fn send(&mut self, packet: OwnedPacket<'_>, origin: Origin, to: usize, tally: &mut Tally) {
         let lane = self.lane(to, origin.queue);
-        let transmitter = &mut self.transmitters[to][lane];
+        let Output { transmitter, is_stuck } = &mut self.outputs[to][lane];
         let (len, came_ns) = (packet.len() as u64, packet.timestamp_ns());
         let sent = match packet.forward(transmitter) {
-            Err(refused) if refused.reason.is_for_room() && self.rules.wait && !self.stuck.is(to, lane) => {
+            Err(refused) if refused.reason.is_for_room() && self.rules.wait && !*is_stuck => {
                 refused.wait(transmitter, ROOM_TIMEOUT)
             }
             sent => sent,
@@ -263,16 +249,14 @@ impl Forwarder {
         let stats = &self.stats[origin.port];
         match sent {
             Ok(()) => {
-                self.stuck.note(to, lane, false);
+                *is_stuck = false;
                 tally.add(1, len, came_ns);
                 if !self.rules.batch_times {
                     tally.each_ns.push(came_ns);
                 }
             }
             Err(refused) => {
-                if refused.reason.is_for_room() && self.rules.wait {
-                    self.stuck.note(to, lane, true);
-                }
+                *is_stuck |= refused.reason.is_for_room() && self.rules.wait;
                 stats.count_dropped(cause_of(refused.reason));
                 refused.give_up(transmitter);
             }
@@ -299,7 +283,7 @@ impl Forwarder {
     /// Tells the kernel of what was taken, and takes home what it has sent. Returns whether anything moved.
     fn flush_all(&mut self) -> bool {
         let mut moved = false;
-        for transmitter in self.transmitters.iter_mut().flatten() {
+        for Output { transmitter, .. } in self.outputs.iter_mut().flatten() {
             let before = transmitter.in_flight();
             if before > 0 {
                 // Events report what is wrong with the link, and so do later refusals.
@@ -314,8 +298,8 @@ impl Forwarder {
     /// that have waited too long.
     fn retry(&mut self) {
         let Path::Router(path) = &mut self.path else { return };
-        let mtu = |lanes: &Vec<Transmitter>| lanes.first().map_or(0, Transmitter::mtu);
-        path.router.begin(Instant::now(), self.transmitters.iter().map(mtu));
+        let mtu = |outputs: &Vec<Output>| outputs.first().map_or(0, |output| output.transmitter.mtu());
+        path.router.begin(Instant::now(), self.outputs.iter().map(mtu));
         let settled = path.router.settle();
         if settled.is_empty() {
             return;
@@ -356,7 +340,7 @@ impl BatchHandler for Forwarder {
     }
 
     fn timeout(&self) -> Duration {
-        let flies = self.transmitters.iter().flatten().any(|transmitter| transmitter.in_flight() > 0);
+        let flies = self.outputs.iter().flatten().any(|output| output.transmitter.in_flight() > 0);
         let waits = matches!(&self.path, Path::Router(path) if path.router.has_waiting());
         match (waits, flies) {
             (true, _) => TICK,
@@ -376,7 +360,7 @@ impl BatchHandler for Forwarder {
                 self.stats[origin.port].count_dropped(DropCause::NoNeighbour);
             }
         }
-        for transmitter in self.transmitters.iter_mut().flatten() {
+        for Output { transmitter, .. } in self.outputs.iter_mut().flatten() {
             // What is left in a ring whose link is down is not sent; the account has it in flight.
             let _ = transmitter.finish(LAST_TIMEOUT);
         }
@@ -400,22 +384,4 @@ fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
 /// The system clock, in nanoseconds since 1970.
 fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_queue_that_moves_says_nothing_about_another() {
-        let mut stuck = StuckLanes::none([2, 2].into_iter());
-        stuck.note(1, 0, true);
-        // The other one of the same port, and the same one of the other port.
-        stuck.note(1, 1, false);
-        stuck.note(0, 0, false);
-        let places = [(0, 0), (0, 1), (1, 0), (1, 1)];
-        assert_eq!(places.map(|(port, lane)| stuck.is(port, lane)), [false, false, true, false]);
-        stuck.note(1, 0, false);
-        assert!(!places.iter().any(|&(port, lane)| stuck.is(port, lane)));
-    }
 }

@@ -74,15 +74,8 @@ pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
         names,
         next_hops: router.as_ref().map(RunningRouter::next_hop_counts),
         start: Some(Start { rules, router, rewrite }),
-        stats: Vec::new(),
-        dropped: ReportedCounts::default(),
-        unsent: ReportedCounts::default(),
-        refused_hops: ReportedCounts::default(),
-        output: None,
-        not_taken: ReportedCounts::default(),
-        last: None,
-        batch_times: true,
         quiet: capture.output.quiet,
+        ..Forward::default()
     };
     capture::run(capture, job, signals)
 }
@@ -110,6 +103,7 @@ struct Start {
 }
 
 /// Forwarding, as a job of a capture.
+#[derive(Default)]
 struct Forward {
     names: Vec<String>,
     /// Of a router, which sends packets where routes say: what became of the next hops that it wanted.
@@ -226,7 +220,7 @@ fn warn_of_generic(capture: &Capture) {
 fn describe(report: &ForwardReport, since: u64) -> String {
     let since = counted(since, "packet");
     let to = report.to.as_deref().unwrap_or("where they were to go");
-    format!("{since} from {} not sent on to {to}; so far: {}", report.from, report.causes_in_words())
+    format!("{since} from {} not sent on to {to}; so far: {}", report.from, report.describe_causes())
 }
 
 impl Job for Forward {
@@ -301,7 +295,7 @@ impl Job for Forward {
             text += &paragraph(from);
         }
         for report in reports.iter().filter(|report| report.packets_dropped() > 0) {
-            text += &paragraph(&format!("dropped from {}: {}", report.from, report.causes_in_words()));
+            text += &paragraph(&format!("dropped from {}: {}", report.from, report.describe_causes()));
         }
         for report in reports.iter().filter(|report| report.checksums_completed > 0) {
             text += &format!("checksums completed from {}: {}\n", report.from, report.checksums_completed);

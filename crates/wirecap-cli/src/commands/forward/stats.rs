@@ -98,33 +98,24 @@ impl ForwardReport {
     pub(super) fn new<'w>(
         from: &str,
         to: Option<&str>,
-        workers: impl Iterator<Item = &'w ForwardStats>,
+        workers: impl Iterator<Item = &'w ForwardStats> + Clone,
     ) -> Self {
-        let (mut forwarded, mut bytes, mut completed) = (0, 0, 0);
-        let (mut icmp_sent, mut icmp_suppressed) = (0, 0);
-        let (mut dropped, mut latency) = ([0; DropCause::COUNT], Latency::default());
-        for stats in workers {
-            forwarded += stats.forwarded.load(Ordering::Relaxed);
-            bytes += stats.bytes.load(Ordering::Relaxed);
-            completed += stats.completed.load(Ordering::Relaxed);
-            icmp_sent += stats.icmp_sent.load(Ordering::Relaxed);
-            icmp_suppressed += stats.icmp_suppressed.load(Ordering::Relaxed);
-            for (sum, packets) in dropped.iter_mut().zip(&stats.dropped) {
-                *sum += packets.load(Ordering::Relaxed);
-            }
-            latency.add(&stats.latency());
-        }
-        let causes = || DropCause::ALL.into_iter().zip(dropped);
+        let sum = |counter: &dyn Fn(&ForwardStats) -> &AtomicU64| -> u64 {
+            workers.clone().map(|stats| counter(stats).load(Ordering::Relaxed)).sum()
+        };
+        let dropped = DropCause::ALL.map(|cause| (cause, sum(&|stats| &stats.dropped[cause as usize])));
+        let mut latency = Latency::default();
+        workers.clone().for_each(|stats| latency.add(&stats.latency()));
         Self {
             from: from.into(),
             to: to.map(String::from),
-            forwarded,
-            bytes,
-            checksums_completed: completed,
-            icmp_errors_sent: icmp_sent,
-            icmp_errors_suppressed: icmp_suppressed,
-            lost: causes().filter(|(cause, _)| cause.is_loss()).map(|(_, packets)| packets).sum(),
-            dropped: causes().map(|(cause, packets)| (cause.name().into(), packets.into())).collect(),
+            forwarded: sum(&|stats| &stats.forwarded),
+            bytes: sum(&|stats| &stats.bytes),
+            checksums_completed: sum(&|stats| &stats.completed),
+            icmp_errors_sent: sum(&|stats| &stats.icmp_sent),
+            icmp_errors_suppressed: sum(&|stats| &stats.icmp_suppressed),
+            lost: dropped.iter().filter(|(cause, _)| cause.is_loss()).map(|(_, packets)| packets).sum(),
+            dropped: dropped.iter().map(|(cause, packets)| (cause.name().into(), (*packets).into())).collect(),
             latency: latency.percentiles(),
         }
     }
@@ -140,7 +131,7 @@ impl ForwardReport {
     }
 
     /// The causes there are, with their packets: `ring_full 3, too_long 1`.
-    pub(super) fn causes_in_words(&self) -> String {
+    pub(super) fn describe_causes(&self) -> String {
         self.causes().map(|(name, packets)| format!("{name} {packets}")).collect::<Vec<_>>().join(", ")
     }
 
