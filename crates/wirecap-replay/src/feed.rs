@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 use crate::{
-    Control, Cut, Error, Plan,
+    Control, Cut, Error, Failure, Plan,
     merge::{Merge, Step},
     placement::Placer,
     timeline::TimeFaults,
@@ -135,7 +135,7 @@ pub(crate) struct PassEnd {
     pub(crate) span_ns: u64,
     pub(crate) tally: Tally,
     /// What was not read to its end, and why.
-    pub(crate) failures: Vec<String>,
+    pub(crate) failures: Vec<Failure>,
 }
 
 impl Feed {
@@ -199,7 +199,7 @@ impl Feed {
     }
 
     pub(crate) fn end(&self) -> PassEnd {
-        let failures = self.merge.failures().chain(&self.failure).map(ToString::to_string).collect();
+        let failures = self.merge.failures().chain(&self.failure).map(Failure::from).collect();
         PassEnd { frames: self.frames, span_ns: self.span_ns, tally: self.tally(), failures }
     }
 }

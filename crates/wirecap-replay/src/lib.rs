@@ -41,6 +41,7 @@
 mod catch_up;
 mod control;
 mod error;
+mod failure;
 mod feed;
 mod flow;
 mod loaded;
@@ -63,6 +64,7 @@ mod trace;
 
 pub use control::{Control, Limits, Progress};
 pub use error::Error;
+pub use failure::{Failure, FailureCode};
 pub use feed::Tally;
 pub use flow::flow_hash;
 pub use merge::Timing;
@@ -72,5 +74,5 @@ pub use plan::{Cut, Plan};
 pub use player::End;
 pub use replay::Replay;
 pub use report::{Report, Storage};
-pub use schedule::{Schedule, Speed, mean_gap_ns};
+pub use schedule::{Schedule, Speed};
 pub use timeline::TimeFaults;

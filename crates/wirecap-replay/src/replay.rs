@@ -16,7 +16,7 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Control, Error, Plan, Report, Schedule, Speed, Storage, Tally,
+    Control, Error, Failure, Plan, Report, Schedule, Speed, Storage, Tally,
     control::Forecast,
     feed::{Feed, FeedPlan, PassEnd},
     loaded::{LoadedFrames, read_ahead},
@@ -136,7 +136,7 @@ impl Replay {
 
     /// Packets of one pass that will be sent, what was found in the files, and what could not be read, where
     /// all is read.
-    pub fn pass(&self) -> Option<(u64, Tally, &[String])> {
+    pub fn pass(&self) -> Option<(u64, Tally, &[Failure])> {
         self.trace.pass.as_ref().map(|pass| (pass.frames, pass.tally, pass.failures.as_slice()))
     }
 
@@ -183,7 +183,7 @@ impl Replay {
             }
             Source::Preloaded(_) => tally,
         };
-        failures.extend(error.map(|error| error.to_string()));
+        failures.extend(error.as_ref().map(Failure::from));
         let seconds = player.last_ns as f64 / 1e9;
         if let Storage::Streamed { starved, .. } = &mut held {
             *starved = player.starvation.times;

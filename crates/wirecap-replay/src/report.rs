@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wirecap_send::{LaneReport, SendDiagnostic, TxDelta};
 
-use crate::{Cut, End, PacingReport, Tally};
+use crate::{Cut, End, Failure, PacingReport, Tally};
 
 /// What came of a replay.
 #[derive(Debug, Clone, Serialize)]
@@ -40,8 +40,8 @@ pub struct Report {
     /// What was not as it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<SendDiagnostic>,
-    /// What was not read or sent to its end, and why, in words.
-    pub failures: Vec<String>,
+    /// What was not read or not sent to its end, and why.
+    pub failures: Vec<Failure>,
 }
 
 /// Where a trace was kept.

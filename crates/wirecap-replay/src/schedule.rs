@@ -118,7 +118,7 @@ impl Schedule {
 
 /// The gap between two passes unless the user says otherwise: the mean one, so that the rate goes on. 0 where
 /// there is no gap.
-pub fn mean_gap_ns(span_ns: u64, packets: u64) -> u64 {
+pub(crate) fn mean_gap_ns(span_ns: u64, packets: u64) -> u64 {
     match packets {
         0 | 1 => 0,
         packets => span_ns / (packets - 1),

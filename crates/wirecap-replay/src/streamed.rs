@@ -25,7 +25,7 @@ use std::{
 use wirecap_send::Lane;
 
 use crate::{
-    Control, Error,
+    Control, Error, Failure,
     feed::{Block, Feed, FeedPlan, Fill, PassEnd, Tally},
     next::{Next, NextFrame, Passes, WaitReason},
     schedule::Schedule,
@@ -45,7 +45,7 @@ enum Message {
     Block(Block),
     PassEnd(PassEnd),
     /// Why there is no other pass.
-    Failed(String),
+    Failed(Failure),
 }
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct StreamedTrace {
     /// Of the last pass that ended; of the first, as far as it was taken, until that has ended.
     pub(crate) tally: Tally,
     /// What could not be read, of any pass; each once.
-    pub(crate) failures: Vec<String>,
+    pub(crate) failures: Vec<Failure>,
     is_at_end: bool,
     /// What came last from the thread that reads was the end of a pass, or why there is no other.
     is_complete: bool,
@@ -200,7 +200,7 @@ impl StreamedTrace {
                 Err(TryRecvError::Disconnected) => {
                     self.is_at_end = true;
                     if !self.is_complete {
-                        self.note(Error::Reader.to_string());
+                        self.note(Failure::from(&Error::Reader));
                     }
                     return false;
                 }
@@ -232,7 +232,7 @@ impl StreamedTrace {
         end.failures.into_iter().for_each(|failure| self.note(failure));
     }
 
-    fn note(&mut self, failure: String) {
+    fn note(&mut self, failure: Failure) {
         if !self.failures.contains(&failure) {
             self.failures.push(failure);
         }
@@ -266,7 +266,7 @@ impl Ahead {
             }
             let mut end = feed.end();
             if pass > 0 && end.frames == 0 {
-                end.failures.push(Error::Emptied(pass + 1).to_string());
+                end.failures.push(Failure::from(&Error::Emptied(pass + 1)));
             }
             let go_on = end.frames > 0 && !self.passes.is_last(pass);
             let sent = self.messages.send(Message::PassEnd(end));
@@ -276,7 +276,7 @@ impl Ahead {
             match Feed::open(&self.plan, &self.control) {
                 Ok(opened) => feed = opened,
                 Err(failure) => {
-                    let _ = self.messages.send(Message::Failed(failure.to_string()));
+                    let _ = self.messages.send(Message::Failed(Failure::from(&failure)));
                     return;
                 }
             }

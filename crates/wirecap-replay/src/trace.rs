@@ -3,7 +3,7 @@
 //! Rule: a packet is passed on as it is in the file. A trace ends with its file, or before the first packet
 //! that cannot be read or sent; then [`Trace::failure`] says why.
 
-use std::{fmt, io, path::Path};
+use std::{io, path::Path};
 
 use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
 use wirecap_sys::input::Input;
@@ -159,10 +159,4 @@ impl Trace {
 /// Whether a file can be read as often as one likes.
 pub(crate) fn is_regular(path: &Path) -> bool {
     !is_stdin(path) && path.metadata().is_ok_and(|metadata| metadata.is_file())
-}
-
-impl fmt::Display for Trace {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.name)
-    }
 }

@@ -13,7 +13,7 @@ use crate::{
         head::Head, layout::paragraph, printable::json, report::ReportFormat, stdio::Stream, table::Table,
     },
     text::{
-        Worded,
+        WithText,
         plural::counted,
         sending::{Fallback, describe as describe_fallback},
         units::{at_most, bit_rate, rate},
@@ -32,7 +32,7 @@ pub(crate) struct Record<'a> {
     #[serde(flatten)]
     report: &'a Report,
     /// What is not as asked for, or not as good as it could be.
-    fallbacks: Vec<Worded<Fallback>>,
+    fallbacks: Vec<WithText<Fallback>>,
 }
 
 /// Prints the report to standard output, and on standard error what went wrong. Returns the exit code of the
@@ -42,7 +42,7 @@ pub(super) fn print(mut report: Report, spared: Option<&LeftToHost>, head: Head,
     let fallbacks = fallbacks(spared, &std::mem::take(&mut report.fallbacks));
     let as_json = || {
         let error = (!errors.is_empty()).then(|| errors.join("; "));
-        let fallbacks = fallbacks.into_iter().map(|fallback| Worded::new(fallback, describe_fallback));
+        let fallbacks = fallbacks.into_iter().map(|fallback| WithText::new(fallback, describe_fallback));
         json(&Record { head, error, report: &report, fallbacks: fallbacks.collect() })
     };
     let format = ReportFormat { stream: Stream::Stdout, json: flags.json, quiet: flags.quiet };
@@ -62,7 +62,7 @@ fn errors(report: &Report) -> Vec<String> {
     if nothing && report.failures.is_empty() {
         vec!["nothing was sent: all packets of the files were left out".into()]
     } else {
-        report.failures.clone()
+        report.failures.iter().map(|failure| failure.text.clone()).collect()
     }
 }
 
@@ -117,7 +117,7 @@ fn quantiles(values: Quantiles) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wirecap_replay::{Cut, Tally};
+    use wirecap_replay::{Cut, Failure, FailureCode, Tally};
     use wirecap_send::TxDelta;
 
     use super::*;
@@ -162,7 +162,8 @@ mod tests {
         };
         let warning = not_sent(&report(2, 1)).unwrap();
         assert_eq!(warning, "eth1 did not send 3 packets that it was given; send more slowly");
-        let failed = Report { failures: vec!["the link is down".into()], ..report(1, 0) };
+        let failure = Failure { code: FailureCode::LinkLost, text: "the link is down".into() };
+        let failed = Report { failures: vec![failure], ..report(1, 0) };
         assert_eq!(not_sent(&failed).unwrap(), "eth1 did not send 1 packet that it was given");
         assert_eq!((not_sent(&report(0, 0)), not_sent(&streamed(End::Complete, 8))), (None, None));
     }
