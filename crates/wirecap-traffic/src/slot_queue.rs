@@ -10,11 +10,12 @@
 
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use wirecap_send::{Lane, SendDiagnostic, SendError, StallTimer};
 use wirecap_sys::{
     clock,
     netdev::Interface,
-    xsk::{BindChoice, BindMode, TransmitOptions},
+    xsk::{BindChoice, TransmitOptions},
 };
 
 use crate::{
@@ -41,20 +42,22 @@ pub struct QueueShare {
     pub weight: u32,
 }
 
-/// What a queue has done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a queue has sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueReport {
-    /// Its number.
+    /// Number of the queue.
     pub queue: u16,
-    /// Whether the driver sends from the cells themselves.
-    pub mode: BindMode,
-    /// Why it is not zero-copy, when that was tried.
+    /// How the driver gets the frames: `zero-copy` or `copy`.
+    pub mode: &'static str,
+    /// Why the queue is not zero-copy, if that was tried.
+    #[serde(skip)]
     pub fallback: Option<SendDiagnostic>,
     /// Frames that were put into its ring.
     pub made: u64,
     /// Frames that the kernel has given back: sent, or dropped by the interface.
-    pub completed: u64,
-    /// Frames that the kernel refused to look at; 0, or a defect.
+    pub sent: u64,
+    /// Frames that the kernel refused as invalid; more than 0 is a defect of wirecap.
     pub invalid: u64,
 }
 
@@ -246,10 +249,10 @@ impl SlotQueue {
     pub(crate) fn report(&self) -> QueueReport {
         QueueReport {
             queue: self.lane.number(),
-            mode: self.lane.mode(),
+            mode: self.lane.mode().as_str(),
             fallback: self.lane.fallback(),
             made: self.lane.staged(),
-            completed: self.completed,
+            sent: self.completed,
             invalid: self.lane.report().refused,
         }
     }

@@ -4,7 +4,7 @@ use wirecap_sys::xsk::BindMode;
 use wirecap_traffic::{FCS_LEN, IpVersion, Popularity, QueueReport, Sizes, Transport, Unit};
 
 use super::plan::{EngineOptions, Plan};
-use crate::text::{host_use, ranges, sending::describe, units::rate};
+use crate::text::{host_use, numbered, sending::describe, units::rate};
 
 /// Says it, one line a fact.
 pub(super) fn start(plan: &Plan, queues: &[QueueReport]) {
@@ -40,11 +40,10 @@ fn of_engine(plan: &Plan, queues: &[QueueReport]) -> Vec<String> {
 
 /// Queues by mode: `queues 0-2: copy, queue 3: zero-copy`.
 fn in_groups(queues: &[QueueReport]) -> String {
-    let groups = [BindMode::ZeroCopy, BindMode::Copy].map(|bound| {
-        let numbers: Vec<u64> =
-            queues.iter().filter(|queue| queue.mode == bound).map(|queue| queue.queue.into()).collect();
-        let row = if numbers.len() == 1 { "queue" } else { "queues" };
-        (!numbers.is_empty()).then(|| format!("{row} {}: {}", ranges(numbers), bound.as_str()))
+    let groups = [BindMode::ZeroCopy, BindMode::Copy].map(BindMode::as_str).map(|mode| {
+        let alike = queues.iter().filter(|queue| queue.mode == mode);
+        let numbers: Vec<_> = alike.map(|queue| queue.queue).collect();
+        (!numbers.is_empty()).then(|| format!("{}: {}", numbered("queue", numbers), mode))
     });
     groups.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

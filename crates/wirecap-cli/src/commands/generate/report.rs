@@ -12,7 +12,7 @@ use crate::{
     flags::SendFlags,
     print::{head::Head, printable::json, report::ReportFormat, stdio::Stream, table::Table},
     text::{
-        Worded,
+        WithText,
         plural::{counted, was},
         sending::{Fallback, describe},
         units::rate,
@@ -77,18 +77,10 @@ pub(crate) struct Report {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct QueueRecord {
-    /// Number of the queue.
-    queue: u16,
-    /// How the driver gets the frames.
-    mode: &'static str,
-    /// Why it is not zero-copy; null if it is, and for live frames.
-    fallback: Option<Worded<Fallback>>,
-    /// Frames that were made.
-    made: u64,
-    /// Frames that the kernel has given back.
-    sent: u64,
-    /// Frames that the kernel refused to look at.
-    invalid: u64,
+    #[serde(flatten)]
+    queue: QueueReport,
+    /// Why the queue is not zero-copy; null if it is.
+    fallback: Option<WithText<Fallback>>,
 }
 
 impl Report {
@@ -102,6 +94,10 @@ impl Report {
         };
         let counted = counters.settled(totals.frames - in_flight).ok();
         let asked = plan.timing.rate.filter(|_| plan.timing.bursts.is_none());
+        let record = |queue: QueueReport| QueueRecord {
+            fallback: plan.fallback(&queue).map(|fallback| WithText::new(fallback, describe)),
+            queue,
+        };
         Self {
             head: Head::new("generate", started),
             interface: plan.interface.name.clone(),
@@ -119,7 +115,7 @@ impl Report {
             taken: counted.map(|counted| counted.packets),
             dropped: counted.map(|counted| counted.dropped),
             in_flight,
-            queues: queues.into_iter().map(|queue| QueueRecord::new(plan, queue)).collect(),
+            queues: queues.into_iter().map(record).collect(),
             end,
             error,
         }
@@ -141,7 +137,8 @@ impl Report {
     fn describe(&self) -> String {
         let mut text = String::new();
         if !self.queues.is_empty() {
-            let queues = self.queues.iter().map(|queue| (queue.queue, queue.mode, [queue.made, queue.sent]));
+            let queues = self.queues.iter().map(|QueueRecord { queue, .. }| queue);
+            let queues = queues.map(|queue| (queue.queue, queue.mode, [queue.made, queue.sent]));
             text += &format!("{}\n", Table::of_queues(["made", "sent"], queues.collect()));
         }
         text += &format!(
@@ -175,7 +172,7 @@ impl Report {
             let advice = if self.error.is_some() { "" } else { "; send more slowly, or in smaller bursts" };
             warn!("{interface} dropped {}{advice}", counted(dropped, "frame"));
         }
-        let invalid: u64 = self.queues.iter().map(|queue| queue.invalid).sum();
+        let invalid: u64 = self.queues.iter().map(|record| record.queue.invalid).sum();
         if invalid > 0 {
             warn!("the kernel refused {invalid} frames. This is a defect of wirecap");
         }
@@ -191,14 +188,6 @@ impl Report {
 
 fn frames_were(frames: u64) -> String {
     format!("{} {}", counted(frames, "frame"), was(frames))
-}
-
-impl QueueRecord {
-    fn new(plan: &Plan, queue: QueueReport) -> Self {
-        let fallback = plan.fallback(&queue).map(|fallback| Worded::new(fallback, describe));
-        let QueueReport { queue, mode, made, completed, invalid, .. } = queue;
-        Self { queue, mode: mode.as_str(), fallback, made, sent: completed, invalid }
-    }
 }
 
 pub(super) fn bits_with_fcs(totals: FrameTotals) -> u64 {
