@@ -3,14 +3,15 @@
 //! Rule: only whole records are kept. When a write fails, the file is cut behind the last whole record, and
 //! all that comes later is taken and not written.
 
-use std::{collections::VecDeque, fmt, io::IoSlice, sync::atomic::Ordering};
+use std::{collections::VecDeque, fmt, io::IoSlice, sync::atomic::Ordering, time::SystemTime};
 
 use super::{
     buffers::Buffers,
+    description::{Closing, trailer},
     error::RecordError,
     order::Order,
     output::{AppendError, Output, Whereabouts},
-    progress::{Progress, Written},
+    progress::{Progress, WrittenCounts},
     records::Records,
 };
 
@@ -46,7 +47,7 @@ impl fmt::Debug for StopCallback {
 #[derive(Debug)]
 pub struct Outcome {
     /// What is in the output.
-    pub written: Written,
+    pub written: WrittenCounts,
     /// Why not everything is in it.
     pub failure: Option<RecordError>,
     /// Where the file was when it was finished.
@@ -71,15 +72,6 @@ pub(crate) struct Appender {
 impl Appender {
     pub(crate) fn new(output: Output, limit: u64, progress: Progress, on_stop: Option<StopCallback>) -> Self {
         Self { output, left: limit, packets: 0, order: Order::default(), progress, failure: None, on_stop }
-    }
-
-    pub(crate) fn output(&self) -> &Output {
-        &self.output
-    }
-
-    /// Packets that are in the output.
-    pub(crate) fn packets(&self) -> u64 {
-        self.packets
     }
 
     /// Writes all that is pending, and returns the buffers.
@@ -152,10 +144,11 @@ impl Appender {
         }
     }
 
-    /// Writes what stands behind the packets. After a failure it is tried all the same: there may be room
-    /// where the last record was cut off.
-    pub(crate) fn close(&mut self, trailer: &[u8]) {
-        if let Err(AppendError { cause, .. }) = self.output.append_last(trailer, self.failure.is_some()) {
+    /// Writes the account after the packets, even after a failure: there may be room where the last record was
+    /// cut off.
+    pub(crate) fn close(&mut self, closing: &Closing, started: SystemTime) {
+        let trailer = trailer(closing, self.output.format(), started, self.packets);
+        if let Err(AppendError { cause, .. }) = self.output.append_last(&trailer, self.failure.is_some()) {
             let cut = self.output.cut().err().map(RecordError::from);
             self.failure = self.failure.take().or(cut).or(Some(cause));
         }
@@ -173,6 +166,6 @@ impl Appender {
         let counters = self.progress.counters();
         counters.packets.store(self.packets, Ordering::Relaxed);
         counters.bytes.store(self.output.len(), Ordering::Relaxed);
-        counters.out_of_order.store(self.order.late(), Ordering::Relaxed);
+        counters.out_of_order.store(self.order.late, Ordering::Relaxed);
     }
 }

@@ -17,7 +17,7 @@
 //! copies bytes. A queue in which nothing comes holds the others up until the engine promises that what comes
 //! next is later ([`wirecap::Horizon`]). Packets are held back for 2 s and in 64 MiB at most: beyond that the
 //! earliest is written, and each packet that then stands behind a later one is counted
-//! ([`Written::out_of_order`]). Trace files wait instead, so that their order is exact.
+//! ([`WrittenCounts::out_of_order`]). Trace files wait instead, so that their order is exact.
 //!
 //! The library makes no thread, prints nothing, handles no signal and has no state of the process: the caller
 //! provides the thread, words the failures ([`RecordError`]) and asks for the end.
@@ -98,7 +98,7 @@ pub use description::Closing;
 pub use error::RecordError;
 pub use lane::Lane;
 pub use output::{Output, Whereabouts};
-pub use progress::{Forced, Progress, Written};
+pub use progress::{ForcedWrites, Progress, WrittenCounts};
 pub use queues::Queues;
 pub use recorder::{RecordConfig, Recorder};
 pub use sequencer::Sequencer;

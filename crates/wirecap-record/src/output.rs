@@ -107,7 +107,7 @@ impl Output {
 
     /// From now on a write that waits is given up once this is set.
     pub(crate) fn set_give_up(&mut self, flag: &Arc<AtomicBool>) {
-        self.sink.set_give_up(flag);
+        self.sink.give_up = Arc::clone(flag);
     }
 
     /// Replaces the contents by what stands in front of the packets.
@@ -124,7 +124,7 @@ impl Output {
 
     /// Where the file is now.
     pub(crate) fn whereabouts(&self) -> Whereabouts {
-        let Ok(metadata) = self.sink.file().metadata() else { return Whereabouts::InPlace };
+        let Ok(metadata) = self.sink.file.metadata() else { return Whereabouts::InPlace };
         if self.cuttable && !self.begins_as_written(&metadata) {
             return Whereabouts::Cut;
         }
@@ -134,17 +134,17 @@ impl Output {
         if metadata.nlink() == 0 {
             return Whereabouts::Deleted;
         }
-        let link = format!("/proc/self/fd/{}", self.sink.file().as_raw_fd());
+        let link = format!("/proc/self/fd/{}", self.sink.file.as_raw_fd());
         Whereabouts::Moved(fs::read_link(link).unwrap_or_else(|_| "another name".into()))
     }
 
     fn is_at_path(&self) -> bool {
-        self.path.as_ref().is_some_and(|path| open::is_at(self.sink.file(), path))
+        self.path.as_ref().is_some_and(|path| open::is_at(&self.sink.file, path))
     }
 
     /// Whether no other program has cut the file: then it is shorter, or has a hole where it began.
     fn begins_as_written(&self, metadata: &fs::Metadata) -> bool {
-        let link = format!("/proc/self/fd/{}", self.sink.file().as_raw_fd());
+        let link = format!("/proc/self/fd/{}", self.sink.file.as_raw_fd());
         let mut magic = [0; 4];
         // Where we may write and not read, it is not known.
         let read = File::open(link).and_then(|file| file.read_exact_at(&mut magic, 0));
@@ -153,7 +153,7 @@ impl Output {
 
     /// Bytes that it has taken, whole records or not, for others to read.
     pub(crate) fn taken_bytes(&self) -> Arc<AtomicU64> {
-        self.sink.taken_bytes()
+        Arc::clone(&self.sink.taken_bytes)
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -203,8 +203,8 @@ impl Output {
         if !self.cuttable {
             return Ok(());
         }
-        self.sink.file().set_len(self.len)?;
-        io::Seek::seek(self.sink.file_mut(), io::SeekFrom::Start(self.len)).map(drop)
+        self.sink.file.set_len(self.len)?;
+        io::Seek::seek(&mut self.sink.file, io::SeekFrom::Start(self.len)).map(drop)
     }
 }
 

@@ -12,7 +12,7 @@ use super::{backlog::Backlog, output::Output};
 /// How often packets were written although another queue might still have had an earlier one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Forced {
+pub struct ForcedWrites {
     /// Because packets that were held back had reached their bound on memory (64 MiB).
     pub memory: u64,
     /// Because all packets had been held back for too long (2 s).
@@ -22,7 +22,7 @@ pub struct Forced {
 /// What is in an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Written {
+pub struct WrittenCounts {
     /// Packets in the output.
     pub packets: u64,
     /// Length of the output, in bytes.
@@ -30,7 +30,7 @@ pub struct Written {
     /// Packets that stand behind a later one.
     pub out_of_order: u64,
     /// How often packets were written though another queue might still have had an earlier one.
-    pub forced: Forced,
+    pub forced: ForcedWrites,
     /// Packets that are not in the output because it did not accept them in time; see
     /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     pub not_taken: u64,
@@ -66,14 +66,14 @@ impl Progress {
     }
 
     /// What is in the output. Each figure alone is right; together they may be of two writes.
-    pub fn written(&self) -> Written {
+    pub fn written(&self) -> WrittenCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
-        Written {
+        WrittenCounts {
             packets: read(&counters.packets),
             bytes: read(&counters.bytes),
             out_of_order: read(&counters.out_of_order),
-            forced: Forced { memory: read(&counters.forced_memory), time: read(&counters.forced_time) },
+            forced: ForcedWrites { memory: read(&counters.forced_memory), time: read(&counters.forced_time) },
             not_taken: self.backlog.as_ref().map_or(0, |backlog| backlog.not_taken()),
         }
     }

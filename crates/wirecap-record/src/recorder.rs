@@ -56,7 +56,7 @@ pub struct RecordConfig {
     /// port.
     pub header: Option<Vec<u8>>,
     /// Drops packets that the output does not take in time, and counts them as
-    /// [`not_taken`](crate::Written::not_taken), so that no worker waits: 64 MiB may wait for the output, and
+    /// [`not_taken`](crate::WrittenCounts::not_taken), so that no worker waits: 64 MiB may wait for the output, and
     /// once they do, no more are taken until half of them are written. At the end an output that takes
     /// nothing for 5 s is given up.
     pub drop_when_behind: bool,

@@ -33,13 +33,13 @@ const TICK: Duration = Duration::from_millis(50);
 /// An open file that is written, or a stream.
 #[derive(Debug)]
 pub(crate) struct Sink {
-    file: File,
+    pub(crate) file: File,
     /// Written in pieces that surely fit: it would make a longer write wait.
     in_pieces: bool,
     /// Written by others, who no longer wait for it.
-    give_up: Arc<AtomicBool>,
+    pub(crate) give_up: Arc<AtomicBool>,
     /// Bytes it has taken. Written here, read by the thread that waits for the end; orders nothing else.
-    taken_bytes: Arc<AtomicU64>,
+    pub(crate) taken_bytes: Arc<AtomicU64>,
 }
 
 impl Sink {
@@ -54,24 +54,6 @@ impl Sink {
             None => (file, is_socket),
         };
         Self { file, in_pieces, give_up: Arc::default(), taken_bytes: Arc::default() }
-    }
-
-    /// From now on it is given up once this is set.
-    pub(crate) fn set_give_up(&mut self, flag: &Arc<AtomicBool>) {
-        self.give_up = Arc::clone(flag);
-    }
-
-    /// Bytes it has taken, for others to read.
-    pub(crate) fn taken_bytes(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.taken_bytes)
-    }
-
-    pub(crate) fn file(&self) -> &File {
-        &self.file
-    }
-
-    pub(crate) fn file_mut(&mut self) -> &mut File {
-        &mut self.file
     }
 
     /// Writes some of `slices`, none of which is empty, and waits for room first if need be.
@@ -178,7 +160,7 @@ mod tests {
             while wait_for_room(sink.file.as_fd(), Duration::ZERO) {
                 sink.write(&[IoSlice::new(&bytes)]).unwrap();
             }
-            sink.set_give_up(&Arc::new(AtomicBool::new(true)));
+            sink.give_up = Arc::new(AtomicBool::new(true));
             let failure = sink.write(&[IoSlice::new(&bytes)]).unwrap_err();
             assert!(matches!(failure, RecordError::GivenUp), "{failure:?}");
             drop(reader);

@@ -19,7 +19,7 @@ use super::{
     backlog::Backlog,
     block::Block,
     buffers::Buffers,
-    description::{Closing, trailer},
+    description::Closing,
     lookout::Lookout,
     merge::Merger,
     pace::{ASK_PERIOD, Pace},
@@ -135,9 +135,7 @@ impl Recording {
         self.merger.force(0, &mut self.pending, &mut self.buffers);
         self.write();
         if let Ok(closing) = closing.recv() {
-            let format = self.appender.output().format();
-            let trailer = trailer(&closing, format, self.started, self.appender.packets());
-            self.appender.close(&trailer);
+            self.appender.close(&closing, self.started);
         }
         self.appender.finish()
     }
