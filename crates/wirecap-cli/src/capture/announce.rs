@@ -9,7 +9,7 @@ use wirecap::{
 };
 
 use super::{job::Job, plan::Plan};
-use crate::text::{self, diagnostic::describe, host_use, plural::counted};
+use crate::text::{self, diagnostic::describe, host_use, numbered, plural::counted};
 
 /// Says how the capture runs.
 pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
@@ -80,10 +80,9 @@ fn queues(port: &PortReport) -> String {
     let row = if port.is_passive() { "socket" } else { "queue" };
     let runs = port.queues.chunk_by(|a, b| a.mode == b.mode && a.queue + 1 == b.queue);
     let modes: Vec<_> = runs
-        .map(|run| match (run[0].mode, run[0].queue, run[run.len() - 1].queue) {
-            (QueueMode::Trace, ..) => mode(QueueMode::Trace).to_owned(),
-            (alike, first, last) if first == last => format!("{row} {first}: {}", mode(alike)),
-            (alike, first, last) => format!("{row}s {first}-{last}: {}", mode(alike)),
+        .map(|run| match run[0].mode {
+            QueueMode::Trace => mode(QueueMode::Trace).to_owned(),
+            alike => format!("{}: {}", numbered(row, run.iter().map(|queue| queue.queue)), mode(alike)),
         })
         .collect();
     let driver = match &port.driver {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use wirecap::{Report, Timestamp};
-use wirecap_record::{Forced, Written};
+use wirecap_record::{ForcedWrites, WrittenCounts};
 
 use crate::text::units::at_most;
 
@@ -24,14 +24,14 @@ pub(super) enum Disorder {
 
 impl Disorder {
     /// All reasons that apply; at least one.
-    pub(super) fn of(report: &Report, written: &Written) -> impl Iterator<Item = Self> {
+    pub(super) fn of(report: &Report, written: &WrittenCounts) -> impl Iterator<Item = Self> {
         let is_trace = report.ports.iter().any(|port| port.timestamp.source == Timestamp::File);
         let set_back_ns = report.ports.iter().map(|port| port.timestamp.set_back_ns).max().unwrap_or(0);
         reasons(is_trace, set_back_ns, written.forced)
     }
 }
 
-fn reasons(is_trace: bool, set_back_ns: u64, forced: Forced) -> impl Iterator<Item = Disorder> {
+fn reasons(is_trace: bool, set_back_ns: u64, forced: ForcedWrites) -> impl Iterator<Item = Disorder> {
     let known = [
         is_trace.then_some(Disorder::Trace),
         (set_back_ns > 0).then_some(Disorder::SetBack(set_back_ns)),
@@ -62,12 +62,12 @@ mod tests {
 
     #[test]
     fn a_live_interface_is_not_taken_for_a_trace() {
-        let none = Forced::default();
+        let none = ForcedWrites::default();
         let said = |is_trace, set_back_ns, forced| reasons(is_trace, set_back_ns, forced).collect::<Vec<_>>();
         assert_eq!(said(false, 0, none), [Disorder::Delayed]);
         assert_eq!(said(true, 0, none), [Disorder::Trace]);
-        assert_eq!(said(false, 7, Forced { memory: 2, time: 0 }), [Disorder::SetBack(7), Disorder::Memory]);
-        assert_eq!(said(false, 0, Forced { memory: 0, time: 1 }), [Disorder::Time]);
+        assert_eq!(said(false, 7, ForcedWrites { memory: 2, time: 0 }), [Disorder::SetBack(7), Disorder::Memory]);
+        assert_eq!(said(false, 0, ForcedWrites { memory: 0, time: 1 }), [Disorder::Time]);
         for reason in [Disorder::SetBack(7), Disorder::Memory, Disorder::Time, Disorder::Delayed] {
             assert!(!reason.to_string().contains("trace"), "{reason}");
         }

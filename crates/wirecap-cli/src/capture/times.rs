@@ -7,7 +7,11 @@
 //!
 //! Rule: a bound that is printed or recorded was measured, and holds.
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::HashMap,
+    fmt,
+    mem::{Discriminant, discriminant},
+};
 
 use wirecap::{
     Diagnostic, Report, Timestamp, TimestampReport, Uncertainty,
@@ -42,15 +46,6 @@ impl TimeTrouble {
             uncertain.map(|uncertainty| uncertainty.max_ns).filter(|&max_ns| max_ns > EXPECTED_NS);
         let set_back = (set_back_ns > 0 && are_kept).then_some(Self::SetBack(set_back_ns));
         [unstamped, uncertain.map(Self::Uncertain), set_back].into_iter().flatten()
-    }
-
-    /// Which of them it is.
-    fn kind(self) -> usize {
-        match self {
-            Self::Unstamped(..) => 0,
-            Self::Uncertain(_) => 1,
-            Self::SetBack(_) => 2,
-        }
     }
 
     /// From which size on it is worth another warning.
@@ -96,7 +91,7 @@ pub(crate) struct Times {
     /// Whether times are written or verified.
     are_kept: bool,
     /// Warnings so far, by port and kind, and from which size on there is another one.
-    warned: HashMap<(String, usize), u64>,
+    warned: HashMap<(String, Discriminant<TimeTrouble>), u64>,
 }
 
 impl Times {
@@ -109,7 +104,7 @@ impl Times {
         let mut lines = Vec::new();
         for port in &report.ports {
             for trouble in TimeTrouble::of(port, self.are_kept) {
-                let next = self.warned.entry((port.name.clone(), trouble.kind())).or_default();
+                let next = self.warned.entry((port.name.clone(), discriminant(&trouble))).or_default();
                 if trouble.size() >= *next {
                     *next = trouble.next();
                     lines.push(format!("wirecap: WARNING: {}: {trouble}", port.name));

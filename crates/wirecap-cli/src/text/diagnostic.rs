@@ -4,13 +4,13 @@
 //! with. What is printed at the start, while a capture runs, at its end and in `--json` is the same sentence.
 
 use wirecap::{
-    Diagnostic, QueueSet, Timestamp,
+    Diagnostic, Timestamp,
     diagnostic::{Advice, KernelRefusal, ModeRefusal, Recovery, TooLong},
     report::{BeyondLimit, LengthLimit},
 };
 
 use super::{
-    host_use,
+    host_use, numbered,
     plural::{counted, is, was},
     report,
 };
@@ -224,13 +224,12 @@ fn memory(diagnostic: &Diagnostic) -> Option<String> {
 fn changes(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::QueuesNotCaptured { captured, queues } => {
-            let added = QueueSet::new((*captured..*queues).map(|queue| queue as u16));
             format!(
                 "the interface has {} now, of which {captured} {} captured: packets of {} go to the host; start the capture anew \
                  to have them, or take the queues away (ethtool -L)",
                 counted(*queues, "receive queue"),
                 is(*captured),
-                added.as_ref().map(describe_queues).unwrap_or_default()
+                numbered("queue", *captured..*queues)
             )
         }
         Diagnostic::QueuesGone { queues } => format!(
@@ -244,7 +243,7 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
         Diagnostic::QueuesLost { queues, recovery } => format!(
             "the program was taken out of the table of the processes that share the interface; packets of {} went to the host, \
              uncounted, {}",
-            describe_queues(queues),
+            numbered("queue", queues.iter()),
             until(recovery, "put back")
         ),
         Diagnostic::RssChanged { recovery: Recovery::Failed(cause) } => format!(
@@ -258,10 +257,6 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
         }
         _ => return None,
     })
-}
-
-fn describe_queues(queues: &QueueSet) -> String {
-    format!("queue{} {queues}", if queues.iter().len() == 1 { "" } else { "s" })
 }
 
 /// How long a loss lasted that ends once a thing is `again`.

@@ -23,20 +23,12 @@ const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
 /// An error in one line.
 pub(crate) fn describe(error: &anyhow::Error) -> String {
     if let Some(error) = error.downcast_ref::<Error>() {
-        of_capture(error)
-    } else if let Some(error) = error.downcast_ref::<GeometryError>() {
-        with_hint(error, geometry(error))
-    } else if let Some(error) = error.downcast_ref::<wirecap_replay::Error>() {
-        with_hint(error, replay(error))
-    } else if let Some(error) = error.downcast_ref::<wirecap_traffic::Error>() {
-        with_hint(error, traffic(error))
-    } else if let Some(error) = error.downcast_ref::<SendError>() {
-        with_hint(error, sending(error))
-    } else if let Some(error) = error.downcast_ref::<netdev::Error>() {
-        with_hint(error, interface(error))
-    } else {
-        error.to_string()
+        return of_capture(error);
     }
+    let hint = error.downcast_ref().and_then(geometry);
+    let hint = hint.or_else(|| error.downcast_ref().and_then(interface));
+    let hint = hint.or_else(|| error.downcast_ref().and_then(sending));
+    with_hint(error, hint.or_else(|| of_sender(error)))
 }
 
 /// An error of the library in one line.
@@ -114,20 +106,14 @@ fn interface(error: &netdev::Error) -> Option<String> {
     }
 }
 
-fn replay(error: &wirecap_replay::Error) -> Option<String> {
-    match error {
-        wirecap_replay::Error::Interface(error) => interface(error),
-        wirecap_replay::Error::Send(error) => sending(error),
-        wirecap_replay::Error::Thread { .. } => Some(MORE_THREADS.into()),
-        _ => None,
-    }
-}
-
-fn traffic(error: &wirecap_traffic::Error) -> Option<String> {
-    match error {
-        wirecap_traffic::Error::Interface(error) => interface(error),
-        wirecap_traffic::Error::Send(error) => sending(error),
-        wirecap_traffic::Error::Thread { .. } => Some(MORE_THREADS.into()),
+/// Of `wirecap generate` and `wirecap replay`.
+fn of_sender(error: &anyhow::Error) -> Option<String> {
+    use wirecap_replay::Error as Replay;
+    use wirecap_traffic::Error as Traffic;
+    match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(Replay::Interface(error)), _) | (_, Some(Traffic::Interface(error))) => interface(error),
+        (Some(Replay::Send(error)), _) | (_, Some(Traffic::Send(error))) => sending(error),
+        (Some(Replay::Thread(_)), _) | (_, Some(Traffic::Thread(_))) => Some(MORE_THREADS.into()),
         _ => None,
     }
 }

@@ -57,7 +57,7 @@ mod tests {
     use wirecap::HostUse;
 
     use super::*;
-    use crate::text::Worded;
+    use crate::text::WithText;
 
     #[test]
     fn each_fallback_has_a_code_its_data_and_a_text() {
@@ -73,7 +73,7 @@ mod tests {
         let codes = ["zero_copy_unavailable", "no_multi_buffer", "link_not_watched", "not_pinned"];
         let fallbacks = [spared].into_iter().chain(sending.map(Fallback::Sending));
         for (fallback, code) in fallbacks.zip(["zero_copy_spared"].into_iter().chain(codes)) {
-            let record = serde_json::to_value(Worded::new(fallback, describe)).unwrap();
+            let record = serde_json::to_value(WithText::new(fallback, describe)).unwrap();
             assert_eq!(record["code"], code);
             assert!(record["text"].as_str().is_some_and(|text| !text.is_empty()), "{record}");
             assert!(record.as_object().unwrap().len() > 2, "{record}");

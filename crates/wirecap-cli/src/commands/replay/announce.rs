@@ -5,7 +5,8 @@ use wirecap_replay::{Replay, Storage, Tally};
 use wirecap_send::SendDiagnostic;
 
 use crate::text::{
-    ranges,
+    numbered,
+    plural::counted,
     sending::{Fallback, describe},
     units::{length, size},
 };
@@ -22,7 +23,7 @@ pub(super) fn start(replay: &Replay, spared: Option<&LeftToHost>, quiet: bool) {
         warn!("{warning}");
     }
     for failure in failures {
-        warn!("{failure}");
+        warn!("{}", failure.text);
     }
 }
 
@@ -33,9 +34,8 @@ fn place(replay: &Replay, spared: Option<&LeftToHost>) -> Vec<String> {
         (&interface.name, interface.driver.as_ref().map_or("no driver", |driver| driver.name.as_str()));
     let queues = replay.queues();
     let mode = queues.first().map_or("", |(_, mode)| *mode);
-    let several = if queues.len() == 1 { "queue" } else { "queues" };
-    let numbers = ranges(queues.iter().map(|(queue, _)| u64::from(*queue)));
-    let place = format!("{name} ({driver}), transmit {several} {numbers}: AF_XDP, {mode}");
+    let queues = numbered("queue", queues.iter().map(|(queue, _)| *queue));
+    let place = format!("{name} ({driver}), transmit {queues}: AF_XDP, {mode}");
     let fallbacks = fallbacks(spared, replay.fallbacks());
     let fallbacks = fallbacks.iter().map(|fallback| format!("{name}: {}", describe(fallback)));
     [place].into_iter().chain(fallbacks).collect()
@@ -72,8 +72,7 @@ pub(super) fn warnings(tally: &Tally, is_whole: bool, interface: &str) -> Vec<St
     let mut warnings = Vec::new();
     let mut warn = |packets: u64, words: String| {
         if packets > 0 {
-            let unit = if packets == 1 { "packet" } else { "packets" };
-            warnings.push(format!("{packets} {unit} {words}"));
+            warnings.push(format!("{} {words}", counted(packets, "packet")));
         }
     };
     let (for_mtu, mtu) = (tally.too_long - tally.oversized, tally.mtu_needed);
