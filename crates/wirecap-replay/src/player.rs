@@ -144,7 +144,10 @@ impl<'a> Player<'a> {
             Ok(end) => (end, None),
             // A link that is lost explains every other error.
             Err(error) => match LinkFault::settled(self.interface.ifindex) {
-                Some(fault) => (End::Failed, Some(self.lost(fault))),
+                Some(fault) => {
+                    let interface = self.interface.name.clone();
+                    (End::Failed, Some(SendError::Link { interface, fault }.into()))
+                }
                 None => (End::Failed, Some(error)),
             },
         }
@@ -171,10 +174,7 @@ impl<'a> Player<'a> {
     }
 
     fn check_link(&mut self, now: Instant) -> Result<(), Error> {
-        match self.link.as_mut().and_then(|link| link.lost(now)) {
-            Some(fault) => Err(self.lost(fault)),
-            None => Ok(()),
-        }
+        Ok(self.link.as_mut().map_or(Ok(()), |link| link.check(now))?)
     }
 
     fn look(&mut self) -> Result<Step, Error> {
@@ -318,10 +318,6 @@ impl<'a> Player<'a> {
             }
             thread::sleep(Duration::from_micros(100));
         }
-    }
-
-    fn lost(&self, fault: LinkFault) -> Error {
-        SendError::Link { interface: self.interface.name.clone(), fault }.into()
     }
 
     fn stuck(&self, waited: Duration) -> Error {

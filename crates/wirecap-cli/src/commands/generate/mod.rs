@@ -24,7 +24,7 @@ mod values;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow, ensure};
-use wirecap_send::{LinkMonitor, SendError, TxCounters};
+use wirecap_send::{LinkMonitor, TxCounters};
 use wirecap_sys::cpu;
 use wirecap_traffic::{End, Engine, Error, LiveGenerator, XdpGenerator, drive};
 
@@ -81,7 +81,7 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sen
     cpu::precise_sleeps();
     let counters = TxCounters::start(plan.interface.ifindex)?;
     let mut line = StatusLine::new(plan.flags.send.quiet, plan.flags.send.json);
-    let mut link = LinkMonitor::watch(plan.interface.ifindex)?;
+    let mut link = LinkMonitor::watch(&plan.interface)?;
     let (begun, mut lost) = (Instant::now(), None);
     let mut outcome = drive(engine, plan.timing, |elapsed, totals| {
         let now = progress::snapshot(elapsed, totals);
@@ -91,12 +91,11 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sen
         if signals.take_report_request() {
             line.print_total(now, |rates| progress::line(now, rates));
         }
-        lost = link.lost(begun + elapsed);
+        lost = link.check(begun + elapsed).err();
         lost.is_none() && !signals.end()
     });
-    if let Some(fault) = lost {
-        let interface = plan.interface.name.clone();
-        outcome.end = End::Failed(SendError::Link { interface, fault }.into());
+    if let Some(error) = lost {
+        outcome.end = End::Failed(error.into());
     }
     line.clear();
     if let End::Failed(error) = &outcome.end {
