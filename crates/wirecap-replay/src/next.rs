@@ -1,6 +1,4 @@
-//! What a source says of the frame that comes next, and how often it begins anew.
-
-use crate::schedule::mean_gap_ns;
+//! What a source has for the thread that sends.
 
 /// A frame that lies in cells of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,24 +27,4 @@ pub(crate) enum WaitReason {
     Cells,
     /// What is read of the file.
     File,
-}
-
-/// How often the files are sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Passes {
-    /// `None` goes on until it is stopped.
-    pub(crate) count: Option<u64>,
-    /// Between passes, in the recorded time; `None` is the mean gap of the trace.
-    pub(crate) gap_ns: Option<u64>,
-}
-
-impl Passes {
-    /// Whether this pass, counted from 0, is the last one.
-    pub(crate) fn is_last(&self, pass: u64) -> bool {
-        self.count.is_some_and(|count| pass + 1 >= count)
-    }
-
-    pub(crate) fn gap_ns(&self, span_ns: u64, frames: u64) -> u64 {
-        self.gap_ns.unwrap_or_else(|| mean_gap_ns(span_ns, frames))
-    }
 }

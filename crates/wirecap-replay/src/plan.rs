@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use wirecap_core::choices;
 use wirecap_sys::xsk::BindChoice;
 
-use crate::{Limits, Placement, Speed, Timing, next::Passes};
+use crate::{Limits, Placement, Speed, Timing, schedule::mean_gap_ns};
 
 choices! {
     /// What is done with packets of which the file has only the beginning (snapshot length).
@@ -49,8 +49,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn passes(&self) -> Passes {
-        Passes { count: self.passes, gap_ns: self.pass_gap_ns }
+    /// Whether a pass, counted from 0, is the last one.
+    pub(crate) fn is_last(&self, pass: u64) -> bool {
+        self.passes.is_some_and(|count| pass + 1 >= count)
+    }
+
+    /// The gap after a pass of `frames` frames, in nanoseconds of the recorded time.
+    pub(crate) fn gap_ns(&self, span_ns: u64, frames: u64) -> u64 {
+        self.pass_gap_ns.unwrap_or_else(|| mean_gap_ns(span_ns, frames))
     }
 
     /// Some files, from queue 0 of an interface, once, at the speed at which they were recorded, with a GiB

@@ -13,7 +13,7 @@ use wirecap_send::Lane;
 use crate::{
     Plan,
     feed::{Block, Frame},
-    next::{NextFrame, Passes},
+    next::NextFrame,
     schedule::Schedule,
 };
 
@@ -25,7 +25,7 @@ pub(crate) struct PreloadedTrace {
     cells: Vec<u32>,
     copies: u32,
     schedule: Schedule,
-    passes: Passes,
+    plan: Plan,
     at: usize,
     pass: u64,
 }
@@ -59,8 +59,8 @@ impl PreloadedTrace {
                 frames.push(Frame { at: cell, ..frame });
             }
         }
-        let (schedule, passes) = (Schedule::new(plan.speed), plan.passes());
-        Self { frames, cells, copies, schedule, passes, at: 0, pass: 0 }
+        let (schedule, plan) = (Schedule::new(plan.speed), plan.clone());
+        Self { frames, cells, copies, schedule, plan, at: 0, pass: 0 }
     }
 
     /// The frame that comes next; `None` at the end.
@@ -83,11 +83,11 @@ impl PreloadedTrace {
     }
 
     fn next_pass(&mut self) -> bool {
-        if self.frames.is_empty() || self.passes.is_last(self.pass) {
+        if self.frames.is_empty() || self.plan.is_last(self.pass) {
             return false;
         }
         let span_ns = self.frames[self.frames.len() - 1].offset_ns;
-        self.schedule.next_pass(span_ns, self.passes.gap_ns(span_ns, self.frames.len() as u64));
+        self.schedule.next_pass(span_ns, self.plan.gap_ns(span_ns, self.frames.len() as u64));
         (self.at, self.pass) = (0, self.pass + 1);
         true
     }

@@ -16,11 +16,10 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Control, Error, Failure, Plan, Report, Schedule, Speed, Storage, Tally,
+    Control, Error, Failure, Plan, Report, Schedule, Storage, Tally,
     control::Forecast,
     feed::{Feed, FeedPlan, PassEnd},
     loaded::{LoadedFrames, read_ahead},
-    next::Passes,
     pacing::Pacing,
     player::Player,
     preloaded::PreloadedTrace,
@@ -70,10 +69,10 @@ impl TraceOpener<'_> {
         let copies = loaded.copies(plan);
         let cells: Vec<u64> = loaded.cells.iter().map(|cells| cells * u64::from(copies)).collect();
         let mut lanes = shape.open(interface, &feed_plan.queues, &cells, plan.mode)?;
-        let (end, bytes, passes) = (feed.end(), loaded.bytes(), plan.passes());
+        let (end, bytes) = (feed.end(), loaded.bytes());
         let expected = Forecast {
             packets: plan.passes.map(|passes| passes.saturating_mul(end.frames)),
-            planned: planned(plan.speed, passes, &end, bytes),
+            planned: planned(plan, &end, bytes),
             ..expected(plan)
         };
         let trace = PreloadedTrace::load(loaded.blocks, &mut lanes, copies, plan);
@@ -119,7 +118,7 @@ impl Replay {
         let trace = if opening.loaded.is_whole { opening.preload()? } else { opening.stream(control)? };
         let mut fallbacks: Vec<_> = shape.fallback().into_iter().collect();
         fallbacks.extend(trace.lanes.first().and_then(Lane::fallback));
-        let link = match LinkMonitor::watch(interface.ifindex) {
+        let link = match LinkMonitor::watch(&interface) {
             Ok(link) => Some(link),
             Err(cause) => {
                 fallbacks.push(SendDiagnostic::LinkNotWatched { cause: cause.to_string() });
@@ -219,14 +218,14 @@ fn check_files(files: &[PathBuf]) -> Result<(), Error> {
 }
 
 /// How long it takes as planned: until the last packet is due.
-fn planned(speed: Speed, passes: Passes, end: &PassEnd, bytes: u64) -> Option<Duration> {
-    let count = passes.count?;
-    let mut schedule = Schedule::new(speed);
+fn planned(plan: &Plan, end: &PassEnd, bytes: u64) -> Option<Duration> {
+    let count = plan.passes?;
+    let mut schedule = Schedule::new(plan.speed);
     if !schedule.is_timed() || end.frames == 0 {
         return None;
     }
     let before = count.saturating_sub(1);
-    let between = end.span_ns.saturating_add(passes.gap_ns(end.span_ns, end.frames));
+    let between = end.span_ns.saturating_add(plan.gap_ns(end.span_ns, end.frames));
     schedule.next_pass(between.saturating_mul(before), 0);
     schedule.sent_before(count.saturating_mul(end.frames).saturating_sub(1), count.saturating_mul(bytes));
     Some(Duration::from_nanos(schedule.due_ns(end.span_ns)))

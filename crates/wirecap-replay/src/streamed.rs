@@ -25,9 +25,9 @@ use std::{
 use wirecap_send::Lane;
 
 use crate::{
-    Control, Error, Failure,
+    Control, Error, Failure, Plan,
     feed::{Block, Feed, FeedPlan, Fill, PassEnd, Tally},
-    next::{Next, NextFrame, Passes, WaitReason},
+    next::{Next, NextFrame, WaitReason},
     schedule::Schedule,
 };
 
@@ -57,7 +57,7 @@ pub(crate) struct StreamedTrace {
     ready: VecDeque<ReadyFrame>,
     circles: Vec<Circle>,
     schedule: Schedule,
-    passes: Passes,
+    plan: Plan,
     control: Arc<Control>,
     /// Passes that were read to their end.
     ended: u64,
@@ -113,10 +113,10 @@ impl StreamedTrace {
         cells: &[u32],
         control: &Arc<Control>,
     ) -> io::Result<Self> {
-        let (schedule, passes) = (Schedule::new(plan.plan.speed), plan.plan.passes());
         let (messages, receiver) = sync_channel(BLOCKS);
         let (emptied, empties) = channel();
-        let reader = Ahead { plan, passes, messages, empties, control: Arc::clone(control) };
+        let (schedule, own_plan) = (Schedule::new(plan.plan.speed), plan.plan.clone());
+        let reader = Ahead { plan, messages, empties, control: Arc::clone(control) };
         thread::Builder::new().name("wirecap-read".into()).spawn(move || reader.run(feed, head))?;
         let circles = cells.iter().map(|&cells| Circle { cells, next: 0, ready: 0 }).collect();
         Ok(Self {
@@ -127,7 +127,7 @@ impl StreamedTrace {
             ready: VecDeque::with_capacity(AHEAD),
             circles,
             schedule,
-            passes,
+            plan: own_plan,
             control: Arc::clone(control),
             ended: 0,
             begun: 0,
@@ -222,7 +222,7 @@ impl StreamedTrace {
     }
 
     fn end_pass(&mut self, end: PassEnd) {
-        self.schedule.next_pass(end.span_ns, self.passes.gap_ns(end.span_ns, end.frames));
+        self.schedule.next_pass(end.span_ns, self.plan.gap_ns(end.span_ns, end.frames));
         self.ended += 1;
         self.is_complete = true;
         // Of a pass in which there was nothing, that there was more before says more.
@@ -247,7 +247,6 @@ impl StreamedTrace {
 /// The thread that reads ahead.
 struct Ahead {
     plan: FeedPlan,
-    passes: Passes,
     messages: SyncSender<Message>,
     empties: Receiver<Block>,
     control: Arc<Control>,
@@ -268,7 +267,7 @@ impl Ahead {
             if pass > 0 && end.frames == 0 {
                 end.failures.push(Failure::from(&Error::Emptied(pass + 1)));
             }
-            let go_on = end.frames > 0 && !self.passes.is_last(pass);
+            let go_on = end.frames > 0 && !self.plan.plan.is_last(pass);
             let sent = self.messages.send(Message::PassEnd(end));
             if sent.is_err() || !go_on {
                 return;

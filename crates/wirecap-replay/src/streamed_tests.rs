@@ -5,7 +5,7 @@ use std::path::Path;
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 
 use super::*;
-use crate::{FailureCode, Plan, Speed, feed::Room};
+use crate::{FailureCode, Speed, feed::Room};
 
 /// Packets of a trace that is more than a block, every other one too long.
 const PACKETS: u64 = 20_000;
