@@ -111,10 +111,10 @@ impl FrameSpec {
 #[derive(Debug, Clone)]
 pub struct Template {
     spec: FrameSpec,
-    layout: Layout,
+    pub(crate) layout: Layout,
     bytes: Vec<u8>,
-    /// Sum of the words under the transport checksum that do not vary.
-    constant_sum: u64,
+    /// Sum of the words under the transport checksum that do not vary, folded to 16 bits.
+    pub(crate) constant_sum: u16,
 }
 
 impl Template {
@@ -143,7 +143,7 @@ impl Template {
         for (index, byte) in template.bytes[layout.payload + MARKS_LEN..].iter_mut().enumerate() {
             *byte = index as u8;
         }
-        template.constant_sum = u64::from(fold(template.blank_sum()));
+        template.constant_sum = fold(template.blank_sum());
         template.stamp(0, 0);
         Ok(template)
     }
@@ -181,7 +181,7 @@ impl Template {
         put(frame, transport, port.to_be_bytes());
         put(frame, payload + 2, numbers.to_be_bytes());
         put(frame, payload + 10, sent_ns.to_be_bytes());
-        let mut sum = self.constant_sum + u64::from(host) + u64::from(port);
+        let mut sum = u64::from(self.constant_sum) + u64::from(host) + u64::from(port);
         if self.spec.transport == Transport::Tcp {
             let position = (sequence as u32).wrapping_mul((self.spec.len - payload) as u32);
             put(frame, transport + 4, position.to_be_bytes());
@@ -201,15 +201,6 @@ impl Template {
     /// What it was built from.
     pub fn spec(&self) -> &FrameSpec {
         &self.spec
-    }
-
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    /// The part of the sum under the checksum that does not vary, folded to 16 bits.
-    pub(crate) fn constant_sum(&self) -> u16 {
-        self.constant_sum as u16
     }
 
     fn has_checksum(&self) -> bool {

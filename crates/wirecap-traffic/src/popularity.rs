@@ -16,49 +16,41 @@ pub enum Popularity {
 
 /// Draws flows.
 #[derive(Debug, Clone)]
-pub(crate) struct FlowChooser {
-    flows: u32,
-    next: u32,
-    kind: Kind,
-}
-
-#[derive(Debug, Clone)]
-enum Kind {
-    RoundRobin,
-    Uniform,
-    Table(AliasTable),
+pub(crate) enum FlowChooser {
+    RoundRobin { flows: u32, next: u32 },
+    Uniform { flows: u32 },
+    Zipf(AliasTable),
 }
 
 impl FlowChooser {
-    /// For flows 0 to `flows` - 1; there is one at least. Zipf takes 8 bytes of memory for each.
+    /// For flows 0 to `flows` - 1, at least one. Zipf takes 8 bytes of memory for each.
     pub(crate) fn new(flows: u32, popularity: Popularity) -> Self {
-        let kind = match popularity {
-            Popularity::RoundRobin => Kind::RoundRobin,
-            Popularity::Uniform => Kind::Uniform,
-            Popularity::Zipf(exponent) => Kind::Table(AliasTable::new(
+        match popularity {
+            Popularity::RoundRobin => Self::RoundRobin { flows, next: 0 },
+            Popularity::Uniform => Self::Uniform { flows },
+            Popularity::Zipf(exponent) => Self::Zipf(AliasTable::new(
                 (1..=flows).map(|rank| f64::from(rank).powf(-exponent)).collect(),
             )),
-        };
-        Self { flows, next: 0, kind }
+        }
     }
 
     #[inline]
     pub(crate) fn next(&mut self, random: &mut Random) -> u32 {
-        match &self.kind {
-            Kind::RoundRobin => {
-                let flow = self.next;
-                self.next = if flow + 1 == self.flows { 0 } else { flow + 1 };
+        match self {
+            Self::RoundRobin { flows, next } => {
+                let flow = *next;
+                *next = if flow + 1 == *flows { 0 } else { flow + 1 };
                 flow
             }
-            Kind::Uniform => random.below(self.flows),
-            Kind::Table(table) => table.draw(random),
+            Self::Uniform { flows } => random.below(*flows),
+            Self::Zipf(table) => table.draw(random),
         }
     }
 }
 
 /// Draws from any distribution in constant time (Walker 1977, Vose 1991).
 #[derive(Debug, Clone)]
-struct AliasTable {
+pub(crate) struct AliasTable {
     /// For each number: below which part of 2^32 it is drawn itself, and what is drawn above.
     slots: Vec<(u32, u32)>,
 }

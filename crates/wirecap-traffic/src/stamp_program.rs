@@ -57,7 +57,7 @@ pub(crate) fn assemble(
 ) -> Result<Vec<Insn>, Error> {
     let mut asm = Assembler::new();
     let short = asm.label();
-    let marks_end = (template.layout().payload + MARKS_LEN) as i32;
+    let marks_end = (template.layout.payload + MARKS_LEN) as i32;
     asm.load(Size::Word, DATA, Reg::R1, 0).load(Size::Word, Reg::R2, Reg::R1, 4);
     asm.mov(Reg::R3, DATA).alu64(Alu::Add, Reg::R3, marks_end).jump_if(Cond::Gt, Reg::R3, Reg::R2, short);
     asm.load_map_value(STATE, state, 0);
@@ -105,7 +105,7 @@ fn take_time(asm: &mut Assembler) {
 
 /// The magic is in the frame already.
 fn write_marks(asm: &mut Assembler, template: &Template) {
-    let payload = template.layout().payload as i16;
+    let payload = template.layout.payload as i16;
     asm.load_imm64(NUMBERS, Marks::numbers(template.spec().run, 0)).alu64(Alu::Or, NUMBERS, SEQUENCE);
     asm.mov(SCRATCH, NUMBERS).be64(SCRATCH).store(Size::Double, DATA, payload + 2, SCRATCH);
     asm.mov(SCRATCH, TIME).be64(SCRATCH).store(Size::Double, DATA, payload + 10, SCRATCH);
@@ -113,7 +113,7 @@ fn write_marks(asm: &mut Assembler, template: &Template) {
 
 /// Source address and port of the flow; leaves HOST and PORT (host byte order).
 fn write_source(asm: &mut Assembler, template: &Template) {
-    let (ip, udp) = (template.layout().ip as i16, template.layout().transport as i16);
+    let (ip, udp) = (template.layout.ip as i16, template.layout.transport as i16);
     asm.mov(HOST, FLOW).alu64(Alu::And, HOST, (1 << HOST_BITS) - 1);
     match template.spec().ip {
         IpVersion::V4 => {
@@ -130,7 +130,7 @@ fn write_source(asm: &mut Assembler, template: &Template) {
 /// The checksum from its constant part and what varies. Adding 32-bit halves is as good as adding 16-bit
 /// words, since 2^16 is 1 modulo 0xffff.
 fn write_udp_checksum(asm: &mut Assembler, template: &Template) {
-    asm.mov_imm(SUM, i32::from(template.constant_sum()));
+    asm.mov_imm(SUM, i32::from(template.constant_sum));
     asm.alu64(Alu::Add, SUM, HOST).alu64(Alu::Add, SUM, PORT);
     for number in [NUMBERS, TIME] {
         asm.alu32(Alu::Mov, SCRATCH, number).alu64(Alu::Add, SUM, SCRATCH);
@@ -146,5 +146,5 @@ fn write_udp_checksum(asm: &mut Assembler, template: &Template) {
     }
     let not_zero = asm.label();
     asm.alu64(Alu::Xor, SUM, 0xffff).jump_if(Cond::Ne, SUM, 0, not_zero).mov_imm(SUM, 0xffff);
-    asm.bind(not_zero).be16(SUM).store(Size::Half, DATA, template.layout().transport as i16 + 6, SUM);
+    asm.bind(not_zero).be16(SUM).store(Size::Half, DATA, template.layout.transport as i16 + 6, SUM);
 }
