@@ -20,10 +20,7 @@ use wirecap_sys::netdev::Interface;
 use super::plan::{Destination, Plan};
 use crate::{
     exit::Usage,
-    process::{
-        signals::Signals,
-        step::{LONG, Step},
-    },
+    process::{signals::Signals, step::Step},
     text::{self, event},
 };
 
@@ -97,16 +94,15 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
     let looking_up = match (pipes.as_str(), &plan.config.filter) {
-        ("", None) => Step {
-            waits_for: "asking the kernel about the interfaces takes long: the machine is busy".into(),
-            timeout: LONG,
-            given_up: "the ports were not known yet".into(),
-        },
+        ("", None) => Step::new(
+            "asking the kernel about the interfaces takes long: the machine is busy",
+            "the ports were not known yet, so nothing was captured",
+        ),
         ("", Some(_)) => Step::compiling(),
         (pipes, _) => Step {
             waits_for: format!("waiting for a program that writes {pipes}"),
             timeout: MOMENT,
-            given_up: format!("no program writes {pipes}"),
+            given_up: format!("no program writes {pipes}, so nothing was captured"),
         },
     };
     looking_up.run(signals, plan.output.quiet, || builder.prepare())?.map_err(|error| with_hint(error, plan))
@@ -117,12 +113,10 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
 /// # Errors
 /// Why they cannot be opened. A signal asks for the end.
 pub(super) fn open(plan: &Plan, prepared: PreparedCapture, signals: &Signals) -> Result<Capture> {
-    let reserving = Step {
-        waits_for: "bringing in the packet memory takes long: the machine is busy, or its host; --memory 512M needs less"
-            .into(),
-        timeout: LONG,
-        given_up: "the packet memory was not there yet".into(),
-    };
+    let reserving = Step::new(
+        "bringing in the packet memory takes long: the machine is busy, or its host; --memory 512M needs less",
+        "the packet memory was not there yet, so nothing was captured",
+    );
     let opened =
         reserving.run(signals, plan.output.quiet, || prepared.reserve())?.and_then(PreparedCapture::open);
     let capture = opened.map_err(|error| with_hint(error, plan))?;

@@ -5,6 +5,7 @@ use std::{fmt::Display, fs, str::FromStr, thread};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use wirecap::{Access, PortSpec, QueueSet, Unmatched};
+use wirecap_file::{LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN};
 use wirecap_filter::Filter;
 use wirecap_headers::{Rewrite, Ttl};
 use wirecap_router::{Error as RouterError, Router, RouterPort, Routes};
@@ -23,10 +24,6 @@ use crate::{
 
 /// Most entries of a ring: more than any NIC has.
 const MAX_RING: u32 = 32768;
-/// What the filters of a router are compiled for.
-const LINK_TYPE_ETHERNET: u16 = 1;
-/// Longest packet there is.
-const MAX_PACKET_BYTES: u32 = 262_144;
 
 /// What is forwarded, and how.
 pub(super) struct ForwardPlan {
@@ -278,7 +275,7 @@ fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Fil
 }
 
 fn compile(expression: String, signals: &Signals, quiet: bool) -> Result<Filter> {
-    let compile = move || Filter::compile(&expression, LINK_TYPE_ETHERNET, MAX_PACKET_BYTES);
+    let compile = move || Filter::compile(&expression, LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN);
     Ok(Step::compiling().run(signals, quiet, compile)?.map_err(wirecap::Error::Filter)?)
 }
 

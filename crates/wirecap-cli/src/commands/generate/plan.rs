@@ -5,7 +5,7 @@ use wirecap::{Choice, HostView, LeftToHost, QueueSet};
 use wirecap_send::check_link;
 use wirecap_sys::netdev::{self, HardwareType, Interface};
 use wirecap_traffic::{
-    Bursts, FCS_LEN, FrameSpec, LiveOptions, Popularity, QueueReport, QueueShare, Rate, Sizes, Timing,
+    Bursts, FCS_LEN, FrameSpec, LiveOptions, Popularity, QueueReport, QueueShare, Random, Rate, Sizes, Timing,
     Transport, Unit, XdpOptions,
 };
 
@@ -28,8 +28,6 @@ pub(super) struct Plan {
     pub(super) choice: Choice,
     /// Why frames go out beside others.
     pub(super) host_use: Option<LeftToHost>,
-    /// Whether zero-copy is not tried for that reason.
-    pub(super) is_spared: bool,
 }
 
 /// The engine, and what it alone needs to know.
@@ -76,7 +74,6 @@ impl Plan {
             frame,
             sizes,
             choice,
-            is_spared: host_use.is_some() && flags.send.tx_mode.is_none(),
             host_use,
             interface,
             flags,
@@ -87,7 +84,7 @@ impl Plan {
 impl Plan {
     /// Why a queue is not zero-copy.
     pub(super) fn fallback(&self, queue: &QueueReport) -> Option<Fallback> {
-        let spared = self.host_use.clone().filter(|_| self.is_spared);
+        let spared = self.host_use.clone().filter(|_| self.flags.send.tx_mode.is_none());
         let spared = spared.map(|reason| Fallback::ZeroCopySpared { reason });
         spared.or_else(|| queue.fallback.clone().map(Fallback::Sending))
     }
@@ -164,8 +161,8 @@ fn sizes(flags: &GenerateFlags, frame: &FrameSpec) -> Result<Sizes> {
 
 /// A number that another run of today hardly has.
 fn random_run() -> u16 {
-    let time = wirecap_sys::clock::system_ns() ^ (u64::from(std::process::id()) << 20);
-    (time.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
+    let seed = wirecap_sys::clock::system_ns() ^ (u64::from(std::process::id()) << 20);
+    Random::new(seed).next() as u16
 }
 
 fn source_mac(flags: &GenerateFlags, interface: &Interface) -> [u8; 6] {

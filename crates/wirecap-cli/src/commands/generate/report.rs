@@ -162,7 +162,8 @@ impl Report {
     fn warn(&self, quiet: bool) {
         let interface = &self.interface;
         if self.in_flight > 0 {
-            note!("{} still with the kernel at the end, and may be lost", frames_were(self.in_flight));
+            let (frames, were) = (counted(self.in_flight, "frame"), was(self.in_flight));
+            note!("{frames} {were} still with the kernel at the end, and may be lost");
         }
         if self.frames > 0 && self.taken == Some(0) {
             let error =
@@ -184,10 +185,6 @@ impl Report {
             }
         }
     }
-}
-
-fn frames_were(frames: u64) -> String {
-    format!("{} {}", counted(frames, "frame"), was(frames))
 }
 
 pub(super) fn bits_with_fcs(totals: FrameTotals) -> u64 {
