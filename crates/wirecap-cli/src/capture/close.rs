@@ -32,8 +32,8 @@ impl EndedCapture<'_> {
         // An interface may have gone since events were last looked at; the report knows it then.
         drop(capture.events());
         capture.stopper().stop();
-        let mut drain = Drain::new(self.plan, self.signals, threads.progress());
         let Threads { workers, recorder } = threads;
+        let mut drain = Drain::new(self.plan, self.signals, recorder.as_ref().map(Recorder::progress));
         drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
         // All are joined, whatever became of the first.
         let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;

@@ -4,7 +4,7 @@ use std::{sync::mpsc::Sender, thread::JoinHandle};
 
 use anyhow::Result;
 use wirecap::{Capture, Worker};
-use wirecap_record::{Output, Progress, RecordConfig, RecordError, Recorder, Stop};
+use wirecap_record::{Output, RecordConfig, RecordError, Recorder, Stop};
 
 use super::{
     describe,
@@ -98,10 +98,5 @@ impl Threads {
             workers.push(thread.run(move || worker::run(worker, sink, handler)));
         }
         Self { workers, recorder }
-    }
-
-    /// What is written, if anything is.
-    pub(super) fn progress(&self) -> Option<Progress> {
-        self.recorder.as_ref().map(Recorder::progress)
     }
 }

@@ -13,8 +13,10 @@ use std::{fmt, ops::Range};
 use super::{layout::COLUMNS, printable::printable};
 use crate::text::ranges;
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
+/// A list of numbers with more characters than this is hard to read.
+const LONG_LIST: usize = 16;
 
 /// A table, row by row; the first row is the head.
 #[derive(Debug, Default)]
@@ -41,22 +43,14 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
     }
 
-    /// A table of transmit queues by number and mode: a row for each that has figures, one for all that have
-    /// none.
+    /// A table of transmit queues by number and mode, [`grouped`].
     pub(crate) fn of_queues<const N: usize>(heads: [&str; N], queues: Vec<(u16, &str, [u64; N])>) -> Self {
         let mut table = Self::new(&[&["queue", "mode"], heads.as_slice()].concat());
-        let (idle, busy): (Vec<_>, Vec<_>) =
-            queues.into_iter().partition(|(.., figures)| figures.iter().all(|&figure| figure == 0));
-        let mut row = |number, mode: &str, figures: [u64; N]| {
-            table.row(
-                [number, mode.into()].into_iter().chain(figures.map(|figure| figure.to_string())).collect(),
-            );
-        };
-        for (number, mode, figures) in busy {
-            row(number.to_string(), mode, figures);
-        }
-        if let Some(&(_, mode, none)) = idle.first() {
-            row(ranges(idle.iter().map(|&(number, ..)| number.into())), mode, none);
+        let queues = queues.into_iter().map(|(number, mode, figures)| (number.into(), (mode, figures)));
+        for (label, queues) in grouped(queues, |(_, figures)| figures.iter().all(|&figure| figure == 0)) {
+            let (mode, figures) = queues[0];
+            let figures = figures.map(|figure| figure.to_string());
+            table.row([label, mode.into()].into_iter().chain(figures).collect());
         }
         table
     }
@@ -70,6 +64,22 @@ impl Table {
         let mut cells = self.rows[1..].iter().map(|row| &row[column]).filter(|cell| !cell.is_empty());
         cells.all(|cell| cell.starts_with(|first: char| first.is_ascii_digit() || first == '-'))
     }
+}
+
+/// Groups numbered items into rows of a table: a row for each item that is not idle, labelled by its number,
+/// and one for all idle items together.
+pub(crate) fn grouped<T>(
+    items: impl IntoIterator<Item = (u64, T)>,
+    is_idle: impl Fn(&T) -> bool,
+) -> Vec<(String, Vec<T>)> {
+    let (idle, busy): (Vec<_>, Vec<_>) = items.into_iter().partition(|(_, item)| is_idle(item));
+    let mut rows: Vec<_> = busy.into_iter().map(|(number, item)| (number.to_string(), vec![item])).collect();
+    if !idle.is_empty() {
+        let list = ranges(idle.iter().map(|(number, _)| *number));
+        let label = if list.len() > LONG_LIST { format!("{} idle", idle.len()) } else { list };
+        rows.push((label, idle.into_iter().map(|(_, item)| item).collect()));
+    }
+    rows
 }
 
 /// A column as it is printed.

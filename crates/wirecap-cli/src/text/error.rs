@@ -28,7 +28,7 @@ pub(crate) fn describe(error: &anyhow::Error) -> String {
     let hint = error.downcast_ref().and_then(geometry);
     let hint = hint.or_else(|| error.downcast_ref().and_then(interface));
     let hint = hint.or_else(|| error.downcast_ref().and_then(sending));
-    with_hint(error, hint.or_else(|| of_sender(error)))
+    with_hint(error, hint.or_else(|| of_command(error)))
 }
 
 /// An error of the library in one line.
@@ -106,14 +106,19 @@ fn interface(error: &netdev::Error) -> Option<String> {
     }
 }
 
-/// Of `wirecap generate` and `wirecap replay`.
-fn of_sender(error: &anyhow::Error) -> Option<String> {
+/// For the errors of `wirecap replay`, `wirecap generate` and the router of `wirecap forward`.
+fn of_command(error: &anyhow::Error) -> Option<String> {
     use wirecap_replay::Error as Replay;
+    use wirecap_router::Error as Router;
     use wirecap_traffic::Error as Traffic;
-    match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(Replay::Interface(error)), _) | (_, Some(Traffic::Interface(error))) => interface(error),
-        (Some(Replay::Send(error)), _) | (_, Some(Traffic::Send(error))) => sending(error),
-        (Some(Replay::Thread(_)), _) | (_, Some(Traffic::Thread(_))) => Some(MORE_THREADS.into()),
+    match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (Some(Replay::Interface(error)), ..)
+        | (_, Some(Traffic::Interface(error)), _)
+        | (.., Some(Router::Kernel(error))) => interface(error),
+        (Some(Replay::Send(error)), ..) | (_, Some(Traffic::Send(error)), _) => sending(error),
+        (Some(Replay::Thread(_)), ..) | (_, Some(Traffic::Thread(_)), _) | (.., Some(Router::Thread(_))) => {
+            Some(MORE_THREADS.into())
+        }
         _ => None,
     }
 }

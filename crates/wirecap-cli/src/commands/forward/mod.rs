@@ -47,7 +47,7 @@ use crate::{
     capture::{self, end::End, job::Job},
     exit::Exit,
     print::{layout::paragraph, table::Table},
-    process::{idle_thread::no_thread, signals::Signals},
+    process::signals::Signals,
     text::{
         forward::{self, ForwardWarning},
         plural::counted,
@@ -68,7 +68,7 @@ pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
         warnings.iter().for_each(|warning| warn!("{}", forward::describe(warning)));
         announce(&interfaces, &rules);
     }
-    let router = router.map(Router::start).transpose().map_err(in_anyhow)?;
+    let router = router.map(Router::start).transpose()?;
     let names = interfaces.into_iter().map(|interface| interface.name).collect();
     let job = Forward {
         names,
@@ -78,14 +78,6 @@ pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
         ..Forward::default()
     };
     capture::run(capture, job, signals)
-}
-
-fn in_anyhow(error: wirecap_router::Error) -> anyhow::Error {
-    match error {
-        wirecap_router::Error::Thread(cause) => no_thread(wirecap_router::THREAD, &cause),
-        wirecap_router::Error::Kernel(cause) => cause.into(),
-        error => error.into(),
-    }
 }
 
 fn announce(interfaces: &[Interface], rules: &Rules) {
