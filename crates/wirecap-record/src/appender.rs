@@ -163,7 +163,7 @@ impl Appender {
 
     /// Shows others what was written.
     fn show(&self) {
-        let counters = self.progress.counters();
+        let counters = &self.progress.counters;
         counters.packets.store(self.packets, Ordering::Relaxed);
         counters.bytes.store(self.output.len(), Ordering::Relaxed);
         counters.out_of_order.store(self.order.late, Ordering::Relaxed);

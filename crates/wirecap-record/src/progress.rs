@@ -39,7 +39,7 @@ pub struct WrittenCounts {
 /// Reads, from any thread, what a recorder has written so far.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
     /// Bytes that the output has taken, whole records or not. Written by its sink.
     output_bytes: Arc<AtomicU64>,
     backlog: Option<Arc<Backlog>>,
@@ -59,10 +59,6 @@ impl Progress {
     pub(crate) fn new(output: &Output, backlog: Option<Arc<Backlog>>) -> Self {
         let counters = Arc::new(Counters { bytes: output.len().into(), ..Counters::default() });
         Self { counters, output_bytes: output.taken_bytes(), backlog }
-    }
-
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
     }
 
     /// What is in the output. Each figure alone is right; together they may be of two writes.

@@ -118,7 +118,7 @@ impl Recording {
         let too_long = self.pace.is_too_long(held_up, now);
         let max_bytes = if too_long { 0 } else { MAX_HELD_BYTES };
         if self.merger.held_bytes() > max_bytes {
-            let counters = self.progress.counters();
+            let counters = &self.progress.counters;
             let forced = if too_long { &counters.forced_time } else { &counters.forced_memory };
             forced.fetch_add(1, Ordering::Relaxed);
             self.merger.force(max_bytes, &mut self.pending, &mut self.buffers);

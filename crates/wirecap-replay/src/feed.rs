@@ -195,7 +195,7 @@ impl Feed {
     }
 
     fn tally(&self) -> Tally {
-        Tally { times: self.merge.faults(), shortened: self.merge.shortened(), ..self.tally }
+        Tally { times: self.merge.faults(), shortened: self.merge.clock.shortened, ..self.tally }
     }
 
     pub(crate) fn end(&self) -> PassEnd {

@@ -29,7 +29,7 @@ pub struct Timing {
 #[derive(Debug)]
 pub(crate) struct Merge {
     sources: Vec<Source>,
-    clock: PassClock,
+    pub(crate) clock: PassClock,
     /// Whose packet was given out last; it is replaced when the next one is asked for.
     current: Option<usize>,
 }
@@ -91,21 +91,16 @@ impl Merge {
         self.sources[index].trace.peek().map_or(Step::End, |packet| Step::Packet(offset_ns, packet))
     }
 
-    /// Files that ended before their end, and why, in words.
+    /// Why files ended before their end.
     pub(crate) fn failures(&self) -> impl Iterator<Item = &Error> {
-        self.sources.iter().filter_map(|source| source.trace.failure())
+        self.sources.iter().filter_map(|source| source.trace.failure.as_ref())
     }
 
     /// What was wrong with the times so far.
     pub(crate) fn faults(&self) -> TimeFaults {
         let mut faults = TimeFaults::default();
-        self.sources.iter().for_each(|source| faults.add(source.trace.faults()));
+        self.sources.iter().for_each(|source| faults.add(source.trace.timeline.faults));
         faults
-    }
-
-    /// Gaps that were cut so far.
-    pub(crate) fn shortened(&self) -> u64 {
-        self.clock.shortened
     }
 
     /// How much of the files is read, as a share; `None` if one is a pipe.

@@ -11,7 +11,7 @@ use wirecap_sys::input::Input;
 use crate::{
     Control, Error,
     error::known_link_type,
-    timeline::{TimeFaults, Timeline},
+    timeline::Timeline,
 };
 
 /// The most records without a packet that one call reads.
@@ -22,11 +22,12 @@ const RECORDS_AT_ONCE: u32 = 1 << 12;
 pub(crate) struct Trace {
     name: String,
     reader: Reader<Input>,
-    timeline: Timeline,
-    /// The next packet; what is in it counts only while `has_next`.
+    pub(crate) timeline: Timeline,
+    /// The next packet; valid only while `has_next`.
     next: Packet,
     has_next: bool,
-    failure: Option<Error>,
+    /// Why the trace ended before its end.
+    pub(crate) failure: Option<Error>,
 }
 
 /// What reading came to.
@@ -139,15 +140,6 @@ impl Trace {
         };
         let offset = self.reader.record_offset();
         Error::OtherLinkType { name: self.name.clone(), interface, link_type, offset }
-    }
-
-    /// Why it ended before its end.
-    pub(crate) fn failure(&self) -> Option<&Error> {
-        self.failure.as_ref()
-    }
-
-    pub(crate) fn faults(&self) -> TimeFaults {
-        self.timeline.faults
     }
 
     /// How far it is read, and how long it is, in bytes; `None` for a pipe.

@@ -85,8 +85,7 @@ impl Kept {
 
 impl fmt::Display for Kept {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (packets, bytes) = (counted(self.packets, "packet"), counted(self.bytes, "byte"));
-        write!(formatter, "kept {packets} ({bytes}, whole to the last of them); {}", self.rest())
+        write!(formatter, "kept {}, the last one complete; {}", self.volume(), self.rest())
     }
 }
 

@@ -214,11 +214,11 @@ fn what_cannot_be_generated_is_said_with_what_to_do() {
     let lab = Lab::new("refused", &[VethOptions { mtu: 1400, queues: 2, ..VethOptions::default() }]);
     for (arguments, code, words) in [
         (&["-i", "l9"][..], 1, "l9"),
-        (&["-i", "lo"], 1, "lo is no Ethernet interface"),
+        (&["-i", "lo"], 1, "lo is not an Ethernet interface"),
         (&["-i", "l0@7"], 1, "l0 has 2 transmit queues, numbers 0 to 1"),
         (&["-i", "l0", "--size", "1518"], 1, "lower --size to 1418"),
         (&["-i", "l0", "--size", "64", "--protocol", "tcp"], 2, "choose --size 76 to"),
-        (&["-i", "l0", "--tx-mode", "zero-copy"], 1, "leave --tx-mode out"),
+        (&["-i", "l0", "--tx-mode", "zero-copy"], 1, "omit --tx-mode"),
         (&["-i", "l0", "--engine", "live", "--popularity", "zipf"], 2, "use --engine xdp"),
         (&["-i", "l0@0", "--queue-share", "1,2"], 2, "2 shares for the 1 queues"),
         (&["-i", "l0", "--link-speed", "10G"], 2, "--rate 80%"),

@@ -263,7 +263,7 @@ fn a_trace_beside_an_interface_ends_and_the_capture_goes_on() {
     fs::write(&source, trace(40)).unwrap();
     let source = format!("trace:{}", source.display());
     let running = lab.capture(&[&source, "r0", "-w", path.to_str().unwrap()]);
-    running.wait_for("is read; the capture goes on with the others");
+    running.wait_for("is read; the capture continues with the other ports");
     lab.send(0, 0, 1_000, LiveOptions::default());
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
@@ -302,7 +302,7 @@ fn a_silent_pipe_beside_an_interface_holds_nobody_up() {
 
     writer.write_all(&trace(20)[24..]).unwrap();
     drop(writer);
-    running.wait_for("is read; the capture goes on with the others");
+    running.wait_for("is read; the capture continues with the other ports");
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     let account = ended.account();

@@ -186,7 +186,7 @@ fn check_interface(interface: &Interface, frame: &FrameSpec, sizes: &Sizes) -> R
     let name = &interface.name;
     ensure!(
         interface.hardware_type == HardwareType::ETHERNET,
-        "{name} is no Ethernet interface ({}), and frames here are Ethernet frames; choose another one",
+        "{name} is not an Ethernet interface ({}), and generated frames are Ethernet frames; choose another one",
         interface.hardware_type
     );
     check_link(interface)?;

@@ -153,7 +153,7 @@ impl Report {
             (Some(taken), Some(dropped)) => {
                 format!("{} took {taken} and dropped {dropped}, by its own counters\n", self.interface)
             }
-            _ => format!("what {} took cannot be known: its counters are gone\n", self.interface),
+            _ => format!("the counters of {} are gone, so what it took is unknown\n", self.interface),
         };
         text
     }
