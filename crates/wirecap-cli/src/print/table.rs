@@ -1,9 +1,9 @@
-//! A table for people: columns as wide as they need to be, figures to the right.
+//! Tables for people: columns as wide as needed, figures right-aligned.
 //!
 //! ```text
 //!   key  a  b  c  d  e       key  a  b  c
-//!     1  …               ─►    1  …              one that is wider than a terminal becomes several,
-//!     2  …                                       one below the other, each with the key
+//!     1  …               ─►    1  …              a table wider than a terminal becomes several,
+//!     2  …                                       one below the other, each with the keys
 //!                            key  d  e
 //!                              1  …
 //! ```
@@ -22,7 +22,7 @@ const LONG_LIST: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
-    /// Columns that say which row it is: the first ones.
+    /// How many of the first columns identify the row.
     keys: usize,
 }
 
@@ -32,7 +32,7 @@ impl Table {
         Self { rows: vec![heads.iter().map(|&head| head.into()).collect()], keys: 1 }
     }
 
-    /// Its first `keys` columns say which row it is.
+    /// The first `keys` columns identify the row.
     pub(crate) fn with_keys(self, keys: usize) -> Self {
         Self { keys, ..self }
     }
@@ -59,7 +59,7 @@ impl Table {
         self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
     }
 
-    /// Whether a column holds figures only, below its head.
+    /// Whether a column has only figures below its head.
     fn is_numeric(&self, column: usize) -> bool {
         let mut cells = self.rows[1..].iter().map(|row| &row[column]).filter(|cell| !cell.is_empty());
         cells.all(|cell| cell.starts_with(|first: char| first.is_ascii_digit() || first == '-'))
@@ -95,8 +95,8 @@ impl Table {
         (0..self.rows[0].len()).map(column).collect()
     }
 
-    /// Runs of columns behind the keys, each as long as fits beside them. The width of the terminal does not
-    /// matter: what is printed goes into files and mails, too.
+    /// Runs of columns after the keys, each as long as fits beside them. The width of the terminal does not
+    /// matter, because tables also go into files and mails.
     fn bands(&self, columns: &[Column]) -> Vec<Range<usize>> {
         let widths = |columns: &[Column]| columns.iter().map(|column| column.width + GAP).sum::<usize>();
         let room = (COLUMNS + GAP).saturating_sub(widths(&columns[..self.keys]));
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_left_and_figures_right() {
+    fn text_is_left_aligned_and_figures_right_aligned() {
         let mut table = Table::new(&["port", "seen"]);
         table.row(vec!["eth0".into(), "7".into()]);
         table.row(vec!["a-long-name".into(), "12345".into()]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_one_line_and_as_wide_as_what_is_printed_of_it() {
+    fn a_cell_is_escaped_to_one_line_and_counted_as_printed() {
         let mut table = Table::new(&["port", "seen"]);
         table.row(vec!["a\x1b\nb".into(), "7".into()]);
         assert_eq!(table.to_string(), "port        seen\na\\u{1b}\\nb     7\n");

@@ -1,4 +1,4 @@
-//! What may take long before anything is changed on the machine, and is given up on a signal.
+//! Steps of the start that may take long and that a signal ends.
 
 use std::{
     thread,
@@ -9,19 +9,19 @@ use anyhow::{Result, ensure};
 
 use crate::process::{idle_thread::no_thread, signals::Signals};
 
-/// How often signals are looked at once it is known that it takes long.
+/// How often signals are checked once a step takes long.
 const TICK: Duration = Duration::from_millis(50);
-/// How often it is looked at before: mostly it takes no longer than this.
+/// How often they are checked before that: most steps take less.
 const GLANCE: Duration = Duration::from_millis(1);
-/// Name of the thread that does it.
+/// Name of the thread that does the work.
 const THREAD: &str = "wirecap-open";
 
-/// Something that may take long and changes nothing, so that it can be given up.
+/// Work that may take long and changes nothing on the machine, so that it can be given up.
 pub(crate) struct Step {
     /// Printed when the step takes longer than `timeout`.
     pub(crate) waits_for: String,
     pub(crate) timeout: Duration,
-    /// The error when a signal has ended it.
+    /// The error message when a signal ends the step.
     pub(crate) given_up: String,
 }
 
@@ -34,7 +34,7 @@ impl Step {
     /// Has libpcap compile a filter.
     pub(crate) fn compiling() -> Self {
         Self::new(
-            "libpcap is compiling the filter: long lists of addresses and names take it long, networks do not",
+            "libpcap is compiling the filter: long lists of addresses and names take long, networks do not",
             "the filter was not compiled, so nothing was captured",
         )
     }
@@ -43,7 +43,7 @@ impl Step {
     /// Announced when it takes long, unless `quiet`, and on SIGUSR1.
     ///
     /// # Errors
-    /// A signal has ended it.
+    /// A signal ended the step.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         signals: &Signals,
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_long_is_given_up_on_a_signal_and_else_waited_for() {
+    fn a_signal_ends_a_step_that_is_otherwise_waited_for() {
         let step = Step::new("waiting", "it was not there");
         let begun = Instant::now();
         let given_up =

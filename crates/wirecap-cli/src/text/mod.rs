@@ -1,4 +1,4 @@
-//! What the command says: diagnostics, events and errors in words, and numbers in sentences.
+//! The texts of the command: of diagnostics, events and errors, and numbers in sentences.
 //!
 //! ```text
 //!   Diagnostic ── diagnostic.rs ──┐
@@ -6,7 +6,7 @@
 //!   anyhow::Error ── error.rs ────┘
 //! ```
 //!
-//! Rule: what happened is a value until it comes here, and each value is worded once.
+//! Rule: what happened is a value until it comes here, and each value has its text in one place.
 
 pub(crate) mod diagnostic;
 pub(crate) mod error;
@@ -21,13 +21,13 @@ pub(crate) mod units;
 
 use serde::Serialize;
 
-/// What a JSON record says of a diagnostic: its code and its data, and the words for it.
+/// A diagnostic in a JSON record: its code, its data, and its text.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct WithText<D> {
     #[serde(flatten)]
     diagnostic: D,
-    /// The same in words, for people; it may change.
+    /// The same as text, for people; the wording may change.
     text: String,
 }
 
