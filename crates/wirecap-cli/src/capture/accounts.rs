@@ -1,8 +1,7 @@
-//! The tables of the account: a row for each queue and each worker that had packets, one for all that had
-//! none.
+//! The tables of the account: a row for each queue and each worker that had packets, one for all others.
 //!
-//! Rule: a column is printed if it is one of those that every account has, or if it is not 0 in some row. So
-//! nothing is hidden, and the table stays narrow.
+//! Rule: a column is printed if every account has it, or if it is not 0 in some row. So nothing is hidden, and
+//! the table stays narrow.
 
 use wirecap::{
     QueueAccount, Report,
@@ -14,14 +13,14 @@ use crate::print::table::{Table, grouped};
 /// Columns that every account has.
 const ALWAYS: [&str; 3] = ["seen", "delivered", "lost"];
 
-/// Whether the account is closed, or packets are on their way.
+/// Whether the account is closed, or packets are still on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Running,
     Over,
 }
 
-/// Rows of queues, and the sum of all.
+/// The row of a queue, of several idle ones, or of the sum.
 struct Row {
     name: [String; 3],
     account: QueueAccount,
@@ -36,7 +35,7 @@ pub(super) fn queues(report: &Report, stage: Stage) -> Table {
         ALWAYS.contains(&figures[0][column].0) || figures.iter().any(|figures| figures[column].1 != 0)
     };
     let kept: Vec<_> = (0..figures[0].len()).filter(|&column| is_kept(column)).collect();
-    // Where all rows are sockets, that is what they are called.
+    // If all rows are sockets, the column is called that.
     let sockets = report.ports.iter().all(PortReport::is_passive);
     let names = ["port", if sockets { "socket" } else { "queue" }, "mode"];
     let heads: Vec<_> = names.into_iter().chain(kept.iter().map(|&column| figures[0][column].0)).collect();
@@ -48,7 +47,7 @@ pub(super) fn queues(report: &Report, stage: Stage) -> Table {
     table
 }
 
-/// All figures of an account, by the heads of their columns.
+/// All figures of an account, with the heads of their columns.
 fn figures(account: &QueueAccount, stage: Stage) -> Vec<(&'static str, i64)> {
     let QueueAccount { seen, filtered, passed, delivered, lost } = *account;
     let left_over = match stage {
@@ -70,7 +69,7 @@ fn rows_of(port: &PortReport) -> Vec<Row> {
     grouped(queues, |queue| queue.account() == QueueAccount::default()).into_iter().map(row).collect()
 }
 
-/// What the workers were given.
+/// The packets of the workers.
 pub(super) fn workers(report: &Report) -> Table {
     let mut table = Table::new(&["worker", "core", "packets", "bytes", "offloaded_in", "offloaded_out"]);
     let is_idle =

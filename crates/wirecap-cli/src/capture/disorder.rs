@@ -1,4 +1,4 @@
-//! Why packets in the file are behind a later one.
+//! Why packets in the file are after a later one.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use wirecap_record::{ForcedWrites, WrittenCounts};
 
 use crate::text::units::at_most;
 
-/// A reason that the report gives.
+/// A reason, from the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disorder {
-    /// There are trace files among the ports.
+    /// Some ports are trace files.
     Trace,
     /// The system clock was set back by this, in nanoseconds, and times with it.
     SetBack(u64),
-    /// As much was held back as memory allows.
+    /// The limit on held packets was reached.
     Memory,
-    /// The writer gave up waiting for them.
+    /// The writer waited too long.
     Time,
-    /// None of these: they took longer into their ring than the merger allows for.
+    /// None of these: packets reached their ring later than the merger allows for.
     Delayed,
 }
 
@@ -45,13 +45,13 @@ fn reasons(is_trace: bool, set_back_ns: u64, forced: ForcedWrites) -> impl Itera
 impl fmt::Display for Disorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Trace => f.write_str("a trace has its own times, and a pipe that pauses is not waited for"),
+            Self::Trace => f.write_str("a trace has its own times, and wirecap does not wait for a pipe that pauses"),
             Self::SetBack(set_back_ns) => {
                 write!(f, "the system clock was set back by {}", at_most(*set_back_ns))
             }
             Self::Memory => f.write_str("another queue was so far behind that 64 MiB were held back for it"),
-            Self::Time => f.write_str("another queue was not waited for longer than 2 s"),
-            Self::Delayed => f.write_str("they were on their way into their ring for unusually long"),
+            Self::Time => f.write_str("wirecap waited for another queue for 2 s, and no longer"),
+            Self::Delayed => f.write_str("they took unusually long to reach their ring"),
         }
     }
 }

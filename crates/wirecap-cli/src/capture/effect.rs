@@ -1,7 +1,7 @@
-//! Whether what was asked for has an effect on the ports as they were opened.
+//! Checks that each flag has an effect on the ports as they were opened.
 //!
-//! Rule: a flag that does nothing here is wrong usage, and a wish that cannot be kept is an error. Nothing is
-//! ignored silently.
+//! Rule: a flag without effect is wrong usage, and a request that cannot be met is an error. No flag is ignored
+//! silently.
 
 use anyhow::{Result, ensure};
 use wirecap::{
@@ -43,7 +43,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         let Some(reason) = port.fallbacks.iter().find(is_not_in_kernel).map(describe) else { continue };
         ensure!(
             config.unmatched != Some(Unmatched::Pass),
-            "--unmatched pass cannot be kept on {}: {reason}; leave it out, or capture beside the host (packet:{})",
+            "--unmatched pass is not possible on {}: {reason}; leave it out, or capture beside the host (packet:{})",
             port.name,
             port.name
         );

@@ -1,4 +1,4 @@
-//! The account as JSON: the library's report, with the words of each diagnostic beside its code and its data.
+//! The account as JSON: the library's report, with a text beside the code and the data of each diagnostic.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Record<'a> {
     #[serde(flatten)]
     pub(super) head: &'a Head,
-    /// Why it ended; null while it runs.
+    /// Why the capture ended; null while it runs.
     #[cfg_attr(test, schemars(schema_with = "crate::tests::reference::json::ends"))]
     pub(super) end: Option<End>,
     /// What went wrong, as text; null if the exit code is 0.

@@ -1,11 +1,11 @@
-//! Accounts while a capture runs: every so often with `--stats`, and whenever SIGUSR1 asks for one.
+//! Accounts while a capture runs: at the interval of `--stats`, and on SIGUSR1.
 //!
-//! | | words | `--json` |
+//! | trigger | as text | with `--json` |
 //! |---|---|---|
-//! | `--stats` | a line on standard error | a record, where the account goes |
-//! | SIGUSR1 | the account, where it goes at the end | a record, as well |
+//! | `--stats` | a line on standard error | a record, to the stream of the account |
+//! | SIGUSR1 | the account, to its stream | a record, to the same stream |
 //!
-//! Rule: a capture does not wait for the reader of its accounts. An account that finds no room is left out,
+//! Rule: a capture does not wait for the reader of its accounts. If the stream is full, the account is dropped
 //! with a warning.
 
 use std::{
@@ -27,18 +27,18 @@ use crate::{
     process::signals::Signals,
 };
 
-/// What all accounts of a capture have.
+/// Prints accounts while a capture runs.
 #[derive(Debug)]
 pub(super) struct Statistics<'a> {
     plan: &'a Plan,
     head: &'a Head,
-    /// What is written; `None` without a file.
+    /// The progress of writing; `None` without a file.
     output: Option<WriteProgress>,
-    /// When the next line of `--stats` is due, and how long after the last.
+    /// When the next line of `--stats` is due, and the interval.
     due: Option<(Instant, Duration)>,
     /// As of the last line of `--stats`.
     snapshot: Snapshot,
-    /// Whether it was said that there is no room for them.
+    /// Whether the warning about a full stream was printed.
     is_blocked: bool,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Statistics<'a> {
         Self { plan, head, output, due, snapshot: Snapshot::default(), is_blocked: false }
     }
 
-    /// Prints what is due or asked for.
+    /// Prints what is due or requested.
     pub(super) fn look(
         &mut self,
         signals: &Signals,
@@ -65,7 +65,7 @@ impl<'a> Statistics<'a> {
         if now < *due {
             return;
         }
-        // Those that were missed, while the process was stopped for instance, are not made up for.
+        // Lines that were missed, for instance while the process was stopped, are skipped.
         while *due <= now {
             *due += *period;
         }
@@ -86,12 +86,12 @@ impl<'a> Statistics<'a> {
             return;
         };
         if cause.kind() == ErrorKind::TimedOut {
-            // Only a part of it is there: the next one begins on a line of its own.
+            // Only a part was written: begin the next account on a new line.
             let _ = stdio::offer(summary::stream(self.plan), "\n");
         }
         if !std::mem::replace(&mut self.is_blocked, true) {
             let reason = match cause.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => "its reader takes nothing".into(),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => "its reader is too slow".into(),
                 _ => cause.to_string(),
             };
             progress.print(format_args!("wirecap: WARNING: an account could not be printed: {reason}"));

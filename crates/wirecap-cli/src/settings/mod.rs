@@ -27,7 +27,7 @@ pub(crate) fn refuse(
     settings: impl IntoIterator<Item = (&'static str, bool, &'static str)>,
 ) -> Result<(), Usage> {
     match settings.into_iter().find(|(_, is_needed, _)| !is_needed) {
-        Some((key, _, reason)) => Err(usage!("{key} cannot be set for {command}: {reason}; omit it")),
+        Some((key, _, reason)) => Err(usage!("{key} cannot be set for {command}: {reason}; leave it out")),
         None => Ok(()),
     }
 }

@@ -118,7 +118,7 @@ fn frames_are_sent_beside_a_listener() {
     assert!(generated.stderr.contains(&beside), "{beside}: {generated:#?}");
     capture.wait();
     let replayed = run(&["replay", trace.to_str().unwrap(), "-i", "l0"]);
-    let said = format!("zero-copy is left alone, since the host uses it ({})", named(&ids));
+    let said = format!("zero-copy was not tried, because the host uses it ({})", named(&ids));
     for sent in [generated, replayed] {
         assert!(sent.stderr.contains(&said), "{sent:#?}");
     }
