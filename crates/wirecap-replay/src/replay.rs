@@ -77,7 +77,7 @@ impl TraceOpener<'_> {
         };
         let trace = PreloadedTrace::load(loaded.blocks, &mut lanes, copies, plan);
         let held = Storage::Preloaded { cells_bytes: shape.bytes(&cells), copies };
-        Ok(OpenTrace { lanes, source: Source::Preloaded(trace), expected, held, pass: Some(end) })
+        Ok(OpenTrace { lanes, source: Source::Preloaded(Box::new(trace)), expected, held, pass: Some(end) })
     }
 
     /// Has the rest read while it is sent.

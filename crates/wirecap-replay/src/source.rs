@@ -7,7 +7,7 @@ use crate::{next::Next, preloaded::PreloadedTrace, streamed::StreamedTrace};
 /// One of the two.
 #[derive(Debug)]
 pub(crate) enum Source {
-    Preloaded(PreloadedTrace),
+    Preloaded(Box<PreloadedTrace>),
     Streamed(Box<StreamedTrace>),
 }
 

@@ -64,12 +64,16 @@ mod tests {
     #[test]
     fn a_link_that_was_lost_before_it_was_watched_is_reported_once() {
         // No interface has this index, as if it was deleted after it was looked up.
-        let mut link = LinkMonitor::watch(i32::MAX as u32).unwrap();
-        let now = Instant::now();
-        assert_eq!(link.lost(now), Some(LinkFault::Removed));
-        assert_eq!(link.lost(now + TICK), None);
+        let mut interface = netdev::interface("lo").unwrap();
+        interface.ifindex = i32::MAX as u32;
+        let mut link = LinkMonitor::watch(&interface).unwrap();
+        let (now, is_removed) = (Instant::now(), |checked| {
+            matches!(checked, Err(SendError::Link { fault: LinkFault::Removed, .. }))
+        });
+        assert!(is_removed(link.check(now)));
+        assert!(link.check(now + TICK).is_ok());
         link.is_doubtful = true;
-        assert_eq!(link.lost(now + TICK + TICK / 2), None, "it looks every 20 ms");
-        assert_eq!(link.lost(now + 2 * TICK), Some(LinkFault::Removed));
+        assert!(link.check(now + TICK + TICK / 2).is_ok(), "it looks every 20 ms");
+        assert!(is_removed(link.check(now + 2 * TICK)));
     }
 }

@@ -91,8 +91,8 @@ fn every_bound_that_was_measured_is_said_at_the_end() {
     assert_eq!(
         bounds(&timestamp),
         [
-            "1000 packets with the time of a batch came up to 4.0 s before it (half of them up to 250.0 µs, 99 % up to 1.3 ms)",
-            "the system clock was set back by 3600.0 s: the times of packets go back with it",
+            "1000 packets with the time of a batch arrived up to 4.0 s before it (half of them up to 250.0 µs, 99 % up to 1.3 ms)",
+            "the system clock was set back by 3600.0 s, and the times of packets with it",
             "the clock was within 312 ns of the system clock",
         ]
     );

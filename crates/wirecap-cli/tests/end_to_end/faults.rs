@@ -144,7 +144,7 @@ fn a_reader_that_goes_away_is_told() {
     let ended = running.wait();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(
-        ended.stderr.contains("cannot write standard output: the program that read it has gone away"),
+        ended.stderr.contains("cannot write standard output: the program that read it has ended"),
         "{ended:#?}"
     );
     assert_eq!(ended.account_on_stderr().written("packets"), 0);

@@ -83,12 +83,12 @@ fn a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored() {
         (
             &["r0", "--filter", NOT_FOR_THE_KERNEL, "--unmatched", "pass"][..],
             1,
-            "--unmatched pass cannot be kept on r0",
+            "--unmatched pass is not possible on r0",
         ),
         (
             &["r0", "--filter", "ip6 protochain 6", "--unmatched", "pass"],
             1,
-            "--unmatched pass cannot be kept on r0: the filter is not in the kernel: the filter loops (protochain)",
+            "--unmatched pass is not possible on r0: the filter is not in the kernel: the filter loops (protochain)",
         ),
         (
             &["packet:r0", "--filter", "udp", "--unmatched", "drop"],

@@ -169,7 +169,7 @@ fn a_pipe_whose_reader_goes_away_is_told_by_its_name() {
     drop(reader);
     lab.send_some(0, 0, 1_000);
     let ended = running.wait();
-    let words = format!("cannot write {}: the program that read it has gone away", text(&path));
+    let words = format!("cannot write {}: the program that read it has ended", text(&path));
     assert!(ended.code == Some(1) && ended.stderr.contains(&words), "{ended:#?}");
     assert_eq!(ended.account().written("packets"), 0);
 }

@@ -53,7 +53,7 @@ fn loopback_is_captured_with_each_packet_once() {
     let ended = running.stop();
     assert_eq!(ended.code, Some(0));
     assert!(
-        ended.stderr.contains("lo (the kernel names no driver), socket 0: AF_PACKET"),
+        ended.stderr.contains("lo (unknown driver), socket 0: AF_PACKET"),
         "{}",
         ended.stderr
     );

@@ -53,7 +53,7 @@ pub struct PortReport {
     pub read_percent: Option<f64>,
     /// Why a trace file was not read to its end: the damage, and where. What stood before it was captured.
     pub error: Option<String>,
-    /// Packets the NIC or driver dropped before they could be seen, as the kernel's link statistics say: of
+    /// Packets the NIC or driver dropped before the XDP program, as the kernel's link statistics say: of
     /// the whole interface. Where several ports are of one interface, it is in the first of them, and 0 in
     /// the others.
     pub dropped_before_xdp: u64,

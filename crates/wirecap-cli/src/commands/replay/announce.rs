@@ -87,7 +87,7 @@ pub(super) fn warnings(tally: &Tally, is_whole: bool, interface: &str) -> Vec<St
     warn(
         tally.times.backwards,
         format!(
-            "behind a later one: sent at once ({} where the clock was set back)",
+            "after a later one: sent at once ({} where the clock was set back)",
             tally.times.clock_steps
         ),
     );

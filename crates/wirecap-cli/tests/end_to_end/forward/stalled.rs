@@ -97,7 +97,7 @@ fn a_reader_that_never_wakes_up_does_not_keep_it_from_ending() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{ended:#?}");
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(
-        ended.stderr.contains("cannot write standard output: it took nothing for 5 s at the end"),
+        ended.stderr.contains("cannot write standard output: it accepted nothing for 5 s at the end"),
         "{ended:#?}"
     );
     let account = ended.account_on_stderr();
