@@ -1,4 +1,4 @@
-//! `wirecap capture`: packets into a file, counted, or verified. A capture itself is run by `capture`, as for
+//! `wirecap capture`: packets into a file, counted, or verified. The module `capture` runs the capture, as for
 //! `forward`.
 
 pub(crate) mod flags;
@@ -15,7 +15,7 @@ use crate::{
     process::signals::Signals,
 };
 
-/// Captures until it is ended.
+/// Captures until the end.
 ///
 /// # Errors
 /// Whatever keeps it from starting.

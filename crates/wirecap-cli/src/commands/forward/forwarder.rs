@@ -1,14 +1,14 @@
-//! What a worker does with the packets of one batch: each goes out of another port, or is dropped for a
+//! What a worker does with the packets of one batch: it sends each out of another port, or drops it for a
 //! cause.
 //!
 //! ```text
 //!   batch of (port A, queue q) ── drain ──► packet ── changed ──► transmitter of (port B, queue q) ── one kick ──► latency
 //!                                             │                      └── no room, link down, too long: counted by cause
-//!                                             ├── next hop not known yet: waits
+//!                                             ├── next hop still unknown: waits
 //!                                             └── a router discards it: its sender may get an ICMP error
 //! ```
 //!
-//! Rule: packets of one receive queue go out of one transmit queue of a port, by one thread, so they stay in
+//! Rule: one thread sends the packets of a receive queue from one transmit queue of a port, so they stay in
 //! order.
 
 use std::{
@@ -23,32 +23,32 @@ use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, Pending, R
 use super::stats::{ForwardStats, cause_of};
 use crate::capture::job::BatchHandler;
 
-/// How long a packet waits for room before it is dropped: a ring that does not move for this time is stuck.
+/// How long a packet waits for room before it is dropped: a ring that does not move for so long is stuck.
 const ROOM_TIMEOUT: Duration = Duration::from_millis(20);
-/// How often the kernel is asked for cells that it has sent, while nothing comes: at first, and at most.
+/// How often an idle worker asks the kernel for sent cells: at first, and at most.
 const TICK: Duration = Duration::from_millis(1);
 const MAX_TICK: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(1);
-/// How long packets that were taken have to leave at the end.
+/// How long to wait at the end until staged packets have left.
 const LAST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Where the packets of one worker go.
 pub(super) enum Path {
-    /// Between two ports, their headers changed like this, by port that they go out of.
+    /// From one port to the other. The changes of headers, by port that packets leave by.
     Cable([Rewrite; 2]),
-    /// Where their addresses say.
+    /// By destination address.
     Router(Box<RouterPath>),
 }
 
-/// What a worker of a router decides with, and makes packets with.
+/// The parts of a router that one worker uses.
 pub(super) struct RouterPath {
     pub(super) router: RouterWorker<WaitingPacket>,
-    /// Makes ICMP errors, and copies of packets that wait: waiting themselves they would keep their cells
-    /// from the pool, and the cells behind them would go to the kernel in short runs.
+    /// Makes ICMP errors, and copies of packets that wait: the originals would keep their cells from the pool,
+    /// and the cells after them would go to the kernel in short runs.
     pub(super) allocator: PacketAllocator,
 }
 
-/// Where a packet came in.
+/// Where a packet was received.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     port: usize,
@@ -64,20 +64,20 @@ pub(super) struct WaitingPacket {
 /// How packets are forwarded: the same for all workers.
 #[derive(Debug)]
 pub(super) struct Rules {
-    /// By port that packets come in by: whether senders may have left checksums to be completed.
+    /// By receiving port: whether senders may have left checksums to be completed.
     pub(super) complete_checksums: Vec<bool>,
     /// Whether a packet waits for room.
     pub(super) wait: bool,
-    /// Whether all packets of a batch have the same time, as far as latency goes.
+    /// Whether all packets of a batch have the same time for the latency.
     pub(super) batch_times: bool,
 }
 
-/// Forwards what one worker is given.
+/// Forwards the packets of one worker.
 pub(super) struct Forwarder {
     rules: Arc<Rules>,
     /// By port.
     outputs: Vec<Vec<Output>>,
-    /// By port that packets come in by.
+    /// By receiving port.
     stats: Vec<Arc<ForwardStats>>,
     workers: usize,
     tick: Duration,
@@ -100,12 +100,12 @@ struct Tally {
     bytes: u64,
     /// Time of the first of them.
     first_ns: u64,
-    /// Time of each, where each has its own.
+    /// Time of each, if each has its own.
     each_ns: Vec<u64>,
 }
 
 impl Tally {
-    /// Adds packets that were sent after those that it has.
+    /// Adds packets that were sent after the ones counted before.
     fn add(&mut self, packets: u64, bytes: u64, first_ns: u64) {
         if self.packets == 0 {
             self.first_ns = first_ns;
@@ -114,7 +114,7 @@ impl Tally {
         self.bytes += bytes;
     }
 
-    /// Without packets, its memory kept for the next batch.
+    /// Resets the tally and keeps its memory for the next batch.
     fn emptied(mut self) -> Self {
         self.each_ns.clear();
         Self { each_ns: self.each_ns, ..Self::default() }
@@ -141,8 +141,8 @@ impl Forwarder {
         Self { rules, outputs: outputs.collect(), stats, workers, tick: TICK, path, tally }
     }
 
-    /// Forwards packets from the front as long as nothing has to be decided about them: between two ports,
-    /// their headers as they are, one time for all.
+    /// Forwards packets from the front as long as nothing has to be decided about them: on a cable, with
+    /// unchanged headers and one time for all.
     fn forward_run(&mut self, drain: &mut Drain<'_>, origin: Origin, tally: &mut Tally) {
         let Path::Cable(rewrite) = &self.path else { return };
         let (from, to) = (origin.port, 1 - origin.port);
@@ -163,12 +163,12 @@ impl Forwarder {
         }
     }
 
-    /// Which of this worker's transmitters of a port serves a receive queue.
+    /// Which of this worker's outputs of a port serves a receive queue.
     fn lane(&self, port: usize, queue: u16) -> usize {
         (usize::from(queue) / self.workers) % self.outputs[port].len()
     }
 
-    /// Forwards one packet, or counts why not.
+    /// Forwards one packet, or counts why it was dropped.
     fn forward(&mut self, mut packet: OwnedPacket<'_>, origin: Origin, tally: &mut Tally) {
         let stats = &self.stats[origin.port];
         if self.rules.complete_checksums[origin.port] && complete_checksum(&mut packet) {
@@ -184,7 +184,7 @@ impl Forwarder {
         }
     }
 
-    /// Does with a packet what a router decides.
+    /// Carries out the decision of the router about a packet.
     fn route(&mut self, mut packet: OwnedPacket<'_>, origin: Origin, tally: &mut Tally) {
         let Path::Router(path) = &mut self.path else { return };
         let len = packet.len();
@@ -195,7 +195,7 @@ impl Forwarder {
         }
     }
 
-    /// Has a packet wait for its next hop, if there is room for one more.
+    /// Parks a packet until its next hop is known, if there is room.
     #[cold]
     fn wait(&mut self, packet: OwnedPacket<'_>, origin: Origin, pending: Pending) {
         let Path::Router(path) = &mut self.path else { return };
@@ -206,7 +206,7 @@ impl Forwarder {
         }
         let kept = match admission {
             Admission::Full => None,
-            // The packet it replaces is dropped, and its cells are free.
+            // The replaced packet is dropped, which frees its cells.
             Admission::Free | Admission::InsteadOf(_) => allocator.keep(packet),
         };
         match kept {
@@ -215,8 +215,7 @@ impl Forwarder {
         }
     }
 
-    /// Counts a packet that goes no further, and sends its sender the ICMP error that the router answers
-    /// with, if it does.
+    /// Counts a discarded packet, and sends its sender the ICMP error with which the router answers, if any.
     #[cold]
     fn discard(&mut self, packet: &OwnedPacket<'_>, origin: Origin, cause: DropCause) {
         let stats = &self.stats[origin.port];
@@ -235,7 +234,7 @@ impl Forwarder {
         stats.count_icmp_error(is_sent);
     }
 
-    /// Sends a packet out of a port, or counts why not.
+    /// Sends a packet out of a port, or counts why it was dropped.
     fn send(&mut self, packet: OwnedPacket<'_>, origin: Origin, to: usize, tally: &mut Tally) {
         let lane = self.lane(to, origin.queue);
         let Output { transmitter, is_stuck } = &mut self.outputs[to][lane];
@@ -263,13 +262,13 @@ impl Forwarder {
         }
     }
 
-    /// Counts what was taken of the packets that came in by a port, after the system call that sends them.
+    /// Counts the packets of a receiving port that were sent, after the system call that sends them.
     fn count(&self, from: usize, tally: &Tally) {
         let stats = &self.stats[from];
         if tally.packets > 0 {
             let (mut latency, now_ns) = (stats.latency(), now_ns());
             match self.rules.batch_times {
-                // Clocks are set: a packet may bear a later time than now.
+                // The clock may have been set: a packet may have a later time than now.
                 true => latency.note(now_ns.saturating_sub(tally.first_ns), tally.packets),
                 false => {
                     let times = tally.each_ns.iter().map(|&came_ns| now_ns.saturating_sub(came_ns));
@@ -280,13 +279,13 @@ impl Forwarder {
         stats.count_forwarded(tally.packets, tally.bytes);
     }
 
-    /// Tells the kernel of what was taken, and takes home what it has sent. Returns whether anything moved.
+    /// Has the kernel send staged packets, and takes back sent cells. Returns whether anything moved.
     fn flush_all(&mut self) -> bool {
         let mut moved = false;
         for Output { transmitter, .. } in self.outputs.iter_mut().flatten() {
             let before = transmitter.in_flight();
             if before > 0 {
-                // Events report what is wrong with the link, and so do later refusals.
+                // Events and later refusals report faults of the link.
                 let _ = transmitter.flush();
                 moved |= transmitter.in_flight() != before;
             }
@@ -294,8 +293,8 @@ impl Forwarder {
         moved
     }
 
-    /// Begins a batch of a router: tries the packets again whose next hops are known now, and drops those
-    /// that have waited too long.
+    /// Begins a batch of a router: sends parked packets whose next hops are known now, and drops those that
+    /// waited too long.
     fn retry(&mut self) {
         let Path::Router(path) = &mut self.path else { return };
         let mtu = |outputs: &Vec<Output>| outputs.first().map_or(0, |output| output.transmitter.mtu());
@@ -311,12 +310,12 @@ impl Forwarder {
                 Outcome::Known => {
                     let mut tally = Tally::default();
                     self.forward(packet, origin, &mut tally);
-                    // Each with its own time: they may have waited for seconds.
+                    // Counted one by one: each may have waited for seconds.
                     taken.push((origin.port, tally));
                 }
             }
         }
-        // Once for all, since each is a system call.
+        // Once for all packets, because it is a system call per output.
         self.flush_all();
         taken.iter().for_each(|(from, tally)| self.count(*from, tally));
     }
@@ -340,9 +339,9 @@ impl BatchHandler for Forwarder {
     }
 
     fn timeout(&self) -> Duration {
-        let flies = self.outputs.iter().flatten().any(|output| output.transmitter.in_flight() > 0);
+        let in_flight = self.outputs.iter().flatten().any(|output| output.transmitter.in_flight() > 0);
         let waits = matches!(&self.path, Path::Router(path) if path.router.has_waiting());
-        match (waits, flies) {
+        match (waits, in_flight) {
             (true, _) => TICK,
             (false, true) => self.tick,
             (false, false) => LONG,
@@ -361,20 +360,20 @@ impl BatchHandler for Forwarder {
             }
         }
         for Output { transmitter, .. } in self.outputs.iter_mut().flatten() {
-            // What is left in a ring whose link is down is not sent; the account has it in flight.
+            // Packets in a ring whose link is down are not sent; the account counts them as in flight.
             let _ = transmitter.finish(LAST_TIMEOUT);
         }
     }
 }
 
-/// As [`complete_checksum`], for a packet that lies in one piece.
+/// Like [`complete_checksum`], for a packet in one piece.
 fn complete_checksum_in_place(packet: &mut [u8]) -> bool {
     let Some(pending) = checksum::Pending::of_frame(packet) else { return false };
     let checksum = pending.complete([&*packet].into_iter());
     checksum.is_some_and(|checksum| pending.write(packet, checksum))
 }
 
-/// Completes the checksum of a packet if its sender has left that to a NIC. Returns whether it has.
+/// Completes the checksum of a packet whose sender left that to a NIC. Returns whether it did.
 fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
     let Some(pending) = checksum::Pending::of_frame(packet.data()) else { return false };
     let checksum = pending.complete(packet.parts());

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   flags ─► plan ─► engine: AF_XDP queues, or the kernel's live frames ─► interface
-//!                      ▲ what is due
-//!                   schedule                                   report: what was made, and what the interface took
+//!                      ▲ frames that are due
+//!                   schedule                                   report: frames made, and frames the interface sent
 //! ```
 //!
 //! The frames, the engines and the schedule are those of `wirecap-traffic`.
 //!
 //! | to read about | open |
 //! |---|---|
-//! | the flags, and their values | [`flags`], [`values`] |
-//! | what is checked before anything is sent | [`plan`] |
-//! | what is printed at the start, while it runs and at the end | [`announce`], [`progress`], [`report`] |
+//! | the flags and their values | [`flags`], [`values`] |
+//! | checks before anything is sent | [`plan`] |
+//! | what is printed at the start, during the run and at the end | [`announce`], [`progress`], [`report`] |
 
 mod announce;
 pub(crate) mod flags;
@@ -39,7 +39,7 @@ use crate::{
     process::{cores::check_cores, signals::Signals},
 };
 
-/// Generates until it is ended.
+/// Generates until the end.
 ///
 /// # Errors
 /// Whatever keeps it from starting. What happens later is printed, and is in the exit code.
@@ -70,13 +70,13 @@ pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
     Ok(Report::new(&plan, started, sent).print(&plan.flags.send))
 }
 
-/// Whether it is still wanted when everything is open.
+/// Fails if a signal has requested the end while the engine was opened.
 fn check_begun(signals: &Signals) -> Result<()> {
     ensure!(!signals.end(), "stopped before anything was sent");
     Ok(())
 }
 
-/// Sends all of it, and shows how it goes.
+/// Sends all frames, and shows the progress.
 fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sent> {
     cpu::precise_sleeps();
     let counters = TxCounters::start(plan.interface.ifindex)?;
@@ -104,7 +104,7 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sen
     Ok(Sent { outcome, totals: engine.totals(), counters, queues: Vec::new(), in_flight: 0 })
 }
 
-/// The error of an engine that cannot be opened: values that no machine could take are wrong usage.
+/// The error of an engine that cannot be opened: values that no machine accepts are wrong usage.
 fn opening_error(error: Error) -> anyhow::Error {
     use Error::{FewFlows, Flows, FrameLen, SizeMix, Vlan};
     match error {

@@ -1,4 +1,4 @@
-//! What is said at the end: what was made, what of it left, and what the interface took.
+//! The report at the end: frames made, frames sent, and the counters of the interface.
 
 use std::time::SystemTime;
 
@@ -19,22 +19,22 @@ use crate::{
     },
 };
 
-/// Less than this share of the rate that was asked for is worth a warning.
+/// Less than this share of the requested rate is worth a warning.
 const REACHED: f64 = 0.99;
 
-/// What came of sending.
+/// The result of sending.
 pub(super) struct Sent {
     pub(super) outcome: Outcome,
     pub(super) totals: FrameTotals,
-    /// Those of the interface, from the start.
+    /// The counters of the interface, from the start.
     pub(super) counters: TxCounters,
-    /// Without any for live frames.
+    /// Empty for live frames.
     pub(super) queues: Vec<QueueReport>,
     /// Frames that are still with the kernel.
     pub(super) in_flight: u64,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Report {
@@ -45,7 +45,7 @@ pub(crate) struct Report {
     /// The engine.
     #[cfg_attr(test, schemars(extend("enum" = ["xdp", "live"])))]
     engine: &'static str,
-    /// The number that each frame bears.
+    /// Number of the run, which each frame contains.
     run: u16,
     /// Frames that were made.
     frames: u64,
@@ -53,11 +53,11 @@ pub(crate) struct Report {
     bytes: u64,
     /// Seconds from the first frame to the last.
     seconds: f64,
-    /// Frames a second.
+    /// Frames per second.
     packets_per_second: f64,
-    /// Bits a second, with FCS.
+    /// Bits per second, with FCS.
     bits_per_second: f64,
-    /// Frames a second that were asked for; null without `--rate`, and with bursts.
+    /// Requested frames per second; null without `--rate`, and with bursts.
     asked_packets_per_second: Option<f64>,
     /// Frames that the interface counted as sent, those of other senders included; null if it is gone.
     taken: Option<u64>,
@@ -67,10 +67,10 @@ pub(crate) struct Report {
     in_flight: u64,
     /// The transmit queues.
     queues: Vec<QueueRecord>,
-    /// Why it ended.
+    /// Why the run ended.
     #[cfg_attr(test, schemars(extend("enum" = ["done", "signal", "failed"])))]
     end: &'static str,
-    /// Why it failed, in words; null if it did not.
+    /// Why the run failed, as text; null if it did not.
     error: Option<String>,
 }
 
@@ -121,7 +121,7 @@ impl Report {
         }
     }
 
-    /// Prints it, and warns of what is wrong. Says how the command ended.
+    /// Prints the report and warnings. Returns the exit code.
     pub(super) fn print(&self, flags: &SendFlags) -> Exit {
         let format = ReportFormat { stream: Stream::Stdout, json: flags.json, quiet: flags.quiet };
         let is_printed = format.print("the report", || json(self), || self.describe());
@@ -151,14 +151,14 @@ impl Report {
         );
         text += &match (self.taken, self.dropped) {
             (Some(taken), Some(dropped)) => {
-                format!("{} took {taken} and dropped {dropped}, by its own counters\n", self.interface)
+                format!("{} sent {taken} and dropped {dropped}, by its own counters\n", self.interface)
             }
-            _ => format!("the counters of {} are gone, so what it took is unknown\n", self.interface),
+            _ => format!("the counters of {} are gone, so what it sent is unknown\n", self.interface),
         };
         text
     }
 
-    /// With --quiet only errors and losses.
+    /// Prints warnings; if `quiet`, only errors and losses.
     fn warn(&self, quiet: bool) {
         let interface = &self.interface;
         if self.in_flight > 0 {
@@ -179,9 +179,9 @@ impl Report {
         }
         let asked = self.asked_packets_per_second.filter(|_| self.error.is_none() && !quiet);
         if let Some(asked) = asked.filter(|asked| self.packets_per_second < asked * REACHED) {
-            // Less than one frame at a time says nothing about a rate.
+            // Too few frames say nothing about a rate.
             if asked * self.seconds >= 100.0 {
-                warn!("{} were asked for, and {} reached", rate(asked), rate(self.packets_per_second));
+                warn!("{} were requested, but only {} reached", rate(asked), rate(self.packets_per_second));
             }
         }
     }
