@@ -1,9 +1,9 @@
 //! What a source has for the thread that sends.
 
-/// A frame that lies in cells of a lane.
+/// A frame in cells of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextFrame {
-    /// Since the start.
+    /// Time since the start.
     pub(crate) due_ns: u64,
     /// The first of its cells.
     pub(crate) cell: u32,
@@ -11,7 +11,7 @@ pub(crate) struct NextFrame {
     pub(crate) lane: u16,
 }
 
-/// What comes next.
+/// What a source has next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Frame(NextFrame),
@@ -20,11 +20,11 @@ pub(crate) enum Next {
     End,
 }
 
-/// What is waited for.
+/// What a source waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitReason {
-    /// Cells that the kernel has.
+    /// Cells that are with the kernel.
     Cells,
-    /// What is read of the file.
+    /// Frames that are not read yet.
     File,
 }

@@ -1,5 +1,5 @@
-//! A trace that is larger than the memory for it, or a pipe: a thread reads ahead, and cells are filled
-//! before their frames are due.
+//! A trace that does not fit into memory, or a pipe: a thread reads ahead, and cells are filled before their
+//! frames are due.
 //!
 //! ```text
 //!   files ─► Feed ─► blocks ──channel──► written into idle cells ─► ready, in order ─► ring
@@ -31,13 +31,13 @@ use crate::{
     schedule::Schedule,
 };
 
-/// Blocks that are read ahead: of 1 MiB each.
+/// Blocks that are read ahead, 1 MiB each.
 const BLOCKS: usize = 32;
 /// The most messages taken in one call.
 const MESSAGES_AT_ONCE: usize = 2 * BLOCKS;
-/// Frames that lie ready ahead of time, at most.
+/// The most frames that are ready ahead of time.
 const AHEAD: usize = 4096;
-/// Frames that are made ready at once when there is none.
+/// Frames that are made ready at once when none is.
 const BATCH: usize = 64;
 
 #[derive(Debug)]
@@ -62,18 +62,18 @@ pub(crate) struct StreamedTrace {
     /// Passes that were read to their end.
     ended: u64,
     begun: u64,
-    /// Of the last pass that ended; of the first, as far as it was taken, until that has ended.
+    /// Of the last pass that ended; until the first has ended, of what was taken of it.
     pub(crate) tally: Tally,
-    /// What could not be read, of any pass; each once.
+    /// What could not be read in any pass; each failure once.
     pub(crate) failures: Vec<Failure>,
     is_at_end: bool,
-    /// What came last from the thread that reads was the end of a pass, or why there is no other.
+    /// Whether the last message was the end of a pass, or why there is no other.
     is_complete: bool,
-    /// All that was read so far is ready, or sent.
+    /// Whether everything that was read so far is ready or sent.
     is_dry: bool,
 }
 
-/// A frame that lies ready.
+/// A frame that is ready.
 #[derive(Debug, Clone, Copy)]
 struct ReadyFrame {
     frame: NextFrame,
@@ -93,19 +93,19 @@ struct Circle {
 }
 
 impl Circle {
-    /// Where a frame of `cells` cells can be written, if it may be.
+    /// Where a frame of `cells` cells can be written, if there is room.
     fn place(&self, cells: u32) -> Option<u32> {
-        // What is left at the end of the circle is too short.
+        // The rest of the circle may be too short.
         let cell = if self.next + cells > self.cells { 0 } else { self.next };
         (self.ready + cells <= self.cells / 2).then_some(cell)
     }
 }
 
 impl StreamedTrace {
-    /// Goes on with a feed, of which the blocks of `head` are read already.
+    /// Continues a feed of which the blocks of `head` are already read.
     ///
     /// # Errors
-    /// If the thread that reads cannot be started.
+    /// The reading thread cannot be started.
     pub(crate) fn start(
         feed: Feed,
         head: Vec<Block>,
@@ -216,7 +216,7 @@ impl StreamedTrace {
             self.tally = block.tally;
         }
         self.control.read(self.ended, block.share_read);
-        // The reading thread takes it no longer once all is read.
+        // The reading thread is gone once everything is read.
         let _ = self.emptied.send(std::mem::replace(&mut self.block, block));
         self.at = 0;
     }
@@ -225,7 +225,7 @@ impl StreamedTrace {
         self.schedule.next_pass(end.span_ns, self.plan.gap_ns(end.span_ns, end.frames));
         self.ended += 1;
         self.is_complete = true;
-        // Of a pass in which there was nothing, that there was more before says more.
+        // For an empty pass, the tally of the one before is more useful.
         if end.frames > 0 || self.ended == 1 {
             self.tally = end.tally;
         }
@@ -238,7 +238,7 @@ impl StreamedTrace {
         }
     }
 
-    /// Passes of which a frame was sent.
+    /// Passes from which a frame was sent.
     pub(crate) fn passes_begun(&self) -> u64 {
         self.begun
     }
@@ -282,7 +282,7 @@ impl Ahead {
         }
     }
 
-    /// Reads what is left of a pass. An error if the receiver is gone.
+    /// Reads the rest of a pass. An error if the receiver is gone.
     fn read(&self, feed: &mut Feed) -> Result<(), ()> {
         loop {
             let mut block = self.empties.try_recv().unwrap_or_default();

@@ -186,7 +186,7 @@ mod tests {
         assert!((2..=20).contains(&engine.calls), "{} calls", engine.calls);
         let mut engine = Slow::default();
         drive(&mut engine, Timing { time, ..Timing::default() }, |_, _| true);
-        assert!(engine.calls > 20, "as fast as it goes: {} calls", engine.calls);
+        assert!(engine.calls > 20, "as fast as possible: {} calls", engine.calls);
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub struct Bursts {
 /// When frames are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
-    /// How fast, within a burst if there are bursts; `None` is as fast as it goes.
+    /// How fast, within a burst if there are bursts; `None` is as fast as possible.
     pub rate: Option<Rate>,
     /// Bursts; `None` is one that lasts for the whole run.
     pub bursts: Option<Bursts>,

@@ -172,7 +172,7 @@ fn what_is_missing_or_comes_again_is_found_and_is_exit_code_1() {
 
     let ended = lab.spawn(&["capture", &one, "--verify", "--filter", "tcp"]).wait();
     assert!(
-        ended.code == Some(1) && ended.stderr.contains("no frame of wirecap generate came"),
+        ended.code == Some(1) && ended.stderr.contains("no frame of wirecap generate arrived"),
         "{ended:#?}"
     );
     let ended = lab.spawn(&["capture", &one, "--verify"]).wait();

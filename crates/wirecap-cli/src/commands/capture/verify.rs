@@ -259,7 +259,7 @@ mod tests {
             "verified: 71 frames of wirecap generate lost, 0 duplicated, 0 unexpected"
         );
         assert!(
-            failure(&Verifier::default().verdict()).unwrap().contains("no frame of wirecap generate came")
+            failure(&Verifier::default().verdict()).unwrap().contains("no frame of wirecap generate arrived")
         );
     }
 }

@@ -119,7 +119,7 @@ mod tests {
         for words in [
             "3 packets",
             "ip link set eth1 mtu 9000",
-            "5 packets left out, longer than can be sent from eth1, whatever its MTU",
+            "5 packets skipped, longer than eth1 can send with any MTU",
             "shorter than an Ethernet header",
             "--truncated",
             "--max-gap",

@@ -72,14 +72,14 @@ fn what_the_driver_drops_is_told_while_it_runs_and_at_the_end() {
         sender.send(&frame(number, 100)).unwrap();
         sender.send(&frame(number, 1_000)).unwrap();
     }
-    running.wait_for("m1 did not send 5 packets that it was given; so far: driver 5, by its own counters 5");
+    running.wait_for("m1 did not send 5 packets that it got; so far: driver 5, by its own counters 5");
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     let table = String::from_utf8(ended.stdout.clone()).unwrap();
     let is_way = |line: &&str| line.starts_with("m0    m1 ") && !line.contains('.');
     let row: Vec<_> = table.lines().find(is_way).unwrap().split_whitespace().collect();
     assert_eq!(row, ["m0", "m1", "10", "5500", "0", "5"], "{table}");
-    let told = "m1 did not send 5 packets that it was given: driver 5, by its own counters 5";
+    let told = "m1 did not send 5 packets that it got: driver 5, by its own counters 5";
     assert!(table.contains(told), "{table}");
 }
 

@@ -54,7 +54,7 @@ fn a_reader_that_stalls_does_not_cut_the_wire() {
     let mut running = forward(&cable);
     let mut sender = cable.sender();
     send(&mut sender, MUCH);
-    running.wait_for("not written, since the output does not take them in time");
+    running.wait_for("not written, because the output does not accept them in time");
     // It wakes up, and takes what waits; what comes from now on is written again.
     let mut stdout = running.take_stdout();
     let reader = thread::spawn(move || {
