@@ -1,4 +1,4 @@
-//! Counts packets that are written behind a later one.
+//! Counts packets that are written after a later one.
 
 use super::records::{Entry, Span};
 
@@ -11,7 +11,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// These packets, of `span` at most, were written next. Looks at each only if one of them may be late.
+    /// Notes that these packets, within `span`, were written next. Checks each only if one of them may be late.
     pub(crate) fn written(&mut self, written: &[Entry], span: Span) {
         if !span.sorted || span.first_ns < self.newest_ns {
             for entry in written {

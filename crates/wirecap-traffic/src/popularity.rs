@@ -1,16 +1,16 @@
-//! Which flow comes next.
+//! The choice of flows.
 
 use crate::random::Random;
 
-/// How often frames are of which flow.
+/// The distribution of frames over flows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Popularity {
     /// The flows take turns.
     #[default]
     RoundRobin,
-    /// Each as likely as any other, frame by frame.
+    /// Random, each equally likely.
     Uniform,
-    /// Flow k (from 1) is as likely as 1/k to the power of this: a few large flows, and many small ones.
+    /// The likelihood of flow k (from 1) is proportional to 1/k to this power: few large flows, many small ones.
     Zipf(f64),
 }
 
@@ -51,7 +51,7 @@ impl FlowChooser {
 /// Draws from any distribution in constant time (Walker 1977, Vose 1991).
 #[derive(Debug, Clone)]
 pub(crate) struct AliasTable {
-    /// For each number: below which part of 2^32 it is drawn itself, and what is drawn above.
+    /// For each number, the part of 2^32 below which it is drawn itself, and the number that is drawn above.
     slots: Vec<(u32, u32)>,
 }
 
@@ -60,7 +60,7 @@ impl AliasTable {
         let count = weights.len();
         let scale = count as f64 / weights.iter().sum::<f64>();
         weights.iter_mut().for_each(|weight| *weight *= scale);
-        // What rounding leaves over is full: it is drawn itself.
+        // Slots that rounding leaves over are drawn themselves.
         let mut slots: Vec<(u32, u32)> = (0..count as u32).map(|own| (u32::MAX, own)).collect();
         let (mut small, mut large): (Vec<u32>, Vec<u32>) =
             (0..count as u32).partition(|&index| weights[index as usize] < 1.0);
