@@ -127,8 +127,8 @@ pub(crate) struct OutputFlags {
     /// -).
     #[arg(long)]
     json: bool,
-    /// Print the statistics so far on standard error at this interval: 10s, 1m. With --json, print the account
-    /// so far as one JSON object on one line, to the stream that gets the account at the end.
+    /// Print the statistics so far on standard error at this interval: 10s, 1m. With --json, print the
+    /// account so far as one JSON object on one line, to the stream that gets the account at the end.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     stats: Option<Duration>,
     /// Exit with code 3 if packets were lost and nothing else failed.

@@ -1,7 +1,7 @@
 //! Appends records to the output, in groups, and keeps the file whole.
 //!
-//! Rule: only whole records are kept. When a write fails, the file is cut after the last whole record, and later
-//! records are accepted but not written.
+//! Rule: only whole records are kept. When a write fails, the file is cut after the last whole record, and
+//! later records are accepted but not written.
 
 use std::{collections::VecDeque, fmt, io::IoSlice, sync::atomic::Ordering, time::SystemTime};
 
@@ -144,8 +144,8 @@ impl Appender {
         }
     }
 
-    /// Writes the account after the packets, even after a failure: there may be room where the last record was
-    /// cut off.
+    /// Writes the account after the packets, even after a failure: there may be room where the last record
+    /// was cut off.
     pub(crate) fn close(&mut self, closing: &Closing, started: SystemTime) {
         let trailer = trailer(closing, self.output.format(), started, self.packets);
         if let Err(AppendError { cause, .. }) = self.output.append_last(&trailer, self.failure.is_some()) {

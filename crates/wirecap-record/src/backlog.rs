@@ -6,8 +6,8 @@
 //!      └── no room: not encoded, counted
 //! ```
 //!
-//! Rule: once the backlog is full, it accepts nothing until half of it is free: a copy with few long gaps is more
-//! useful than one with many short ones.
+//! Rule: once the backlog is full, it accepts nothing until half of it is free: a copy with few long gaps is
+//! more useful than one with many short ones.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::records::Records;
 
-/// The encoded packets of one batch; or, without records, packets that will not come, so that later ones do not
-/// wait for them.
+/// The encoded packets of one batch; or, without records, packets that will not come, so that later ones do
+/// not wait for them.
 #[derive(Debug)]
 pub(crate) struct Block {
     /// The receive queue, as [`Queues`](super::queues::Queues) numbers it.

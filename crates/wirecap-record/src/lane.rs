@@ -33,14 +33,14 @@ impl Lane {
     /// packets then.
     ///
     /// # Errors
-    /// [`RecordError::WriterGone`]. A failed output is not an error here: packets are accepted, so that no worker
-    /// waits in vain, and [`Outcome::failure`](crate::Outcome::failure) says why they are not written.
+    /// [`RecordError::WriterGone`]. A failed output is not an error here: packets are accepted, so that no
+    /// worker waits in vain, and [`Outcome::failure`](crate::Outcome::failure) says why they are not written.
     pub fn record(&mut self, batch: Batch) -> Result<(), RecordError> {
         self.record_then(batch, drop)
     }
 
-    /// Like [`Self::record`], for a program that does more with the packets: `then` gets the batch after it was
-    /// encoded, and before waiting for the writer, so that its cells return to the pool early.
+    /// Like [`Self::record`], for a program that does more with the packets: `then` gets the batch after it
+    /// was encoded, and before waiting for the writer, so that its cells return to the pool early.
     ///
     /// # Errors
     /// Like [`Self::record`].
@@ -64,8 +64,8 @@ impl Lane {
         }
     }
 
-    /// Call it when no batch has arrived for a while. If the recorder drops packets, this tells the writer which
-    /// ones will not come, so that packets of other workers do not wait for them.
+    /// Call it when no batch has arrived for a while. If the recorder drops packets, this tells the writer
+    /// which ones will not come, so that packets of other workers do not wait for them.
     pub fn idle(&mut self) {
         let messages = &self.messages;
         self.gaps.retain(|gap| messages.try_send(Block::gap(gap.queue, gap.numbers.clone())).is_err());

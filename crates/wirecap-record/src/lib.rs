@@ -9,15 +9,15 @@
 //!   Recorder ── starts all ── Progress ── finish: the account after the packets ──► Outcome
 //! ```
 //!
-//! Rule: the cells of a batch return as soon as it is encoded. When the output is slow, the channel fills up, the
-//! workers wait, the pools buffer, and the account of the capture counts what the pools cannot hold as
+//! Rule: the cells of a batch return as soon as it is encoded. When the output is slow, the channel fills up,
+//! the workers wait, the pools buffer, and the account of the capture counts what the pools cannot hold as
 //! `no_free_cell`. Memory is bounded, and no packet costs an allocation, a lock or a system call of its own.
 //!
 //! The time of a packet stays beside its bytes until both are written, so that merging compares numbers and
 //! copies bytes. An idle queue holds the others up until the engine promises that its next packet is later
-//! ([`wirecap::Horizon`]). Packets are held back for at most 2 s and in at most 64 MiB: beyond that the earliest
-//! is written, and each packet that then follows a later one is counted ([`WrittenCounts::out_of_order`]). Trace
-//! files wait instead, so that their order is exact.
+//! ([`wirecap::Horizon`]). Packets are held back for at most 2 s and in at most 64 MiB: beyond that the
+//! earliest is written, and each packet that then follows a later one is counted
+//! ([`WrittenCounts::out_of_order`]). Trace files wait instead, so that their order is exact.
 //!
 //! The library starts no thread, prints nothing, handles no signal and has no process-wide state: the caller
 //! provides the thread, reports failures ([`RecordError`]) and requests the end.

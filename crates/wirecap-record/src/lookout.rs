@@ -1,8 +1,8 @@
 //! Asks the engine about future packets of each queue, and pauses trace files that are ahead of the others.
 //!
-//! Rule: reading of a trace file pauses while much of it is held back, because its packets are safe in the file. A
-//! file that the others wait for never pauses, as nothing of it is held. So what is held back of files is bounded,
-//! whatever their times.
+//! Rule: reading of a trace file pauses while much of it is held back, because its packets are safe in the
+//! file. A file that the others wait for never pauses, as nothing of it is held. So what is held back of
+//! files is bounded, whatever their times.
 
 use std::sync::Arc;
 

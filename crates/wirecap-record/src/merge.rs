@@ -7,11 +7,11 @@
 //!             than 15: its horizon
 //! ```
 //!
-//! Rules: a packet is passed on when no queue can have an earlier one: each holds a later one, or has promised
-//! one. Times within a queue increase, so a received packet is a promise, too; an idle queue is asked for its
-//! [`Horizon`]; a paused queue, whose times are unknown, is not waited for. Of packets with the same time, that of
-//! the lower queue is first, so that the order depends only on the packets. Packets of one queue keep their
-//! order, whatever their times.
+//! Rules: a packet is passed on when no queue can have an earlier one: each holds a later one, or has
+//! promised one. Times within a queue increase, so a received packet is a promise, too; an idle queue is
+//! asked for its [`Horizon`]; a paused queue, whose times are unknown, is not waited for. Of packets with the
+//! same time, that of the lower queue is first, so that the order depends only on the packets. Packets of one
+//! queue keep their order, whatever their times.
 
 use std::{
     cmp::Reverse,
@@ -136,7 +136,8 @@ impl Merger {
         }
     }
 
-    /// Asks for the horizon of each queue that holds the others up, unless its last promise does not hold yet.
+    /// Asks for the horizon of each queue that holds the others up, unless its last promise does not hold
+    /// yet.
     pub(crate) fn ask(&mut self, mut horizon: impl FnMut(usize) -> Option<Horizon>) {
         let Some(&Reverse((first_ns, _))) = self.heads.peek() else { return };
         for (queue, asked) in self.queues.iter_mut().enumerate() {

@@ -11,7 +11,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Notes that these packets, within `span`, were written next. Checks each only if one of them may be late.
+    /// Notes that these packets, within `span`, were written next. Checks each only if one of them may be
+    /// late.
     pub(crate) fn written(&mut self, written: &[Entry], span: Span) {
         if !span.sorted || span.first_ns < self.newest_ns {
             for entry in written {

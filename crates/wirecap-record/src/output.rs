@@ -1,7 +1,7 @@
 //! Outputs: a file, a pipe, a device, or a stream that is already open.
 //!
-//! Rule: existing contents are not touched until the capture runs, and a file that was created for a capture that
-//! fails to start is removed.
+//! Rule: existing contents are not touched until the capture runs, and a file that was created for a capture
+//! that fails to start is removed.
 
 use std::{
     fs::{self, File},
@@ -27,8 +27,8 @@ use super::{
 
 /// Where packets are written.
 ///
-/// Dropping it before recording starts undoes its opening: existing contents are untouched, and a file that was
-/// created is removed.
+/// Dropping it before recording starts undoes its opening: existing contents are untouched, and a file that
+/// was created is removed.
 ///
 /// ```
 /// use wirecap_file::Format;
@@ -48,8 +48,8 @@ pub struct Output {
     /// `None` for a stream.
     path: Option<PathBuf>,
     format: Format,
-    /// Whether it can be cut to a length: not a pipe or a device, and not a stream, which may be a file to which
-    /// others append.
+    /// Whether it can be cut to a length: not a pipe or a device, and not a stream, which may be a file to
+    /// which others append.
     cuttable: bool,
     /// Bytes of whole records in it.
     len: u64,
@@ -80,8 +80,8 @@ pub(crate) struct AppendError {
 }
 
 impl Output {
-    /// Opens a file, a pipe or a device for writing, without changing its contents. A new file is private to its
-    /// owner (mode 0600). A file is locked (`flock`), so that no other output writes it. Does not wait.
+    /// Opens a file, a pipe or a device for writing, without changing its contents. A new file is private to
+    /// its owner (mode 0600). A file is locked (`flock`), so that no other output writes it. Does not wait.
     ///
     /// # Errors
     /// Why it cannot be written. After [`RecordError::NoReader`], try again later.
@@ -98,8 +98,8 @@ impl Output {
         Self { sink, path: None, format, cuttable: false, len: 0, is_fresh: false, lock_error: None }
     }
 
-    /// Why the file could not be locked, on a file system without locks: then the caller has to make sure that no
-    /// other program writes it.
+    /// Why the file could not be locked, on a file system without locks: then the caller has to make sure
+    /// that no other program writes it.
     pub fn lock_error(&self) -> Option<&io::Error> {
         self.lock_error.as_ref()
     }
@@ -164,8 +164,8 @@ impl Output {
         self.len
     }
 
-    /// Writes all of `slices`, with as few system calls as the kernel allows. Call [`Output::keep`] to keep what
-    /// was written, or [`Output::cut`] to remove it.
+    /// Writes all of `slices`, with as few system calls as the kernel allows. Call [`Output::keep`] to keep
+    /// what was written, or [`Output::cut`] to remove it.
     ///
     /// # Errors
     /// Why not all was written, and how much was.
@@ -173,8 +173,8 @@ impl Output {
         write_all(slices, |slices| self.sink.write(slices))
     }
 
-    /// Writes what follows the packets. A file that was given up ends like any other, since it is cut to whole
-    /// records; a stream that may end within a record gets nothing more.
+    /// Writes what follows the packets. A file that was given up ends like any other, since it is cut to
+    /// whole records; a stream that may end within a record gets nothing more.
     ///
     /// # Errors
     /// Like [`Output::append`].

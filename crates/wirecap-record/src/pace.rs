@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 pub(crate) const ASK_PERIOD: Duration = Duration::from_millis(1);
 /// How long all packets may be held back, for instance for a worker that is stuck in a batch.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(2);
-/// The most time that counts between two checks: after a longer gap the whole process was stopped, including the
-/// workers.
+/// The most time that counts between two checks: after a longer gap the whole process was stopped, including
+/// the workers.
 const MAX_CHECK_GAP: Duration = Duration::from_millis(100);
 
 /// The times that the writer remembers.
@@ -57,7 +57,7 @@ mod tests {
         let (mut pace, mut now) = (Pace::default(), Instant::now());
         // Looks once every 10 ms, for that many half times of patience; says how often it was too long.
         let mut held_up_for = |held_up: bool, halves: u32| {
-            let looks = (PATIENCE * halves / 2).as_millis() / 10;
+            let looks = (HOLD_TIMEOUT * halves / 2).as_millis() / 10;
             let look = |_| {
                 now += Duration::from_millis(10);
                 u32::from(pace.is_too_long(held_up, now))
@@ -78,7 +78,7 @@ mod tests {
         let (mut pace, mut now) = (Pace::default(), Instant::now());
         for _ in 0..5 {
             assert!(!pace.is_too_long(true, now));
-            now += PATIENCE * 10;
+            now += HOLD_TIMEOUT * 10;
         }
     }
 }

@@ -30,8 +30,8 @@ use super::{
     writer::{Recording, Writer},
 };
 
-/// Messages that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep the disk
-/// busy, and little compared with the pools.
+/// Messages that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep the
+/// disk busy, and little compared with the pools.
 const WAITING_BLOCKS: usize = 64;
 /// The same if packets are dropped when the output is behind: then their memory is limited, see [`Backlog`].
 const WAITING_BLOCKS_OF_BACKLOG: usize = 16 << 10;
@@ -50,16 +50,17 @@ pub struct RecordConfig {
     pub snaplen: u32,
     /// Limit on written packets, after which [`Self::on_stop`] is called; `None` means no limit.
     pub max_packets: Option<u64>,
-    /// The header before the packets: encoded by [`wirecap_file`], in the format of the output, and in pcapng with
-    /// an interface for each port, in their order. `None` writes the name and the link type of each port.
+    /// The header before the packets: encoded by [`wirecap_file`], in the format of the output, and in pcapng
+    /// with an interface for each port, in their order. `None` writes the name and the link type of each
+    /// port.
     pub header: Option<Vec<u8>>,
     /// Drops packets that the output does not accept in time, and counts them as
-    /// [`not_taken`](crate::WrittenCounts::not_taken), so that no worker waits. 64 MiB may wait for the output; once
-    /// they do, no more are accepted until half of them are written. At the end, an output that accepts nothing
-    /// for 5 s is given up.
+    /// [`not_taken`](crate::WrittenCounts::not_taken), so that no worker waits. 64 MiB may wait for the
+    /// output; once they do, no more are accepted until half of them are written. At the end, an output that
+    /// accepts nothing for 5 s is given up.
     pub drop_when_behind: bool,
-    /// Gives up writing when it is set, for instance by a signal handler: a write that waits for the reader of a
-    /// pipe is given up at once. The recorder also sets it when it gives up a stalled output.
+    /// Gives up writing when it is set, for instance by a signal handler: a write that waits for the reader
+    /// of a pipe is given up at once. The recorder also sets it when it gives up a stalled output.
     pub give_up: Arc<AtomicBool>,
     /// Called at most once, by the thread that writes, when it writes nothing more although packets may still
     /// arrive.
@@ -80,8 +81,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Replaces the contents of the output by the header, and has `spawn` run the writer in a thread. The thread may
-    /// already wait for its work, so that a lack of threads is an error before the capture is opened.
+    /// Replaces the contents of the output by the header, and has `spawn` run the writer in a thread. The
+    /// thread may already wait for its work, so that a lack of threads is an error before the capture is
+    /// opened.
     ///
     /// # Errors
     /// [`RecordError::SeveralPorts`], or why the header cannot be written.
@@ -146,8 +148,8 @@ impl Recorder {
         self.progress.clone()
     }
 
-    /// Waits until everything is written, then writes what follows the packets: pass a [`wirecap::Report`] or a
-    /// [`Closing`]. Call it when the workers have ended, as it waits for all lanes to be dropped.
+    /// Waits until everything is written, then writes what follows the packets: pass a [`wirecap::Report`] or
+    /// a [`Closing`]. Call it when the workers have ended, as it waits for all lanes to be dropped.
     pub fn finish(self, closing: impl Into<Closing>) -> Outcome {
         self.finish_with(closing, || ())
     }

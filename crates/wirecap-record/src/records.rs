@@ -7,8 +7,8 @@
 //!                                  Position { entries: 1, bytes: length of record 0 }
 //! ```
 //!
-//! Rule: a record has exactly one entry, so the bytes are never parsed. A packet is out of order if one before it
-//! is later; two of the same time are in order.
+//! Rule: a record has exactly one entry, so the bytes are never parsed. A packet is out of order if one
+//! before it is later; two of the same time are in order.
 
 use std::ops::Range;
 
@@ -157,8 +157,8 @@ impl Records {
         self.entries.truncate(end.entries);
     }
 
-    /// Frees memory that is far larger than the contents: a buffer has the size of its largest batch, and many
-    /// with small batches may be held back.
+    /// Frees memory that is far larger than the contents: a buffer has the size of its largest batch, and
+    /// many with small batches may be held back.
     pub(crate) fn trim(&mut self) {
         trim(&mut self.bytes, SPARE_BYTES);
         trim(&mut self.entries, SPARE_ENTRIES);

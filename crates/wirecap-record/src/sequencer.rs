@@ -7,13 +7,13 @@
 //! ```
 //!
 //! Rule: it never refuses a block, so that the thread that feeds it never waits for a gap to close: the block
-//! that closes it may be next in the same channel. Few blocks wait, because a gap lasts as long as a worker takes
-//! to encode one batch.
+//! that closes it may be next in the same channel. Few blocks wait, because a gap lasts as long as a worker
+//! takes to encode one batch.
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// Puts items of several queues in order, each queue independently: what several workers made of the batches of a
-/// queue, by the numbers of its packets ([`wirecap::Batch::first_number`]).
+/// Puts items of several queues in order, each queue independently: what several workers made of the batches
+/// of a queue, by the numbers of its packets ([`wirecap::Batch::first_number`]).
 ///
 /// ```
 /// let (mut sequencer, mut ready) = (wirecap_record::Sequencer::new(1), Vec::new());
@@ -66,8 +66,8 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Passes on all waiting items of a queue, in order, and stops waiting for the gaps before them. At the end of a
-    /// capture nothing waits, unless a worker panicked while it had a batch.
+    /// Passes on all waiting items of a queue, in order, and stops waiting for the gaps before them. At the
+    /// end of a capture nothing waits, unless a worker panicked while it had a batch.
     pub fn drain(&mut self, queue: usize, ready: &mut impl Extend<T>) {
         let queue = &mut self.queues[queue];
         for (_, (end, item)) in std::mem::take(&mut queue.early) {

@@ -1,8 +1,8 @@
 //! The thread that writes: takes blocks from the workers, puts their packets in order, and writes them.
 //!
-//! Rules: it collects blocks while there are more; otherwise it writes at once what is certainly next, so that
-//! the file is current. It takes blocks until the last worker is gone, even after an error, so that no worker
-//! waits in vain.
+//! Rules: it collects blocks while there are more; otherwise it writes at once what is certainly next, so
+//! that the file is current. It takes blocks until the last worker is gone, even after an error, so that no
+//! worker waits in vain.
 
 use std::{
     collections::VecDeque,
@@ -30,8 +30,8 @@ use super::{
 /// The most memory, in bytes, of packets that are held back until no earlier one can arrive.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// The work of the thread that writes. [`Recorder::start`](crate::Recorder::start) creates it, and a thread of the
-/// caller runs it.
+/// The work of the thread that writes. [`Recorder::start`](crate::Recorder::start) creates it, and a thread
+/// of the caller runs it.
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) messages: Receiver<Block>,
@@ -69,8 +69,8 @@ impl Writer {
 }
 
 impl Recording {
-    /// Takes waiting blocks. If there is none, waits for one; while packets are held back, only until queues are
-    /// to be asked again. Returns whether there is still a lane.
+    /// Takes waiting blocks. If there is none, waits for one; while packets are held back, only until queues
+    /// are to be asked again. Returns whether there is still a lane.
     fn collect(&mut self, messages: &Receiver<Block>) -> bool {
         let first = match self.merger.held_bytes() {
             0 => messages.recv().map_err(RecvTimeoutError::from),
@@ -101,8 +101,8 @@ impl Recording {
         bytes
     }
 
-    /// Finds the next packets. Packets that are held back for too long, or too many, are passed on, certain or not,
-    /// unless those they wait for are certain to arrive.
+    /// Finds the next packets. Packets that are held back for too long, or too many, are passed on, certain
+    /// or not, unless those they wait for are certain to arrive.
     fn merge(&mut self, now: Instant) {
         self.merger.merge(&mut self.pending, &mut self.buffers);
         if self.merger.held_bytes() > 0 && self.pace.may_ask(now) {
@@ -129,8 +129,8 @@ impl Recording {
         self.appender.write_all(&mut self.pending, &mut self.buffers);
     }
 
-    /// Writes what is held back, then the account. Without an account, for instance if the capture panicked, keeps
-    /// what was captured.
+    /// Writes what is held back, then the account. Without an account, for instance if the capture panicked,
+    /// keeps what was captured.
     fn finish(mut self, closing: &Receiver<Closing>) -> Outcome {
         self.merger.force(0, &mut self.pending, &mut self.buffers);
         self.write();

@@ -5,15 +5,15 @@
 //!   departs    │   │   │ stall  │  │  │  │  │  │   │      gaps are 4/5 of the planned ones until it has caught up
 //! ```
 //!
-//! Rule: after a delay, a packet departs no sooner after the one before it than four fifths of the gap between
-//! them, or less the later it is; later than [`MAX_LATE_NS`], it departs at once. So a stall lengthens one gap by
-//! its duration and shortens the following ones by a fifth or somewhat more, while the rate over the whole run
-//! holds.
+//! Rule: after a delay, a packet departs no sooner after the one before it than four fifths of the gap
+//! between them, or less the later it is; later than [`MAX_LATE_NS`], it departs at once. So a stall
+//! lengthens one gap by its duration and shortens the following ones by a fifth or somewhat more, while the
+//! rate over the whole run holds.
 
 /// Packets that are later than this, in nanoseconds, depart at once.
 const MAX_LATE_NS: u64 = 10_000_000;
-/// A shorter delay, in nanoseconds, comes from reading the clock and from the call for one packet, and is made
-/// up for at once.
+/// A shorter delay, in nanoseconds, comes from reading the clock and from the call for one packet, and is
+/// made up for at once.
 const DELAY_NS: u64 = 5_000;
 /// The same for packets so dense that one call sends several.
 const DENSE_DELAY_NS: u64 = 50_000;

@@ -28,8 +28,8 @@ pub struct Control {
     packets: AtomicU64,
     /// Bytes of these. Written by the thread that sends.
     bytes: AtomicU64,
-    /// The current pass, and the share of the files that was read in it. Written by the thread that sends, once
-    /// per block that it takes.
+    /// The current pass, and the share of the files that was read in it. Written by the thread that sends,
+    /// once per block that it takes.
     read: Mutex<Option<(u64, f64)>>,
 }
 

@@ -65,7 +65,9 @@ pub enum Error {
     #[error("pass {0} found no packets: the files changed during replay; replay a copy")]
     Emptied(u64),
     /// The side file cannot be read.
-    #[error("cannot read the side file {path:?}: {source}; it must be a text file with one queue number per packet")]
+    #[error(
+        "cannot read the side file {path:?}: {source}; it must be a text file with one queue number per packet"
+    )]
     Side {
         /// The file.
         path: PathBuf,

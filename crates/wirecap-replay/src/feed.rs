@@ -41,8 +41,8 @@ pub(crate) struct Room {
     pub(crate) of_cells: u32,
 }
 
-/// What one pass found in the files, in packets. If a trace is read while it is sent and stops within its first
-/// pass, what was read until then.
+/// What one pass found in the files, in packets. If a trace is read while it is sent and stops within its
+/// first pass, what was read until then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tally {

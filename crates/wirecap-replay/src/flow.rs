@@ -55,7 +55,8 @@ fn octets(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// Symmetric in its arguments. Not exclusive or, which would be 0 for every packet that a host sends to itself.
+/// Symmetric in its arguments. Not exclusive or, which would be 0 for every packet that a host sends to
+/// itself.
 fn both(one: &[u8], other: &[u8]) -> u64 {
     digest(one).wrapping_add(digest(other))
 }

@@ -19,8 +19,8 @@ pub(crate) struct LoadedFrames {
 }
 
 impl LoadedFrames {
-    /// The number of copies of the trace with which the busiest queue has cells for twice its ring, limited by
-    /// memory; 1 for one pass.
+    /// The number of copies of the trace with which the busiest queue has cells for twice its ring, limited
+    /// by memory; 1 for one pass.
     pub(crate) fn copies(&self, plan: &Plan) -> u32 {
         let (busiest, all) = (self.cells.iter().copied().max().unwrap_or(0), self.cells.iter().sum::<u64>());
         if plan.passes == Some(1) || busiest == 0 {
@@ -56,7 +56,8 @@ pub(crate) fn read_ahead(
         cell_bytes: shape.cell_bytes,
     };
     let pipe = plan.files.iter().find(|path| !is_regular(path));
-    // The writer of a pipe may never end: the pipe is sent while it is read, unless several passes are wanted.
+    // The writer of a pipe may never end: the pipe is sent while it is read, unless several passes are
+    // wanted.
     if pipe.is_some() && plan.passes == Some(1) {
         return Ok(loaded);
     }

@@ -1,7 +1,7 @@
 //! How evenly packets were sent: the gaps between departures compared with the planned ones.
 //!
-//! Rule: a departure is the call that gives the packet to the kernel. Delays of the kernel, the NIC and the wire
-//! are not included; a capture at the other end shows them.
+//! Rule: a departure is the call that gives the packet to the kernel. Delays of the kernel, the NIC and the
+//! wire are not included; a capture at the other end shows them.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;

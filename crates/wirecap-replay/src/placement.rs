@@ -24,8 +24,8 @@ pub enum Placement {
     /// Both directions of a flow from one of these queues, at least one; `None` means all queues of the
     /// interface. See [`flow_hash`].
     Flow(Option<Vec<u16>>),
-    /// From a text file: its n-th number is the queue of the n-th packet, over all files in the order of sending.
-    /// Empty lines, and text after a `#`, are ignored.
+    /// From a text file: its n-th number is the queue of the n-th packet, over all files in the order of
+    /// sending. Empty lines, and text after a `#`, are ignored.
     Side(PathBuf),
 }
 

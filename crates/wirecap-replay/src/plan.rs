@@ -59,8 +59,8 @@ impl Plan {
         self.pass_gap_ns.unwrap_or_else(|| mean_gap_ns(span_ns, frames))
     }
 
-    /// Sends files once from queue 0 of an interface, at the recorded speed, with a GiB of memory for cells. Set
-    /// fields to change the rest.
+    /// Sends files once from queue 0 of an interface, at the recorded speed, with a GiB of memory for cells.
+    /// Set fields to change the rest.
     ///
     /// ```
     /// use wirecap_replay::{Plan, Speed};

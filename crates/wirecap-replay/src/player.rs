@@ -10,8 +10,8 @@
 //! frames that are due in the same round. Several threads would be as exact, but the order of their packets
 //! would be random.
 //!
-//! Rule: no packet departs before it is due; delays are made up for without a burst. A frame without room waits,
-//! and all later frames with it.
+//! Rule: no packet departs before it is due; delays are made up for without a burst. A frame without room
+//! waits, and all later frames with it.
 
 use std::{
     sync::Arc,
@@ -37,8 +37,8 @@ use crate::{
 const BATCH_TIMED: usize = 32;
 /// The same if departures are not measured.
 const BATCH_TOP: usize = 256;
-/// Closer to a departure than this, in nanoseconds, the thread does not sleep, because waking up sometimes takes
-/// long.
+/// Closer to a departure than this, in nanoseconds, the thread does not sleep, because waking up sometimes
+/// takes long.
 const NEAR_NS: u64 = 200_000;
 /// The longest sleep, in nanoseconds; limits the reaction time to a stop.
 const NAP_NS: u64 = 10_000_000;

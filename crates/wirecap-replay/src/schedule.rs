@@ -7,8 +7,8 @@
 //!   Top        due at once
 //! ```
 //!
-//! Rule: due times count from the start, never from the packet before, so that errors do not add up. Late packets
-//! are handled in `catch_up`.
+//! Rule: due times count from the start, never from the packet before, so that errors do not add up. Late
+//! packets are handled in `catch_up`.
 
 use std::num::NonZeroU64;
 
@@ -78,8 +78,8 @@ impl Schedule {
         Self { speed, packets: 0, bytes: 0, pass_ns: 0 }
     }
 
-    /// When the next packet is due, in nanoseconds since the start. `offset_ns` is its time since the first packet
-    /// of the pass. Saturates at `u64::MAX`.
+    /// When the next packet is due, in nanoseconds since the start. `offset_ns` is its time since the first
+    /// packet of the pass. Saturates at `u64::MAX`.
     pub fn due_ns(&self, offset_ns: u64) -> u64 {
         let due = match self.speed {
             Speed::Top => return 0,
@@ -104,8 +104,8 @@ impl Schedule {
         (self.packets, self.bytes) = (packets, bytes);
     }
 
-    /// Begins the next pass: the one before took `span_ns` from its first packet to its last, and `gap_ns` follows
-    /// it, both in recorded time.
+    /// Begins the next pass: the one before took `span_ns` from its first packet to its last, and `gap_ns`
+    /// follows it, both in recorded time.
     pub fn next_pass(&mut self, span_ns: u64, gap_ns: u64) {
         self.pass_ns = self.pass_ns.saturating_add(span_ns).saturating_add(gap_ns);
     }

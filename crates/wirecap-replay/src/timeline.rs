@@ -6,13 +6,13 @@
 //!                                  └ reordered: at once    └ clock set back: continues from there
 //! ```
 //!
-//! Rule: packets of one file keep its order, whatever their times. A packet whose time does not increase is sent
-//! right after its predecessor, and counted.
+//! Rule: packets of one file keep its order, whatever their times. A packet whose time does not increase is
+//! sent right after its predecessor, and counted.
 
 use serde::Serialize;
 
-/// A longer step back, in nanoseconds, means that the clock was set. Shorter ones come from several queues whose
-/// packets were not sorted.
+/// A longer step back, in nanoseconds, means that the clock was set. Shorter ones come from several queues
+/// whose packets were not sorted.
 const CLOCK_STEP_NS: u64 = 1_000_000_000;
 
 /// Faults of the times of a file, in packets.

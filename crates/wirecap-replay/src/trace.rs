@@ -8,11 +8,7 @@ use std::{io, path::Path};
 use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
 use wirecap_sys::input::Input;
 
-use crate::{
-    Control, Error,
-    error::known_link_type,
-    timeline::Timeline,
-};
+use crate::{Control, Error, error::known_link_type, timeline::Timeline};
 
 /// The most records without a packet that one call reads.
 const RECORDS_AT_ONCE: u32 = 1 << 12;
@@ -82,8 +78,8 @@ impl Trace {
         self.has_next.then_some(&self.next)
     }
 
-    /// Advances to the next packet. Returns false if it has to be called again: a pipe is silent and `waits` is
-    /// false, or many records had no packet.
+    /// Advances to the next packet. Returns false if it has to be called again: a pipe is silent and `waits`
+    /// is false, or many records had no packet.
     pub(crate) fn advance(&mut self, waits: bool) -> bool {
         self.reader.get_mut().set_patient(waits);
         self.has_next = match self.read() {

@@ -69,11 +69,11 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// What an error of the kernel means for queue `queue`: the kernel refuses frames (ENETDOWN, ENXIO) before it
-    /// reports the loss of the link.
+    /// What an error of the kernel means for queue `queue`: the kernel refuses frames (ENETDOWN, ENXIO)
+    /// before it reports the loss of the link.
     ///
-    /// Call it in the network namespace of the interface; a thread elsewhere does not see the interface, so that
-    /// only the error decides.
+    /// Call it in the network namespace of the interface; a thread elsewhere does not see the interface, so
+    /// that only the error decides.
     pub(crate) fn refused(interface: &str, ifindex: u32, queue: u16, source: io::Error) -> Self {
         let fault = match source.raw_os_error().map(Errno::from_raw) {
             Some(Errno::ENETDOWN) => Some(LinkFault::settled(ifindex).unwrap_or(LinkFault::Down)),
@@ -112,7 +112,9 @@ pub fn check_queues(interface: &Interface, queues: impl IntoIterator<Item = u16>
     let available = transmit_queues(interface);
     match queues.into_iter().find(|&queue| u32::from(queue) >= available) {
         None => Ok(()),
-        Some(queue) => Err(SendError::NoQueue { interface: interface.name.clone(), queues: available, queue }),
+        Some(queue) => {
+            Err(SendError::NoQueue { interface: interface.name.clone(), queues: available, queue })
+        }
     }
 }
 

@@ -95,8 +95,8 @@ impl Lane {
         self.queue.cell_mut(cell)
     }
 
-    /// Writes a frame into cells from this one on. Returns false if one of them is with the kernel; some may be
-    /// written then.
+    /// Writes a frame into cells from this one on. Returns false if one of them is with the kernel; some may
+    /// be written then.
     pub fn write(&mut self, cell: u32, frame: &[u8]) -> bool {
         let parts = frame.chunks(self.cell_bytes() as usize).zip(cell..);
         for (part, cell) in parts {
@@ -106,8 +106,8 @@ impl Lane {
         true
     }
 
-    /// Puts the frame of `len` bytes in cells from this one on into the ring. Returns false if there is no room,
-    /// or one of the cells is still with the kernel.
+    /// Puts the frame of `len` bytes in cells from this one on into the ring. Returns false if there is no
+    /// room, or one of the cells is still with the kernel.
     #[inline]
     pub fn stage(&mut self, cell: u32, len: u32) -> bool {
         let staged =
@@ -132,8 +132,8 @@ impl Lane {
         self.queue.stage_parts(used)
     }
 
-    /// Has the kernel send staged frames, and those it left earlier. In copy mode that takes a system call per
-    /// few frames.
+    /// Has the kernel send staged frames, and those it left earlier. In copy mode that takes a system call
+    /// per few frames.
     ///
     /// # Errors
     /// [`SendError::Link`] and [`SendError::Refused`].
@@ -172,8 +172,8 @@ impl Lane {
         Ok(self.reclaim(|_| {}))
     }
 
-    /// Waits at most `timeout` until the kernel has given back every cell; `back` gets each. Returns whether it
-    /// did: refused cells stay with the kernel.
+    /// Waits at most `timeout` until the kernel has given back every cell; `back` gets each. Returns whether
+    /// it did: refused cells stay with the kernel.
     pub fn finish(&mut self, timeout: Duration, back: impl FnMut(u32)) -> bool {
         self.queue.finish(timeout, back).unwrap_or(false)
     }

@@ -1,5 +1,5 @@
-//! Sending frames from transmit queues of an interface, over AF_XDP: what every sender needs, whether it makes
-//! frames or reads them from files.
+//! Sending frames from transmit queues of an interface, over AF_XDP: what every sender needs, whether it
+//! makes frames or reads them from files.
 //!
 //! ```text
 //!   Lane:  write ──► idle cells ── stage ──► ring ── flush ──► the driver, or a copy by the kernel

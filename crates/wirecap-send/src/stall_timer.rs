@@ -5,8 +5,8 @@
 //!   0 s        1 s        over                0 s        1 s        2 s
 //! ```
 //!
-//! Rule: a sender gives up when nothing moves, never because sending takes long: a slow link takes seconds for a
-//! full ring, and a sender that waits now and then for hours is not stuck.
+//! Rule: a sender gives up when nothing moves, never because sending takes long: a slow link takes seconds
+//! for a full ring, and a sender that waits now and then for hours is not stuck.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,10 @@
 //! Makes calls for live frames cheap.
 //!
 //! A test run of more than one frame enters its program into the kernel's XDP dispatcher and takes it out at
-//! the end, and waits for an RCU grace period each time: 20 to 35 ms per call, however few the frames. A program
-//! that is attached somewhere is already in the dispatcher. So the program is attached where no packet ever
-//! arrives: to the loopback device, which is down, of a network namespace that no other process knows.
+//! the end, and waits for an RCU grace period each time: 20 to 35 ms per call, however few the frames. A
+//! program that is attached somewhere is already in the dispatcher. So the program is attached where no
+//! packet ever arrives: to the loopback device, which is down, of a network namespace that no other process
+//! knows.
 
 use std::fs::File;
 use std::io;

@@ -27,8 +27,8 @@ pub enum Error {
     /// An invalid mix of sizes.
     #[error("a mix has 1 to {} sizes, each with a weight from 1 to {}", crate::SIZES_MAX, crate::WEIGHT_MAX)]
     SizeMix,
-    /// Fewer flows than queues: each queue needs its own flows, otherwise frames of a flow would overtake each
-    /// other.
+    /// Fewer flows than queues: each queue needs its own flows, otherwise frames of a flow would overtake
+    /// each other.
     #[error("{flows} flows cannot be spread over {queues} queues: choose at least {queues}")]
     FewFlows {
         /// Requested number.

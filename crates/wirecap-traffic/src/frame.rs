@@ -10,12 +10,12 @@
 //! Rule: only the marked fields depend on flow, sequence and time, and checksums stay right:
 //! - IPv4: the identification field is 255 minus the part of the address that varies, so the header checksum
 //!   is a constant. The UDP checksum is zero, "not computed".
-//! - IPv6, and TCP: the checksum is required (RFC 8200, section 8.1), and computed from the sum of the constant
-//!   fields.
+//! - IPv6, and TCP: the checksum is required (RFC 8200, section 8.1), and computed from the sum of the
+//!   constant fields.
 //!
-//! Lengths are bytes given to the device, without the 4 bytes of FCS. The "64-byte frame" of the benchmarks has
-//! length 60 here. Addresses are those reserved for benchmarks, 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC
-//! 5180).
+//! Lengths are bytes given to the device, without the 4 bytes of FCS. The "64-byte frame" of the benchmarks
+//! has length 60 here. Addresses are those reserved for benchmarks, 198.18.0.0/15 (RFC 2544) and 2001:2::/48
+//! (RFC 5180).
 
 use wirecap_headers::checksum;
 

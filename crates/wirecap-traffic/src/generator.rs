@@ -75,8 +75,8 @@ pub struct Outcome {
     pub end: End,
 }
 
-/// Sends as `timing` says. Calls `go_on` between batches, at least every 50 ms, with the time since the start and
-/// the frames made, and ends the run when it returns false.
+/// Sends as `timing` says. Calls `go_on` between batches, at least every 50 ms, with the time since the start
+/// and the frames made, and ends the run when it returns false.
 pub fn drive<E: Engine>(
     engine: &mut E,
     timing: Timing,

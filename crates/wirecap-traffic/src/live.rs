@@ -12,9 +12,9 @@
 //! Know before use:
 //! - **veth**: the *other* end must be up and have an XDP program (any, but native) or GRO on
 //!   (`ethtool -K END gro on`), or it has no ring to receive into and every frame is dropped.
-//! - The frames enter the receive queue whose number is that of the generator's CPU (modulo the queues): pin the
-//!   calling thread to choose. The other end's receive work runs on the same CPU, so a slow receiver slows the
-//!   generator down; always check the rate that was really offered.
+//! - The frames enter the receive queue whose number is that of the generator's CPU (modulo the queues): pin
+//!   the calling thread to choose. The other end's receive work runs on the same CPU, so a slow receiver
+//!   slows the generator down; always check the rate that was really offered.
 //! - A live frame must fit into a page: about 3,400 bytes at most.
 
 use std::time::Duration;
@@ -59,7 +59,8 @@ pub struct LiveGenerator {
     program: Program,
     /// Makes calls cheap; never runs `program`.
     _anchor: Anchor,
-    /// One value: the next sequence number and flow, which the program writes, and what it needs for the time.
+    /// One value: the next sequence number and flow, which the program writes, and what it needs for the
+    /// time.
     state: Map,
     template: Template,
     batch: u32,
@@ -129,9 +130,9 @@ impl LiveGenerator {
 impl Engine for LiveGenerator {
     /// Shortest sleep between calls into the kernel: each costs what many frames do.
     const TICK: Duration = Duration::from_millis(1);
-    /// Each call has its own page pool, which lives for a second or more if frames are still in flight at the end
-    /// of the call. The kernel has numbers for 65,534 pools at a time and then returns `ENOSPC`, so this allows
-    /// 5,000 calls per second.
+    /// Each call has its own page pool, which lives for a second or more if frames are still in flight at the
+    /// end of the call. The kernel has numbers for 65,534 pools at a time and then returns `ENOSPC`, so this
+    /// allows 5,000 calls per second.
     const BETWEEN_CALLS: Duration = Duration::from_micros(200);
 
     fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {

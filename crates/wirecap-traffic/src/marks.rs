@@ -31,8 +31,8 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Reads the marks of a frame made by this crate, for which its first [`MARKS_REACH`] bytes suffice. `None`
-    /// for other frames: other protocols or addresses, or no magic.
+    /// Reads the marks of a frame made by this crate, for which its first [`MARKS_REACH`] bytes suffice.
+    /// `None` for other frames: other protocols or addresses, or no magic.
     #[inline]
     pub fn read(frame: &[u8]) -> Option<Self> {
         let layout = Layout::of(frame)?;

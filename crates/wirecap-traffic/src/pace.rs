@@ -5,8 +5,8 @@
 //!   ├── at the rate ──────┤◄─────────►├── at the rate ──────┤      without bursts, one that lasts for the whole run
 //! ```
 //!
-//! Rule: within a burst the schedule is absolute: the rate holds over the whole burst, and lost time is made up
-//! for. The gap after it is never shorter than requested.
+//! Rule: within a burst the schedule is absolute: the rate holds over the whole burst, and lost time is made
+//! up for. The gap after it is never shorter than requested.
 
 use std::time::Duration;
 

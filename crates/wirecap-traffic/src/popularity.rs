@@ -10,7 +10,8 @@ pub enum Popularity {
     RoundRobin,
     /// Random, each equally likely.
     Uniform,
-    /// The likelihood of flow k (from 1) is proportional to 1/k to this power: few large flows, many small ones.
+    /// The likelihood of flow k (from 1) is proportional to 1/k to this power: few large flows, many small
+    /// ones.
     Zipf(f64),
 }
 
@@ -28,9 +29,9 @@ impl FlowChooser {
         match popularity {
             Popularity::RoundRobin => Self::RoundRobin { flows, next: 0 },
             Popularity::Uniform => Self::Uniform { flows },
-            Popularity::Zipf(exponent) => Self::Zipf(AliasTable::new(
-                (1..=flows).map(|rank| f64::from(rank).powf(-exponent)).collect(),
-            )),
+            Popularity::Zipf(exponent) => {
+                Self::Zipf(AliasTable::new((1..=flows).map(|rank| f64::from(rank).powf(-exponent)).collect()))
+            }
         }
     }
 

@@ -174,8 +174,8 @@ impl SlotQueue {
         own * u128::from(other.weight) < others * u128::from(self.weight)
     }
 
-    /// Sends until a limit is reached, no slot is idle, or the ring is full. Adds to `made`, even when the kernel
-    /// refuses, and returns the units and the result of flushing.
+    /// Sends until a limit is reached, no slot is idle, or the ring is full. Adds to `made`, even when the
+    /// kernel refuses, and returns the units and the result of flushing.
     pub(crate) fn send(
         &mut self,
         frames: &mut Frames,

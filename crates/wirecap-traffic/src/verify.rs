@@ -77,14 +77,14 @@ pub struct RunVerdict {
 }
 
 impl Verifier {
-    /// A verifier without frames. With the number of frames in each run, it also finds those that are missing at
-    /// the start and the end of a run.
+    /// A verifier without frames. With the number of frames in each run, it also finds those that are missing
+    /// at the start and the end of a run.
     pub fn new(expected: Option<u64>) -> Self {
         Self { expected, ..Self::default() }
     }
 
-    /// Notes a frame with these marks (`None` for any other frame) that arrived on a queue at a time, in nanoseconds
-    /// since 1970, UTC. Frames of one queue must be noted in the order of arrival.
+    /// Notes a frame with these marks (`None` for any other frame) that arrived on a queue at a time, in
+    /// nanoseconds since 1970, UTC. Frames of one queue must be noted in the order of arrival.
     #[inline]
     pub fn note(&mut self, queue: u16, marks: Option<Marks>, arrived_ns: u64) {
         let Some(marks) = marks else {
@@ -140,7 +140,9 @@ impl Run {
         self.counts.received += 1;
         match marks.sent_ns {
             0 => {}
-            sent_ns if sent_ns > arrived_ns.saturating_add(CLOCK_TOLERANCE_NS) => self.counts.before_sent += 1,
+            sent_ns if sent_ns > arrived_ns.saturating_add(CLOCK_TOLERANCE_NS) => {
+                self.counts.before_sent += 1
+            }
             sent_ns => self.latency.note(arrived_ns.saturating_sub(sent_ns), 1),
         }
         if self.window.note(marks.sequence) {

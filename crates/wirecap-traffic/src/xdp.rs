@@ -4,8 +4,8 @@
 //!   drive ── frames, units ──► XdpGenerator ── furthest behind its share ──► SlotQueue q ──► the driver, or a copy by the kernel
 //! ```
 //!
-//! Rule: the queue that is furthest behind its share is next, so that shares hold over the whole run. Each queue
-//! has its own flows, because frames of different queues overtake each other.
+//! Rule: the queue that is furthest behind its share is next, so that shares hold over the whole run. Each
+//! queue has its own flows, because frames of different queues overtake each other.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ use crate::{
     slot_queue::{FlowRange, Frames, Limit, QueueReport, QueueShare, SlotQueue},
 };
 
-/// Frames per reading of the clock and per wake-up. In copy mode the kernel accepts as many in one system call.
+/// Frames per reading of the clock and per wake-up. In copy mode the kernel accepts as many in one system
+/// call.
 const BATCH: u64 = 32;
 /// A queue that accepts no frame for longer has failed.
 const STALL: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! The tables of the account: a row for each queue and each worker that had packets, one for all others.
 //!
-//! Rule: a column is printed if every account has it, or if it is not 0 in some row. So nothing is hidden, and
-//! the table stays narrow.
+//! Rule: a column is printed if every account has it, or if it is not 0 in some row. So nothing is hidden,
+//! and the table stays narrow.
 
 use wirecap::{
     QueueAccount, Report,

@@ -1,7 +1,7 @@
 //! The lines at the start: the mode of each queue, why not a better one, and the sizes.
 //!
-//! Rule: one line per fact, which fits 80 columns if names and reasons are short. The line with M and R is the
-//! last.
+//! Rule: one line per fact, which fits 80 columns if names and reasons are short. The line with M and R is
+//! the last.
 
 use wirecap::{
     Diagnostic, Mode, Report,
@@ -22,8 +22,8 @@ pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
     sizes(plan, report).iter().for_each(|fact| note!("{fact}"));
 }
 
-/// Warns about packets that are too long for this geometry, also with `-q`. Not for trace files: the report at
-/// the end counts their long packets.
+/// Warns about packets that are too long for this geometry, also with `-q`. Not for trace files: the report
+/// at the end counts their long packets.
 pub(crate) fn warn(report: &Report) {
     for port in &report.ports {
         for fallback in port.fallbacks.iter().filter(|fallback| is_warned_of(port, fallback)) {

@@ -45,7 +45,9 @@ fn reasons(is_trace: bool, set_back_ns: u64, forced: ForcedWrites) -> impl Itera
 impl fmt::Display for Disorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Trace => f.write_str("a trace has its own times, and wirecap does not wait for a pipe that pauses"),
+            Self::Trace => {
+                f.write_str("a trace has its own times, and wirecap does not wait for a pipe that pauses")
+            }
             Self::SetBack(set_back_ns) => {
                 write!(f, "the system clock was set back by {}", at_most(*set_back_ns))
             }
@@ -66,7 +68,10 @@ mod tests {
         let said = |is_trace, set_back_ns, forced| reasons(is_trace, set_back_ns, forced).collect::<Vec<_>>();
         assert_eq!(said(false, 0, none), [Disorder::Delayed]);
         assert_eq!(said(true, 0, none), [Disorder::Trace]);
-        assert_eq!(said(false, 7, ForcedWrites { memory: 2, time: 0 }), [Disorder::SetBack(7), Disorder::Memory]);
+        assert_eq!(
+            said(false, 7, ForcedWrites { memory: 2, time: 0 }),
+            [Disorder::SetBack(7), Disorder::Memory]
+        );
         assert_eq!(said(false, 0, ForcedWrites { memory: 0, time: 1 }), [Disorder::Time]);
         for reason in [Disorder::SetBack(7), Disorder::Memory, Disorder::Time, Disorder::Delayed] {
             assert!(!reason.to_string().contains("trace"), "{reason}");

@@ -5,8 +5,8 @@
 //!   └──────────── still to be written ─────┘
 //! ```
 //!
-//! Rule: if the end takes long, a line says how much is left, the rate, and how to give up; SIGUSR1 prints the
-//! same at any time.
+//! Rule: if the end takes long, a line says how much is left, the rate, and how to give up; SIGUSR1 prints
+//! the same at any time.
 
 use std::{
     thread,
@@ -159,7 +159,9 @@ mod tests {
         );
         let stuck = Rest { packets: 1, pps: 0.0 };
         assert!(
-            stuck.line("a.pcapng").contains("1 packet is still to be written to a.pcapng, which takes none")
+            stuck
+                .line("a.pcapng")
+                .contains("1 packet is still to be written to a.pcapng, which accepts none")
         );
         assert_eq!(stuck.status(), "ended; writing 1 packet more, Ctrl-C gives them up  0 packets/s");
     }

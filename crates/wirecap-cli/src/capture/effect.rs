@@ -1,7 +1,7 @@
 //! Checks that each flag has an effect on the ports as they were opened.
 //!
-//! Rule: a flag without effect is wrong usage, and a request that cannot be met is an error. No flag is ignored
-//! silently.
+//! Rule: a flag without effect is wrong usage, and a request that cannot be met is an error. No flag is
+//! ignored silently.
 
 use anyhow::{Result, ensure};
 use wirecap::{
@@ -15,7 +15,8 @@ use crate::text::diagnostic::describe;
 /// Checks the flags against the ports.
 ///
 /// # Errors
-/// [`Usage`](crate::exit::Usage) for flags without effect; `--unmatched pass` where the filter is not in the kernel.
+/// [`Usage`](crate::exit::Usage) for flags without effect; `--unmatched pass` where the filter is not in the
+/// kernel.
 pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
     let is_replay = |port: &&PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Trace);
     let is_xdp = |port: &&PortReport| !port.is_passive() && !is_replay(port);

@@ -43,7 +43,9 @@ pub(super) enum Failure {
         is(*.packets)
     )]
     Deleted { output: String, packets: u64 },
-    #[error("another program truncated {0} while it was written; packets are missing, and the file is damaged")]
+    #[error(
+        "another program truncated {0} while it was written; packets are missing, and the file is damaged"
+    )]
     Cut(String),
     /// The job of the capture failed: its message.
     #[error("{0}")]

@@ -65,7 +65,8 @@ pub(crate) trait Job {
     }
 
     /// What continues when the output fails, as text; `None` if the capture ends then. A job that continues
-    /// does not wait for the output: packets that the output does not accept in time are counted, not written.
+    /// does not wait for the output: packets that the output does not accept in time are counted, not
+    /// written.
     fn without_output(&self) -> Option<&'static str> {
         None
     }

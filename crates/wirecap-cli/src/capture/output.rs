@@ -18,8 +18,8 @@ use crate::process::signals::Signals;
 /// How often to check whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Opens the destination without changing its contents. Waits for the reader of a pipe until a signal requests
-/// the end.
+/// Opens the destination without changing its contents. Waits for the reader of a pipe until a signal
+/// requests the end.
 ///
 /// # Errors
 /// Why it cannot be written, and what to do about it.
@@ -90,9 +90,7 @@ pub(super) fn cannot_write(output: &str, error: &RecordError) -> String {
     let hint = match error {
         RecordError::Io(cause) => match cause.kind() {
             ErrorKind::BrokenPipe => {
-                return format!(
-                    "cannot write {output}: the program that read it has ended (broken pipe)"
-                );
+                return format!("cannot write {output}: the program that read it has ended (broken pipe)");
             }
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room, or choose another disk",
             ErrorKind::FileTooLarge => {
@@ -120,8 +118,8 @@ mod tests {
         assert!(cannot_open(ErrorKind::IsADirectory).ends_with("/there/a.pcapng/trace.pcapng"));
         assert!(cannot_open(ErrorKind::StorageFull).contains("; make room"));
         let in_use = super::cannot_open(Path::new("a.pcapng"), &RecordError::InUse).to_string();
-        assert!(in_use.contains("it is being written by another process"), "{in_use}");
+        assert!(in_use.contains("another process is writing it"), "{in_use}");
         let broken = cannot_write("standard output", &RecordError::Io(ErrorKind::BrokenPipe.into()));
-        assert!(broken.ends_with("has gone away (broken pipe)"), "{broken}");
+        assert!(broken.ends_with("has ended (broken pipe)"), "{broken}");
     }
 }

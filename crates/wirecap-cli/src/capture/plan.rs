@@ -118,8 +118,8 @@ fn check_flags(config: &Config, output: &OutputSettings) -> Result<()> {
     Err(Usage(refused.into()).into())
 }
 
-/// Whether a destination needs no extension: a pipe, or a device such as /dev/null. Not a disk: overwriting one
-/// takes an extension in its name. A directory is let through, because opening it gives the better error.
+/// Whether a destination needs no extension: a pipe, or a device such as /dev/null. Not a disk: overwriting
+/// one takes an extension in its name. A directory is let through, because opening it gives the better error.
 fn needs_no_suffix(path: &Path) -> bool {
     let kind = path.metadata().map(|metadata| metadata.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device() || kind.is_dir())

@@ -57,7 +57,10 @@ pub(super) fn with_texts(report: &Report) -> Value {
 }
 
 fn texts(diagnostics: &[Diagnostic]) -> Value {
-    diagnostics.iter().map(|diagnostic| serde_json::json!(WithText::new(diagnostic, |d| describe(d)))).collect()
+    diagnostics
+        .iter()
+        .map(|diagnostic| serde_json::json!(WithText::new(diagnostic, |d| describe(d))))
+        .collect()
 }
 
 #[cfg(test)]

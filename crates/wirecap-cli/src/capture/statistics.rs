@@ -5,8 +5,8 @@
 //! | `--stats` | a line on standard error | a record, to the stream of the account |
 //! | SIGUSR1 | the account, to its stream | a record, to the same stream |
 //!
-//! Rule: a capture does not wait for the reader of its accounts. If the stream is full, the account is dropped
-//! with a warning.
+//! Rule: a capture does not wait for the reader of its accounts. If the stream is full, the account is
+//! dropped with a warning.
 
 use std::{
     io::ErrorKind,

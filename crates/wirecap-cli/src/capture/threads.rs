@@ -62,8 +62,8 @@ pub(super) fn record(
     started.map_err(|error| output::cannot_start(destination, &error))
 }
 
-/// The callback that notifies the watch when nothing more is written. Not if a signal gave the output up: that
-/// has already ended the capture.
+/// The callback that notifies the watch when nothing more is written. Not if a signal gave the output up:
+/// that has already ended the capture.
 fn notifier(output: String, notices: Sender<Notice>) -> impl FnOnce(Stop<'_>) + Send {
     move |stop| {
         let notice = match stop {

@@ -34,7 +34,7 @@ fn packets_without_a_stamp_are_warned_of_once() {
     let lines = times.lines(&report);
     assert_eq!(lines.len(), 1);
     assert!(
-        lines[0].contains("WARNING: null: 7 packets had no hardware time and bear the time"),
+        lines[0].contains("WARNING: null: 7 packets had no hardware timestamp and have the time"),
         "{lines:?}"
     );
     report.ports[0].timestamp.unstamped = 7_000;

@@ -25,8 +25,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// How often losses and times are checked, which reads the counters of all queues.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Why a capture has ended by itself, if it has. Asks about workers first: they end when everything is read, so
-/// one that ended before `is_at_end` was asked may have ended for that reason.
+/// Why a capture has ended by itself, if it has. Asks about workers first: they end when everything is read,
+/// so one that ended before `is_at_end` was asked may have ended for that reason.
 fn end_by_itself(
     worker_ended: impl FnOnce() -> bool,
     is_at_end: impl FnOnce() -> bool,
@@ -149,8 +149,8 @@ impl<'a> Watch<'a> {
         )
     }
 
-    /// Reports what happened to a port, if it is news: the kernel also reports "up" when another program changes
-    /// an interface that was up all along. Events that cost packets are printed with `-q`, too.
+    /// Reports what happened to a port, if it is news: the kernel also reports "up" when another program
+    /// changes an interface that was up all along. Events that cost packets are printed with `-q`, too.
     fn report(&mut self, event: &PortEvent, capture: &Capture, job: &impl Job) {
         let is_news = match event {
             PortEvent::Down(port) => self.down.insert(port.clone()),

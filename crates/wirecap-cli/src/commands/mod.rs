@@ -4,8 +4,8 @@
 //!   commands/NAME/  flags ──► settings or plan ──► run ──► report
 //! ```
 //!
-//! Rule: a flag is declared once, and its doc comment is the help: in the folder of its command, or in `flags`
-//! if several commands share it.
+//! Rule: a flag is declared once, and its doc comment is the help: in the folder of its command, or in
+//! `flags` if several commands share it.
 
 pub(crate) mod capture;
 pub(crate) mod forward;
@@ -86,13 +86,14 @@ pub(crate) struct Flags {
 pub(crate) enum Command {
     /// Capture every packet of one or more interfaces or trace files, into a file or only counted.
     ///
-    /// An interface belongs to the capture while it runs: the host does not see its packets. An interface that
-    /// the host uses is left to it and captured beside it (AF_PACKET), in both directions. xdp:NAME always takes
-    /// an interface, packet:NAME always leaves it to the host. NAME@0-3 takes only these receive queues: other
-    /// processes may capture the others at the same time. trace:FILE is a trace file instead of an interface.
+    /// An interface belongs to the capture while it runs: the host does not see its packets. An interface
+    /// that the host uses is left to it and captured beside it (AF_PACKET), in both directions. xdp:NAME
+    /// always takes an interface, packet:NAME always leaves it to the host. NAME@0-3 takes only these receive
+    /// queues: other processes may capture the others at the same time. trace:FILE is a trace file instead of
+    /// an interface.
     ///
-    /// A filter in the language of tcpdump (man 7 pcap-filter) may follow the interfaces: it runs in the kernel
-    /// where possible. Quote it, so that the shell leaves it alone.
+    /// A filter in the language of tcpdump (man 7 pcap-filter) may follow the interfaces: it runs in the
+    /// kernel where possible. Quote it, so that the shell leaves it alone.
     #[command(
         after_help = EXAMPLES,
         after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"),

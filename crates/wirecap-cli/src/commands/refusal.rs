@@ -17,7 +17,8 @@ use crate::{
 /// The advice if there is no better one.
 const HELP: &str = "try wirecap --help";
 
-/// Prints clap's answer to these arguments: help and version unchanged, errors in the form of all other errors.
+/// Prints clap's answer to these arguments: help and version unchanged, errors in the form of all other
+/// errors.
 pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
     if matches!(refused.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // A closed standard output is no error.

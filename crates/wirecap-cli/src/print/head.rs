@@ -13,7 +13,8 @@ const SECONDS_PER_DAY: u64 = 86_400;
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Head {
-    /// Version of these fields, 1. A new field does not change it; a field that goes or changes its meaning does.
+    /// Version of these fields, 1. A new field does not change it; a field that goes or changes its meaning
+    /// does.
     schema: u32,
     /// Version of wirecap.
     version: &'static str,

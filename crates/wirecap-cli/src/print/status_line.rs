@@ -35,10 +35,7 @@ impl Snapshot {
         let before = std::mem::replace(self, now);
         let seconds = (now.seconds - before.seconds).max(1e-3);
         let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
-        Rates {
-            pps: per_second(now.packets, before.packets),
-            mbps: per_second(now.bits, before.bits) / 1e6,
-        }
+        Rates { pps: per_second(now.packets, before.packets), mbps: per_second(now.bits, before.bits) / 1e6 }
     }
 }
 
@@ -66,8 +63,8 @@ impl StatusLine {
         self.enabled
     }
 
-    /// Whether the line is to be written now, so that callers compute its text only then. Reads the clock, but
-    /// not if the line is disabled.
+    /// Whether the line is to be written now, so that callers compute its text only then. Reads the clock,
+    /// but not if the line is disabled.
     pub(crate) fn is_due(&self) -> bool {
         self.enabled && self.last.elapsed() >= PERIOD
     }

@@ -11,8 +11,8 @@
 //! | [`offer`]: an account that another will follow | not at all |
 //! | [`show_over`]: the line that is written over and over | not at all |
 //!
-//! Rule: the command prints only here, and escapes what it prints by [`printable`]. It waits for a stream that
-//! another program has made non-blocking like for any other, and no full stream holds up a capture.
+//! Rule: the command prints only here, and escapes what it prints by [`printable`]. It waits for a stream
+//! that another program has made non-blocking like for any other, and no full stream holds up a capture.
 
 use std::{
     fmt::Display,
@@ -64,8 +64,7 @@ pub(crate) fn print_stderr(line: impl Display) {
     let mut text = shaped(&line.to_string());
     if dropped > 0 {
         let (lines, were) = (counted(dropped, "line"), was(dropped));
-        text = shaped(&format!("wirecap: WARNING: {lines} {were} dropped: standard error was full"))
-            + &text;
+        text = shaped(&format!("wirecap: WARNING: {lines} {were} dropped: standard error was full")) + &text;
     }
     match write(Stream::Stderr, text.as_bytes(), Some(timeout)) {
         Err(cause) if cause.kind() == ErrorKind::TimedOut => _ = DROPPED.fetch_add(1, Ordering::Relaxed),

@@ -1,7 +1,7 @@
 //! Threads that are started before their work is known.
 //!
-//! Rule: a command starts all its threads before it changes anything on the machine, so that a lack of threads
-//! is an error at the start, never a failure later.
+//! Rule: a command starts all its threads before it changes anything on the machine, so that a lack of
+//! threads is an error at the start, never a failure later.
 
 use std::{
     io,

@@ -1,5 +1,5 @@
-//! Signals: the first ends a command in an orderly way, the second gives up what takes long, the third ends the
-//! process.
+//! Signals: the first ends a command in an orderly way, the second gives up what takes long, the third ends
+//! the process.
 //!
 //! | signal | requests |
 //! |---|---|
@@ -44,7 +44,8 @@ impl Default for Signals {
 }
 
 impl Signals {
-    /// Listens for SIGINT, SIGTERM and SIGHUP, which end the command, and for SIGUSR1, which requests a report.
+    /// Listens for SIGINT, SIGTERM and SIGHUP, which end the command, and for SIGUSR1, which requests a
+    /// report.
     ///
     /// # Errors
     /// The kernel refuses a handler.

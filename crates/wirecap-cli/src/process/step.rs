@@ -39,8 +39,8 @@ impl Step {
         )
     }
 
-    /// Does the step in a thread of its own, since it may wait where only the end of the process can reach it.
-    /// Announced when it takes long, unless `quiet`, and on SIGUSR1.
+    /// Does the step in a thread of its own, since it may wait where only the end of the process can reach
+    /// it. Announced when it takes long, unless `quiet`, and on SIGUSR1.
     ///
     /// # Errors
     /// A signal ended the step.

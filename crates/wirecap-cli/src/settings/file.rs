@@ -1,8 +1,8 @@
 //! Files of settings, in TOML: read with the place and the key of a mistake, printed so that they can be read
 //! again.
 //!
-//! Rule: a setting that the file omits has the command's default, not the library's: those of `forward` differ
-//! from those of `capture`.
+//! Rule: a setting that the file omits has the command's default, not the library's: those of `forward`
+//! differ from those of `capture`.
 
 use std::{fs, ops::Range, path::Path};
 

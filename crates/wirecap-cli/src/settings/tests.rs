@@ -168,7 +168,7 @@ fn mistakes_are_named_with_their_line_column_and_key() {
 #[test]
 fn settings_that_a_command_cannot_have_are_refused_by_name() {
     for (key, reason) in
-        [("transmit_entries = 64", "nothing is sent"), ("rx_hash = true", "nothing looks at the hashes")]
+        [("transmit_entries = 64", "nothing is sent"), ("rx_hash = true", "nothing uses the hashes")]
     {
         let refused = capture(&format!("[capture]\n{key}"), "eth1").unwrap().check().unwrap_err().to_string();
         let name = key.split(' ').next().unwrap();

@@ -67,9 +67,7 @@ fn too_long(LengthLimit { bytes, beyond }: LengthLimit, reason: TooLong) -> Stri
             format!("this interface does not split packets over several cells; {remedy}")
         }
         TooLong::SmallChunks { cells_per_chunk, least } => {
-            format!(
-                "packets of several cells need M = {least}, and M is {cells_per_chunk}; write -M {least}"
-            )
+            format!("packets of several cells need M = {least}, and M is {cells_per_chunk}; write -M {least}")
         }
         TooLong::SmallBlocks { cells_per_chunk } => {
             format!("a block of M = {cells_per_chunk} cells holds no more; raise -M")
@@ -195,7 +193,9 @@ fn times(diagnostic: &Diagnostic) -> Option<String> {
             source.as_str(),
             if *packets == 1 { "has" } else { "have" }
         ),
-        Diagnostic::ClockSet { clock } => format!("the clock of the timestamps was set: {}", report::clock(clock)),
+        Diagnostic::ClockSet { clock } => {
+            format!("the clock of the timestamps was set: {}", report::clock(clock))
+        }
         Diagnostic::StampingLeftOn { cause } => format!("the NIC still stamps every packet: {cause}"),
         _ => return None,
     })

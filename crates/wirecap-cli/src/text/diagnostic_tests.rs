@@ -115,6 +115,9 @@ fn a_change_by_another_program_is_reported_with_its_duration() {
     let words = |recovery| describe(&Diagnostic::Detached { recovery });
     assert!(words(Recovery::Restored).ends_with("until it was attached again about a second later"));
     let lasting = words(Recovery::Failed(cause()));
-    assert!(lasting.ends_with("since then, because it cannot be attached again: no such device"), "{lasting}");
+    assert!(
+        lasting.ends_with("since then, because it cannot be attached again: no such device"),
+        "{lasting}"
+    );
     assert!(words(Recovery::Ended).ends_with("uncounted, from then to the end"));
 }

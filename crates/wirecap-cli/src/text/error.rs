@@ -146,9 +146,7 @@ fn memory(error: &MemoryError) -> Option<String> {
 fn socket(error: &XskError) -> Option<String> {
     match error {
         XskError::MemoryLockLimit(_) => Some(", or lower -R or -M".into()),
-        XskError::RingMemory { .. } => {
-            Some("; lower -R, or set the size of the ring with --ring".into())
-        }
+        XskError::RingMemory { .. } => Some("; lower -R, or set the size of the ring with --ring".into()),
         _ => None,
     }
 }

@@ -140,7 +140,10 @@ mod tests {
         let all = describe(&listener(3, true, &[7, 8]));
         assert_eq!(all, "listener tcpdump (pid 7), tcpdump (pid 8) on all interfaces");
         assert_eq!(describe(&listener(0x88cc, false, &[7])), "listener tcpdump (pid 7) for LLDP");
-        assert_eq!(describe(&listener(0x800, false, &[])), "listener of an unknown process for EtherType 0800");
+        assert_eq!(
+            describe(&listener(0x800, false, &[])),
+            "listener of an unknown process for EtherType 0800"
+        );
     }
 
     #[test]
@@ -201,8 +204,6 @@ mod tests {
         );
         assert_eq!(of_taken("eth1", &uses[2..3], |_| true), [""; 0]);
         let begun = begun("eth1", &uses[..2], |host_use| !matches!(host_use, HostUse::Listener { .. }));
-        assert!(
-            begun.unwrap().starts_with("eth1: the host now uses it (address 192.0.2.1/24) but gets")
-        );
+        assert!(begun.unwrap().starts_with("eth1: the host now uses it (address 192.0.2.1/24) but gets"));
     }
 }

@@ -62,6 +62,9 @@ mod tests {
     fn numbers_become_ranges() {
         assert_eq!(ranges([0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
         assert_eq!(ranges([]), "");
-        assert_eq!((numbered("queue", [3_u16]), numbered("queue", [0_u16, 1])), ("queue 3".into(), "queues 0-1".into()));
+        assert_eq!(
+            (numbered("queue", [3_u16]), numbered("queue", [0_u16, 1])),
+            ("queue 3".into(), "queues 0-1".into())
+        );
     }
 }

@@ -24,8 +24,8 @@ pub(crate) fn source(source: Timestamp) -> &'static str {
     }
 }
 
-/// The source, clock and resolution of timestamps, in one line. Bounds are measured while the capture runs, so
-/// they are reported at the end.
+/// The source, clock and resolution of timestamps, in one line. Bounds are measured while the capture runs,
+/// so they are reported at the end.
 pub(crate) fn timestamps(
     TimestampReport { source: from, clock, resolution_ns, .. }: &TimestampReport,
 ) -> String {

@@ -122,7 +122,9 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         "" | "s" => SECOND_NS,
         "m" => 60 * SECOND_NS,
         "h" => 3600 * SECOND_NS,
-        unit => return Err(format!("{unit:?} is not a unit of time; use us, ms, s, m or h, like 500ms or 2m")),
+        unit => {
+            return Err(format!("{unit:?} is not a unit of time; use us, ms, s, m or h, like 500ms or 2m"));
+        }
     };
     if !is_decimal(digits) {
         return Err(format!("{digits:?} is not a number; write a time like 10s, 500ms or 2m"));

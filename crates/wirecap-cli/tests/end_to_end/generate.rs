@@ -282,7 +282,7 @@ fn an_interface_that_the_host_uses_is_sent_from_beside_it() {
     let ended = lab.start_generator(&["-c", "1k"]).wait();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     for said in [
-        "l0: the host uses it (address 192.0.2.1/24): frames go out beside the host's own",
+        "l0: the host uses it (address 192.0.2.1/24): frames are sent beside the host's own",
         "l0: copy: the kernel copies each packet; zero-copy was not tried, because the host uses it",
     ] {
         assert!(ended.stderr.contains(said), "{ended:#?}");

@@ -114,7 +114,7 @@ fn frames_are_sent_beside_a_listener() {
     let trace = lab.path("beside.pcapng");
     let capture = lab.capture(&["r0", "-w", trace.to_str().unwrap(), "-c", "10"]);
     let generated = run(&["generate", "-i", "l0", "-c", "10"]);
-    let beside = format!("the host uses it ({}): frames go out beside the host's own\n", named(&ids));
+    let beside = format!("the host uses it ({}): frames are sent beside the host's own\n", named(&ids));
     assert!(generated.stderr.contains(&beside), "{beside}: {generated:#?}");
     capture.wait();
     let replayed = run(&["replay", trace.to_str().unwrap(), "-i", "l0"]);

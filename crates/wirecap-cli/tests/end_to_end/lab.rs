@@ -100,8 +100,8 @@ impl Lab {
 }
 
 impl Lab {
-    /// Waits until there is no XDP program on an interface any more, and a little longer: a capture that is stopped gives it
-    /// back first of all.
+    /// Waits until there is no XDP program on an interface any more, and a little longer: a capture that is
+    /// stopped gives it back first of all.
     pub fn wait_until_given_back(&self, interface: &str) {
         wait_until(&format!("{interface} is given back"), || {
             self.right.enter(|| netdev::interface(interface)).unwrap().xdp_programs.is_empty()

@@ -357,5 +357,5 @@ fn a_filter_chooses_among_the_packets_of_a_trace() {
     assert_same("7", &written.packets, &as_written(&wanted, 0, Format::Pcapng));
     let interface = &written.interfaces[0];
     assert_eq!(interface.filter.as_deref(), Some("ether[0] = 7"));
-    assert!(interface.comments[0].contains("of each packet as the file has it"), "{interface:?}");
+    assert!(interface.comments[0].contains("of each packet, from the file"), "{interface:?}");
 }

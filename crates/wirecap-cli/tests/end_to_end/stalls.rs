@@ -1,4 +1,5 @@
-//! Recorded times against the sending times in the frames, while a reader, a worker or the whole process stands still.
+//! Recorded times against the sending times in the frames, while a reader, a worker or the whole process
+//! stands still.
 //!
 //! ```text
 //!   sent (in the frame) ≤ arrival ≤ recorded time ≤ arrival + what is printed and recorded as uncertainty
@@ -128,7 +129,8 @@ fn send_for(sender: &mut PacketSender, template: &mut Template, first: u64, time
     sequence - first
 }
 
-/// Captures while the process is stopped for a while, and traffic goes on. Returns how many frames there were.
+/// Captures while the process is stopped for a while, and traffic goes on. Returns how many frames there
+/// were.
 fn stopped_meanwhile(lab: &Lab, arguments: &[&str]) -> (u64, Ended) {
     let running = lab.capture(arguments);
     let ifindex = lab.pairs[0].a().ifindex().unwrap();

@@ -13,16 +13,16 @@ use crate::{
 /// What to capture, how, and where to.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
-    /// Interfaces, by name or alternative name. xdp:NAME takes an interface from the host, packet:NAME captures
-    /// beside it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues. trace:FILE is a trace file (trace:- standard
-    /// input). A filter may follow: 'tcp port 443 and net 10.0.0.0/8'.
+    /// Interfaces, by name or alternative name. xdp:NAME takes an interface from the host, packet:NAME
+    /// captures beside it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues. trace:FILE is a trace file
+    /// (trace:- standard input). A filter may follow: 'tcp port 443 and net 10.0.0.0/8'.
     #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"])]
     words: Vec<String>,
     /// The filter, if it could be mistaken for an interface or a flag.
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
-    /// What becomes of packets that do not match the filter, on interfaces taken from the host [default: pass,
-    /// where the filter runs in the kernel].
+    /// What becomes of packets that do not match the filter, on interfaces taken from the host [default:
+    /// pass, where the filter runs in the kernel].
     #[arg(long, value_parser = choice::<Unmatched>())]
     unmatched: Option<Unmatched>,
 
@@ -30,8 +30,8 @@ pub(crate) struct CaptureFlags {
     pub(crate) settings: ConfigFlags,
     #[command(flatten)]
     file: FileFlags,
-    /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): the file has exactly N. Without
-    /// -w, packets that the workers already hold are counted, too.
+    /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): the file has exactly N.
+    /// Without -w, packets that the workers already hold are counted, too.
     #[arg(short, long, value_name = "N", value_parser = count)]
     count: Option<u64>,
     #[command(flatten)]
@@ -72,8 +72,8 @@ pub(crate) struct CaptureFlags {
     #[arg(long)]
     no_promiscuous: bool,
 
-    /// Report what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they took.
-    /// Exit with code 1 if frames were lost or duplicated, or none arrived.
+    /// Report what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they
+    /// took. Exit with code 1 if frames were lost or duplicated, or none arrived.
     #[arg(long)]
     verify: bool,
     /// Frames in each run; those missing at its start or end then count as lost.

@@ -1,5 +1,5 @@
-//! `wirecap capture`: packets into a file, counted, or verified. The module `capture` runs the capture, as for
-//! `forward`.
+//! `wirecap capture`: packets into a file, counted, or verified. The module `capture` runs the capture, as
+//! for `forward`.
 
 pub(crate) mod flags;
 pub(crate) mod settings;

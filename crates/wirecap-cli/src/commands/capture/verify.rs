@@ -182,10 +182,7 @@ fn describe(verdict: &Verdict) -> String {
     }
     for (frames, what) in [
         (verdict.unmarked, "frames that are not of wirecap generate"),
-        (
-            verdict.runs.iter().map(|run| run.unexpected).sum(),
-            "frames with numbers beyond the expected ones",
-        ),
+        (verdict.runs.iter().map(|run| run.unexpected).sum(), "frames with numbers beyond the expected ones"),
         (verdict.of_further_runs, "frames of further runs than the first eight"),
         (
             verdict.runs.iter().map(|run| run.too_late).sum(),

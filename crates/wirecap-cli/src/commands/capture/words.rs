@@ -1,7 +1,7 @@
 //! The words of `wirecap capture` that are not flags: interfaces, then optionally a filter.
 //!
-//! Rule: the filter begins with the first word that is not an interface. The first word always is one, so that
-//! a misspelt name is reported as such.
+//! Rule: the filter begins with the first word that is not an interface. The first word always is one, so
+//! that a misspelt name is reported as such.
 
 use anyhow::{Result, bail};
 use wirecap::{Config, PortSpec};
@@ -22,7 +22,9 @@ pub(super) fn apply(
     let (words, expression) = split(words, is_interface)?;
     if let (Some(filter), [word, ..]) = (&filter, expression) {
         let (word, filter) = (shortened(word), shortened(filter));
-        bail!(usage!("there is no interface {word}, and --filter already gives the filter {filter:?}: write it once"));
+        bail!(usage!(
+            "there is no interface {word}, and --filter already gives the filter {filter:?}: write it once"
+        ));
     }
     if !words.is_empty() {
         config.ports = ports(words)?;

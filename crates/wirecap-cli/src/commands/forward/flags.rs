@@ -51,8 +51,8 @@ pub(crate) struct ForwardFlags {
     /// TTL expires are dropped [default: keep, with --route decrement].
     #[arg(long, value_name = "TTL")]
     ttl: Option<Ttl>,
-    /// Be a small router: send each packet by the longest prefix in FILE that contains its destination. The lines
-    /// are like those of ip route: 10.0.0.0/8 dev eth2 via 192.0.2.1.
+    /// Be a small router: send each packet by the longest prefix in FILE that contains its destination. The
+    /// lines are like those of ip route: 10.0.0.0/8 dev eth2 via 192.0.2.1.
     #[arg(long, value_name = "FILE")]
     route: Option<PathBuf>,
     /// Set the source Ethernet address of packets that leave by IFACE.
@@ -61,8 +61,8 @@ pub(crate) struct ForwardFlags {
     /// Set the destination Ethernet address of packets that leave by IFACE.
     #[arg(long, value_name = "IFACE=MAC")]
     set_destination: Vec<String>,
-    /// Whether to complete checksums that the sender left to its NIC, as hosts behind veth and virtio interfaces
-    /// do [default: auto].
+    /// Whether to complete checksums that the sender left to its NIC, as hosts behind veth and virtio
+    /// interfaces do [default: auto].
     #[arg(long, value_parser = choice::<Checksums>())]
     checksums: Option<Checksums>,
 

@@ -43,8 +43,8 @@ pub(super) enum Path {
 /// The parts of a router that one worker uses.
 pub(super) struct RouterPath {
     pub(super) router: RouterWorker<WaitingPacket>,
-    /// Makes ICMP errors, and copies of packets that wait: the originals would keep their cells from the pool,
-    /// and the cells after them would go to the kernel in short runs.
+    /// Makes ICMP errors, and copies of packets that wait: the originals would keep their cells from the
+    /// pool, and the cells after them would go to the kernel in short runs.
     pub(super) allocator: PacketAllocator,
 }
 

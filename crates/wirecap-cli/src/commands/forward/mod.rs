@@ -152,9 +152,7 @@ impl Forward {
             let (unsent, by_whom) = unsent(port);
             if let Some(since) = self.unsent.since(number, unsent) {
                 let since = counted(since, "packet");
-                lines.push(format!(
-                    "wirecap: {name} did not send {since} that it got; so far: {by_whom}"
-                ));
+                lines.push(format!("wirecap: {name} did not send {since} that it got; so far: {by_whom}"));
             }
         }
         let not_taken = self.output.as_ref().map_or(0, |output| output.written().not_taken);
@@ -283,8 +281,7 @@ impl Job for Forward {
         let reports = self.reports();
         let mut text = format!("\n{}\n{}", counts(&reports, report), times(&reports));
         if self.batch_times && reports.iter().any(|report| report.latency.is_some()) {
-            let from =
-                "times begin when a packet is first seen in its ring; with --timestamp kernel, when it arrives";
+            let from = "times begin when a packet is first seen in its ring; with --timestamp kernel, when it arrives";
             text += &paragraph(from);
         }
         for report in reports.iter().filter(|report| report.packets_dropped() > 0) {
@@ -297,8 +294,7 @@ impl Job for Forward {
             let (unsent, by_whom) = unsent(port);
             if unsent > 0 {
                 let packets = counted(unsent, "packet");
-                text +=
-                    &paragraph(&format!("{} did not send {packets} that it got: {by_whom}", port.name));
+                text += &paragraph(&format!("{} did not send {packets} that it got: {by_whom}", port.name));
             }
         }
         for report in reports.iter().filter(|report| report.icmp_errors() > 0) {

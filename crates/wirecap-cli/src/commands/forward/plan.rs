@@ -129,10 +129,7 @@ fn look_up(
         let interface = known.look_up(name)?;
         ensure!(
             interfaces.iter().all(|other| other.ifindex != interface.ifindex),
-            usage!(
-                "{} is given twice: packets would go round for ever; name two interfaces",
-                interface.name
-            )
+            usage!("{} is given twice: packets would go round for ever; name two interfaces", interface.name)
         );
         if let Some(peer) = interfaces.iter().find(|other| interface.peer == Some(other.ifindex)) {
             bail!(usage!(
@@ -241,7 +238,8 @@ fn each_port<T: FromStr<Err: Display>>(
         let example = format!("write {flag} {}=02:00:00:00:00:01", ports[0].name());
         let (name, address) = value.rsplit_once('=').ok_or_else(|| refused(example.clone()))?;
         let port = ports.iter().position(|port| port.name() == name);
-        let port = port.ok_or_else(|| refused(format!("{name} is not one of the two interfaces; {example}")))?;
+        let port =
+            port.ok_or_else(|| refused(format!("{name} is not one of the two interfaces; {example}")))?;
         if read.iter().any(|(other, _)| *other == port) {
             return Err(refused(format!("{name} already has an address; give one")).into());
         }

@@ -123,7 +123,8 @@ choices! {
 choices! {
     /// Whether to complete checksums that a sender left to its NIC.
     pub(crate) enum Checksums = Auto {
-        /// Complete them on veth and virtio, where a sender may have left them; leave packets of NICs unchanged.
+        /// Complete them on veth and virtio, where a sender may have left them; leave packets of NICs
+        /// unchanged.
         Auto = "auto",
         /// Change nothing.
         Keep = "keep",

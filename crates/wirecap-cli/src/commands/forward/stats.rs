@@ -115,7 +115,10 @@ impl ForwardReport {
             icmp_errors_sent: sum(&|stats| &stats.icmp_sent),
             icmp_errors_suppressed: sum(&|stats| &stats.icmp_suppressed),
             lost: dropped.iter().filter(|(cause, _)| cause.is_loss()).map(|(_, packets)| packets).sum(),
-            dropped: dropped.iter().map(|(cause, packets)| (cause.name().into(), (*packets).into())).collect(),
+            dropped: dropped
+                .iter()
+                .map(|(cause, packets)| (cause.name().into(), (*packets).into()))
+                .collect(),
             latency: latency.percentiles(),
         }
     }

@@ -28,8 +28,8 @@ const TX_MODE: &str =
 #[derive(Debug, Args)]
 #[command(mut_arg("tx_mode", |flag| flag.help(TX_MODE)))]
 pub(crate) struct GenerateFlags {
-    /// Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are its transmit queues [default:
-    /// queue 0].
+    /// Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are its transmit queues
+    /// [default: queue 0].
     #[arg(short, long, value_name = "IFACE")]
     pub(crate) interface: String,
     /// How frames are sent.
@@ -43,8 +43,8 @@ pub(crate) struct GenerateFlags {
     /// Number of flows, which differ in source address and port.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(1..=FLOWS_MAX.into(), "--flows 4096"))]
     pub(crate) flows: u32,
-    /// Which flow is next: round-robin, uniform (random, equally likely), zipf or zipf:1.2 (few large flows, many
-    /// small ones).
+    /// Which flow is next: round-robin, uniform (random, equally likely), zipf or zipf:1.2 (few large flows,
+    /// many small ones).
     #[arg(long, value_name = "KIND", default_value = "round-robin", value_parser = popularity)]
     pub(super) popularity: Popularity,
     /// Seed of random choices: the same seed gives the same frames.
@@ -69,8 +69,8 @@ pub(crate) struct GenerateFlags {
     #[arg(long, value_name = "N", value_parser = number::<u16>(0..=u16::MAX.into(), "--run 7"))]
     pub(crate) run: Option<u16>,
 
-    /// Rate: 500k or 1.5Mpps (packets per second), 2Gbps (bits of frames with FCS), 80% (of the capacity of the
-    /// link, with preambles and gaps) [default: as fast as possible].
+    /// Rate: 500k or 1.5Mpps (packets per second), 2Gbps (bits of frames with FCS), 80% (of the capacity of
+    /// the link, with preambles and gaps) [default: as fast as possible].
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) rate: Option<RateValue>,
     /// Speed of the link to which percentages refer: 10G [default: that of the interface].
@@ -100,7 +100,7 @@ pub(crate) enum EngineFlag {
     /// AF_XDP transmit: any interface, any queues, all kinds of frames.
     #[default]
     Xdp,
-    /// Live frames of the kernel: many times faster on virtual interfaces; only UDP frames of one size, and the
-    /// core determines the queue.
+    /// Live frames of the kernel: many times faster on virtual interfaces; only UDP frames of one size, and
+    /// the core determines the queue.
     Live,
 }

@@ -5,8 +5,8 @@ use wirecap::{Choice, HostView, LeftToHost, QueueSet};
 use wirecap_send::check_link;
 use wirecap_sys::netdev::{self, HardwareType, Interface};
 use wirecap_traffic::{
-    Bursts, FCS_LEN, FrameSpec, LiveOptions, Popularity, QueueReport, QueueShare, Random, Rate, Sizes, Timing,
-    Transport, Unit, XdpOptions,
+    Bursts, FCS_LEN, FrameSpec, LiveOptions, Popularity, QueueReport, QueueShare, Random, Rate, Sizes,
+    Timing, Transport, Unit, XdpOptions,
 };
 
 use super::{

@@ -56,9 +56,8 @@ pub(super) fn sizes(text: &str) -> Result<Sizes, String> {
         return Ok(Sizes::imix());
     }
     let max = FRAME_LEN_MAX + FCS_LEN;
-    let hint = format!(
-        "write a size with FCS from 64 to {max}, imix, or sizes with weights like 64:7,594:4,1518:1"
-    );
+    let hint =
+        format!("write a size with FCS from 64 to {max}, imix, or sizes with weights like 64:7,594:4,1518:1");
     let size = |item: &str| {
         let (size, weight) = item.split_once(':').unwrap_or((item, "1"));
         let size = size.parse::<usize>().ok().filter(|size| (64..=max).contains(size))?;
@@ -104,7 +103,8 @@ pub(super) fn shares(text: &str) -> Result<Shares, String> {
 
 /// Parses the time between bursts.
 pub(super) fn gap(text: &str) -> Result<Duration, String> {
-    duration(text).map_err(|_| format!("{text:?} is not a time between bursts; write one like 50us, 10ms or 1s"))
+    duration(text)
+        .map_err(|_| format!("{text:?} is not a time between bursts; write one like 50us, 10ms or 1s"))
 }
 
 #[cfg(test)]

@@ -66,8 +66,8 @@ fn held(replay: &Replay) -> Vec<String> {
     }
 }
 
-/// Warnings about packets that are not sent as they are in the files, and about their times. If `is_whole`, the
-/// tally is of the whole files, otherwise of what was read.
+/// Warnings about packets that are not sent as they are in the files, and about their times. If `is_whole`,
+/// the tally is of the whole files, otherwise of what was read.
 pub(super) fn warnings(tally: &Tally, is_whole: bool, interface: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |packets: u64, words: String| {
@@ -86,10 +86,7 @@ pub(super) fn warnings(tally: &Tally, is_whole: bool, interface: &str) -> Vec<St
     warn(tally.times.untimed, "without a time: sent with the packet before".into());
     warn(
         tally.times.backwards,
-        format!(
-            "after a later one: sent at once ({} where the clock was set back)",
-            tally.times.clock_steps
-        ),
+        format!("after a later one: sent at once ({} where the clock was set back)", tally.times.clock_steps),
     );
     warn(tally.shortened, "sent sooner, after gaps that were cut to --max-gap".into());
     if is_whole && tally.packets == 0 {

@@ -62,15 +62,15 @@ pub(crate) struct ReplayFlags {
     #[command(flatten)]
     pub(crate) limit: TimeLimit,
 
-    /// Transmit queues: a number; flow (both directions of a connection from one queue) or round-robin, over all
-    /// queues or over some, as in flow:0-3; file:SIDE is a text file with one queue number per packet.
+    /// Transmit queues: a number; flow (both directions of a connection from one queue) or round-robin, over
+    /// all queues or over some, as in flow:0-3; file:SIDE is a text file with one queue number per packet.
     #[arg(long, value_name = "WHERE", default_value = "0", value_parser = placement)]
     pub(crate) queues: Placement,
     /// What to do with packets of which the file has only the beginning.
     #[arg(long, value_parser = choice::<Cut>(), default_value_t)]
     pub(crate) truncated: Cut,
-    /// Memory for cells: 512M, 2G. A trace that needs more is read while it is sent [default: 1G, or half of the
-    /// available memory].
+    /// Memory for cells: 512M, 2G. A trace that needs more is read while it is sent [default: 1G, or half of
+    /// the available memory].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
 

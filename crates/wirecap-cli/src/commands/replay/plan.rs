@@ -131,11 +131,11 @@ mod tests {
     #[test]
     fn flags_without_effect_are_refused() {
         for (arguments, words) in [
-            ("--pps 5 --max-gap 1s", "--max-gap is for the recorded times"),
-            ("--top-speed --loops 2 --loop-gap 1s", "--loop-gap is for the recorded times"),
+            ("--pps 5 --max-gap 1s", "--max-gap is for recorded times"),
+            ("--top-speed --loops 2 --loop-gap 1s", "--loop-gap is for recorded times"),
             ("--loop-gap 1s", "no effect with one pass"),
             ("--align", "no effect on one file"),
-            ("--memory 4K", "1M at least"),
+            ("--memory 4K", "at least 1M"),
             ("--memory 900T", "read while it is sent"),
         ] {
             let error = planned(arguments).expect_err(arguments);

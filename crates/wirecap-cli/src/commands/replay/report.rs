@@ -71,9 +71,8 @@ fn not_sent(report: &Report) -> Option<String> {
     let counted_by_it = report.counters?;
     let lost = counted_by_it.dropped + counted_by_it.errors;
     let advice = if report.failures.is_empty() { "; send more slowly" } else { "" };
-    (lost > 0).then(|| {
-        format!("{} did not send {} that it got{advice}", report.interface, counted(lost, "packet"))
-    })
+    (lost > 0)
+        .then(|| format!("{} did not send {} that it got{advice}", report.interface, counted(lost, "packet")))
 }
 
 fn describe(report: &Report) -> String {

@@ -174,7 +174,8 @@ fn senders_find_out_how_long_packets_may_be() {
     assert_eq!(cause(&ended, "m0", "too_long"), sent + 1, "{ended:#?}");
 }
 
-/// Files go to hosts that were not sent to before: TCP begins with segments of 1,500 bytes. Returns how many hosts.
+/// Files go to hosts that were not sent to before: TCP begins with segments of 1,500 bytes. Returns how many
+/// hosts.
 fn send_files_by_tcp(cable: &Cable) -> u64 {
     let contents: Vec<u8> = (0..500_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let hosts = ["198.51.100.1:7007", "[fd00:2::1]:7007"];

@@ -1,5 +1,5 @@
-//! Malformed packets pass unchanged, byte for byte: all of them with `--checksums keep`, and as it is by default all but those whose
-//! checksum was left to a NIC.
+//! Malformed packets pass unchanged, byte for byte: all of them with `--checksums keep`, and as it is by
+//! default all but those whose checksum was left to a NIC.
 
 use std::fs;
 

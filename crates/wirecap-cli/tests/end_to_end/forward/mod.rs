@@ -115,8 +115,9 @@ impl Cable {
         self.left.command("ping").arg("-q").args(arguments).output().unwrap()
     }
 
-    /// Pings, and is answered each time. Each ping is a process of its own: of several in a row, ping(8) waits for a late answer no
-    /// longer than twice the longest one so far, which on a busy machine is a few milliseconds.
+    /// Pings, and is answered each time. Each ping is a process of its own: of several in a row, ping(8)
+    /// waits for a late answer no longer than twice the longest one so far, which on a busy machine is a few
+    /// milliseconds.
     pub fn assert_ping(&self, count: u32, arguments: &[&str]) {
         for number in 1..=count {
             let output = self.ping(&[&["-c", "1", "-W", "20"], arguments].concat());
