@@ -40,7 +40,7 @@ pub struct Verifier {
 pub struct Verdict {
     /// The runs, in order of their first frames.
     pub runs: Vec<RunVerdict>,
-    /// Frames that are not of a generator of this crate.
+    /// Frames that no generator of wirecap made.
     pub unmarked: u64,
     /// Frames of further runs than the first eight.
     pub of_further_runs: u64,

@@ -19,7 +19,7 @@ fn open(wire: &Earshot, options: &XdpOptions) -> Result<XdpGenerator, Error> {
     wire.enter(|| XdpGenerator::open(ifindex, options))
 }
 
-/// Sends so many frames, and gives them as they were heard.
+/// Sends this number of frames, and returns those that arrived.
 fn send(wire: &Earshot, generator: &mut XdpGenerator, frames: u64) -> Vec<Vec<u8>> {
     let ifindex = wire.end().ifindex().unwrap();
     let counters = wire.enter(|| TxCounters::start(ifindex)).unwrap();

@@ -1,4 +1,4 @@
-//! Where packets are written to: files, pipes, devices, and what becomes of them meanwhile.
+//! Outputs: files, pipes, devices, and changes to them during the capture.
 
 use std::{fs, io::Read, path::Path, thread};
 
@@ -156,8 +156,8 @@ fn a_file_that_is_deleted_or_moved_while_it_is_written_is_told() {
 }
 
 #[test]
-fn a_pipe_whose_reader_goes_away_is_told_by_its_name() {
-    if !require_root("a_pipe_whose_reader_goes_away_is_told_by_its_name") {
+fn a_pipe_whose_reader_ends_is_named() {
+    if !require_root("a_pipe_whose_reader_ends_is_named") {
         return;
     }
     let lab = Lab::with_queues("broken", 1);

@@ -30,7 +30,7 @@ fn run(directory: &Path, arguments: &[&str]) -> Ended {
     start(directory, arguments).wait()
 }
 
-/// A pcap file of so many packets of 100 bytes.
+/// A pcap file with this number of packets of 100 bytes.
 fn trace(packets: u64) -> Vec<u8> {
     let mut file = Vec::new();
     pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
@@ -343,7 +343,7 @@ fn a_writer_that_is_quick_or_writes_nothing_is_not_waited_for_in_vain() {
 #[test]
 fn a_filter_chooses_among_the_packets_of_a_trace() {
     let directory = directory();
-    // The bytes of packet n are all n; the length of what an IPv4 header would tell is of no interest.
+    // All bytes of packet n are n; a length in an IPv4 header does not matter.
     let arguments = ["trace:a.pcap", "ether[0] = 7", "-w", "out.pcapng", "--json", "-q"];
     let ended = run(directory.path(), &arguments);
     assert_eq!(ended.code, Some(0), "{ended:#?}");

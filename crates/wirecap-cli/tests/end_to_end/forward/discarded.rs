@@ -27,7 +27,7 @@ const TABLE: &str = "
 /// To which port of UDP everything goes.
 const PORT: [u8; 2] = [0x23, 0x28];
 
-/// What stands in front of IPv4, and of IPv6.
+/// Ethernet headers of IPv4 and IPv6.
 const V4: [u8; 2] = [0x08, 0x00];
 const V6: [u8; 2] = [0x86, 0xdd];
 

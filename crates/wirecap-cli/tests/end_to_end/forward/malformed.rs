@@ -30,7 +30,7 @@ fn assert_pass(label: &str, frames: &[Vec<u8>]) {
 /// Whether what arrived is what was sent.
 type Check = fn(&[u8], &[u8]) -> bool;
 
-/// Equal, but for a checksum of TCP or UDP that was left to a NIC.
+/// Equal, except for a checksum of TCP or UDP that was left to a NIC.
 fn same_but_completed(arrived: &[u8], sent: &[u8]) -> bool {
     let mut expected = sent.to_vec();
     if let Some(pending) = Pending::of_frame(sent) {

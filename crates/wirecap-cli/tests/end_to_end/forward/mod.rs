@@ -40,7 +40,7 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// Hosts with the addresses 192.0.2.1 and .2, and fd00::1 and ::2 if there shall be IPv6.
+    /// Hosts with the addresses 192.0.2.1 and .2, and fd00::1 and ::2 with IPv6.
     pub fn new(label: &str, options: VethOptions) -> Self {
         let [left, middle, right] =
             ["l", "m", "r"].map(|place| Namespace::new(&format!("{label}_{place}")).unwrap());
@@ -147,7 +147,7 @@ pub fn dropped(way: &Value) -> u64 {
     way["dropped"].as_object().unwrap().values().map(|packets| packets.as_u64().unwrap()).sum()
 }
 
-/// A frame that no host answers, `len` bytes long, told by a number.
+/// A frame of `len` bytes with a number, which no host answers.
 pub fn frame(number: u8, len: usize) -> Vec<u8> {
     let mut frame = vec![number; len];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);

@@ -16,7 +16,7 @@ pub fn networks(label: &str) -> Cable {
     networks_by(label, 1)
 }
 
-/// The same, over interfaces with so many queues.
+/// The same, with this number of queues per interface.
 pub fn networks_by(label: &str, queues: u32) -> Cable {
     let cable = Cable::new(label, VethOptions { ipv6: true, queues, ..VethOptions::default() });
     let ip = |host: &wirecap_lab::Namespace, line: &str| {

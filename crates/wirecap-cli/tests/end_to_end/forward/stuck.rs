@@ -22,10 +22,10 @@ use wirecap_lab::require_root;
 use super::{Cable, dropped, routes::mac, way};
 use crate::lab::READY;
 
-/// One frame in so many goes out of the stuck port.
+/// One frame of this number leaves by the stuck port.
 const STUCK_EVERY: u64 = 20;
 /// How long the healthy port may take for a window.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WINDOW_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// INVARIANT: `m2`, `s0` and `h0` are in one namespace and go with it, at once. The kernel cannot delete `m2`
 /// as long as `h0` has packets of its socket.
@@ -112,7 +112,7 @@ impl Fork {
     fn wait_for(&self, frames: u64) -> bool {
         let begun = Instant::now();
         while self.arrived() < frames {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > WINDOW_TIMEOUT {
                 return false;
             }
             thread::sleep(Duration::from_micros(200));
