@@ -1,7 +1,6 @@
-//! How the command ends: exit codes, and errors in words.
+//! How the command ends: exit codes.
 //!
-//! Rule: an error is one or two lines on standard error that begin with `wirecap: ` and end with what
-//! to do about it.
+//! Rule: an error is one or two lines on standard error that begin with `wirecap: ` and end with the remedy.
 
 use std::process::ExitCode;
 
@@ -12,9 +11,9 @@ use wirecap_core::GeometryError;
 pub(crate) enum Exit {
     /// As asked.
     Fine = 0,
-    /// It failed, lost an interface or its file, or ended before it was asked to.
+    /// It failed, lost an interface or its file, or ended too early.
     Failed = 1,
-    /// The command line makes no sense; nothing was done.
+    /// The command line is wrong; nothing was done.
     Usage = 2,
     /// As asked, but packets were lost, and `--fail-on-loss` was given.
     Lost = 3,
@@ -26,20 +25,20 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The command line makes no sense; the message says why.
+/// The command line is wrong; the message says why.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-/// [`Usage`] in these words.
+/// A [`Usage`] with this message, which takes what `format!` takes.
 macro_rules! usage {
     ($($words:tt)*) => {
         $crate::exit::Usage(format!($($words)*))
     };
 }
 
-/// The exit code an error calls for: values that no machine could take, or cores that this one does
-/// not have, are wrong usage, all else is a failure.
+/// The exit code for an error. Values that no machine accepts are wrong usage, as are cores that this one
+/// does not have; everything else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
     use wirecap::Error::{
         Filter, Geometry, IdleWorkers, Interface, LittleMemory, NoPort, NoWorker, PassiveQueues, PortTwice,

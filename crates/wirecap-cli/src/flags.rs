@@ -1,4 +1,4 @@
-//! Flags that several commands take alike, in groups that go into their flags.
+//! Flags that several commands share, in groups that are flattened into the flags of each.
 //!
 //! | group | capture | forward | generate | replay |
 //! |---|---|---|---|---|
@@ -6,8 +6,8 @@
 //! | [`TimeLimit`] | x | x | x | x |
 //! | [`SendFlags`] | | | x | x |
 //!
-//! Where a command means a flag a little differently, it says so where it takes the group (`mut_arg`):
-//! another default, other words.
+//! A command for which a flag differs slightly, in its default or its help, says so where it flattens the
+//! group (`mut_arg`).
 
 use std::{path::PathBuf, time::Duration};
 
@@ -40,7 +40,7 @@ impl FileFlags {
     }
 }
 
-/// When it ends by itself.
+/// When the command ends by itself.
 #[derive(Debug, Args)]
 pub(crate) struct TimeLimit {
     /// Stop after this time: 10 or 10s, 500ms, 2m, 1h.
@@ -55,10 +55,10 @@ pub(crate) struct PoolFlags {
     #[arg(short = 'M', value_name = "CELLS", value_parser = number::<u32>(ANY, "-M 256"))]
     cells_per_chunk: Option<u32>,
     /// R, chunks per receive queue. A queue can buffer R x M packets [default: 128, or fewer, so that all
-    /// take no more than an eighth of the memory that is available].
+    /// queues together take at most an eighth of the available memory].
     #[arg(short = 'R', value_name = "CHUNKS", value_parser = number::<u32>(ANY, "-R 128"))]
     chunks_per_pool: Option<u32>,
-    /// Memory for the cells of all receive queues together, from which R follows: 512M, 2G.
+    /// Memory for the cells of all receive queues together, which determines R: 512M, 2G.
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "chunks_per_pool")]
     memory: Option<u64>,
     /// Size of a cell: 2048 or 4096. Larger packets take several cells [default: 2048].
@@ -78,13 +78,13 @@ impl PoolFlags {
 /// The threads that take packets.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerFlags {
-    /// Number of workers [default: one for each receive queue, but no more than cores].
+    /// Number of workers [default: one per receive queue, at most one per core].
     #[arg(long = "workers", id = "workers", value_name = "N", value_parser = number::<usize>(ANY, "--workers 4"))]
     number: Option<usize>,
-    /// Cores for the workers, in turn: 0,2-3 [default: not bound].
+    /// Cores to pin the workers to, in turn: 0,2-3 [default: not pinned].
     #[arg(long, value_name = "LIST", value_parser = cores)]
     cores: Option<Cores>,
-    /// What workers do while nothing comes [default: sleep].
+    /// What idle workers do [default: sleep].
     #[arg(long, value_parser = choice::<Wait>())]
     wait: Option<Wait>,
 }
@@ -97,16 +97,16 @@ impl WorkerFlags {
     }
 }
 
-/// How packets come from an interface.
+/// How packets are received from an interface.
 #[derive(Debug, Args)]
 pub(crate) struct PortFlags {
-    /// Which way of attaching to the interfaces is used [default: best].
+    /// How to attach to the interfaces [default: best].
     #[arg(long, value_parser = choice::<Modes>())]
     xdp_mode: Option<Modes>,
-    /// Fail where packets would be copied: as --xdp-mode zero-copy.
+    /// Fail where packets would be copied; the same as --xdp-mode zero-copy.
     #[arg(long, conflicts_with = "xdp_mode")]
     require_zero_copy: bool,
-    /// Where the times of packets come from [default: kernel with -w or --verify, and beside the host; batch
+    /// Source of the packets' timestamps [default: kernel with -w or --verify, and beside the host; batch
     /// otherwise].
     #[arg(long, value_name = "SOURCE", value_parser = choice_but(Timestamp::File))]
     timestamp: Option<Timestamp>,
@@ -120,21 +120,21 @@ impl PortFlags {
     }
 }
 
-/// What is said of a capture, and how.
+/// What is printed about a capture, and how.
 #[derive(Debug, Args)]
 pub(crate) struct OutputFlags {
     /// Print the account as one JSON object, as the last line of standard output (of standard error with -w
     /// -).
     #[arg(long)]
     json: bool,
-    /// Print the statistics so far on standard error as often as this: 10s, 1m. With --json, the account so
-    /// far, as one JSON object in a line, where the account goes at the end.
+    /// Print the statistics so far on standard error at this interval: 10s, 1m. With --json, print the
+    /// account so far as one JSON object on one line, to the stream that gets the account at the end.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     stats: Option<Duration>,
-    /// Exit code 3 if packets were lost, and nothing else failed.
+    /// Exit with code 3 if packets were lost and nothing else failed.
     #[arg(long)]
     fail_on_loss: bool,
-    /// Print nothing but errors, losses, and what --json or --stats ask for.
+    /// Print only errors, losses, and what --json or --stats ask for.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -148,19 +148,19 @@ impl OutputFlags {
     }
 }
 
-/// Where settings come from that no flag gives, and where they go.
+/// Where settings come from that no flag sets, and where they are printed.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigFlags {
-    /// Take the settings in FILE (TOML) that no flag gives; the manual lists its keys.
+    /// Read settings from FILE (TOML); flags override them. The book lists the keys.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Print the settings in force, as --config reads them, and do nothing else.
+    /// Print the settings in force, as --config reads them, and exit.
     #[arg(long)]
     pub(crate) print_config: bool,
 }
 
 impl ConfigFlags {
-    /// The settings before the flags: the defaults, or what the file makes of them.
+    /// The settings without the flags: the defaults, overridden by the file.
     ///
     /// # Errors
     /// What is wrong with the file.
@@ -169,43 +169,43 @@ impl ConfigFlags {
     }
 }
 
-/// Sets what a flag gives.
+/// Overrides a setting if its flag was given.
 pub(crate) fn set<T>(setting: &mut T, given: Option<T>) {
     if let Some(given) = given {
         *setting = given;
     }
 }
 
-/// How packets are sent by a command that does nothing else, and what is said of it.
+/// How a command that only sends does so, and what it prints.
 #[derive(Debug, Args)]
 pub(crate) struct SendFlags {
-    /// How packets get to the driver [default: best; copy where the host uses the interface].
+    /// How packets reach the driver [default: best; copy where the host uses the interface].
     #[arg(long, value_enum)]
     pub(crate) tx_mode: Option<SendModeFlag>,
-    /// Core of the thread that sends [default: not bound].
+    /// Core to pin the sending thread to [default: not pinned].
     #[arg(long, value_name = "CORE", value_parser = number::<usize>(ANY, "--core 1"))]
     pub(crate) core: Option<usize>,
     /// Print the report as one JSON object, as the last line of standard output.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print nothing but errors, losses, and what --json asks for.
+    /// Print only errors, losses, and what --json asks for.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SendModeFlag {
-    /// The best that works.
+    /// The best mode that works.
     Best,
-    /// The driver sends from the cells; else an error.
+    /// The driver sends from the cells; an error if it cannot.
     ZeroCopy,
-    /// One copy by the kernel.
+    /// The kernel copies each packet once.
     Copy,
 }
 
 impl SendModeFlag {
-    /// How a queue is bound to send. Sending takes nothing from the host, but zero-copy may take its queue:
-    /// where the host uses the interface, that is not tried unless it is asked for.
+    /// How to bind a queue for sending. Sending takes no packets from the host, but zero-copy may take its
+    /// queue, so where the host uses the interface zero-copy is tried only on request.
     pub(crate) fn bind(flag: Option<Self>, host_uses: bool) -> BindChoice {
         match flag {
             Some(Self::ZeroCopy) => BindChoice::Only(BindMode::ZeroCopy),

@@ -5,16 +5,16 @@
 //!                               ├─► forward      ports ─► workers ─► ports, perhaps a file as well
 //!                               ├─► generate     numbered frames ─► transmit queues
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
-//!                               └─► interfaces   what there is, and what XDP can do on it
+//!                               └─► interfaces   a list of interfaces, and what XDP can do on each
 //! ```
 //!
 //! | to read about | open |
 //! |---|---|
 //! | a command: its flags, what is checked before it runs, its report | `commands/NAME` |
-//! | flags that several commands take; how values are read | `flags`, `values` |
-//! | what is in force: defaults, a file, flags | `settings` |
+//! | flags that several commands share; how values are parsed | `flags`, `values` |
+//! | settings: defaults, a file, flags | `settings` |
 //! | a capture from start to end, for every command that captures | `capture` |
-//! | diagnostics, events, errors and losses in words | `text` |
+//! | the texts of diagnostics, events, errors and losses | `text` |
 //! | standard output and standard error, tables, lines | `print` |
 //! | signals, threads, cores, privileges | `process` |
 //! | exit codes | `exit` |
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Err(refused) => return refusal::refuse(&refused, &arguments()).into(),
     };
     let exit = run(flags.command).unwrap_or_else(|error| {
-        // Not the chain of causes: each message names its own already.
+        // Not the chain of causes: each message already names its own.
         note!("{}", text::error::describe(&error));
         exit::code_of(&error)
     });
@@ -70,9 +70,8 @@ fn run(command: Command) -> Result<Exit> {
     if let Command::Interfaces(flags) = &command {
         return interfaces::run(flags).map(|()| Exit::Fine);
     }
-    // First of all: a signal that comes before ends the process, and says so by the signal, not by an exit
-    // code. And where SIGINT is ignored from the start, as by jobs of a shell script, one that comes before
-    // is lost.
+    // First of all: before this call a signal kills the process instead of ending it with an exit code, and
+    // where SIGINT is ignored from the start, as in background jobs of a shell script, it is lost.
     let signals = Signals::listen()?;
     match command {
         Command::Capture(flags) => {
@@ -92,11 +91,11 @@ fn run(command: Command) -> Result<Exit> {
             warn_unless(flags.send.quiet);
             replay::run(&flags, &signals)
         }
-        Command::Interfaces(_) => unreachable!("done before"),
+        Command::Interfaces(_) => unreachable!("handled above"),
     }
 }
 
-/// Runs a command by its settings, or only prints them.
+/// Runs a command with its settings, or only prints them.
 fn print_or_run<T: Settings>(print: bool, settings: T, run: impl FnOnce(T) -> Result<Exit>) -> Result<Exit> {
     if print {
         return settings::file::print(&settings).map(|()| Exit::Fine);

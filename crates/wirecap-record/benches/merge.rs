@@ -32,7 +32,7 @@ const PACKETS_PER_RUN: u64 = 32;
 /// As many as are under way at once: 64 blocks wait for the writer, and it collects 64.
 const PACKETS: u64 = 128 * PACKETS_PER_BLOCK;
 
-/// Blocks as they come: each queue in turn.
+/// Blocks in the order of arrival: each queue in turn.
 fn blocks(queues: u64, time_ns: impl Fn(u64, u64) -> u64) -> Vec<Block> {
     let per_queue = PACKETS / PACKETS_PER_BLOCK / queues;
     let turns = (0..per_queue).flat_map(|turn| (0..queues).map(move |queue| (turn, queue)));

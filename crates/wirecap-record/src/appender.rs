@@ -1,33 +1,34 @@
 //! Appends records to the output, in groups, and keeps the file whole.
 //!
-//! Rule: only whole records are kept. When a write fails, the file is cut behind the last whole record, and
-//! all that comes later is taken and not written.
+//! Rule: only whole records are kept. When a write fails, the file is cut after the last whole record, and
+//! later records are accepted but not written.
 
-use std::{collections::VecDeque, fmt, io::IoSlice, sync::atomic::Ordering};
+use std::{collections::VecDeque, fmt, io::IoSlice, sync::atomic::Ordering, time::SystemTime};
 
 use super::{
     buffers::Buffers,
+    description::{Closing, trailer},
     error::RecordError,
     order::Order,
     output::{AppendError, Output, Whereabouts},
-    progress::{Progress, Written},
+    progress::{Progress, WrittenCounts},
     records::Records,
 };
 
-/// Most bytes and blocks that are collected for one write.
+/// The most bytes and blocks of one write.
 pub(crate) const GROUP_BYTES: usize = 1 << 20;
 pub(crate) const GROUP_BLOCKS: usize = 64;
 
-/// Why nothing more is written while packets may still come.
+/// Why nothing more is written, although packets may still arrive.
 #[derive(Debug)]
 pub enum Stop<'a> {
-    /// As many packets are in the file as were asked for.
+    /// The file has the requested number of packets.
     LimitReached,
-    /// The output takes no more.
+    /// The output accepts no more.
     Failed(&'a RecordError),
 }
 
-/// What is to be called with the [`Stop`].
+/// A callback for the [`Stop`].
 pub struct StopCallback(Box<dyn FnOnce(Stop<'_>) + Send>);
 
 impl<F: FnOnce(Stop<'_>) + Send + 'static> From<F> for StopCallback {
@@ -42,14 +43,14 @@ impl fmt::Debug for StopCallback {
     }
 }
 
-/// What came of recording.
+/// The result of recording.
 #[derive(Debug)]
 pub struct Outcome {
     /// What is in the output.
-    pub written: Written,
-    /// Why not everything is in it.
+    pub written: WrittenCounts,
+    /// Why the output is incomplete.
     pub failure: Option<RecordError>,
-    /// Where the file was when it was finished.
+    /// Where the file was at the end.
     pub whereabouts: Whereabouts,
 }
 
@@ -73,16 +74,7 @@ impl Appender {
         Self { output, left: limit, packets: 0, order: Order::default(), progress, failure: None, on_stop }
     }
 
-    pub(crate) fn output(&self) -> &Output {
-        &self.output
-    }
-
-    /// Packets that are in the output.
-    pub(crate) fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    /// Writes all that is pending, and returns the buffers.
+    /// Writes all pending records, and returns the buffers.
     pub(crate) fn write_all(&mut self, pending: &mut VecDeque<Records>, buffers: &mut Buffers) {
         while !pending.is_empty() {
             let (mut blocks, mut bytes) = (0, 0);
@@ -118,7 +110,7 @@ impl Appender {
         self.keep(group, appended.as_ref().map_or_else(|error| error.written, |()| usize::MAX));
         self.show();
         if let Err(AppendError { cause, .. }) = appended {
-            // The kernel's first word is what helps the user, not that cutting failed as well.
+            // The first error helps the user, not that cutting failed as well.
             let _ = self.output.cut();
             self.stop(Stop::Failed(&cause));
             self.failure = Some(cause);
@@ -152,27 +144,28 @@ impl Appender {
         }
     }
 
-    /// Writes what stands behind the packets. After a failure it is tried all the same: there may be room
-    /// where the last record was cut off.
-    pub(crate) fn close(&mut self, trailer: &[u8]) {
-        if let Err(AppendError { cause, .. }) = self.output.append_last(trailer, self.failure.is_some()) {
+    /// Writes the account after the packets, even after a failure: there may be room where the last record
+    /// was cut off.
+    pub(crate) fn close(&mut self, closing: &Closing, started: SystemTime) {
+        let trailer = trailer(closing, self.output.format(), started, self.packets);
+        if let Err(AppendError { cause, .. }) = self.output.append_last(&trailer, self.failure.is_some()) {
             let cut = self.output.cut().err().map(RecordError::from);
             self.failure = self.failure.take().or(cut).or(Some(cause));
         }
     }
 
-    /// What came of it; closes the output.
+    /// Closes the output, and returns the result.
     pub(crate) fn finish(self) -> Outcome {
         self.show();
         let (written, whereabouts) = (self.progress.written(), self.output.whereabouts());
         Outcome { written, failure: self.failure, whereabouts }
     }
 
-    /// Shows others what was written.
+    /// Publishes what was written.
     fn show(&self) {
-        let counters = self.progress.counters();
+        let counters = &self.progress.counters;
         counters.packets.store(self.packets, Ordering::Relaxed);
         counters.bytes.store(self.output.len(), Ordering::Relaxed);
-        counters.out_of_order.store(self.order.late(), Ordering::Relaxed);
+        counters.out_of_order.store(self.order.late, Ordering::Relaxed);
     }
 }

@@ -1,18 +1,17 @@
-//! What waits for the output of a job that does not wait for it: its packets go on, and the file loses what
-//! the output does not take.
+//! Blocks that wait for the output when workers do not: packets continue, and the file misses those that the
+//! output does not accept in time.
 //!
 //! ```text
-//!   worker ── block ──► waits, 64 MiB at most ──► writer thread ──► output
+//!   worker ── block ──► waits, at most 64 MiB ──► writer thread ──► output
 //!      └── no room: not encoded, counted
 //! ```
 //!
-//! Rule: once there is no room, nothing is taken until half of it is free: a copy with few long gaps is of
-//! more use than one with many short ones.
+//! Rule: once the backlog is full, it accepts nothing until half of it is free: a copy with few long gaps is
+//! more useful than one with many short ones.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Bytes of encoded packets that may wait for the writer, and how many of them have to go before more are
-/// taken.
+/// Bytes of encoded packets that may wait for the writer; a full backlog accepts more below the second limit.
 const MAX_BYTES: usize = 64 << 20;
 const ENOUGH_BYTES: usize = MAX_BYTES / 2;
 
@@ -20,11 +19,11 @@ const ENOUGH_BYTES: usize = MAX_BYTES / 2;
 /// are relaxed.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    /// Memory of all blocks on their way. Grows by workers, shrinks by the writer.
+    /// Memory of all waiting blocks. Added by workers, removed by the writer.
     bytes: AtomicUsize,
-    /// Set by a worker that finds no room, taken back by one that finds enough.
+    /// Set by a worker that finds no room, cleared by one that finds enough.
     is_full: AtomicBool,
-    /// Packets that the output did not take in time. Written by workers.
+    /// Packets that the output did not accept in time. Written by workers.
     not_taken: AtomicU64,
 }
 
@@ -33,29 +32,29 @@ impl Backlog {
     pub(crate) fn has_room(&self) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let is_full = self.is_full.load(Ordering::Relaxed);
-        let is_to_be = if is_full { bytes > ENOUGH_BYTES } else { bytes > MAX_BYTES };
-        if is_to_be != is_full {
-            self.is_full.store(is_to_be, Ordering::Relaxed);
+        let is_now_full = if is_full { bytes > ENOUGH_BYTES } else { bytes > MAX_BYTES };
+        if is_now_full != is_full {
+            self.is_full.store(is_now_full, Ordering::Relaxed);
         }
-        !is_to_be
+        !is_now_full
     }
 
-    /// A block is on its way that takes so much memory.
+    /// Adds the memory of a block, in bytes.
     pub(crate) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The writer has received the block, or no writer will.
+    /// Removes the memory of a block that the writer received, or that no writer will receive.
     pub(crate) fn remove(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Counts packets that are not written as there was no room.
+    /// Counts packets that are not written for lack of room.
     pub(crate) fn count_not_taken(&self, packets: u64) {
         self.not_taken.fetch_add(packets, Ordering::Relaxed);
     }
 
-    /// Packets that were not written as there was no room.
+    /// Packets that were not written for lack of room.
     pub(crate) fn not_taken(&self) -> u64 {
         self.not_taken.load(Ordering::Relaxed)
     }

@@ -1,14 +1,14 @@
-//! What a worker sends to the writer.
+//! The messages of a worker to the writer.
 
 use std::ops::Range;
 
 use super::records::Records;
 
-/// The packets of one batch, encoded; or packets that will not come, without records: those behind them do
+/// The encoded packets of one batch; or, without records, packets that will not come, so that later ones do
 /// not wait for them.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Which receive queue they came from, as [`Queues`](super::queues::Queues) numbers it.
+    /// The receive queue, as [`Queues`](super::queues::Queues) numbers it.
     pub(crate) queue: usize,
     /// Their numbers within the queue.
     pub(crate) numbers: Range<u64>,

@@ -1,4 +1,4 @@
-//! Buffers that go round: from a worker to the file and back, and those the merger copies into.
+//! Buffers that are reused: from a worker to the file and back, and those of the merger.
 
 use std::sync::mpsc::SyncSender;
 
@@ -16,21 +16,21 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// With the way back to each worker.
+    /// `returns` is the way back to each worker.
     pub(crate) fn new(returns: Vec<SyncSender<Records>>) -> Self {
         Self { returns, spare: Vec::new() }
     }
 
-    /// An empty one for the merger.
+    /// An empty buffer for the merger.
     pub(crate) fn take(&mut self) -> Records {
         self.spare.pop().unwrap_or_else(|| Records::new(None))
     }
 
-    /// These are written, or copied.
+    /// Takes back a buffer whose records are written or copied.
     pub(crate) fn give_back(&mut self, mut records: Records) {
         records.clear();
         if let Some(worker) = records.owner {
-            // A worker that has enough of them, or is gone, does not take it; then it is freed.
+            // Freed if the worker has enough buffers, or is gone.
             let _ = self.returns[worker].try_send(records);
         } else if self.spare.len() < SPARE {
             self.spare.push(records);

@@ -1,4 +1,4 @@
-//! What stands around the packets: the interfaces in front of them, the account behind them.
+//! The blocks around the packets: the interfaces before them, the account after them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,12 +8,12 @@ use wirecap_file::{
     pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo},
 };
 
-/// What stands behind the packets.
+/// What follows the packets in the file.
 #[derive(Debug, Clone)]
 pub struct Closing {
     /// The closed account of the capture: a pcapng file gets a statistics block for each port.
     pub report: Report,
-    /// For each port, comments on its statistics; ports without any may be left out at the end.
+    /// By port, comments on its statistics; may be shorter than the list of ports.
     pub comments: Vec<Vec<String>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn header(report: &Report, format: Format, snaplen: u32) -> Vec<u8> {
                 let info = InterfaceInfo {
                     name: Some(&port.name),
                     link_type: port.link_type,
-                    // What dumpcap and tcpdump write for "all of it": readers may make room for as much.
+                    // For 0, "all", write what dumpcap and tcpdump do: readers may allocate this.
                     snaplen: if snaplen == 0 { MAX_CAPTURED_LEN } else { snaplen },
                     ..InterfaceInfo::default()
                 };
@@ -47,7 +47,7 @@ pub(crate) fn header(report: &Report, format: Format, snaplen: u32) -> Vec<u8> {
     out
 }
 
-/// The account of each port. Empty for pcap, which has no room for it. `packets` are in the file.
+/// The account of each port. Empty for pcap, which cannot have it. `packets` is the number in the file.
 pub(crate) fn trailer(closing: &Closing, format: Format, started: SystemTime, packets: u64) -> Vec<u8> {
     let mut out = Vec::new();
     if format == Format::Pcap {

@@ -1,4 +1,4 @@
-//! Batches become records.
+//! Encodes batches into records.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use wirecap_file::{Format, PacketHeader, pcap, pcapng};
 
 use super::{block::Block, queues::Queues, records::Records};
 
-/// More than any record has around its packet's bytes.
+/// More bytes than any record has besides its packet.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 
 /// How packets are encoded.
@@ -28,13 +28,12 @@ impl Encoding {
         Self { format, snaplen, queues: Arc::clone(queues), names_queue: names_queue.collect() }
     }
 
-    /// The queue that a batch is of.
+    /// The queue of a batch.
     pub(crate) fn queue_of(&self, batch: &Batch) -> usize {
         self.queues.index(batch.port(), batch.queue()).expect("a queue of this capture")
     }
 
-    /// Encodes a batch into an empty buffer. Allocates only to let the buffer grow to the size of the largest
-    /// batch, if it was not trimmed.
+    /// Encodes a batch into an empty buffer. Allocates only if the buffer is smaller than the batch.
     pub(crate) fn encode(&self, batch: &Batch, mut records: Records) -> Block {
         let bytes = if self.snaplen == 0 { batch.bytes() as usize } else { 0 };
         records.reserve(batch.len(), bytes + batch.len() * RECORD_OVERHEAD_BYTES);

@@ -2,32 +2,32 @@
 
 use std::{io, time::Duration};
 
-/// Why an output cannot be opened, or takes no more.
+/// Why an output cannot be opened, or accepts no more.
 ///
-/// It does not name the output: the caller does, who has named it first.
+/// The messages do not name the output: the caller, who chose it, does.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// A pipe has no reader. Open it again later: the attempt waits for nothing.
+    /// A pipe has no reader. Opening does not wait: try again later.
     #[error("no program reads the pipe; start one, or name a file")]
     NoReader,
-    /// Packets on a terminal are of no use.
+    /// The output is a terminal.
     #[error("it is a terminal; name a file or a pipe")]
     Terminal,
     /// Another process has locked the file, as every [`Output`](crate::Output) does.
-    #[error("another process writes it; end that process, or name another file")]
+    #[error("another process is writing it; end that process, or name another file")]
     InUse,
-    /// Classic pcap names no interfaces, so that a file holds packets of one. This is their number.
+    /// Classic pcap has no interfaces, so a file can hold packets of only one. The number of ports.
     #[error("a pcap file holds packets of one interface, not of {0}; write pcapng")]
     SeveralPorts(usize),
-    /// What the kernel said.
+    /// An error of the kernel.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The flag of [`RecordConfig::give_up`](crate::RecordConfig::give_up) was set.
     #[error("writing was given up")]
     GivenUp,
-    /// At the end the output has taken nothing for this long: see
+    /// At the end, the output accepted nothing for this long: see
     /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
-    #[error("it took nothing for {} s at the end", .0.as_secs())]
+    #[error("it accepted nothing for {} s at the end", .0.as_secs())]
     Stalled(Duration),
     /// The thread of the [`Writer`](crate::Writer) has panicked, or never ran it.
     #[error("the writer is gone")]

@@ -14,7 +14,7 @@ use super::{backlog::Backlog, block::Block, encode::Encoding, error::RecordError
 
 /// Encodes what one worker captures, and hands it to the writer.
 ///
-/// Give each worker's thread the lane of its index. The file is complete once all lanes are dropped.
+/// Give each worker's thread the lane of its index. The file is complete when all lanes are dropped.
 #[derive(Debug)]
 pub struct Lane {
     /// Index of the worker.
@@ -24,7 +24,7 @@ pub struct Lane {
     /// Buffers that the writer has emptied.
     pub(crate) emptied: Receiver<Records>,
     pub(crate) backlog: Option<Arc<Backlog>>,
-    /// Packets that will not come, and that the writer still waits for.
+    /// Packets that will not come, but that the writer still waits for.
     pub(crate) gaps: Vec<Block>,
 }
 
@@ -33,17 +33,17 @@ impl Lane {
     /// packets then.
     ///
     /// # Errors
-    /// [`RecordError::WriterGone`]. An output that fails is no error here: packets are taken, so that no
+    /// [`RecordError::WriterGone`]. A failed output is not an error here: packets are accepted, so that no
     /// worker waits in vain, and [`Outcome::failure`](crate::Outcome::failure) says why they are not written.
     pub fn record(&mut self, batch: Batch) -> Result<(), RecordError> {
         self.record_then(batch, drop)
     }
 
     /// Like [`Self::record`], for a program that does more with the packets: `then` gets the batch after it
-    /// was encoded and before the writer is waited for, since its cells are worth more in the pool.
+    /// was encoded, and before waiting for the writer, so that its cells return to the pool early.
     ///
     /// # Errors
-    /// As [`Self::record`].
+    /// Like [`Self::record`].
     pub fn record_then(&mut self, batch: Batch, then: impl FnOnce(Batch)) -> Result<(), RecordError> {
         if let Some(backlog) = self.backlog.as_ref().filter(|backlog| !backlog.has_room()) {
             backlog.count_not_taken(batch.len() as u64);
@@ -53,7 +53,7 @@ impl Lane {
             self.idle();
             return Ok(());
         }
-        // At the start, and while the writer holds blocks back, none has come back.
+        // There is none at the start, and while the writer holds blocks back.
         let empty = self.emptied.try_recv().unwrap_or_else(|_| Records::new(Some(self.worker)));
         let mut block = self.encoding.encode(&batch, empty);
         then(batch);
@@ -64,14 +64,14 @@ impl Lane {
         }
     }
 
-    /// Call it when no batch has come for a while: a recorder that drops packets reports here to the writer
+    /// Call it when no batch has arrived for a while. If the recorder drops packets, this tells the writer
     /// which ones will not come, so that packets of other workers do not wait for them.
     pub fn idle(&mut self) {
         let messages = &self.messages;
         self.gaps.retain(|gap| messages.try_send(Block::gap(gap.queue, gap.numbers.clone())).is_err());
     }
 
-    /// Passes a block on if there is room, and never waits.
+    /// Passes a block on if there is room; never waits.
     fn offer(&mut self, backlog: &Backlog, block: Block) -> Result<(), RecordError> {
         let bytes = block.records.memory_bytes();
         let (queue, numbers) = (block.queue, block.numbers.clone());

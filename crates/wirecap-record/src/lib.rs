@@ -1,4 +1,4 @@
-//! Files out of a capture: the packets of several queues, written in the order of their times.
+//! Records a capture: writes the packets of several queues in the order of their times.
 //!
 //! ```text
 //!   worker 0 ─ batch ─► Lane: encode ─┐ bounded channel       per queue, in order          by time
@@ -6,21 +6,21 @@
 //!   worker 2 ─ batch ─► Lane: encode ─┘                        (Writer: one thread)                   │
 //!        ▲                                                      └── emptied buffers ──┐      file, pipe, stream
 //!        └────────────────────────────────────────────────────────────────────────────┘
-//!   Recorder ── starts them ── Progress ── finish: the account behind the packets ──► Outcome
+//!   Recorder ── starts all ── Progress ── finish: the account after the packets ──► Outcome
 //! ```
 //!
-//! Rule: a batch goes home as soon as it is encoded. When the output is slow, the channel fills up, the
-//! workers wait, the pools absorb, and what the pools cannot hold is in the account of the capture as
+//! Rule: the cells of a batch return as soon as it is encoded. When the output is slow, the channel fills up,
+//! the workers wait, the pools buffer, and the account of the capture counts what the pools cannot hold as
 //! `no_free_cell`. Memory is bounded, and no packet costs an allocation, a lock or a system call of its own.
 //!
 //! The time of a packet stays beside its bytes until both are written, so that merging compares numbers and
-//! copies bytes. A queue in which nothing comes holds the others up until the engine promises that what comes
-//! next is later ([`wirecap::Horizon`]). Packets are held back for 2 s and in 64 MiB at most: beyond that the
-//! earliest is written, and each packet that then stands behind a later one is counted
-//! ([`Written::out_of_order`]). Trace files wait instead, so that their order is exact.
+//! copies bytes. An idle queue holds the others up until the engine promises that its next packet is later
+//! ([`wirecap::Horizon`]). Packets are held back for at most 2 s and in at most 64 MiB: beyond that the
+//! earliest is written, and each packet that then follows a later one is counted
+//! ([`WrittenCounts::out_of_order`]). Trace files wait instead, so that their order is exact.
 //!
-//! The library makes no thread, prints nothing, handles no signal and has no state of the process: the caller
-//! provides the thread, words the failures ([`RecordError`]) and asks for the end.
+//! The library starts no thread, prints nothing, handles no signal and has no process-wide state: the caller
+//! provides the thread, reports failures ([`RecordError`]) and requests the end.
 //!
 //! # Example
 //!
@@ -62,13 +62,13 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | starting and finishing, and what can be asked for | [`Recorder`], [`RecordConfig`] |
+//! | starting and finishing, and the settings | [`Recorder`], [`RecordConfig`] |
 //! | a worker's end | [`Lane`], `encode`, `backlog` (packets dropped when the output is behind) |
 //! | encoded packets with their times beside them | `records`, `block`, `buffers` |
 //! | putting batches of a queue in order | [`Sequencer`] |
-//! | merging queues by time | `merge`, `order`; queues in which nothing comes: `lookout`, `pace` |
-//! | writing, and failing to | [`Writer`], `appender`, [`Output`], `open`, `sink` |
-//! | what stands around the packets | [`Closing`], `description` |
+//! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
+//! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `sink` |
+//! | the blocks around the packets | [`Closing`], `description` |
 #![forbid(unsafe_code)]
 
 mod appender;
@@ -98,7 +98,7 @@ pub use description::Closing;
 pub use error::RecordError;
 pub use lane::Lane;
 pub use output::{Output, Whereabouts};
-pub use progress::{Forced, Progress, Written};
+pub use progress::{ForcedWrites, Progress, WrittenCounts};
 pub use queues::Queues;
 pub use recorder::{RecordConfig, Recorder};
 pub use sequencer::Sequencer;

@@ -1,8 +1,8 @@
-//! What is still to come, by the numbers that queues have here; and queues that are ahead of the others.
+//! Asks the engine about future packets of each queue, and pauses trace files that are ahead of the others.
 //!
-//! Rule: a trace file of which much is held back is not read on, as its packets are safe where they are. One
-//! that the others wait for never is, as nothing of it is held: so what is held back of files is bounded
-//! whatever their times.
+//! Rule: reading of a trace file pauses while much of it is held back, because its packets are safe in the
+//! file. A file that the others wait for never pauses, as nothing of it is held. So what is held back of
+//! files is bounded, whatever their times.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::{
     queues::{Place, Queues},
 };
 
-/// Bytes that may be held back of all trace files together before they wait.
+/// Bytes that may be held back of all trace files together before they pause.
 const MAX_HELD_OF_FILES: usize = 16 << 20;
 
-/// Asks the engine for horizons, and has files wait.
+/// Asks the engine for horizons, and pauses files.
 #[derive(Debug)]
 pub(crate) struct Lookout {
     horizons: Horizons,
@@ -24,7 +24,7 @@ pub(crate) struct Lookout {
     files: Vec<File>,
 }
 
-/// A queue that can wait.
+/// A queue that can pause.
 #[derive(Debug)]
 struct File {
     queue: usize,
@@ -39,7 +39,7 @@ impl Lookout {
         lookout
     }
 
-    /// Whether all of them can wait, for as long as it takes.
+    /// Whether all queues can pause for any time.
     pub(crate) fn all_can_wait(&self) -> bool {
         self.files.len() == self.queues.count()
     }
@@ -50,13 +50,13 @@ impl Lookout {
         self.horizons.of(port, queue)
     }
 
-    /// Has those files wait of which enough is held back, and the others go on.
+    /// Pauses files of which enough is held back, and resumes the others.
     pub(crate) fn hold_back(&mut self, merger: &Merger) {
         let share = MAX_HELD_OF_FILES / self.files.len().max(1);
         for at in 0..self.files.len() {
             let File { queue, on_hold } = self.files[at];
             let held = merger.held_of(queue);
-            // It goes on only when half of it has gone, so that it is not woken for each block.
+            // Resumes only when half is written, so that it is not woken for each block.
             let enough = held > if on_hold { share / 2 } else { share };
             if enough != on_hold {
                 self.hold(queue, enough);

@@ -1,17 +1,17 @@
-//! Merges what came from several queues by time.
+//! Merges the packets of several queues by time.
 //!
 //! ```text
 //!   queue 0   ██ 1-4 ██  ██ 9-12 ██        ─┐
 //!   queue 1   ██ 5-8 ██  ██ 10-14 ██       ─┼─► 1-4  5-8  9 10 10 11 …       whole blocks where they do not overlap,
-//!   queue 2   nothing, and certainly later  ─┘                               runs copied together where they do
+//!   queue 2   idle, and certainly later     ─┘                               runs copied together where they do
 //!             than 15: its horizon
 //! ```
 //!
-//! Rules: a packet is given on when no queue can have an earlier one any more: each holds a later one, or has
-//! promised. Times within a queue increase, so what has come is a promise, too; an idle queue is asked for
-//! its [`Horizon`]; one that has paused, of whose times nothing can be known, is not waited for. Of packets
-//! with the same time, that of the lower queue comes first, so that the order is a function of the packets
-//! alone. And packets of one queue keep their order, whatever their times.
+//! Rules: a packet is passed on when no queue can have an earlier one: each holds a later one, or has
+//! promised one. Times within a queue increase, so a received packet is a promise, too; an idle queue is
+//! asked for its [`Horizon`]; a paused queue, whose times are unknown, is not waited for. Of packets with the
+//! same time, that of the lower queue is first, so that the order depends only on the packets. Packets of one
+//! queue keep their order, whatever their times.
 
 use std::{
     cmp::Reverse,
@@ -29,7 +29,7 @@ use super::{
 
 /// Runs are copied together up to this size.
 const MERGED_BYTES: usize = 256 << 10;
-/// A block that is not longer is copied to the run before it: that costs less than a write of its own.
+/// A block up to this size is copied to the run before it, which costs less than a write of its own.
 const SMALL_BYTES: usize = 4 << 10;
 
 /// Holds packets back until it is their turn.
@@ -39,30 +39,30 @@ pub(crate) struct Merger {
     queues: Vec<Queue>,
     /// The queues that hold something, by the time of their first packet. INVARIANT: each once.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Bytes of memory of all that is held, in `queues` and before it is its turn in its queue.
+    /// Memory of everything that is held, in `queues` and in the sequencer, in bytes.
     held_bytes: usize,
     /// Runs that were copied together.
     merged: Records,
 }
 
-/// What has come from one queue.
+/// Packets of one queue.
 #[derive(Debug, Default)]
 struct Queue {
     /// In order.
     waiting: VecDeque<Records>,
-    /// Bytes of memory of all that is held of it.
+    /// Memory of everything that is held of it, in bytes.
     held_bytes: usize,
-    /// How much of the first is given on.
+    /// How much of the first is passed on.
     taken: Position,
-    /// What has not come is later than this.
+    /// Future packets are later than this.
     certain_ns: u64,
-    /// A promise that begins to hold when all before its number has come.
+    /// A promise that holds once all packets before its number have arrived.
     horizon: Option<Horizon>,
-    /// It is not waited for in the next merge; then it is asked again.
+    /// Not waited for in the next merge, after which the queue is asked again.
     has_paused: bool,
 }
 
-/// Takes the records whose turn it is, without those that stand for packets that were skipped.
+/// Receives records in order, and drops empty ones, which stand for skipped packets.
 struct InTurn<'q>(&'q mut VecDeque<Records>);
 
 impl Extend<Records> for InTurn<'_> {
@@ -72,17 +72,17 @@ impl Extend<Records> for InTurn<'_> {
 }
 
 impl Queue {
-    /// Time of the first packet that waits.
+    /// Time of the first waiting packet.
     fn head_ns(&self) -> Option<u64> {
         let first = self.waiting.front()?;
         first.entries.get(self.taken.entries).map(|entry| entry.time_ns)
     }
 
-    /// Relies on the promise, if all before `next` has come.
+    /// Applies the promise, if all packets before `next` have arrived.
     fn keep_promise(&mut self, next: u64) {
         if let Some(horizon) = self.horizon.take_if(|horizon| horizon.number <= next) {
             self.certain_ns = self.certain_ns.max(horizon.time_ns);
-            // With more behind it that has come, the pause is over.
+            // If later packets have arrived, the pause is over.
             self.has_paused = horizon.is_pause() && horizon.number == next;
         }
     }
@@ -94,7 +94,7 @@ impl Queue {
 }
 
 impl Merger {
-    /// For this number of queues.
+    /// A merger for this number of queues.
     pub(crate) fn new(queues: usize) -> Self {
         Self {
             sequencer: Sequencer::new(queues),
@@ -105,12 +105,12 @@ impl Merger {
         }
     }
 
-    /// Bytes of memory of all that is held back: what buffers have room for, whatever is in them.
+    /// Memory of everything that is held back, in bytes: the capacity of the buffers.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// The part of [`Self::held_bytes`] that is of this queue.
+    /// The part of [`Self::held_bytes`] of this queue.
     pub(crate) fn held_of(&self, queue: usize) -> usize {
         self.queues[queue].held_bytes
     }
@@ -136,8 +136,8 @@ impl Merger {
         }
     }
 
-    /// Asks for the horizon of each queue that holds the others up, unless what it promised last is still to
-    /// come true.
+    /// Asks for the horizon of each queue that holds the others up, unless its last promise does not hold
+    /// yet.
     pub(crate) fn ask(&mut self, mut horizon: impl FnMut(usize) -> Option<Horizon>) {
         let Some(&Reverse((first_ns, _))) = self.heads.peek() else { return };
         for (queue, asked) in self.queues.iter_mut().enumerate() {
@@ -148,36 +148,36 @@ impl Merger {
         }
     }
 
-    /// Gives on what certainly comes next.
+    /// Passes on packets that are certainly next.
     pub(crate) fn merge(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
-        self.give_on(None, out, buffers);
+        self.pass_on(None, out, buffers);
         self.queues.iter_mut().for_each(|queue| queue.has_paused = false);
     }
 
-    /// Gives on what comes next, certainly or not, until at most so much is held.
-    pub(crate) fn force(&mut self, most_bytes: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
-        self.give_on(Some(most_bytes), out, buffers);
-        if self.held_bytes > most_bytes {
+    /// Passes on the next packets, certain or not, until at most `max_bytes` are held.
+    pub(crate) fn force(&mut self, max_bytes: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        self.pass_on(Some(max_bytes), out, buffers);
+        if self.held_bytes > max_bytes {
             for queue in 0..self.queues.len() {
                 self.extend(queue, |sequencer, waiting| sequencer.drain(queue, waiting));
             }
-            self.give_on(Some(most_bytes), out, buffers);
+            self.pass_on(Some(max_bytes), out, buffers);
         }
     }
 
-    fn give_on(&mut self, force: Option<usize>, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+    fn pass_on(&mut self, force: Option<usize>, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         let silent = self.queues.iter().filter(|queue| queue.is_awaited());
         let mut certain_ns = match force {
             None => silent.map(|queue| queue.certain_ns).min().unwrap_or(u64::MAX),
             Some(_) => u64::MAX,
         };
         while let Some(&Reverse((first_ns, queue))) = self.heads.peek() {
-            if first_ns > certain_ns || force.is_some_and(|most_bytes| self.held_bytes <= most_bytes) {
+            if first_ns > certain_ns || force.is_some_and(|max_bytes| self.held_bytes <= max_bytes) {
                 break;
             }
             self.heads.pop();
-            // Up to the first packet of the next queue, whose turn it is at the same time if it is the lower
-            // one.
+            // Up to the first packet of the next queue, which is first at the same time if it is the lower
+            // queue.
             let limit_ns = match self.heads.peek() {
                 Some(&Reverse((next_ns, next))) => certain_ns.min(next_ns - u64::from(next < queue)),
                 None => certain_ns,
@@ -194,7 +194,7 @@ impl Merger {
         self.close(out, buffers);
     }
 
-    /// Gives on what a queue has up to a time.
+    /// Passes on the packets of a queue up to a time.
     fn take(&mut self, queue: usize, limit_ns: u64, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         while let Some(first) = self.queues[queue].waiting.front() {
             let start = self.queues[queue].taken;
@@ -214,7 +214,7 @@ impl Merger {
         }
     }
 
-    /// The first block of a queue goes: to the output as it is, or, when it was copied, back to its worker.
+    /// Removes the first block of a queue: to the output as it is, or, if it was copied, back to its worker.
     fn give_block(&mut self, queue: usize, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         let from = &mut self.queues[queue];
         let Some(first) = from.waiting.pop_front() else { return };
@@ -231,7 +231,7 @@ impl Merger {
         }
     }
 
-    /// What was copied together is given on.
+    /// Passes on the runs that were copied together.
     fn close(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         if !self.merged.is_empty() {
             out.push_back(std::mem::replace(&mut self.merged, buffers.take()));

@@ -121,7 +121,7 @@ impl Bed {
     fn late(&self) -> u64 {
         let mut order = Order::default();
         self.out.iter().for_each(|records| order.written(&records.entries, records.span));
-        order.late()
+        order.late
     }
 }
 

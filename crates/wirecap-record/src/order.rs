@@ -1,4 +1,4 @@
-//! Counts packets that are written behind a later one.
+//! Counts packets that are written after a later one.
 
 use super::records::{Entry, Span};
 
@@ -6,16 +6,13 @@ use super::records::{Entry, Span};
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     newest_ns: u64,
-    late: u64,
+    /// Packets that were written after a later one.
+    pub(crate) late: u64,
 }
 
 impl Order {
-    /// Packets that were written behind a later one.
-    pub(crate) fn late(&self) -> u64 {
-        self.late
-    }
-
-    /// These packets, of `span` at most, were written next. Looks at each only if one of them may be late.
+    /// Notes that these packets, within `span`, were written next. Checks each only if one of them may be
+    /// late.
     pub(crate) fn written(&mut self, written: &[Entry], span: Span) {
         if !span.sorted || span.first_ns < self.newest_ns {
             for entry in written {
@@ -50,7 +47,7 @@ mod tests {
                 prop_assert_eq!(written.span.sorted, late(times) == 0);
                 order.written(&written.entries, written.span);
             }
-            prop_assert_eq!(order.late(), late(&blocks.concat()));
+            prop_assert_eq!(order.late, late(&blocks.concat()));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What is written: a file, a pipe, a device, or a stream that was open already.
+//! Outputs: a file, a pipe, a device, or a stream that is already open.
 //!
-//! Rule: what was there before is not touched until the capture runs, and what was made for a capture
-//! that does not come about is removed.
+//! Rule: existing contents are not touched until the capture runs, and a file that was created for a capture
+//! that fails to start is removed.
 
 use std::{
     fs::{self, File},
@@ -25,10 +25,10 @@ use super::{
     sink::Sink,
 };
 
-/// Where packets are written, not begun yet.
+/// Where packets are written.
 ///
-/// Dropping it undoes its opening: what was there before is untouched, and a file that was made for it is
-/// removed.
+/// Dropping it before recording starts undoes its opening: existing contents are untouched, and a file that
+/// was created is removed.
 ///
 /// ```
 /// use wirecap_file::Format;
@@ -48,12 +48,12 @@ pub struct Output {
     /// `None` for a stream.
     path: Option<PathBuf>,
     format: Format,
-    /// Whether it can be cut to a length: not a pipe or a device, and not a stream, which may be a file that
-    /// others append to as well.
+    /// Whether it can be cut to a length: not a pipe or a device, and not a stream, which may be a file to
+    /// which others append.
     cuttable: bool,
     /// Bytes of whole records in it.
     len: u64,
-    /// Whether it is new and nothing is in it.
+    /// Whether it is new and empty.
     is_fresh: bool,
     lock_error: Option<io::Error>,
 }
@@ -61,31 +61,30 @@ pub struct Output {
 /// Where a file is at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// Where it was, or it is no file.
+    /// Where it was; also for outputs that are not files.
     InPlace,
-    /// Another program has renamed it, to this.
+    /// Another program renamed it to this path.
     Moved(PathBuf),
-    /// Another program has removed it: its contents are gone once it is closed.
+    /// Another program removed it: its contents are gone when it is closed.
     Deleted,
-    /// Another program has cut it: packets are missing, and it is damaged.
+    /// Another program truncated it: packets are missing, and it is damaged.
     Cut,
 }
 
 /// An attempt to append that failed.
 #[derive(Debug)]
 pub(crate) struct AppendError {
-    /// Bytes that were written before.
+    /// Bytes that were written before the failure.
     pub(crate) written: usize,
     pub(crate) cause: RecordError,
 }
 
 impl Output {
-    /// Opens a file, a pipe or a device for writing, and leaves its contents alone. A new file is for its
-    /// owner alone (mode 0600). A file is locked (`flock`), so that no other output writes it. Waits for
-    /// nothing.
+    /// Opens a file, a pipe or a device for writing, without changing its contents. A new file is private to
+    /// its owner (mode 0600). A file is locked (`flock`), so that no other output writes it. Does not wait.
     ///
     /// # Errors
-    /// Why it cannot be written. [`RecordError::NoReader`] asks to try again later.
+    /// Why it cannot be written. After [`RecordError::NoReader`], try again later.
     pub fn open(path: impl Into<PathBuf>, format: Format) -> Result<Self, RecordError> {
         let path = path.into();
         let OpenFile { file, is_regular, is_new, lock_error } = open::open(&path)?;
@@ -93,24 +92,24 @@ impl Output {
         Ok(Self { sink, path, format, cuttable: is_regular, len: 0, is_fresh: is_new, lock_error })
     }
 
-    /// Takes what is open already, for instance standard output. It is neither locked nor cut nor removed.
+    /// Takes an open file, for instance standard output, which is neither locked nor cut nor removed.
     pub fn stream(file: File, format: Format) -> Self {
         let sink = Sink::new(file);
         Self { sink, path: None, format, cuttable: false, len: 0, is_fresh: false, lock_error: None }
     }
 
-    /// Why the file could not be locked, on a file system without locks: then the caller has to see to it
+    /// Why the file could not be locked, on a file system without locks: then the caller has to make sure
     /// that no other program writes it.
     pub fn lock_error(&self) -> Option<&io::Error> {
         self.lock_error.as_ref()
     }
 
-    /// From now on a write that waits is given up once this is set.
+    /// From now on, waiting writes are given up when this flag is set.
     pub(crate) fn set_give_up(&mut self, flag: &Arc<AtomicBool>) {
-        self.sink.set_give_up(flag);
+        self.sink.give_up = Arc::clone(flag);
     }
 
-    /// Replaces the contents by what stands in front of the packets.
+    /// Replaces the contents by the header.
     ///
     /// # Errors
     /// Why it cannot be written.
@@ -124,7 +123,7 @@ impl Output {
 
     /// Where the file is now.
     pub(crate) fn whereabouts(&self) -> Whereabouts {
-        let Ok(metadata) = self.sink.file().metadata() else { return Whereabouts::InPlace };
+        let Ok(metadata) = self.sink.file.metadata() else { return Whereabouts::InPlace };
         if self.cuttable && !self.begins_as_written(&metadata) {
             return Whereabouts::Cut;
         }
@@ -134,26 +133,26 @@ impl Output {
         if metadata.nlink() == 0 {
             return Whereabouts::Deleted;
         }
-        let link = format!("/proc/self/fd/{}", self.sink.file().as_raw_fd());
+        let link = format!("/proc/self/fd/{}", self.sink.file.as_raw_fd());
         Whereabouts::Moved(fs::read_link(link).unwrap_or_else(|_| "another name".into()))
     }
 
     fn is_at_path(&self) -> bool {
-        self.path.as_ref().is_some_and(|path| open::is_at(self.sink.file(), path))
+        self.path.as_ref().is_some_and(|path| open::is_at(&self.sink.file, path))
     }
 
-    /// Whether no other program has cut the file: then it is shorter, or has a hole where it began.
+    /// Whether no other program truncated the file: then it is shorter, or begins with a hole.
     fn begins_as_written(&self, metadata: &fs::Metadata) -> bool {
-        let link = format!("/proc/self/fd/{}", self.sink.file().as_raw_fd());
+        let link = format!("/proc/self/fd/{}", self.sink.file.as_raw_fd());
         let mut magic = [0; 4];
-        // Where we may write and not read, it is not known.
+        // Unknown if the file may be written but not read.
         let read = File::open(link).and_then(|file| file.read_exact_at(&mut magic, 0));
         metadata.len() >= self.len && (read.is_err() || self.len == 0 || magic != [0; 4])
     }
 
-    /// Bytes that it has taken, whole records or not, for others to read.
+    /// Bytes that it accepted, whole records or not, for others to read.
     pub(crate) fn taken_bytes(&self) -> Arc<AtomicU64> {
-        self.sink.taken_bytes()
+        Arc::clone(&self.sink.taken_bytes)
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -165,8 +164,8 @@ impl Output {
         self.len
     }
 
-    /// Writes all of `slices`, with as few system calls as the kernel allows. They stay only if they are
-    /// kept: see [`Output::keep`] and [`Output::cut`].
+    /// Writes all of `slices`, with as few system calls as the kernel allows. Call [`Output::keep`] to keep
+    /// what was written, or [`Output::cut`] to remove it.
     ///
     /// # Errors
     /// Why not all was written, and how much was.
@@ -174,11 +173,11 @@ impl Output {
         write_all(slices, |slices| self.sink.write(slices))
     }
 
-    /// Writes what stands behind the packets. What is left of a file that was given up ends like any other,
-    /// as it is cut to whole records; a stream that may end in the middle of one gets nothing more.
+    /// Writes what follows the packets. A file that was given up ends like any other, since it is cut to
+    /// whole records; a stream that may end within a record gets nothing more.
     ///
     /// # Errors
-    /// As [`Output::append`].
+    /// Like [`Output::append`].
     pub(crate) fn append_last(&mut self, trailer: &[u8], has_failed: bool) -> Result<(), AppendError> {
         let mut slices = [IoSlice::new(trailer)];
         match (self.cuttable, has_failed) {
@@ -190,21 +189,21 @@ impl Output {
         Ok(())
     }
 
-    /// The next `bytes` of what was appended are whole records.
+    /// Keeps the next `bytes` of what was appended, which are whole records.
     pub(crate) fn keep(&mut self, bytes: usize) {
         self.len += bytes as u64;
     }
 
-    /// Takes away what was appended and not kept.
+    /// Removes what was appended and not kept.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The file cannot be cut.
     pub(crate) fn cut(&mut self) -> io::Result<()> {
         if !self.cuttable {
             return Ok(());
         }
-        self.sink.file().set_len(self.len)?;
-        io::Seek::seek(self.sink.file_mut(), io::SeekFrom::Start(self.len)).map(drop)
+        self.sink.file.set_len(self.len)?;
+        io::Seek::seek(&mut self.sink.file, io::SeekFrom::Start(self.len)).map(drop)
     }
 }
 
@@ -214,7 +213,7 @@ fn write_all(
     mut write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, RecordError>,
 ) -> Result<(), AppendError> {
     let mut written = 0;
-    // Empty slices go: a write of nothing would look like a device that takes nothing.
+    // Remove empty slices: writing nothing would look like a device that accepts nothing.
     IoSlice::advance_slices(&mut slices, 0);
     while !slices.is_empty() {
         match write(slices) {
@@ -233,9 +232,9 @@ fn write_all(
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // Not one that another program has put in its place.
+        // Not a file that another program put in its place.
         if let Some(path) = self.path.as_ref().filter(|_| self.is_fresh && self.is_at_path()) {
-            // The caller has the error that led here; an empty file that stays is the lesser one.
+            // The caller has the error that led here; a remaining empty file is the smaller problem.
             let _ = fs::remove_file(path);
         }
     }

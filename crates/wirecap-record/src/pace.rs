@@ -1,25 +1,25 @@
-//! When queues that hold the others up are asked, and when they are waited for no longer.
+//! When to ask queues that hold the others up, and when to stop waiting for them.
 
 use std::time::{Duration, Instant};
 
-/// The least time between two rounds of asking: a lock and a clock reading for each silent queue.
+/// The shortest time between two rounds of asking, which cost a lock and a clock reading per idle queue.
 pub(crate) const ASK_PERIOD: Duration = Duration::from_millis(1);
-/// How long all packets may be held back: a worker that does not get to its batch.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two looks no more than this counts: after a longer gap the whole process was stopped, and the
-/// awaited workers with it.
-const LONGEST_LOOK: Duration = Duration::from_millis(100);
+/// How long all packets may be held back, for instance for a worker that is stuck in a batch.
+const HOLD_TIMEOUT: Duration = Duration::from_secs(2);
+/// The most time that counts between two checks: after a longer gap the whole process was stopped, including
+/// the workers.
+const MAX_CHECK_GAP: Duration = Duration::from_millis(100);
 
-/// What the writer remembers of time.
+/// The times that the writer remembers.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     asked: Option<Instant>,
-    /// The last look at what is held up, and how long it was held up then. `None` if it was not.
+    /// The last check, and how long packets had been held up then. `None` if they were not.
     held_up: Option<(Instant, Duration)>,
 }
 
 impl Pace {
-    /// Whether it is time to ask; then that counts as done.
+    /// Whether it is time to ask. If so, starts the next period.
     pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
         let may = self.asked.is_none_or(|asked| now.duration_since(asked) >= ASK_PERIOD);
         if may {
@@ -28,12 +28,12 @@ impl Pace {
         may
     }
 
-    /// Whether packets were held up, and none given on, for too long; then patience begins anew.
+    /// Whether packets were held up, and none passed on, for too long. If so, starts measuring again.
     pub(crate) fn is_too_long(&mut self, held_up: bool, now: Instant) -> bool {
-        let held_for = self.held_up.take().map_or(Duration::ZERO, |(looked, held_for)| {
-            held_for + now.duration_since(looked).min(LONGEST_LOOK)
+        let held_for = self.held_up.take().map_or(Duration::ZERO, |(checked, held_for)| {
+            held_for + now.duration_since(checked).min(MAX_CHECK_GAP)
         });
-        let too_long = held_up && held_for >= PATIENCE;
+        let too_long = held_up && held_for >= HOLD_TIMEOUT;
         self.held_up = (held_up && !too_long).then_some((now, held_for));
         too_long
     }
@@ -57,7 +57,7 @@ mod tests {
         let (mut pace, mut now) = (Pace::default(), Instant::now());
         // Looks once every 10 ms, for that many half times of patience; says how often it was too long.
         let mut held_up_for = |held_up: bool, halves: u32| {
-            let looks = (PATIENCE * halves / 2).as_millis() / 10;
+            let looks = (HOLD_TIMEOUT * halves / 2).as_millis() / 10;
             let look = |_| {
                 now += Duration::from_millis(10);
                 u32::from(pace.is_too_long(held_up, now))
@@ -78,7 +78,7 @@ mod tests {
         let (mut pace, mut now) = (Pace::default(), Instant::now());
         for _ in 0..5 {
             assert!(!pace.is_too_long(true, now));
-            now += PATIENCE * 10;
+            now += HOLD_TIMEOUT * 10;
         }
     }
 }

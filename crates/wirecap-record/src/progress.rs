@@ -1,4 +1,4 @@
-//! What has been written, while more is.
+//! The progress of writing.
 
 use std::sync::{
     Arc,
@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::{backlog::Backlog, output::Output};
 
-/// How often packets were written although another queue might still have had an earlier one.
+/// How often packets were written although another queue might have had an earlier one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Forced {
-    /// Because packets that were held back had reached their bound on memory (64 MiB).
+pub struct ForcedWrites {
+    /// Because held packets had reached their limit on memory (64 MiB).
     pub memory: u64,
     /// Because all packets had been held back for too long (2 s).
     pub time: u64,
@@ -22,15 +22,15 @@ pub struct Forced {
 /// What is in an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Written {
+pub struct WrittenCounts {
     /// Packets in the output.
     pub packets: u64,
     /// Length of the output, in bytes.
     pub bytes: u64,
-    /// Packets that stand behind a later one.
+    /// Packets that follow a later one.
     pub out_of_order: u64,
-    /// How often packets were written though another queue might still have had an earlier one.
-    pub forced: Forced,
+    /// How often packets were written although another queue might have had an earlier one.
+    pub forced: ForcedWrites,
     /// Packets that are not in the output because it did not accept them in time; see
     /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     pub not_taken: u64,
@@ -39,8 +39,8 @@ pub struct Written {
 /// Reads, from any thread, what a recorder has written so far.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    counters: Arc<Counters>,
-    /// Bytes that the output has taken, whole records or not. Written by its sink.
+    pub(crate) counters: Arc<Counters>,
+    /// Bytes that the output accepted, whole records or not. Written by its sink.
     output_bytes: Arc<AtomicU64>,
     backlog: Option<Arc<Backlog>>,
 }
@@ -61,29 +61,25 @@ impl Progress {
         Self { counters, output_bytes: output.taken_bytes(), backlog }
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// What is in the output. Each figure alone is right; together they may be of two writes.
-    pub fn written(&self) -> Written {
+    /// What is in the output. Each figure is right; together they may be from two writes.
+    pub fn written(&self) -> WrittenCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
-        Written {
+        WrittenCounts {
             packets: read(&counters.packets),
             bytes: read(&counters.bytes),
             out_of_order: read(&counters.out_of_order),
-            forced: Forced { memory: read(&counters.forced_memory), time: read(&counters.forced_time) },
+            forced: ForcedWrites { memory: read(&counters.forced_memory), time: read(&counters.forced_time) },
             not_taken: self.backlog.as_ref().map_or(0, |backlog| backlog.not_taken()),
         }
     }
 
-    /// Bytes that the output has taken so far: as long as they grow, it is slow and not stalled.
+    /// Bytes that the output accepted so far: while they grow, it is slow but not stalled.
     pub(crate) fn output_bytes(&self) -> u64 {
         self.output_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether packets that the output does not take in time are dropped.
+    /// Whether packets that the output does not accept in time are dropped.
     pub(crate) fn drops(&self) -> bool {
         self.backlog.is_some()
     }

@@ -1,8 +1,8 @@
-//! The receive queues of a capture, numbered through.
+//! The receive queues of a capture, numbered consecutively.
 
 use wirecap::{Report, report::QueueMode};
 
-/// The receive queues of all ports that are captured, numbered through: port 0's first.
+/// The captured receive queues of all ports, numbered consecutively, starting with those of port 0.
 ///
 /// ```
 /// # use wirecap::{Capture, port::null::NullPort};
@@ -26,7 +26,7 @@ pub(crate) struct Place {
 }
 
 impl Queues {
-    /// Those of a capture.
+    /// The queues of a capture.
     pub fn of(report: &Report) -> Self {
         let places = report.ports.iter().enumerate().flat_map(|(port, of)| {
             let captured = of.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
@@ -35,12 +35,12 @@ impl Queues {
         Self(places.collect())
     }
 
-    /// How many there are.
+    /// The number of queues.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The number of a port's queue here; `None` if it is not captured.
+    /// The number of a port's queue; `None` if it is not captured.
     pub fn index(&self, port: usize, queue: u16) -> Option<usize> {
         self.0.iter().position(|place| *place == Place { port, queue })
     }
@@ -49,7 +49,7 @@ impl Queues {
         self.0[index]
     }
 
-    /// Whether the port has another queue than queue 0, so that a packet has to name its queue.
+    /// Whether the port has a queue other than queue 0, so that packets have to name their queue.
     pub(crate) fn has_numbers(&self, port: usize) -> bool {
         let mut of_port = self.0.iter().filter(|place| place.port == port);
         of_port.next().map(|place| place.queue) != Some(0) || of_port.next().is_some()

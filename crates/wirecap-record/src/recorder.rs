@@ -31,46 +31,45 @@ use super::{
 };
 
 /// Messages that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep the
-/// disk busy, little beside the pools.
+/// disk busy, and little compared with the pools.
 const WAITING_BLOCKS: usize = 64;
-/// The same, where packets are dropped when the output is behind: what bounds them is their memory, see
-/// [`Backlog`].
+/// The same if packets are dropped when the output is behind: then their memory is limited, see [`Backlog`].
 const WAITING_BLOCKS_OF_BACKLOG: usize = 16 << 10;
 
-/// How often a caller that waits for the end is called back.
+/// How often to call back while waiting for the end.
 const TICK: Duration = Duration::from_millis(10);
-/// How long an output may take nothing at the end, where packets are dropped when it is behind.
+/// How long an output may accept nothing at the end, if packets are dropped when it is behind.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a writer that is given up may take to end. It does not where the kernel waits for a disk.
+/// How long a writer that is given up may take to end. It cannot end while the kernel waits for a disk.
 const GIVING_UP: Duration = Duration::from_secs(1);
 
-/// How a capture is recorded. The default keeps all of every packet, and lets workers wait for a slow output.
+/// How to record a capture. By default, keeps all of every packet, and workers wait for a slow output.
 #[derive(Debug, Default)]
 pub struct RecordConfig {
     /// Bytes kept of each packet; 0 keeps all.
     pub snaplen: u32,
-    /// Packets that are written at most, after which [`Self::on_stop`] is called; `None` sets no limit.
+    /// Limit on written packets, after which [`Self::on_stop`] is called; `None` means no limit.
     pub max_packets: Option<u64>,
-    /// What stands in front of the packets: encoded by [`wirecap_file`], in the format of the output, and in
-    /// pcapng with an interface for each port, in their order. `None`: the name and the link type of each
+    /// The header before the packets: encoded by [`wirecap_file`], in the format of the output, and in pcapng
+    /// with an interface for each port, in their order. `None` writes the name and the link type of each
     /// port.
     pub header: Option<Vec<u8>>,
-    /// Drops packets that the output does not take in time, and counts them as
-    /// [`not_taken`](crate::Written::not_taken), so that no worker waits: 64 MiB may wait for the output, and
-    /// once they do, no more are taken until half of them are written. At the end an output that takes
-    /// nothing for 5 s is given up.
+    /// Drops packets that the output does not accept in time, and counts them as
+    /// [`not_taken`](crate::WrittenCounts::not_taken), so that no worker waits. 64 MiB may wait for the
+    /// output; once they do, no more are accepted until half of them are written. At the end, an output that
+    /// accepts nothing for 5 s is given up.
     pub drop_when_behind: bool,
-    /// Gives up writing once it is set, for instance by a signal handler: a write that waits for the reader
-    /// of a pipe is given up at once. The recorder sets it, too, when it gives up a stalled output.
+    /// Gives up writing when it is set, for instance by a signal handler: a write that waits for the reader
+    /// of a pipe is given up at once. The recorder also sets it when it gives up a stalled output.
     pub give_up: Arc<AtomicBool>,
-    /// Is called, once at most, by the thread that writes when it writes nothing more although packets may
-    /// still come.
+    /// Called at most once, by the thread that writes, when it writes nothing more although packets may still
+    /// arrive.
     pub on_stop: Option<StopCallback>,
 }
 
 /// Records a capture: see the example at the [head of the crate](crate).
 ///
-/// Dropping it leaves a file with all packets and without the account.
+/// Dropping it leaves a file with all packets but without the account.
 #[derive(Debug)]
 pub struct Recorder {
     /// Until they are taken.
@@ -83,8 +82,8 @@ pub struct Recorder {
 
 impl Recorder {
     /// Replaces the contents of the output by the header, and has `spawn` run the writer in a thread. The
-    /// thread may be there already and wait for its work, so that a lack of threads is found before the
-    /// capture is opened.
+    /// thread may already wait for its work, so that a lack of threads is an error before the capture is
+    /// opened.
     ///
     /// # Errors
     /// [`RecordError::SeveralPorts`], or why the header cannot be written.
@@ -139,28 +138,27 @@ impl Recorder {
         Ok(Self { lanes, progress, give_up, closing, outcome })
     }
 
-    /// The lanes, one for each worker of the capture, in the order of the workers. They can be taken once.
+    /// The lanes, one per worker of the capture, in the order of the workers. They can be taken once.
     pub fn take_lanes(&mut self) -> Vec<Lane> {
         std::mem::take(&mut self.lanes)
     }
 
-    /// What has been written, for any thread to read.
+    /// The progress of writing, for any thread.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Waits until all is written, then writes what stands behind the packets: a [`wirecap::Report`] will do.
-    /// Call it when the workers have ended, as it waits for all lanes to be dropped.
+    /// Waits until everything is written, then writes what follows the packets: pass a [`wirecap::Report`] or
+    /// a [`Closing`]. Call it when the workers have ended, as it waits for all lanes to be dropped.
     pub fn finish(self, closing: impl Into<Closing>) -> Outcome {
         self.finish_with(closing, || ())
     }
 
-    /// Like [`Self::finish`], and calls `tick` a hundred times a second while it waits: to show how far it
-    /// is.
+    /// Like [`Self::finish`], but calls `tick` a hundred times a second while it waits, to show the progress.
     pub fn finish_with(self, closing: impl Into<Closing>, mut tick: impl FnMut()) -> Outcome {
         let Self { lanes, progress, give_up, closing: sender, outcome } = self;
         drop(lanes);
-        // A writer that is gone takes nothing, which is found out below.
+        // Fails if the writer is gone, which is found below.
         let _ = sender.send(closing.into());
         let abandoned = |failure| {
             let (written, whereabouts) = (progress.written(), Whereabouts::InPlace);

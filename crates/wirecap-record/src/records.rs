@@ -1,18 +1,18 @@
-//! Encoded packets, and their times beside them.
+//! Encoded packets, with their times beside them.
 //!
 //! ```text
-//!   bytes     │ record 0           │ record 1      │ record 2              │   as they stand in the file
+//!   bytes     │ record 0           │ record 1      │ record 2              │   as they will be in the file
 //!   entries   │ time, length       │ time, length  │ time, length          │   what merging reads
 //!                                  ▲
 //!                                  Position { entries: 1, bytes: length of record 0 }
 //! ```
 //!
-//! Rule: a record has exactly one entry, so nothing is ever parsed back out of the bytes. A packet is out of
-//! order if one before it is later; two of the same time are in order.
+//! Rule: a record has exactly one entry, so the bytes are never parsed. A packet is out of order if one
+//! before it is later; two of the same time are in order.
 
 use std::ops::Range;
 
-/// Capacity that a buffer keeps whatever is in it, in bytes and in entries; and in multiples of its contents.
+/// Capacity that a buffer keeps: in bytes, in entries, and in multiples of its contents.
 const SPARE_BYTES: usize = 32 << 10;
 const SPARE_ENTRIES: usize = 1 << 10;
 const SPARE_FACTOR: usize = 8;
@@ -42,20 +42,20 @@ impl Position {
     }
 }
 
-/// Packets as they will stand in the file.
+/// Packets as they will be in the file.
 #[derive(Debug)]
 pub(crate) struct Records {
     pub(crate) bytes: Vec<u8>,
     /// INVARIANT: one for each record, in the order of the records.
     pub(crate) entries: Vec<Entry>,
-    /// The times of the entries; of those that were there, if some were cut off.
+    /// The times of the entries, including those that were cut off.
     pub(crate) span: Span,
     /// The worker whose buffer this is; `None` for the merger.
     pub(crate) owner: Option<usize>,
 }
 
 impl Records {
-    /// No records, in a buffer of this owner's.
+    /// No records, in a buffer of this owner.
     pub(crate) fn new(owner: Option<usize>) -> Self {
         Self { bytes: Vec::new(), entries: Vec::new(), span: Span::EMPTY, owner }
     }
@@ -68,7 +68,7 @@ impl Records {
         self.entries.len() as u64
     }
 
-    /// The memory that the buffers take, in bytes, whatever is in them.
+    /// The memory of the buffers, in bytes: their capacity.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
@@ -93,7 +93,7 @@ impl Records {
         packets: impl IntoIterator<Item = P>,
         mut encode: impl FnMut(&mut Vec<u8>, P) -> u64,
     ) {
-        // In registers, not behind the reference: this is done for each packet.
+        // A local copy stays in registers: this runs for each packet.
         let mut span = self.span;
         for packet in packets {
             let start = self.bytes.len();
@@ -125,7 +125,7 @@ impl Records {
         }
     }
 
-    /// Where the run of records ends that begins at `start`, and of which none is later than `limit_ns`.
+    /// The end of the run of records from `start` that are not later than `limit_ns`.
     pub(crate) fn run_until(&self, start: Position, limit_ns: u64) -> Position {
         let mut end = start;
         for &entry in self.entries[start.entries..].iter().take_while(|entry| entry.time_ns <= limit_ns) {
@@ -134,7 +134,7 @@ impl Records {
         end
     }
 
-    /// Where the longest prefix ends that has at most this many packets and bytes.
+    /// The end of the longest prefix with at most this many packets and bytes.
     pub(crate) fn prefix(&self, max_packets: u64, max_bytes: usize) -> Position {
         let mut end = Position::default();
         for &entry in &self.entries {
@@ -146,19 +146,19 @@ impl Records {
         end
     }
 
-    /// The position behind the last record.
+    /// The position after the last record.
     pub(crate) fn end(&self) -> Position {
         Position { entries: self.entries.len(), bytes: self.bytes.len() }
     }
 
-    /// Removes what is behind a position.
+    /// Removes records after a position.
     pub(crate) fn truncate(&mut self, end: Position) {
         self.bytes.truncate(end.bytes);
         self.entries.truncate(end.entries);
     }
 
-    /// Frees memory that is out of all proportion to the contents: a buffer has grown to the largest batch it
-    /// ever had, and many small ones may be held back.
+    /// Frees memory that is far larger than the contents: a buffer has the size of its largest batch, and
+    /// many with small batches may be held back.
     pub(crate) fn trim(&mut self) {
         trim(&mut self.bytes, SPARE_BYTES);
         trim(&mut self.entries, SPARE_ENTRIES);
@@ -192,7 +192,7 @@ impl Span {
         Self { first_ns: time_ns, newest_ns: time_ns, sorted: true }
     }
 
-    /// Puts other packets behind these.
+    /// Appends other packets.
     #[inline]
     fn append(&mut self, next: Self) {
         self.sorted &= next.sorted && self.newest_ns <= next.first_ns;

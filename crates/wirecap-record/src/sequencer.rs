@@ -1,19 +1,19 @@
-//! Puts what several workers encoded back into the order of the receive queue.
+//! Puts blocks of several workers back into the order of the receive queue.
 //!
 //! ```text
 //!   numbers of one queue     0-9   10-19   20-29   30-39
 //!   arrive                    1.      3.      2.      4.
-//!   given on                  0-9  ·  10-19 20-29  ·  30-39        (20-29 waits for 10-19)
+//!   passed on                 0-9  ·  10-19 20-29  ·  30-39        (20-29 waits for 10-19)
 //! ```
 //!
-//! Rule: it never refuses anything, so that the thread that feeds it never waits for a gap to close: the
-//! block that closes it may be next in the same channel. What waits is little: a gap lasts as long as a
-//! worker takes to encode one batch.
+//! Rule: it never refuses a block, so that the thread that feeds it never waits for a gap to close: the block
+//! that closes it may be next in the same channel. Few blocks wait, because a gap lasts as long as a worker
+//! takes to encode one batch.
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// Puts items of several queues in order, each queue by itself: what several workers made of the batches of a
-/// queue, by the numbers of its packets ([`wirecap::Batch::first_number`]).
+/// Puts items of several queues in order, each queue independently: what several workers made of the batches
+/// of a queue, by the numbers of its packets ([`wirecap::Batch::first_number`]).
 ///
 /// ```
 /// let (mut sequencer, mut ready) = (wirecap_record::Sequencer::new(1), Vec::new());
@@ -29,24 +29,24 @@ pub struct Sequencer<T> {
 
 #[derive(Debug)]
 struct Queue<T> {
-    /// The number that comes next.
+    /// The next number.
     next: u64,
-    /// Items that came too early, by their first number, with the number after their last.
+    /// Items that arrived early, by their first number, with the number after their last.
     early: BTreeMap<u64, (u64, T)>,
 }
 
 impl<T> Sequencer<T> {
-    /// For this number of queues, each of which begins with number 0.
+    /// A sequencer for this number of queues, each of which starts with number 0.
     pub fn new(queues: usize) -> Self {
         Self { queues: (0..queues).map(|_| Queue { next: 0, early: BTreeMap::new() }).collect() }
     }
 
-    /// The number that comes next: all before it were given on.
+    /// The next number: all before it were passed on.
     pub fn next(&self, queue: usize) -> u64 {
         self.queues[queue].next
     }
 
-    /// Takes an item that covers `numbers` of a queue, and gives on all whose turn it is now.
+    /// Takes an item that covers `numbers` of a queue, and passes on all items that are next.
     pub fn accept(&mut self, queue: usize, numbers: Range<u64>, item: T, ready: &mut impl Extend<T>) {
         let queue = &mut self.queues[queue];
         if numbers.start > queue.next {
@@ -54,7 +54,7 @@ impl<T> Sequencer<T> {
             return;
         }
         ready.extend([item]);
-        // Not lower: an item that was no longer waited for comes all the same.
+        // Never lower: an item may arrive although nothing waits for it any more.
         queue.next = queue.next.max(numbers.end);
         while let Some(entry) = queue.early.first_entry() {
             if *entry.key() > queue.next {
@@ -66,8 +66,8 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Gives on all of a queue that still wait, in order; gaps in front of them are not waited for any
-    /// longer. At the end of a capture there is nothing, unless a worker panicked with a batch in its hands.
+    /// Passes on all waiting items of a queue, in order, and stops waiting for the gaps before them. At the
+    /// end of a capture nothing waits, unless a worker panicked while it had a batch.
     pub fn drain(&mut self, queue: usize, ready: &mut impl Extend<T>) {
         let queue = &mut self.queues[queue];
         for (_, (end, item)) in std::mem::take(&mut queue.early) {

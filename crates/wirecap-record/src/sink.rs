@@ -1,10 +1,10 @@
-//! Takes the bytes of an output, and waits for room.
+//! Writes the bytes of an output, and waits for room.
 //!
-//! | what it is | how it is written | given up |
+//! | kind of output | how it is written | when giving up takes effect |
 //! |---|---|---|
-//! | a pipe | opened anew: its own description never waits, and those of other programs stay as they are | at once |
-//! | a pipe that cannot be opened anew, a socket | as much at a time as surely fits | at once |
-//! | a file, a device | all that is there | between two groups of blocks |
+//! | a pipe | reopened: its own description never blocks, and those of other programs stay unchanged | at once |
+//! | a pipe that cannot be reopened, a socket | as much at a time as surely fits | at once |
+//! | a file, a device | everything at once | between two groups of blocks |
 //!
 //! Rule: a write waits here, where it can be given up, and not in the kernel, where it cannot.
 
@@ -27,19 +27,19 @@ use wirecap_sys::room::{PIECE, wait_for_room};
 
 use super::error::RecordError;
 
-/// How long it waits between two looks at whether it is given up.
+/// How often to check for giving up while waiting.
 const TICK: Duration = Duration::from_millis(50);
 
 /// An open file that is written, or a stream.
 #[derive(Debug)]
 pub(crate) struct Sink {
-    file: File,
-    /// Written in pieces that surely fit: it would make a longer write wait.
+    pub(crate) file: File,
+    /// Whether to write pieces that surely fit, because longer writes would block.
     in_pieces: bool,
-    /// Written by others, who no longer wait for it.
-    give_up: Arc<AtomicBool>,
-    /// Bytes it has taken. Written here, read by the thread that waits for the end; orders nothing else.
-    taken_bytes: Arc<AtomicU64>,
+    /// Set by others to give up writing.
+    pub(crate) give_up: Arc<AtomicBool>,
+    /// Bytes written so far. Written here, read by the thread that waits for the end; orders nothing else.
+    pub(crate) taken_bytes: Arc<AtomicU64>,
 }
 
 impl Sink {
@@ -47,37 +47,19 @@ impl Sink {
     pub(crate) fn new(file: File) -> Self {
         let kind = file.metadata().map(|metadata| metadata.file_type());
         let (is_pipe, is_socket) = kind.map_or((false, false), |kind| (kind.is_fifo(), kind.is_socket()));
-        let (file, in_pieces) = match is_pipe.then(|| opened_anew(&file)) {
+        let (file, in_pieces) = match is_pipe.then(|| reopened(&file)) {
             Some(Ok(own)) => (own, false),
-            // Without /proc, or where the file capabilities of the program keep its files from it.
+            // Without /proc, or where file capabilities of the program forbid access to its files there.
             Some(Err(_)) => (file, true),
             None => (file, is_socket),
         };
         Self { file, in_pieces, give_up: Arc::default(), taken_bytes: Arc::default() }
     }
 
-    /// From now on it is given up once this is set.
-    pub(crate) fn set_give_up(&mut self, flag: &Arc<AtomicBool>) {
-        self.give_up = Arc::clone(flag);
-    }
-
-    /// Bytes it has taken, for others to read.
-    pub(crate) fn taken_bytes(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.taken_bytes)
-    }
-
-    pub(crate) fn file(&self) -> &File {
-        &self.file
-    }
-
-    pub(crate) fn file_mut(&mut self) -> &mut File {
-        &mut self.file
-    }
-
-    /// Writes some of `slices`, none of which is empty, and waits for room first if need be.
+    /// Writes some of `slices`, none of which is empty. Waits for room first if necessary.
     ///
     /// # Errors
-    /// What the kernel said, or that it was given up.
+    /// The write failed, or was given up.
     pub(crate) fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, RecordError> {
         loop {
             if self.give_up.load(Ordering::Relaxed) {
@@ -95,10 +77,10 @@ impl Sink {
         }
     }
 
-    /// Writes some of `slices`, also when it is given up: for what ends a file.
+    /// Writes some of `slices` even after giving up, for the end of a file.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The write failed.
     pub(crate) fn write_now(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         loop {
             let written = match slices {
@@ -117,8 +99,8 @@ impl Sink {
     }
 }
 
-/// A pipe once more, by a description of its own.
-fn opened_anew(pipe: &File) -> io::Result<File> {
+/// Reopens a pipe, with a description of its own.
+fn reopened(pipe: &File) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
     OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)
 }
@@ -178,7 +160,7 @@ mod tests {
             while wait_for_room(sink.file.as_fd(), Duration::ZERO) {
                 sink.write(&[IoSlice::new(&bytes)]).unwrap();
             }
-            sink.set_give_up(&Arc::new(AtomicBool::new(true)));
+            sink.give_up = Arc::new(AtomicBool::new(true));
             let failure = sink.write(&[IoSlice::new(&bytes)]).unwrap_err();
             assert!(matches!(failure, RecordError::GivenUp), "{failure:?}");
             drop(reader);

@@ -1,8 +1,8 @@
 //! The thread that writes: takes blocks from the workers, puts their packets in order, and writes them.
 //!
-//! Rules: while there is more to take, it collects; when nothing comes, it writes at once what is certain to
-//! come next, so that the file is current. And it takes blocks until the last worker is gone, also after an
-//! error, so that no worker ever waits in vain.
+//! Rules: it collects blocks while there are more; otherwise it writes at once what is certainly next, so
+//! that the file is current. It takes blocks until the last worker is gone, even after an error, so that no
+//! worker waits in vain.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use super::{
     backlog::Backlog,
     block::Block,
     buffers::Buffers,
-    description::{Closing, trailer},
+    description::Closing,
     lookout::Lookout,
     merge::Merger,
     pace::{ASK_PERIOD, Pace},
@@ -27,11 +27,11 @@ use super::{
     records::Records,
 };
 
-/// Most bytes of memory that are held back until it is certain that nothing earlier comes.
+/// The most memory, in bytes, of packets that are held back until no earlier one can arrive.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// The work of the thread that writes. [`Recorder::start`](crate::Recorder::start) makes it, and a thread of
-/// the caller's runs it.
+/// The work of the thread that writes. [`Recorder::start`](crate::Recorder::start) creates it, and a thread
+/// of the caller runs it.
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) messages: Receiver<Block>,
@@ -40,7 +40,7 @@ pub struct Writer {
     pub(crate) recording: Recording,
 }
 
-/// Packets on their way from the workers to the output.
+/// Packets on the way from the workers to the output.
 #[derive(Debug)]
 pub(crate) struct Recording {
     pub(crate) started: SystemTime,
@@ -56,21 +56,21 @@ pub(crate) struct Recording {
 }
 
 impl Writer {
-    /// Writes until the last lane is gone, then what stands behind the packets.
+    /// Writes until the last lane is gone, then what follows the packets.
     pub fn run(self) {
         let Self { messages, closing, outcome, mut recording } = self;
         while recording.collect(&messages) {
             recording.merge(Instant::now());
             recording.write();
         }
-        // It fails once the outcome is not waited for any longer.
+        // Fails if the recorder has stopped waiting.
         let _ = outcome.send(recording.finish(&closing));
     }
 }
 
 impl Recording {
-    /// Takes what waits. If nothing does, waits for it, while packets are held back for no longer than until
-    /// they are to be looked after. Returns whether there is still a lane.
+    /// Takes waiting blocks. If there is none, waits for one; while packets are held back, only until queues
+    /// are to be asked again. Returns whether there is still a lane.
     fn collect(&mut self, messages: &Receiver<Block>) -> bool {
         let first = match self.merger.held_bytes() {
             0 => messages.recv().map_err(RecvTimeoutError::from),
@@ -91,7 +91,7 @@ impl Recording {
         true
     }
 
-    /// Takes a block of a worker's. Returns how many bytes of packets it has.
+    /// Takes a block of a worker. Returns how many bytes of packets it has.
     fn take(&mut self, block: Block) -> usize {
         let bytes = block.records.bytes.len();
         if let Some(backlog) = &self.backlog {
@@ -101,8 +101,8 @@ impl Recording {
         bytes
     }
 
-    /// Finds what comes next. Packets that are held back for long, or are many, are given on, certain or not,
-    /// unless what they wait for is certain to come.
+    /// Finds the next packets. Packets that are held back for too long, or too many, are passed on, certain
+    /// or not, unless those they wait for are certain to arrive.
     fn merge(&mut self, now: Instant) {
         self.merger.merge(&mut self.pending, &mut self.buffers);
         if self.merger.held_bytes() > 0 && self.pace.may_ask(now) {
@@ -110,7 +110,7 @@ impl Recording {
             self.merger.merge(&mut self.pending, &mut self.buffers);
         }
         self.lookout.hold_back(&self.merger);
-        // Of trace files alone nothing is lost by waiting, and each comes to its end.
+        // For trace files alone, waiting loses nothing, and each reaches its end.
         if self.lookout.all_can_wait() {
             return;
         }
@@ -118,7 +118,7 @@ impl Recording {
         let too_long = self.pace.is_too_long(held_up, now);
         let max_bytes = if too_long { 0 } else { MAX_HELD_BYTES };
         if self.merger.held_bytes() > max_bytes {
-            let counters = self.progress.counters();
+            let counters = &self.progress.counters;
             let forced = if too_long { &counters.forced_time } else { &counters.forced_memory };
             forced.fetch_add(1, Ordering::Relaxed);
             self.merger.force(max_bytes, &mut self.pending, &mut self.buffers);
@@ -129,15 +129,13 @@ impl Recording {
         self.appender.write_all(&mut self.pending, &mut self.buffers);
     }
 
-    /// Writes what is held back, and behind it the account. Without an account, as when the capture has
-    /// panicked, what was captured is kept.
+    /// Writes what is held back, then the account. Without an account, for instance if the capture panicked,
+    /// keeps what was captured.
     fn finish(mut self, closing: &Receiver<Closing>) -> Outcome {
         self.merger.force(0, &mut self.pending, &mut self.buffers);
         self.write();
         if let Ok(closing) = closing.recv() {
-            let format = self.appender.output().format();
-            let trailer = trailer(&closing, format, self.started, self.appender.packets());
-            self.appender.close(&trailer);
+            self.appender.close(&closing, self.started);
         }
         self.appender.finish()
     }

@@ -9,7 +9,7 @@ use wirecap::{Batch, Capture, Worker, port::null::NullPort};
 use wirecap_file::Format;
 
 use super::{
-    super::{encode::Encoding, output::Output, progress::Forced, queues::Queues},
+    super::{encode::Encoding, output::Output, progress::ForcedWrites, queues::Queues},
     *,
 };
 
@@ -75,5 +75,5 @@ fn a_batch_that_is_kept_is_waited_for_and_then_no_longer() {
     running.join().unwrap();
     let written = finished.recv().unwrap().written;
     assert_eq!((written.packets, written.out_of_order), (3 * PACKETS_PER_BATCH, PACKETS_PER_BATCH));
-    assert_eq!(written.forced, Forced { memory: 0, time: 1 });
+    assert_eq!(written.forced, ForcedWrites { memory: 0, time: 1 });
 }

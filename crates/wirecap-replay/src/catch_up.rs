@@ -2,48 +2,48 @@
 //!
 //! ```text
 //!   due        │   │   │   │   │   │   │   │   │   │
-//!   departs    │   │   │ stall  │  │  │  │  │  │   │      gaps are 4/5 of what they should be until it is caught up
+//!   departs    │   │   │ stall  │  │  │  │  │  │   │      gaps are 4/5 of the planned ones until it has caught up
 //! ```
 //!
-//! Rule: after a delay that is worth the name, a packet departs no sooner behind the one before it than four
-//! fifths of the gap between them, and less the later it is; from [`MAX_LATE_NS`] on it goes at once. So a
-//! stall makes one gap wrong by as much as it lasted, and those behind it by a fifth or somewhat more, while
-//! the rate over the whole run holds.
+//! Rule: after a delay, a packet departs no sooner after the one before it than four fifths of the gap
+//! between them, or less the later it is; later than [`MAX_LATE_NS`], it departs at once. So a stall
+//! lengthens one gap by its duration and shortens the following ones by a fifth or somewhat more, while the
+//! rate over the whole run holds.
 
-/// Later than that, in nanoseconds, nothing is held back.
+/// Packets that are later than this, in nanoseconds, depart at once.
 const MAX_LATE_NS: u64 = 10_000_000;
-/// A shorter delay, in nanoseconds, is that of a look at the clock and of a call for one packet, and made up
-/// for at once.
+/// A shorter delay, in nanoseconds, comes from reading the clock and from the call for one packet, and is
+/// made up for at once.
 const DELAY_NS: u64 = 5_000;
-/// The same where packets follow each other so closely that a call is for several.
+/// The same for packets so dense that one call sends several.
 const DENSE_DELAY_NS: u64 = 50_000;
-/// What closely is, in nanoseconds between two packets.
+/// Packets are dense if they are closer than this, in nanoseconds.
 const DENSE_NS: u64 = 10_000;
 
 /// Decides when packets may depart, from when they are due and when those before them departed.
 #[derive(Debug, Default)]
 pub(crate) struct CatchUp {
     last_due_ns: u64,
-    /// When the last packet was to depart; when it did, if that was much later.
+    /// The planned departure of the last packet; the real one if that was much later.
     last_ns: u64,
 }
 
 impl CatchUp {
-    /// The earliest departure of the next packet, which is due then. Never before it is due.
+    /// The earliest departure of the next packet, due at `due_ns`. Never before it is due.
     #[inline]
     pub(crate) fn not_before(&self, due_ns: u64) -> u64 {
         let gap = due_ns.saturating_sub(self.last_due_ns);
         due_ns.max(self.last_ns.saturating_add(self.kept(gap)))
     }
 
-    /// What is kept of a gap.
+    /// The part of a gap that is kept.
     #[inline]
     fn kept(&self, gap_ns: u64) -> u64 {
         let late_ns = self.last_ns.saturating_sub(self.last_due_ns);
-        let most = gap_ns - gap_ns / 5;
+        let full = gap_ns - gap_ns / 5;
         match MAX_LATE_NS.checked_sub(late_ns) {
-            Some(MAX_LATE_NS) => most,
-            Some(left_ns) => (u128::from(most) * u128::from(left_ns) / u128::from(MAX_LATE_NS)) as u64,
+            Some(MAX_LATE_NS) => full,
+            Some(left_ns) => (u128::from(full) * u128::from(left_ns) / u128::from(MAX_LATE_NS)) as u64,
             None => 0,
         }
     }

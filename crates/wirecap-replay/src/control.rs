@@ -17,19 +17,19 @@ pub struct Limits {
     pub duration: Option<Duration>,
 }
 
-/// Stops a replay, and watches it. Shared between the thread that sends and those that look.
+/// Stops a replay, and reports its progress. Shared between the thread that sends and others.
 #[derive(Debug, Default)]
 pub struct Control {
     /// Written by the thread that stops it; orders nothing else.
     stopped: AtomicBool,
     /// Set when the first packet is about to be sent.
     started: OnceLock<(Instant, Forecast)>,
-    /// Given to the kernel so far. Written by the thread that sends.
+    /// Packets given to the kernel so far. Written by the thread that sends.
     packets: AtomicU64,
-    /// Of these, in bytes. Written by the thread that sends.
+    /// Bytes of these. Written by the thread that sends.
     bytes: AtomicU64,
-    /// How much of the files is read in this pass, as a share, and which pass it is. Written by the thread
-    /// that sends, once for each block that it takes.
+    /// The current pass, and the share of the files that was read in it. Written by the thread that sends,
+    /// once per block that it takes.
     read: Mutex<Option<(u64, f64)>>,
 }
 
@@ -38,24 +38,24 @@ pub struct Control {
 pub(crate) struct Forecast {
     /// Packets of all passes, where that is known.
     pub(crate) packets: Option<u64>,
-    /// How long it takes as planned, where that is known.
+    /// Planned duration, where that is known.
     pub(crate) planned: Option<Duration>,
-    /// Passes over the files; `None` goes on until it is stopped.
+    /// Passes over the files; `None` repeats until stopped.
     pub(crate) passes: Option<u64>,
     pub(crate) limits: Limits,
 }
 
 impl Forecast {
-    /// How long it will take, until the files or a limit end it, where that is known.
+    /// The duration until the files or a limit end the replay, where that is known.
     pub(crate) fn length(&self) -> Option<Duration> {
         let Limits { count, duration } = self.limits;
-        // The time at which a number of packets is reached is not known in advance.
+        // The time at which a limit on packets is reached is unknown in advance.
         let is_cut = count.is_some_and(|count| self.packets.is_none_or(|packets| count < packets));
         let planned = self.planned.filter(|_| !is_cut)?;
         Some(planned.min(duration.unwrap_or(planned)))
     }
 
-    /// The end that is nearest counts.
+    /// The nearest end determines the share.
     fn progress(&self, elapsed: Duration, packets: u64, bytes: u64, read: Option<(u64, f64)>) -> Progress {
         let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0));
         let seconds = elapsed.as_secs_f64();
@@ -85,14 +85,14 @@ pub struct Progress {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Share that is done, from 0 to 1, where an end is known.
+    /// Share that is done, from 0 to 1, if an end is known.
     pub share: Option<f64>,
-    /// How long it still takes, as estimated.
+    /// Estimated time until the end.
     pub left: Option<Duration>,
 }
 
 impl Control {
-    /// Ends the replay: nothing more is given to the kernel.
+    /// Ends the replay: the kernel gets no more packets.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }

@@ -1,62 +1,62 @@
-//! What can go wrong, and what to do about it.
+//! Errors of a replay, with their remedies.
 
 use std::{io, path::PathBuf};
 
 use wirecap_send::SendError;
 
-/// Why a replay did not start, or did not get to its end.
+/// Why a replay did not start, or did not reach its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A trace cannot be read, or not to its end.
     #[error("{name}: {source}")]
     Trace {
-        /// The file as it was given.
+        /// The file, as given.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         source: wirecap_file::Error,
     },
-    /// The packets of a trace begin with something that no Ethernet interface sends.
+    /// The packets of a trace are not Ethernet frames.
     #[error(
         "{name}: the packets of {interface} begin with link type {link_type}{}, and an interface sends Ethernet frames (1); {}",
         .known.map(|(name, _)| format!(" ({name})")).unwrap_or_default(),
         .known.map_or(CONVERT, |(_, hint)| hint)
     )]
     LinkType {
-        /// The file as it was given.
+        /// The file, as given.
         name: String,
-        /// Which interface of the file, in words.
+        /// The interface of the file, as text.
         interface: String,
         /// Its link type.
         link_type: u16,
-        /// What it is called, and what can be done, where that is known.
+        /// Its name, and the remedy, if known.
         known: Option<(&'static str, &'static str)>,
     },
-    /// A trace has packets of another link type behind others.
+    /// A trace has packets of another link type after Ethernet frames.
     #[error(
         "{name}: the packet at byte {offset} is of {interface}, whose link type is {link_type}, and an interface sends Ethernet \
-         frames (1); everything before it was read; take the file apart: tshark -r FILE -Y 'frame.interface_id == 0' -w ONE"
+         frames (1); everything before it was read; split the file: tshark -r FILE -Y 'frame.interface_id == 0' -w ONE"
     )]
     OtherLinkType {
-        /// The file as it was given.
+        /// The file, as given.
         name: String,
-        /// Which interface of the file, in words.
+        /// The interface of the file, as text.
         interface: String,
         /// Its link type.
         link_type: u16,
-        /// Where in the file, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
     },
-    /// Standard input, twice.
-    #[error("standard input (-) can be read once only; name it once")]
+    /// Standard input is given twice.
+    #[error("standard input (-) can be read only once; name it once")]
     StdinTwice,
-    /// More passes over what can be read once only.
+    /// Several passes over input that can be read only once.
     #[error(
-        "{name} can be read once only, and for several passes its packets do not fit into {memory_mib} MiB; raise --memory, \
-         or write it to a file first"
+        "{name} can be read only once, and its packets do not fit into {memory_mib} MiB for several passes; raise --memory, or \
+         write it to a file first"
     )]
     OnePass {
-        /// The pipe as it was given.
+        /// The pipe, as given.
         name: String,
         /// Memory for cells, in MiB.
         memory_mib: u64,
@@ -65,16 +65,18 @@ pub enum Error {
     #[error("pass {0} found no packets: the files changed during replay; replay a copy")]
     Emptied(u64),
     /// The side file cannot be read.
-    #[error("cannot read the side file {path:?}: {source}; it is a text file with one queue number a packet")]
+    #[error(
+        "cannot read the side file {path:?}: {source}; it must be a text file with one queue number per packet"
+    )]
     Side {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A line of the side file is no number of a queue.
+    /// A line of the side file is not a queue number.
     #[error(
-        "{path:?}, line {line}: {text:?} is no queue number; write one number from 0 to 65535 a line, one for each packet"
+        "{path:?}, line {line}: {text:?} is not a queue number; write one number from 0 to 65535 per line, one line per packet"
     )]
     SideLine {
         /// The file.
@@ -86,8 +88,8 @@ pub enum Error {
     },
     /// The side file has fewer lines than there are packets.
     #[error(
-        "{path:?} has queue numbers for {lines} packets, and there are more; everything before the next one was taken; write \
-         one number for each packet"
+        "{path:?} has queue numbers for {lines} packets, but there are more; the packets before that were sent; write one \
+         number for each packet"
     )]
     SideShort {
         /// The file.
@@ -95,27 +97,27 @@ pub enum Error {
         /// Numbers in it.
         lines: u64,
     },
-    /// The side file has nothing.
-    #[error("{0:?} has no queue numbers; write one a line, one for each packet")]
+    /// The side file is empty.
+    #[error("{0:?} has no queue numbers; write one per line, one for each packet")]
     SideEmpty(PathBuf),
-    /// The interface cannot be found or asked.
+    /// The interface cannot be found or queried.
     #[error(transparent)]
     Interface(#[from] wirecap_sys::netdev::Error),
-    /// Packets are not sent.
+    /// Packets cannot be sent.
     #[error(transparent)]
     Send(#[from] SendError),
-    /// The thread that reads ahead has panicked.
-    #[error("the thread that reads ahead has panicked; this is a defect of wirecap")]
+    /// The thread that reads ahead panicked.
+    #[error("the thread that reads ahead panicked; this is a defect of wirecap")]
     Reader,
     /// A thread could not be started.
     #[error("cannot start the thread that reads ahead: {0}")]
     Thread(io::Error),
 }
 
-const CONVERT: &str = "convert the file, or capture it anew on an Ethernet interface";
+const CONVERT: &str = "convert the file, or capture again on an Ethernet interface";
 const REWRITE: &str = "give them Ethernet headers: tcprewrite --dlt=enet --enet-smac=… --enet-dmac=… --infile=FILE --outfile=NEW";
 
-/// What link types that are met are called, and what can be done.
+/// Name and remedy of known link types.
 pub(crate) fn known_link_type(link_type: u16) -> Option<(&'static str, &'static str)> {
     Some(match link_type {
         0 => ("BSD loopback", REWRITE),

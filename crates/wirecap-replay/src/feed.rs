@@ -1,29 +1,29 @@
-//! From files to blocks of frames: what is sent of each packet, from which queue, and when.
+//! From files to blocks of frames: the bytes of each packet that are sent, its queue, and its time.
 //!
 //! ```text
-//!   Merge ─► packet ─┬─ as long as the interface takes ─► Placer ─► Block: bytes, and a Frame for each
-//!                    └─ not: counted, and left out
+//!   Merge ─► packet ─┬─ short enough to be sent ─► Placer ─► Block: bytes, and a Frame for each
+//!                    └─ otherwise: counted and skipped
 //! ```
 
 use serde::Serialize;
 
 use crate::{
-    Control, Cut, Error, Plan,
+    Control, Cut, Error, Failure, Plan,
     merge::{Merge, Step},
     placement::Placer,
     timeline::TimeFaults,
     trace::Packet,
 };
 
-/// Bytes of an Ethernet header, the shortest that is sent.
+/// Bytes of an Ethernet header, the shortest frame that is sent.
 const HEADER: usize = 14;
-/// A block is full with this number of bytes or frames.
+/// A block with this number of bytes or frames is full.
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_FRAMES: usize = 8192;
-/// The most packets that are read for one block, those that are left out included.
+/// The most packets that are read for one block, including skipped ones.
 const BLOCK_PACKETS: usize = BLOCK_FRAMES;
 
-/// What is sent, and how it is spread.
+/// What to send, and from which queues.
 #[derive(Debug, Clone)]
 pub(crate) struct FeedPlan {
     pub(crate) plan: Plan,
@@ -37,55 +37,54 @@ pub(crate) struct FeedPlan {
 pub(crate) struct Room {
     /// Longest frame that is sent.
     pub(crate) longest: u32,
-    /// Longest frame that could be with another MTU: what the cells of one frame hold.
+    /// Longest frame that another MTU would allow: what the cells of one frame hold.
     pub(crate) of_cells: u32,
 }
 
-/// What was found in the files in one pass, in packets. Of a trace that is read while it is sent, and ends
-/// within its first pass, as much as was read for what was sent.
+/// What one pass found in the files, in packets. If a trace is read while it is sent and stops within its
+/// first pass, what was read until then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tally {
     /// Packets that were read.
     pub packets: u64,
-    /// Left out: shorter than an Ethernet header.
+    /// Skipped: shorter than an Ethernet header.
     pub too_short: u64,
-    /// Left out: longer than the interface takes, see [`longest_frame`](wirecap_sys::netdev::longest_frame).
+    /// Skipped: longer than the interface sends, see [`longest_frame`](wirecap_sys::netdev::longest_frame).
     pub too_long: u64,
-    /// Those of them that no MTU would do for: the cells of one frame do not hold them.
+    /// Of these, packets that no MTU allows: the cells of one frame do not hold them.
     pub oversized: u64,
-    /// The MTU that would do for the others, in bytes: what the longest has behind its Ethernet header; 0 if
-    /// there are none.
+    /// The MTU that the other packets that are too long need, in bytes; 0 if there are none.
     pub mtu_needed: u32,
     /// Packets of which the file has only the beginning.
     pub cut: u64,
-    /// What was wrong with their times.
+    /// Faults of their times.
     #[serde(flatten)]
     pub times: TimeFaults,
-    /// Gaps that were cut to the longest that was asked for.
+    /// Gaps that were cut to the longest allowed one.
     pub shortened: u64,
 }
 
-/// Frames, ready to be sent. Used again and again.
+/// Frames that are ready to be sent. Reused.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) bytes: Vec<u8>,
     pub(crate) frames: Vec<Frame>,
-    /// What was found in the pass up to the end of this block.
+    /// The tally of the pass up to the end of this block.
     pub(crate) tally: Tally,
-    /// How much of the files was read then, as a share; `None` if one is a pipe.
+    /// The share of the files that was read then; `None` if one is a pipe.
     pub(crate) share_read: Option<f64>,
 }
 
-/// A frame, and where it lies.
+/// A frame, and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Since the first packet of the pass.
+    /// Time since the first packet of the pass.
     pub(crate) offset_ns: u64,
-    /// Where it begins: its first byte in the block; once it lies in cells, its first cell.
+    /// Its start: the first byte in the block; once it is in cells, the first cell.
     pub(crate) at: u32,
     pub(crate) len: u32,
-    /// Its queue, by its place among those that are used.
+    /// Its queue, by position among the used ones.
     pub(crate) lane: u16,
 }
 
@@ -104,12 +103,12 @@ impl Block {
     }
 }
 
-/// When a block is given out.
+/// When a block is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     /// Once it is full, or [`BLOCK_PACKETS`] packets were read for it.
     Whole,
-    /// Also as soon as it has a frame and a pipe has nothing to give.
+    /// Also as soon as it has a frame and a pipe is empty.
     Prompt,
 }
 
@@ -123,19 +122,19 @@ pub(crate) struct Feed {
     tally: Tally,
     frames: u64,
     span_ns: u64,
-    /// The side file came to its end, or makes no sense.
+    /// The side file ended early, or is invalid.
     failure: Option<Error>,
 }
 
-/// What is known of a pass when its files are read.
+/// What is known about a pass when its files are read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PassEnd {
     pub(crate) frames: u64,
     /// From the first frame to the last.
     pub(crate) span_ns: u64,
     pub(crate) tally: Tally,
-    /// What was not read to its end, and why.
-    pub(crate) failures: Vec<String>,
+    /// Why files were not read to their ends.
+    pub(crate) failures: Vec<Failure>,
 }
 
 impl Feed {
@@ -152,8 +151,8 @@ impl Feed {
         })
     }
 
-    /// Fills a block. Takes bounded time, except while it waits for the writer of a pipe, so the block may
-    /// have no frame although more follow. Returns whether more may follow.
+    /// Fills a block. Takes bounded time, except while it waits for the writer of a pipe, so the block may be
+    /// empty although more frames follow. Returns whether more may follow.
     pub(crate) fn fill(&mut self, block: &mut Block, how: Fill) -> bool {
         block.clear();
         let more = self.append(block, how);
@@ -174,7 +173,7 @@ impl Feed {
                 Step::Nothing => return true,
                 Step::End => return false,
             };
-            // A number of the side file is for each packet that is read, also for those that are not sent.
+            // The side file has a number for each packet that is read, even if it is not sent.
             let lane = match self.placer.place(&packet.bytes) {
                 Ok(lane) => lane,
                 Err(failure) => {
@@ -195,26 +194,26 @@ impl Feed {
     }
 
     fn tally(&self) -> Tally {
-        Tally { times: self.merge.faults(), shortened: self.merge.shortened(), ..self.tally }
+        Tally { times: self.merge.faults(), shortened: self.merge.clock.shortened, ..self.tally }
     }
 
     pub(crate) fn end(&self) -> PassEnd {
-        let failures = self.merge.failures().chain(&self.failure).map(ToString::to_string).collect();
+        let failures = self.merge.failures().chain(&self.failure).map(Failure::from).collect();
         PassEnd { frames: self.frames, span_ns: self.span_ns, tally: self.tally(), failures }
     }
 }
 
-/// How many bytes of a packet are sent; `None` leaves it out.
+/// How many bytes of a packet are sent; `None` skips it.
 fn len_to_send(packet: &Packet, cut: Cut, room: Room, tally: &mut Tally) -> Option<usize> {
-    let there = packet.bytes.len();
+    let captured = packet.bytes.len();
     let on_wire = packet.original_len as usize;
-    let is_cut = there < on_wire;
+    let is_cut = captured < on_wire;
     tally.cut += u64::from(is_cut);
     if is_cut && cut == Cut::Skip {
         return None;
     }
-    let len = if cut == Cut::Pad { on_wire } else { there };
-    if there < HEADER {
+    let len = if cut == Cut::Pad { on_wire } else { captured };
+    if captured < HEADER {
         tally.too_short += 1;
         return None;
     }

@@ -1,4 +1,4 @@
-//! Which packets belong together: a number for each flow, the same for both directions.
+//! Flows: a number for each, the same for both directions.
 //!
 //! ```text
 //!   Ethernet ─► VLAN tags ─┬► IPv4 / IPv6 ─┬► TCP, UDP, SCTP, DCCP, UDP-Lite   addresses, protocol, ports
@@ -7,8 +7,8 @@
 //!                          └► anything else                                    both MAC addresses, EtherType
 //! ```
 //!
-//! Rule: source and destination are mixed in a way that does not know which is which. Damaged packets have a
-//! number, too: that of as much as can be read.
+//! Rule: source and destination are mixed symmetrically. Damaged packets have a number, too, from what can be
+//! read of them.
 
 use std::net::IpAddr;
 
@@ -36,7 +36,7 @@ pub fn flow_hash(frame: &[u8]) -> u64 {
     })
 }
 
-/// That of an IP packet. Fragments have neither protocol nor ports, since only the first has ports.
+/// The number of an IP packet. For fragments it ignores protocol and ports, as only the first has ports.
 fn network(frame: &[u8], layout: &Layout) -> Option<u64> {
     let ip = layout.ip()?;
     let addresses = both(&octets(ip.source(frame)?), &octets(ip.destination(frame)?));
@@ -55,8 +55,8 @@ fn octets(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The same for both orders. Not the exclusive or of the two, which would be 0 for everything sent to
-/// oneself.
+/// Symmetric in its arguments. Not exclusive or, which would be 0 for every packet that a host sends to
+/// itself.
 fn both(one: &[u8], other: &[u8]) -> u64 {
     digest(one).wrapping_add(digest(other))
 }
@@ -72,7 +72,7 @@ fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// What is there of `len` bytes from `at` on.
+/// The existing part of `len` bytes from `at` on.
 fn bytes(frame: &[u8], at: usize, len: usize) -> &[u8] {
     let end = frame.len().min(at + len);
     &frame[at.min(end)..end]

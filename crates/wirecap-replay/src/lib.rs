@@ -1,8 +1,8 @@
-//! Trace files, sent again: at the speed at which they were recorded, or any other.
+//! Sends trace files: at the recorded speed, or any other.
 //!
 //! ```text
 //!   a.pcap ───┐
-//!   b.pcapng ─┴─ Merge ─► packet, time ─ Placer ─► frame, queue ─┬─ PreloadedTrace: all of it in cells, passes copy nothing
+//!   b.pcapng ─┴─ Merge ─► packet, time ─ Placer ─► frame, queue ─┬─ PreloadedTrace: all frames in cells, passes copy nothing
 //!                 by time                                        └─ StreamedTrace: read ahead by a thread of its own
 //!                                                                               │
 //!   Report ◄── Pacing ◄── departures ◄── Player ◄── Schedule: when each is due ◄┘
@@ -14,11 +14,12 @@
 //! |---|---|
 //! | several files as one, times that go back | `merge`, `timeline`, `trace` |
 //! | when each packet is due | `schedule` |
-//! | from which queue it is sent | `placement`, `flow` |
-//! | what is sent of it | `feed` |
-//! | where it lies until then | `loaded`, `preloaded`, `streamed`, `shape` |
+//! | from which queue each packet is sent | `placement`, `flow` |
+//! | which bytes are sent | `feed` |
+//! | where frames wait | `loaded`, `preloaded`, `streamed`, `shape` |
 //! | the thread that sends | `player`, `catch_up`, `starvation`; [`Lane`](wirecap_send::Lane) |
-//! | how evenly it was sent | `pacing` |
+//! | how evenly packets were sent | `pacing` |
+//! | errors, and failures during a replay | `error`, `failure` |
 //!
 //! # Example
 //!
@@ -34,13 +35,14 @@
 //! # Ok::<(), wirecap_replay::Error>(())
 //! ```
 //!
-//! Rule: the bytes of a packet are those of the file. What cannot be sent, and whatever else is not as in the
-//! file, is counted.
+//! Rule: the bytes of a packet are those of the file. Packets that cannot be sent, and all other differences
+//! from the file, are counted.
 #![forbid(unsafe_code)]
 
 mod catch_up;
 mod control;
 mod error;
+mod failure;
 mod feed;
 mod flow;
 mod loaded;
@@ -63,6 +65,7 @@ mod trace;
 
 pub use control::{Control, Limits, Progress};
 pub use error::Error;
+pub use failure::{Failure, FailureCode};
 pub use feed::Tally;
 pub use flow::flow_hash;
 pub use merge::Timing;
@@ -72,5 +75,5 @@ pub use plan::{Cut, Plan};
 pub use player::End;
 pub use replay::Replay;
 pub use report::{Report, Storage};
-pub use schedule::{Schedule, Speed, mean_gap_ns};
+pub use schedule::{Schedule, Speed};
 pub use timeline::TimeFaults;

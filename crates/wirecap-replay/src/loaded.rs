@@ -1,4 +1,4 @@
-//! What is read before the start: all of the files, or as much as there is memory for.
+//! Reading before the start: all of the files, or as much as fits into memory.
 
 use crate::{
     Control, Error, Plan,
@@ -8,19 +8,19 @@ use crate::{
     trace::is_regular,
 };
 
-/// What was read before the start.
+/// Frames that were read before the start.
 pub(crate) struct LoadedFrames {
     pub(crate) blocks: Vec<Block>,
-    /// It is all of the files.
+    /// Whether these are all frames of the files.
     pub(crate) is_whole: bool,
-    /// Cells that it takes, of each queue.
+    /// Cells that they take, by queue.
     pub(crate) cells: Vec<u64>,
     cell_bytes: u32,
 }
 
 impl LoadedFrames {
-    /// Copies of the trace that give the busiest queue cells for twice its ring, as far as memory goes; one
-    /// for one pass.
+    /// The number of copies of the trace with which the busiest queue has cells for twice its ring, limited
+    /// by memory; 1 for one pass.
     pub(crate) fn copies(&self, plan: &Plan) -> u32 {
         let (busiest, all) = (self.cells.iter().copied().max().unwrap_or(0), self.cells.iter().sum::<u64>());
         if plan.passes == Some(1) || busiest == 0 {
@@ -38,10 +38,10 @@ impl LoadedFrames {
     }
 }
 
-/// Reads until the end, or until the cells would take more memory than there is for them.
+/// Reads until the end, or until the cells would take more memory than planned.
 ///
 /// # Errors
-/// [`Error::OnePass`] if that is too early for a pipe.
+/// [`Error::OnePass`] if several passes over a pipe do not fit.
 pub(crate) fn read_ahead(
     feed: &mut Feed,
     plan: &Plan,
@@ -56,7 +56,7 @@ pub(crate) fn read_ahead(
         cell_bytes: shape.cell_bytes,
     };
     let pipe = plan.files.iter().find(|path| !is_regular(path));
-    // The writer of a pipe may go on for ever: the pipe is sent as it comes, unless several passes are
+    // The writer of a pipe may never end: the pipe is sent while it is read, unless several passes are
     // wanted.
     if pipe.is_some() && plan.passes == Some(1) {
         return Ok(loaded);
@@ -67,7 +67,7 @@ pub(crate) fn read_ahead(
         let cells = PreloadedTrace::cells(std::slice::from_ref(&block), lanes, shape.cell_bytes);
         loaded.cells.iter_mut().zip(cells).for_each(|(all, more)| *all += more);
         match loaded.blocks.last_mut() {
-            // The next block has its tally, too.
+            // The next block includes its tally.
             Some(last) if last.frames.is_empty() => *last = block,
             _ => loaded.blocks.push(block),
         }
@@ -77,7 +77,7 @@ pub(crate) fn read_ahead(
         }
     }
     match pipe {
-        // A user who stops it does not want to hear of memory.
+        // A user who stops the replay needs no error about memory.
         Some(pipe) if !loaded.is_whole && !control.is_stopped() => {
             Err(Error::OnePass { name: pipe.display().to_string(), memory_mib: plan.memory_bytes >> 20 })
         }

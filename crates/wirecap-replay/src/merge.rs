@@ -1,12 +1,12 @@
-//! Several traces as one: always the packet that was first.
+//! Merges several traces by time.
 //!
 //! ```text
 //!   a.pcap   1.0       1.2  1.3            ┐
 //!   b.pcapng      1.1       1.3  2.0       ┘─►  1.0a 1.1b 1.2a 1.3a 1.3b 2.0b
 //! ```
 //!
-//! Rule: packets of one file keep its order; of two packets with the same time the one of the file that was
-//! named first goes first. A packet without a time goes with the one before it.
+//! Rule: packets of one file keep its order; of two packets with the same time, the one of the file that was
+//! named first is first. A packet without a time goes with the one before it.
 
 use std::path::PathBuf;
 
@@ -19,9 +19,9 @@ use crate::{
 /// How several files share one time line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// All files begin together, whenever they were recorded.
+    /// All files start together, whenever they were recorded.
     pub align: bool,
-    /// Longer gaps are cut to this, in nanoseconds of the recorded time.
+    /// Longer gaps are cut to this, in nanoseconds of recorded time.
     pub longest_gap_ns: Option<u64>,
 }
 
@@ -29,31 +29,31 @@ pub struct Timing {
 #[derive(Debug)]
 pub(crate) struct Merge {
     sources: Vec<Source>,
-    clock: PassClock,
-    /// Whose packet was given out last; it is replaced when the next one is asked for.
+    pub(crate) clock: PassClock,
+    /// The source of the packet that was returned last; the next call advances it.
     current: Option<usize>,
 }
 
 #[derive(Debug)]
 struct Source {
     trace: Trace,
-    /// What is taken off its times.
+    /// Subtracted from its times.
     start_ns: u64,
 }
 
 impl Source {
-    /// When its next packet comes: `None` is at once.
+    /// The time of its next packet; `None` in it means at once.
     fn next_ns(&self) -> Option<Option<u64>> {
         Some(self.trace.peek()?.placed_ns.map(|placed| placed.saturating_sub(self.start_ns)))
     }
 }
 
-/// What comes next.
+/// The next step of a merge.
 #[derive(Debug)]
 pub(crate) enum Step<'m> {
     /// A packet, and its time since the first one, in nanoseconds.
     Packet(u64, &'m Packet),
-    /// No packet yet: the pipe is silent, or has many records without a packet.
+    /// No packet yet: a pipe is silent, or has many records without a packet.
     Nothing,
     /// All files have ended.
     End,
@@ -63,7 +63,7 @@ impl Merge {
     /// Opens all files, until `control` stops it.
     ///
     /// # Errors
-    /// That of the first one that cannot be opened.
+    /// The error of the first file that cannot be opened.
     pub(crate) fn open(paths: &[PathBuf], timing: Timing, control: &Control) -> Result<Self, Error> {
         let sources = paths.iter().map(|path| {
             let trace = Trace::open(path, control)?;
@@ -91,24 +91,19 @@ impl Merge {
         self.sources[index].trace.peek().map_or(Step::End, |packet| Step::Packet(offset_ns, packet))
     }
 
-    /// Files that ended before their end, and why, in words.
+    /// Why files ended before their end.
     pub(crate) fn failures(&self) -> impl Iterator<Item = &Error> {
-        self.sources.iter().filter_map(|source| source.trace.failure())
+        self.sources.iter().filter_map(|source| source.trace.failure.as_ref())
     }
 
-    /// What was wrong with the times so far.
+    /// Faults of the times so far.
     pub(crate) fn faults(&self) -> TimeFaults {
         let mut faults = TimeFaults::default();
-        self.sources.iter().for_each(|source| faults.add(source.trace.faults()));
+        self.sources.iter().for_each(|source| faults.add(source.trace.timeline.faults));
         faults
     }
 
-    /// Gaps that were cut so far.
-    pub(crate) fn shortened(&self) -> u64 {
-        self.clock.shortened
-    }
-
-    /// How much of the files is read, as a share; `None` if one is a pipe.
+    /// The share of the files that is read; `None` if one is a pipe.
     pub(crate) fn share_read(&self) -> Option<f64> {
         let (mut read, mut whole) = (0, 0);
         for source in &self.sources {

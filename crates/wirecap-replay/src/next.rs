@@ -1,11 +1,9 @@
-//! What a source says of the frame that comes next, and how often it begins anew.
+//! What a source has for the thread that sends.
 
-use crate::schedule::mean_gap_ns;
-
-/// A frame that lies in cells of a lane.
+/// A frame in cells of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextFrame {
-    /// Since the start.
+    /// Time since the start.
     pub(crate) due_ns: u64,
     /// The first of its cells.
     pub(crate) cell: u32,
@@ -13,7 +11,7 @@ pub(crate) struct NextFrame {
     pub(crate) lane: u16,
 }
 
-/// What comes next.
+/// What a source has next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Frame(NextFrame),
@@ -22,31 +20,11 @@ pub(crate) enum Next {
     End,
 }
 
-/// What is waited for.
+/// What a source waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitReason {
-    /// Cells that the kernel has.
+    /// Cells that are with the kernel.
     Cells,
-    /// What is read of the file.
+    /// Frames that are not read yet.
     File,
-}
-
-/// How often the files are sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Passes {
-    /// `None` goes on until it is stopped.
-    pub(crate) count: Option<u64>,
-    /// Between passes, in the recorded time; `None` is the mean gap of the trace.
-    pub(crate) gap_ns: Option<u64>,
-}
-
-impl Passes {
-    /// Whether this pass, counted from 0, is the last one.
-    pub(crate) fn is_last(&self, pass: u64) -> bool {
-        self.count.is_some_and(|count| pass + 1 >= count)
-    }
-
-    pub(crate) fn gap_ns(&self, span_ns: u64, frames: u64) -> u64 {
-        self.gap_ns.unwrap_or_else(|| mean_gap_ns(span_ns, frames))
-    }
 }

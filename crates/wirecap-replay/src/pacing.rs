@@ -1,37 +1,37 @@
-//! How evenly it was sent: what the gaps between departures were, against what they should have been.
+//! How evenly packets were sent: the gaps between departures compared with the planned ones.
 //!
-//! Rule: a departure is the moment of the call that gives the packet to the kernel. What the kernel, the NIC
-//! and the wire add is not in it; a capture at the other end shows that.
+//! Rule: a departure is the call that gives the packet to the kernel. Delays of the kernel, the NIC and the
+//! wire are not included; a capture at the other end shows them.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Largest error that is distinguished, in nanoseconds: a minute.
+/// Largest recorded error, in nanoseconds: a minute.
 const MAX_NS: u64 = 60_000_000_000;
 /// Significant decimal digits.
 const DIGITS: u8 = 3;
 
-/// Half, 99 in a hundred, and all of the values are at most so much, in nanoseconds.
+/// Quantiles of times, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quantiles {
-    /// Half of them.
+    /// Half of the values are at most this.
     pub p50: u64,
-    /// 99 of a hundred.
+    /// 99 % of the values are at most this.
     pub p99: u64,
-    /// All.
+    /// The largest value.
     pub max: u64,
 }
 
-/// How evenly it was sent.
+/// How evenly packets were sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacingReport {
-    /// Gaps that were measured: one less than packets.
+    /// Measured gaps: one less than packets.
     pub gaps: u64,
     /// By how much gaps between departures were too long or too short.
     pub gap_error_ns: Quantiles,
-    /// How long after they were due packets departed.
+    /// How long after their due times packets departed.
     pub late_ns: Quantiles,
 }
 
@@ -40,17 +40,17 @@ pub struct PacingReport {
 pub(crate) struct Pacing {
     error: Histogram<u64>,
     late: Histogram<u64>,
-    /// When the last packet was due, and when it departed.
+    /// Due time and departure of the last packet.
     last: Option<(u64, u64)>,
 }
 
 impl Pacing {
     pub(crate) fn new() -> Self {
-        let histogram = || Histogram::new_with_bounds(1, MAX_NS, DIGITS).expect("bounds that make sense");
+        let histogram = || Histogram::new_with_bounds(1, MAX_NS, DIGITS).expect("valid bounds");
         Self { error: histogram(), late: histogram(), last: None }
     }
 
-    /// Notes that a packet departed, in the order of departures. Both times in nanoseconds since the start.
+    /// Notes a departure, in their order. Both times are in nanoseconds since the start.
     pub(crate) fn departed(&mut self, due_ns: u64, departed_ns: u64) {
         self.late.saturating_record(departed_ns.saturating_sub(due_ns));
         if let Some((last_due, last_departed)) = self.last {

@@ -1,4 +1,4 @@
-//! From which queue each packet is sent.
+//! The placement of packets on transmit queues.
 
 use std::{
     collections::BTreeSet,
@@ -14,33 +14,32 @@ const LINE_MAX: u64 = 4096;
 /// How much of a bad line an error quotes, in characters.
 const QUOTED: usize = 40;
 
-/// How packets are spread over transmit queues.
+/// How to spread packets over transmit queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// All from one queue: in the order of the file, whatever the NIC does.
+    /// All from one queue, which keeps the order of the file on any NIC.
     One(u16),
-    /// One after the other from each of these queues, of which there is one at least; `None` is all of the
-    /// interface.
+    /// From each of these queues in turn, at least one; `None` means all queues of the interface.
     RoundRobin(Option<Vec<u16>>),
-    /// All packets of a flow, both directions, from one of these queues, of which there is one at least;
-    /// `None` is all of the interface. See [`flow_hash`].
+    /// Both directions of a flow from one of these queues, at least one; `None` means all queues of the
+    /// interface. See [`flow_hash`].
     Flow(Option<Vec<u16>>),
-    /// As a text file says: the n-th number in it is the queue of the n-th packet, over all files in the
-    /// order in which they are sent. Empty lines, and what follows a `#`, do not count.
+    /// From a text file: its n-th number is the queue of the n-th packet, over all files in the order of
+    /// sending. Empty lines, and text after a `#`, are ignored.
     Side(PathBuf),
 }
 
 impl Placement {
-    /// The queues that are used, in order, of an interface with `there` transmit queues.
+    /// The queues that are used, in order, of an interface with `available` transmit queues.
     ///
     /// # Errors
-    /// [`Error::Side`], [`Error::SideLine`] and [`Error::SideEmpty`]: the side file is read for it.
-    pub fn queues(&self, there: u32) -> Result<Vec<u16>, Error> {
+    /// [`Error::Side`], [`Error::SideLine`] and [`Error::SideEmpty`], since it reads the side file.
+    pub fn queues(&self, available: u32) -> Result<Vec<u16>, Error> {
         match self {
             Placement::One(queue) => Ok(vec![*queue]),
             Placement::RoundRobin(Some(queues)) | Placement::Flow(Some(queues)) => Ok(queues.clone()),
             Placement::RoundRobin(None) | Placement::Flow(None) => {
-                Ok((0..u16::try_from(there).unwrap_or(u16::MAX)).collect())
+                Ok((0..u16::try_from(available).unwrap_or(u16::MAX)).collect())
             }
             Placement::Side(path) => {
                 let mut side = SideFile::open(path)?;
@@ -78,7 +77,7 @@ impl Placer {
         })
     }
 
-    /// Which of the queues the next packet goes to, by its place among them.
+    /// The queue of the next packet, by position.
     pub(crate) fn place(&mut self, frame: &[u8]) -> Result<u16, Error> {
         match self {
             Self::First => Ok(0),
@@ -111,9 +110,9 @@ impl SideFile {
     fn open(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Side { path: path.into(), source };
         let file = File::open(path).map_err(failed)?;
-        // It is read twice: once to know the queues.
+        // The file is read twice, first to find the queues.
         if !file.metadata().map_err(failed)?.is_file() {
-            return Err(failed(io::Error::other("it is no regular file")));
+            return Err(failed(io::Error::other("it is not a regular file")));
         }
         Ok(Self { path: path.into(), file: BufReader::new(file), text: String::new(), line: 0, numbers: 0 })
     }

@@ -1,20 +1,20 @@
-//! What a replay is asked for.
+//! The plan of a replay.
 
 use std::path::PathBuf;
 
 use wirecap_core::choices;
 use wirecap_sys::xsk::BindChoice;
 
-use crate::{Limits, Placement, Speed, Timing, next::Passes};
+use crate::{Limits, Placement, Speed, Timing, schedule::mean_gap_ns};
 
 choices! {
-    /// What is done with packets of which the file has only the beginning (snapshot length).
+    /// What to do with packets of which the file has only the beginning (snapshot length).
     pub enum Cut = Send {
-        /// What is there is sent.
+        /// Send the beginning.
         Send = "send",
-        /// Zeros are put behind it, up to the length on the wire.
+        /// Append zeros up to the length on the wire.
         Pad = "pad",
-        /// They are left out.
+        /// Skip them.
         Skip = "skip",
     }
 }
@@ -30,31 +30,37 @@ pub struct Plan {
     pub interface: String,
     /// How fast.
     pub speed: Speed,
-    /// From which queues.
+    /// The queues to send from.
     pub placement: Placement,
-    /// How often the files are sent, at least once; `None` goes on until it is stopped.
+    /// How often to send the files, at least once; `None` repeats until stopped.
     pub passes: Option<u64>,
-    /// Between passes, in nanoseconds of the recorded time; `None` is the mean gap of the trace.
+    /// Gap between passes, in nanoseconds of recorded time; `None` means the mean gap of the trace.
     pub pass_gap_ns: Option<u64>,
     /// When to stop before the end.
     pub limits: Limits,
-    /// What is done with packets of which the file has only the beginning.
+    /// What to do with packets of which the file has only the beginning.
     pub cut: Cut,
-    /// Bytes of memory for cells: a trace that needs more is streamed.
+    /// Memory for cells in bytes; a trace that needs more is streamed.
     pub memory_bytes: u64,
-    /// Zero-copy, copy, or the best that there is.
+    /// Zero-copy, copy, or the best available mode.
     pub mode: BindChoice,
-    /// The core of the thread that sends; `None` leaves it to the kernel.
+    /// The core of the sending thread; `None` leaves the choice to the kernel.
     pub core: Option<usize>,
 }
 
 impl Plan {
-    pub(crate) fn passes(&self) -> Passes {
-        Passes { count: self.passes, gap_ns: self.pass_gap_ns }
+    /// Whether a pass, counted from 0, is the last one.
+    pub(crate) fn is_last(&self, pass: u64) -> bool {
+        self.passes.is_some_and(|count| pass + 1 >= count)
     }
 
-    /// Some files, from queue 0 of an interface, once, at the speed at which they were recorded, with a GiB
-    /// of memory for cells. The rest is for the fields.
+    /// The gap after a pass of `frames` frames, in nanoseconds of the recorded time.
+    pub(crate) fn gap_ns(&self, span_ns: u64, frames: u64) -> u64 {
+        self.pass_gap_ns.unwrap_or_else(|| mean_gap_ns(span_ns, frames))
+    }
+
+    /// Sends files once from queue 0 of an interface, at the recorded speed, with a GiB of memory for cells.
+    /// Set fields to change the rest.
     ///
     /// ```
     /// use wirecap_replay::{Plan, Speed};

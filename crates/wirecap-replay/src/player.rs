@@ -1,17 +1,17 @@
 //! The thread that sends.
 //!
 //! ```text
-//!   look at the clock ─► stage all frames that are due, a few at once ─► one call per queue ─► note the departure
-//!        ▲                      └ none is due: sleep while it is far off, look again and again when it is near
+//!   read the clock ─► stage all frames that are due, a few at once ─► one call per queue ─► note the departure
+//!        ▲                      └ none is due: sleep while the next is far off, poll when it is near
 //!        └───────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! One thread for all queues: packets depart in the order of their times, over all queues, to within the
-//! frames that are due at the same look. Several threads would each be as exact, and the order of their
-//! packets a matter of luck.
+//! One thread serves all queues, so packets depart in the order of their times over all queues, except among
+//! frames that are due in the same round. Several threads would be as exact, but the order of their packets
+//! would be random.
 //!
-//! Rule: nothing departs before it is due; what is late is made up for without a burst. A frame for which
-//! there is no room waits, and all behind it.
+//! Rule: no packet departs before it is due; delays are made up for without a burst. A frame without room
+//! waits, and all later frames with it.
 
 use std::{
     sync::Arc,
@@ -32,41 +32,41 @@ use crate::{
     starvation::Starvation,
 };
 
-/// Frames that depart together at most: what the kernel takes in one call in copy mode, so that each has its
-/// own departure.
+/// The most frames that depart together: what the kernel accepts in one call in copy mode, so that each frame
+/// has its own departure.
 const BATCH_TIMED: usize = 32;
-/// The same where departures are not measured.
+/// The same if departures are not measured.
 const BATCH_TOP: usize = 256;
-/// Closer to a departure than that, in nanoseconds, the thread does not sleep: waking up takes long now and
-/// then.
+/// Closer to a departure than this, in nanoseconds, the thread does not sleep, because waking up sometimes
+/// takes long.
 const NEAR_NS: u64 = 200_000;
-/// The longest sleep: so soon a stop is noticed.
+/// The longest sleep, in nanoseconds; limits the reaction time to a stop.
 const NAP_NS: u64 = 10_000_000;
-/// At the end, how long is waited for a completion.
+/// How long to wait for a completion at the end.
 const FINISH: Duration = Duration::from_secs(2);
-/// Before it, how long something may not go on for want of a completion.
+/// How long to wait for a completion before the end.
 const STUCK: Duration = Duration::from_secs(10);
-/// How often the progress is published, in looks.
-const TELL: u32 = 64;
+/// The progress is published once in this number of rounds.
+const PUBLISH_ROUNDS: u32 = 64;
 
-/// Why it is over.
+/// Why a replay ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Everything was sent, as often as it should be.
+    /// Everything was sent, as often as planned.
     Complete,
-    /// As many packets as were asked for.
+    /// The limit on packets was reached.
     Count,
-    /// The time asked for is over.
+    /// The limit on time was reached.
     Duration,
     /// It was stopped.
     Stopped,
-    /// The interface or the kernel took no more.
+    /// The interface or the kernel accepted no more packets.
     Failed,
 }
 
-/// Sends what a source has.
+/// Sends the frames of a source.
 #[derive(Debug)]
 pub(crate) struct Player<'a> {
     interface: &'a Interface,
@@ -75,28 +75,28 @@ pub(crate) struct Player<'a> {
     control: &'a Arc<Control>,
     expected: Forecast,
     started: Instant,
-    /// `None` at top speed, where nothing is due.
+    /// `None` at top speed, where frames have no due times.
     pub(crate) pacing: Option<Pacing>,
     catch_up: CatchUp,
-    /// From the start to the last departure; at top speed until all came back from the kernel.
+    /// From the start to the last departure; at top speed, to the last completion.
     pub(crate) last_ns: u64,
     packets: u64,
     bytes: u64,
-    /// When each of the frames that are staged was due.
+    /// Due times of the staged frames.
     due: Vec<u64>,
-    looks: u32,
+    rounds: u32,
     pub(crate) starvation: Starvation,
-    /// How long nothing came back while something could not go on.
+    /// How long the kernel has returned nothing while frames could not be sent.
     stalled: StallTimer,
     link: Option<LinkMonitor>,
 }
 
-/// What one look at the clock came to.
+/// The result of one round.
 enum Step {
     Sent,
-    /// Time until the next is due, in nanoseconds.
+    /// Time until the next frame is due, in nanoseconds.
     Early(u64),
-    /// No room, no cell, or the file is behind.
+    /// No room, no cell, or reading has fallen behind.
     Blocked,
     Over(End),
 }
@@ -124,27 +124,30 @@ impl<'a> Player<'a> {
             packets: 0,
             bytes: 0,
             due: Vec::with_capacity(BATCH_TOP),
-            looks: 0,
+            rounds: 0,
             starvation: Starvation::default(),
             stalled: StallTimer::default(),
             link,
         }
     }
 
-    /// Sends until the end. What happened is in the second part whatever it was.
+    /// Sends until the end. The second part is the error that ended it, if any.
     pub(crate) fn run(&mut self) -> (End, Option<Error>) {
         let end = self.send_all();
         self.control.sent(self.packets, self.bytes);
         let end = end.and_then(|end| self.finish().map(|()| end));
         if self.pacing.is_none() {
-            // Without departures that count, it is over when everything has left.
+            // Without measured departures, the run ends when everything has left.
             self.last_ns = self.now_ns();
         }
         match end {
             Ok(end) => (end, None),
-            // A link that is lost explains every other error.
+            // A lost link explains every other error.
             Err(error) => match LinkFault::settled(self.interface.ifindex) {
-                Some(fault) => (End::Failed, Some(self.lost(fault))),
+                Some(fault) => {
+                    let interface = self.interface.name.clone();
+                    (End::Failed, Some(SendError::Link { interface, fault }.into()))
+                }
                 None => (End::Failed, Some(error)),
             },
         }
@@ -155,13 +158,13 @@ impl<'a> Player<'a> {
         self.started = Instant::now();
         self.control.start(self.started, self.expected);
         loop {
-            if let Step::Over(end) = self.look()? {
+            if let Step::Over(end) = self.round()? {
                 return Ok(end);
             }
         }
     }
 
-    /// Time begins when there is something to send: the writer of a pipe may take long.
+    /// The run begins when there is something to send, because the writer of a pipe may take long.
     fn await_first(&mut self) -> Result<(), Error> {
         while matches!(self.source.peek(&mut self.lanes), Next::Wait(_)) && !self.control.is_stopped() {
             self.check_link(Instant::now())?;
@@ -171,18 +174,15 @@ impl<'a> Player<'a> {
     }
 
     fn check_link(&mut self, now: Instant) -> Result<(), Error> {
-        match self.link.as_mut().and_then(|link| link.lost(now)) {
-            Some(fault) => Err(self.lost(fault)),
-            None => Ok(()),
-        }
+        Ok(self.link.as_mut().map_or(Ok(()), |link| link.check(now))?)
     }
 
-    fn look(&mut self) -> Result<Step, Error> {
+    fn round(&mut self) -> Result<Step, Error> {
         if self.control.is_stopped() {
             return Ok(Step::Over(End::Stopped));
         }
-        self.looks = self.looks.wrapping_add(1);
-        if self.looks % TELL == 0 {
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds % PUBLISH_ROUNDS == 0 {
             self.control.sent(self.packets, self.bytes);
         }
         let now_ns = self.now_ns();
@@ -206,7 +206,7 @@ impl<'a> Player<'a> {
         self.started.elapsed().as_nanos() as u64
     }
 
-    /// Puts the frames that are due into the rings.
+    /// Stages the frames that are due.
     fn stage(&mut self, now_ns: u64) -> Step {
         if self.expected.limits.duration.is_some_and(|duration| u128::from(now_ns) >= duration.as_nanos()) {
             return Step::Over(End::Duration);
@@ -243,7 +243,7 @@ impl<'a> Player<'a> {
         Step::Sent
     }
 
-    /// Gives what was staged to the kernel.
+    /// Gives staged frames to the kernel.
     fn depart(&mut self) -> Result<(), Error> {
         let departed_ns = self.now_ns();
         self.last_ns = departed_ns;
@@ -256,7 +256,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Lets the kernel go on, and takes cells back. Returns how many.
+    /// Has the kernel continue, and takes cells back. Returns how many.
     fn turn(&mut self) -> Result<u32, Error> {
         let mut back = 0;
         for lane in &mut self.lanes {
@@ -274,7 +274,7 @@ impl<'a> Player<'a> {
         if in_flight == 0 {
             self.stalled.restart();
             if back == 0 {
-                // It is the file that is waited for.
+                // Only reading is behind.
                 thread::sleep(Duration::from_micros(50));
             }
         } else if back == 0 {
@@ -286,7 +286,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Waits for what is due in `wait_ns`, or for a part of that.
+    /// Waits for a frame that is due in `wait_ns`, or for a part of that time.
     fn wait(&mut self, wait_ns: u64) {
         if self.source.work_ahead(&mut self.lanes) {
             return;
@@ -318,10 +318,6 @@ impl<'a> Player<'a> {
             }
             thread::sleep(Duration::from_micros(100));
         }
-    }
-
-    fn lost(&self, fault: LinkFault) -> Error {
-        SendError::Link { interface: self.interface.name.clone(), fault }.into()
     }
 
     fn stuck(&self, waited: Duration) -> Error {

@@ -1,37 +1,37 @@
-//! A trace that lies in cells as a whole: passes over it copy nothing.
+//! A trace that is in cells as a whole: passes over it copy nothing.
 //!
 //! ```text
 //!   cells of a lane   │ copy 0: frames of the trace │ copy 1: the same again │ …
 //!                       pass 0, 3, …                  pass 1, 4, …
 //! ```
 //!
-//! Rule: a cell that is with the kernel cannot be given to it again. So that a short trace does not wait for
-//! that, it lies there several times, and passes take turns.
+//! Rule: a cell that is with the kernel cannot be given to it again. Several copies of a short trace avoid
+//! waiting for the kernel; passes use them in turn.
 
 use wirecap_send::Lane;
 
 use crate::{
     Plan,
     feed::{Block, Frame},
-    next::{NextFrame, Passes},
+    next::NextFrame,
     schedule::Schedule,
 };
 
 #[derive(Debug)]
 pub(crate) struct PreloadedTrace {
-    /// They lie at cells of the first copy.
+    /// At cells of the first copy.
     frames: Vec<Frame>,
     /// Cells that one copy takes in each lane.
     cells: Vec<u32>,
     copies: u32,
     schedule: Schedule,
-    passes: Passes,
+    plan: Plan,
     at: usize,
     pass: u64,
 }
 
 impl PreloadedTrace {
-    /// Cells of each lane that these blocks take.
+    /// The cells of each lane that these blocks take.
     pub(crate) fn cells(blocks: &[Block], lanes: usize, cell_bytes: u32) -> Vec<u64> {
         let mut cells = vec![0; lanes];
         for frame in blocks.iter().flat_map(|block| &block.frames) {
@@ -40,7 +40,7 @@ impl PreloadedTrace {
         cells
     }
 
-    /// Writes `copies` copies of the frames into the lanes' cells. Blocks are freed as they are written.
+    /// Writes `copies` copies of the frames into the lanes' cells. Frees each block when it is written.
     pub(crate) fn load(blocks: Vec<Block>, lanes: &mut [Lane], copies: u32, plan: &Plan) -> Self {
         let cell_bytes = lanes.first().map_or(1, Lane::cell_bytes);
         let one_copy = Self::cells(&blocks, lanes.len(), cell_bytes);
@@ -54,13 +54,13 @@ impl PreloadedTrace {
                 next[lane] += frame.len.div_ceil(cell_bytes);
                 for copy in 0..copies {
                     let written = lanes[lane].write(cell + copy * cells[lane], block.bytes_of(frame));
-                    debug_assert!(written, "nothing is with the kernel yet");
+                    debug_assert!(written, "no cell is with the kernel yet");
                 }
                 frames.push(Frame { at: cell, ..frame });
             }
         }
-        let (schedule, passes) = (Schedule::new(plan.speed), plan.passes());
-        Self { frames, cells, copies, schedule, passes, at: 0, pass: 0 }
+        let (schedule, plan) = (Schedule::new(plan.speed), plan.clone());
+        Self { frames, cells, copies, schedule, plan, at: 0, pass: 0 }
     }
 
     /// The frame that comes next; `None` at the end.
@@ -83,11 +83,11 @@ impl PreloadedTrace {
     }
 
     fn next_pass(&mut self) -> bool {
-        if self.frames.is_empty() || self.passes.is_last(self.pass) {
+        if self.frames.is_empty() || self.plan.is_last(self.pass) {
             return false;
         }
         let span_ns = self.frames[self.frames.len() - 1].offset_ns;
-        self.schedule.next_pass(span_ns, self.passes.gap_ns(span_ns, self.frames.len() as u64));
+        self.schedule.next_pass(span_ns, self.plan.gap_ns(span_ns, self.frames.len() as u64));
         (self.at, self.pass) = (0, self.pass + 1);
         true
     }

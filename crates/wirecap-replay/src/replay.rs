@@ -1,7 +1,7 @@
 //! A replay from its plan to its report.
 //!
 //! ```text
-//!   Plan ─ open ─► files read as far as memory goes ─┬─ all of it ─► PreloadedTrace ─┐
+//!   Plan ─ open ─► files read as far as memory goes ─┬─ all ───────► PreloadedTrace ─┐
 //!                                                    └─ more ──────► StreamedTrace ──┴─ run ─► Player ─► Report
 //! ```
 
@@ -16,11 +16,10 @@ use wirecap_sys::{
 };
 
 use crate::{
-    Control, Error, Plan, Report, Schedule, Speed, Storage, Tally,
+    Control, Error, Failure, Plan, Report, Schedule, Storage, Tally,
     control::Forecast,
     feed::{Feed, FeedPlan, PassEnd},
     loaded::{LoadedFrames, read_ahead},
-    next::Passes,
     pacing::Pacing,
     player::Player,
     preloaded::PreloadedTrace,
@@ -30,7 +29,7 @@ use crate::{
     trace::is_stdin,
 };
 
-/// A replay that can begin.
+/// A replay that is ready to run.
 #[derive(Debug)]
 pub struct Replay {
     plan: Plan,
@@ -53,7 +52,7 @@ struct OpenTrace {
     pass: Option<PassEnd>,
 }
 
-/// What is known when the files are read as far as memory goes.
+/// Opens the queues once the files are read as far as memory goes.
 struct TraceOpener<'a> {
     plan: &'a Plan,
     interface: &'a Interface,
@@ -64,24 +63,24 @@ struct TraceOpener<'a> {
 }
 
 impl TraceOpener<'_> {
-    /// Puts all of it into cells.
+    /// Puts the whole trace into cells.
     fn preload(self) -> Result<OpenTrace, Error> {
         let Self { plan, interface, shape, feed, feed_plan, loaded } = self;
         let copies = loaded.copies(plan);
         let cells: Vec<u64> = loaded.cells.iter().map(|cells| cells * u64::from(copies)).collect();
         let mut lanes = shape.open(interface, &feed_plan.queues, &cells, plan.mode)?;
-        let (end, bytes, passes) = (feed.end(), loaded.bytes(), plan.passes());
+        let (end, bytes) = (feed.end(), loaded.bytes());
         let expected = Forecast {
             packets: plan.passes.map(|passes| passes.saturating_mul(end.frames)),
-            planned: planned(plan.speed, passes, &end, bytes),
+            planned: planned(plan, &end, bytes),
             ..expected(plan)
         };
         let trace = PreloadedTrace::load(loaded.blocks, &mut lanes, copies, plan);
         let held = Storage::Preloaded { cells_bytes: shape.bytes(&cells), copies };
-        Ok(OpenTrace { lanes, source: Source::Preloaded(trace), expected, held, pass: Some(end) })
+        Ok(OpenTrace { lanes, source: Source::Preloaded(Box::new(trace)), expected, held, pass: Some(end) })
     }
 
-    /// Has the rest read while it is sent.
+    /// Reads the rest while it is sent.
     fn stream(self, control: &Arc<Control>) -> Result<OpenTrace, Error> {
         let Self { plan, interface, shape, feed, feed_plan, loaded } = self;
         let cells =
@@ -100,11 +99,11 @@ fn expected(plan: &Plan) -> Forecast {
 }
 
 impl Replay {
-    /// Looks at everything, reads the files as far as memory goes, and opens the queues. Waits for the
-    /// writers of pipes.
+    /// Checks the plan, reads the files as far as memory goes, and opens the queues. Waits for the writers of
+    /// pipes.
     ///
     /// # Errors
-    /// [`Error`], before anything was sent.
+    /// [`Error`]; nothing was sent.
     pub fn open(plan: Plan, control: &Arc<Control>) -> Result<Self, Error> {
         check_files(&plan.files)?;
         let interface = netdev::interface(&plan.interface)?;
@@ -119,7 +118,7 @@ impl Replay {
         let trace = if opening.loaded.is_whole { opening.preload()? } else { opening.stream(control)? };
         let mut fallbacks: Vec<_> = shape.fallback().into_iter().collect();
         fallbacks.extend(trace.lanes.first().and_then(Lane::fallback));
-        let link = match LinkMonitor::watch(interface.ifindex) {
+        let link = match LinkMonitor::watch(&interface) {
             Ok(link) => Some(link),
             Err(cause) => {
                 fallbacks.push(SendDiagnostic::LinkNotWatched { cause: cause.to_string() });
@@ -129,38 +128,37 @@ impl Replay {
         Ok(Self { plan, interface, control: Arc::clone(control), trace, fallbacks, link })
     }
 
-    /// Where the trace is kept.
+    /// Where the trace is stored.
     pub fn held(&self) -> Storage {
         self.trace.held
     }
 
-    /// Packets of one pass that will be sent, what was found in the files, and what could not be read, where
-    /// all is read.
-    pub fn pass(&self) -> Option<(u64, Tally, &[String])> {
+    /// Packets per pass, the tally of the files, and what could not be read; `None` if the trace is streamed.
+    pub fn pass(&self) -> Option<(u64, Tally, &[Failure])> {
         self.trace.pass.as_ref().map(|pass| (pass.frames, pass.tally, pass.failures.as_slice()))
     }
 
-    /// How long it will take, until the files or a limit end it, where that is known.
+    /// The duration until the files or a limit end the replay, if known.
     pub fn planned(&self) -> Option<Duration> {
         self.trace.expected.length()
     }
 
-    /// The interface, as it was when it was looked up.
+    /// The interface, as of its lookup.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// The queues that are sent from, with `zero-copy` or `copy` for each.
+    /// The queues that send, each with `zero-copy` or `copy`.
     pub fn queues(&self) -> Vec<(u16, &'static str)> {
         self.trace.lanes.iter().map(|lane| (lane.number(), lane.mode().as_str())).collect()
     }
 
-    /// What is not as it was asked for.
+    /// Requests that were not met.
     pub fn fallbacks(&self) -> &[SendDiagnostic] {
         &self.fallbacks
     }
 
-    /// Sends, on the calling thread, which has to be in the interface's network namespace.
+    /// Sends on the calling thread, which must be in the interface's network namespace.
     pub fn run(self) -> Report {
         let Self { plan, interface, control, trace, mut fallbacks, link } = self;
         let OpenTrace { lanes, source, expected, mut held, pass } = trace;
@@ -183,7 +181,7 @@ impl Replay {
             }
             Source::Preloaded(_) => tally,
         };
-        failures.extend(error.map(|error| error.to_string()));
+        failures.extend(error.as_ref().map(Failure::from));
         let seconds = player.last_ns as f64 / 1e9;
         if let Storage::Streamed { starved, .. } = &mut held {
             *starved = player.starvation.times;
@@ -209,8 +207,8 @@ impl Replay {
     }
 }
 
-fn rate(what: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { what as f64 / seconds } else { 0.0 }
+fn rate(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
 fn check_files(files: &[PathBuf]) -> Result<(), Error> {
@@ -218,15 +216,15 @@ fn check_files(files: &[PathBuf]) -> Result<(), Error> {
     if stdin > 1 { Err(Error::StdinTwice) } else { Ok(()) }
 }
 
-/// How long it takes as planned: until the last packet is due.
-fn planned(speed: Speed, passes: Passes, end: &PassEnd, bytes: u64) -> Option<Duration> {
-    let count = passes.count?;
-    let mut schedule = Schedule::new(speed);
+/// The planned duration: until the last packet is due.
+fn planned(plan: &Plan, end: &PassEnd, bytes: u64) -> Option<Duration> {
+    let count = plan.passes?;
+    let mut schedule = Schedule::new(plan.speed);
     if !schedule.is_timed() || end.frames == 0 {
         return None;
     }
     let before = count.saturating_sub(1);
-    let between = end.span_ns.saturating_add(passes.gap_ns(end.span_ns, end.frames));
+    let between = end.span_ns.saturating_add(plan.gap_ns(end.span_ns, end.frames));
     schedule.next_pass(between.saturating_mul(before), 0);
     schedule.sent_before(count.saturating_mul(end.frames).saturating_sub(1), count.saturating_mul(bytes));
     Some(Duration::from_nanos(schedule.due_ns(end.span_ns)))

@@ -1,14 +1,14 @@
-//! When each packet is due: a plain function of the file's times, of what was sent before, and of the speed.
+//! When each packet is due: a function of the times in the file, the packets sent before, and the speed.
 //!
 //! ```text
-//!   Recorded   due = time in the file, since its first packet / speed        passes follow each other in the file's time
+//!   Recorded   due = time since the first packet of the file / speed        passes follow each other in recorded time
 //!   Packets    due = packets before it / rate
 //!   Bits       due = bits of the packets before it / rate
 //!   Top        due at once
 //! ```
 //!
-//! Rule: due times count from the start and never from the packet before, so that no error adds up. What is
-//! done about packets that are late is in `catch_up`.
+//! Rule: due times count from the start, never from the packet before, so that errors do not add up. Late
+//! packets are handled in `catch_up`.
 
 use std::num::NonZeroU64;
 
@@ -18,7 +18,7 @@ const MILLION: u128 = 1_000_000;
 /// How fast packets are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speed {
-    /// As recorded, faster or slower by a factor in millionths: 10,000,000 is ten times as fast.
+    /// As recorded, times a factor in millionths: 10,000,000 is ten times as fast.
     Recorded {
         /// Millionths of the recorded speed.
         millionths: NonZeroU64,
@@ -34,12 +34,12 @@ pub enum Speed {
         /// Bits a second.
         per_second: NonZeroU64,
     },
-    /// As fast as they can be given to the kernel.
+    /// As fast as the kernel accepts packets.
     Top,
 }
 
 impl Speed {
-    /// The speed at which it was recorded.
+    /// The recorded speed.
     ///
     /// ```
     /// use wirecap_replay::Speed;
@@ -68,7 +68,7 @@ pub struct Schedule {
     speed: Speed,
     packets: u64,
     bytes: u64,
-    /// When this pass began, in the file's time.
+    /// When this pass began, in recorded time.
     pass_ns: u64,
 }
 
@@ -79,7 +79,7 @@ impl Schedule {
     }
 
     /// When the next packet is due, in nanoseconds since the start. `offset_ns` is its time since the first
-    /// packet of the pass; a time that cannot be counted is the end of time.
+    /// packet of the pass. Saturates at `u64::MAX`.
     pub fn due_ns(&self, offset_ns: u64) -> u64 {
         let due = match self.speed {
             Speed::Top => return 0,
@@ -93,32 +93,31 @@ impl Schedule {
         u64::try_from(due).unwrap_or(u64::MAX)
     }
 
-    /// Notes that the next packet, of `bytes` bytes, is on its way.
+    /// Notes that the next packet, of `bytes` bytes, was sent.
     pub fn sent(&mut self, bytes: u32) {
         self.packets += 1;
         self.bytes += u64::from(bytes);
     }
 
-    /// As if `packets` packets with `bytes` bytes had been sent.
+    /// Pretends that `packets` packets with `bytes` bytes were sent.
     pub(crate) fn sent_before(&mut self, packets: u64, bytes: u64) {
         (self.packets, self.bytes) = (packets, bytes);
     }
 
     /// Begins the next pass: the one before took `span_ns` from its first packet to its last, and `gap_ns`
-    /// lies between that and the next, both in the file's time.
+    /// follows it, both in recorded time.
     pub fn next_pass(&mut self, span_ns: u64, gap_ns: u64) {
         self.pass_ns = self.pass_ns.saturating_add(span_ns).saturating_add(gap_ns);
     }
 
-    /// Whether there is anything to wait for.
+    /// Whether packets have due times.
     pub fn is_timed(&self) -> bool {
         self.speed != Speed::Top
     }
 }
 
-/// The gap between two passes unless the user says otherwise: the mean one, so that the rate goes on. 0 where
-/// there is no gap.
-pub fn mean_gap_ns(span_ns: u64, packets: u64) -> u64 {
+/// The default gap between two passes: the mean gap of the trace, which keeps the rate. 0 without a gap.
+pub(crate) fn mean_gap_ns(span_ns: u64, packets: u64) -> u64 {
     match packets {
         0 | 1 => 0,
         packets => span_ns / (packets - 1),

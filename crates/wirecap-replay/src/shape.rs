@@ -1,4 +1,4 @@
-//! How cells are laid out for an interface, and its queues opened.
+//! The layout of cells for an interface, and opening its queues.
 
 use wirecap_send::{Lane, SendDiagnostic, SendError};
 use wirecap_sys::{
@@ -8,22 +8,22 @@ use wirecap_sys::{
 
 use crate::{Plan, feed::Room};
 
-/// Frames that can be with the kernel at the same time, for each queue.
+/// Frames that can be with the kernel at the same time, per queue.
 pub(crate) const RING: u32 = 2048;
-/// Cells of a queue where the trace is streamed: twice the ring, so that there are some to be filled.
+/// Cells of a queue for a streamed trace: twice the ring, so that some can be filled.
 const STREAM_CELLS: u32 = 2 * RING;
-/// Half of them have to hold the longest frame.
+/// Half of them must hold the longest frame.
 const MIN_STREAM_CELLS: u32 = 64;
 const SHORT_CELL: u32 = 2048;
 const LONG_CELL: u32 = 4096;
 
-/// How cells are laid out for an interface.
+/// The layout of cells for an interface.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) cell_bytes: u32,
     multi_buffer: bool,
     pub(crate) room: Room,
-    /// Frames of several cells were wanted, and the kernel or driver does not have them.
+    /// Frames of several cells are needed, and the kernel or driver does not support them.
     refused: bool,
 }
 
@@ -38,10 +38,10 @@ impl Shape {
             refused,
         };
         if longest <= cell_bytes {
-            // With a larger MTU, frames might take several.
+            // With a larger MTU, frames may take several cells.
             return shape(1, LONG_CELL * MAX_PARTS as u32, false);
         }
-        // Whether the driver sends frames of several cells is found only by trying.
+        // Only trying tells whether the driver sends frames of several cells.
         let queue = queues.first().copied().unwrap_or(0);
         let options =
             TransmitOptions { cells: 64, cell_bytes, ring_entries: 64, bind: plan.mode, multi_buffer: true };
@@ -50,18 +50,18 @@ impl Shape {
         shape(parts, cell_bytes * parts, opened.is_err())
     }
 
-    /// Cells of each queue of a trace that is streamed: as many as are of use, as far as memory goes.
+    /// Cells of each queue for a streamed trace: as many as are useful, limited by memory.
     pub(crate) fn stream_cells(&self, memory_bytes: u64, lanes: usize) -> u32 {
         let possible = memory_bytes / (lanes as u64 * u64::from(self.cell_bytes)).max(1);
         possible.clamp(MIN_STREAM_CELLS.into(), STREAM_CELLS.into()) as u32
     }
 
-    /// Memory of these cells, by queue.
+    /// Memory of these cells, in bytes.
     pub(crate) fn bytes(&self, cells: &[u64]) -> u64 {
         cells.iter().map(|cells| cells * u64::from(self.cell_bytes)).sum()
     }
 
-    /// What is left out for want of frames of several cells.
+    /// Reports packets that are skipped because frames of several cells are unsupported.
     pub(crate) fn fallback(&self) -> Option<SendDiagnostic> {
         self.refused.then_some(SendDiagnostic::NoMultiBuffer { longest: self.cell_bytes })
     }
@@ -91,13 +91,13 @@ impl Shape {
     }
 }
 
-/// Cells of one frame, at most: in zero-copy as many as the driver takes.
+/// The most cells of one frame: in zero-copy, as many as the driver supports.
 fn parts(interface: &Interface, mode: BindMode) -> u32 {
-    let most = MAX_PARTS as u32;
+    let max = MAX_PARTS as u32;
     let of_driver = interface.xdp_features.and_then(|features| features.zero_copy_max_segments);
     match (mode, of_driver) {
-        (BindMode::ZeroCopy, Some(segments)) => segments.clamp(1, most),
-        _ => most,
+        (BindMode::ZeroCopy, Some(segments)) => segments.clamp(1, max),
+        _ => max,
     }
 }
 

@@ -4,15 +4,15 @@ use wirecap_send::Lane;
 
 use crate::{next::Next, preloaded::PreloadedTrace, streamed::StreamedTrace};
 
-/// One of the two.
+/// A trace in cells, or one that is read while it is sent.
 #[derive(Debug)]
 pub(crate) enum Source {
-    Preloaded(PreloadedTrace),
+    Preloaded(Box<PreloadedTrace>),
     Streamed(Box<StreamedTrace>),
 }
 
 impl Source {
-    /// The frame that comes next.
+    /// The next frame.
     #[inline]
     pub(crate) fn peek(&mut self, lanes: &mut [Lane]) -> Next {
         match self {
@@ -21,7 +21,7 @@ impl Source {
         }
     }
 
-    /// Steps to the frame after it.
+    /// Advances to the frame after it.
     #[inline]
     pub(crate) fn advance(&mut self) {
         match self {
@@ -30,7 +30,7 @@ impl Source {
         }
     }
 
-    /// Uses a moment in which nothing is due. Returns whether there was something to do.
+    /// Prepares frames while none is due. Returns whether there was anything to do.
     pub(crate) fn work_ahead(&mut self, lanes: &mut [Lane]) -> bool {
         match self {
             Source::Preloaded(_) => false,

@@ -1,14 +1,14 @@
-//! How often the file was behind.
+//! How often reading fell behind.
 //!
 //! ```text
 //!   last frame sent ── nothing is read ── nothing is read ── the next one is read ── it is due     in time
 //!   last frame sent ── nothing is read ── it is due ── nothing is read ── the next one is read     behind, once
 //! ```
 //!
-//! Rule: a file is behind when a frame is due and not read, not when nothing is left to be sent: the writer
+//! Rule: reading is behind when a frame is due and not read, not when nothing is left to be sent: the writer
 //! of a pipe may take its time until then.
 
-/// Counts how often the file was behind.
+/// Counts how often reading fell behind.
 #[derive(Debug, Default)]
 pub(crate) struct Starvation {
     is_waiting: bool,
@@ -16,12 +16,12 @@ pub(crate) struct Starvation {
 }
 
 impl Starvation {
-    /// All that was read is sent.
+    /// Everything that was read is sent.
     pub(crate) fn waits(&mut self) {
         self.is_waiting = true;
     }
 
-    /// The next frame is there; whether it was due before.
+    /// The next frame was read; `was_due` says whether it was due before.
     #[inline]
     pub(crate) fn came(&mut self, was_due: bool) {
         if self.is_waiting {

@@ -1,5 +1,5 @@
-//! A trace that is larger than the memory for it, or a pipe: a thread reads ahead, and cells are filled
-//! before their frames are due.
+//! A trace that does not fit into memory, or a pipe: a thread reads ahead, and cells are filled before their
+//! frames are due.
 //!
 //! ```text
 //!   files ─► Feed ─► blocks ──channel──► written into idle cells ─► ready, in order ─► ring
@@ -25,19 +25,19 @@ use std::{
 use wirecap_send::Lane;
 
 use crate::{
-    Control, Error,
+    Control, Error, Failure, Plan,
     feed::{Block, Feed, FeedPlan, Fill, PassEnd, Tally},
-    next::{Next, NextFrame, Passes, WaitReason},
+    next::{Next, NextFrame, WaitReason},
     schedule::Schedule,
 };
 
-/// Blocks that are read ahead: of 1 MiB each.
+/// Blocks that are read ahead, 1 MiB each.
 const BLOCKS: usize = 32;
 /// The most messages taken in one call.
 const MESSAGES_AT_ONCE: usize = 2 * BLOCKS;
-/// Frames that lie ready ahead of time, at most.
+/// The most frames that are ready ahead of time.
 const AHEAD: usize = 4096;
-/// Frames that are made ready at once when there is none.
+/// Frames that are made ready at once when none is.
 const BATCH: usize = 64;
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ enum Message {
     Block(Block),
     PassEnd(PassEnd),
     /// Why there is no other pass.
-    Failed(String),
+    Failed(Failure),
 }
 
 #[derive(Debug)]
@@ -57,23 +57,23 @@ pub(crate) struct StreamedTrace {
     ready: VecDeque<ReadyFrame>,
     circles: Vec<Circle>,
     schedule: Schedule,
-    passes: Passes,
+    plan: Plan,
     control: Arc<Control>,
     /// Passes that were read to their end.
     ended: u64,
     begun: u64,
-    /// Of the last pass that ended; of the first, as far as it was taken, until that has ended.
+    /// Of the last pass that ended; until the first has ended, of what was taken of it.
     pub(crate) tally: Tally,
-    /// What could not be read, of any pass; each once.
-    pub(crate) failures: Vec<String>,
+    /// What could not be read in any pass; each failure once.
+    pub(crate) failures: Vec<Failure>,
     is_at_end: bool,
-    /// What came last from the thread that reads was the end of a pass, or why there is no other.
+    /// Whether the last message was the end of a pass, or why there is no other.
     is_complete: bool,
-    /// All that was read so far is ready, or sent.
+    /// Whether everything that was read so far is ready or sent.
     is_dry: bool,
 }
 
-/// A frame that lies ready.
+/// A frame that is ready.
 #[derive(Debug, Clone, Copy)]
 struct ReadyFrame {
     frame: NextFrame,
@@ -93,19 +93,19 @@ struct Circle {
 }
 
 impl Circle {
-    /// Where a frame of `cells` cells can be written, if it may be.
+    /// Where a frame of `cells` cells can be written, if there is room.
     fn place(&self, cells: u32) -> Option<u32> {
-        // What is left at the end of the circle is too short.
+        // The rest of the circle may be too short.
         let cell = if self.next + cells > self.cells { 0 } else { self.next };
         (self.ready + cells <= self.cells / 2).then_some(cell)
     }
 }
 
 impl StreamedTrace {
-    /// Goes on with a feed, of which the blocks of `head` are read already.
+    /// Continues a feed of which the blocks of `head` are already read.
     ///
     /// # Errors
-    /// If the thread that reads cannot be started.
+    /// The reading thread cannot be started.
     pub(crate) fn start(
         feed: Feed,
         head: Vec<Block>,
@@ -113,10 +113,10 @@ impl StreamedTrace {
         cells: &[u32],
         control: &Arc<Control>,
     ) -> io::Result<Self> {
-        let (schedule, passes) = (Schedule::new(plan.plan.speed), plan.plan.passes());
         let (messages, receiver) = sync_channel(BLOCKS);
         let (emptied, empties) = channel();
-        let reader = Ahead { plan, passes, messages, empties, control: Arc::clone(control) };
+        let (schedule, own_plan) = (Schedule::new(plan.plan.speed), plan.plan.clone());
+        let reader = Ahead { plan, messages, empties, control: Arc::clone(control) };
         thread::Builder::new().name("wirecap-read".into()).spawn(move || reader.run(feed, head))?;
         let circles = cells.iter().map(|&cells| Circle { cells, next: 0, ready: 0 }).collect();
         Ok(Self {
@@ -127,7 +127,7 @@ impl StreamedTrace {
             ready: VecDeque::with_capacity(AHEAD),
             circles,
             schedule,
-            passes,
+            plan: own_plan,
             control: Arc::clone(control),
             ended: 0,
             begun: 0,
@@ -200,7 +200,7 @@ impl StreamedTrace {
                 Err(TryRecvError::Disconnected) => {
                     self.is_at_end = true;
                     if !self.is_complete {
-                        self.note(Error::Reader.to_string());
+                        self.note(Failure::from(&Error::Reader));
                     }
                     return false;
                 }
@@ -216,29 +216,29 @@ impl StreamedTrace {
             self.tally = block.tally;
         }
         self.control.read(self.ended, block.share_read);
-        // The reading thread takes it no longer once all is read.
+        // The reading thread is gone once everything is read.
         let _ = self.emptied.send(std::mem::replace(&mut self.block, block));
         self.at = 0;
     }
 
     fn end_pass(&mut self, end: PassEnd) {
-        self.schedule.next_pass(end.span_ns, self.passes.gap_ns(end.span_ns, end.frames));
+        self.schedule.next_pass(end.span_ns, self.plan.gap_ns(end.span_ns, end.frames));
         self.ended += 1;
         self.is_complete = true;
-        // Of a pass in which there was nothing, that there was more before says more.
+        // For an empty pass, the tally of the one before is more useful.
         if end.frames > 0 || self.ended == 1 {
             self.tally = end.tally;
         }
         end.failures.into_iter().for_each(|failure| self.note(failure));
     }
 
-    fn note(&mut self, failure: String) {
+    fn note(&mut self, failure: Failure) {
         if !self.failures.contains(&failure) {
             self.failures.push(failure);
         }
     }
 
-    /// Passes of which a frame was sent.
+    /// Passes from which a frame was sent.
     pub(crate) fn passes_begun(&self) -> u64 {
         self.begun
     }
@@ -247,7 +247,6 @@ impl StreamedTrace {
 /// The thread that reads ahead.
 struct Ahead {
     plan: FeedPlan,
-    passes: Passes,
     messages: SyncSender<Message>,
     empties: Receiver<Block>,
     control: Arc<Control>,
@@ -266,9 +265,9 @@ impl Ahead {
             }
             let mut end = feed.end();
             if pass > 0 && end.frames == 0 {
-                end.failures.push(Error::Emptied(pass + 1).to_string());
+                end.failures.push(Failure::from(&Error::Emptied(pass + 1)));
             }
-            let go_on = end.frames > 0 && !self.passes.is_last(pass);
+            let go_on = end.frames > 0 && !self.plan.plan.is_last(pass);
             let sent = self.messages.send(Message::PassEnd(end));
             if sent.is_err() || !go_on {
                 return;
@@ -276,14 +275,14 @@ impl Ahead {
             match Feed::open(&self.plan, &self.control) {
                 Ok(opened) => feed = opened,
                 Err(failure) => {
-                    let _ = self.messages.send(Message::Failed(failure.to_string()));
+                    let _ = self.messages.send(Message::Failed(Failure::from(&failure)));
                     return;
                 }
             }
         }
     }
 
-    /// Reads what is left of a pass. An error if the receiver is gone.
+    /// Reads the rest of a pass. An error if the receiver is gone.
     fn read(&self, feed: &mut Feed) -> Result<(), ()> {
         loop {
             let mut block = self.empties.try_recv().unwrap_or_default();

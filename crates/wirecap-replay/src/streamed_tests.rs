@@ -5,7 +5,7 @@ use std::path::Path;
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 
 use super::*;
-use crate::{Plan, Speed, feed::Room};
+use crate::{FailureCode, Speed, feed::Room};
 
 /// Packets of a trace that is more than a block, every other one too long.
 const PACKETS: u64 = 20_000;
@@ -80,7 +80,10 @@ fn a_file_that_is_gone_at_the_second_pass_takes_nothing_from_the_first() {
     while take_block(&mut trace) {}
     assert!((1..1_000).contains(&trace.ended));
     assert_eq!(trace.tally.packets, PACKETS);
-    assert!(trace.failures.len() == 1 && trace.failures[0].contains("a.pcap"), "{:?}", trace.failures);
+    let [Failure { code: FailureCode::TraceUnreadable, text }] = trace.failures.as_slice() else {
+        panic!("{:?}", trace.failures)
+    };
+    assert!(text.contains("a.pcap"), "{text}");
 }
 
 #[test]
@@ -94,12 +97,8 @@ fn a_file_that_was_emptied_is_reported() {
     std::fs::rename(&empty, &path).unwrap();
     while take_block(&mut trace) {}
     assert_eq!(trace.tally.packets, PACKETS);
-    assert!(
-        trace.failures.len() == 1 && trace.failures[0].contains("found no packets"),
-        "{:?}",
-        trace.failures
-    );
-    assert!(trace.failures[0].contains(&format!("pass {}", trace.ended)), "{:?}", trace.failures);
+    assert_eq!(trace.failures, [Failure::from(&Error::Emptied(trace.ended))]);
+    assert_eq!(trace.failures[0].code, FailureCode::EmptyPass);
 }
 
 #[test]
@@ -111,21 +110,22 @@ fn a_reader_that_is_gone_before_the_end_is_a_failure() {
     messages.send(Message::Block(Block::default())).unwrap();
     drop(messages);
     assert!(!take_block(&mut trace));
-    assert_eq!(trace.failures, [Error::Reader.to_string()]);
+    assert_eq!(trace.failures, [Failure::from(&Error::Reader)]);
 }
 
 #[test]
-fn what_went_wrong_in_any_pass_is_kept_and_told_once() {
+fn a_failure_of_several_passes_is_kept_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut trace = started(&directory.path().join("a.pcap"), 1);
+    let failure = |text: &str| Failure { code: FailureCode::TraceUnreadable, text: text.into() };
     let end = |failures: &[&str]| PassEnd {
-        failures: failures.iter().map(ToString::to_string).collect(),
+        failures: failures.iter().copied().map(failure).collect(),
         ..PassEnd::default()
     };
     for failures in [&["cut off"][..], &["cut off", "gone"], &[]] {
         trace.end_pass(end(failures));
     }
-    assert_eq!(trace.failures, ["cut off", "gone"]);
+    assert_eq!(trace.failures, ["cut off", "gone"].map(failure));
 }
 
 #[test]

@@ -1,21 +1,21 @@
-//! From the times a file has to times that never go back.
+//! Turns the times of a file into times that never decrease.
 //!
 //! ```text
-//!   the file's   10.000  10.002  10.001  10.005        9.000   9.003      none
+//!   in the file  10.000  10.002  10.001  10.005        9.000   9.003      none
 //!   placed       10.000  10.002  10.002  10.005       10.005  10.008     10.008
-//!                                  └ reordered: at once    └ clock set back: goes on from there
+//!                                  └ reordered: at once    └ clock set back: continues from there
 //! ```
 //!
-//! Rule: packets of one file keep the order of the file, whatever their times are. What does not go forward
-//! is sent right behind its predecessor, and counted.
+//! Rule: packets of one file keep its order, whatever their times. A packet whose time does not increase is
+//! sent right after its predecessor, and counted.
 
 use serde::Serialize;
 
-/// A step back that is longer is a clock that was set, in nanoseconds. Shorter ones come of several queues
-/// whose packets were not put in order.
+/// A longer step back, in nanoseconds, means that the clock was set. Shorter ones come from several queues
+/// whose packets were not sorted.
 const CLOCK_STEP_NS: u64 = 1_000_000_000;
 
-/// What is wrong with the times of a file, in packets.
+/// Faults of the times of a file, in packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeFaults {
@@ -23,7 +23,7 @@ pub struct TimeFaults {
     pub untimed: u64,
     /// Packets whose time is before that of an earlier one.
     pub backwards: u64,
-    /// Those of them at which the clock was set back by more than a second.
+    /// Of these, packets at which the clock was set back by more than a second.
     pub clock_steps: u64,
 }
 
@@ -35,7 +35,7 @@ impl TimeFaults {
     }
 }
 
-/// Where packets of one file belong in time.
+/// Places the packets of one file in time.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     /// The latest time of the file, since its clock was last set back.
@@ -45,7 +45,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Places the next packet. `None` while no packet has had a time: it goes at once.
+    /// Places the next packet. `None` before the first packet with a time: send at once.
     pub(crate) fn place(&mut self, recorded_ns: Option<u64>) -> Option<u64> {
         match (recorded_ns, self.recorded_ns) {
             (None, _) => self.faults.untimed += 1,
@@ -66,7 +66,7 @@ impl Timeline {
     }
 }
 
-/// Time since the first packet, over all files, with gaps no longer than wanted.
+/// Time since the first packet, over all files, with limited gaps.
 #[derive(Debug, Default)]
 pub(crate) struct PassClock {
     longest_gap_ns: Option<u64>,
@@ -81,7 +81,7 @@ impl PassClock {
         Self { longest_gap_ns, ..Self::default() }
     }
 
-    /// The time of the next packet since the first one; `placed_ns` never goes back.
+    /// The time of the next packet since the first one; `placed_ns` never decreases.
     pub(crate) fn offset(&mut self, placed_ns: Option<u64>) -> u64 {
         let Some(now) = placed_ns else { return self.offset_ns };
         let gap = now.saturating_sub(self.last_ns.unwrap_or(now));

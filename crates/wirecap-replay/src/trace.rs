@@ -3,33 +3,30 @@
 //! Rule: a packet is passed on as it is in the file. A trace ends with its file, or before the first packet
 //! that cannot be read or sent; then [`Trace::failure`] says why.
 
-use std::{fmt, io, path::Path};
+use std::{io, path::Path};
 
 use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
 use wirecap_sys::input::Input;
 
-use crate::{
-    Control, Error,
-    error::known_link_type,
-    timeline::{TimeFaults, Timeline},
-};
+use crate::{Control, Error, error::known_link_type, timeline::Timeline};
 
 /// The most records without a packet that one call reads.
 const RECORDS_AT_ONCE: u32 = 1 << 12;
 
-/// A trace file that is open, and its next packet.
+/// An open trace file, and its next packet.
 #[derive(Debug)]
 pub(crate) struct Trace {
     name: String,
     reader: Reader<Input>,
-    timeline: Timeline,
-    /// The next packet; what is in it counts only while `has_next`.
+    pub(crate) timeline: Timeline,
+    /// The next packet; valid only while `has_next`.
     next: Packet,
     has_next: bool,
-    failure: Option<Error>,
+    /// Why the trace ended before its end.
+    pub(crate) failure: Option<Error>,
 }
 
-/// What reading came to.
+/// The result of reading.
 enum Read {
     Packet,
     End,
@@ -37,23 +34,23 @@ enum Read {
     Nothing,
 }
 
-/// A packet on its way from the file. Its buffer is used again.
+/// A packet of the file. Its buffer is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Packet {
-    /// Where it belongs in time, see [`Timeline::place`].
+    /// Its place in time, see [`Timeline::place`].
     pub(crate) placed_ns: Option<u64>,
     pub(crate) bytes: Vec<u8>,
     /// Length on the wire, at least that of `bytes`.
     pub(crate) original_len: u32,
 }
 
-/// A trace as it is named: a path, or `-` for standard input.
+/// Whether a name of a trace means standard input: `-`.
 pub(crate) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
 impl Trace {
-    /// Opens a trace and reads its first packet, unless `control` stops it before. Waits for the writer of a
+    /// Opens a trace and reads its first packet, unless `control` stops it earlier. Waits for the writer of a
     /// pipe.
     ///
     /// # Errors
@@ -68,7 +65,7 @@ impl Trace {
         let mut trace = Self { name, reader, timeline, next, has_next: false, failure: None };
         while !control.is_stopped() && !trace.advance(true) {}
         match trace.failure.take() {
-            // A user who gives a file of another kind wants to know before anything is sent.
+            // A file of another link type is an error before anything is sent.
             Some(Error::OtherLinkType { name, interface, link_type, .. }) => {
                 Err(Error::LinkType { name, interface, link_type, known: known_link_type(link_type) })
             }
@@ -76,13 +73,13 @@ impl Trace {
         }
     }
 
-    /// The packet that comes next; `None` at the end.
+    /// The next packet; `None` at the end.
     pub(crate) fn peek(&self) -> Option<&Packet> {
         self.has_next.then_some(&self.next)
     }
 
-    /// Steps to the next packet. Returns false if it has to be called again: a pipe is silent and `waits` is
-    /// false, or many records had no packet.
+    /// Advances to the next packet. Returns false if it has to be called again: a pipe is silent and `waits`
+    /// is false, or many records had no packet.
     pub(crate) fn advance(&mut self, waits: bool) -> bool {
         self.reader.get_mut().set_patient(waits);
         self.has_next = match self.read() {
@@ -120,7 +117,7 @@ impl Trace {
                     self.next.placed_ns = self.timeline.place(packet.timestamp_ns);
                     self.next.bytes.clear();
                     self.next.bytes.extend_from_slice(packet.data);
-                    // A damaged file may say less than there is.
+                    // A damaged file may give a smaller length.
                     self.next.original_len = packet.original_len.max(packet.data.len() as u32);
                     return Ok(Read::Packet);
                 }
@@ -141,28 +138,13 @@ impl Trace {
         Error::OtherLinkType { name: self.name.clone(), interface, link_type, offset }
     }
 
-    /// Why it ended before its end.
-    pub(crate) fn failure(&self) -> Option<&Error> {
-        self.failure.as_ref()
-    }
-
-    pub(crate) fn faults(&self) -> TimeFaults {
-        self.timeline.faults
-    }
-
-    /// How far it is read, and how long it is, in bytes; `None` for a pipe.
+    /// The offset of reading, and the length of the file, in bytes; `None` for a pipe.
     pub(crate) fn progress(&self) -> Option<(u64, u64)> {
         Some((self.reader.offset(), self.reader.get_ref().len()?))
     }
 }
 
-/// Whether a file can be read as often as one likes.
+/// Whether a file can be read more than once.
 pub(crate) fn is_regular(path: &Path) -> bool {
     !is_stdin(path) && path.metadata().is_ok_and(|metadata| metadata.is_file())
-}
-
-impl fmt::Display for Trace {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.name)
-    }
 }

@@ -1,12 +1,12 @@
-//! What is not as it was asked for when frames are sent, as data.
+//! Requests about sending that were not met, as data.
 //!
-//! Rule: a diagnostic has a stable code and no words; the command words it.
+//! Rule: a diagnostic has a stable code and data; the command has the text.
 
 use nix::errno::Errno;
 use serde::Serialize;
 use wirecap_sys::xsk::XskError;
 
-/// What is not as it was asked for.
+/// A request about sending that was not met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "snake_case")]
@@ -17,21 +17,21 @@ pub enum SendDiagnostic {
         /// Why not zero-copy.
         reason: CopyReason,
     },
-    /// The interface sends no frames of several cells, so that longer ones are left out.
+    /// The interface cannot send frames of several cells, so longer ones are skipped.
     NoMultiBuffer {
         /// Longest frame in bytes.
         longest: u32,
     },
-    /// Nothing reports when the link is lost.
+    /// The loss of the link is not reported.
     LinkNotWatched {
-        /// What the kernel said.
+        /// The error of the kernel.
         cause: String,
     },
-    /// The sending thread is not bound to its core.
+    /// The sending thread is not pinned to its core.
     NotPinned {
         /// The core.
         core: usize,
-        /// What the kernel said.
+        /// The error of the kernel.
         cause: String,
     },
 }
@@ -43,11 +43,11 @@ pub enum SendDiagnostic {
 pub enum CopyReason {
     /// The driver has no zero-copy.
     NotOffered,
-    /// The driver has it only beside an XDP program.
+    /// The driver has it only with an XDP program attached.
     NeedsProgram,
     /// Another refusal.
     Refused {
-        /// What the kernel said.
+        /// The error of the kernel.
         cause: String,
     },
 }

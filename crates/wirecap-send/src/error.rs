@@ -1,4 +1,4 @@
-//! Why frames are not sent.
+//! Errors of sending.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use wirecap_sys::{
     xsk::XskError,
 };
 
-/// Why frames are not sent.
+/// Why frames cannot be sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -24,7 +24,7 @@ pub enum SendError {
     },
     /// The interface does not have this transmit queue.
     #[error(
-        "{interface} has {queues} transmit queues, numbers 0 to {}, so there is no queue {queue}; choose among them, or see ethtool -L",
+        "{interface} has {queues} transmit queues, numbers 0 to {}, so there is no queue {queue}; choose one of them, or add queues with ethtool -L",
         .queues.saturating_sub(1)
     )]
     NoQueue {
@@ -40,7 +40,7 @@ pub enum SendError {
     Link {
         /// Name of the interface.
         interface: String,
-        /// What is wrong with it.
+        /// The fault of the link.
         fault: LinkFault,
     },
     /// The kernel refuses frames for another reason.
@@ -50,7 +50,7 @@ pub enum SendError {
         interface: String,
         /// Number of the queue.
         queue: u16,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// The kernel has stopped sending without saying why.
@@ -69,11 +69,11 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// What an error of the kernel means for queue `queue`: it refuses (ENETDOWN, ENXIO) before the news of
-    /// the link arrive.
+    /// What an error of the kernel means for queue `queue`: the kernel refuses frames (ENETDOWN, ENXIO)
+    /// before it reports the loss of the link.
     ///
-    /// Call it in the network namespace of the interface; a thread elsewhere sees no interface, and then the
-    /// error alone decides.
+    /// Call it in the network namespace of the interface; a thread elsewhere does not see the interface, so
+    /// that only the error decides.
     pub(crate) fn refused(interface: &str, ifindex: u32, queue: u16, source: io::Error) -> Self {
         let fault = match source.raw_os_error().map(Errno::from_raw) {
             Some(Errno::ENETDOWN) => Some(LinkFault::settled(ifindex).unwrap_or(LinkFault::Down)),
@@ -88,7 +88,7 @@ impl SendError {
     }
 }
 
-/// Whether an interface could send when it was looked up.
+/// Checks that an interface could send when it was looked up.
 ///
 /// # Errors
 /// [`SendError::Link`].
@@ -104,20 +104,21 @@ pub fn transmit_queues(interface: &Interface) -> u32 {
     netdev::transmit_queues(&interface.name).ok().flatten().unwrap_or(interface.queues.current)
 }
 
-/// Whether an interface has these transmit queues.
+/// Checks that an interface has these transmit queues.
 ///
 /// # Errors
 /// [`SendError::NoQueue`].
 pub fn check_queues(interface: &Interface, queues: impl IntoIterator<Item = u16>) -> Result<(), SendError> {
-    let there = transmit_queues(interface);
-    match queues.into_iter().find(|&queue| u32::from(queue) >= there) {
+    let available = transmit_queues(interface);
+    match queues.into_iter().find(|&queue| u32::from(queue) >= available) {
         None => Ok(()),
-        Some(queue) => Err(SendError::NoQueue { interface: interface.name.clone(), queues: there, queue }),
+        Some(queue) => {
+            Err(SendError::NoQueue { interface: interface.name.clone(), queues: available, queue })
+        }
     }
 }
 
-/// What helps against a fault of `interface`, ready to be appended to it; empty where nothing general can be
-/// said.
+/// The remedy for a fault of `interface`, ready to be appended; empty if there is no general one.
 fn remedy(fault: LinkFault, interface: &str) -> String {
     match fault {
         LinkFault::Down => format!("; bring it up: ip link set {interface} up"),

@@ -1,4 +1,4 @@
-//! One transmit queue in use: its cells, and what was sent from it.
+//! One transmit queue in use: its cells and its counters.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Lane {
     queue: TransmitQueue,
     packets: u64,
     bytes: u64,
-    /// Something was put into the ring since it was last flushed.
+    /// Whether frames were staged since the last flush.
     is_staged: bool,
 }
 
@@ -42,9 +42,9 @@ pub struct LaneReport {
     pub queue: u16,
     /// `zero-copy` or `copy`.
     pub mode: &'static str,
-    /// Packets that were given to the kernel and came back from it.
+    /// Packets that the kernel got and gave back.
     pub packets: u64,
-    /// Bytes of those that were given to the kernel.
+    /// Bytes of the packets that the kernel got.
     pub bytes: u64,
     /// Packets that the kernel refused.
     pub refused: u64,
@@ -78,12 +78,12 @@ impl Lane {
         self.queue.options().cell_bytes
     }
 
-    /// Whether the driver sends from the cells themselves.
+    /// Whether the driver sends from the cells or the kernel copies.
     pub fn mode(&self) -> BindMode {
         self.queue.mode()
     }
 
-    /// Why the kernel copies, where zero-copy was tried.
+    /// Why the kernel copies, if zero-copy was tried.
     pub fn fallback(&self) -> Option<SendDiagnostic> {
         let reason = CopyReason::of(self.queue.fallback()?);
         Some(SendDiagnostic::ZeroCopyUnavailable { reason })
@@ -95,8 +95,8 @@ impl Lane {
         self.queue.cell_mut(cell)
     }
 
-    /// Writes a frame into cells from this one on. False, and some may be written, if one of them is the
-    /// kernel's.
+    /// Writes a frame into cells from this one on. Returns false if one of them is with the kernel; some may
+    /// be written then.
     pub fn write(&mut self, cell: u32, frame: &[u8]) -> bool {
         let parts = frame.chunks(self.cell_bytes() as usize).zip(cell..);
         for (part, cell) in parts {
@@ -106,8 +106,8 @@ impl Lane {
         true
     }
 
-    /// Puts the frame of `len` bytes that lies in cells from this one on into the ring. False if there is no
-    /// room, or one of the cells is still the kernel's.
+    /// Puts the frame of `len` bytes in cells from this one on into the ring. Returns false if there is no
+    /// room, or one of the cells is still with the kernel.
     #[inline]
     pub fn stage(&mut self, cell: u32, len: u32) -> bool {
         let staged =
@@ -132,8 +132,8 @@ impl Lane {
         self.queue.stage_parts(used)
     }
 
-    /// Has the kernel send what was staged, and go on with what it left. In copy mode that takes a system
-    /// call for every few frames.
+    /// Has the kernel send staged frames, and those it left earlier. In copy mode that takes a system call
+    /// per few frames.
     ///
     /// # Errors
     /// [`SendError::Link`] and [`SendError::Refused`].
@@ -145,7 +145,7 @@ impl Lane {
             .map_err(|source| SendError::refused(&self.interface, self.ifindex, self.number, source))
     }
 
-    /// The same, if anything was staged since the last time.
+    /// Like [`Self::flush`], if anything was staged since the last time.
     ///
     /// # Errors
     /// As for [`Lane::flush`].
@@ -154,13 +154,13 @@ impl Lane {
         if self.is_staged { self.flush() } else { Ok(()) }
     }
 
-    /// Takes back cells that the kernel has sent; `back` gets each. Returns how many.
+    /// Takes back sent cells; `back` gets each. Returns how many.
     #[inline]
     pub fn reclaim(&mut self, back: impl FnMut(u32)) -> u32 {
         self.queue.complete(back)
     }
 
-    /// Has the kernel go on with what it left, and takes back what it has sent. Returns how many cells.
+    /// Has the kernel send frames it left earlier, and takes back sent cells. Returns how many.
     ///
     /// # Errors
     /// As for [`Lane::flush`].
@@ -172,8 +172,8 @@ impl Lane {
         Ok(self.reclaim(|_| {}))
     }
 
-    /// Waits until the kernel has given back every cell, for `timeout` at most; `back` gets each. Returns
-    /// whether it has: what it refuses stays with it.
+    /// Waits at most `timeout` until the kernel has given back every cell; `back` gets each. Returns whether
+    /// it did: refused cells stay with the kernel.
     pub fn finish(&mut self, timeout: Duration, back: impl FnMut(u32)) -> bool {
         self.queue.finish(timeout, back).unwrap_or(false)
     }
@@ -195,7 +195,7 @@ impl Lane {
         LaneReport {
             queue: self.number,
             mode: self.mode().as_str(),
-            // A frame of several cells that did not come back counts as several here, which is the safe side.
+            // Counts a frame of several cells in flight as several, which underestimates.
             packets: self.packets.saturating_sub(in_flight.into()),
             bytes: self.bytes,
             refused: self.queue.statistics().map_or(0, |statistics| statistics.tx_invalid_descs),

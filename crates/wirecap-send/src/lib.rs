@@ -1,5 +1,5 @@
 //! Sending frames from transmit queues of an interface, over AF_XDP: what every sender needs, whether it
-//! makes frames or reads them.
+//! makes frames or reads them from files.
 //!
 //! ```text
 //!   Lane:  write ──► idle cells ── stage ──► ring ── flush ──► the driver, or a copy by the kernel
@@ -7,17 +7,17 @@
 //!                        └───────────────── reclaim ──────────────────┘      the frame stays in its cells
 //! ```
 //!
-//! Rule: a cell is the kernel's from `stage` until `reclaim` returns it, and a lane never lends it in
+//! Rule: a cell belongs to the kernel from `stage` until `reclaim` returns it; a lane lends it to no one in
 //! between.
 //!
 //! | to read about | open |
 //! |---|---|
 //! | one transmit queue in use | [`Lane`] |
-//! | why a queue does not send | [`SendError`] |
-//! | a link that is lost while frames are sent | [`LinkMonitor`] |
-//! | what the interface counts | [`TxCounters`] |
-//! | what is not as it was asked for | [`SendDiagnostic`] |
-//! | giving up a queue that does not move | [`StallTimer`] |
+//! | errors of sending | [`SendError`] |
+//! | loss of the link | [`LinkMonitor`] |
+//! | counters of the interface | [`TxCounters`] |
+//! | requests that were not met | [`SendDiagnostic`] |
+//! | giving up a stalled queue | [`StallTimer`] |
 #![forbid(unsafe_code)]
 
 mod diagnostic;

@@ -4,7 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use wirecap_sys::netdev::{self, LinkChanges, LinkFault};
+use wirecap_sys::netdev::{self, Interface, LinkChanges, LinkFault};
+
+use crate::SendError;
 
 /// Time between two looks at the events.
 const TICK: Duration = Duration::from_millis(20);
@@ -13,6 +15,7 @@ const TICK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct LinkMonitor {
     changes: LinkChanges,
+    interface: String,
     ifindex: u32,
     next_look: Option<Instant>,
     /// Whether an event, or the state at the start, reports a fault that has not been checked.
@@ -20,21 +23,24 @@ pub struct LinkMonitor {
 }
 
 impl LinkMonitor {
-    /// Follows interface `ifindex` from now on, in the calling thread's network namespace.
+    /// Follows an interface from now on, in the calling thread's network namespace.
     ///
     /// # Errors
     /// The kernel refuses the subscription.
-    pub fn watch(ifindex: u32) -> Result<Self, netdev::Error> {
-        let changes = netdev::changes()?;
+    pub fn watch(interface: &Interface) -> Result<Self, netdev::Error> {
+        let (changes, ifindex) = (netdev::changes()?, interface.ifindex);
         let is_doubtful = LinkFault::now(ifindex).is_some();
-        Ok(Self { changes, ifindex, next_look: None, is_doubtful })
+        Ok(Self { changes, interface: interface.name.clone(), ifindex, next_look: None, is_doubtful })
     }
 
-    /// The fault of the link, once for each. Looks every 20 ms, so it can be called between any two batches;
+    /// Reports each fault of the link once. Looks every 20 ms, so it can be called between any two batches;
     /// `now` is the current time.
-    pub fn lost(&mut self, now: Instant) -> Option<LinkFault> {
+    ///
+    /// # Errors
+    /// [`SendError::Link`].
+    pub fn check(&mut self, now: Instant) -> Result<(), SendError> {
         if self.next_look.is_some_and(|next| now < next) {
-            return None;
+            return Ok(());
         }
         self.next_look = Some(now + TICK);
         // A failed read says nothing about the link.
@@ -42,9 +48,12 @@ impl LinkMonitor {
             self.is_doubtful |= LinkFault::of_event(&event, self.ifindex).is_some();
         }
         if !std::mem::take(&mut self.is_doubtful) {
-            return None;
+            return Ok(());
         }
-        LinkFault::settled(self.ifindex)
+        match LinkFault::settled(self.ifindex) {
+            Some(fault) => Err(SendError::Link { interface: self.interface.clone(), fault }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -55,12 +64,16 @@ mod tests {
     #[test]
     fn a_link_that_was_lost_before_it_was_watched_is_reported_once() {
         // No interface has this index, as if it was deleted after it was looked up.
-        let mut link = LinkMonitor::watch(i32::MAX as u32).unwrap();
-        let now = Instant::now();
-        assert_eq!(link.lost(now), Some(LinkFault::Removed));
-        assert_eq!(link.lost(now + TICK), None);
+        let mut interface = netdev::interface("lo").unwrap();
+        interface.ifindex = i32::MAX as u32;
+        let mut link = LinkMonitor::watch(&interface).unwrap();
+        let (now, is_removed) = (Instant::now(), |checked| {
+            matches!(checked, Err(SendError::Link { fault: LinkFault::Removed, .. }))
+        });
+        assert!(is_removed(link.check(now)));
+        assert!(link.check(now + TICK).is_ok());
         link.is_doubtful = true;
-        assert_eq!(link.lost(now + TICK + TICK / 2), None, "it looks every 20 ms");
-        assert_eq!(link.lost(now + 2 * TICK), Some(LinkFault::Removed));
+        assert!(link.check(now + TICK + TICK / 2).is_ok(), "it looks every 20 ms");
+        assert!(is_removed(link.check(now + 2 * TICK)));
     }
 }

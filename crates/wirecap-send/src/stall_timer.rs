@@ -1,19 +1,19 @@
-//! How long nothing has moved.
+//! Measures how long nothing has moved.
 //!
 //! ```text
 //!   nothing ── nothing ── a cell came back ── nothing ── nothing ── nothing …
 //!   0 s        1 s        over                0 s        1 s        2 s
 //! ```
 //!
-//! Rule: a sender gives up when nothing moves, never because all of it takes long: a slow link sends a full
-//! ring for seconds, and a sender that waits now and then over hours is not stuck.
+//! Rule: a sender gives up when nothing moves, never because sending takes long: a slow link takes seconds
+//! for a full ring, and a sender that waits now and then for hours is not stuck.
 
 use std::time::{Duration, Instant};
 
-/// Measures how long nothing has moved. Call one of its functions at every look.
+/// Measures how long nothing has moved. Call one of its methods in every round.
 #[derive(Debug, Default)]
 pub struct StallTimer {
-    /// When it was first seen that nothing had moved, since something did.
+    /// When the current standstill was first seen.
     since: Option<Instant>,
 }
 
@@ -23,7 +23,7 @@ impl StallTimer {
         self.since = None;
     }
 
-    /// Nothing has moved until `now`. Returns for how long.
+    /// Nothing moved until `now`. Returns how long nothing has moved.
     pub fn waited(&mut self, now: Instant) -> Duration {
         now.saturating_duration_since(*self.since.get_or_insert(now))
     }

@@ -1,4 +1,4 @@
-//! What an interface counts while frames are sent from it.
+//! The transmit counters of an interface while frames are sent.
 
 use std::{
     thread,
@@ -11,7 +11,7 @@ use wirecap_sys::netdev::{Error, LinkStatistics};
 /// How long to wait for the counters to reach what was sent: some drivers refresh them once a second.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// The transmit counters of an interface from some moment on.
+/// The growth of the transmit counters of an interface since some moment.
 #[derive(Debug)]
 pub struct TxCounters {
     ifindex: u32,
@@ -22,10 +22,9 @@ pub struct TxCounters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TxDelta {
-    /// Packets sent. For veth these are the packets that the other end has taken from its ring, whatever it
-    /// then did with them.
+    /// Packets sent. For veth, packets that the other end took from its ring, whatever it then did with them.
     pub packets: u64,
-    /// Bytes sent; drivers differ in whether they count the checksum (FCS).
+    /// Bytes sent; some drivers count the checksum (FCS), others do not.
     pub bytes: u64,
     /// Packets dropped on the way out.
     pub dropped: u64,

@@ -1,9 +1,10 @@
-//! Makes calls that run live frames cheap.
+//! Makes calls for live frames cheap.
 //!
 //! A test run of more than one frame enters its program into the kernel's XDP dispatcher and takes it out at
-//! the end, and waits for an RCU grace period each time: 20 to 35 ms a call, however few the frames. A
-//! program that is attached somewhere is in the dispatcher already. So we attach it where no packet ever
-//! comes: to the loopback device, down, of a network namespace that no other process knows.
+//! the end, and waits for an RCU grace period each time: 20 to 35 ms per call, however few the frames. A
+//! program that is attached somewhere is already in the dispatcher. So the program is attached where no
+//! packet ever arrives: to the loopback device, which is down, of a network namespace that no other process
+//! knows.
 
 use std::fs::File;
 use std::io;
@@ -17,17 +18,17 @@ use crate::error::Error;
 /// Index of the loopback device, in every namespace.
 const LOOPBACK: u32 = 1;
 
-/// Keeps a program in the dispatcher. Dropping it lets it go, and the private namespace with it.
+/// Keeps a program in the dispatcher. Dropping it releases the program and the private namespace.
 #[derive(Debug)]
 pub(crate) struct Anchor {
-    /// Before `_namespace`: detached from a device that is still there.
+    /// Before `_namespace`, so that it is detached while the device exists.
     _link: Link,
-    /// The only thing that keeps the namespace.
+    /// Keeps the namespace alive; nothing else does.
     _namespace: File,
 }
 
 impl Anchor {
-    /// Attaches `program` in a new namespace; the calling thread stays where it is.
+    /// Attaches `program` in a new namespace; the calling thread stays in its own.
     pub(crate) fn new(program: &Program) -> Result<Self, Error> {
         let attach = || {
             let namespace = new_namespace().map_err(Error::Anchor)?;
@@ -42,7 +43,7 @@ impl Anchor {
     }
 }
 
-/// Moves the calling thread into a namespace of its own, and gives the file that keeps it.
+/// Moves the calling thread into a new namespace, and returns the file that keeps the namespace alive.
 fn new_namespace() -> io::Result<File> {
     unshare(CloneFlags::CLONE_NEWNET)?;
     File::open("/proc/thread-self/ns/net")

@@ -1,9 +1,8 @@
-//! The internet checksum (RFC 1071) of frames that are stamped one after the other: sums of numbers, added up
-//! and folded once.
+//! The internet checksum (RFC 1071) of stamped frames: sums of numbers, folded once.
 //!
-//! Sums of bytes, which are taken once for all frames, are those of `wirecap-headers`.
+//! Sums of bytes, which are computed once for all frames, come from `wirecap-headers`.
 
-/// What a number adds, in 32-bit halves: as good as adding its words, since 2^16 is 1 modulo 0xffff.
+/// The sum of the 32-bit halves of a number: equivalent to its words, since 2^16 is 1 modulo 0xffff.
 #[inline]
 pub(crate) fn number_sum(number: u64) -> u64 {
     (number >> 32) + (number & 0xffff_ffff)
@@ -17,8 +16,7 @@ pub(crate) fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// The checksum of a sum, for UDP: a result of zero is sent as 0xffff, as zero means "none". TCP may have it
-/// so, too.
+/// The checksum of a sum, for UDP: zero is sent as 0xffff, because zero means "none". TCP allows the same.
 #[inline]
 pub(crate) fn transport_checksum(sum: u64) -> u16 {
     match !fold(sum) {

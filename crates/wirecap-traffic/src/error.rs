@@ -1,4 +1,4 @@
-//! What can go wrong while making traffic.
+//! Errors of generating traffic.
 
 use std::io;
 
@@ -9,12 +9,12 @@ use wirecap_sys::{bpf, netdev};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A frame length that does not hold the headers and marks, or that no interface takes.
+    /// A frame length that is too short for headers and marks, or too long for any interface.
     #[error(
-        "a frame of {len} bytes is not possible here: choose {min} to {max} bytes (without the 4 bytes of FCS)"
+        "a frame of {len} bytes is impossible here: choose {min} to {max} bytes (without the 4 bytes of FCS)"
     )]
     FrameLen {
-        /// Length asked for, in bytes without FCS.
+        /// Requested length, in bytes without FCS.
         len: usize,
         /// Shortest possible with these headers.
         min: usize,
@@ -24,24 +24,24 @@ pub enum Error {
     /// A VLAN number that does not exist.
     #[error("VLAN {0} does not exist: choose 0 to 4094")]
     Vlan(u16),
-    /// A mix of sizes that cannot be drawn from.
+    /// An invalid mix of sizes.
     #[error("a mix has 1 to {} sizes, each with a weight from 1 to {}", crate::SIZES_MAX, crate::WEIGHT_MAX)]
     SizeMix,
-    /// Fewer flows than queues: each queue has flows of its own, or frames of a flow would overtake each
-    /// other.
+    /// Fewer flows than queues: each queue needs its own flows, otherwise frames of a flow would overtake
+    /// each other.
     #[error("{flows} flows cannot be spread over {queues} queues: choose at least {queues}")]
     FewFlows {
-        /// Number asked for.
+        /// Requested number.
         flows: u32,
         /// Queues to send from.
         queues: usize,
     },
-    /// No flows, or more than addresses and ports can tell apart.
-    #[error("{flows} flows are not possible: choose 1 to {max}")]
+    /// No flows, or more than addresses and ports can distinguish.
+    #[error("{flows} flows are impossible: choose 1 to {max}")]
     Flows {
-        /// Number asked for.
+        /// Requested number.
         flows: u32,
-        /// Most that are possible.
+        /// The largest possible number.
         max: u32,
     },
     /// A thread could not be started.
@@ -52,23 +52,23 @@ pub enum Error {
         "cannot make a network namespace for the generator's program: {0}; needs CAP_SYS_ADMIN, run with sudo"
     )]
     Anchor(io::Error),
-    /// The kernel's live frames are stamped by a program that knows UDP only.
-    #[error("live frames are UDP: send TCP another way")]
+    /// The program that stamps the kernel's live frames supports only UDP.
+    #[error("live frames are UDP: send TCP by AF_XDP")]
     LiveTransport,
     /// The kernel refused to run live frames.
     #[error(
         "the kernel refused to run live frames of {len} bytes ({cause}): live frames need Linux 5.18 and at most about \
-         3,400 bytes; send longer frames another way"
+         3,400 bytes; send longer frames by AF_XDP"
     )]
     LiveRefused {
         /// Length of the frames in bytes.
         len: usize,
-        /// Its answer.
+        /// The error of the kernel.
         cause: bpf::Error,
     },
-    /// Not a single frame went out.
+    /// The interface sent no frame.
     #[error(
-        "{interface} took none of {frames} frames: is it up, and has its driver XDP transmit? For veth the *other* end \
+        "{interface} sent none of {frames} frames: is it up, and has its driver XDP transmit? For veth the *other* end \
          must be up and have a native XDP program, or `ethtool -K OTHER_END gro on`"
     )]
     NothingTaken {
@@ -77,10 +77,10 @@ pub enum Error {
         /// Frames that were offered.
         frames: u64,
     },
-    /// Frames are not sent from a transmit queue.
+    /// Sending from a transmit queue failed.
     #[error(transparent)]
     Send(#[from] SendError),
-    /// The interface cannot be asked about, or its counters.
+    /// The interface or its counters cannot be queried.
     #[error(transparent)]
     Interface(#[from] netdev::Error),
     /// A BPF call failed.

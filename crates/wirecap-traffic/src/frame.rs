@@ -1,4 +1,4 @@
-//! Ethernet/IP/UDP or TCP frames that say which frame they are, and when they were sent.
+//! Ethernet/IP/UDP or TCP frames with a flow, a sequence number and the time of sending.
 //!
 //! ```text
 //!  0        12     14/18            34/38 or 54/58       +8 or +20              +18
@@ -7,16 +7,15 @@
 //!                     by flow          by flow            time                    (all numbers big-endian)
 //! ```
 //!
-//! **The rule that holds here:** only the marked fields depend on flow, sequence and time, and checksums stay
-//! right:
+//! Rule: only the marked fields depend on flow, sequence and time, and checksums stay right:
 //! - IPv4: the identification field is 255 minus the part of the address that varies, so the header checksum
 //!   is a constant. The UDP checksum is zero, "not computed".
-//! - IPv6, and TCP: the checksum is computed, as it has to be (RFC 8200, section 8.1), from the sum of what
-//!   does not vary.
+//! - IPv6, and TCP: the checksum is required (RFC 8200, section 8.1), and computed from the sum of the
+//!   constant fields.
 //!
-//! Lengths are bytes given to the device: without the 4 bytes of FCS. The "64-byte frame" of the benchmarks
-//! is 60 here. Addresses are those reserved for benchmarks, 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC
-//! 5180).
+//! Lengths are bytes given to the device, without the 4 bytes of FCS. The "64-byte frame" of the benchmarks
+//! has length 60 here. Addresses are those reserved for benchmarks, 198.18.0.0/15 (RFC 2544) and 2001:2::/48
+//! (RFC 5180).
 
 use wirecap_headers::checksum;
 
@@ -63,7 +62,7 @@ pub struct FrameSpec {
     pub source_mac: [u8; 6],
     /// Destination MAC address.
     pub destination_mac: [u8; 6],
-    /// Tells the frames of one run from those of another.
+    /// Distinguishes the frames of this run from those of others.
     pub run: u16,
 }
 
@@ -91,13 +90,13 @@ impl FrameSpec {
         (Layout::new(self.ip, self.transport, self.vlan.is_some()).payload + MARKS_LEN).max(FRAME_LEN_MIN)
     }
 
-    /// Bytes in front of the IP header, which an MTU does not count.
+    /// Bytes before the IP header, which an MTU does not count.
     pub fn link_header_len(&self) -> usize {
         Layout::new(self.ip, self.transport, self.vlan.is_some()).ip
     }
 }
 
-/// A frame whose flow, sequence number and time can be set again and again without building it anew.
+/// A frame whose flow, sequence number and time can be set repeatedly without rebuilding it.
 ///
 /// ```
 /// use wirecap_traffic::{FrameSpec, Marks, Template};
@@ -111,10 +110,10 @@ impl FrameSpec {
 #[derive(Debug, Clone)]
 pub struct Template {
     spec: FrameSpec,
-    layout: Layout,
+    pub(crate) layout: Layout,
     bytes: Vec<u8>,
-    /// Sum of the words under the transport checksum that do not vary.
-    constant_sum: u64,
+    /// Sum of the constant words under the transport checksum, folded to 16 bits.
+    pub(crate) constant_sum: u16,
 }
 
 impl Template {
@@ -143,12 +142,12 @@ impl Template {
         for (index, byte) in template.bytes[layout.payload + MARKS_LEN..].iter_mut().enumerate() {
             *byte = index as u8;
         }
-        template.constant_sum = u64::from(fold(template.blank_sum()));
+        template.constant_sum = fold(template.blank_sum());
         template.stamp(0, 0);
         Ok(template)
     }
 
-    /// Sets flow and sequence number, leaves the time out, and gives the frame. Costs a dozen stores.
+    /// Sets flow and sequence number, omits the time, and returns the frame. Costs a dozen stores.
     ///
     /// Flow numbers count modulo [`FLOWS_MAX`], sequence numbers modulo
     /// [`SEQUENCE_END`](crate::SEQUENCE_END).
@@ -156,7 +155,7 @@ impl Template {
         self.stamp_at(flow, sequence, 0)
     }
 
-    /// As [`Template::stamp`], with the time of sending.
+    /// Like [`Template::stamp`], with the time of sending.
     pub fn stamp_at(&mut self, flow: u32, sequence: u64, sent_ns: u64) -> &[u8] {
         let mut bytes = std::mem::take(&mut self.bytes);
         self.stamp_into(&mut bytes, flow, sequence, sent_ns);
@@ -164,10 +163,10 @@ impl Template {
         &self.bytes
     }
 
-    /// Stamps a frame that is a copy of [`Template::bytes`], or its first part: with all of the marks.
+    /// Stamps a copy of [`Template::bytes`], or a first part that includes the marks.
     ///
     /// # Panics
-    /// When the marks are not in it.
+    /// When the frame does not include the marks.
     #[inline]
     pub fn stamp_into(&self, frame: &mut [u8], flow: u32, sequence: u64, sent_ns: u64) {
         let Layout { ip, host: host_at, transport, payload } = self.layout;
@@ -181,7 +180,7 @@ impl Template {
         put(frame, transport, port.to_be_bytes());
         put(frame, payload + 2, numbers.to_be_bytes());
         put(frame, payload + 10, sent_ns.to_be_bytes());
-        let mut sum = self.constant_sum + u64::from(host) + u64::from(port);
+        let mut sum = u64::from(self.constant_sum) + u64::from(host) + u64::from(port);
         if self.spec.transport == Transport::Tcp {
             let position = (sequence as u32).wrapping_mul((self.spec.len - payload) as u32);
             put(frame, transport + 4, position.to_be_bytes());
@@ -193,30 +192,21 @@ impl Template {
         }
     }
 
-    /// The frame as it was stamped last by [`Template::stamp`].
+    /// The frame as last stamped by [`Template::stamp`].
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What it was built from.
+    /// The properties of the frame.
     pub fn spec(&self) -> &FrameSpec {
         &self.spec
-    }
-
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    /// The part of the sum under the checksum that does not vary, folded to 16 bits.
-    pub(crate) fn constant_sum(&self) -> u16 {
-        self.constant_sum as u16
     }
 
     fn has_checksum(&self) -> bool {
         self.spec.ip == IpVersion::V6 || self.spec.transport == Transport::Tcp
     }
 
-    /// Sum of the words the transport checksum is over, while all that varies is zero.
+    /// Sum of the words under the transport checksum, while the varying fields are zero.
     fn blank_sum(&self) -> u64 {
         let Layout { ip, transport, .. } = self.layout;
         let addresses = if self.spec.ip == IpVersion::V4 { ip + 12 } else { ip + 8 };
@@ -288,7 +278,7 @@ fn put<const N: usize>(frame: &mut [u8], at: usize, bytes: [u8; N]) {
     frame[at..at + N].copy_from_slice(&bytes);
 }
 
-/// Last byte of the source address that varies, and the source port, of a flow.
+/// The last byte of the source address, which varies, and the source port of a flow.
 #[inline]
 fn host_and_port(flow: u32) -> (u8, u16) {
     let flow = flow % FLOWS_MAX;

@@ -1,9 +1,9 @@
-//! A run of a generator: what is due is sent, until the end.
+//! A run of a generator: sends frames when they are due, until the end.
 //!
 //! ```text
-//!   time ─► Pace ──► Step: what is due ──► Engine: AF_XDP queues, or the kernel's live frames
+//!   time ─► Pace ──► Step: frames due ──► Engine: AF_XDP queues, or the kernel's live frames
 //!              ▲                                │
-//!              └──────── what was sent ─────────┘
+//!              └───────── frames sent ──────────┘
 //! ```
 
 use std::{
@@ -16,10 +16,10 @@ use crate::{
     pace::{Pace, Step, Timing, Unit},
 };
 
-/// What a sleep may last longer than asked for, usually.
+/// By how much a sleep usually lasts longer than requested.
 const OVERSLEEP: Duration = Duration::from_micros(100);
 
-/// What an engine has made since it was opened.
+/// Frames that an engine has made since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FrameTotals {
     /// Frames.
@@ -37,46 +37,46 @@ impl FrameTotals {
 
 /// A way to send frames.
 pub trait Engine {
-    /// The shortest sleep that is worth it while a rate is kept.
+    /// The shortest useful sleep while a rate is kept.
     const TICK: Duration;
 
-    /// The shortest time from one call to the next while a rate is kept: the rest of it is slept, and more is
-    /// due then.
+    /// The shortest time from one call to the next while a rate is kept: the generator sleeps for the rest of
+    /// it, after which more frames are due.
     const BETWEEN_CALLS: Duration = Duration::ZERO;
 
-    /// Sends frames until one of the limits is reached; the last may go beyond `units`. May send fewer, or
-    /// none while there is no room. Returns how many units were sent.
+    /// Sends frames until one of the limits is reached; the last may exceed `units`. May send fewer, or none
+    /// while there is no room. Returns how many units were sent.
     ///
     /// # Errors
-    /// [`Error`], each variant with the remedy. What was made before is in [`Engine::totals`].
+    /// [`Error`], each variant with the remedy. [`Engine::totals`] has the frames that were made before.
     fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error>;
 
-    /// What was made so far.
+    /// Frames made so far.
     fn totals(&self) -> FrameTotals;
 }
 
 /// Why a run ended.
 #[derive(Debug)]
 pub enum End {
-    /// All of it was sent.
+    /// All frames were sent.
     Done,
-    /// It was stopped.
+    /// The run was stopped.
     Stopped,
-    /// It could not go on.
+    /// The run failed.
     Failed(Error),
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How long it took.
+    /// Duration of the run.
     pub elapsed: Duration,
-    /// Why it ended.
+    /// Why the run ended.
     pub end: End,
 }
 
-/// Sends as `timing` says. `go_on` is asked between batches, with the time since the start and what was made,
-/// and ends the run when it says no; it is asked at least every 50 ms.
+/// Sends as `timing` says. Calls `go_on` between batches, at least every 50 ms, with the time since the start
+/// and the frames made, and ends the run when it returns false.
 pub fn drive<E: Engine>(
     engine: &mut E,
     timing: Timing,
@@ -102,7 +102,7 @@ pub fn drive<E: Engine>(
                 let before = engine.totals().frames;
                 match engine.send(frames, units, unit) {
                     Ok(units) => {
-                        // Only the gap between bursts begins with the end of sending.
+                        // Only the gap between bursts starts at the end of sending.
                         let now = if timing.bursts.is_some() { start.elapsed() } else { elapsed };
                         pace.sent(now, engine.totals().frames - before, units);
                     }
@@ -115,7 +115,7 @@ pub fn drive<E: Engine>(
 
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// Waits for exactly `time`: sleeps for the part in which sleeping is reliable.
+/// Waits for exactly `time`: sleeps as long as sleeping is exact enough, then spins.
 fn rest(time: Duration) {
     let start = Instant::now();
     if let Some(sleep) = time.checked_sub(OVERSLEEP) {
@@ -186,7 +186,7 @@ mod tests {
         assert!((2..=20).contains(&engine.calls), "{} calls", engine.calls);
         let mut engine = Slow::default();
         drive(&mut engine, Timing { time, ..Timing::default() }, |_, _| true);
-        assert!(engine.calls > 20, "as fast as it goes: {} calls", engine.calls);
+        assert!(engine.calls > 20, "as fast as possible: {} calls", engine.calls);
     }
 
     #[test]

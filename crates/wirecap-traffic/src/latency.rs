@@ -1,11 +1,11 @@
-//! How long packets take, in nanoseconds.
+//! Latencies of packets, in nanoseconds.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Longest time that is distinguished, 100 s: longer ones count as that.
+/// Longest recorded time, 100 s: longer ones count as that.
 const MAX_NS: u64 = 100_000_000_000;
-/// Significant figures of each time: within 1 %.
+/// Significant figures of each time: exact to 1 %.
 const FIGURES: u8 = 2;
 
 /// A histogram of times, in constant memory.
@@ -20,11 +20,11 @@ const FIGURES: u8 = 2;
 #[derive(Debug)]
 pub struct Latency(Histogram<u64>);
 
-/// What a histogram says of its times, in nanoseconds, exact to 1 %.
+/// Percentiles of a histogram, in nanoseconds, exact to 1 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Percentiles {
-    /// The shortest.
+    /// The shortest time.
     pub min_ns: u64,
     /// Half of the packets took no longer.
     pub p50_ns: u64,
@@ -32,7 +32,7 @@ pub struct Percentiles {
     pub p99_ns: u64,
     /// 99.9 % took no longer.
     pub p999_ns: u64,
-    /// The longest.
+    /// The longest time.
     pub max_ns: u64,
 }
 
@@ -44,7 +44,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Notes `packets` that took `time_ns`. No time counts as 1 ns.
+    /// Notes `packets` that took `time_ns`. 0 counts as 1 ns.
     #[inline]
     pub fn note(&mut self, time_ns: u64, packets: u64) {
         self.0.saturating_record_n(time_ns.max(1), packets);

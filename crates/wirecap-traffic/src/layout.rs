@@ -1,4 +1,4 @@
-//! Where the fields of a frame are, and the constants that tell its headers.
+//! The offsets of the fields of a frame, and the constants in its headers.
 
 use wirecap_core::choices;
 
@@ -29,7 +29,7 @@ choices! {
     pub enum Transport = Udp {
         /// UDP.
         Udp = "udp",
-        /// TCP: data segments, without a handshake before.
+        /// TCP: data segments, without a handshake.
         Tcp = "tcp",
     }
 }
@@ -50,11 +50,11 @@ impl Transport {
     }
 }
 
-/// Where the fields of a frame are, in bytes from its start.
+/// Offsets of the fields of a frame, in bytes from its start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub ip: usize,
-    /// The last byte of the part of the source address that varies.
+    /// The byte of the source address that varies.
     pub host: usize,
     pub transport: usize,
     pub payload: usize,
@@ -69,7 +69,7 @@ impl Layout {
         Self { ip: start, host: start + host, transport: above, payload: above + transport_header }
     }
 
-    /// That of a frame with addresses of this crate.
+    /// The layout of a frame with addresses of this crate.
     #[inline]
     pub(crate) fn of(frame: &[u8]) -> Option<Self> {
         let vlan = be16(frame, 12)? == TYPE_VLAN;

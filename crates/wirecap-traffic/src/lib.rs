@@ -5,11 +5,11 @@
 //!  FrameSpec ──► Template ──stamp(flow, sequence, time)──► one frame, byte for byte
 //!                   │                                   ║ the same bytes
 //!                   ├──► LiveGenerator ──► XDP program stamps each live frame ──► devmap ──► interface
-//!                   └──► XdpGenerator ──► cells of AF_XDP sockets ──► transmit queues of one's choice
+//!                   └──► XdpGenerator ──► cells of AF_XDP sockets ──► any transmit queues
 //! ```
 //!
-//! Rule: every generated frame carries its sequence number and its flow number, so a receiver can say which
-//! frames are missing, doubled or out of order ([`Marks::read`]).
+//! Rule: every generated frame carries its sequence number and its flow number, so a receiver can find frames
+//! that are missing, duplicated or out of order ([`Marks::read`]).
 #![forbid(unsafe_code)]
 
 mod anchor;

@@ -1,5 +1,5 @@
-//! The kernel's live frames as a packet generator: up to 20 million frames per second from one core, which is
-//! far more than a receiver on the other core of a veth pair can take (`examples/live_rate.rs` measures it).
+//! The kernel's live frames as a packet generator: up to 20 million frames per second from one core, far more
+//! than a receiver on the other core of a veth pair can take (`examples/live_rate.rs` measures it).
 //!
 //! ```text
 //!  send() ─ BPF_PROG_TEST_RUN ─► batch of 64 frames ─► XDP program: stamp ─► devmap ─► ndo_xdp_xmit of the interface
@@ -7,15 +7,15 @@
 //!             65,536 frames
 //! ```
 //!
-//! Rule: the frame counter in the kernel is the truth of what was sent, also when a signal cuts a call short.
+//! Rule: the frame counter in the kernel is authoritative, even when a signal interrupts a call.
 //!
-//! To know before use:
+//! Know before use:
 //! - **veth**: the *other* end must be up and have an XDP program (any, but native) or GRO on
 //!   (`ethtool -K END gro on`), or it has no ring to receive into and every frame is dropped.
-//! - The frames enter the receive queue whose number is that of the CPU the generator runs on (modulo the
-//!   queues): pin the calling thread to choose. The other end's receive work runs on that same CPU, so a slow
-//!   receiver slows the generator down; always look at the rate that was really offered.
-//! - Live frames lie in one page: about 3,400 bytes at most.
+//! - The frames enter the receive queue whose number is that of the generator's CPU (modulo the queues): pin
+//!   the calling thread to choose. The other end's receive work runs on the same CPU, so a slow receiver
+//!   slows the generator down; always check the rate that was really offered.
+//! - A live frame must fit into a page: about 3,400 bytes at most.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub struct LiveOptions {
     /// Number of flows (1 to [`FLOWS_MAX`]), which take turns frame by frame.
     pub flows: u32,
     /// Frames per batch in the kernel, 1 to 256; 0 means 64. veth's receive ring holds 256, so the largest
-    /// batches lose frames when the machine is busy and receive work is put off.
+    /// batches lose frames when the machine is busy and defers receive work.
     pub batch: u32,
 }
 
@@ -53,13 +53,13 @@ impl Default for LiveOptions {
     }
 }
 
-/// Sends frames from the kernel; see the module's notes.
+/// Sends live frames of the kernel; see the notes of the module.
 #[derive(Debug)]
 pub struct LiveGenerator {
     program: Program,
-    /// Makes calls cheap; `program` is never run by it.
+    /// Makes calls cheap; never runs `program`.
     _anchor: Anchor,
-    /// One value: next sequence number and next flow, which the program writes, and what it needs to tell the
+    /// One value: the next sequence number and flow, which the program writes, and what it needs for the
     /// time.
     state: Map,
     template: Template,
@@ -68,7 +68,7 @@ pub struct LiveGenerator {
 }
 
 impl LiveGenerator {
-    /// Prepares sending to interface `ifindex`. Must be called, as the runs must, by a thread in its network
+    /// Prepares sending to interface `ifindex`. This and all runs must be called by a thread in its network
     /// namespace.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl LiveGenerator {
         Ok(Self { program, _anchor, state, template, batch, made: FrameTotals::default() })
     }
 
-    /// Sequence number of the next frame: how many this generator has made so far.
+    /// Sequence number of the next frame, which is the number of frames made so far.
     ///
     /// # Errors
     /// [`Error::Bpf`].
@@ -108,9 +108,9 @@ impl LiveGenerator {
         Ok(self.state.lookup(&0u32.to_ne_bytes())?.expect("an array has its entry 0"))
     }
 
-    /// One call into the kernel; a signal may cut it short, the counter knows.
+    /// One call into the kernel; a signal may interrupt it, the counter stays right.
     fn call(&self, frames: u32) -> Result<(), Error> {
-        self.tell_time()?;
+        self.set_time()?;
         match self.program.test_run_live(self.template.bytes(), frames, self.batch) {
             Err(error) if error.errno() == Some(EINTR) => Ok(()),
             Err(cause) if cause.errno() == Some(EINVAL) => {
@@ -120,8 +120,8 @@ impl LiveGenerator {
         }
     }
 
-    /// Call it while no run is under way: only a run writes the state.
-    fn tell_time(&self) -> Result<(), Error> {
+    /// Sets the time of the frames. Call it between runs, because a run writes the state.
+    fn set_time(&self) -> Result<(), Error> {
         let state = state_at(self.state()?, clock::system_ns(), clock::system_ahead_of_monotonic_ns());
         Ok(self.state.update(&0u32.to_ne_bytes(), &state)?)
     }
@@ -130,9 +130,9 @@ impl LiveGenerator {
 impl Engine for LiveGenerator {
     /// Shortest sleep between calls into the kernel: each costs what many frames do.
     const TICK: Duration = Duration::from_millis(1);
-    /// Each call has a page pool of its own, which lives on for a second or more if frames are still
-    /// under way at the call's end. The kernel has numbers for 65,534 of them at a time and then says
-    /// `ENOSPC`, so there are 5,000 calls a second at most.
+    /// Each call has its own page pool, which lives for a second or more if frames are still in flight at the
+    /// end of the call. The kernel has numbers for 65,534 pools at a time and then returns `ENOSPC`, so this
+    /// allows 5,000 calls per second.
     const BETWEEN_CALLS: Duration = Duration::from_micros(200);
 
     fn send(&mut self, frames: u64, units: u64, unit: Unit) -> Result<u64, Error> {

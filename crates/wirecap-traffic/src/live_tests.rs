@@ -25,7 +25,7 @@ fn the_kernel_stamps_as_we_do() {
         let options = LiveOptions { frame, flows: 300, ..LiveOptions::default() };
         let generator = namespace.enter(|| LiveGenerator::new(ifindex, options)).unwrap();
         let mut ours = Template::new(frame).unwrap();
-        generator.tell_time().unwrap();
+        generator.set_time().unwrap();
         let (begun_ns, mut last_ns) = (clock::system_ns(), 0);
         for sequence in 0..700 {
             let run = generator.program.test_run(generator.template.bytes(), 1).unwrap();

@@ -4,7 +4,7 @@
 //!   payload:  +0 magic u16   +2 run u16   +4 sequence u48   +10 time of sending u64          (big-endian, 18 bytes)
 //! ```
 //!
-//! The flow is not among them: it is in the source address and port.
+//! The flow is not among the marks: it is in the source address and port.
 
 use crate::layout::{HOST_BITS, Layout, PORT_FIRST, be16};
 
@@ -14,25 +14,25 @@ pub(crate) const MARKS_LEN: usize = 18;
 pub(crate) const MAGIC: u16 = u16::from_be_bytes(*b"wc");
 /// Sequence numbers count modulo this.
 pub const SEQUENCE_END: u64 = 1 << 48;
-/// Bytes of a frame from its start that are enough to read its marks: tagged, IPv6, TCP.
+/// The bytes from the start of a frame that include its marks: tagged, IPv6, TCP.
 pub const MARKS_REACH: usize = 14 + 4 + 40 + 20 + MARKS_LEN;
 
-/// What is known of a generated frame.
+/// The marks of a generated frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Marks {
-    /// Which run of a generator made it.
+    /// The run that made it.
     pub run: u16,
     /// Number of its flow, which is in its source address and port.
     pub flow: u32,
     /// Its number in the run, over all flows: below [`SEQUENCE_END`].
     pub sequence: u64,
-    /// When it was sent: nanoseconds of the sender's system clock since 1970, UTC; 0 if it does not say.
+    /// When it was sent: nanoseconds of the sender's system clock since 1970, UTC; 0 if unknown.
     pub sent_ns: u64,
 }
 
 impl Marks {
-    /// Reads the marks of a frame made by this crate, of which the first [`MARKS_REACH`] bytes are enough;
-    /// `None` if it is another kind of frame: other protocols, other addresses, no magic.
+    /// Reads the marks of a frame made by this crate, for which its first [`MARKS_REACH`] bytes suffice.
+    /// `None` for other frames: other protocols or addresses, or no magic.
     #[inline]
     pub fn read(frame: &[u8]) -> Option<Self> {
         let layout = Layout::of(frame)?;

@@ -1,12 +1,12 @@
-//! How much is due: a plain function of time, no clock in it.
+//! How many frames are due: a function of time, without a clock.
 //!
 //! ```text
 //!   burst of N frames          gap        burst of N frames
 //!   ├── at the rate ──────┤◄─────────►├── at the rate ──────┤      without bursts, one that lasts for the whole run
 //! ```
 //!
-//! **The rule that holds here:** within a burst the schedule is absolute: the rate holds over the whole of
-//! it, and time lost is made up for. The gap after it is never shorter than asked for.
+//! Rule: within a burst the schedule is absolute: the rate holds over the whole burst, and lost time is made
+//! up for. The gap after it is never shorter than requested.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::frame::FCS_LEN;
 
 /// Bytes on the wire besides a frame and its FCS: preamble, start delimiter, gap between frames.
 const WIRE_OVERHEAD: usize = 20;
-/// Most that is due at once: 3 ms of the fastest generator, so that a run ends close to its time.
+/// The most frames due at once: 3 ms of the fastest generator, so that a run ends close to its time.
 const CHUNK: u64 = 65_536;
 
 /// What a rate counts.
@@ -24,12 +24,12 @@ pub enum Unit {
     Frames,
     /// Bits of frames, with FCS.
     Bits,
-    /// Bits on the wire: with preamble and gap too, as the speed of a link counts.
+    /// Bits on the wire, with preamble and gap, like the speed of a link.
     WireBits,
 }
 
 impl Unit {
-    /// What a frame of `len` bytes, without FCS, counts.
+    /// The units of a frame of `len` bytes without FCS.
     #[inline]
     pub fn of_frame(self, len: usize) -> u64 {
         match self {
@@ -43,7 +43,7 @@ impl Unit {
 /// How fast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Units per second; 0 is taken for 1.
+    /// Units per second; 0 counts as 1.
     pub per_second: u64,
     /// What is counted.
     pub unit: Unit,
@@ -55,7 +55,7 @@ impl Rate {
         Self { per_second, unit: Unit::Frames }
     }
 
-    /// Frames per second that it means for frames of this mean length without FCS.
+    /// The rate in frames per second, for frames of this mean length without FCS.
     pub fn frames_per_second(&self, mean_len: f64) -> f64 {
         let of_frame = match self.unit {
             Unit::Frames => 1.0,
@@ -68,18 +68,18 @@ impl Rate {
 /// Bursts with gaps between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bursts {
-    /// Frames of a burst; 0 is taken for 1.
+    /// Frames per burst; 0 counts as 1.
     pub frames: u64,
-    /// From the end of one to the start of the next.
+    /// Time from the end of a burst to the start of the next.
     pub gap: Duration,
 }
 
 /// When frames are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
-    /// How fast, within a burst if there are bursts; `None` is as fast as it goes.
+    /// The rate, within a burst if there are bursts; `None` means as fast as possible.
     pub rate: Option<Rate>,
-    /// Bursts; `None` is one that lasts for the whole run.
+    /// Bursts; `None` means one for the whole run.
     pub bursts: Option<Bursts>,
     /// The run ends after this number of frames.
     pub frames: Option<u64>,
@@ -90,14 +90,14 @@ pub struct Timing {
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Send frames, 1 or more, until one of the limits is reached; the last may go beyond `units`.
+    /// Send at least one frame, until one of the limits is reached; the last may exceed `units`.
     Send {
-        /// Most frames.
+        /// Limit on frames.
         frames: u64,
-        /// Units of the rate.
+        /// Limit on units of the rate.
         units: u64,
     },
-    /// Nothing is due for this time.
+    /// No frame is due for this time.
     Wait(Duration),
     /// The gap between two bursts lasts for this time.
     Rest(Duration),
@@ -105,7 +105,7 @@ pub enum Step {
     Done,
 }
 
-/// Decides from the time since the start and what was sent.
+/// Decides from the time since the start and the frames sent.
 #[derive(Debug, Clone)]
 pub struct Pace {
     timing: Timing,
@@ -116,7 +116,7 @@ pub struct Pace {
     burst_units: u64,
     /// When this burst began, since the start.
     burst_start: Duration,
-    /// Until when nothing is sent, if it is over.
+    /// The end of the gap, if this burst is over.
     gap_end: Option<Duration>,
 }
 
@@ -157,7 +157,7 @@ impl Pace {
         }
     }
 
-    /// Takes note of what was sent until this time.
+    /// Notes frames that were sent until this time.
     pub fn sent(&mut self, elapsed: Duration, frames: u64, units: u64) {
         self.frames += frames;
         self.burst_frames += frames;
@@ -169,13 +169,13 @@ impl Pace {
         }
     }
 
-    /// Units that should have left and did not; the first at once.
+    /// Units that are due but not sent; the first is due at once.
     fn due(&self, rate: Rate, elapsed: Duration) -> u64 {
         let units = elapsed.as_nanos() * u128::from(rate.per_second.max(1)) / 1_000_000_000;
         u64::try_from(units).unwrap_or(u64::MAX - 1).saturating_add(1).saturating_sub(self.burst_units)
     }
 
-    /// How long until something is due.
+    /// Time until the next unit is due.
     fn until_due(&self, rate: Rate, elapsed: Duration) -> Duration {
         let ns = (u128::from(self.burst_units) * 1_000_000_000).div_ceil(u128::from(rate.per_second.max(1)));
         let at = self.burst_start + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));

@@ -1,65 +1,58 @@
-//! Which flow comes next.
+//! The choice of flows.
 
 use crate::random::Random;
 
-/// How often frames are of which flow.
+/// The distribution of frames over flows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Popularity {
     /// The flows take turns.
     #[default]
     RoundRobin,
-    /// Each as likely as any other, frame by frame.
+    /// Random, each equally likely.
     Uniform,
-    /// Flow k (from 1) is as likely as 1/k to the power of this: a few large flows, and many small ones.
+    /// The likelihood of flow k (from 1) is proportional to 1/k to this power: few large flows, many small
+    /// ones.
     Zipf(f64),
 }
 
 /// Draws flows.
 #[derive(Debug, Clone)]
-pub(crate) struct FlowChooser {
-    flows: u32,
-    next: u32,
-    kind: Kind,
-}
-
-#[derive(Debug, Clone)]
-enum Kind {
-    RoundRobin,
-    Uniform,
-    Table(AliasTable),
+pub(crate) enum FlowChooser {
+    RoundRobin { flows: u32, next: u32 },
+    Uniform { flows: u32 },
+    Zipf(AliasTable),
 }
 
 impl FlowChooser {
-    /// For flows 0 to `flows` - 1; there is one at least. Zipf takes 8 bytes of memory for each.
+    /// For flows 0 to `flows` - 1, at least one. Zipf takes 8 bytes of memory for each.
     pub(crate) fn new(flows: u32, popularity: Popularity) -> Self {
-        let kind = match popularity {
-            Popularity::RoundRobin => Kind::RoundRobin,
-            Popularity::Uniform => Kind::Uniform,
-            Popularity::Zipf(exponent) => Kind::Table(AliasTable::new(
-                (1..=flows).map(|rank| f64::from(rank).powf(-exponent)).collect(),
-            )),
-        };
-        Self { flows, next: 0, kind }
+        match popularity {
+            Popularity::RoundRobin => Self::RoundRobin { flows, next: 0 },
+            Popularity::Uniform => Self::Uniform { flows },
+            Popularity::Zipf(exponent) => {
+                Self::Zipf(AliasTable::new((1..=flows).map(|rank| f64::from(rank).powf(-exponent)).collect()))
+            }
+        }
     }
 
     #[inline]
     pub(crate) fn next(&mut self, random: &mut Random) -> u32 {
-        match &self.kind {
-            Kind::RoundRobin => {
-                let flow = self.next;
-                self.next = if flow + 1 == self.flows { 0 } else { flow + 1 };
+        match self {
+            Self::RoundRobin { flows, next } => {
+                let flow = *next;
+                *next = if flow + 1 == *flows { 0 } else { flow + 1 };
                 flow
             }
-            Kind::Uniform => random.below(self.flows),
-            Kind::Table(table) => table.draw(random),
+            Self::Uniform { flows } => random.below(*flows),
+            Self::Zipf(table) => table.draw(random),
         }
     }
 }
 
 /// Draws from any distribution in constant time (Walker 1977, Vose 1991).
 #[derive(Debug, Clone)]
-struct AliasTable {
-    /// For each number: below which part of 2^32 it is drawn itself, and what is drawn above.
+pub(crate) struct AliasTable {
+    /// For each number, the part of 2^32 below which it is drawn itself, and the number that is drawn above.
     slots: Vec<(u32, u32)>,
 }
 
@@ -68,7 +61,7 @@ impl AliasTable {
         let count = weights.len();
         let scale = count as f64 / weights.iter().sum::<f64>();
         weights.iter_mut().for_each(|weight| *weight *= scale);
-        // What rounding leaves over is full: it is drawn itself.
+        // Slots that rounding leaves over are drawn themselves.
         let mut slots: Vec<(u32, u32)> = (0..count as u32).map(|own| (u32::MAX, own)).collect();
         let (mut small, mut large): (Vec<u32>, Vec<u32>) =
             (0..count as u32).partition(|&index| weights[index as usize] < 1.0);

@@ -1,4 +1,4 @@
-//! Random numbers that are the same in every run: splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+//! Reproducible random numbers: splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
 
 /// A generator of random numbers, from a seed.
 ///
@@ -13,13 +13,13 @@
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that gives the same numbers whenever it starts from this seed.
+    /// A generator whose numbers depend only on this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The next number, of all 64 bits.
-    #[allow(clippy::should_implement_trait, reason = "it never ends, and an Option would say it may")]
+    #[allow(clippy::should_implement_trait, reason = "it never ends, so it needs no Option")]
     #[inline]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,4 @@
-//! How long frames are: all the same, or a mix.
+//! The lengths of frames: one, or a mix.
 
 use crate::{
     error::Error,
@@ -6,17 +6,17 @@ use crate::{
     random::Random,
 };
 
-/// Most sizes of a mix.
+/// The largest number of sizes in a mix.
 pub const SIZES_MAX: usize = 16;
 /// Largest weight of a size.
 pub const WEIGHT_MAX: u32 = 1000;
 
-/// A length of frames, and how often there are such among the others.
+/// A length of frames, and its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Bytes without FCS.
     pub len: usize,
-    /// A share, relative to that of the others.
+    /// Share, relative to the others.
     pub weight: u32,
 }
 
@@ -33,14 +33,14 @@ impl Sizes {
         Self { sizes: vec![Size { len, weight: 1 }] }
     }
 
-    /// The "simple IMIX": 7 of 64 bytes, 4 of 594 and 1 of 1518, with FCS; 40, 576 and 1500 bytes of IP, as
-    /// it is mostly given, the shortest raised to what Ethernet has.
+    /// The "simple IMIX": 7 of 64 bytes, 4 of 594 and 1 of 1518, with FCS. It is usually given as 40, 576 and
+    /// 1500 bytes of IP; the shortest is padded to the minimum of Ethernet.
     pub fn imix() -> Self {
         let size = |len, weight| Size { len: len - FCS_LEN, weight };
         Self { sizes: vec![size(64, 7), size(594, 4), size(1518, 1)] }
     }
 
-    /// A mix of one's own.
+    /// Any mix.
     ///
     /// # Errors
     /// [`Error::SizeMix`] for none or more than [`SIZES_MAX`] sizes, or weights other than 1 to
@@ -58,10 +58,10 @@ impl Sizes {
         &self.sizes
     }
 
-    /// With every length that does not hold the headers of `spec` and the marks raised to one that does.
+    /// The same sizes, each raised to at least the headers of `spec` and the marks.
     ///
     /// # Errors
-    /// [`Error::FrameLen`] for one that is too long, and for a single one that is too short: it was meant so.
+    /// [`Error::FrameLen`] for a size that is too long, and for a single size that is too short.
     pub fn for_frames(&self, spec: &FrameSpec) -> Result<Self, Error> {
         let (min, max) = (spec.len_min(), FRAME_LEN_MAX);
         let may_raise = self.sizes.len() > 1;
@@ -72,9 +72,9 @@ impl Sizes {
         Ok(Self { sizes: fitted.collect::<Result<_, _>>()? })
     }
 
-    /// The longest, in bytes without FCS.
+    /// The longest length, in bytes without FCS.
     pub fn longest(&self) -> usize {
-        self.sizes.iter().map(|size| size.len).max().expect("one at least")
+        self.sizes.iter().map(|size| size.len).max().expect("at least one size")
     }
 
     /// The mean length over many frames, in bytes without FCS.
@@ -85,10 +85,10 @@ impl Sizes {
     }
 }
 
-/// Draws sizes, by their place in the list.
+/// Draws sizes, by position in the list.
 #[derive(Debug, Clone)]
 pub(crate) struct SizeChooser {
-    /// Each size as often as its weight says.
+    /// Each size, repeated by its weight.
     slots: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! One transmit queue of a generator: slots in which frames stay, stamped anew each time.
+//! One transmit queue of a generator: slots in which frames stay and are stamped for each use.
 //!
 //! ```text
 //!   idle slots ── stamp ──► Lane ──► the driver, or a copy by the kernel
@@ -6,15 +6,16 @@
 //!       └──── completions ────┘          a slot: a cell, or several for longer frames; its frame stays in it
 //! ```
 //!
-//! Rule: frames of a batch bear one time, read before any of them is sent.
+//! Rule: frames of a batch have one time, read before any of them is sent.
 
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use wirecap_send::{Lane, SendDiagnostic, SendError, StallTimer};
 use wirecap_sys::{
     clock,
     netdev::Interface,
-    xsk::{BindChoice, BindMode, TransmitOptions},
+    xsk::{BindChoice, TransmitOptions},
 };
 
 use crate::{
@@ -26,35 +27,36 @@ use crate::{
     sizes::{SizeChooser, Sizes},
 };
 
-/// Frames that can be under way on a queue: enough for any driver to be busy, few enough to stay in the
-/// cache.
+/// Frames that can be in flight on a queue: enough to keep any driver busy, few enough to stay in the cache.
 const SLOTS: u32 = 512;
-/// Nothing was put into this slot yet.
+/// The slot has no frame yet.
 const EMPTY: u8 = u8::MAX;
 
-/// A queue, and how much of the traffic it gets.
+/// A queue, and its share of the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueShare {
     /// Number of the transmit queue.
     pub queue: u16,
-    /// Its share, relative to that of the others; 0 is none.
+    /// Share, relative to the others; 0 means none.
     pub weight: u32,
 }
 
-/// What a queue has done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a queue has sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueReport {
-    /// Its number.
+    /// Number of the queue.
     pub queue: u16,
-    /// Whether the driver sends from the cells themselves.
-    pub mode: BindMode,
-    /// Why it is not zero-copy, when that was tried.
+    /// How the driver gets the frames: `zero-copy` or `copy`.
+    pub mode: &'static str,
+    /// Why the queue is not zero-copy, if that was tried.
+    #[serde(skip)]
     pub fallback: Option<SendDiagnostic>,
     /// Frames that were put into its ring.
     pub made: u64,
     /// Frames that the kernel has given back: sent, or dropped by the interface.
-    pub completed: u64,
-    /// Frames that the kernel refused to look at; 0, or a defect.
+    pub sent: u64,
+    /// Frames that the kernel refused as invalid; more than 0 is a defect of wirecap.
     pub invalid: u64,
 }
 
@@ -74,11 +76,11 @@ pub(crate) struct FlowRange {
     pub(crate) first: u32,
     pub(crate) step: u32,
     pub(crate) flows: u32,
-    /// How often frames are of which.
+    /// The distribution of frames over the flows.
     pub(crate) popularity: Popularity,
 }
 
-/// How much may be sent at once.
+/// How much to send at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     pub(crate) frames: u64,
@@ -86,7 +88,7 @@ pub(crate) struct Limit {
     pub(crate) unit: Unit,
 }
 
-/// A queue at work.
+/// A queue in use.
 #[derive(Debug)]
 pub(crate) struct SlotQueue {
     weight: u32,
@@ -98,24 +100,24 @@ pub(crate) struct SlotQueue {
     stall: StallTimer,
 }
 
-/// Where frames lie.
+/// The slots of a queue.
 #[derive(Debug)]
 struct Slots {
     cells_per_slot: u32,
-    /// Slots that are not with the kernel, all of their cells.
+    /// Slots of which no cell is with the kernel.
     idle: Vec<u32>,
-    /// Of which size the frame in each slot is.
+    /// By slot, the size of its frame, by position in the list.
     loaded: Box<[u8]>,
-    /// Cells of each slot that are with the kernel.
-    under_way: Box<[u8]>,
+    /// By slot, its cells that are with the kernel.
+    in_flight_cells: Box<[u8]>,
 }
 
 impl Slots {
-    /// A cell has come back. Returns whether its frame is whole with that.
+    /// Takes back a cell. Returns whether it was the last one of its frame.
     #[inline]
     fn take_back(&mut self, cell: u32) -> bool {
         let slot = cell / self.cells_per_slot;
-        let cells = &mut self.under_way[slot as usize];
+        let cells = &mut self.in_flight_cells[slot as usize];
         *cells -= 1;
         let is_whole = *cells == 0;
         if is_whole {
@@ -129,7 +131,7 @@ impl SlotQueue {
     /// Opens a queue of an interface for frames of these sizes.
     ///
     /// # Errors
-    /// [`SendError::Open`] for a queue that is not there or taken, and without privilege.
+    /// [`SendError::Open`] for a queue that does not exist or is in use, and without privilege.
     pub(crate) fn open(
         interface: &Interface,
         share: QueueShare,
@@ -152,7 +154,7 @@ impl SlotQueue {
             cells_per_slot,
             idle: (0..SLOTS).rev().collect(),
             loaded: vec![EMPTY; SLOTS as usize].into(),
-            under_way: vec![0; SLOTS as usize].into(),
+            in_flight_cells: vec![0; SLOTS as usize].into(),
         };
         let flows = (range.flows - range.first).div_ceil(range.step);
         Ok(Self {
@@ -172,8 +174,8 @@ impl SlotQueue {
         own * u128::from(other.weight) < others * u128::from(self.weight)
     }
 
-    /// Sends until a limit is reached, the slots are used up, or the ring is full. Adds to `made`, also when
-    /// the kernel refuses, and returns the units and what the kernel said.
+    /// Sends until a limit is reached, no slot is idle, or the ring is full. Adds to `made`, even when the
+    /// kernel refuses, and returns the units and the result of flushing.
     pub(crate) fn send(
         &mut self,
         frames: &mut Frames,
@@ -204,7 +206,7 @@ impl SlotQueue {
         (units, self.lane.flush())
     }
 
-    /// How long it has taken no frame, after a time in which it took `frames`.
+    /// How long the queue has accepted no frame; it just accepted `frames`.
     pub(crate) fn stalled_for(&mut self, frames: u64) -> Duration {
         if frames > 0 {
             self.stall.restart();
@@ -213,7 +215,7 @@ impl SlotQueue {
         self.stall.waited(Instant::now())
     }
 
-    /// Copies the frame into the slot, unless one of this size is in it.
+    /// Copies the frame into the slot, unless the slot has one of this size.
     #[inline]
     fn load(&mut self, slot: u32, size: usize, template: &Template) {
         let loaded = &mut self.slots.loaded[slot as usize];
@@ -226,11 +228,11 @@ impl SlotQueue {
 
     #[inline]
     fn stage(&mut self, slot: u32, len: u32) -> bool {
-        self.slots.under_way[slot as usize] = len.div_ceil(self.lane.cell_bytes()) as u8;
+        self.slots.in_flight_cells[slot as usize] = len.div_ceil(self.lane.cell_bytes()) as u8;
         self.lane.stage(slot * self.slots.cells_per_slot, len)
     }
 
-    /// Waits until the kernel has given back every frame, for `timeout` at most. Returns how many it has not.
+    /// Waits at most `timeout` until the kernel has given back every frame. Returns how many are missing.
     pub(crate) fn finish(&mut self, timeout: Duration) -> u64 {
         let Self { lane, slots, completed, .. } = self;
         lane.finish(timeout, |cell| *completed += u64::from(slots.take_back(cell)));
@@ -242,14 +244,14 @@ impl SlotQueue {
         self.lane.staged() - self.completed
     }
 
-    /// What it has done.
+    /// The counters of the queue.
     pub(crate) fn report(&self) -> QueueReport {
         QueueReport {
             queue: self.lane.number(),
-            mode: self.lane.mode(),
+            mode: self.lane.mode().as_str(),
             fallback: self.lane.fallback(),
             made: self.lane.staged(),
-            completed: self.completed,
+            sent: self.completed,
             invalid: self.lane.report().refused,
         }
     }

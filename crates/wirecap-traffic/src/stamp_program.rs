@@ -1,4 +1,4 @@
-//! The XDP program that stamps live frames: what [`Template::stamp`](crate::Template::stamp) does, as eBPF.
+//! The XDP program that stamps live frames: [`Template::stamp`](crate::Template::stamp) as eBPF.
 
 use wirecap_sys::bpf::{Alu, Assembler, Cond, Error, Helper, Insn, Map, Reg, Size, XDP_ABORTED};
 
@@ -12,8 +12,8 @@ use crate::{
 const STATE_SEQUENCE: i16 = 0;
 /// Offset of the next flow number (u64, written by the program).
 const STATE_FLOW: i16 = 8;
-/// Offset of the time that frames bear, by the system clock (u64 nanoseconds, written by the program and
-/// before each call).
+/// Offset of the time of the frames, by the system clock (u64 nanoseconds, written by the program and before
+/// each call).
 const STATE_TIME: i16 = 16;
 /// Offset of how far the system clock is ahead of the monotonic one (u64 nanoseconds, written before each
 /// call).
@@ -21,7 +21,7 @@ const STATE_AHEAD: i16 = 24;
 /// Length of the state in bytes.
 pub(crate) const STATE_LEN: u32 = 32;
 
-/// Frames between two looks at the clock: a batch of the kernel, which leaves together anyway.
+/// Frames between two readings of the clock: a batch of the kernel, which leaves together.
 const FRAMES_PER_LOOK: i32 = 64;
 
 /// The state with another time in it.
@@ -33,7 +33,7 @@ pub(crate) fn state_at(mut state: Vec<u8>, time_ns: u64, ahead_ns: u64) -> Vec<u
     state
 }
 
-// What registers hold throughout.
+// Registers with fixed contents.
 const DATA: Reg = Reg::R6;
 const FLOW: Reg = Reg::R7;
 const SEQUENCE: Reg = Reg::R8;
@@ -48,7 +48,7 @@ const TIME: Reg = Reg::R0;
 /// Assembles the program for frames like `template`'s: stamp with the next sequence number and the next of
 /// `flows` flows, then redirect to entry 0 of `devices`.
 ///
-/// The counters are not atomic: one run at a time, which [`LiveGenerator`](crate::LiveGenerator) sees to.
+/// The counters are not atomic: [`LiveGenerator`](crate::LiveGenerator) ensures that runs do not overlap.
 pub(crate) fn assemble(
     template: &Template,
     flows: u32,
@@ -57,7 +57,7 @@ pub(crate) fn assemble(
 ) -> Result<Vec<Insn>, Error> {
     let mut asm = Assembler::new();
     let short = asm.label();
-    let marks_end = (template.layout().payload + MARKS_LEN) as i32;
+    let marks_end = (template.layout.payload + MARKS_LEN) as i32;
     asm.load(Size::Word, DATA, Reg::R1, 0).load(Size::Word, Reg::R2, Reg::R1, 4);
     asm.mov(Reg::R3, DATA).alu64(Alu::Add, Reg::R3, marks_end).jump_if(Cond::Gt, Reg::R3, Reg::R2, short);
     asm.load_map_value(STATE, state, 0);
@@ -78,7 +78,7 @@ pub(crate) fn assemble(
     asm.finish()
 }
 
-/// FLOW and SEQUENCE from the state, which moves on by one. Comparing is cheaper than a remainder.
+/// Loads FLOW and SEQUENCE from the state, and advances it. Comparing is cheaper than a remainder.
 fn take_numbers(asm: &mut Assembler, flows: u32) {
     let same_round = asm.label();
     asm.load(Size::Double, SEQUENCE, STATE, STATE_SEQUENCE);
@@ -93,7 +93,7 @@ fn take_numbers(asm: &mut Assembler, flows: u32) {
     asm.bind(same_round).store(Size::Double, STATE, STATE_FLOW, SCRATCH);
 }
 
-/// TIME, for a whole batch from one look at the clock.
+/// Loads TIME, which one reading of the clock gives for a whole batch.
 fn take_time(asm: &mut Assembler) {
     let same_batch = asm.label();
     asm.mov(SCRATCH, SEQUENCE).alu64(Alu::And, SCRATCH, FRAMES_PER_LOOK - 1);
@@ -103,21 +103,21 @@ fn take_time(asm: &mut Assembler) {
     asm.bind(same_batch).load(Size::Double, TIME, STATE, STATE_TIME);
 }
 
-/// The magic is in the frame already.
+/// Writes the marks; the magic is already in the frame.
 fn write_marks(asm: &mut Assembler, template: &Template) {
-    let payload = template.layout().payload as i16;
+    let payload = template.layout.payload as i16;
     asm.load_imm64(NUMBERS, Marks::numbers(template.spec().run, 0)).alu64(Alu::Or, NUMBERS, SEQUENCE);
     asm.mov(SCRATCH, NUMBERS).be64(SCRATCH).store(Size::Double, DATA, payload + 2, SCRATCH);
     asm.mov(SCRATCH, TIME).be64(SCRATCH).store(Size::Double, DATA, payload + 10, SCRATCH);
 }
 
-/// Source address and port of the flow; leaves HOST and PORT (host byte order).
+/// Writes source address and port of the flow, and sets HOST and PORT (host byte order).
 fn write_source(asm: &mut Assembler, template: &Template) {
-    let (ip, udp) = (template.layout().ip as i16, template.layout().transport as i16);
+    let (ip, udp) = (template.layout.ip as i16, template.layout.transport as i16);
     asm.mov(HOST, FLOW).alu64(Alu::And, HOST, (1 << HOST_BITS) - 1);
     match template.spec().ip {
         IpVersion::V4 => {
-            // Identification and address add up to a constant, and so the header checksum is one.
+            // Identification and address add up to a constant, so the header checksum is constant.
             asm.store(Size::Byte, DATA, ip + 15, HOST);
             asm.mov(SCRATCH, HOST).alu64(Alu::Xor, SCRATCH, 255).store(Size::Byte, DATA, ip + 5, SCRATCH);
         }
@@ -127,10 +127,10 @@ fn write_source(asm: &mut Assembler, template: &Template) {
     asm.mov(SCRATCH, PORT).be16(SCRATCH).store(Size::Half, DATA, udp, SCRATCH);
 }
 
-/// The checksum from its constant part and what varies. Adding 32-bit halves is as good as adding 16-bit
-/// words, since 2^16 is 1 modulo 0xffff.
+/// Computes the checksum from its constant part and the varying fields. Adding 32-bit halves is equivalent to
+/// adding 16-bit words, since 2^16 is 1 modulo 0xffff.
 fn write_udp_checksum(asm: &mut Assembler, template: &Template) {
-    asm.mov_imm(SUM, i32::from(template.constant_sum()));
+    asm.mov_imm(SUM, i32::from(template.constant_sum));
     asm.alu64(Alu::Add, SUM, HOST).alu64(Alu::Add, SUM, PORT);
     for number in [NUMBERS, TIME] {
         asm.alu32(Alu::Mov, SCRATCH, number).alu64(Alu::Add, SUM, SCRATCH);
@@ -146,5 +146,5 @@ fn write_udp_checksum(asm: &mut Assembler, template: &Template) {
     }
     let not_zero = asm.label();
     asm.alu64(Alu::Xor, SUM, 0xffff).jump_if(Cond::Ne, SUM, 0, not_zero).mov_imm(SUM, 0xffff);
-    asm.bind(not_zero).be16(SUM).store(Size::Half, DATA, template.layout().transport as i16 + 6, SUM);
+    asm.bind(not_zero).be16(SUM).store(Size::Half, DATA, template.layout.transport as i16 + 6, SUM);
 }

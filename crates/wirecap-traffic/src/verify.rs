@@ -1,4 +1,4 @@
-//! What came of a run, from the frames that arrived.
+//! The verdict on a run, from the frames that arrived.
 //!
 //! ```text
 //!   frame ─► Marks ─► run ─┬─► window: the last numbers, a bit each ──► duplicated, lost
@@ -16,86 +16,82 @@ use crate::{
     marks::Marks,
 };
 
-/// Runs that are distinguished; frames of further ones are counted as such.
+/// Runs that are distinguished; frames of further runs are only counted.
 const MAX_RUNS: usize = 8;
-/// Flows of a run whose order is looked at.
+/// Flows of a run whose order is checked.
 const MAX_FLOWS: u32 = 1 << 20;
-/// Numbers, back from the highest one, of which it is known whether they came.
+/// How many of the last numbers, back from the highest, are remembered.
 const WINDOW: u64 = 1 << 23;
-/// So far may two readings of the clocks of one machine be apart: less is no time at all.
-const CLOCKS_NS: u64 = 1_000_000;
-/// Looks at frames as they come.
+/// Tolerance, in nanoseconds, between two readings of the clocks of one machine.
+const CLOCK_TOLERANCE_NS: u64 = 1_000_000;
+/// Checks frames as they arrive.
 #[derive(Debug, Default)]
 pub struct Verifier {
     runs: Vec<Run>,
     unmarked: u64,
     of_further_runs: u64,
-    /// Frames that each run has, if it is known.
+    /// Frames in each run, if known.
     expected: Option<u64>,
 }
 
-/// What was found.
+/// The verdict on all runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
-    /// Each run, in the order in which they began.
+    /// The runs, in order of their first frames.
     pub runs: Vec<RunVerdict>,
-    /// Frames that no generator of this crate made.
+    /// Frames that no generator of wirecap made.
     pub unmarked: u64,
-    /// Frames of more runs than are distinguished.
+    /// Frames of further runs than the first eight.
     pub of_further_runs: u64,
 }
 
-/// What was found of a run.
+/// The verdict on a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunVerdict {
     /// Its number.
     pub run: u16,
-    /// Frames that came, all of them.
+    /// Frames that arrived.
     pub received: u64,
-    /// Lowest sequence number that came.
+    /// Lowest sequence number that arrived.
     pub first: u64,
-    /// Highest sequence number that came.
+    /// Highest sequence number that arrived.
     pub last: u64,
-    /// Numbers between these two that did not come; of all numbers that were expected, if it is known how
-    /// many.
+    /// Numbers between these two that did not arrive; of all expected numbers, if their count is known.
     pub lost: u64,
-    /// Numbers that came and were not expected: none, if it is not known how many there are.
+    /// Numbers that arrived and were not expected; 0 if their count is unknown.
     pub unexpected: u64,
-    /// Frames that came again.
+    /// Frames that arrived again.
     pub duplicated: u64,
-    /// Frames behind a later one of their flow that came in by the same queue (RFC 4737, section 3); not
-    /// those that came again.
+    /// Frames after a later one of their flow on the same queue (RFC 4737, section 3); without duplicates.
     pub reordered: u64,
-    /// Frames that came more than 8,388,608 numbers too late to know whether they came before; they are among
-    /// the lost.
+    /// Frames more than 8,388,608 numbers late, too late to check for duplicates; they count as lost.
     pub too_late: u64,
-    /// Flows, of those whose order is looked at: the first 1,048,576.
+    /// Flows, of the first 1,048,576, whose order is checked.
     pub flows: u32,
     /// From sending to arrival.
     pub latency: Option<Percentiles>,
-    /// Frames that arrived more than a millisecond before they were sent, as the clocks have it: they are not
-    /// in `latency`.
+    /// Frames that arrived more than a millisecond before they were sent, by the clocks; not in `latency`.
     pub before_sent: u64,
 }
 
 impl Verifier {
-    /// A verifier that has seen nothing. If it is known how many frames each run has, numbered from 0, it
-    /// also finds those that are missing at the start and at the end of a run.
+    /// A verifier without frames. With the number of frames in each run, it also finds those that are missing
+    /// at the start and the end of a run.
     pub fn new(expected: Option<u64>) -> Self {
         Self { expected, ..Self::default() }
     }
 
-    /// Takes note of a frame with these marks (`None` for any other frame) that came in by a queue at a time:
-    /// nanoseconds since 1970, UTC. Frames of one queue are to be noted in the order in which they came.
+    /// Notes a frame with these marks (`None` for any other frame) that arrived on a queue at a time, in
+    /// nanoseconds since 1970, UTC. Frames of one queue must be noted in the order of arrival.
     #[inline]
     pub fn note(&mut self, queue: u16, marks: Option<Marks>, arrived_ns: u64) {
         let Some(marks) = marks else {
             self.unmarked += 1;
             return;
         };
-        // One run after the other: the last one is nearly always the one.
+        // Runs follow each other, so it is nearly always the last one.
         let found = self.runs.iter().rposition(|run| run.counts.run == marks.run);
         let index = match found {
             Some(index) => index,
@@ -111,7 +107,7 @@ impl Verifier {
         self.runs[index].note(queue, marks, arrived_ns, self.expected);
     }
 
-    /// What was found so far.
+    /// The verdict so far.
     pub fn verdict(&self) -> Verdict {
         let runs = self.runs.iter().map(|run| run.verdict(self.expected)).collect();
         Verdict { runs, unmarked: self.unmarked, of_further_runs: self.of_further_runs }
@@ -120,7 +116,7 @@ impl Verifier {
 
 #[derive(Debug)]
 struct Run {
-    /// What is known while frames come: all but `last`, `lost`, `duplicated`, `too_late` and `latency`.
+    /// The counts so far: all but `last`, `lost`, `duplicated`, `too_late` and `latency`.
     counts: RunVerdict,
     window: Window,
     /// For each flow, the queue of its last frame, counted from 1, and the newest number that arrived by it:
@@ -144,18 +140,20 @@ impl Run {
         self.counts.received += 1;
         match marks.sent_ns {
             0 => {}
-            sent_ns if sent_ns > arrived_ns.saturating_add(CLOCKS_NS) => self.counts.before_sent += 1,
+            sent_ns if sent_ns > arrived_ns.saturating_add(CLOCK_TOLERANCE_NS) => {
+                self.counts.before_sent += 1
+            }
             sent_ns => self.latency.note(arrived_ns.saturating_sub(sent_ns), 1),
         }
         if self.window.note(marks.sequence) {
             self.counts.first = self.counts.first.min(marks.sequence);
             self.counts.unexpected += u64::from(expected.is_some_and(|expected| marks.sequence >= expected));
-            self.look_at_order(queue, marks);
+            self.check_order(queue, marks);
         }
     }
 
     #[inline]
-    fn look_at_order(&mut self, queue: u16, marks: Marks) {
+    fn check_order(&mut self, queue: u16, marks: Marks) {
         let Some(newest) = self.newest.get_mut(marks.flow as usize) else { return };
         self.counts.flows += u32::from(*newest == 0);
         let now = ((u64::from(queue) + 1) << 48) | marks.sequence;
@@ -176,7 +174,7 @@ impl Run {
     }
 }
 
-/// Which of the last numbers came.
+/// Which of the last numbers arrived.
 ///
 /// ```text
 ///   numbers   0 … 63 │ 64 … 127 │ …            word 131,073 is word 0 again: on its next lap
@@ -200,13 +198,13 @@ struct Window {
 const WORDS: u64 = WINDOW / 64 + 1;
 
 impl Window {
-    /// Before number `first` comes.
+    /// A window before number `first`.
     fn new(first: u64) -> Self {
         let (bits, laps) = (vec![0; WORDS as usize].into(), vec![0; WORDS as usize].into());
         Self { bits, laps, highest: first, duplicated: 0, too_late: 0 }
     }
 
-    /// Returns whether the number comes for the first time, as far as is known.
+    /// Notes a number. Returns whether it arrived for the first time, as far as is known.
     #[inline]
     fn note(&mut self, number: u64) -> bool {
         self.highest = self.highest.max(number);

@@ -130,7 +130,7 @@ fn runs_are_told_apart_and_there_is_an_end_to_them() {
 #[test]
 fn latencies_are_those_of_frames_that_say_when_they_were_sent() {
     let mut verifier = Verifier::default();
-    let early = 1_000 + CLOCKS_NS;
+    let early = 1_000 + CLOCK_TOLERANCE_NS;
     for (sequence, sent_ns, arrived_ns) in
         [(0, 1_000, 3_000), (1, 1_000, 1_001_000), (2, early + 1, 1_000), (3, 0, 5), (4, early, 1_000)]
     {

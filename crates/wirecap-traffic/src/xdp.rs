@@ -1,11 +1,11 @@
-//! Frames from transmit queues of one's choice, by AF_XDP.
+//! Frames from any transmit queues, by AF_XDP.
 //!
 //! ```text
 //!   drive ── frames, units ──► XdpGenerator ── furthest behind its share ──► SlotQueue q ──► the driver, or a copy by the kernel
 //! ```
 //!
-//! Rule: the queue that is furthest behind its share comes next, so that shares hold over the whole run. Each
-//! queue has flows of its own, since frames of different queues overtake each other.
+//! Rule: the queue that is furthest behind its share is next, so that shares hold over the whole run. Each
+//! queue has its own flows, because frames of different queues overtake each other.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use crate::{
     slot_queue::{FlowRange, Frames, Limit, QueueReport, QueueShare, SlotQueue},
 };
 
-/// Frames of one look at the clock and one wake-up. In copy mode the kernel takes as many with one system
+/// Frames per reading of the clock and per wake-up. In copy mode the kernel accepts as many in one system
 /// call.
 const BATCH: u64 = 32;
-/// A queue that takes nothing for longer has failed.
+/// A queue that accepts no frame for longer has failed.
 const STALL: Duration = Duration::from_secs(2);
 
 /// What to send, and how.
@@ -34,15 +34,15 @@ const STALL: Duration = Duration::from_secs(2);
 pub struct XdpOptions {
     /// The frames; their length is in `sizes`.
     pub frame: FrameSpec,
-    /// How long they are.
+    /// Their lengths.
     pub sizes: Sizes,
     /// Number of flows: 1 to [`FLOWS_MAX`], and no fewer than queues.
     pub flows: u32,
-    /// How often they are of which flow.
+    /// The distribution of frames over flows.
     pub popularity: Popularity,
-    /// What random choices begin with: the same seed, the same frames.
+    /// Seed of random choices: the same seed gives the same frames.
     pub seed: u64,
-    /// The queues, one at least.
+    /// The queues, at least one.
     pub queues: Vec<QueueShare>,
     /// Zero-copy or copy.
     pub bind: BindChoice,
@@ -77,7 +77,7 @@ impl XdpGenerator {
     ///
     /// # Errors
     /// [`Error::Interface`], [`Error::FrameLen`], [`Error::Vlan`], [`Error::Flows`], [`Error::FewFlows`];
-    /// [`SendError::NoQueue`]; [`SendError::Open`] for a queue that is taken, and without privilege.
+    /// [`SendError::NoQueue`]; [`SendError::Open`] for a queue that is in use, and without privilege.
     pub fn open(ifindex: u32, options: &XdpOptions) -> Result<Self, Error> {
         let queues: Vec<_> = options.queues.iter().filter(|share| share.weight > 0).collect();
         if !(1..=FLOWS_MAX).contains(&options.flows) {
@@ -110,12 +110,12 @@ impl XdpGenerator {
         Ok(Self { frames, queues, interface: interface.name, made: FrameTotals::default() })
     }
 
-    /// Waits until the kernel has given back every frame, for a second at most. Returns how many it has not.
+    /// Waits at most a second until the kernel has given back every frame. Returns how many are missing.
     pub fn finish(&mut self) -> u64 {
         self.queues.iter_mut().map(|queue| queue.finish(Duration::from_secs(1))).sum()
     }
 
-    /// What each queue has done.
+    /// The counters of each queue.
     pub fn queues(&self) -> Vec<QueueReport> {
         self.queues.iter().map(SlotQueue::report).collect()
     }

@@ -19,7 +19,7 @@ fn open(wire: &Earshot, options: &XdpOptions) -> Result<XdpGenerator, Error> {
     wire.enter(|| XdpGenerator::open(ifindex, options))
 }
 
-/// Sends so many frames, and gives them as they were heard.
+/// Sends this number of frames, and returns those that arrived.
 fn send(wire: &Earshot, generator: &mut XdpGenerator, frames: u64) -> Vec<Vec<u8>> {
     let ifindex = wire.end().ifindex().unwrap();
     let counters = wire.enter(|| TxCounters::start(ifindex)).unwrap();
@@ -83,10 +83,10 @@ fn queues_get_their_shares_and_flows_of_their_own() {
     let mut generator = open(&wire, &options).unwrap();
     let heard = send(&wire, &mut generator, 4_000);
     let queues = generator.queues();
-    let made: Vec<_> = queues.iter().map(|queue| (queue.queue, queue.made, queue.completed)).collect();
+    let made: Vec<_> = queues.iter().map(|queue| (queue.queue, queue.made, queue.sent)).collect();
     assert!(made[0].1.abs_diff(3_000) <= 32 && made[0].1 + made[1].1 == 4_000, "{made:?}");
     assert_eq!((made[0].0, made[1].0), (1, 0));
-    assert!(queues.iter().all(|queue| queue.made == queue.completed && queue.invalid == 0));
+    assert!(queues.iter().all(|queue| queue.made == queue.sent && queue.invalid == 0));
     let not_offered = SendDiagnostic::ZeroCopyUnavailable { reason: CopyReason::NotOffered };
     assert_eq!(queues[0].fallback, Some(not_offered), "{queues:?}");
     let mut per_flow = [0; 7];

@@ -1,29 +1,26 @@
-//! The tables of the account: a row for each queue and each worker that had packets, one for all that had
-//! none.
+//! The tables of the account: a row for each queue and each worker that had packets, one for all others.
 //!
-//! Rule: a column is printed if it is one of those that every account has, or if it is not 0 in some row. So
-//! nothing is hidden, and the table stays narrow.
+//! Rule: a column is printed if every account has it, or if it is not 0 in some row. So nothing is hidden,
+//! and the table stays narrow.
 
 use wirecap::{
     QueueAccount, Report,
-    report::{PortReport, QueueMode, QueueReport, WorkerReport},
+    report::{PortReport, QueueReport, WorkerReport},
 };
 
-use crate::{print::table::Table, text::ranges};
+use crate::print::table::{Table, grouped};
 
 /// Columns that every account has.
 const ALWAYS: [&str; 3] = ["seen", "delivered", "lost"];
-/// More characters than this are no list of queues to read.
-const LONG_LIST: usize = 16;
 
-/// Whether the account is closed, or packets are on their way.
+/// Whether the account is closed, or packets are still on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Running,
     Over,
 }
 
-/// Rows of queues, and the sum of all.
+/// The row of a queue, of several idle ones, or of the sum.
 struct Row {
     name: [String; 3],
     account: QueueAccount,
@@ -38,7 +35,7 @@ pub(super) fn queues(report: &Report, stage: Stage) -> Table {
         ALWAYS.contains(&figures[0][column].0) || figures.iter().any(|figures| figures[column].1 != 0)
     };
     let kept: Vec<_> = (0..figures[0].len()).filter(|&column| is_kept(column)).collect();
-    // Where all rows are sockets, that is what they are called.
+    // If all rows are sockets, the column is called that.
     let sockets = report.ports.iter().all(PortReport::is_passive);
     let names = ["port", if sockets { "socket" } else { "queue" }, "mode"];
     let heads: Vec<_> = names.into_iter().chain(kept.iter().map(|&column| figures[0][column].0)).collect();
@@ -50,7 +47,7 @@ pub(super) fn queues(report: &Report, stage: Stage) -> Table {
     table
 }
 
-/// All figures of an account, by the heads of their columns.
+/// All figures of an account, with the heads of their columns.
 fn figures(account: &QueueAccount, stage: Stage) -> Vec<(&'static str, i64)> {
     let QueueAccount { seen, filtered, passed, delivered, lost } = *account;
     let left_over = match stage {
@@ -64,52 +61,30 @@ fn figures(account: &QueueAccount, stage: Stage) -> Vec<(&'static str, i64)> {
 }
 
 fn rows_of(port: &PortReport) -> Vec<Row> {
-    let row = |queues: String, mode: QueueMode, account| Row {
-        name: [port.name.clone(), queues, mode.as_str().into()],
-        account,
+    let row = |(label, queues): (String, Vec<&QueueReport>)| Row {
+        name: [port.name.clone(), label, queues[0].mode.as_str().into()],
+        account: queues[0].account(),
     };
-    let (idle, busy): (Vec<_>, Vec<_>) = port.queues.iter().partition(|queue| is_idle(queue));
-    let mut rows: Vec<_> =
-        busy.iter().map(|queue| row(queue.queue.to_string(), queue.mode, queue.account())).collect();
-    if let Some(first) = idle.first() {
-        let numbers = list(idle.iter().map(|queue| queue.queue.into()), idle.len());
-        rows.push(row(numbers, first.mode, QueueAccount::default()));
-    }
-    rows
+    let queues = port.queues.iter().map(|queue| (queue.queue.into(), queue));
+    grouped(queues, |queue| queue.account() == QueueAccount::default()).into_iter().map(row).collect()
 }
 
-fn is_idle(queue: &QueueReport) -> bool {
-    queue.account() == QueueAccount::default()
-}
-
-/// Their numbers; how many there are, if these would be too many.
-fn list(numbers: impl Iterator<Item = u64>, count: usize) -> String {
-    let list = ranges(numbers);
-    if list.len() > LONG_LIST { format!("{count} idle") } else { list }
-}
-
-/// What the workers were given.
+/// The packets of the workers.
 pub(super) fn workers(report: &Report) -> Table {
     let mut table = Table::new(&["worker", "core", "packets", "bytes", "offloaded_in", "offloaded_out"]);
-    let numbered = report.workers.iter().enumerate();
-    let (idle, busy): (Vec<_>, Vec<_>) = numbered.partition(|(_, worker)| is_idle_worker(worker));
-    let core = |worker: &WorkerReport| worker.core.map_or_else(|| "any".into(), |core| core.to_string());
-    for (index, worker) in busy {
-        let WorkerReport { packets, bytes, offloaded_in, offloaded_out, .. } = *worker;
+    let is_idle =
+        |worker: &&WorkerReport| **worker == WorkerReport { core: worker.core, ..WorkerReport::default() };
+    for (label, alike) in grouped((0..).zip(&report.workers), is_idle) {
+        let WorkerReport { packets, bytes, offloaded_in, offloaded_out, core } = *alike[0];
+        let core = match core {
+            core if alike.iter().any(|worker| worker.core != core) => "-".into(),
+            Some(core) => core.to_string(),
+            None => "any".into(),
+        };
         let figures = [packets, bytes, offloaded_in, offloaded_out].map(|figure| figure.to_string());
-        table.row([index.to_string(), core(worker)].into_iter().chain(figures).collect());
-    }
-    if let [(_, first), ..] = idle.as_slice() {
-        let numbers = list(idle.iter().map(|(index, _)| *index as u64), idle.len());
-        let alike = idle.iter().all(|(_, worker)| worker.core == first.core);
-        let cores = if alike { core(first) } else { "-".into() };
-        table.row([numbers, cores].into_iter().chain((0..4).map(|_| "0".into())).collect());
+        table.row([label, core].into_iter().chain(figures).collect());
     }
     table
-}
-
-fn is_idle_worker(worker: &WorkerReport) -> bool {
-    *worker == WorkerReport { core: worker.core, ..WorkerReport::default() }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Warns of losses while a capture runs.
 //!
-//! Rule: the first loss of a port is reported within a second, later ones in ever longer intervals as long as
-//! they go on; each line has all that was lost since the one before.
+//! Rule: the first loss of a port is reported within a second, further ones at growing intervals while losses
+//! continue; each line has everything that was lost since the line before.
 
 use std::time::{Duration, Instant};
 
@@ -9,27 +9,28 @@ use wirecap::{Report, report::PortReport};
 
 use crate::text::{loss::Losses, plural::counted};
 
-/// Between two warnings of a port, at first and at most.
+/// The time between two warnings of a port, at first and at most.
 const SHORTEST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Looks for losses.
+/// Warns of losses.
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
     /// By port, in the order of the report.
     ports: Vec<PortAlarm>,
 }
 
-/// What was warned of.
+/// The warnings of one port.
 #[derive(Debug, Default)]
 struct PortAlarm {
+    /// The losses that were reported.
     losses: Losses,
-    /// Not before this time again, and then not for how long.
+    /// When the port may be warned of again, and the length of this silence.
     silence: Option<(Instant, Duration)>,
 }
 
 impl Alarm {
-    /// Lines about what was lost since the last ones.
+    /// Lines about the losses since the last lines.
     pub(super) fn lines(&mut self, report: &Report, now: Instant) -> Vec<String> {
         self.ports.resize_with(report.ports.len(), PortAlarm::default);
         let ports = self.ports.iter_mut().zip(&report.ports);

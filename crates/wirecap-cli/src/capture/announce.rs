@@ -1,7 +1,7 @@
-//! What is said at the start: which mode each queue runs in and why none better, and the sizes.
+//! The lines at the start: the mode of each queue, why not a better one, and the sizes.
 //!
-//! Rule: one line a fact, in a terminal of 80 columns, too, as long as names and reasons are short. The line
-//! with M and R is the last one.
+//! Rule: one line per fact, which fits 80 columns if names and reasons are short. The line with M and R is
+//! the last.
 
 use wirecap::{
     Diagnostic, Mode, Report,
@@ -9,9 +9,9 @@ use wirecap::{
 };
 
 use super::{job::Job, plan::Plan};
-use crate::text::{self, diagnostic::describe, host_use, plural::counted};
+use crate::text::{self, diagnostic::describe, host_use, numbered, plural::counted};
 
-/// Says how the capture runs.
+/// Prints how the capture runs.
 pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
     for port in &report.ports {
         facts(port).iter().for_each(|fact| note!("{fact}"));
@@ -22,8 +22,8 @@ pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
     sizes(plan, report).iter().for_each(|fact| note!("{fact}"));
 }
 
-/// Warns about packets too long for this geometry, also with `-q`. A trace file is excluded: the report at
-/// the end counts its long packets, if it has any.
+/// Warns about packets that are too long for this geometry, also with `-q`. Not for trace files: the report
+/// at the end counts their long packets.
 pub(crate) fn warn(report: &Report) {
     for port in &report.ports {
         for fallback in port.fallbacks.iter().filter(|fallback| is_warned_of(port, fallback)) {
@@ -36,8 +36,8 @@ fn is_warned_of(port: &PortReport, fallback: &Diagnostic) -> bool {
     matches!(fallback, Diagnostic::PacketsTooLong { .. }) && !is_trace(port)
 }
 
-/// Warnings about the users of a port that go without its packets. Why a port is captured beside the host is
-/// in its own line.
+/// Warnings about users of a port that no longer get its packets. Why a port is captured beside the host is a
+/// line of its own.
 fn host_use_lines(port: &PortReport, job: &impl Job) -> Vec<String> {
     if port.is_passive() {
         return host_use::unknown(&port.name, &port.host_use).collect();
@@ -45,7 +45,7 @@ fn host_use_lines(port: &PortReport, job: &impl Job) -> Vec<String> {
     host_use::of_taken(&port.name, &port.host_use, |host_use| job.deprives(host_use))
 }
 
-/// What is to be known of a port.
+/// The lines about a port.
 fn facts(port: &PortReport) -> Vec<String> {
     let mut facts = vec![queues(port)];
     let mut fact = |words: String| facts.push(format!("{}: {words}", port.name));
@@ -75,26 +75,25 @@ fn is_trace(port: &PortReport) -> bool {
     port.queues.iter().all(|queue| queue.mode == QueueMode::Trace)
 }
 
-/// Which queues there are, and their modes.
+/// The queues of a port, and their modes.
 fn queues(port: &PortReport) -> String {
     let row = if port.is_passive() { "socket" } else { "queue" };
     let runs = port.queues.chunk_by(|a, b| a.mode == b.mode && a.queue + 1 == b.queue);
     let modes: Vec<_> = runs
-        .map(|run| match (run[0].mode, run[0].queue, run[run.len() - 1].queue) {
-            (QueueMode::Trace, ..) => mode(QueueMode::Trace).to_owned(),
-            (alike, first, last) if first == last => format!("{row} {first}: {}", mode(alike)),
-            (alike, first, last) => format!("{row}s {first}-{last}: {}", mode(alike)),
+        .map(|run| match run[0].mode {
+            QueueMode::Trace => mode(QueueMode::Trace).to_owned(),
+            alike => format!("{}: {}", numbered(row, run.iter().map(|queue| queue.queue)), mode(alike)),
         })
         .collect();
     let driver = match &port.driver {
         Some(driver) => format!(" ({driver})"),
         None if is_trace(port) => String::new(),
-        None => " (the kernel names no driver)".into(),
+        None => " (unknown driver)".into(),
     };
     format!("{}{driver}, {}", port.name, modes.join(", "))
 }
 
-/// How packets get into cells, in few words; the manual has more.
+/// How packets get into cells, in few words; the book has more.
 fn mode(mode: QueueMode) -> &'static str {
     match mode {
         QueueMode::ZeroCopy => "native XDP, zero-copy",
@@ -107,7 +106,7 @@ fn mode(mode: QueueMode) -> &'static str {
     }
 }
 
-/// Threads and memory.
+/// The lines about threads and memory.
 fn sizes(plan: &Plan, report: &Report) -> Vec<String> {
     let memory = &report.memory;
     let (m, r) = (memory.cells_per_chunk, memory.chunks_per_pool);
@@ -130,7 +129,7 @@ fn sizes(plan: &Plan, report: &Report) -> Vec<String> {
     facts.push(format!("pages: {}", text::report::pages(memory.pages)));
     facts.extend(memory.fallbacks.iter().map(describe));
     if memory.ring_entries < m * r {
-        facts.push(format!("the kernel has {} of the cells of a queue at once", memory.ring_entries));
+        facts.push(format!("the kernel has at most {} of the cells of a queue at once", memory.ring_entries));
     }
     facts.push(format!("M = {m}, R = {r}: {} per queue", counted(m * r, "packet")));
     facts
@@ -141,11 +140,11 @@ fn bound(memory: &MemoryReport) -> Option<String> {
     let bounded = memory.bounded.as_ref()?;
     let available = bounded.available_bytes >> 20;
     let whose = bounded.control_group.as_ref().map_or_else(
-        || format!("the {available} MiB that are available"),
-        |group| format!("the {available} MiB that the control group {} has left", group.display()),
+        || format!("the {available} MiB of available memory"),
+        |group| format!("the {available} MiB left in the control group {}", group.display()),
     );
     Some(format!(
-        "R would be {}, but that would take more than 1/{} of {whose}: --memory or -R sets it",
+        "R would be {}, but that would take more than 1/{} of {whose}; --memory or -R sets it",
         bounded.chunks_per_pool, bounded.share
     ))
 }

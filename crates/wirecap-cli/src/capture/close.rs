@@ -1,4 +1,4 @@
-//! The end of a capture: all is written, the account is closed, and what went wrong is said.
+//! The end of a capture: everything is written, the account is closed, and failures are reported.
 
 use std::thread::JoinHandle;
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{exit::Exit, print::head::Head, process::signals::Signals, text::loss};
 
-/// A capture in which nothing more is to come.
+/// A capture that gets no more packets.
 pub(super) struct EndedCapture<'a> {
     pub(super) plan: &'a Plan,
     pub(super) head: &'a Head,
@@ -26,16 +26,16 @@ pub(super) struct EndedCapture<'a> {
 }
 
 impl EndedCapture<'_> {
-    /// Writes all there is, closes the account, and prints it.
+    /// Writes all packets, closes the account, and prints it.
     pub(super) fn close(self, mut capture: Capture, threads: Threads, job: &mut impl Job) -> Exit {
         self.signals.escalation.begin_ending();
-        // An interface may have gone since events were last looked at; the report knows it then.
+        // An interface may have gone since the last events; then the report says so.
         drop(capture.events());
         capture.stopper().stop();
-        let mut drain = Drain::new(self.plan, self.signals, threads.progress());
         let Threads { workers, recorder } = threads;
+        let mut drain = Drain::new(self.plan, self.signals, recorder.as_ref().map(Recorder::progress));
         drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
-        // All are joined, whatever became of the first.
+        // Joins all of them, even if the first panicked.
         let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
         let report = capture.finish();
         let mut outcome = recorder.map(|recorder| finish(recorder, &report, &mut drain));
@@ -44,15 +44,15 @@ impl EndedCapture<'_> {
         failures.extend(self.failures(&report, panicked));
         failures.extend(outcome.iter_mut().flat_map(|outcome| self.of_output(outcome, &report)));
         failures.extend(job.failure().map(Failure::Job));
-        self.say(&report, outcome, &failures, job)
+        self.print(&report, outcome, &failures, job)
     }
 
-    /// What went wrong with what is captured.
+    /// Failures of the ports and the workers.
     fn failures(&self, report: &Report, panicked: bool) -> Vec<Failure> {
         let gone = report.ports.iter().filter(|port| port.removed).map(|port| port.name.clone());
         let gone: Vec<_> = gone.collect();
         let lost = match self.end {
-            End::Deserted => Some(Failure::InterfacesGone),
+            End::PortsGone => Some(Failure::InterfacesGone),
             End::WorkerGone if !panicked => Some(Failure::WorkerEnded),
             _ if !gone.is_empty() => Some(Failure::Removed(gone)),
             _ => None,
@@ -61,9 +61,9 @@ impl EndedCapture<'_> {
         lost.into_iter().chain(traces.map(Failure::Trace)).collect()
     }
 
-    /// Says all of it. A record is the last line of its stream, words are behind the tables where they are
-    /// seen.
-    fn say(&self, report: &Report, outcome: Option<Outcome>, failures: &[Failure], job: &impl Job) -> Exit {
+    /// Prints the account and the failures. A JSON record is the last line of its stream; after tables, the
+    /// failures follow, where users see them.
+    fn print(&self, report: &Report, outcome: Option<Outcome>, failures: &[Failure], job: &impl Job) -> Exit {
         let loss = loss::verdict(report, job.lost(report));
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
@@ -98,7 +98,7 @@ impl EndedCapture<'_> {
         self.plan.destination.as_ref().map(Destination::describe).unwrap_or_default()
     }
 
-    /// What went wrong with the output.
+    /// Failures of the output.
     fn of_output(&self, outcome: &mut Outcome, report: &Report) -> Vec<Failure> {
         let (failure, written) = (outcome.failure.take(), outcome.written);
         let unwritten = report.total().delivered.saturating_sub(written.packets);
@@ -116,7 +116,7 @@ impl EndedCapture<'_> {
         write.into_iter().chain(not_taken).chain(file).collect()
     }
 
-    /// Where the file is, if another program has moved it.
+    /// A line about where the file is, if another program moved it.
     fn moved(&self, outcome: &Outcome) -> Option<String> {
         let Whereabouts::Moved(path) = &outcome.whereabouts else { return None };
         let output = self.output();
@@ -124,7 +124,7 @@ impl EndedCapture<'_> {
     }
 }
 
-/// Has the recorder write what is left and the account behind it.
+/// Has the recorder write the remaining packets and the account.
 fn finish(recorder: Recorder, report: &Report, drain: &mut Drain<'_>) -> Outcome {
     let closing = Closing { report: report.clone(), comments: describe::comments(report) };
     let outcome = recorder.finish_with(closing, || drain.show(|| report.clone()));

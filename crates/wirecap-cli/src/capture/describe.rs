@@ -1,4 +1,4 @@
-//! What a file says besides its packets: who captured, on what, and how exact the times are.
+//! What a file has besides packets: which program captured, on which interfaces, and how exact the times are.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use wirecap_file::{
 use super::{place::Place, plan::Plan, times};
 use crate::text::{self, diagnostic};
 
-/// The blocks before the packets.
+/// The blocks in front of the packets.
 pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> {
     let mut out = Vec::new();
     match plan.destination.as_ref().map(|destination| destination.format()) {
@@ -31,14 +31,14 @@ pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> 
     out
 }
 
-/// The block of a port. That of a trace file has the name only: the file may have had several interfaces.
+/// The block of a port. For a trace file it has only the name: the file may have had several interfaces.
 fn describe(out: &mut Vec<u8>, place: &Place, port: &PortReport, plan: &Plan, os: Option<&str>) {
     let timestamps = format!("timestamps: {}", text::report::timestamps(&port.timestamp));
     let comments = [timestamps.as_str()];
     let info = InterfaceInfo {
         name: Some(&port.name),
         link_type: port.link_type,
-        // 0 is "all of it": dumpcap and tcpdump write the most that a packet has. Readers may make room for as much.
+        // For 0, "all", write what dumpcap and tcpdump do: readers may allocate this.
         snaplen: if plan.output.snaplen == 0 { MAX_CAPTURED_LEN } else { plan.output.snaplen },
         filter: plan.config.filter.as_deref(),
         comments: &comments,
@@ -51,7 +51,7 @@ fn describe(out: &mut Vec<u8>, place: &Place, port: &PortReport, plan: &Plan, os
     });
     let info = InterfaceInfo {
         name: Some(&interface.name),
-        // An interface for which this is unknown is never captured.
+        // An interface whose link type is unknown is never captured.
         link_type: interface.hardware_type.link_type().unwrap_or(LINK_TYPE_ETHERNET),
         speed_bps: interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
         hardware: hardware.as_deref(),
@@ -68,7 +68,7 @@ fn os() -> Option<String> {
     Some(format!("Linux {}", release.trim()))
 }
 
-/// What the statistics of each port say besides its account.
+/// Comments on the statistics of each port, besides its account.
 pub(crate) fn comments(report: &Report) -> Vec<Vec<String>> {
     report.ports.iter().map(port_comments).collect()
 }

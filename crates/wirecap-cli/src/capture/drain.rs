@@ -1,12 +1,12 @@
-//! The end of writing: what was captured is still on its way into a slow output.
+//! The end of writing: packets are still on the way to a slow output.
 //!
 //! ```text
-//!   pools ─► workers ─► channel ─► writer ─► output        ended: nothing comes in any more
+//!   pools ─► workers ─► channel ─► writer ─► output        ended: no more packets arrive
 //!   └──────────── still to be written ─────┘
 //! ```
 //!
-//! Rule: an end that takes longer than a moment says how much is left, how fast it goes, and how to give it
-//! up; SIGUSR1 asks for the same at any time.
+//! Rule: if the end takes long, a line says how much is left, the rate, and how to give up; SIGUSR1 prints
+//! the same at any time.
 
 use std::{
     thread,
@@ -26,30 +26,29 @@ use crate::{
     },
 };
 
-/// How often it is looked whether it is over.
+/// How often to check whether everything is written.
 const TICK: Duration = Duration::from_millis(10);
-/// After this time it is said for the first time, where there is no line that is written over again and
-/// again.
-const MOMENT: Duration = Duration::from_secs(2);
-/// And after this time each time.
+/// When to print the first line, without a status line.
+const FIRST_LINE: Duration = Duration::from_secs(2);
+/// The time between two lines.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Shows how far writing is.
+/// Shows the progress of writing.
 #[derive(Debug)]
 pub(super) struct Drain<'a> {
     signals: &'a Signals,
-    /// What is written, and its name in messages.
+    /// The output, and its name in messages.
     output: Option<(Progress, String)>,
-    /// Packets that are written at most.
+    /// Limit on written packets.
     limit: u64,
     quiet: bool,
     line: StatusLine,
     next_line: Instant,
-    /// Packets that had been written at the end of the capture, and when that was.
+    /// The packets that were written when the capture ended, and that time.
     begun: (u64, Instant),
 }
 
-/// How far it is.
+/// What is left to write.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     packets: u64,
@@ -66,12 +65,12 @@ impl<'a> Drain<'a> {
             limit: plan.output.count.unwrap_or(u64::MAX),
             quiet: plan.output.quiet,
             line: StatusLine::new(plan.output.quiet, plan.output.json),
-            next_line: now + MOMENT,
+            next_line: now + FIRST_LINE,
             begun: (written, now),
         }
     }
 
-    /// Waits until `is_over`, and says how far it is.
+    /// Waits until `is_over`, and shows the progress.
     pub(super) fn wait(&mut self, mut is_over: impl FnMut() -> bool, report: impl Fn() -> Report) {
         while !is_over() {
             thread::sleep(TICK);
@@ -80,12 +79,12 @@ impl<'a> Drain<'a> {
         self.clear();
     }
 
-    /// Takes the line away.
+    /// Removes the status line.
     pub(super) fn clear(&mut self) {
         self.line.clear();
     }
 
-    /// Shows how far it is, if it is time. Call it many times a second.
+    /// Shows the progress if it is due. Call it many times a second.
     pub(super) fn show(&mut self, report: impl Fn() -> Report) {
         let Some((progress, output)) = &self.output else { return };
         let now = Instant::now();
@@ -109,14 +108,14 @@ impl<'a> Drain<'a> {
     }
 }
 
-/// Packets that are delivered, or will be.
+/// Packets that were or will be delivered.
 fn captured(report: &Report) -> u64 {
     let total = report.total();
     total.seen.saturating_sub(total.filtered + total.passed + total.lost.total())
 }
 
 impl Rest {
-    /// Seconds until all is written, if it goes on as it does.
+    /// Seconds until everything is written, at the present rate.
     fn seconds(&self) -> Option<u64> {
         let seconds = self.packets as f64 / self.pps;
         (self.pps > 0.0 && seconds < 1e9).then(|| seconds.ceil() as u64)
@@ -125,7 +124,7 @@ impl Rest {
     fn line(&self, output: &str) -> String {
         let left = match self.seconds() {
             Some(seconds) => format!(" at {}, about {seconds} s", rate(self.pps)),
-            None => ", which takes none".into(),
+            None => ", which accepts none".into(),
         };
         let packets = counted(self.packets, "packet");
         format!(
@@ -160,7 +159,9 @@ mod tests {
         );
         let stuck = Rest { packets: 1, pps: 0.0 };
         assert!(
-            stuck.line("a.pcapng").contains("1 packet is still to be written to a.pcapng, which takes none")
+            stuck
+                .line("a.pcapng")
+                .contains("1 packet is still to be written to a.pcapng, which accepts none")
         );
         assert_eq!(stuck.status(), "ended; writing 1 packet more, Ctrl-C gives them up  0 packets/s");
     }

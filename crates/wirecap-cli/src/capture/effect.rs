@@ -1,6 +1,6 @@
-//! Whether what was asked for has an effect on the ports as they were opened.
+//! Checks that each flag has an effect on the ports as they were opened.
 //!
-//! Rule: a flag that does nothing here is wrong usage, and a wish that cannot be kept is an error. Nothing is
+//! Rule: a flag without effect is wrong usage, and a request that cannot be met is an error. No flag is
 //! ignored silently.
 
 use anyhow::{Result, ensure};
@@ -15,7 +15,8 @@ use crate::text::diagnostic::describe;
 /// Checks the flags against the ports.
 ///
 /// # Errors
-/// [`Usage`](crate::exit::Usage) for flags without effect; `--unmatched pass` where the filter is not in the kernel.
+/// [`Usage`](crate::exit::Usage) for flags without effect; `--unmatched pass` where the filter is not in the
+/// kernel.
 pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
     let is_replay = |port: &&PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Trace);
     let is_xdp = |port: &&PortReport| !port.is_passive() && !is_replay(port);
@@ -43,7 +44,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         let Some(reason) = port.fallbacks.iter().find(is_not_in_kernel).map(describe) else { continue };
         ensure!(
             config.unmatched != Some(Unmatched::Pass),
-            "--unmatched pass cannot be kept on {}: {reason}; leave it out, or capture beside the host (packet:{})",
+            "--unmatched pass is not possible on {}: {reason}; leave it out, or capture beside the host (packet:{})",
             port.name,
             port.name
         );

@@ -2,33 +2,33 @@
 
 use wirecap_core::choices;
 
-/// What other threads have to say.
+/// What other threads report to the one that watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// As many packets as were asked for.
+    /// The requested number of packets was reached.
     CountReached,
-    /// The output does not take any more, and why, in words.
+    /// The output accepts no more packets, and the error message.
     WriteFailed(String),
 }
 
 choices! {
-    /// What ended a capture, as records name it.
+    /// What ended a capture.
     pub(crate) enum End {
         /// SIGINT, SIGTERM or SIGHUP.
         Signal = "signal",
-        /// The time asked for is over.
+        /// The requested time is over.
         Duration = "duration",
-        /// There are as many packets as were asked for.
+        /// The requested number of packets was reached.
         Count = "count",
-        /// The output does not take any more.
+        /// The output accepts no more packets.
         WriteFailed = "write_failed",
         /// Every trace file is read, and there is no interface.
         Read = "read",
         /// Every interface is gone.
-        Deserted = "interfaces_gone",
+        PortsGone = "interfaces_gone",
         /// A worker ended before the capture.
         WorkerGone = "worker_ended",
-        /// What is done with the packets cannot go on.
+        /// An interface that forwarding needs is gone.
         Cut = "interface_gone",
     }
 }

@@ -1,4 +1,4 @@
-//! What was not as asked for: said on standard error, in the record, and by the exit code.
+//! Failures: reported on standard error, in the record, and by the exit code.
 
 use std::fmt;
 
@@ -11,51 +11,53 @@ use crate::text::plural::{counted, is, was};
 /// Something that makes the exit code 1.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("a worker thread panicked, please report this; what the others captured is kept")]
+    #[error("a worker thread panicked, please report this; the packets of the others are kept")]
     WorkerPanicked,
-    #[error("a worker ended before it was asked to, please report this; what was captured is kept")]
+    #[error("a worker ended too early, please report this; what was captured is kept")]
     WorkerEnded,
-    #[error("every interface is gone, so the capture has ended; what was captured is kept")]
+    #[error("every interface is gone, so the capture ended; what was captured is kept")]
     InterfacesGone,
-    /// These are gone, of several.
+    /// Some of several interfaces are gone: their names.
     #[error(
-        "the capture is not complete: {} {} removed while it ran; all else is kept",
+        "the capture is incomplete: {} {} removed while it ran; everything else is kept",
         .0.join(", "),
         was(.0.len() as u64)
     )]
     Removed(Vec<String>),
-    /// A trace file could not be read to its end: why, in the words of its reader.
+    /// A trace file could not be read to its end: the message of its reader.
     #[error("{0}")]
     Trace(String),
     #[error("{}", not_written(.output, .cause, .kept))]
     Write { output: String, cause: RecordError, kept: Kept },
-    /// The output did not take packets in time that were sent on all the same.
+    /// Packets were forwarded, but the output did not accept them in time.
     #[error(
-        "{} {} sent on and not written, since {output} did not take them in time",
+        "{} {} sent on but not written, because {output} did not accept them in time",
         counted(*.packets, "packet"),
         was(*.packets)
     )]
     NotTaken { output: String, packets: u64 },
-    /// Another program has removed the file.
+    /// Another program removed the file.
     #[error(
         "{output} was deleted while it was written; its {} {} lost",
         counted(*.packets, "packet"),
         is(*.packets)
     )]
     Deleted { output: String, packets: u64 },
-    #[error("another program has cut {0} while it was written; packets are missing in it, and it is damaged")]
+    #[error(
+        "another program truncated {0} while it was written; packets are missing, and the file is damaged"
+    )]
     Cut(String),
-    /// What was to be done with the packets failed, in words.
+    /// The job of the capture failed: its message.
     #[error("{0}")]
     Job(String),
 }
 
-/// What of the packets is in an output that took no more.
+/// What is in an output that accepted no more packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kept {
     pub(super) packets: u64,
     pub(super) bytes: u64,
-    /// Packets that were captured and are not in it.
+    /// Packets that were captured but are not in it.
     pub(super) unwritten: u64,
 }
 
@@ -63,8 +65,8 @@ fn not_written(output: &str, cause: &RecordError, kept: &Kept) -> String {
     match cause {
         RecordError::GivenUp => format!("writing {output} was given up on a signal; {kept}"),
         RecordError::Stalled(timeout) => format!(
-            "cannot write {output}: it took nothing for {} s at the end; at least {} are in it, and it may end within \
-             one; {}",
+            "cannot write {output}: it accepted nothing for {} s at the end; at least {} are in it, and it may end within \
+             a packet; {}",
             timeout.as_secs(),
             kept.volume(),
             kept.rest()
@@ -85,12 +87,11 @@ impl Kept {
 
 impl fmt::Display for Kept {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (packets, bytes) = (counted(self.packets, "packet"), counted(self.bytes, "byte"));
-        write!(formatter, "kept {packets} ({bytes}, whole to the last of them); {}", self.rest())
+        write!(formatter, "kept {}, the last one complete; {}", self.volume(), self.rest())
     }
 }
 
-/// All of them in one line; `None` without any.
+/// All failures in one line; `None` without any.
 pub(super) fn in_one_line(failures: &[Failure]) -> Option<String> {
     let lines: Vec<_> = failures.iter().map(ToString::to_string).collect();
     (!lines.is_empty()).then(|| lines.join("; "))

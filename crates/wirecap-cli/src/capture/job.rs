@@ -1,12 +1,11 @@
-//! What is done with packets besides capturing them.
+//! The job of a capture: what a command does with the packets.
 //!
 //! ```text
 //!   worker ─ batch ─► encoded for the file, if there is one ─► BatchHandler::batch ─► dropped, sent on, …
-//!                                                              BatchHandler::idle      when none comes
+//!                                                              BatchHandler::idle      while none arrives
 //! ```
 //!
-//! Rule: the capture owns threads, signals, file and account; a job adds to each of them, and takes nothing
-//! over.
+//! Rule: the capture owns threads, signals, file and account; a job only adds to them.
 
 use std::time::Duration;
 
@@ -16,23 +15,23 @@ use wirecap_record::Progress;
 
 use super::end::End;
 
-/// How long a worker may wait for packets when nothing else is to be done.
+/// How long a worker waits for packets when it has nothing else to do.
 const LONG: Duration = Duration::from_secs(1);
 
 /// What a worker does with each batch.
 pub(crate) trait BatchHandler: Send + 'static {
-    /// Takes a batch: what was to be read of it has been.
+    /// Takes a batch, after it was encoded for the file.
     fn batch(&mut self, batch: Batch);
 
-    /// Nothing came for as long as this.
+    /// How long to wait for a batch before calling `idle`.
     fn timeout(&self) -> Duration {
         LONG
     }
 
-    /// Nothing came.
+    /// Called when no batch arrived within [`Self::timeout`].
     fn idle(&mut self) {}
 
-    /// There will be no more.
+    /// Called after the last batch.
     fn end(&mut self) {}
 }
 
@@ -41,13 +40,13 @@ pub(crate) trait Job {
     /// Its name on the command line.
     const COMMAND: &'static str;
 
-    /// What its workers do.
+    /// What its workers do with batches.
     type BatchHandler: BatchHandler;
 
-    /// Gets ready: the work of each worker. `output` is what is written, if anything is.
+    /// Prepares the handler of each worker. `output` is the progress of writing, if packets are written.
     ///
     /// # Errors
-    /// What keeps it from starting.
+    /// Whatever keeps the job from starting.
     fn begin(
         &mut self,
         capture: &mut Capture,
@@ -55,48 +54,48 @@ pub(crate) trait Job {
         output: Option<Progress>,
     ) -> Result<Vec<Self::BatchHandler>>;
 
-    /// Looks at how it goes, many times a second: lines to print, and why the capture has to end, if so.
+    /// Called many times a second. Returns lines to print, and why the capture has to end, if it has to.
     fn look(&mut self, _: &Capture) -> (Vec<String>, Option<End>) {
         (Vec::new(), None)
     }
 
-    /// Whether such a user of a port goes without the packets that the job takes.
+    /// Whether such a user of a port misses the packets that the job takes.
     fn deprives(&self, _: &HostUse) -> bool {
         true
     }
 
-    /// What goes on when the output takes no more, in words; `None` if nothing does, and the capture ends. A
-    /// job that goes on does not wait for the output: packets that the output does not take in time are
-    /// counted, and not written.
+    /// What continues when the output fails, as text; `None` if the capture ends then. A job that continues
+    /// does not wait for the output: packets that the output does not accept in time are counted, not
+    /// written.
     fn without_output(&self) -> Option<&'static str> {
         None
     }
 
-    /// All workers have ended: what is said from now on is the whole of it.
+    /// Called when all workers have ended: from now on, figures are final.
     fn end(&mut self) {}
 
-    /// Why the job failed, in words: exit code 1.
+    /// Why the job failed, as text: exit code 1.
     fn failure(&self) -> Option<String> {
         None
     }
 
-    /// Packets that were captured, and lost afterwards.
+    /// Packets that were lost after they were captured.
     fn lost(&self, _: &Report) -> u64 {
         0
     }
 
-    /// What is added to the account in words.
+    /// What the job adds to the account as text.
     fn describe(&self, _: &Report) -> String {
         String::new()
     }
 
-    /// What is added to the account as JSON: an object whose members are added to those of the report.
+    /// The members that the job adds to the report as JSON.
     fn json(&self, _: &Report) -> serde_json::Map<String, serde_json::Value> {
         serde_json::Map::new()
     }
 }
 
-/// Nothing: packets are captured.
+/// The job that does nothing more with packets.
 #[derive(Debug)]
 pub(crate) struct JustCapture;
 

@@ -1,11 +1,11 @@
-//! Interfaces that were looked up, so that each is looked up once on the way from the command line to its
-//! capture.
+//! Interfaces that were looked up, so that the kernel is asked once about each between the command line and
+//! the capture.
 
 use std::time::{Duration, Instant};
 
 use wirecap_sys::netdev::{self, Interface};
 
-/// How long what was looked up counts: addresses, programs and queues of an interface change.
+/// How long the answer of the kernel is used: addresses, programs and queues of an interface change.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// What the kernel said about interfaces, and when.
@@ -13,7 +13,7 @@ const FRESH: Duration = Duration::from_secs(1);
 pub(crate) struct KnownInterfaces(Vec<(Instant, Interface)>);
 
 impl KnownInterfaces {
-    /// Finds an interface by one of its names; asks the kernel only about one that is not known.
+    /// Finds an interface by one of its names; asks the kernel only about an unknown one.
     ///
     /// # Errors
     /// Why there is no such interface.
@@ -26,7 +26,8 @@ impl KnownInterfaces {
         Ok(interface)
     }
 
-    /// The interfaces that may be handed on. Older ones may have changed, as while a pipe had no reader.
+    /// The interfaces that may be handed on. Older ones may have changed, for instance while a pipe had no
+    /// reader.
     pub(crate) fn fresh(&self) -> Vec<Interface> {
         let fresh = self.0.iter().filter(|(looked_up, _)| looked_up.elapsed() < FRESH);
         fresh.map(|(_, interface)| interface.clone()).collect()

@@ -1,7 +1,7 @@
-//! What this process may have: open files, address space.
+//! Limits of this process: open files, address space.
 //!
-//! Rule: looked at before anything is opened, so that the error names the limit and the figure that would
-//! do. What fails later is an error of its own step.
+//! Rule: limits are checked before anything is opened, so that the error names the limit and a sufficient
+//! value. What fails later is an error of its own step.
 
 use std::{fs, thread};
 
@@ -12,20 +12,20 @@ use wirecap::{Dispatch, PreparedCapture};
 use super::plan::Plan;
 use crate::text::plural::counted;
 
-/// Open files a capture needs at once beside those counted: to ask the kernel, to listen to it.
+/// Open files that a capture needs besides those counted, for instance netlink sockets.
 const OTHER_FILES: u64 = 8;
 /// Entries of the fill and receive rings together, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
-/// Stack of a thread of Rust's.
+/// The stack of a Rust thread.
 const STACK_BYTES: u64 = 2 << 20;
-/// Blocks on their way to the file, and all the rest.
+/// Blocks on the way to the file, and everything else.
 const OTHER_BYTES: u64 = 64 << 20;
 
-/// Whether a capture fits what the process may have. Raises the soft limit of open files where the hard one
-/// allows it.
+/// Checks that a capture fits the limits of the process. Raises the soft limit on open files where the hard
+/// limit allows it.
 ///
 /// # Errors
-/// Which limit is too low, and what would do.
+/// Which limit is too low, and a sufficient value.
 pub(super) fn check(plan: &Plan, prepared: &PreparedCapture) -> Result<()> {
     open_files(prepared)?;
     address_space(plan, prepared)
@@ -33,7 +33,7 @@ pub(super) fn check(plan: &Plan, prepared: &PreparedCapture) -> Result<()> {
 
 fn open_files(prepared: &PreparedCapture) -> Result<()> {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
-    // One of them is the directory itself.
+    // One of the entries is the directory itself.
     let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64 - 1);
     let needed = open + OTHER_FILES + prepared.open_files() as u64;
     ensure!(

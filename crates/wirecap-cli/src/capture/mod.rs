@@ -6,19 +6,19 @@
 //!             watch: signals, limits, events ─► end ─► account
 //! ```
 //!
-//! Rule: all threads are made before the ports are opened, and wait for their work.
+//! Rule: all threads are started before the ports are opened, and wait for their work.
 //!
 //! | to read about | open |
 //! |---|---|
 //! | the threads, and what a worker does | [`threads`], [`worker`] |
-//! | the output, and what is wrong with it in words | [`output`] |
+//! | the output, and the texts of its errors | [`output`] |
 //! | the blocks around the packets | [`describe`] |
 //! | what is captured, checked before anything is opened | [`plan`]; each interface is looked up once: [`known_interfaces`] |
-//! | interfaces and trace files, looked at and opened | [`place`] |
-//! | what the process may have, and whether flags have an effect | [`limits`], [`effect`] |
-//! | what other commands do with captured packets | [`job`] |
-//! | what ends a capture, and what is done then | [`end`], [`watch`], [`close`], [`drain`], [`failure`] |
-//! | what is wrong with times, and with their order | [`times`], [`disorder`] |
+//! | interfaces and trace files, looked up and opened | [`place`] |
+//! | limits of the process, and whether flags have an effect | [`limits`], [`effect`] |
+//! | what commands do with captured packets | [`job`] |
+//! | what ends a capture, and what happens then | [`end`], [`watch`], [`close`], [`drain`], [`failure`] |
+//! | problems with times, and with the order of packets | [`times`], [`disorder`] |
 //! | what is printed | [`announce`], [`progress`], [`alarm`], [`statistics`], [`summary`], [`accounts`] |
 
 mod accounts;
@@ -68,7 +68,7 @@ use crate::{
     process::{cores::check_cores, signals::Signals},
 };
 
-/// Captures as planned, to the end, and does its job with the packets.
+/// Captures as planned, to the end, with a job for the packets.
 ///
 /// # Errors
 /// Whatever keeps the capture from starting. What happens later is printed, and is in the exit code.

@@ -1,4 +1,4 @@
-//! Opens the output, and words what is wrong with it.
+//! Opens the output, and has the texts of its errors.
 
 use std::{
     fs::File,
@@ -15,14 +15,14 @@ use wirecap_record::{Output, RecordError};
 use super::plan::Destination;
 use crate::process::signals::Signals;
 
-/// How often it is looked whether a pipe has a reader.
+/// How often to check whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Opens the destination, and leaves its contents alone. Waits for the reader of a pipe until a signal asks
-/// for the end.
+/// Opens the destination without changing its contents. Waits for the reader of a pipe until a signal
+/// requests the end.
 ///
 /// # Errors
-/// Why it cannot be written, in words.
+/// Why it cannot be written, and what to do about it.
 pub(super) fn open(destination: &Destination, signals: &Signals) -> Result<Output> {
     let format = destination.format();
     let Destination::File(path, _) = destination else {
@@ -43,7 +43,7 @@ pub(super) fn open(destination: &Destination, signals: &Signals) -> Result<Outpu
             Ok(output) => {
                 if let Some(cause) = output.lock_error() {
                     note!(
-                        "{} cannot be locked ({cause}); see to it that nothing else writes it",
+                        "{} cannot be locked ({cause}); make sure that no other program writes it",
                         path.display()
                     );
                 }
@@ -53,7 +53,7 @@ pub(super) fn open(destination: &Destination, signals: &Signals) -> Result<Outpu
     }
 }
 
-/// Why recording cannot start, with what to do about it.
+/// Why recording cannot start, and what to do about it.
 pub(super) fn cannot_start(destination: &Destination, error: &RecordError) -> anyhow::Error {
     match error {
         RecordError::GivenUp => anyhow!("writing {} was given up on a signal", destination.describe()),
@@ -66,8 +66,8 @@ fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
     let RecordError::Io(cause) = error else {
         return match error {
             RecordError::InUse => anyhow!(
-                "cannot write {name}: it is being written by another process; end that one, or name another file \
-                 (fuser -v {name} shows it)"
+                "cannot write {name}: another process is writing it; end that process (fuser -v {name} shows it), or name \
+                 another file"
             ),
             error => anyhow!("cannot write {name}: {error}"),
         };
@@ -85,14 +85,12 @@ fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
     anyhow!("{}{hint}", cannot_write(&name.to_string(), error))
 }
 
-/// Why an output takes no more, and what to do about it.
+/// Why an output accepts no more, and what to do about it.
 pub(super) fn cannot_write(output: &str, error: &RecordError) -> String {
     let hint = match error {
         RecordError::Io(cause) => match cause.kind() {
             ErrorKind::BrokenPipe => {
-                return format!(
-                    "cannot write {output}: the program that read it has gone away (broken pipe)"
-                );
+                return format!("cannot write {output}: the program that read it has ended (broken pipe)");
             }
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room, or choose another disk",
             ErrorKind::FileTooLarge => {
@@ -120,8 +118,8 @@ mod tests {
         assert!(cannot_open(ErrorKind::IsADirectory).ends_with("/there/a.pcapng/trace.pcapng"));
         assert!(cannot_open(ErrorKind::StorageFull).contains("; make room"));
         let in_use = super::cannot_open(Path::new("a.pcapng"), &RecordError::InUse).to_string();
-        assert!(in_use.contains("it is being written by another process"), "{in_use}");
+        assert!(in_use.contains("another process is writing it"), "{in_use}");
         let broken = cannot_write("standard output", &RecordError::Io(ErrorKind::BrokenPipe.into()));
-        assert!(broken.ends_with("has gone away (broken pipe)"), "{broken}");
+        assert!(broken.ends_with("has ended (broken pipe)"), "{broken}");
     }
 }

@@ -1,6 +1,6 @@
-//! Where packets come from: interfaces and trace files, looked at before anything is opened, then opened.
+//! Where packets come from: interfaces and trace files, looked up, then opened.
 //!
-//! Rule: the kernel is asked about interfaces only, and a trace file is never the file that is written.
+//! Rule: a trace file is never the file that is written.
 
 use std::{
     fs::{File, Metadata},
@@ -20,20 +20,17 @@ use wirecap_sys::netdev::Interface;
 use super::plan::{Destination, Plan};
 use crate::{
     exit::Usage,
-    process::{
-        signals::Signals,
-        step::{LONG, Step},
-    },
+    process::{signals::Signals, step::Step},
     text::{self, event},
 };
 
-/// How long a pipe takes to open when its writer is there already.
+/// The longest time to open a pipe that has a writer.
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// What is known of a port before it is opened.
+/// What is known about a port before it is opened.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// What the kernel says about an interface, and the receive queues of it if not all are asked for.
+    /// An interface, and its receive queues if not all are captured.
     Interface(Box<Interface>, Option<QueueSet>),
     /// A trace file, or `-` for standard input.
     Trace(PathBuf),
@@ -49,7 +46,7 @@ impl Place {
         }
     }
 
-    /// Its name in messages, if it can be opened only once a program writes it.
+    /// Its name in messages, if it is a pipe, which can be opened only once a program writes it.
     fn pipe(&self) -> Option<String> {
         match self {
             Place::Trace(path) if path == Path::new("-") => {
@@ -63,10 +60,10 @@ impl Place {
     }
 }
 
-/// Looks at all of them; a misspelt name ends here.
+/// Looks up all ports; a misspelt name ends here.
 ///
 /// # Errors
-/// [`Usage`] for a trace file that would be written over, and terminals; else why there is no such port.
+/// [`Usage`] for a trace file that would be overwritten, and for terminals; no such port.
 pub(super) fn look_up(plan: &mut Plan) -> Result<Vec<Place>> {
     let Plan { config, destination, interfaces, .. } = plan;
     let mut look_up = |port: &PortSpec| match port {
@@ -82,11 +79,11 @@ pub(super) fn look_up(plan: &mut Plan) -> Result<Vec<Place>> {
     config.ports.iter().map(&mut look_up).collect()
 }
 
-/// Finds out everything that is needed before anything is changed. A signal ends the steps that take long:
+/// Prepares the capture without changing anything on the machine. A signal ends the steps that take long:
 /// waiting for the writers of pipes, and compiling a filter.
 ///
 /// # Errors
-/// Why they cannot be opened. A signal asks for the end.
+/// Why the ports cannot be opened; a signal requested the end.
 pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Result<PreparedCapture> {
     let builder = plan.builder(places.iter().map(Place::queues).sum());
     let builder = builder.give_up(signals.escalation.flag());
@@ -97,52 +94,49 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
     let looking_up = match (pipes.as_str(), &plan.config.filter) {
-        ("", None) => Step {
-            waits_for: "asking the kernel about the interfaces takes long: the machine is busy".into(),
-            timeout: LONG,
-            given_up: "the ports were not known yet".into(),
-        },
+        ("", None) => Step::new(
+            "asking the kernel about the interfaces takes long: the machine is busy",
+            "the ports were not looked up, so nothing was captured",
+        ),
         ("", Some(_)) => Step::compiling(),
         (pipes, _) => Step {
             waits_for: format!("waiting for a program that writes {pipes}"),
             timeout: MOMENT,
-            given_up: format!("no program writes {pipes}"),
+            given_up: format!("no program writes {pipes}, so nothing was captured"),
         },
     };
     looking_up.run(signals, plan.output.quiet, || builder.prepare())?.map_err(|error| with_hint(error, plan))
 }
 
-/// Brings in the memory, then opens the sockets of each queue. A signal ends both.
+/// Reserves the memory, then opens the sockets of each queue. A signal ends both.
 ///
 /// # Errors
-/// Why they cannot be opened. A signal asks for the end.
+/// Why the ports cannot be opened; a signal requested the end.
 pub(super) fn open(plan: &Plan, prepared: PreparedCapture, signals: &Signals) -> Result<Capture> {
-    let reserving = Step {
-        waits_for: "bringing in the packet memory takes long: the machine is busy, or its host; --memory 512M needs less"
-            .into(),
-        timeout: LONG,
-        given_up: "the packet memory was not there yet".into(),
-    };
+    let reserving = Step::new(
+        "reserving the packet memory takes long: this machine, or its host, is busy; --memory 512M needs less",
+        "the packet memory was not reserved, so nothing was captured",
+    );
     let opened =
         reserving.run(signals, plan.output.quiet, || prepared.reserve())?.and_then(PreparedCapture::open);
     let capture = opened.map_err(|error| with_hint(error, plan))?;
-    // Dropping it gives all back.
+    // Dropping the capture gives everything back.
     if signals.end() { Err(wirecap::Error::GivenUp.into()) } else { Ok(capture) }
 }
 
-/// An error of the library with what our flags can do about it.
+/// An error of the library, with the flags that help.
 fn with_hint(error: wirecap::Error, plan: &Plan) -> anyhow::Error {
     match error {
         wirecap::Error::NoMode { .. } if plan.config.xdp_mode != Modes::Best => {
             let error = text::error::of_capture(&error);
             anyhow!("{error}; leave --xdp-mode and --require-zero-copy out to take the best mode that works")
         }
-        // One word may have been meant as a name.
+        // A single word may have been meant as the name of an interface.
         wirecap::Error::Filter(wirecap_filter::Error::Expression { expression, message, hint })
             if !expression.contains(char::is_whitespace) =>
         {
             let error = format!(
-                "there is no interface {}, and as a filter it makes no sense: {message}; {hint}",
+                "there is no interface {}, and it is not a filter: {message}; {hint}",
                 wirecap_filter::shortened(&expression)
             );
             Usage(error).into()
@@ -160,14 +154,14 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
     );
     if let Some(destination) = destination.filter(|destination| is_written(path, destination)) {
         bail!(usage!(
-            "{} is the trace that is read, and would be written over; write to another file",
+            "{} is the trace that is read, and would be overwritten; write to another file",
             destination.describe()
         ));
     }
     Ok(trace_port::check(path)?)
 }
 
-/// Whether what is read is what is written, by whatever names.
+/// Whether the file that is read is the one that is written, under any name.
 fn is_written(path: &Path, destination: &Destination) -> bool {
     let of_fd = |fd: &dyn AsFd| File::from(fd.as_fd().try_clone_to_owned()?).metadata();
     let read = if path == Path::new("-") { of_fd(&io::stdin()) } else { path.metadata() };
@@ -176,7 +170,7 @@ fn is_written(path: &Path, destination: &Destination) -> bool {
         Destination::Stdout => of_fd(&io::stdout()),
     };
     let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
-    // Devices such as /dev/null are the same and yet no contents are lost; a pipe would wait for itself.
+    // Devices such as /dev/null have no contents to lose; a pipe would wait for itself.
     let is_kept = |metadata: &Metadata| metadata.is_file() || metadata.file_type().is_fifo();
     match (read, written) {
         (Ok(read), Ok(written)) => is_kept(&read) && identity(read) == identity(written),

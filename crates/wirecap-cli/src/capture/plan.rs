@@ -1,5 +1,4 @@
-//! From settings to a plan: everything that the settings alone can get wrong is found here, before anything
-//! is opened.
+//! From settings to a plan: finds every mistake in the settings alone, before anything is opened.
 
 use std::{
     io::{IsTerminal, stdout},
@@ -14,27 +13,26 @@ use wirecap_file::Format;
 use super::known_interfaces::KnownInterfaces;
 use crate::{exit::Usage, settings::OutputSettings};
 
-/// Names of standard output. Opened by its name, a file would get the packets and the account over each
-/// other.
+/// Names of standard output. If these were opened as files, packets and account would overwrite each other.
 const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
-/// A capture that makes sense.
+/// A checked plan of a capture.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// What is captured, and how.
     pub(crate) config: Config,
-    /// What becomes of it.
+    /// What becomes of the packets.
     pub(crate) output: OutputSettings,
-    /// Where the packets go; `None` counts only.
+    /// Where the packets are written; `None` only counts them.
     pub(crate) destination: Option<Destination>,
-    /// The interfaces that were looked up for it.
+    /// The interfaces that were looked up.
     pub(crate) interfaces: KnownInterfaces,
 }
 
-/// Where packets are written to.
+/// Where packets are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// A file, in the format its name says.
+    /// A file, in the format of its extension.
     File(PathBuf, Format),
     /// Standard output, as pcapng.
     Stdout,
@@ -84,25 +82,25 @@ impl Plan {
         Ok(Self { config, output, destination, interfaces })
     }
 
-    /// What to open on ports that have `queues` receive queues together.
+    /// The builder for ports that have `queues` receive queues together.
     pub(crate) fn builder(&self, queues: usize) -> Builder {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.config.workers.unwrap_or(queues.min(cores));
         Builder::from(self.config.clone()).workers(workers).interfaces(self.interfaces.fresh())
     }
 
-    /// Cores that threads are bound to.
+    /// Cores that threads are pinned to.
     pub(crate) fn cores(&self) -> Vec<usize> {
         [self.config.worker_cores.as_slice(), &self.config.capture_cores].concat()
     }
 
-    /// Whether results go to standard error, because the packets have standard output.
+    /// Whether packets go to standard output, so that results go to standard error.
     pub(crate) fn stdout_is_taken(&self) -> bool {
         self.destination == Some(Destination::Stdout)
     }
 }
 
-/// Refuses settings that have no effect beside others, in the words of the command line.
+/// Refuses settings that others make ineffective, in terms of the command line.
 fn check_flags(config: &Config, output: &OutputSettings) -> Result<()> {
     let usual = Config::default();
     let for_push =
@@ -111,7 +109,7 @@ fn check_flags(config: &Config, output: &OutputSettings) -> Result<()> {
         "there are no capture threads with --dispatch pull: leave --capture-threads and --capture-cores out, or add --dispatch \
          push"
     } else if config.filter.is_none() && config.unmatched.is_some() {
-        "--unmatched is for what a filter does not want: add a filter, or leave it out"
+        "--unmatched is for packets that do not match a filter: add a filter, or leave it out"
     } else if output.expect.is_some() && !output.verify {
         "--expect is for frames that are verified: add --verify, or leave it out"
     } else {
@@ -120,9 +118,8 @@ fn check_flags(config: &Config, output: &OutputSettings) -> Result<()> {
     Err(Usage(refused.into()).into())
 }
 
-/// Whether the name of a destination says nothing about its contents: that of a pipe or a device such as
-/// /dev/null. Not a disk: a user who means to overwrite one has to say so in its name. A directory is let
-/// through, as opening it has the better words.
+/// Whether a destination needs no extension: a pipe, or a device such as /dev/null. Not a disk: overwriting
+/// one takes an extension in its name. A directory is let through, because opening it gives the better error.
 fn needs_no_suffix(path: &Path) -> bool {
     let kind = path.metadata().map(|metadata| metadata.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device() || kind.is_dir())
@@ -132,7 +129,7 @@ fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
     if STDOUT_NAMES.iter().any(|name| path == Path::new(name)) {
         ensure!(
             !stdout().is_terminal(),
-            usage!("-w - would fill the terminal with binary data; pipe it into a program: | tshark -r -")
+            usage!("-w - would write binary data to the terminal; pipe it into a program: | tshark -r -")
         );
         return Ok(Destination::Stdout);
     }

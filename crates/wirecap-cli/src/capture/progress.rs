@@ -1,4 +1,4 @@
-//! The line on the terminal that says how it goes, and all else that is said while it does.
+//! Standard error while a capture runs: the status line, and the lines that interrupt it.
 
 use std::fmt::Display;
 
@@ -6,40 +6,36 @@ use wirecap::{Capture, Report};
 
 use super::plan::Plan;
 use crate::{
-    print::{status_line::StatusLine, stdio::print_stderr},
+    print::{
+        status_line::{Rates, Snapshot, StatusLine},
+        stdio::print_stderr,
+    },
     text::{plural::counted, units::rate},
 };
 
-/// How a capture goes.
+/// Prints while a capture runs.
 #[derive(Debug)]
 pub(crate) struct Progress {
     line: StatusLine,
-    rates: Rates,
     quiet: bool,
-}
-
-/// What had been delivered when the last line was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Rates {
-    seconds: f64,
-    packets: u64,
-    bytes: u64,
 }
 
 impl Progress {
     pub(crate) fn new(plan: &Plan) -> Self {
         let line = StatusLine::new(plan.output.quiet, plan.output.json);
-        Self { line, rates: Rates::default(), quiet: plan.output.quiet }
+        Self { line, quiet: plan.output.quiet }
     }
 
-    /// Writes the line, if it is time.
+    /// Writes the status line, if it is due.
     pub(crate) fn show(&mut self, capture: &Capture) {
         if self.line.is_due() {
-            self.line.show(&self.rates.line(&capture.report()));
+            let report = capture.report();
+            let now = snapshot(&report);
+            self.line.show_rates(now, |rates| line(&report, now, rates));
         }
     }
 
-    /// Takes the line away.
+    /// Removes the status line.
     pub(crate) fn clear(&mut self) {
         self.line.clear();
     }
@@ -50,7 +46,7 @@ impl Progress {
         print_stderr(line);
     }
 
-    /// Says what may be of interest.
+    /// Prints what `--quiet` suppresses.
     pub(crate) fn note(&mut self, line: impl Display) {
         if !self.quiet {
             self.print(line);
@@ -58,26 +54,22 @@ impl Progress {
     }
 }
 
-impl Rates {
-    /// How it goes, with the rates since the last line.
-    pub(crate) fn line(&mut self, report: &Report) -> String {
-        let now = Self::of(report);
-        line(report, std::mem::replace(self, now), now)
-    }
-
-    fn of(report: &Report) -> Self {
-        Self {
-            seconds: report.seconds,
-            packets: report.workers.iter().map(|worker| worker.packets).sum(),
-            bytes: report.workers.iter().map(|worker| worker.bytes).sum(),
-        }
+/// What was delivered so far.
+fn snapshot(report: &Report) -> Snapshot {
+    Snapshot {
+        seconds: report.seconds,
+        packets: report.workers.iter().map(|worker| worker.packets).sum(),
+        bits: report.workers.iter().map(|worker| 8 * worker.bytes).sum(),
     }
 }
 
-fn line(report: &Report, before: Rates, now: Rates) -> String {
-    let seconds = (now.seconds - before.seconds).max(1e-3);
-    let pps = (now.packets - before.packets) as f64 / seconds;
-    let mbps = (now.bytes - before.bytes) as f64 * 8.0 / seconds / 1e6;
+/// The status line with the rates since `before`, which becomes the snapshot of this report.
+pub(crate) fn line_since(before: &mut Snapshot, report: &Report) -> String {
+    let now = snapshot(report);
+    line(report, now, before.advance(now))
+}
+
+fn line(report: &Report, now: Snapshot, Rates { pps, mbps }: Rates) -> String {
     let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
     let mut line = format!(
         "{:.1} s  {}  {}  {mbps:.1} Mbit/s  pool {:.0} % (peak {:.0} %)  lost {}",
@@ -88,7 +80,7 @@ fn line(report: &Report, before: Rates, now: Rates) -> String {
         report.pool_peak_percent(),
         report.total().lost.total() + early,
     );
-    // Of several traces the one that has furthest to go.
+    // Of several trace files, the one that is read least.
     if let Some(percent) = report.ports.iter().filter_map(|port| port.read_percent).reduce(f64::min) {
         line.push_str(&format!("  read {percent:.0} %"));
     }
@@ -105,9 +97,8 @@ mod tests {
     fn rates_are_those_since_the_last_line() {
         let memory = MemoryReport::default();
         let report = Report { seconds: 3.0, ports: vec![], workers: vec![], memory };
-        let before = Rates { seconds: 2.5, packets: 1_000, bytes: 60_000 };
-        let now = Rates { seconds: 3.0, packets: 2_001_000, bytes: 120_060_000 };
-        let line = line(&report, before, now);
+        let now = Snapshot { packets: 2_001_000, ..snapshot(&report) };
+        let line = line(&report, now, Rates { pps: 4e6, mbps: 1_920.0 });
         assert_eq!(line, "3.0 s  2001000 packets  4.00 Mpps  1920.0 Mbit/s  pool 0 % (peak 0 %)  lost 0");
     }
 }

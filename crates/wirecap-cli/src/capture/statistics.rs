@@ -1,12 +1,12 @@
-//! Accounts while a capture runs: every so often with `--stats`, and whenever SIGUSR1 asks for one.
+//! Accounts while a capture runs: at the interval of `--stats`, and on SIGUSR1.
 //!
-//! | | words | `--json` |
+//! | trigger | as text | with `--json` |
 //! |---|---|---|
-//! | `--stats` | a line on standard error | a record, where the account goes |
-//! | SIGUSR1 | the account, where it goes at the end | a record, as well |
+//! | `--stats` | a line on standard error | a record, to the stream of the account |
+//! | SIGUSR1 | the account, to its stream | a record, to the same stream |
 //!
-//! Rule: a capture does not wait for the reader of its accounts. An account that finds no room is left out,
-//! with a warning.
+//! Rule: a capture does not wait for the reader of its accounts. If the stream is full, the account is
+//! dropped with a warning.
 
 use std::{
     io::ErrorKind,
@@ -19,35 +19,36 @@ use wirecap_record::Progress as WriteProgress;
 use super::{
     job::Job,
     plan::Plan,
-    progress::{Progress, Rates},
+    progress::{Progress, line_since},
     summary::{self, Account},
 };
 use crate::{
-    print::{head::Head, stdio},
+    print::{head::Head, status_line::Snapshot, stdio},
     process::signals::Signals,
 };
 
-/// What all accounts of a capture have.
+/// Prints accounts while a capture runs.
 #[derive(Debug)]
 pub(super) struct Statistics<'a> {
     plan: &'a Plan,
     head: &'a Head,
-    /// What is written; `None` without a file.
+    /// The progress of writing; `None` without a file.
     output: Option<WriteProgress>,
-    /// When the next line of `--stats` is due, and how long after the last.
+    /// When the next line of `--stats` is due, and the interval.
     due: Option<(Instant, Duration)>,
-    rates: Rates,
-    /// Whether it was said that there is no room for them.
+    /// As of the last line of `--stats`.
+    snapshot: Snapshot,
+    /// Whether the warning about a full stream was printed.
     is_blocked: bool,
 }
 
 impl<'a> Statistics<'a> {
     pub(super) fn new(plan: &'a Plan, head: &'a Head, output: Option<WriteProgress>) -> Self {
         let due = plan.output.stats.and_then(|period| Some((Instant::now().checked_add(period)?, period)));
-        Self { plan, head, output, due, rates: Rates::default(), is_blocked: false }
+        Self { plan, head, output, due, snapshot: Snapshot::default(), is_blocked: false }
     }
 
-    /// Prints what is due or asked for.
+    /// Prints what is due or requested.
     pub(super) fn look(
         &mut self,
         signals: &Signals,
@@ -64,14 +65,15 @@ impl<'a> Statistics<'a> {
         if now < *due {
             return;
         }
-        // Those that were missed, while the process was stopped for instance, are not made up for.
+        // Lines that were missed, for instance while the process was stopped, are skipped.
         while *due <= now {
             *due += *period;
         }
         if self.plan.output.json {
             self.print(capture, job, progress);
         } else {
-            progress.print(format_args!("wirecap: {}", self.rates.line(&capture.report())));
+            let line = line_since(&mut self.snapshot, &capture.report());
+            progress.print(format_args!("wirecap: {line}"));
         }
     }
 
@@ -84,12 +86,12 @@ impl<'a> Statistics<'a> {
             return;
         };
         if cause.kind() == ErrorKind::TimedOut {
-            // Only a part of it is there: the next one begins on a line of its own.
+            // Only a part was written: begin the next account on a new line.
             let _ = stdio::offer(summary::stream(self.plan), "\n");
         }
         if !std::mem::replace(&mut self.is_blocked, true) {
             let reason = match cause.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => "its reader takes nothing".into(),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => "its reader is too slow".into(),
                 _ => cause.to_string(),
             };
             progress.print(format_args!("wirecap: WARNING: an account could not be printed: {reason}"));

@@ -1,9 +1,9 @@
-//! The account, as tables or as a JSON record: at the end, and whenever it is asked for before.
+//! The account, as tables or as a JSON record: at the end, and on request before.
 
 use std::io;
 
 use wirecap::Report;
-use wirecap_record::Written;
+use wirecap_record::WrittenCounts;
 
 use super::{
     accounts::{self, Stage},
@@ -11,7 +11,7 @@ use super::{
     end::End,
     job::Job,
     plan::Plan,
-    record::{Record, WrittenFile},
+    record::{Record, WrittenFile, with_texts},
     times,
 };
 use crate::{
@@ -29,36 +29,35 @@ use crate::{
     },
 };
 
-/// All there is to say about a capture, at some time.
+/// What is known about a capture at some time.
 pub(super) struct Account<'a> {
     pub(super) head: &'a Head,
     /// `None` while it runs.
     pub(super) end: Option<Ending>,
     pub(super) report: &'a Report,
-    pub(super) written: Option<Written>,
+    pub(super) written: Option<WrittenCounts>,
 }
 
 /// How a capture ended.
 pub(super) struct Ending {
     pub(super) end: End,
-    /// What was not as asked for, in words.
+    /// What went wrong, as text.
     pub(super) error: Option<String>,
 }
 
-/// Where an account is printed: standard error if the packets have standard output.
+/// Where accounts are printed: standard error if packets go to standard output.
 pub(super) fn stream(plan: &Plan) -> Stream {
     if plan.stdout_is_taken() { Stream::Stderr } else { Stream::Stdout }
 }
 
 impl Account<'_> {
-    /// Prints it as the last that is said of the capture; with `--quiet` only as a record. Returns whether it
-    /// could be printed.
+    /// Prints the final account; with `--quiet` only as a record. Returns whether that succeeded.
     pub(super) fn print(&self, plan: &Plan, job: &impl Job) -> bool {
         let format = ReportFormat { stream: stream(plan), json: plan.output.json, quiet: plan.output.quiet };
         format.print("the account", || self.json(plan, job), || self.describe(plan, job))
     }
 
-    /// Prints it while the capture goes on, if there is room for it.
+    /// Prints the account while the capture runs, if the stream has room.
     ///
     /// # Errors
     /// See [`stdio::offer`].
@@ -74,7 +73,7 @@ impl Account<'_> {
             head: self.head,
             end: self.end.as_ref().map(|ending| ending.end),
             error: self.end.as_ref().and_then(|ending| ending.error.as_deref()),
-            report: self.report.clone().into(),
+            report: with_texts(self.report),
             written,
             job: job.json(self.report),
         })
@@ -93,13 +92,13 @@ impl Account<'_> {
     }
 }
 
-/// Warns of an account that does not close.
+/// Warns about an account that does not balance.
 pub(super) fn warn_of_unexplained(report: &Report) {
     let unexplained = report.total().unexplained();
     let mut queues = report.ports.iter().flat_map(|port| &port.queues);
     if queues.any(|queue| queue.unexplained != 0) {
         warn!(
-            "the account does not close: {} {} unexplained. This is a defect of wirecap; please report it \
+            "the account does not balance: {} {} unexplained. This is a defect of wirecap; please report it \
              with the account, the kernel version and the driver",
             counted(unexplained, "packet"),
             is(unexplained)
@@ -107,13 +106,13 @@ pub(super) fn warn_of_unexplained(report: &Report) {
     }
 }
 
-/// What is to be known about the ports.
+/// Notes on the ports.
 fn notes(report: &Report) -> String {
     let mut lines = Vec::new();
     for port in report.ports.iter().filter(|port| port.dropped_before_xdp > 0) {
         let whole = if port.name.contains('@') { ", on all queues of its interface" } else { "" };
         lines.push(format!(
-            "{}: {} {} dropped by the NIC or its driver before they could be seen{whole}",
+            "{}: {} {} dropped by the NIC or its driver before the XDP program{whole}",
             port.name,
             counted(port.dropped_before_xdp, "packet"),
             was(port.dropped_before_xdp)
@@ -129,7 +128,7 @@ fn notes(report: &Report) -> String {
     lines.iter().map(|line| format!("\n{}", paragraph(line))).collect()
 }
 
-/// How much it was.
+/// The number of packets, the duration and the rate.
 fn volume(report: &Report, keeps_times: bool) -> String {
     let delivered = report.total().delivered;
     let pps = delivered as f64 / report.seconds.max(1e-9);
@@ -143,13 +142,13 @@ fn volume(report: &Report, keeps_times: bool) -> String {
     text
 }
 
-/// What of it was written.
-fn in_output(report: &Report, output: &str, written: &Written, stage: Stage) -> String {
+/// What was written.
+fn in_output(report: &Report, output: &str, written: &WrittenCounts, stage: Stage) -> String {
     let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
     let mut line = format!("{packets} written to {output}, {bytes}");
     match report.total().delivered.saturating_sub(written.packets) {
         0 => {}
-        unwritten if stage == Stage::Running => line += &format!("; {unwritten} more are on their way"),
+        unwritten if stage == Stage::Running => line += &format!("; {unwritten} more are on the way"),
         unwritten => {
             let (were, are) = (was(unwritten), is(unwritten));
             line += &format!("; {unwritten} more {were} captured and {are} not in it");
@@ -159,7 +158,7 @@ fn in_output(report: &Report, output: &str, written: &Written, stage: Stage) -> 
     if written.out_of_order > 0 {
         let reasons: Vec<_> = Disorder::of(report, written).map(|reason| reason.to_string()).collect();
         text += &paragraph(&format!(
-            "{} of them {} behind a later one: {}",
+            "{} of them {} after a later one: {}",
             written.out_of_order,
             is(written.out_of_order),
             reasons.join(", and ")

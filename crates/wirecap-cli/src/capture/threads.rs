@@ -1,10 +1,10 @@
-//! The threads of a capture: made before the ports are opened, then given their work.
+//! The threads of a capture: started before the ports are opened, then given their work.
 
 use std::{sync::mpsc::Sender, thread::JoinHandle};
 
 use anyhow::Result;
 use wirecap::{Capture, Worker};
-use wirecap_record::{Output, Progress, RecordConfig, RecordError, Recorder, Stop};
+use wirecap_record::{Output, RecordConfig, RecordError, Recorder, Stop};
 
 use super::{
     describe,
@@ -17,14 +17,14 @@ use super::{
 };
 use crate::process::{idle_thread::IdleThread, signals::Signals};
 
-/// The threads of a capture, before it runs.
+/// The threads of a capture before it runs.
 pub(super) struct IdleThreads {
     pub(super) workers: Vec<IdleThread>,
     /// `None` when packets are only counted.
     pub(super) writer: Option<IdleWriter>,
 }
 
-/// The thread that will write, and what to.
+/// The thread that will write, and its output.
 pub(super) struct IdleWriter {
     pub(super) thread: IdleThread,
     pub(super) output: Output,
@@ -39,7 +39,7 @@ impl IdleThreads {
     }
 }
 
-/// Starts to record. Without `waits`, packets that the output does not take in time are dropped.
+/// Starts to record. Without `waits`, packets that the output does not accept in time are dropped.
 pub(super) fn record(
     (plan, places): (&Plan, &[Place]),
     signals: &Signals,
@@ -62,8 +62,8 @@ pub(super) fn record(
     started.map_err(|error| output::cannot_start(destination, &error))
 }
 
-/// Notifies the watch of why nothing more is written. A signal that gives the output up has ended the capture
-/// already.
+/// The callback that notifies the watch when nothing more is written. Not if a signal gave the output up:
+/// that has already ended the capture.
 fn notifier(output: String, notices: Sender<Notice>) -> impl FnOnce(Stop<'_>) + Send {
     move |stop| {
         let notice = match stop {
@@ -98,10 +98,5 @@ impl Threads {
             workers.push(thread.run(move || worker::run(worker, sink, handler)));
         }
         Self { workers, recorder }
-    }
-
-    /// What is written, if anything is.
-    pub(super) fn progress(&self) -> Option<Progress> {
-        self.recorder.as_ref().map(Recorder::progress)
     }
 }

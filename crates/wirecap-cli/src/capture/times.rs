@@ -1,13 +1,17 @@
-//! Warns about the times of packets while a capture runs, and says at the end how exact they were.
+//! Warns about the times of packets while a capture runs, and reports at the end how exact they were.
 //!
 //! ```text
-//!   report, once a second ──► TimeTrouble ──► a line, when it is new or ten times worse
+//!   report, once a second ──► TimeTrouble ──► a line, if it is new or ten times worse
 //!   report, at the end    ──► lines of the account, comments in the file
 //! ```
 //!
-//! Rule: a bound that is printed or recorded was measured, and holds.
+//! Rule: every bound that is printed or recorded was measured.
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::HashMap,
+    fmt,
+    mem::{Discriminant, discriminant},
+};
 
 use wirecap::{
     Diagnostic, Report, Timestamp, TimestampReport, Uncertainty,
@@ -17,23 +21,23 @@ use wirecap::{
 use super::plan::Plan;
 use crate::text::{diagnostic::describe, plural::counted, units::at_most};
 
-/// From this uncertainty on, kept times of batches are worth a warning. A worker sleeps a millisecond at
-/// most.
+/// Times of batches that are more uncertain than this are worth a warning. A worker sleeps at most a
+/// millisecond.
 const EXPECTED_NS: u64 = 10_000_000;
 
-/// What is wrong with the times of a port.
+/// A problem with the times of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TimeTrouble {
-    /// This number of packets has no timestamp from this source, which was to stamp each.
+    /// This source, which stamps each packet, did not stamp this number of packets.
     Unstamped(Timestamp, u64),
-    /// How much earlier than the times of their batches packets may have come, in nanoseconds.
+    /// By how much packets may have arrived before the time of their batch, in nanoseconds.
     Uncertain(u64),
     /// By how much the system clock was set back, in nanoseconds.
     SetBack(u64),
 }
 
 impl TimeTrouble {
-    /// All troubles of a port. Uncertain times are no trouble where times are not kept.
+    /// All problems of a port. Uncertain times are none where times are not kept.
     fn of(port: &PortReport, are_kept: bool) -> impl Iterator<Item = Self> {
         let TimestampReport { source, unstamped, uncertainty, set_back_ns, .. } = port.timestamp;
         let unstamped = (stamps_packets(port) && unstamped > 0).then_some(Self::Unstamped(source, unstamped));
@@ -44,16 +48,7 @@ impl TimeTrouble {
         [unstamped, uncertain.map(Self::Uncertain), set_back].into_iter().flatten()
     }
 
-    /// Which of them it is.
-    fn kind(self) -> usize {
-        match self {
-            Self::Unstamped(..) => 0,
-            Self::Uncertain(_) => 1,
-            Self::SetBack(_) => 2,
-        }
-    }
-
-    /// From which size on it is worth another warning.
+    /// The size from which the problem is worth another warning.
     fn next(self) -> u64 {
         match self {
             Self::Unstamped(..) => u64::MAX,
@@ -77,26 +72,26 @@ impl fmt::Display for TimeTrouble {
             }
             Self::Uncertain(max_ns) => write!(
                 f,
-                "packets came up to {} before the times they bear, since their queue was not looked at for so long; \
-                 --timestamp kernel stamps each",
+                "packets arrived up to {} before their timestamps, because their queue was not polled for that long; \
+                 --timestamp kernel stamps each packet",
                 at_most(*max_ns)
             ),
             Self::SetBack(set_back_ns) => write!(
                 f,
-                "the system clock was set back by {}: the times of packets go back with it",
+                "the system clock was set back by {}, and the times of packets with it",
                 at_most(*set_back_ns)
             ),
         }
     }
 }
 
-/// Looks for trouble with times.
+/// Warns about the times of packets.
 #[derive(Debug)]
 pub(crate) struct Times {
     /// Whether times are written or verified.
     are_kept: bool,
-    /// Warnings so far, by port and kind, and from which size on there is another one.
-    warned: HashMap<(String, usize), u64>,
+    /// By port and kind of problem, the size from which to warn again.
+    warned: HashMap<(String, Discriminant<TimeTrouble>), u64>,
 }
 
 impl Times {
@@ -104,12 +99,12 @@ impl Times {
         Self { are_kept: plan.output.keeps_times(), warned: HashMap::new() }
     }
 
-    /// Warnings that are new.
+    /// New warnings.
     pub(super) fn lines(&mut self, report: &Report) -> Vec<String> {
         let mut lines = Vec::new();
         for port in &report.ports {
             for trouble in TimeTrouble::of(port, self.are_kept) {
-                let next = self.warned.entry((port.name.clone(), trouble.kind())).or_default();
+                let next = self.warned.entry((port.name.clone(), discriminant(&trouble))).or_default();
                 if trouble.size() >= *next {
                     *next = trouble.next();
                     lines.push(format!("wirecap: WARNING: {}: {trouble}", port.name));
@@ -120,13 +115,13 @@ impl Times {
     }
 }
 
-/// Whether its packets are stamped one by one, which may fail.
+/// Whether each packet of the port is stamped, which may fail.
 fn stamps_packets(port: &PortReport) -> bool {
     matches!(port.timestamp.source, Timestamp::Hardware | Timestamp::Kernel)
         && port.queues.iter().any(|queue| queue.mode != QueueMode::Packet)
 }
 
-/// How exact the times of a port were, as measured, a line for each bound: for the file.
+/// The measured bounds of the times of a port, one line each, for the file.
 pub(crate) fn bounds(timestamp: &TimestampReport) -> Vec<String> {
     let mut lines = remarks(timestamp);
     if let Some(bound_ns) = timestamp.error_bound_ns {
@@ -135,14 +130,14 @@ pub(crate) fn bounds(timestamp: &TimestampReport) -> Vec<String> {
     lines
 }
 
-/// What a user of these times has to know, a line for each.
+/// What users of these times have to know, one line each.
 pub(crate) fn remarks(timestamp: &TimestampReport) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(Uncertainty { packets, p50_ns, p99_ns, max_ns }) = timestamp.uncertainty {
         let (packets, max) = (counted(packets, "packet"), at_most(max_ns));
         let (half, most) = (at_most(p50_ns), at_most(p99_ns));
         lines.push(format!(
-            "{packets} with the time of a batch came up to {max} before it (half of them up to {half}, 99 % up to {most})"
+            "{packets} with the time of a batch arrived up to {max} before it (half of them up to {half}, 99 % up to {most})"
         ));
     }
     if timestamp.set_back_ns > 0 {

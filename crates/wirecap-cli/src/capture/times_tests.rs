@@ -34,7 +34,7 @@ fn packets_without_a_stamp_are_warned_of_once() {
     let lines = times.lines(&report);
     assert_eq!(lines.len(), 1);
     assert!(
-        lines[0].contains("WARNING: null: 7 packets had no hardware time and bear the time"),
+        lines[0].contains("WARNING: null: 7 packets had no hardware timestamp and have the time"),
         "{lines:?}"
     );
     report.ports[0].timestamp.unstamped = 7_000;
@@ -91,8 +91,8 @@ fn every_bound_that_was_measured_is_said_at_the_end() {
     assert_eq!(
         bounds(&timestamp),
         [
-            "1000 packets with the time of a batch came up to 4.0 s before it (half of them up to 250.0 µs, 99 % up to 1.3 ms)",
-            "the system clock was set back by 3600.0 s: the times of packets go back with it",
+            "1000 packets with the time of a batch arrived up to 4.0 s before it (half of them up to 250.0 µs, 99 % up to 1.3 ms)",
+            "the system clock was set back by 3600.0 s, and the times of packets with it",
             "the clock was within 312 ns of the system clock",
         ]
     );

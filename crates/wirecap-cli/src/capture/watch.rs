@@ -20,26 +20,25 @@ use super::{
 };
 use crate::{process::signals::Signals, text::event::describe};
 
-/// How often signals and ports are looked at.
+/// How often signals and ports are checked.
 const TICK: Duration = Duration::from_millis(50);
-/// How often losses and times are: the counters of all queues are read.
+/// How often losses and times are checked, which reads the counters of all queues.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Whether a capture has ended by itself: a worker is gone, everything is read, every interface is gone.
-/// Asked in this order: workers go when everything is read, so that a worker found to be gone before that was
-/// asked may have gone for that reason.
+/// Why a capture has ended by itself, if it has. Asks about workers first: they end when everything is read,
+/// so one that ended before `is_at_end` was asked may have ended for that reason.
 fn end_by_itself(
-    is_gone: impl FnOnce() -> bool,
+    worker_ended: impl FnOnce() -> bool,
     is_at_end: impl FnOnce() -> bool,
     all_ports_gone: impl FnOnce() -> bool,
 ) -> Option<End> {
-    let is_gone = is_gone();
+    let worker_ended = worker_ended();
     if is_at_end() {
         Some(End::Read)
     } else if all_ports_gone() {
-        Some(End::Deserted)
+        Some(End::PortsGone)
     } else {
-        is_gone.then_some(End::WorkerGone)
+        worker_ended.then_some(End::WorkerGone)
     }
 }
 
@@ -51,7 +50,7 @@ pub(crate) struct Watch<'a> {
     deadline: Option<Instant>,
     progress: Progress,
     statistics: Statistics<'a>,
-    /// When losses and times are looked at again.
+    /// When losses and times are checked again.
     next_report: Instant,
     alarm: Alarm,
     times: Times,
@@ -82,7 +81,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits for what ends the capture, and shows how it goes.
+    /// Waits for the end of the capture, and shows the progress.
     pub(crate) fn until_end(
         mut self,
         capture: &mut Capture,
@@ -118,7 +117,7 @@ impl<'a> Watch<'a> {
                 }
             },
             Err(RecvTimeoutError::Timeout) => None,
-            // All senders are gone: so are the workers, which `look` finds out.
+            // All senders are gone, and so are the workers: `look` reports that.
             Err(RecvTimeoutError::Disconnected) => {
                 thread::sleep(tick);
                 None
@@ -150,9 +149,8 @@ impl<'a> Watch<'a> {
         )
     }
 
-    /// Reports what happened to a port, if it is news: the kernel also says "up" of an interface that was up
-    /// all along, when another program changes something about it. What packets are missed by is printed with
-    /// `-q`, too.
+    /// Reports what happened to a port, if it is news: the kernel also reports "up" when another program
+    /// changes an interface that was up all along. Events that cost packets are printed with `-q`, too.
     fn report(&mut self, event: &PortEvent, capture: &Capture, job: &impl Job) {
         let is_news = match event {
             PortEvent::Down(port) => self.down.insert(port.clone()),
@@ -199,7 +197,7 @@ mod tests {
     #[test]
     fn a_worker_that_is_gone_while_packets_may_come_is_missed() {
         assert_eq!(end_by_itself(|| true, || false, || false), Some(End::WorkerGone));
-        assert_eq!(end_by_itself(|| true, || false, || true), Some(End::Deserted));
+        assert_eq!(end_by_itself(|| true, || false, || true), Some(End::PortsGone));
         assert_eq!(end_by_itself(|| false, || false, || false), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What a worker thread does: record, or count.
+//! The work of a worker thread: recording or counting.
 
 use std::sync::{
     Arc,
@@ -11,7 +11,7 @@ use wirecap_record::Lane;
 
 use super::{end::Notice, job::BatchHandler};
 
-/// Where a worker's packets go before the job has them.
+/// Where a worker's packets go before the job gets them.
 #[derive(Debug)]
 pub(super) enum Sink {
     Record(Lane),
@@ -19,10 +19,10 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    /// Takes a batch, and gives it to the job. Returns whether it goes on.
+    /// Takes a batch, and gives it to the job. Returns whether the worker continues.
     fn take(&mut self, batch: Batch, handler: &mut impl BatchHandler) -> bool {
         match self {
-            // The writer takes packets for as long as there are workers; else it can only have panicked.
+            // The writer accepts packets as long as there are workers, unless it panicked.
             Sink::Record(lane) => lane.record_then(batch, |batch| handler.batch(batch)).is_ok(),
             Sink::Count(count) => {
                 count.add(batch.len() as u64);
@@ -33,8 +33,8 @@ impl Sink {
     }
 }
 
-/// Counts packets and asks for the end when there are enough. The engine counts what it delivers, so without
-/// a limit there is nothing to do.
+/// Counts packets, and requests the end when there are enough. Does nothing without a limit, as the engine
+/// counts what it delivers.
 #[derive(Debug, Clone)]
 pub(super) struct Count {
     enough: Option<u64>,

@@ -1,4 +1,4 @@
-//! `wirecap interfaces`: what there is, and what XDP can do on it.
+//! `wirecap interfaces`: a list of the interfaces, and what XDP can do on each.
 
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -33,21 +33,21 @@ pub(crate) struct InterfacesFlags {
 pub(crate) struct InterfaceRecord {
     /// Name of the interface.
     name: String,
-    /// Names that serve as well.
+    /// Alternative names, which are accepted wherever the name is.
     alternative_names: Vec<String>,
-    /// Driver; null where the kernel names none.
+    /// Driver; null if the kernel names none.
     driver: Option<String>,
     /// Receive queues in use.
     queues: u32,
-    /// Receive queues that can be configured at most.
+    /// Receive queues that can be configured.
     queues_max: u32,
-    /// Its receive queues, each of which can be captured by itself; empty where AF_XDP cannot.
+    /// Its receive queues, each of which can be captured alone; empty where AF_XDP cannot capture.
     devices: Vec<Device>,
-    /// Speed of the link in Mbit/s; null while it is not known.
+    /// Speed of the link in Mbit/s; null while it is unknown.
     speed_mbps: Option<u32>,
     /// Memory node of the NIC.
     numa_node: Option<u32>,
-    /// Bytes of a packet without its Ethernet header, at most.
+    /// MTU: the most bytes of a packet without its Ethernet header.
     mtu: u32,
     /// State of the link.
     #[cfg_attr(test, schemars(extend("enum" = ["up", "no carrier", "down"])))]
@@ -58,14 +58,14 @@ pub(crate) struct InterfaceRecord {
     xdp: Option<XdpFeatures>,
     /// XDP programs that are attached now.
     holders: Vec<Holder>,
-    /// How `wirecap capture NAME` receives its packets; null if that is not known.
+    /// How `wirecap capture NAME` receives its packets; null if that is unknown.
     #[cfg_attr(test, schemars(extend("enum" = ["xdp", "packet", serde_json::Value::Null])))]
     captured_over: Option<&'static str>,
-    /// Why it is left to the host.
+    /// Why it is left to the host; null if it is not.
     left_to_host: Option<String>,
-    /// How the host and others use it; empty if it is no Ethernet interface.
+    /// How the host and others use it; empty if it is not an Ethernet interface.
     host_use: Vec<HostUse>,
-    /// Why the NIC's own times of packets are not available over AF_XDP; null if they are.
+    /// Why the NIC's timestamps are not available over AF_XDP; null if they are.
     no_hardware_timestamps: Option<String>,
 }
 
@@ -73,13 +73,13 @@ pub(crate) struct InterfaceRecord {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Device {
-    /// Its name, as `wirecap capture` takes it.
+    /// Its name, as `wirecap capture` accepts it.
     name: String,
     #[serde(skip)]
     queue: u16,
-    /// Whether a process captures it; null without the privilege to ask.
+    /// Whether a process captures it; null without the privilege to find out.
     in_use: Option<bool>,
-    /// The processes that have it, as far as they are visible.
+    /// The processes that capture it, as far as they are visible.
     pids: Vec<u32>,
 }
 
@@ -89,7 +89,7 @@ struct Device {
 struct Holder {
     #[serde(flatten)]
     attached: AttachedProgram,
-    /// Its name; null without the privilege to ask.
+    /// Its name; null without the privilege to find out.
     program: Option<String>,
     /// The processes that keep it attached, as far as they are visible.
     processes: Vec<Process>,
@@ -101,7 +101,7 @@ struct Holder {
 /// The kernel cannot be asked, or standard output is closed.
 pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
     let interfaces = netdev::interfaces()?;
-    // Without privilege it is not known who holds what; the rest is.
+    // Without the privilege, only the processes that attached programs are unknown.
     let links = bpf::links().unwrap_or_default();
     let host = HostView::read()?;
     let listed: Vec<_> =
@@ -116,7 +116,7 @@ impl InterfaceRecord {
         let holders = interface.xdp_programs.iter().map(|&attached| Holder::new(attached, links));
         let no_hardware_timestamps = Timestamp::no_hardware(&interface.name)
             .map(|reason| reason.map(|reason| reason.to_string()))
-            .unwrap_or_else(|error| Some(format!("it cannot be asked: {error}")));
+            .unwrap_or_else(|error| Some(format!("the interface cannot be queried: {error}")));
         let choice = host.choose_for(&interface).ok();
         let access = choice.as_ref().map(|choice| choice.access);
         let devices = wirecap::queue_devices(&interface.name).unwrap_or_default().into_iter();
@@ -156,7 +156,7 @@ impl InterfaceRecord {
 }
 
 impl Device {
-    /// Queues in words, those alike together: `eth1@0-1, eth1@2-3 in use (pid 7)`.
+    /// The text of the queues, equal ones together: `eth1@0-1, eth1@2-3 in use (pid 7)`.
     fn describe(interface: &str, devices: &[Self]) -> String {
         let alike = devices.chunk_by(|a, b| (a.in_use, &a.pids) == (b.in_use, &b.pids));
         let words = alike.map(|run| {
@@ -176,7 +176,7 @@ impl Device {
 }
 
 fn describe_features(features: &XdpFeatures) -> String {
-    // AF_XDP needs the redirect; without it only generic XDP serves.
+    // AF_XDP needs the redirect; without it only generic XDP works.
     if !features.native || !features.redirect {
         return "generic only".into();
     }
@@ -187,7 +187,7 @@ fn describe_features(features: &XdpFeatures) -> String {
 
 impl Holder {
     fn new(attached: AttachedProgram, links: &[XdpLink]) -> Self {
-        // By program: its number means the same in all namespaces, that of an interface does not.
+        // By program: its id is the same in all namespaces, the index of an interface is not.
         let links = links.iter().filter(|link| link.prog_id == attached.program_id);
         let holders = links.flat_map(|link| bpf::link_holders(link.id));
         Self {

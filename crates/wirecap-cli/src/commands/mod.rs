@@ -1,11 +1,11 @@
-//! The command line: each command, and the help that they share.
+//! The command line: the commands, and their common help.
 //!
 //! ```text
 //!   commands/NAME/  flags ──► settings or plan ──► run ──► report
 //! ```
 //!
-//! Rule: a flag is declared once, and its doc comment is the help: flags of one command in its folder, those
-//! that several commands take alike in `flags`.
+//! Rule: a flag is declared once, and its doc comment is the help: in the folder of its command, or in
+//! `flags` if several commands share it.
 
 pub(crate) mod capture;
 pub(crate) mod forward;
@@ -28,50 +28,50 @@ const EXAMPLES: &str = "\
 Examples:
   wirecap capture eth1 -w trace.pcapng             until Ctrl-C
   wirecap capture eth1 -c 1000 -w - | tshark -r -  a thousand packets into another program
-  wirecap capture eth1 'tcp port 443' -w x.pcapng  only what a filter of tcpdump's language wants
+  wirecap capture eth1 'tcp port 443' -w x.pcapng  only packets that match a tcpdump filter
   wirecap capture eth1 eth2 --duration 10s --json  only count, on two interfaces
   wirecap capture eth1 -M 256 -R 500 -T 60 -w x.pcapng --workers 4 --cores 0,2-4
-  wirecap capture eth1@0-3 -w half.pcapng          four of its receive queues; others may have the rest
-  wirecap capture trace:old.pcap -w new.pcapng    a trace file in the place of an interface
-  wirecap forward eth1 eth2                        every packet of one goes out of the other
+  wirecap capture eth1@0-3 -w half.pcapng          four of its receive queues; others may capture the rest
+  wirecap capture trace:old.pcap -w new.pcapng    a trace file instead of an interface
+  wirecap forward eth1 eth2                        every packet of one interface leaves by the other
   wirecap replay old.pcap -i eth1                  a trace file, sent as it was recorded
-  wirecap generate -i eth1 --rate 1Mpps            traffic that capture --verify at the other end can judge
-  wirecap interfaces                               what there is, and what XDP can do on it
+  wirecap generate -i eth1 --rate 1Mpps            traffic that capture --verify can check at the other end
+  wirecap interfaces                               the interfaces, and what XDP can do on each
 
 Exit codes:
   0  as asked
   1  it failed, lost an interface or its file, or ended too early; what was captured is kept. With --verify: frames of
      wirecap generate were lost or duplicated, or none came
-  2  the command line makes no sense; nothing was done
+  2  the command line is wrong; nothing was done
   3  as asked, but packets were lost: with --fail-on-loss
 
 Signals:
-  SIGINT, SIGTERM, SIGHUP  end it: all that was captured is still written. One more gives that up, a third exits at once
-  SIGUSR1                  prints the account, or how far it is, and goes on";
+  SIGINT, SIGTERM, SIGHUP  end the command: what was captured is still written. A second gives that up, a third exits at once
+  SIGUSR1                  prints the account or the progress; the command continues";
 
-/// What the figures of the account mean, under the long help.
+/// The meaning of the figures of the account, for the long help.
 const ACCOUNT: &str = "\
 The account of each receive queue: seen = filtered + passed + delivered + what was lost
   seen           packets that reached the XDP program, or were read from a trace file
-  filtered       packets that the filter did not want
+  filtered       packets that did not match the filter
   passed         packets left to the host
   delivered      packets given to workers
-  lost           packets lost; those of the following columns that are not 0 say why
+  lost           packets lost; the following columns say why
   no_free_cell   lost: the pool was used up; raise -R, or have more workers
   rx_ring_full   lost: the kernel's ring was full; leave --ring out
   too_long       lost: longer than a cell, where packets cannot be split; --cell-bytes 4096 (of a trace file: longer
                  than M cells)
-  left_at_stop   captured, but taken by no worker before the end
-  unexplained    what no other column explains: not there, or a defect of wirecap
-  on_the_way     the same before the end: packets that no worker has yet
-Of the columns that are 0 in every row only seen, delivered and lost are there. Queues without packets share a row.
+  left_at_stop   captured, but not taken by a worker before the end
+  unexplained    packets that no other column explains; a defect of wirecap
+  on_the_way     before the end, in its place: packets that no worker has yet
+Of the columns that are 0 in every row, only seen, delivered and lost are printed. Queues without packets share a row.
 
 The workers:
-  packets, bytes  what the worker was given, its own and its buddies'
-  offloaded_in    packets of these that it took over from buddies
+  packets, bytes  what the worker got, from its own queues and from buddies
+  offloaded_in    of these, packets that it took over from buddies
   offloaded_out   packets of its own queues that buddies took over
 
-An error leaves standard output empty, also with --json: it is printed on standard error.
+When a command cannot start, standard output stays empty, also with --json: the error is on standard error.
 ";
 
 /// Lossless packet capture on multi-queue interfaces, over AF_XDP.
@@ -84,16 +84,16 @@ pub(crate) struct Flags {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Capture every packet of one or more interfaces or trace files, into a file or just counted.
+    /// Capture every packet of one or more interfaces or trace files, into a file or only counted.
     ///
-    /// An interface belongs to the capture while it runs: the host does not see its packets. One that the
-    /// host uses is left to it and captured beside it (AF_PACKET), both directions. xdp:NAME takes an
-    /// interface in any case, packet:NAME leaves it to the host in any case. NAME@0-3 takes these receive
-    /// queues only: other processes may have the others at the same time. trace:FILE is a trace file in the
-    /// place of an interface.
+    /// An interface belongs to the capture while it runs: the host does not see its packets. An interface
+    /// that the host uses is left to it and captured beside it (AF_PACKET), in both directions. xdp:NAME
+    /// always takes an interface, packet:NAME always leaves it to the host. NAME@0-3 takes only these receive
+    /// queues: other processes may capture the others at the same time. trace:FILE is a trace file instead of
+    /// an interface.
     ///
-    /// A filter may follow the interfaces, in the language of tcpdump (man 7 pcap-filter): it runs in the
-    /// kernel where that is possible. Quote it, so that the shell leaves it alone.
+    /// A filter in the language of tcpdump (man 7 pcap-filter) may follow the interfaces: it runs in the
+    /// kernel where possible. Quote it, so that the shell leaves it alone.
     #[command(
         after_help = EXAMPLES,
         after_long_help = format!("{EXAMPLES}\n\n{ACCOUNT}"),
@@ -103,22 +103,22 @@ pub(crate) enum Command {
     Capture(Box<CaptureFlags>),
     /// Forward every packet between two interfaces, in both directions, as a cable would.
     ///
-    /// Packets are sent from the cells they were captured into: nothing is copied in user space. The
-    /// interfaces belong to it while it runs, and are given back at the end.
+    /// Packets are sent from the cells they were captured into: user space copies nothing. The interfaces
+    /// belong to the command while it runs, and are given back at the end.
     Forward(Box<ForwardFlags>),
     /// Generate traffic: numbered frames, which `capture --verify` at the other end checks.
     ///
-    /// Each frame bears a sequence number and the time at which it was sent. Sending takes no packets from
-    /// the host, also where it uses the interface.
+    /// Each frame has a sequence number and the time at which it was sent. Sending takes no packets from the
+    /// host, even where the host uses the interface.
     #[command(after_help = GENERATE_EXAMPLES)]
     Generate(Box<GenerateFlags>),
-    /// Send trace files from an interface: at the speed at which they were recorded, or any other.
+    /// Send trace files from an interface, at the recorded speed or any other.
     ///
-    /// The packets are sent byte for byte as they are in the files, also damaged ones. Needs no address on
-    /// the interface, and the host keeps it.
+    /// The packets are sent byte for byte as they are in the files, even damaged ones. The interface needs no
+    /// address and stays with the host.
     #[command(after_help = REPLAY_EXAMPLES, override_usage = "wirecap replay [OPTIONS] -i <IFACE> <FILE>...")]
     Replay(Box<ReplayFlags>),
-    /// List the interfaces: queues, speed, what XDP can do, and who holds XDP on them now.
+    /// List the interfaces: queues, speed, what XDP can do, and which programs are attached.
     Interfaces(InterfacesFlags),
 }
 

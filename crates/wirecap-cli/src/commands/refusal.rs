@@ -1,4 +1,4 @@
-//! Command lines that clap refuses, worded as all our errors are.
+//! Command lines that clap refuses, with messages like all other errors.
 
 use std::error::Error as _;
 
@@ -14,13 +14,14 @@ use crate::{
     print::stdio::{Stream, print_styled},
 };
 
-/// Where to look when there is nothing better to say.
+/// The advice if there is no better one.
 const HELP: &str = "try wirecap --help";
 
-/// Prints clap's answer to these arguments: help and version unchanged, errors in the form of all our errors.
+/// Prints clap's answer to these arguments: help and version unchanged, errors in the form of all other
+/// errors.
 pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
     if matches!(refused.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // A closed standard output is no reason to fail.
+        // A closed standard output is no error.
         let _ = print_styled(Stream::Stdout, &refused.render());
         return Exit::Fine;
     }
@@ -32,21 +33,21 @@ pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
     Exit::Usage
 }
 
-/// What is wrong with the command line, in one line of our own words.
+/// What is wrong with the command line, in one line.
 fn describe(refused: &clap::Error, arguments: &[String]) -> String {
-    let said = |kind| refused.get(kind).map(ToString::to_string).unwrap_or_default();
-    let (flag, value) = (said(ContextKind::InvalidArg), said(ContextKind::InvalidValue));
-    // `--mode <MODE>`: the user knows it as `--mode`.
+    let context = |kind| refused.get(kind).map(ToString::to_string).unwrap_or_default();
+    let (flag, value) = (context(ContextKind::InvalidArg), context(ContextKind::InvalidValue));
+    // `--mode <MODE>`: users know it as `--mode`.
     let name = flag.split([' ', '=']).next().unwrap_or_default();
     match (refused.kind(), refused.source()) {
         (ErrorKind::ValueValidation, Some(reason)) => format!("{name} {value}: {reason}"),
         (ErrorKind::InvalidValue, _) if value.is_empty() => format!("{name} takes a value: {flag}; {HELP}"),
         (ErrorKind::InvalidValue, _) => {
-            format!("{name} {value}: write one of {}", said(ContextKind::ValidValue))
+            format!("{name} {value}: write one of {}", context(ContextKind::ValidValue))
         }
         (ErrorKind::UnknownArgument, _) => unknown_flag(name, arguments),
         (ErrorKind::InvalidSubcommand, _) => {
-            let (given, command) = (said(ContextKind::InvalidSubcommand), Flags::command());
+            let (given, command) = (context(ContextKind::InvalidSubcommand), Flags::command());
             let commands = command.get_subcommands().map(clap::Command::get_name);
             match nearest(&given, commands) {
                 None => format!("there is no command {given}; {HELP}"),
@@ -63,9 +64,9 @@ fn unknown_flag(name: &str, arguments: &[String]) -> String {
     let flags = Flags::command();
     let command = arguments.get(1).and_then(|command| flags.find_subcommand(command));
     if let Some(long) = name.strip_prefix("--") {
-        let there =
+        let known =
             command.into_iter().flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long);
-        return match nearest(long, there) {
+        return match nearest(long, known) {
             None => format!("there is no flag {name}; {HELP}"),
             Some(meant) => format!("there is no flag {name}; did you mean --{meant}?"),
         };
@@ -81,11 +82,11 @@ fn unknown_flag(name: &str, arguments: &[String]) -> String {
     }
 }
 
-/// One line of what clap spreads over several: the error and its tips, without the usage.
+/// A message of clap in one line: the error and its tips, without the usage.
 fn condense(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
-    let said = text.split("\nUsage:").next().unwrap_or(text).split("\nFor more information").next();
-    let lines = said.unwrap_or(text).lines().map(str::trim).filter(|line| !line.is_empty());
+    let message = text.split("\nUsage:").next().unwrap_or(text).split("\nFor more information").next();
+    let lines = message.unwrap_or(text).lines().map(str::trim).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(" ")
 }
 

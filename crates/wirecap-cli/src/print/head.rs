@@ -1,25 +1,26 @@
-//! What every record that `--json` prints begins with.
+//! The fields that begin every record of `--json`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use wirecap_sys::clock::date;
 
-/// Version of the records: it grows when a field goes, or gets another meaning. New fields do not change it.
+/// Version of the records: it grows when a field goes or changes its meaning. New fields do not change it.
 const SCHEMA: u32 = 1;
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// What a record is of.
+/// What a record is about.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Head {
-    /// Version of these fields, 1. A new field does not change it; a field that goes, or gets another meaning, does.
+    /// Version of these fields, 1. A new field does not change it; a field that goes or changes its meaning
+    /// does.
     schema: u32,
     /// Version of wirecap.
     version: &'static str,
     /// The command.
     command: &'static str,
-    /// When it began, by the system clock: UTC, as RFC 3339 writes it.
+    /// When the command started, by the system clock: UTC, in the format of RFC 3339.
     started: String,
 }
 

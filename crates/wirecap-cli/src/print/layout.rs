@@ -2,18 +2,18 @@
 
 use super::printable::printable;
 
-/// Columns of a terminal that says nothing else, and of what is printed to be kept.
+/// Columns of a terminal of unknown width, and of output that is kept in files.
 pub(crate) const COLUMNS: usize = 80;
-/// Spaces in front of what continues a line.
+/// Indent of continuation lines, in spaces.
 const INDENT: usize = 4;
 
-/// A line for people, escaped by [`printable`], and as wide as it may be in what is kept.
+/// A line for people, escaped by [`printable`] and wrapped at [`COLUMNS`].
 pub(crate) fn paragraph(line: &str) -> String {
     wrapped(&printable(line), COLUMNS, INDENT) + "\n"
 }
 
-/// A line broken between words, each part at most `columns` wide if its words are, and each but the first
-/// behind `indent` spaces. Lines within it stay lines.
+/// Wraps text between words at `columns`, and indents continuation lines by `indent` spaces. Keeps existing
+/// line breaks; a longer word has a line of its own.
 pub(crate) fn wrapped(text: &str, columns: usize, indent: usize) -> String {
     let lines: Vec<_> = text.split('\n').map(|line| wrapped_line(line, columns, indent)).collect();
     lines.join("\n")
@@ -38,7 +38,7 @@ fn wrapped_line(line: &str, columns: usize, indent: usize) -> String {
     out
 }
 
-/// The beginning of a line, as much of it as fits.
+/// The beginning of a line that fits into `columns`.
 pub(crate) fn cut(line: &str, columns: usize) -> &str {
     line.char_indices().nth(columns).map_or(line, |(end, _)| &line[..end])
 }

@@ -2,12 +2,12 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | the streams, which may have no room | [`stdio`] |
+//! | the streams, which may be full | [`stdio`] |
 //! | lines that begin with `wirecap: ` | [`messages`] |
 //! | escaping of names and other foreign text | [`printable`] |
 //! | lines and tables that fit a terminal | [`layout`], [`table`] |
-//! | the line that says how it goes | [`status_line`] |
-//! | reports, and what every JSON record begins with | [`report`], [`head`] |
+//! | the line that shows the progress | [`status_line`] |
+//! | reports, and the head of every JSON record | [`report`], [`head`] |
 
 #[macro_use]
 mod messages;

@@ -1,23 +1,23 @@
 //! Escapes foreign text: names of files, interfaces and processes, and texts from trace files.
 //!
 //! ```text
-//!   a line about what happens ── ────────┐
+//!   a line about what happens ── print_stderr ───────┐
 //!   the progress line ── stdio::show_over ───────────┤
 //!   a cell of a table ── table ──────────────────────┤
-//!   a line of a report in words ── text::paragraph ──┼─► printable ─► terminal, log
-//!   a report in words ── stdio::print, offer ────────┤
+//!   a line of a report as text ── layout::paragraph ─┼─► printable ─► terminal, log
+//!   a report as text ── stdio::print, offer ─────────┤
 //!   a report as JSON ── json, stdio::print, offer ───┘
 //! ```
 //!
-//! Rule: everything that the command prints passes through this module. Characters that are invisible, or
-//! that change the direction of text, become `\u{1b}`, in JSON `\u001b`. So no text sets a terminal's colours
-//! or title, moves its cursor, or starts a line that looks like ours.
+//! Rule: everything that the command prints passes through this module. Characters that are invisible or
+//! change the direction of text become `\u{1b}`, in JSON `\u001b`, so that no foreign text sets a terminal's
+//! colours or title, moves its cursor, or fakes a line of wirecap.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-/// Escapes everything in a text that is not printable, line breaks included.
+/// Escapes all characters of a text that are not printable, line breaks included.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_printable) {
         return text.into();
@@ -43,7 +43,7 @@ pub(crate) fn printable_lines(text: &str) -> String {
         .collect()
 }
 
-/// Writes a value as one line of JSON. Escapes what serde leaves raw within strings, without changing their
+/// Formats a value as one line of JSON. Escapes what serde leaves raw within strings, without changing their
 /// meaning.
 pub(crate) fn json(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).expect("figures, names and texts");
@@ -59,7 +59,7 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     line + "\n"
 }
 
-/// Whether a terminal only displays it. Combining marks, such as accents, are printable.
+/// Whether a terminal only displays the character. Combining marks, such as accents, are printable.
 fn is_printable(letter: char) -> bool {
     if letter.is_ascii() {
         return matches!(letter, ' '..='~');

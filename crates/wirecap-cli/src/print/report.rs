@@ -1,4 +1,4 @@
-//! Prints a report where and how the user asked for it.
+//! Prints a report to the stream and in the format that the user asked for.
 
 use super::stdio::{Stream, print};
 
@@ -12,18 +12,17 @@ pub(crate) struct ReportFormat {
 }
 
 impl ReportFormat {
-    /// Prints `name` as JSON or in words. Returns whether it could be printed; if not, standard error says
-    /// why.
+    /// Prints `name` as JSON or as text. Returns whether that succeeded; if not, standard error says why.
     pub(crate) fn print(
         self,
         name: &str,
         json: impl FnOnce() -> String,
-        words: impl FnOnce() -> String,
+        text: impl FnOnce() -> String,
     ) -> bool {
         let printed = match self {
             Self { stream, json: true, .. } => print(stream, &json()),
             Self { quiet: true, .. } => Ok(()),
-            Self { stream, .. } => print(stream, &words()),
+            Self { stream, .. } => print(stream, &text()),
         };
         if let Err(cause) = &printed {
             note!("cannot print {name}: {cause}");

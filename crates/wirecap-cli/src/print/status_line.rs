@@ -1,55 +1,94 @@
-//! The line on the terminal that says how it goes.
+//! The line on the terminal that shows how far a command is.
 //!
-//! Rule: there is one only on a terminal, and only if the user wants to see more than the end of it. It is
-//! taken away before anything else is said, and never longer than the terminal is wide: what is on a second
-//! row would stay.
+//! Rule: the line exists only on a terminal, and only if the user wants more than the result. It is cleared
+//! before anything else is printed, and never longer than the terminal is wide: what is on a second row would
+//! stay.
 
 use std::time::{Duration, Instant};
 
 use super::stdio::{Stream, columns, show_over};
 
-/// How often it is written.
+/// How often the line is written.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// A line on standard error that is written over again and again.
+/// What was counted until a moment of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Snapshot {
+    /// Seconds since the start of the run.
+    pub(crate) seconds: f64,
+    pub(crate) packets: u64,
+    pub(crate) bits: u64,
+}
+
+/// Rates between two snapshots.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rates {
+    /// Packets per second.
+    pub(crate) pps: f64,
+    /// Megabits per second.
+    pub(crate) mbps: f64,
+}
+
+impl Snapshot {
+    /// Moves on to a later snapshot, and returns the rates in between.
+    pub(crate) fn advance(&mut self, now: Self) -> Rates {
+        let before = std::mem::replace(self, now);
+        let seconds = (now.seconds - before.seconds).max(1e-3);
+        let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+        Rates { pps: per_second(now.packets, before.packets), mbps: per_second(now.bits, before.bits) / 1e6 }
+    }
+}
+
+/// A line on standard error that is written over and over.
 #[derive(Debug)]
 pub(crate) struct StatusLine {
     enabled: bool,
     /// Whether it is on the screen.
     shown: bool,
-    /// When it was written last, or could have been for the first time.
+    /// When it was last written, or created.
     last: Instant,
+    /// As of the last line with rates.
+    snapshot: Snapshot,
 }
 
 impl StatusLine {
-    /// The line of a command with these flags. Silent unless standard error is a terminal.
+    /// The line of a command with these flags. Never shown unless standard error is a terminal.
     pub(crate) fn new(quiet: bool, json: bool) -> Self {
-        Self {
-            enabled: columns(Stream::Stderr).is_some() && !quiet && !json,
-            shown: false,
-            last: Instant::now(),
-        }
+        let enabled = columns(Stream::Stderr).is_some() && !quiet && !json;
+        Self { enabled, shown: false, last: Instant::now(), snapshot: Snapshot::default() }
     }
 
-    /// Whether there is such a line.
+    /// Whether the line is ever shown.
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Whether it is time to write it: its words need not be known before. Costs a reading of the clock, and
-    /// nothing where there is no such line.
+    /// Whether the line is to be written now, so that callers compute its text only then. Reads the clock,
+    /// but not if the line is disabled.
     pub(crate) fn is_due(&self) -> bool {
         self.enabled && self.last.elapsed() >= PERIOD
     }
 
-    /// Writes it, over what it said before.
+    /// Writes the line over the one before.
     pub(crate) fn show(&mut self, line: &str) {
         let _ = show_over(line);
         self.shown = true;
         self.last = Instant::now();
     }
 
-    /// Takes it away.
+    /// Writes the line with the rates since the last one.
+    pub(crate) fn show_rates(&mut self, now: Snapshot, line: impl FnOnce(Rates) -> String) {
+        let rates = self.snapshot.advance(now);
+        self.show(&line(rates));
+    }
+
+    /// Prints the line to stay, as SIGUSR1 asks for, with the rates since the start of the run.
+    pub(crate) fn print_total(&mut self, now: Snapshot, line: impl FnOnce(Rates) -> String) {
+        self.clear();
+        note!("{}", line(Snapshot::default().advance(now)));
+    }
+
+    /// Removes the line from the screen.
     pub(crate) fn clear(&mut self) {
         if self.shown {
             let _ = show_over("");
@@ -65,12 +104,20 @@ mod tests {
     #[test]
     fn a_line_is_due_after_its_period_if_there_is_one_at_all() {
         let long_ago = Instant::now().checked_sub(PERIOD).expect("the machine runs for longer");
-        let line = |enabled, last| StatusLine { enabled, shown: false, last };
+        let line = |enabled, last| StatusLine { last, enabled, ..StatusLine::new(false, false) };
         assert!(line(true, long_ago).is_due());
         assert!(!line(true, Instant::now()).is_due());
         assert!(!line(false, long_ago).is_due());
         for (quiet, json) in [(true, false), (false, true)] {
             assert!(!StatusLine::new(quiet, json).enabled);
         }
+    }
+
+    #[test]
+    fn rates_are_those_since_the_snapshot_before() {
+        let mut snapshot = Snapshot { seconds: 2.5, packets: 1_000, bits: 480_000 };
+        let now = Snapshot { seconds: 3.0, packets: 2_001_000, bits: 960_480_000 };
+        assert_eq!(snapshot.advance(now), Rates { pps: 4e6, mbps: 1_920.0 });
+        assert_eq!(snapshot, now);
     }
 }

@@ -1,19 +1,18 @@
-//! Standard output and standard error, which may not take everything at once.
+//! Standard output and standard error, which may be full.
 //!
 //! ```text
 //!   print_stderr, print, offer, show_over ─► printable ─► wait for room ─► standard output, standard error
 //! ```
 //!
-//! | | waits for room |
+//! | function | waits for room |
 //! |---|---|
 //! | [`print()`]: the account, a report, help | as long as it takes |
-//! | [`print_stderr`]: a line about what happens | two seconds; what is left out is counted, and said later |
-//! | [`offer`]: a line that another follows anyway | not at all |
+//! | [`print_stderr`]: a line about what happens | two seconds; dropped lines are counted and reported later |
+//! | [`offer`]: an account that another will follow | not at all |
 //! | [`show_over`]: the line that is written over and over | not at all |
 //!
-//! Rule: the command prints here and nowhere else, and what it prints is escaped by [`printable`]. A stream
-//! that another program has made non-blocking is waited for like any other, and a stream that takes nothing
-//! holds up no capture.
+//! Rule: the command prints only here, and escapes what it prints by [`printable`]. It waits for a stream
+//! that another program has made non-blocking like for any other, and no full stream holds up a capture.
 
 use std::{
     fmt::Display,
@@ -36,15 +35,15 @@ use crate::{
     text::plural::{counted, was},
 };
 
-/// How long a line waits for room.
+/// How long to wait for room for a line.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the rest of a text waits whose beginning is written.
+/// How long to wait for room for the rest of a text whose beginning is written.
 const REST: Duration = Duration::from_secs(1);
-/// How long the kernel waits at once.
+/// The longest wait of one system call.
 const TURN: Duration = Duration::from_secs(1);
-/// The continuation of a line is indented to its words.
+/// Continuation lines are indented to the text behind the prefix.
 const INDENT: usize = "wirecap: ".len();
-/// Back to the start of the line, and clear it.
+/// Returns to the start of the line and clears it.
 const CLEAR: &str = "\r\x1b[K";
 
 /// A standard stream.
@@ -54,28 +53,27 @@ pub(crate) enum Stream {
     Stderr,
 }
 
-/// Lines that standard error had no room for. Process-wide, as standard error is.
-static UNSAID: AtomicU64 = AtomicU64::new(0);
+/// Lines that standard error had no room for. Process-wide, like standard error.
+static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// Writes a line to standard error, on a terminal broken between words. A closed one is no reason to fail.
+/// Writes a line to standard error, wrapped on a terminal. A closed standard error is no error.
 pub(crate) fn print_stderr(line: impl Display) {
-    let unsaid = UNSAID.load(Ordering::Relaxed);
-    // Known to take nothing: not waited for again.
-    let timeout = if unsaid == 0 { TIMEOUT } else { Duration::ZERO };
+    let dropped = DROPPED.load(Ordering::Relaxed);
+    // Standard error was full last time: do not wait again.
+    let timeout = if dropped == 0 { TIMEOUT } else { Duration::ZERO };
     let mut text = shaped(&line.to_string());
-    if unsaid > 0 {
-        let (lines, were) = (counted(unsaid, "line"), was(unsaid));
-        text = shaped(&format!("wirecap: WARNING: {lines} {were} left out: standard error took nothing"))
-            + &text;
+    if dropped > 0 {
+        let (lines, were) = (counted(dropped, "line"), was(dropped));
+        text = shaped(&format!("wirecap: WARNING: {lines} {were} dropped: standard error was full")) + &text;
     }
     match write(Stream::Stderr, text.as_bytes(), Some(timeout)) {
-        Err(cause) if cause.kind() == ErrorKind::TimedOut => _ = UNSAID.fetch_add(1, Ordering::Relaxed),
+        Err(cause) if cause.kind() == ErrorKind::TimedOut => _ = DROPPED.fetch_add(1, Ordering::Relaxed),
         Err(_) => {}
-        Ok(()) => _ = UNSAID.fetch_sub(unsaid, Ordering::Relaxed),
+        Ok(()) => _ = DROPPED.fetch_sub(dropped, Ordering::Relaxed),
     }
 }
 
-/// A line as standard error shows it, with its end.
+/// A line as standard error shows it, with its line break.
 fn shaped(line: &str) -> String {
     let line = printable(line);
     match columns(Stream::Stderr) {
@@ -84,18 +82,18 @@ fn shaped(line: &str) -> String {
     }
 }
 
-/// Writes all lines of a text, however long it takes.
+/// Writes a text, however long it takes.
 ///
 /// # Errors
-/// What the kernel said.
+/// The write failed.
 pub(crate) fn print(stream: Stream, text: &str) -> io::Result<()> {
     write(stream, printable_lines(text).as_bytes(), None)
 }
 
-/// Writes all of our own help, in colours on a terminal, however long it takes.
+/// Writes the help, in colours on a terminal, however long it takes.
 ///
 /// # Errors
-/// What the kernel said.
+/// The write failed.
 pub(crate) fn print_styled(stream: Stream, text: &StyledStr) -> io::Result<()> {
     match columns(stream) {
         Some(_) => write(stream, text.ansi().to_string().as_bytes(), None),
@@ -103,29 +101,28 @@ pub(crate) fn print_styled(stream: Stream, text: &StyledStr) -> io::Result<()> {
     }
 }
 
-/// Writes a text if there is room for the beginning of it, and the rest if there is within a second.
+/// Writes a text if there is room for its beginning, and waits up to a second for room for the rest.
 ///
 /// # Errors
-/// What the kernel said; [`ErrorKind::WouldBlock`] if nothing was written, [`ErrorKind::TimedOut`] if only a
-/// part was.
+/// [`ErrorKind::WouldBlock`] if nothing was written, [`ErrorKind::TimedOut`] if only a part was, or another
+/// error of the write.
 pub(crate) fn offer(stream: Stream, text: &str) -> io::Result<()> {
     write_if_room(stream, printable_lines(text).as_bytes())
 }
 
-/// Writes the beginning of a line to standard error, as much as fits the terminal, over the line that is
-/// there.
+/// Overwrites the current line of standard error with as much of `line` as fits the terminal.
 ///
 /// # Errors
 /// As [`offer`].
 pub(crate) fn show_over(line: &str) -> io::Result<()> {
-    // Looked at each time, as terminals change. The last column is left alone: some go on to the next row
-    // behind it.
+    // Queried each time, since terminals are resized. The last column stays empty: some terminals wrap after
+    // it.
     let columns = columns(Stream::Stderr).unwrap_or(COLUMNS);
     let line = printable(line);
     write_if_room(Stream::Stderr, format!("{CLEAR}{}", cut(&line, columns.saturating_sub(1))).as_bytes())
 }
 
-/// The width of the terminal; `None` for anything else.
+/// The width of the terminal; `None` if the stream is none.
 pub(crate) fn columns(stream: Stream) -> Option<usize> {
     with(stream, |fd| {
         let columns = || terminal_size_of(fd).map_or(COLUMNS, |(Width(columns), _)| usize::from(columns));
@@ -146,7 +143,7 @@ fn write(stream: Stream, bytes: &[u8], timeout: Option<Duration>) -> io::Result<
     with(stream, |fd| write_all(fd, bytes, timeout))
 }
 
-/// The stream for one thread at a time, so that no line is torn by another.
+/// Locks the stream, so that lines of several threads do not mix.
 fn with<T>(stream: Stream, work: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
     match stream {
         Stream::Stdout => work(io::stdout().lock().as_fd()),
@@ -164,7 +161,7 @@ fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8], timeout: Option<Duration>) ->
             }
             continue;
         }
-        // Not more than surely fits: a stream that waits for its reader would hold us up.
+        // At most what surely fits: the write would block otherwise.
         match nix::unistd::write(fd, &bytes[..bytes.len().min(PIECE)]) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(written) => bytes = &bytes[written..],

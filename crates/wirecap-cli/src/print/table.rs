@@ -1,9 +1,9 @@
-//! A table for people: columns as wide as they need to be, figures to the right.
+//! Tables for people: columns as wide as needed, figures right-aligned.
 //!
 //! ```text
 //!   key  a  b  c  d  e       key  a  b  c
-//!     1  …               ─►    1  …              one that is wider than a terminal becomes several,
-//!     2  …                                       one below the other, each with the key
+//!     1  …               ─►    1  …              a table wider than a terminal becomes several,
+//!     2  …                                       one below the other, each with the keys
 //!                            key  d  e
 //!                              1  …
 //! ```
@@ -13,14 +13,16 @@ use std::{fmt, ops::Range};
 use super::{layout::COLUMNS, printable::printable};
 use crate::text::ranges;
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
+/// A list of numbers with more characters than this is hard to read.
+const LONG_LIST: usize = 16;
 
 /// A table, row by row; the first row is the head.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
-    /// Columns that say which row it is: the first ones.
+    /// How many of the first columns identify the row.
     keys: usize,
 }
 
@@ -30,7 +32,7 @@ impl Table {
         Self { rows: vec![heads.iter().map(|&head| head.into()).collect()], keys: 1 }
     }
 
-    /// Its first `keys` columns say which row it is.
+    /// The first `keys` columns identify the row.
     pub(crate) fn with_keys(self, keys: usize) -> Self {
         Self { keys, ..self }
     }
@@ -41,22 +43,14 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
     }
 
-    /// A table of transmit queues by number and mode: a row for each that has figures, one for all that have
-    /// none.
+    /// A table of transmit queues by number and mode, [`grouped`].
     pub(crate) fn of_queues<const N: usize>(heads: [&str; N], queues: Vec<(u16, &str, [u64; N])>) -> Self {
         let mut table = Self::new(&[&["queue", "mode"], heads.as_slice()].concat());
-        let (idle, busy): (Vec<_>, Vec<_>) =
-            queues.into_iter().partition(|(.., figures)| figures.iter().all(|&figure| figure == 0));
-        let mut row = |number, mode: &str, figures: [u64; N]| {
-            table.row(
-                [number, mode.into()].into_iter().chain(figures.map(|figure| figure.to_string())).collect(),
-            );
-        };
-        for (number, mode, figures) in busy {
-            row(number.to_string(), mode, figures);
-        }
-        if let Some(&(_, mode, none)) = idle.first() {
-            row(ranges(idle.iter().map(|&(number, ..)| number.into())), mode, none);
+        let queues = queues.into_iter().map(|(number, mode, figures)| (number.into(), (mode, figures)));
+        for (label, queues) in grouped(queues, |(_, figures)| figures.iter().all(|&figure| figure == 0)) {
+            let (mode, figures) = queues[0];
+            let figures = figures.map(|figure| figure.to_string());
+            table.row([label, mode.into()].into_iter().chain(figures).collect());
         }
         table
     }
@@ -65,11 +59,27 @@ impl Table {
         self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
     }
 
-    /// Whether a column holds figures only, below its head.
+    /// Whether a column has only figures below its head.
     fn is_numeric(&self, column: usize) -> bool {
         let mut cells = self.rows[1..].iter().map(|row| &row[column]).filter(|cell| !cell.is_empty());
         cells.all(|cell| cell.starts_with(|first: char| first.is_ascii_digit() || first == '-'))
     }
+}
+
+/// Groups numbered items into rows of a table: a row for each item that is not idle, labelled by its number,
+/// and one for all idle items together.
+pub(crate) fn grouped<T>(
+    items: impl IntoIterator<Item = (u64, T)>,
+    is_idle: impl Fn(&T) -> bool,
+) -> Vec<(String, Vec<T>)> {
+    let (idle, busy): (Vec<_>, Vec<_>) = items.into_iter().partition(|(_, item)| is_idle(item));
+    let mut rows: Vec<_> = busy.into_iter().map(|(number, item)| (number.to_string(), vec![item])).collect();
+    if !idle.is_empty() {
+        let list = ranges(idle.iter().map(|(number, _)| *number));
+        let label = if list.len() > LONG_LIST { format!("{} idle", idle.len()) } else { list };
+        rows.push((label, idle.into_iter().map(|(_, item)| item).collect()));
+    }
+    rows
 }
 
 /// A column as it is printed.
@@ -85,8 +95,8 @@ impl Table {
         (0..self.rows[0].len()).map(column).collect()
     }
 
-    /// Runs of columns behind the keys, each as long as fits beside them. The width of the terminal does not
-    /// matter: what is printed goes into files and mails, too.
+    /// Runs of columns after the keys, each as long as fits beside them. The width of the terminal does not
+    /// matter, because tables also go into files and mails.
     fn bands(&self, columns: &[Column]) -> Vec<Range<usize>> {
         let widths = |columns: &[Column]| columns.iter().map(|column| column.width + GAP).sum::<usize>();
         let room = (COLUMNS + GAP).saturating_sub(widths(&columns[..self.keys]));
@@ -132,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_left_and_figures_right() {
+    fn text_is_left_aligned_and_figures_right_aligned() {
         let mut table = Table::new(&["port", "seen"]);
         table.row(vec!["eth0".into(), "7".into()]);
         table.row(vec!["a-long-name".into(), "12345".into()]);
@@ -147,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_one_line_and_as_wide_as_what_is_printed_of_it() {
+    fn a_cell_is_escaped_to_one_line_and_counted_as_printed() {
         let mut table = Table::new(&["port", "seen"]);
         table.row(vec!["a\x1b\nb".into(), "7".into()]);
         assert_eq!(table.to_string(), "port        seen\na\\u{1b}\\nb     7\n");

@@ -1,7 +1,7 @@
-//! Threads that are there before their work is.
+//! Threads that are started before their work is known.
 //!
-//! Rule: a command makes all its threads before it changes anything on the machine. So a lack of threads is
-//! an error of the start, and never a failure later.
+//! Rule: a command starts all its threads before it changes anything on the machine, so that a lack of
+//! threads is an error at the start, never a failure later.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ pub(crate) struct IdleThread {
 
 impl IdleThread {
     /// # Errors
-    /// There can be no more threads.
+    /// The kernel allows no more threads.
     pub(crate) fn start(name: &str) -> Result<Self> {
         let (work, given) = sync_channel::<Work>(1);
         let run = move || {
@@ -37,9 +37,9 @@ impl IdleThread {
         Ok(Self { work, handle })
     }
 
-    /// Has it do its work, and end.
+    /// Gives the thread its work, after which it ends.
     pub(crate) fn run(self, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-        // It waits for one message and takes it.
+        // The thread waits for exactly one message.
         let _ = self.work.send(Box::new(work));
         self.handle
     }

@@ -2,8 +2,8 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | signals | [`signals`]; what is given up on one while a command starts: [`step`] |
-//! | threads made beforehand | [`idle_thread`] |
+//! | signals | [`signals`]; long steps that a signal ends: [`step`] |
+//! | threads that are started early | [`idle_thread`] |
 //! | cores that may be used | [`cores`] |
 //! | which users may run a program with capabilities | [`privileges`] |
 

@@ -1,4 +1,4 @@
-//! Who can capture with this program.
+//! Which users can capture with this program.
 //!
 //! Rule: a program with capabilities gives them to everyone who may execute it. If every user may, wirecap
 //! warns.
@@ -11,7 +11,7 @@ use std::{
 
 use wirecap_sys::file_capabilities::has_capabilities;
 
-/// The right of others to execute a file, or to pass a directory.
+/// The permission of other users to execute a file, or to search a directory.
 const OTHERS_MAY_EXECUTE: u32 = 0o001;
 
 /// Warns if this program lets every user of the machine capture.
@@ -20,11 +20,11 @@ pub(crate) fn warn_if_for_everyone() {
     let program = program.display();
     warn!(
         "{program} has capabilities and every user may execute it, so every user of this machine can read all \
-         traffic; let a group: chgrp GROUP {program} && chmod 750 {program}, and setcap again, which chgrp undoes"
+         traffic; allow only a group: chgrp GROUP {program} && chmod 750 {program}, and run setcap again, because chgrp removes capabilities"
     );
 }
 
-/// Whether a program has capabilities, and every user may execute it.
+/// Whether a program has capabilities and every user may execute it.
 fn is_for_everyone(program: &Path) -> bool {
     let program = program.canonicalize().unwrap_or_else(|_| PathBuf::from(program));
     let may_pass = |path: &Path| {

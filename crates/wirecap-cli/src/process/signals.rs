@@ -1,10 +1,10 @@
-//! Signals: the first ends a command in an orderly way, later ones give up what takes long, then end the
-//! process.
+//! Signals: the first ends a command in an orderly way, the second gives up what takes long, the third ends
+//! the process.
 //!
-//! | signal | asks for |
+//! | signal | requests |
 //! |---|---|
-//! | SIGINT, SIGTERM, SIGHUP | the end; while it is ending, to give up what is left; then the end of the process |
-//! | SIGUSR1 | a report, while the command goes on |
+//! | SIGINT, SIGTERM, SIGHUP | the end; while the command ends, to give up the rest; then the end of the process |
+//! | SIGUSR1 | a report; the command continues |
 
 use std::{
     fs, io,
@@ -24,15 +24,15 @@ use wirecap_sys::signals::Escalation;
 
 use crate::exit::Exit;
 
-/// How long a signal may be repeated before that means impatience: `timeout` and some service managers
-/// send theirs twice.
+/// Repetitions of a signal within this time count as one: `timeout` and some service managers send theirs
+/// twice.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What signals have asked for.
+/// What signals have requested.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals {
     pub(crate) escalation: Arc<Escalation>,
-    /// A report. Set by the signal handler, taken back by the thread that prints it.
+    /// A report. Set by the signal handler, cleared by the thread that prints it.
     report: Arc<AtomicBool>,
 }
 
@@ -44,13 +44,14 @@ impl Default for Signals {
 }
 
 impl Signals {
-    /// Listens to SIGINT, SIGTERM and SIGHUP, which end the command, and to SIGUSR1, which asks for a report.
+    /// Listens for SIGINT, SIGTERM and SIGHUP, which end the command, and for SIGUSR1, which requests a
+    /// report.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel refuses a handler.
     pub(crate) fn listen() -> Result<Self> {
         let signals = Self::default();
-        signals.register().map_err(|cause| anyhow!("cannot listen to signals: {cause}"))?;
+        signals.register().map_err(|cause| anyhow!("cannot listen for signals: {cause}"))?;
         Ok(signals)
     }
 
@@ -61,12 +62,12 @@ impl Signals {
         let signals: Vec<_> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(ends).collect();
         self.escalation.register(&signals, Exit::Failed as i32)?;
         flag::register(SIGUSR1, Arc::clone(&self.report))?;
-        // A limit on the size of files becomes an error of the write, not the end of the process.
+        // With a handler, the limit on file sizes fails the write instead of killing the process.
         flag::register(SIGXFSZ, Arc::default())?;
         Ok(())
     }
 
-    /// As after the first signal.
+    /// The state after the first signal.
     #[cfg(test)]
     pub(crate) fn sent() -> Self {
         let signals = Self::default();
@@ -74,19 +75,19 @@ impl Signals {
         signals
     }
 
-    /// Whether the command has been asked to end.
+    /// Whether a signal has requested the end.
     pub(crate) fn end(&self) -> bool {
         self.escalation.is_asked_to_end()
     }
 
-    /// Whether a report has been asked for since the last call.
+    /// Whether a report was requested since the last call.
     pub(crate) fn take_report_request(&self) -> bool {
-        // Not written unless there is one: some ask between two batches of packets.
+        // Written only if set: some callers ask between two batches of packets.
         self.report.load(Ordering::Relaxed) && self.report.swap(false, Ordering::Relaxed)
     }
 }
 
-/// Whether the parent process had this signal ignored.
+/// Whether the parent process has set this signal to be ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

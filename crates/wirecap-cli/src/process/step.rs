@@ -1,4 +1,4 @@
-//! What may take long before anything is changed on the machine, and is given up on a signal.
+//! Steps of the start that may take long and that a signal ends.
 
 use std::{
     thread,
@@ -9,40 +9,41 @@ use anyhow::{Result, ensure};
 
 use crate::process::{idle_thread::no_thread, signals::Signals};
 
-/// How often signals are looked at once it is known that it takes long.
+/// How often signals are checked once a step takes long.
 const TICK: Duration = Duration::from_millis(50);
-/// How often it is looked at before: mostly it takes no longer than this.
+/// How often they are checked before that: most steps take less.
 const GLANCE: Duration = Duration::from_millis(1);
-/// Steps that take longer are announced.
-pub(crate) const LONG: Duration = Duration::from_secs(1);
-/// Name of the thread that does it.
+/// Name of the thread that does the work.
 const THREAD: &str = "wirecap-open";
 
-/// Something that may take long and changes nothing, so that it can be given up.
+/// Work that may take long and changes nothing on the machine, so that it can be given up.
 pub(crate) struct Step {
     /// Printed when the step takes longer than `timeout`.
     pub(crate) waits_for: String,
     pub(crate) timeout: Duration,
-    /// Said when a signal has ended it.
+    /// The error message when a signal ends the step.
     pub(crate) given_up: String,
 }
 
 impl Step {
-    /// Has libpcap compile a filter.
-    pub(crate) fn compiling() -> Self {
-        Self {
-            waits_for: "libpcap is compiling the filter: long lists of addresses and names take it long, networks do not"
-                .into(),
-            timeout: LONG,
-            given_up: "the filter was not compiled".into(),
-        }
+    /// A step that is announced after a second.
+    pub(crate) fn new(waits_for: &str, given_up: &str) -> Self {
+        Self { waits_for: waits_for.into(), timeout: Duration::from_secs(1), given_up: given_up.into() }
     }
 
-    /// By a thread of its own, since it waits where nothing but the end of the process can reach it. Nothing
-    /// is announced if `quiet`.
+    /// Has libpcap compile a filter.
+    pub(crate) fn compiling() -> Self {
+        Self::new(
+            "libpcap is compiling the filter: long lists of addresses and names take long, networks do not",
+            "the filter was not compiled, so nothing was captured",
+        )
+    }
+
+    /// Does the step in a thread of its own, since it may wait where only the end of the process can reach
+    /// it. Announced when it takes long, unless `quiet`, and on SIGUSR1.
     ///
     /// # Errors
-    /// A signal has ended it.
+    /// A signal ended the step.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         signals: &Signals,
@@ -54,12 +55,13 @@ impl Step {
         let begun = Instant::now();
         let mut announced = quiet;
         while !working.is_finished() {
-            if !announced && begun.elapsed() >= self.timeout {
+            let is_late = begun.elapsed() >= self.timeout;
+            if signals.take_report_request() || (is_late && !announced) {
                 note!("{}", self.waits_for);
                 announced = true;
             }
-            ensure!(!signals.end(), "{}, so nothing was captured", self.given_up);
-            thread::sleep(if begun.elapsed() >= self.timeout { TICK } else { GLANCE });
+            ensure!(!signals.end(), "{}", self.given_up);
+            thread::sleep(if is_late { TICK } else { GLANCE });
         }
         Ok(working.join().expect("no panic"))
     }
@@ -70,12 +72,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_long_is_given_up_on_a_signal_and_else_waited_for() {
-        let step = Step { waits_for: "waiting".into(), timeout: LONG, given_up: "it was not there".into() };
+    fn a_signal_ends_a_step_that_is_otherwise_waited_for() {
+        let step = Step::new("waiting", "it was not there");
         let begun = Instant::now();
         let given_up =
             step.run(&Signals::sent(), true, || thread::sleep(Duration::from_secs(60))).unwrap_err();
-        assert_eq!(given_up.to_string(), "it was not there, so nothing was captured");
+        assert_eq!(given_up.to_string(), "it was not there");
         assert!(begun.elapsed() < Duration::from_secs(30));
         let done = step.run(&Signals::default(), true, || {
             thread::sleep(Duration::from_millis(30));

@@ -1,8 +1,8 @@
-//! Files of settings, in TOML: read with the place and the key of each mistake, printed so that they are read
-//! back.
+//! Files of settings, in TOML: read with the place and the key of a mistake, printed so that they can be read
+//! again.
 //!
-//! Rule: what a file leaves out is the command's default, not the library's: `forward` has others than
-//! `capture`.
+//! Rule: a setting that the file omits has the command's default, not the library's: those of `forward`
+//! differ from those of `capture`.
 
 use std::{fs, ops::Range, path::Path};
 
@@ -21,7 +21,7 @@ pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
     fn output(&self) -> &OutputSettings;
 }
 
-/// A table of a file of settings: its name, and the keys that it can have.
+/// A table in a file of settings: its name, and the keys that it may have.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: String,
@@ -34,7 +34,7 @@ impl Table {
     }
 }
 
-/// The tables of a file: one for each part of the settings.
+/// The tables of a file, one per part of the settings.
 pub(crate) fn tables<T: Settings>() -> Vec<Table> {
     let settings = serde_json::to_value(T::default()).expect("defaults have a text form");
     let fields =
@@ -43,10 +43,10 @@ pub(crate) fn tables<T: Settings>() -> Vec<Table> {
     tables.map(|(name, table)| Table { name: name.clone(), keys: fields(table) }).collect()
 }
 
-/// The settings that a file makes of the defaults.
+/// The defaults, overridden by a file.
 ///
 /// # Errors
-/// Why it cannot be read; [`Usage`](crate::exit::Usage) with line and column for what is wrong in it.
+/// Why the file cannot be read; [`Usage`](crate::exit::Usage) with line and column of a mistake in it.
 pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
     let name = path.display();
     let text =
@@ -60,27 +60,27 @@ pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
 /// Prints the settings on standard output.
 ///
 /// # Errors
-/// Settings without a text form, such as a path that is not UTF-8; and what writing fails with.
+/// Settings without a text form, such as a path that is not UTF-8; errors of writing.
 pub(crate) fn print<T: Settings>(settings: &T) -> Result<()> {
     let text = toml::to_string_pretty(settings)?;
-    // What a terminal would obey is not printed as it is, and would not be read back.
+    // Control characters are escaped when printed, so the text could not be read again.
     ensure!(
         printable_lines(&text) == text,
-        "a setting has invisible characters, so the settings cannot be printed; leave them out"
+        "a setting has invisible characters, so the settings cannot be printed; remove these characters"
     );
     Ok(stdio::print(stdio::Stream::Stdout, &text)?)
 }
 
-/// What is wrong in a file, and where.
+/// A mistake in a file, and its place.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct Mistake {
-    /// In bytes from the start.
+    /// In bytes from the start of the file.
     offset: usize,
     message: String,
 }
 
-/// The settings that a text makes of the defaults.
+/// The defaults, overridden by a text.
 pub(super) fn parse<T: Settings>(text: &str) -> Result<T, Mistake> {
     let syntax = |error: toml::de::Error| Mistake {
         offset: error.span().map_or(0, |span| span.start),
@@ -103,12 +103,12 @@ pub(super) fn parse<T: Settings>(text: &str) -> Result<T, Mistake> {
     settings.try_into().map_err(syntax)
 }
 
-/// One line of what TOML's reader spreads over several.
+/// A message of the TOML parser, in one line.
 fn condensed(message: &str) -> String {
     message.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
-/// Refuses keys that there are not.
+/// Refuses unknown keys.
 fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
     for (name, value) in document {
         let Some(table) = tables.iter().find(|table| table.name == name.get_ref().as_ref()) else {
@@ -133,14 +133,14 @@ fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
     Ok(())
 }
 
-fn unknown(kind: &str, given: &str, there_are: &[String]) -> String {
-    match nearest(given, there_are.iter().map(String::as_str)) {
+fn unknown(kind: &str, given: &str, known: &[String]) -> String {
+    match nearest(given, known.iter().map(String::as_str)) {
         Some(meant) => format!("{given} is not a {kind}; did you mean {meant}?"),
-        None => format!("{given} is not a {kind}; there are {}", there_are.join(", ")),
+        None => format!("{given} is not a {kind}; there are {}", known.join(", ")),
     }
 }
 
-/// The key whose value is at this place.
+/// The key whose value is at this offset.
 fn key_at(document: &DeTable<'_>, offset: usize) -> Option<String> {
     let covers = |span: Range<usize>| span.contains(&offset);
     document.iter().find_map(|(table, value)| match value.get_ref() {

@@ -1,4 +1,4 @@
-//! What is in force: defaults, what a file of settings says, and the flags, each over the one before.
+//! The settings in force: defaults, overridden by a file, overridden by flags.
 //!
 //! ```text
 //!   defaults of the command ──► --config FILE ──► flags ──► settings ──┬─► plan
@@ -11,8 +11,8 @@
 //! | what becomes of the packets | [`output`] |
 //! | values that are text in files | [`text`] |
 //!
-//! Rule: a setting of the command is a field here or in the `settings.rs` of the command, one of the capture
-//! a field of [`wirecap::Config`]. Flags are read into them, and whatever runs looks at nothing else.
+//! Rule: a setting of the command is a field here or in the `settings.rs` of the command, a setting of the
+//! capture a field of [`wirecap::Config`]. Flags are stored in them, and what runs reads only them.
 
 pub(crate) mod file;
 mod output;
@@ -21,7 +21,7 @@ pub(crate) mod text;
 pub(crate) use self::{file::Settings, output::OutputSettings};
 use crate::exit::Usage;
 
-/// Refuses the first of these settings that is not as the command needs it.
+/// Refuses the first of these settings whose value the command does not allow.
 pub(crate) fn refuse(
     command: &str,
     settings: impl IntoIterator<Item = (&'static str, bool, &'static str)>,

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::text;
 
-/// What becomes of the packets, what is said of them, and when it ends.
+/// What becomes of the packets, what is printed about them, and when the command ends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OutputSettings {
-    /// Where packets are written to.
+    /// Where packets are written.
     pub(crate) write: Option<PathBuf>,
     /// Bytes kept of each packet; 0 keeps all.
     pub(crate) snaplen: u32,
@@ -21,24 +21,24 @@ pub(crate) struct OutputSettings {
     #[serde(with = "text::time")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) duration: Option<Duration>,
-    /// Judge frames of `wirecap generate`.
+    /// Verify frames of `wirecap generate`.
     pub(crate) verify: bool,
-    /// Frames of each run of them.
+    /// Frames in each run.
     pub(crate) expect: Option<u64>,
     /// Print the account as JSON.
     pub(crate) json: bool,
-    /// How often statistics are printed.
+    /// The interval at which statistics are printed.
     #[serde(with = "text::time")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) stats: Option<Duration>,
-    /// Whether a loss is an exit code of its own.
+    /// Exit with a code of its own if packets were lost.
     pub(crate) fail_on_loss: bool,
-    /// Print nothing but errors, losses, and what was asked for.
+    /// Print only errors, losses, and what was asked for.
     pub(crate) quiet: bool,
 }
 
 impl OutputSettings {
-    /// Whether the times of packets are kept, or judged.
+    /// Whether the times of packets are written or verified.
     pub(crate) fn keeps_times(&self) -> bool {
         self.write.is_some() || self.verify
     }

@@ -146,7 +146,7 @@ fn mistakes_are_named_with_their_line_column_and_key() {
         ("filter = 'udp'", ":1:1: filter belongs in the table [capture]"),
         ("[forward]\n", ":1:2: forward is not a table; there are capture, output"),
         ("capture = 3", ":1:11: capture: invalid type: integer `3`"),
-        ("[output]\nduration = '10 parsecs'", ":2:12: duration: \"parsecs\" is no unit of time"),
+        ("[output]\nduration = '10 parsecs'", ":2:12: duration: \"parsecs\" is not a unit of time"),
         ("[capture]\nwait = 'busy'\nwait = 'sleep'", ":3:1: duplicate key"),
         ("[capture\n", ":1:9: "),
         ("[capture]\nfilter = \"é\" x", ":2:14: "),
@@ -168,7 +168,7 @@ fn mistakes_are_named_with_their_line_column_and_key() {
 #[test]
 fn settings_that_a_command_cannot_have_are_refused_by_name() {
     for (key, reason) in
-        [("transmit_entries = 64", "nothing is sent"), ("rx_hash = true", "nothing looks at the hashes")]
+        [("transmit_entries = 64", "nothing is sent"), ("rx_hash = true", "nothing uses the hashes")]
     {
         let refused = capture(&format!("[capture]\n{key}"), "eth1").unwrap().check().unwrap_err().to_string();
         let name = key.split(' ').next().unwrap();

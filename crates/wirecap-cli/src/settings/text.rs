@@ -1,4 +1,4 @@
-//! Values written in a file of settings as the text that their flag takes.
+//! Values that a file of settings has as text, in the form of their flag.
 
 use std::{borrow::Cow, fmt::Display, str::FromStr};
 
@@ -42,7 +42,7 @@ pub(crate) mod time {
         values::duration(&Cow::<str>::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
     }
 
-    /// The time in the largest unit that leaves no rest, as [`values::duration`] reads it.
+    /// The time in the largest unit that leaves no remainder, as [`values::duration`] parses it.
     pub(super) fn in_largest_unit(time: Duration) -> String {
         let units =
             [("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000)];

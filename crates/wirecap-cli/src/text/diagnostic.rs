@@ -1,49 +1,49 @@
-//! Diagnostics of the library in words, each with the flag or the command that helps.
+//! The texts of the library's diagnostics, each with the flag or the command that helps.
 //!
-//! Rule: each is worded here and nowhere else, without the name of its port, which the printed line begins
-//! with. What is printed at the start, while a capture runs, at its end and in `--json` is the same sentence.
+//! Rule: each diagnostic has its text here and nowhere else, without the name of its port, which begins the
+//! printed line. The start, the running capture, the account and `--json` print the same sentence.
 
 use wirecap::{
-    Diagnostic, QueueSet, Timestamp,
+    Diagnostic, Timestamp,
     diagnostic::{Advice, KernelRefusal, ModeRefusal, Recovery, TooLong},
     report::{BeyondLimit, LengthLimit},
 };
 
 use super::{
-    host_use,
+    host_use, numbered,
     plural::{counted, is, was},
     report,
 };
 
-/// Cells of this size hold any frame of an MTU of 1500, whatever the driver.
+/// Cells of this size hold any frame of an MTU of 1500 with every driver.
 const LARGE_CELL_BYTES: u32 = 4096;
 
-/// A diagnostic in words.
+/// The text of a diagnostic.
 pub(crate) fn describe(diagnostic: &Diagnostic) -> String {
     let families = [opening, modes, filter, tags, times, memory, changes, endings];
     let text = families.iter().find_map(|family| family(diagnostic));
     text.unwrap_or_else(|| diagnostic.code().replace('_', " "))
 }
 
-/// Of the way in which a port is opened.
+/// How a port is opened.
 fn opening(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::Passive { reason } => {
-            format!("captured beside the host, since {}", host_use::reason(reason))
+            format!("captured beside the host, because {}", host_use::reason(reason))
         }
         Diagnostic::XdpProgramFirst { program_id, program } => format!(
             "the XDP program {} (id {program_id}) gets packets first: those that it takes or drops are not captured",
             program.as_deref().unwrap_or("?")
         ),
         Diagnostic::FarMemory { node, cause } => {
-            format!("its pools may not be on memory node {node}, the NIC's: {cause}")
+            format!("its pools may not be on the NIC's memory node {node}: {cause}")
         }
         Diagnostic::LinkNotWatched { queues, cause } => {
-            let queues = if *queues { ", and receive queues that are added," } else { "" };
+            let queues = if *queues { " and receive queues that are added" } else { "" };
             format!("packets that the NIC drops{queues} are not reported: {cause}")
         }
         Diagnostic::QueueDoesNotSend { queue, transmit_queues } => format!(
-            "queue {queue} does not send: {} {} in use; `ethtool -L` gives it more",
+            "queue {queue} does not send: only {} {} in use; ethtool -L adds more",
             counted(*transmit_queues, "transmit queue"),
             is(*transmit_queues)
         ),
@@ -67,20 +67,18 @@ fn too_long(LengthLimit { bytes, beyond }: LengthLimit, reason: TooLong) -> Stri
             format!("this interface does not split packets over several cells; {remedy}")
         }
         TooLong::SmallChunks { cells_per_chunk, least } => {
-            format!(
-                "packets of several cells need an M of {least}, and M is {cells_per_chunk}; write -M {least}"
-            )
+            format!("packets of several cells need M = {least}, and M is {cells_per_chunk}; write -M {least}")
         }
         TooLong::SmallBlocks { cells_per_chunk } => {
             format!("a block of M = {cells_per_chunk} cells holds no more; raise -M")
         }
-        TooLong::SmallPool => "M or R is small; -M 256 takes all".into(),
-        _ => "the port takes no longer ones".into(),
+        TooLong::SmallPool => "M or R is small; -M 256 takes packets of any length".into(),
+        _ => "the port accepts no longer ones".into(),
     };
     format!("packets longer than {bytes} bytes will be {fate}: {reason}")
 }
 
-/// Of the modes of AF_XDP.
+/// Modes of AF_XDP.
 fn modes(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::ModeUnavailable { mode, several_cells, reason } => {
@@ -88,11 +86,11 @@ fn modes(diagnostic: &Diagnostic) -> Option<String> {
             format!("{}{split} is not available: {}", mode.as_str(), mode_refusal(reason))
         }
         Diagnostic::SharedXdpMode { wanted, shared } => format!(
-            "{wanted} XDP is not available: the processes that share the interface do so in {shared} mode"
+            "{wanted} XDP is not available: the processes that share the interface use {shared} mode"
         ),
         Diagnostic::SharedWithoutFrames => {
-            "frames that the driver would give in several buffers do not come: the process that shared the interface first does \
-             not take them"
+            "frames that take several of the driver's buffers are not captured: the process that shared the interface first does \
+             not accept them"
                 .into()
         }
         _ => return None,
@@ -108,35 +106,35 @@ fn mode_refusal(reason: &ModeRefusal) -> String {
                 false => "",
             };
             format!(
-                "{driver} fills cells of {cell_bytes} bytes with {room} bytes of a frame at most, and frames here have up to \
+                "{driver} puts at most {room} bytes of a frame into a cell of {cell_bytes} bytes, and frames here have up to \
                  {longest}{remedy}"
             )
         }
-        ModeRefusal::NoRxHash => "drivers hand out the NIC's hash in native mode only".into(),
+        ModeRefusal::NoRxHash => "drivers provide the NIC's hash in native mode only".into(),
         ModeRefusal::Failed(cause) => cause.to_string(),
-        _ => "no reason is known".into(),
+        _ => "the reason is unknown".into(),
     }
 }
 
-/// Of where the filter runs, and what it sees.
+/// Where the filter runs, and what it sees.
 fn filter(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::FilterNotInKernel { reason, interpreted, drops_unwanted } => {
             let interpreted = interpreted.as_ref().map(|cause| format!("; {cause}")).unwrap_or_default();
             let dropped = match drops_unwanted {
-                true => "; packets it does not want are dropped, not left to the host",
+                true => "; packets that do not match are dropped, not left to the host",
                 false => "",
             };
             format!("the filter is not in the kernel: {}{interpreted}{dropped}", kernel_refusal(reason))
         }
         Diagnostic::FilterInterpreted { cause } => cause.to_string(),
         Diagnostic::FilterDropsLongPackets => {
-            "packets that the filter can judge only by what is behind their first buffer are dropped if it does not want them, \
-             not left to the host"
+            "if the filter needs more than the first buffer of a packet and the packet does not match, it is dropped, not left to \
+             the host"
                 .into()
         }
         Diagnostic::FilterInboundOnly => {
-            "packets that the host sends are not seen over AF_XDP: `inbound` holds for all, `outbound` for none".into()
+            "AF_XDP does not see packets that the host sends: `inbound` matches all packets, `outbound` none".into()
         }
         _ => return None,
     })
@@ -145,70 +143,72 @@ fn filter(diagnostic: &Diagnostic) -> Option<String> {
 fn kernel_refusal(reason: &KernelRefusal) -> String {
     match reason {
         KernelRefusal::OffsetTooFar { end, limit } => {
-            format!("it looks at byte {end} of a packet, and the kernel's instructions reach {limit}")
+            format!("it reads byte {end} of a packet, and the kernel's instructions reach {limit}")
         }
         KernelRefusal::Loops => {
-            "the filter loops (protochain), and the kernel's verifier takes no loops".into()
+            "the filter loops (protochain), and the kernel's verifier accepts no loops".into()
         }
-        KernelRefusal::NotPermitted => "that takes CAP_PERFMON, which this process lacks".into(),
+        KernelRefusal::NotPermitted => "this process lacks CAP_PERFMON".into(),
         KernelRefusal::Rejected(cause) => format!("the verifier refuses it ({cause})"),
         KernelRefusal::Failed(cause) => cause.to_string(),
-        _ => "no reason is known".into(),
+        _ => "the reason is unknown".into(),
     }
 }
 
-/// Of VLAN tags that the NIC takes off.
+/// VLAN tags that the NIC strips.
 fn tags(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::VlanTagsNotPutBack { cause } => {
-            format!("VLAN tags that are beside the packets cannot be put back into them: {cause}")
+            format!("VLAN tags that the NIC stripped cannot be put back into the packets: {cause}")
         }
         Diagnostic::VlanTagsMissing { interface } => format!(
-            "VLAN tags are missing from packets: the NIC takes them off before XDP sees them; to have them: ethtool -K {interface} \
-             rxvlan off"
+            "VLAN tags are missing from packets: the NIC strips them before XDP sees the packets; to keep them: ethtool -K \
+             {interface} rxvlan off"
         ),
         Diagnostic::Untagged { packets } => format!(
-            "{} came without the VLAN tag that the NIC had taken off: it could not be put back",
+            "{} arrived without the VLAN tag that the NIC had stripped: it could not be put back",
             counted(*packets, "packet")
         ),
         _ => return None,
     })
 }
 
-/// Of the times of packets.
+/// The times of packets.
 fn times(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::OtherTimestamps { wanted, used: Timestamp::File } => {
             format!("the file's timestamps, not {} ones", wanted.as_str())
         }
         Diagnostic::OtherTimestamps { wanted, used } => format!(
-            "{} timestamps instead of {}: beside the host each packet has its own anyway",
+            "{} timestamps instead of {}: beside the host each packet has its own",
             used.as_str(),
             wanted.as_str()
         ),
         Diagnostic::LeapSecondsExpired { until } => {
-            format!("leap seconds are known until {until} only: update the package tzdata")
+            format!("leap seconds are known only until {until}: update the package tzdata")
         }
         Diagnostic::Unstamped { source, packets } => format!(
-            "{} had no {} time and {} the time at which the batch was seen",
+            "{} had no {} timestamp and {} the time at which the batch was first seen",
             counted(*packets, "packet"),
             source.as_str(),
-            if *packets == 1 { "bears" } else { "bear" }
+            if *packets == 1 { "has" } else { "have" }
         ),
-        Diagnostic::ClockSet { clock } => format!("the clock that stamps was set: {}", report::clock(clock)),
-        Diagnostic::StampingLeftOn { cause } => format!("its NIC goes on stamping every packet: {cause}"),
+        Diagnostic::ClockSet { clock } => {
+            format!("the clock of the timestamps was set: {}", report::clock(clock))
+        }
+        Diagnostic::StampingLeftOn { cause } => format!("the NIC still stamps every packet: {cause}"),
         _ => return None,
     })
 }
 
-/// Of the packet memory.
+/// The packet memory.
 fn memory(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::HugePagesShort { needed, reserved, free } => format!(
-            "{needed} huge pages are needed, and {free} of the {reserved} that are reserved (vm.nr_hugepages) are free"
+            "{needed} huge pages are needed, but only {free} of the {reserved} reserved ones (vm.nr_hugepages) are free"
         ),
         Diagnostic::ControlGroupUnseen { group } => format!(
-            "whether the control group {} limits memory cannot be seen: the files of control groups are not mounted here",
+            "whether the control group {} limits memory is unknown: the cgroup file system is not mounted here",
             group.display()
         ),
         Diagnostic::MemoryAdviceRefused { advice, cause } => match advice {
@@ -220,67 +220,62 @@ fn memory(diagnostic: &Diagnostic) -> Option<String> {
     })
 }
 
-/// Of what others do while a capture runs.
+/// What other programs do while a capture runs.
 fn changes(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::QueuesNotCaptured { captured, queues } => {
-            let added = QueueSet::new((*captured..*queues).map(|queue| queue as u16));
             format!(
-                "the interface has {} now, of which {captured} {} captured: packets of {} go to the host; start the capture anew \
-                 to have them, or take the queues away (ethtool -L)",
+                "the interface has {} now, of which {captured} {} captured: packets of {} go to the host; restart the capture to \
+                 include them, or remove the queues (ethtool -L)",
                 counted(*queues, "receive queue"),
                 is(*captured),
-                added.as_ref().map(describe_queues).unwrap_or_default()
+                numbered("queue", *captured..*queues)
             )
         }
         Diagnostic::QueuesGone { queues } => format!(
-            "the interface has {} now, and nothing comes from those that were taken away",
+            "the interface has {} now, and nothing arrives from those that were removed",
             counted(*queues, "receive queue")
         ),
         Diagnostic::Detached { recovery } => format!(
-            "the XDP program was taken off by force; packets went to the host, uncounted, {}",
+            "another program detached the XDP program; packets went to the host, uncounted, {}",
             until(recovery, "attached again")
         ),
         Diagnostic::QueuesLost { queues, recovery } => format!(
-            "the program was taken out of the table of the processes that share the interface; packets of {} went to the host, \
-             uncounted, {}",
-            describe_queues(queues),
+            "another program removed this capture from the table of the processes that share the interface; packets of {} went to \
+             the host, uncounted, {}",
+            numbered("queue", queues.iter()),
             until(recovery, "put back")
         ),
         Diagnostic::RssChanged { recovery: Recovery::Failed(cause) } => format!(
-            "RSS is not symmetric any more, since another program has changed it ({cause}): both directions of a connection may \
-             come in by different queues"
+            "RSS is no longer symmetric, because another program changed it ({cause}): the two directions of a connection may \
+             arrive on different queues"
         ),
         Diagnostic::RssChanged { .. } => {
-            "another program has put RSS back: for about a second, until it was set again, both directions of a connection may \
-             have come in by different queues"
+            "another program reset RSS: for about a second, until it was set again, the two directions of a connection may have \
+             arrived on different queues"
                 .into()
         }
         _ => return None,
     })
 }
 
-fn describe_queues(queues: &QueueSet) -> String {
-    format!("queue{} {queues}", if queues.iter().len() == 1 { "" } else { "s" })
-}
-
-/// How long a loss lasted that ends once a thing is `again`.
+/// How long a loss lasted: until something was `again` as it should be.
 fn until(recovery: &Recovery, again: &str) -> String {
     match recovery {
         Recovery::Restored => format!("until it was {again} about a second later"),
-        Recovery::Failed(cause) => format!("since then, as it cannot be {again}: {cause}"),
+        Recovery::Failed(cause) => format!("since then, because it cannot be {again}: {cause}"),
         _ => "from then to the end".into(),
     }
 }
 
-/// Of packets that are missing at the end.
+/// Packets that are missing at the end.
 fn endings(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::EndNotAwaited => {
-            "the end is not exact: this kernel cannot wait for packets on their way (membarrier, not with nohz_full)".into()
+            "the end is not exact: this kernel cannot wait for packets in flight (membarrier fails with nohz_full)".into()
         }
         Diagnostic::LastBlockKept => {
-            "the end is not exact: the kernel has kept its last block of packets".into()
+            "the end is not exact: the kernel kept its last block of packets".into()
         }
         Diagnostic::TracePacketsLost { packets, longest } => format!(
             "{} {} longer than {longest} bytes and {} lost; raise -M (and -R to 2 or more)",

@@ -60,21 +60,21 @@ fn samples() -> Vec<Diagnostic> {
 }
 
 #[test]
-fn every_diagnostic_has_words_of_its_own_and_a_line_in_the_manual() {
+fn every_diagnostic_has_a_text_and_a_line_in_the_book() {
     let manual = include_str!("../../../../docs/book/reference/json.md");
     let codes: BTreeSet<_> = samples().iter().map(Diagnostic::code).collect();
     assert_eq!(codes, Diagnostic::CODES.iter().copied().collect(), "a sample of each");
     for sample in samples() {
         let text = describe(&sample);
-        assert_ne!(text, sample.code().replace('_', " "), "it is not worded");
+        assert_ne!(text, sample.code().replace('_', " "), "it has no text");
         assert!(manual.contains(&format!("| `{}` |", sample.code())), "{}", sample.code());
     }
     let section = manual.split("\n## Diagnostics\n").nth(1).unwrap().split("\n#").next().unwrap();
-    // Behind the heads and the line below them.
+    // After the heads and the line below them.
     let rows = section.trim_start().lines().skip(2);
     let rows = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let documented: BTreeSet<_> = rows.collect();
-    assert_eq!(documented, codes, "the manual lists what there is");
+    assert_eq!(documented, codes, "the book lists each code");
 }
 
 #[test]
@@ -111,10 +111,13 @@ fn queues_that_are_not_captured_are_numbered() {
 }
 
 #[test]
-fn what_another_program_did_is_said_with_how_long_it_lasted() {
+fn a_change_by_another_program_is_reported_with_its_duration() {
     let words = |recovery| describe(&Diagnostic::Detached { recovery });
     assert!(words(Recovery::Restored).ends_with("until it was attached again about a second later"));
     let lasting = words(Recovery::Failed(cause()));
-    assert!(lasting.ends_with("since then, as it cannot be attached again: no such device"), "{lasting}");
+    assert!(
+        lasting.ends_with("since then, because it cannot be attached again: no such device"),
+        "{lasting}"
+    );
     assert!(words(Recovery::Ended).ends_with("uncounted, from then to the end"));
 }

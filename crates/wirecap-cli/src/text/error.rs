@@ -1,5 +1,4 @@
-//! Errors in words: what failed and why is the library's message, what to do about it by a flag of the
-//! command is added here.
+//! The texts of errors: the library says what failed and why; the flag that helps is added here.
 //!
 //! Rule: the hint follows from the type of the error, never from its text.
 
@@ -15,31 +14,23 @@ use wirecap_sys::{
 
 use super::{diagnostic, host_use, plural::counted};
 
-/// What helps against a lack of threads, ready to be appended.
+/// The remedy for a lack of threads, ready to be appended.
 pub(crate) const MORE_THREADS: &str =
     "; raise the limit on threads: pids.max of its control group (TasksMax= in a service), or ulimit -u";
 const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
 
-/// An error in one line.
+/// The text of an error, in one line.
 pub(crate) fn describe(error: &anyhow::Error) -> String {
     if let Some(error) = error.downcast_ref::<Error>() {
-        of_capture(error)
-    } else if let Some(error) = error.downcast_ref::<GeometryError>() {
-        with_hint(error, geometry(error))
-    } else if let Some(error) = error.downcast_ref::<wirecap_replay::Error>() {
-        with_hint(error, replay(error))
-    } else if let Some(error) = error.downcast_ref::<wirecap_traffic::Error>() {
-        with_hint(error, traffic(error))
-    } else if let Some(error) = error.downcast_ref::<SendError>() {
-        with_hint(error, sending(error))
-    } else if let Some(error) = error.downcast_ref::<netdev::Error>() {
-        with_hint(error, interface(error))
-    } else {
-        error.to_string()
+        return of_capture(error);
     }
+    let hint = error.downcast_ref().and_then(geometry);
+    let hint = hint.or_else(|| error.downcast_ref().and_then(interface));
+    let hint = hint.or_else(|| error.downcast_ref().and_then(sending));
+    with_hint(error, hint.or_else(|| of_command(error)))
 }
 
-/// An error of the library in one line.
+/// The text of an error of the library, in one line.
 pub(crate) fn of_capture(error: &Error) -> String {
     match error {
         Error::NoMode { name, attempts } => {
@@ -54,7 +45,7 @@ fn with_hint(error: impl ToString, hint: Option<String>) -> String {
     error.to_string() + &hint.unwrap_or_default()
 }
 
-/// What helps, ready to be appended.
+/// The remedy, ready to be appended.
 fn hint(error: &Error) -> Option<String> {
     Some(match error {
         Error::Geometry(error) => return geometry(error),
@@ -66,23 +57,23 @@ fn hint(error: &Error) -> Option<String> {
             format!("; use at most {}, or advanced mode", counted(*queues, "worker"))
         }
         Error::OnlyPassive { name, reason } => {
-            format!("{}; say xdp:{name} to take it", since(reason.as_ref()))
+            format!("{}; give xdp:{name} to take it", since(reason.as_ref()))
         }
         Error::QueueTaken { .. } | Error::Shared { .. } => ": wirecap interfaces lists them".into(),
         Error::PassiveQueues { name, queues, reason: reason @ Some(_) } => {
-            format!("{}; say xdp:{name}@{queues} to take them from it", since(reason.as_ref()))
+            format!("{}; give xdp:{name}@{queues} to take them from it", since(reason.as_ref()))
         }
         Error::PassiveQueues { name, queues, reason: None } => {
-            format!("; say packet:{name}, or xdp:{name}@{queues} to take them from the host")
+            format!("; give packet:{name}, or xdp:{name}@{queues} to take them from the host")
         }
-        Error::Rss { .. } => "; leave --rss symmetric out to capture as it is".into(),
+        Error::Rss { .. } => "; omit --rss symmetric to capture without it".into(),
         Error::PassiveRss(name) => format!(
-            ", where --fanout hash keeps both directions of a connection together; leave --rss out, or say xdp:{name}"
+            ", where --fanout hash keeps both directions of a connection together; omit --rss, or give xdp:{name}"
         ),
         Error::LittleMemory { .. } => ", or lower -M or the number of queues".into(),
         Error::NoHardwareTimestamps { name, reason } => {
             let take = match reason {
-                NicDataRefusal::Passive => format!("; say xdp:{name} to take it, or"),
+                NicDataRefusal::Passive => format!("; give xdp:{name} to take it, or"),
                 _ => ";".into(),
             };
             format!(
@@ -95,7 +86,7 @@ fn hint(error: &Error) -> Option<String> {
     })
 }
 
-/// Why an interface is left to the host; nothing if that was asked for.
+/// Why an interface is left to the host; empty if the user asked for that.
 fn since(reason: Option<&LeftToHost>) -> String {
     reason.map(|reason| format!(", since {}", host_use::reason(reason))).unwrap_or_default()
 }
@@ -103,31 +94,30 @@ fn since(reason: Option<&LeftToHost>) -> String {
 fn interface(error: &netdev::Error) -> Option<String> {
     use netdev::Error::{NameInvalid, NameTooLong, NoSuchIndex, NoSuchInterface};
     match error {
-        // Its question mark ends a sentence.
+        // The message ends with a question mark.
         NoSuchInterface { nearest, .. } if !nearest.is_empty() => {
             Some(" `wirecap interfaces` lists them".into())
         }
         NoSuchInterface { .. } | NoSuchIndex(_) | NameInvalid { .. } | NameTooLong(_) => {
-            Some("; `wirecap interfaces` lists those there are".into())
+            Some("; `wirecap interfaces` lists them all".into())
         }
         _ => None,
     }
 }
 
-fn replay(error: &wirecap_replay::Error) -> Option<String> {
-    match error {
-        wirecap_replay::Error::Interface(error) => interface(error),
-        wirecap_replay::Error::Send(error) => sending(error),
-        wirecap_replay::Error::Thread { .. } => Some(MORE_THREADS.into()),
-        _ => None,
-    }
-}
-
-fn traffic(error: &wirecap_traffic::Error) -> Option<String> {
-    match error {
-        wirecap_traffic::Error::Interface(error) => interface(error),
-        wirecap_traffic::Error::Send(error) => sending(error),
-        wirecap_traffic::Error::Thread { .. } => Some(MORE_THREADS.into()),
+/// For the errors of `wirecap replay`, `wirecap generate` and the router of `wirecap forward`.
+fn of_command(error: &anyhow::Error) -> Option<String> {
+    use wirecap_replay::Error as Replay;
+    use wirecap_router::Error as Router;
+    use wirecap_traffic::Error as Traffic;
+    match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (Some(Replay::Interface(error)), ..)
+        | (_, Some(Traffic::Interface(error)), _)
+        | (.., Some(Router::Kernel(error))) => interface(error),
+        (Some(Replay::Send(error)), ..) | (_, Some(Traffic::Send(error)), _) => sending(error),
+        (Some(Replay::Thread(_)), ..) | (_, Some(Traffic::Thread(_)), _) | (.., Some(Router::Thread(_))) => {
+            Some(MORE_THREADS.into())
+        }
         _ => None,
     }
 }
@@ -135,7 +125,7 @@ fn traffic(error: &wirecap_traffic::Error) -> Option<String> {
 fn sending(error: &SendError) -> Option<String> {
     match error {
         SendError::Open { source, .. } if source.is_unsupported() => {
-            Some("; leave --tx-mode out, or write --tx-mode copy".into())
+            Some("; omit --tx-mode, or write --tx-mode copy".into())
         }
         _ => None,
     }
@@ -156,9 +146,7 @@ fn memory(error: &MemoryError) -> Option<String> {
 fn socket(error: &XskError) -> Option<String> {
     match error {
         XskError::MemoryLockLimit(_) => Some(", or lower -R or -M".into()),
-        XskError::RingMemory { .. } => {
-            Some("; lower -R, or give the ring a size of its own with --ring".into())
-        }
+        XskError::RingMemory { .. } => Some("; lower -R, or set the size of the ring with --ring".into()),
         _ => None,
     }
 }
@@ -194,14 +182,14 @@ mod tests {
             |bound| Error::from(MemoryError::TooLarge { needed: 2 << 30, available: 1 << 30, bound });
         for (error, end) in [
             (Error::IdleWorkers { workers: 2, queues: 1 }, "; use at most 1 worker, or advanced mode"),
-            (Error::OnlyPassive { name: name(), reason: loopback() }, "; say xdp:in0 to take it"),
+            (Error::OnlyPassive { name: name(), reason: loopback() }, "; give xdp:in0 to take it"),
             (
                 Error::PassiveQueues { name: name(), queues: 2.into(), reason: loopback() },
-                "; say xdp:in0@2 to take them from it",
+                "; give xdp:in0@2 to take them from it",
             ),
             (
                 Error::PassiveQueues { name: name(), queues: 2.into(), reason: None },
-                "; say packet:in0, or xdp:in0@2 to take them from the host",
+                "; give packet:in0, or xdp:in0@2 to take them from the host",
             ),
             (
                 Error::Shared { name: name(), holders: "x (pid 7)".into() },
@@ -209,9 +197,9 @@ mod tests {
             ),
             (
                 Error::Rss { name: name(), reason: "none".into() },
-                "none; leave --rss symmetric out to capture as it is",
+                "none; omit --rss symmetric to capture without it",
             ),
-            (Error::PassiveRss(name()), "leave --rss out, or say xdp:in0"),
+            (Error::PassiveRss(name()), "omit --rss, or give xdp:in0"),
             (
                 Error::LittleMemory { bytes: 1, least: 2 },
                 "give that or more, or lower -M or the number of queues",
@@ -239,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_interface_has_leads_to_the_list() {
+    fn an_unknown_interface_name_leads_to_the_list() {
         let missing = |nearest: &[&str]| netdev::Error::NoSuchInterface {
             name: "et0".into(),
             nearest: nearest.iter().map(|&name| name.into()).collect(),
@@ -249,19 +237,19 @@ mod tests {
             assert!(describe(&error).ends_with(near), "{error}");
         }
         let replayed = wirecap_replay::Error::from(missing(&[]));
-        assert!(describe(&replayed.into()).ends_with("; `wirecap interfaces` lists those there are"));
+        assert!(describe(&replayed.into()).ends_with("; `wirecap interfaces` lists them all"));
     }
 
     #[test]
-    fn the_way_to_hardware_times_is_named_where_there_is_one() {
+    fn the_way_to_hardware_timestamps_is_named_if_it_exists() {
         let words = |reason| of_capture(&Error::NoHardwareTimestamps { name: "in0".into(), reason });
-        assert!(words(NicDataRefusal::Passive).contains("say xdp:in0 to take it, or use kernel timestamps"));
+        assert!(words(NicDataRefusal::Passive).contains("give xdp:in0 to take it, or use kernel timestamps"));
         let software = words(NicDataRefusal::SoftwareOnly);
         assert!(software.contains("software only; use kernel") && !software.contains("xdp:"), "{software}");
     }
 
     #[test]
-    fn each_mode_that_was_tried_is_worded_as_a_fallback_is() {
+    fn each_mode_that_was_tried_has_the_text_of_a_fallback() {
         let reason = ModeRefusal::NotOffered;
         let attempt = Diagnostic::ModeUnavailable { mode: QueueMode::ZeroCopy, several_cells: false, reason };
         let text = of_capture(&Error::NoMode { name: "in0".into(), attempts: vec![attempt] });

@@ -1,18 +1,18 @@
-//! What happens to ports while a capture runs or is opened, in words.
+//! The texts of events: what happens to ports while a capture opens or runs.
 
 use wirecap::{HostUse, PortEvent, QueueWait};
 
 use super::diagnostic;
 use crate::text::host_use;
 
-/// An event in words; `None` if it does not matter: by `is_deprived`, no user of the interface misses
+/// The text of an event; `None` if it does not matter, because no user of the interface `is_deprived` of
 /// packets.
 pub(crate) fn describe(event: &PortEvent, is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
     Some(match event {
         PortEvent::Down(port) => format!("{port} is down; capture resumes when it comes back up"),
         PortEvent::Up(port) => format!("{port} is up"),
-        PortEvent::Removed(port) => format!("{port} was removed; what it had captured is kept"),
-        PortEvent::Read(port) => format!("{port} is read; the capture goes on with the others"),
+        PortEvent::Removed(port) => format!("{port} was removed; its packets so far are kept"),
+        PortEvent::Read(port) => format!("{port} is read; the capture continues with the other ports"),
         PortEvent::InUse { port, uses } => {
             format!("WARNING: {}", host_use::begun(port, uses, is_deprived)?)
         }
@@ -22,11 +22,11 @@ pub(crate) fn describe(event: &PortEvent, is_deprived: impl Fn(&HostUse) -> bool
     })
 }
 
-/// A wait for a receive queue, in words.
+/// The text of a wait for a receive queue.
 pub(crate) fn wait(QueueWait { interface, queue, timeout }: &QueueWait) -> String {
     format!(
         "receive queue {queue} of {interface} has an AF_XDP socket of another process, whose program is not on {interface}: a \
-         capture that is starting or ending; waiting for it, {} s at most",
+         capture that is starting or ending; waiting at most {} s for it",
         timeout.as_secs()
     )
 }
@@ -52,10 +52,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_says_for_what_and_for_how_long() {
+    fn a_wait_names_the_queue_and_the_longest_time() {
         let text = wait(&QueueWait { interface: "in0".into(), queue: 1, timeout: Duration::from_secs(3) });
         assert!(
-            text.starts_with("receive queue 1 of in0 has") && text.ends_with("waiting for it, 3 s at most"),
+            text.starts_with("receive queue 1 of in0 has") && text.ends_with("waiting at most 3 s for it"),
             "{text}"
         );
     }

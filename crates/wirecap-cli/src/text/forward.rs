@@ -1,23 +1,23 @@
-//! What is not as a user of `wirecap forward` may expect it, in words.
+//! The warnings of `wirecap forward`, and their texts.
 
 use super::ranges;
 
-/// What is not as a user may expect it.
+/// Behaviour that a user may not expect.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ForwardWarning {
     /// Packets of these queues are left to the host.
     QueuesLeftOut { interface: String, queues: Vec<u64> },
-    /// One side takes longer packets than the other, and a cable reports that to no sender.
+    /// One side accepts longer packets than the other, and a cable notifies no sender.
     NarrowerMtu { wide: String, wide_mtu: u32, narrow: String, narrow_mtu: u32 },
-    /// Generic XDP shows packets before the other end of a virtual interface has segmented them.
+    /// Generic XDP receives packets that the other end of a virtual interface has not segmented.
     Unsegmented { interface: String },
 }
 
-/// A warning in words.
+/// The text of a warning.
 pub(crate) fn describe(warning: &ForwardWarning) -> String {
     match warning {
         ForwardWarning::QueuesLeftOut { interface, queues } => format!(
-            "{interface}: packets of its other queues ({}) are left to the host, and not forwarded",
+            "{interface}: packets of its other queues ({}) are left to the host, not forwarded",
             ranges(queues.iter().copied())
         ),
         ForwardWarning::NarrowerMtu { wide, wide_mtu, narrow, narrow_mtu } => format!(
@@ -25,8 +25,8 @@ pub(crate) fn describe(warning: &ForwardWarning) -> String {
              sender is notified; give both the same"
         ),
         ForwardWarning::Unsegmented { interface } => format!(
-            "{interface}: in generic XDP, packets that the other end has not segmented yet (TSO) come whole, and those longer than a cell \
-             are lost as too_long; there: ethtool -K IFACE tso off gso off"
+            "{interface}: in generic XDP, packets that the other end has not segmented (TSO) arrive whole, and those longer than a cell \
+             are lost as too_long; at the other end: ethtool -K IFACE tso off gso off"
         ),
     }
 }

@@ -1,21 +1,21 @@
-//! Sentences about how the host, and other programs on it, use an interface.
+//! The texts about how the host, and other programs on it, use an interface.
 //!
-//! | the interface is | the command says |
+//! | the interface is | the command prints |
 //! |---|---|
 //! | captured beside the host | why, in the line of the port (`capture/announce.rs`) |
-//! | taken | which users go without its packets, as a warning |
-//! | sent from | why zero-copy was left alone (`generate`, `replay`) |
-//! | perhaps in use, since the kernel did not answer | what is unknown, as a warning |
+//! | taken | which users no longer get its packets, as a warning |
+//! | used for sending | why zero-copy was not tried (`generate`, `replay`) |
+//! | perhaps in use, as the kernel did not answer | what is unknown, as a warning |
 
 use wirecap::{HostUse, LeftToHost, Process, Sight};
 
-/// EtherTypes of a socket that listens for all frames, and of the link layer discovery protocol.
+/// EtherTypes: of a socket that listens for all frames, and of the link layer discovery protocol.
 const ETHERTYPE_ALL: u16 = 3;
 const ETHERTYPE_LLDP: u16 = 0x88cc;
 /// Uses that are named one by one; the others are counted.
 const MAX_NAMED: usize = 4;
 
-/// A use in words that fit into brackets: `address 192.0.2.1/24`, `listener tcpdump (pid 7)`.
+/// The text of a use, to stand in brackets: `address 192.0.2.1/24`, `listener tcpdump (pid 7)`.
 pub(crate) fn describe(host_use: &HostUse) -> String {
     match host_use {
         HostUse::Address { address } => format!("address {address}"),
@@ -54,19 +54,19 @@ pub(crate) fn describe(host_use: &HostUse) -> String {
         HostUse::XdpProgram { program_id, program } => {
             format!("XDP program {} (id {program_id})", program.as_deref().unwrap_or("?"))
         }
-        HostUse::Unknown { what, reason } => format!("{} cannot be known: {reason}", sight(*what)),
-        _ => "a use that has no name here".into(),
+        HostUse::Unknown { what, reason } => format!("{} cannot be determined: {reason}", sight(*what)),
+        _ => "a use of an unknown kind".into(),
     }
 }
 
-/// Several uses in words.
+/// The texts of several uses.
 pub(crate) fn list<'u>(uses: impl Iterator<Item = &'u HostUse>) -> String {
     uses.map(describe).collect::<Vec<_>>().join("; ")
 }
 
 fn names(processes: &[Process]) -> String {
     let names: Vec<_> = processes.iter().map(Process::to_string).collect();
-    if names.is_empty() { "that cannot be seen".into() } else { names.join(", ") }
+    if names.is_empty() { "of an unknown process".into() } else { names.join(", ") }
 }
 
 fn sight(sight: Sight) -> &'static str {
@@ -81,10 +81,10 @@ fn sight(sight: Sight) -> &'static str {
     }
 }
 
-/// Why an interface is captured beside the host, in words that fit behind "since".
+/// Why an interface is captured beside the host, to follow "because".
 pub(crate) fn reason(reason: &LeftToHost) -> String {
     match reason {
-        LeftToHost::NotEthernet { kind } => format!("it is no Ethernet interface ({kind})"),
+        LeftToHost::NotEthernet { kind } => format!("it is not an Ethernet interface ({kind})"),
         LeftToHost::InUse(uses) => {
             let others = match uses.len().saturating_sub(MAX_NAMED) {
                 0 => String::new(),
@@ -96,31 +96,31 @@ pub(crate) fn reason(reason: &LeftToHost) -> String {
     }
 }
 
-/// Warnings about an interface that is taken.
+/// Warnings about an interface that is taken from the host.
 pub(crate) fn of_taken(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Vec<String> {
     let deprived = |host_use: &&HostUse| {
-        // Only the dispatcher of wirecap leaves room for a capture; with any other program opening fails.
+        // Only wirecap's dispatcher leaves room for a capture; with any other program, opening fails.
         !matches!(host_use, HostUse::XdpProgram { .. } | HostUse::Unknown { .. }) && is_deprived(host_use)
     };
     let taken = deprivation(port, "the host uses it", uses.iter().filter(deprived));
     taken.into_iter().chain(unknown(port, uses)).collect()
 }
 
-/// A warning about uses that have begun of an interface that is taken, if they matter.
+/// A warning about new uses of an interface that is taken, if they matter.
 pub(crate) fn begun(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
-    deprivation(port, "the host has begun to use it", uses.iter().filter(|host_use| is_deprived(host_use)))
+    deprivation(port, "the host now uses it", uses.iter().filter(|host_use| is_deprived(host_use)))
 }
 
 fn deprivation<'u>(port: &str, what: &str, deprived: impl Iterator<Item = &'u HostUse>) -> Option<String> {
     let named = list(deprived);
     (!named.is_empty())
-        .then(|| format!("{port}: {what} ({named}) and gets none of the packets that wirecap takes"))
+        .then(|| format!("{port}: {what} ({named}) but gets none of the packets that wirecap takes"))
 }
 
-/// Warnings about what cannot be known of an interface.
+/// Warnings about unknown uses of an interface.
 pub(crate) fn unknown(port: &str, uses: &[HostUse]) -> impl Iterator<Item = String> {
     let unknown = uses.iter().filter(|host_use| matches!(host_use, HostUse::Unknown { .. }));
-    unknown.map(move |unknown| format!("{port}: {}; it may be in use by others", describe(unknown)))
+    unknown.map(move |unknown| format!("{port}: {}; it may be in use", describe(unknown)))
 }
 
 #[cfg(test)]
@@ -140,11 +140,14 @@ mod tests {
         let all = describe(&listener(3, true, &[7, 8]));
         assert_eq!(all, "listener tcpdump (pid 7), tcpdump (pid 8) on all interfaces");
         assert_eq!(describe(&listener(0x88cc, false, &[7])), "listener tcpdump (pid 7) for LLDP");
-        assert_eq!(describe(&listener(0x800, false, &[])), "listener that cannot be seen for EtherType 0800");
+        assert_eq!(
+            describe(&listener(0x800, false, &[])),
+            "listener of an unknown process for EtherType 0800"
+        );
     }
 
     #[test]
-    fn sessions_programs_and_unknown_uses_have_words() {
+    fn sessions_programs_and_unknown_uses_have_texts() {
         let peer = wirecap::headers::MacAddress([2, 0, 0, 0, 0, 1]);
         let words = |host_use: HostUse| describe(&host_use);
         assert_eq!(
@@ -158,7 +161,7 @@ mod tests {
         assert_eq!(words(program(Some("mirror"))), "TCX program mirror (id 9)");
         assert_eq!(words(program(None)), "TCX program ? (id 9)");
         let unknown = HostUse::Unknown { what: Sight::Listeners, reason: "no /proc".into() };
-        assert_eq!(words(unknown), "listeners cannot be known: no /proc");
+        assert_eq!(words(unknown), "listeners cannot be determined: no /proc");
     }
 
     #[test]
@@ -189,20 +192,18 @@ mod tests {
         assert_eq!(
             said,
             [
-                "eth1: the host uses it (address 192.0.2.1/24; listener suricata (pid 7)) and gets none of the packets that \
+                "eth1: the host uses it (address 192.0.2.1/24; listener suricata (pid 7)) but gets none of the packets that \
                  wirecap takes",
-                "eth1: its bridge table cannot be known: not permitted; it may be in use by others",
+                "eth1: its bridge table cannot be determined: not permitted; it may be in use",
             ]
         );
         let router = of_taken("eth1", &uses[..2], |host_use| !matches!(host_use, HostUse::Address { .. }));
         assert!(
-            router[0].starts_with("eth1: the host uses it (listener suricata (pid 7)) and"),
+            router[0].starts_with("eth1: the host uses it (listener suricata (pid 7)) but"),
             "{router:?}"
         );
         assert_eq!(of_taken("eth1", &uses[2..3], |_| true), [""; 0]);
         let begun = begun("eth1", &uses[..2], |host_use| !matches!(host_use, HostUse::Listener { .. }));
-        assert!(
-            begun.unwrap().starts_with("eth1: the host has begun to use it (address 192.0.2.1/24) and gets")
-        );
+        assert!(begun.unwrap().starts_with("eth1: the host now uses it (address 192.0.2.1/24) but gets"));
     }
 }

@@ -1,7 +1,6 @@
 //! Packets that were lost: how many, why, and what helps.
 //!
-//! Rule: a cause is a value until it is printed; its name, its reason and its remedy are written here and
-//! nowhere else.
+//! Rule: a cause is a value until it is printed; its name, its reason and its remedy are only here.
 
 use wirecap::{
     Lost, Report,
@@ -10,8 +9,8 @@ use wirecap::{
 
 use crate::text::plural::was;
 
-/// The causes: their names, as in the account, what happened, and what to do about it. The last is the NIC or its
-/// driver, before the packets could be seen.
+/// The causes: their names in the account, what happened, and the remedy. The last is the NIC or its driver,
+/// before the XDP program.
 const CAUSES: [(&str, &str); 5] = [
     ("no_free_cell", "the pool was used up: raise -R, or have more workers or a faster disk"),
     ("rx_ring_full", "the kernel's ring was full: leave --ring out"),
@@ -19,7 +18,7 @@ const CAUSES: [(&str, &str); 5] = [
     ("left_at_stop", "no worker took them before the end"),
     ("dropped_before_xdp", "the NIC or its driver had no room: raise -R, and its ring by ethtool -G"),
 ];
-/// Which of them has another remedy if packets are those of a trace file, and which.
+/// The index of the cause that has another remedy for packets of a trace file, and that remedy.
 const OF_TRACE: (usize, &str) = (2, "longer than M cells: raise -M");
 
 /// Packets that were lost, by cause.
@@ -27,7 +26,7 @@ const OF_TRACE: (usize, &str) = (2, "longer than M cells: raise -M");
 pub(crate) struct Losses {
     /// In the order of [`CAUSES`].
     packets: [u64; CAUSES.len()],
-    /// Whether all of them are of trace files.
+    /// Whether all of them are from trace files.
     of_trace: bool,
 }
 
@@ -68,20 +67,20 @@ impl Losses {
         self.packets.iter().sum()
     }
 
-    /// The causes there are, each with its packets, its reason and what helps.
+    /// The causes that occurred, each with its packets, its reason and its remedy.
     pub(crate) fn describe(&self) -> String {
         let mut causes = CAUSES;
         if self.of_trace {
             causes[OF_TRACE.0].1 = OF_TRACE.1;
         }
-        let there = causes.into_iter().zip(self.packets).filter(|(_, packets)| *packets > 0);
-        let words = there.map(|((name, reason), packets)| format!("{name} {packets} ({reason})"));
+        let occurred = causes.into_iter().zip(self.packets).filter(|(_, packets)| *packets > 0);
+        let words = occurred.map(|((name, reason), packets)| format!("{name} {packets} ({reason})"));
         words.collect::<Vec<_>>().join(", ")
     }
 }
 
-/// The verdict on losses at the end; `None` without any. `not_sent` counts packets that were captured, were
-/// to be sent on, and were lost.
+/// The line on losses at the end; `None` without any. `not_sent` counts packets that were captured and then
+/// lost instead of forwarded.
 pub(crate) fn verdict(report: &Report, not_sent: u64) -> Option<String> {
     let losses = Losses::of(report);
     let lost = losses.total() + not_sent;
@@ -91,7 +90,7 @@ pub(crate) fn verdict(report: &Report, not_sent: u64) -> Option<String> {
     let mut words = losses.describe();
     if not_sent > 0 {
         let comma = if words.is_empty() { "" } else { ", " };
-        words += &format!("{comma}captured and not sent on {not_sent} (the table of ways has the causes)");
+        words += &format!("{comma}captured and not sent on {not_sent} (the forwarding table has the causes)");
     }
     let were = was(lost);
     (lost > 0).then(|| format!("{lost} of {came} packets {were} lost ({percent:.2} %): {words}"))
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_has_its_reason_and_a_remedy() {
+    fn each_cause_has_its_reason_and_remedy() {
         let lost = Lost { no_free_cell: 30, rx_ring_full: 2, too_long: 3, left_at_stop: 4 };
         let words = verdict(&report(lost, 11), 0).unwrap();
         for expected in [
@@ -126,7 +125,7 @@ mod tests {
         ] {
             assert!(words.contains(expected), "{expected}: {words}");
         }
-        // Each cause that the account has is among them.
+        // Each cause of the account is among them.
         assert_eq!(
             Lost::default().causes().map(|(name, _)| name),
             *CAUSES.map(|(name, _)| name).first_chunk().unwrap()
@@ -134,20 +133,20 @@ mod tests {
     }
 
     #[test]
-    fn of_a_trace_another_flag_helps() {
+    fn a_trace_has_another_remedy() {
         let mut report = report(Lost { too_long: 1, ..Lost::default() }, 0);
         report.ports[0].queues.iter_mut().for_each(|queue| queue.mode = QueueMode::Trace);
         assert!(verdict(&report, 0).unwrap().contains("raise -M"));
     }
 
     #[test]
-    fn without_a_loss_there_is_nothing_to_say() {
+    fn without_a_loss_there_is_no_line() {
         assert_eq!(verdict(&report(Lost::default(), 0), 0), None);
         assert!(verdict(&report(Lost::default(), 0), 7).unwrap().contains("not sent on 7"));
     }
 
     #[test]
-    fn losses_are_told_since_the_last_time() {
+    fn losses_are_counted_since_the_last_time() {
         let before = Losses::of(&report(Lost { no_free_cell: 5, ..Lost::default() }, 1));
         let now = Losses::of(&report(Lost { no_free_cell: 8, ..Lost::default() }, 1));
         assert_eq!((now.since(&before).total(), before.since(&before).describe()), (3, String::new()));

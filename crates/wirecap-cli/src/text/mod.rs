@@ -1,4 +1,4 @@
-//! What the command says: diagnostics, events and errors in words, and numbers in sentences.
+//! The texts of the command: of diagnostics, events and errors, and numbers in sentences.
 //!
 //! ```text
 //!   Diagnostic ── diagnostic.rs ──┐
@@ -6,7 +6,7 @@
 //!   anyhow::Error ── error.rs ────┘
 //! ```
 //!
-//! Rule: what happened is a value until it comes here, and each value is worded once.
+//! Rule: what happened is a value until it comes here, and each value has its text in one place.
 
 pub(crate) mod diagnostic;
 pub(crate) mod error;
@@ -21,17 +21,17 @@ pub(crate) mod units;
 
 use serde::Serialize;
 
-/// What a JSON record says of a diagnostic: its code and its data, and the words for it.
+/// A diagnostic in a JSON record: its code, its data, and its text.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Worded<D> {
+pub(crate) struct WithText<D> {
     #[serde(flatten)]
     diagnostic: D,
-    /// The same in words, for people; it may change.
+    /// The same as text, for people; the wording may change.
     text: String,
 }
 
-impl<D> Worded<D> {
+impl<D> WithText<D> {
     pub(crate) fn new(diagnostic: D, describe: impl Fn(&D) -> String) -> Self {
         Self { text: describe(&diagnostic), diagnostic }
     }
@@ -47,6 +47,13 @@ pub(crate) fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
+/// Numbered things: `queue 3`, `queues 0-2,5`.
+pub(crate) fn numbered(one: &str, numbers: impl IntoIterator<Item: Into<u64>>) -> String {
+    let numbers: Vec<u64> = numbers.into_iter().map(Into::into).collect();
+    let plural = if numbers.len() == 1 { "" } else { "s" };
+    format!("{one}{plural} {}", ranges(numbers))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +62,9 @@ mod tests {
     fn numbers_become_ranges() {
         assert_eq!(ranges([0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
         assert_eq!(ranges([]), "");
+        assert_eq!(
+            (numbered("queue", [3_u16]), numbered("queue", [0_u16, 1])),
+            ("queue 3".into(), "queues 0-1".into())
+        );
     }
 }

@@ -2,8 +2,7 @@
 
 use std::fmt::Display;
 
-/// A number of things: `1 packet`, `2 packets`. `one` is the word for one of them, which takes an `s` when
-/// there are more.
+/// A number of things: `1 packet`, `2 packets`. `one` is the singular; the plural appends an `s`.
 pub(crate) fn counted<N: Display + PartialEq + From<u8>>(number: N, one: &str) -> String {
     let plural = if number == N::from(1) { "" } else { "s" };
     format!("{number} {one}{plural}")

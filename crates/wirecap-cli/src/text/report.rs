@@ -1,4 +1,4 @@
-//! Names in reports in words.
+//! The texts of names in reports.
 
 use wirecap::{
     Timestamp, TimestampReport,
@@ -14,37 +14,37 @@ pub(crate) fn place(place: FilterPlace) -> &'static str {
     }
 }
 
-/// Which packets have a time of their own.
+/// Where the time of each packet is taken.
 pub(crate) fn source(source: Timestamp) -> &'static str {
     match source {
         Timestamp::Hardware => "of each packet by the NIC",
         Timestamp::Kernel => "of each packet in the kernel",
         Timestamp::Batch => "one per look at the ring",
-        Timestamp::File => "of each packet as the file has it",
+        Timestamp::File => "of each packet, from the file",
     }
 }
 
-/// What is certain of times at the start, in one line: source, clock, resolution. Bounds are measured and
-/// reported at the end.
+/// The source, clock and resolution of timestamps, in one line. Bounds are measured while the capture runs,
+/// so they are reported at the end.
 pub(crate) fn timestamps(
     TimestampReport { source: from, clock, resolution_ns, .. }: &TimestampReport,
 ) -> String {
     format!("{from}, {}: {}; resolution {resolution_ns} ns", source(*from), self::clock(clock))
 }
 
-/// Which clock times come from, and how it is brought to UTC.
+/// The clock of the timestamps, and how they become UTC.
 pub(crate) fn clock(clock: &Clock) -> String {
     match clock {
-        Clock::CpuCounter => "the CPU's counter, kept to the system clock (UTC)".into(),
+        Clock::CpuCounter => "the CPU's counter, synchronised with the system clock (UTC)".into(),
         Clock::System { no_counter: None } => "the system clock (UTC)".into(),
         Clock::System { no_counter: Some(reason) } => {
             format!("the system clock (UTC); the CPU's counter is not used: {}", no_counter(*reason))
         }
-        Clock::Monotonic => "CLOCK_MONOTONIC of the kernel, kept to the system clock".into(),
+        Clock::Monotonic => "the kernel's CLOCK_MONOTONIC, synchronised with the system clock".into(),
         Clock::Nic { device, name, shows, off_ns, showed } => {
             let when = if showed.is_some() { "then" } else { "at the start" };
             let shows = match shows {
-                ClockScale::Other => ", kept to the system clock".into(),
+                ClockScale::Other => ", synchronised with the system clock".into(),
                 shows => {
                     format!(", which shows {} ({off_ns} ns from the system clock {when})", scale(*shows))
                 }
@@ -53,14 +53,14 @@ pub(crate) fn clock(clock: &Clock) -> String {
             format!("the clock of the NIC, {device} ({name}){shows}{}", showed.unwrap_or_default())
         }
         Clock::File => "the clock of the program that wrote the file".into(),
-        _ => "a clock without a name here".into(),
+        _ => "an unknown clock".into(),
     }
 }
 
 fn no_counter(reason: NoCounter) -> &'static str {
     match reason {
-        NoCounter::Absent => "programs may not read one",
-        NoCounter::Variable => "its pace may change",
+        NoCounter::Absent => "programs cannot read it",
+        NoCounter::Variable => "its rate may change",
         NoCounter::NotTheKernels => "the kernel uses another clock",
         NoCounter::Unknown => "the kernel does not say which clock it uses",
         NoCounter::Stopped => "it does not count",
@@ -72,15 +72,15 @@ fn scale(scale: ClockScale) -> &'static str {
     match scale {
         ClockScale::Tai => "TAI",
         ClockScale::Utc => "UTC",
-        ClockScale::Other => "a time of its own",
+        ClockScale::Other => "its own time",
     }
 }
 
-/// Which pages the packet memory is on.
+/// Which pages the packet memory uses.
 pub(crate) fn pages(pages: Pages) -> &'static str {
     match pages {
         Pages::Huge => "huge (2 MiB, reserved)",
-        Pages::Normal => "normal (4 KiB, transparent huge pages asked for)",
+        Pages::Normal => "normal (4 KiB, transparent huge pages requested)",
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_of_a_nic_is_named_with_what_it_shows_and_showed() {
+    fn the_clock_of_a_nic_is_named_with_its_time_scales() {
         let nic = |shows, showed| {
             let (device, name) = ("/dev/ptp0".into(), "ice".into());
             clock(&Clock::Nic { device, name, shows, off_ns: 900, showed })
@@ -106,6 +106,6 @@ mod tests {
                 "{name}which shows UTC (900 ns from the system clock then); it was set, and showed TAI before"
             )
         );
-        assert_eq!(nic(ClockScale::Other, None), format!("{name}kept to the system clock"));
+        assert_eq!(nic(ClockScale::Other, None), format!("{name}synchronised with the system clock"));
     }
 }

@@ -1,10 +1,10 @@
-//! Rates, times and sizes, each in the unit that fits.
+//! Rates, times and sizes, each in a fitting unit.
 
 use std::time::Duration;
 
 use super::plural::counted;
 
-/// Packets per second, in the unit that fits.
+/// Packets per second.
 pub(crate) fn rate(pps: f64) -> String {
     match pps {
         1e6.. => format!("{:.2} Mpps", pps / 1e6),
@@ -13,7 +13,7 @@ pub(crate) fn rate(pps: f64) -> String {
     }
 }
 
-/// An upper bound of a time, in the unit that fits, rounded up so that what is printed is a bound as well.
+/// An upper bound of a time, rounded up so that the printed value is a bound as well.
 pub(crate) fn at_most(ns: u64) -> String {
     let tenths = |unit_ns: u64| ns.div_ceil(unit_ns / 10) as f64 / 10.0;
     match ns {
@@ -24,12 +24,12 @@ pub(crate) fn at_most(ns: u64) -> String {
     }
 }
 
-/// Bits per second, in the unit that fits.
+/// Bits per second.
 pub(crate) fn bit_rate(bps: f64) -> String {
     if bps >= 1e9 { format!("{:.2} Gbit/s", bps / 1e9) } else { format!("{:.2} Mbit/s", bps / 1e6) }
 }
 
-/// A long time, in the units that fit.
+/// A long time.
 pub(crate) fn length(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -41,7 +41,7 @@ pub(crate) fn length(time: Duration) -> String {
     }
 }
 
-/// Memory, in the unit that fits.
+/// Memory.
 pub(crate) fn size(bytes: u64) -> String {
     if bytes < 1 << 20 {
         format!("{} KiB", bytes.div_ceil(1 << 10))
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_rounded_up_in_the_unit_that_fits() {
+    fn bounds_are_rounded_up() {
         for (ns, expected) in [
             (0, "0 ns"),
             (999, "999 ns"),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_in_the_unit_that_fits() {
+    fn rates_have_a_fitting_unit() {
         assert_eq!(
             (rate(4e6), rate(1_500.0), rate(3.2)),
             ("4.00 Mpps".into(), "1.50 kpps".into(), "3 packets/s".into())
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_the_unit_that_fits() {
+    fn times_and_sizes_have_a_fitting_unit() {
         let of = |seconds| length(Duration::from_secs(seconds));
         assert_eq!(
             (of(3), of(42), of(90), of(3_700), of(90_000)),

@@ -1,24 +1,23 @@
-//! Numbers that may have a fraction and a unit, read exactly: no value goes by way of a floating-point
-//! number.
+//! Numbers that may have a fraction and a unit, parsed exactly: without floating-point numbers.
 
-/// Reads a number in units of 1 / `unit`: 1.5 with a unit of 1000 is 1500. What is less than such a unit is
-/// cut off. `None` for anything but digits, perhaps with a period between them, and for what is too large.
+/// Parses a number in units of 1 / `unit`: 1.5 with a unit of 1000 is 1500. Truncates the rest. `None` unless
+/// the text is digits, optionally with a period between them, and if the number is too large.
 pub(crate) fn decimal(text: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = parts(text)?;
     let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
-    // More digits than that are less than a unit of anything here.
+    // Further digits are less than any unit used here.
     let fraction = &fraction[..fraction.len().min(18)];
     let tenths = 10_u128.pow(fraction.len() as u32);
     let part = fraction.parse::<u128>().unwrap_or(0) * u128::from(unit) / tenths;
     whole.checked_add(part as u64)
 }
 
-/// Reads a number in millionths, as a number again: a percentage, an exponent.
+/// Parses a number with a precision of a millionth: a percentage, an exponent.
 pub(crate) fn real(text: &str) -> Option<f64> {
     Some(decimal(text, MILLION)? as f64 / MILLION as f64)
 }
 
-/// Reads a number with a decimal suffix: 1000, 10k, 1.5M, 2.5G.
+/// Parses a number with a decimal suffix: 1000, 10k, 1.5M, 2.5G.
 pub(crate) fn scaled(text: &str) -> Option<u64> {
     let units = [('k', 1_000), ('K', 1_000), ('M', MILLION), ('G', 1_000 * MILLION)];
     let with_unit = units.iter().find_map(|&(letter, unit)| Some((text.strip_suffix(letter)?, unit)));
@@ -26,14 +25,14 @@ pub(crate) fn scaled(text: &str) -> Option<u64> {
     decimal(digits, unit)
 }
 
-/// Whether [`decimal`] reads it, however large it is.
+/// Whether [`decimal`] parses it, apart from its size.
 pub(super) fn is_decimal(text: &str) -> bool {
     parts(text).is_some()
 }
 
 pub(crate) const MILLION: u64 = 1_000_000;
 
-/// The digits in front of the period and behind it.
+/// The digits before and after the period.
 fn parts(text: &str) -> Option<(&str, &str)> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.split_once('.') {

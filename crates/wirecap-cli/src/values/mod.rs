@@ -1,6 +1,6 @@
-//! Values of flags, read from text. What cannot be read is answered with what can, and an example.
+//! Values of flags, parsed from text. An error says what is accepted and gives an example.
 //!
-//! Values of one command only are in the folder of that command.
+//! Values that only one command has are in the folder of that command.
 
 mod decimal;
 mod trace;
@@ -21,10 +21,10 @@ pub(crate) use self::{
 
 use crate::exit::Usage;
 
-/// Any number at all.
+/// Any number.
 pub(crate) const ANY: RangeInclusive<u64> = 0..=u64::MAX;
 
-/// Reads a whole number.
+/// Parses a whole number.
 pub(crate) fn number<T: TryFrom<u64>>(
     allowed: RangeInclusive<u64>,
     example: &'static str,
@@ -34,18 +34,18 @@ pub(crate) fn number<T: TryFrom<u64>>(
         value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| {
             match (allowed.start(), *allowed.end()) {
                 (_, u64::MAX) => format!("write a whole number, like {example}"),
-                (least, most) => format!("write a number from {least} to {most}, like {example}"),
+                (min, max) => format!("write a number from {min} to {max}, like {example}"),
             }
         })
     }
 }
 
-/// Reads a value by its name; the help explains each of them.
+/// Parses a value by its name; the help explains each.
 pub(crate) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
     choice_of(T::ALL.iter())
 }
 
-/// The same, without a value that is not for flags.
+/// Like [`choice`], without a value that flags do not offer.
 pub(crate) fn choice_but<T: Choice + Send + Sync>(excluded: T) -> impl TypedValueParser<Value = T> {
     choice_of(T::ALL.iter().filter(move |choice| choice.value != excluded))
 }
@@ -58,38 +58,38 @@ fn choice_of<T: Choice + Send + Sync>(
     PossibleValuesParser::new(names).map(|name| T::named(&name).expect("one of the names"))
 }
 
-/// Reads the ports that words name.
+/// Parses the names of ports.
 ///
 /// # Errors
-/// [`Usage`] for a word that names none, whatever there is on the machine.
+/// [`Usage`] for a word that cannot be the name of a port.
 pub(crate) fn ports(words: &[String]) -> Result<Vec<PortSpec>, Usage> {
     let port = |word: &String| word.parse().map_err(|error: PortSpecError| Usage(error.to_string()));
     words.iter().map(port).collect()
 }
 
-/// Reads a number of packets: 1000, or with a decimal suffix 10k, 5M, 1G.
+/// Parses a number of packets: 1000, or with a decimal suffix 10k, 5M, 1G.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let packets = scaled(text).filter(|&packets| packets > 0 && !text.contains('.'));
     packets.ok_or_else(|| "write a number of packets from 1 on, like 1000, 10k or 5M".into())
 }
 
-/// Reads a size of memory in bytes: 512M, 2G, in powers of two.
+/// Parses a size of memory in bytes: 512M, 2G, in powers of two.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_bytes(text).ok_or_else(|| "write a size with its unit, like 512M or 2G".into())
 }
 
-/// A list of cores. A type of its own, as clap takes a `Vec` for a flag given several times.
+/// A list of cores. A newtype, because clap takes a `Vec` for a flag given several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cores(pub(crate) Vec<usize>);
 
 /// Highest core number Linux can be built for.
 const MAX_CORE: usize = 8191;
 
-/// Reads a list of cores: numbers and ranges, separated by commas.
+/// Parses a list of cores: numbers and ranges, separated by commas.
 pub(crate) fn cores(text: &str) -> Result<Cores, String> {
     let number = |text: &str| {
         text.parse::<usize>().ok().filter(|&core| core <= MAX_CORE).ok_or_else(|| {
-            format!("{text:?} is no core number; write numbers and ranges with commas, like 0,2-3")
+            format!("{text:?} is not a core number; write numbers and ranges with commas, like 0,2-3")
         })
     };
     let mut list = Vec::new();
@@ -104,16 +104,16 @@ pub(crate) fn cores(text: &str) -> Result<Cores, String> {
     Ok(Cores(list))
 }
 
-/// Reads a time that is not none: see [`time`].
+/// Parses a time greater than zero: see [`time`].
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let time = time(text)?;
     if time.is_zero() {
-        return Err("no time is too short: write one like 10s".into());
+        return Err("the time must not be zero; write one like 10s".into());
     }
     Ok(time)
 }
 
-/// Reads a time: a number, perhaps with a fraction, of us, ms, s (or nothing), m or h.
+/// Parses a time: a number, optionally with a fraction, of us, ms, s (or no unit), m or h.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit_ns = match &text[digits.len()..] {
@@ -122,12 +122,14 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         "" | "s" => SECOND_NS,
         "m" => 60 * SECOND_NS,
         "h" => 3600 * SECOND_NS,
-        unit => return Err(format!("{unit:?} is no unit of time; use us, ms, s, m or h, like 500ms or 2m")),
+        unit => {
+            return Err(format!("{unit:?} is not a unit of time; use us, ms, s, m or h, like 500ms or 2m"));
+        }
     };
     if !is_decimal(digits) {
-        return Err(format!("{digits:?} is no number; write a time like 10s, 500ms or 2m"));
+        return Err(format!("{digits:?} is not a number; write a time like 10s, 500ms or 2m"));
     }
-    let ns = decimal(digits, unit_ns).ok_or("this is longer than time can be counted")?;
+    let ns = decimal(digits, unit_ns).ok_or("the time is too long; write one like 10s, 500ms or 2m")?;
     Ok(Duration::from_nanos(ns))
 }
 

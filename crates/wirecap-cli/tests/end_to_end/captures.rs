@@ -269,7 +269,8 @@ fn people_get_words_and_a_table() {
     {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
     }
-    // A reason with a long path in it, where the files of control groups are not mounted, is as long as it is.
+    // A reason with a long path in it, where the files of control groups are not mounted, is as long as it
+    // is.
     for line in ended.stderr.lines().filter(|line| !line.contains("control group")) {
         assert!(
             line.starts_with("wirecap: ") && line.len() <= 80,

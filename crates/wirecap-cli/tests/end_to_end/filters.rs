@@ -60,7 +60,7 @@ fn a_bad_filter_is_wrong_usage() {
     let lab = Lab::with_queues("badfilter", 1);
     for (arguments, words) in [
         (&["r0", "tcp prot 80"][..], "syntax error"),
-        (&["r0", "misspelt"], "there is no interface misspelt, and as a filter"),
+        (&["r0", "misspelt"], "there is no interface misspelt, and it is not a filter"),
         (&["r0", "--filter", "vlan 5000"], "VLAN"),
         (&["r0", "--unmatched", "drop"], "add a filter"),
     ] {
@@ -83,12 +83,12 @@ fn a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored() {
         (
             &["r0", "--filter", NOT_FOR_THE_KERNEL, "--unmatched", "pass"][..],
             1,
-            "--unmatched pass cannot be kept on r0",
+            "--unmatched pass is not possible on r0",
         ),
         (
             &["r0", "--filter", "ip6 protochain 6", "--unmatched", "pass"],
             1,
-            "--unmatched pass cannot be kept on r0: the filter is not in the kernel: the filter loops (protochain)",
+            "--unmatched pass is not possible on r0: the filter is not in the kernel: the filter loops (protochain)",
         ),
         (
             &["packet:r0", "--filter", "udp", "--unmatched", "drop"],
@@ -101,7 +101,7 @@ fn a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored() {
         assert_eq!(ended.code, Some(code), "{ended:#?}");
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }
-    // Quiet people are told in the record.
+    // With --quiet, the record has it.
     let quiet = ["capture", "r0", "-q", "--json", "--duration", "50ms", "--filter", NOT_FOR_THE_KERNEL];
     let ended = lab.spawn(&quiet).wait();
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:#?}");
@@ -133,8 +133,8 @@ fn a_filter_that_takes_long_to_compile_is_told_of_and_can_be_given_up() {
 }
 
 #[test]
-fn what_is_not_heard_beside_the_host_is_told() {
-    if !require_root("what_is_not_heard_beside_the_host_is_told") {
+fn packets_missed_beside_the_host_are_reported() {
+    if !require_root("packets_missed_beside_the_host_are_reported") {
         return;
     }
     let lab = Lab::new("unheard", &[VethOptions { mtu: 9_000, ..VethOptions::default() }]);

@@ -111,7 +111,7 @@ fn what_is_taken_from_the_host_comes_in_and_a_file_does_not_tell() {
         let running = lab.capture(&["r0", "--filter", filter]);
         send(&lab, &frames);
         let ended = running.stop();
-        assert!(ended.stderr.contains("`inbound` holds for all, `outbound` for none"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("`inbound` matches all packets, `outbound` none"), "{}", ended.stderr);
         assert_eq!(ended.account().sum("delivered"), wanted, "{filter}");
     }
     for filter in ["inbound", "not ifindex 1 and udp"] {

@@ -1,4 +1,5 @@
-//! Tagged frames, frames of several cells, and what a snap length leaves of them: the same over AF_XDP and beside the host.
+//! Tagged frames, frames of several cells, and what a snap length leaves of them: the same over AF_XDP and
+//! beside the host.
 
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_testing::{PacketSender, SendPath};

@@ -141,7 +141,7 @@ fn what_is_missing_or_comes_again_is_found_and_is_exit_code_1() {
     let [one, two] = ["one.pcapng", "two.pcapng"].map(|name| lab.path(name));
     let running = lab.capture(&["r0", "-w", one.to_str().unwrap()]);
     lab.generate(&["-c", "1k", "--flows", "1000", "--run", "77"]);
-    assert_eq!(running.stop().code, Some(0), "nobody asked to verify");
+    assert_eq!(running.stop().code, Some(0), "verification was not requested");
     std::fs::copy(&one, &two).unwrap();
     let [one, two] = [one, two].map(|path| format!("trace:{}", path.display()));
 
@@ -159,7 +159,7 @@ fn what_is_missing_or_comes_again_is_found_and_is_exit_code_1() {
     let run = only_run(&account.0["verified"]);
     assert_eq!((figure(run, "lost"), figure(run, "duplicated"), figure(run, "received")), (0, 1_000, 2_000));
 
-    // The last one is missing, which nobody can know who is not told how many there are; or one is too many.
+    // The last frame is missing, which only --expect reveals; or there is one too many.
     for (expected, lost, unexpected) in [("1001", 1, 0), ("999", 0, 1), ("1k", 0, 0)] {
         let ended = lab.spawn(&["capture", &one, "--verify", "--expect", expected, "--json"]).wait();
         assert_eq!(ended.code, Some(i32::from(lost + unexpected > 0)), "{expected}: {ended:#?}");
@@ -172,7 +172,7 @@ fn what_is_missing_or_comes_again_is_found_and_is_exit_code_1() {
 
     let ended = lab.spawn(&["capture", &one, "--verify", "--filter", "tcp"]).wait();
     assert!(
-        ended.code == Some(1) && ended.stderr.contains("no frame of wirecap generate came"),
+        ended.code == Some(1) && ended.stderr.contains("no frame of wirecap generate arrived"),
         "{ended:#?}"
     );
     let ended = lab.spawn(&["capture", &one, "--verify"]).wait();
@@ -214,11 +214,11 @@ fn what_cannot_be_generated_is_said_with_what_to_do() {
     let lab = Lab::new("refused", &[VethOptions { mtu: 1400, queues: 2, ..VethOptions::default() }]);
     for (arguments, code, words) in [
         (&["-i", "l9"][..], 1, "l9"),
-        (&["-i", "lo"], 1, "lo is no Ethernet interface"),
+        (&["-i", "lo"], 1, "lo is not an Ethernet interface"),
         (&["-i", "l0@7"], 1, "l0 has 2 transmit queues, numbers 0 to 1"),
         (&["-i", "l0", "--size", "1518"], 1, "lower --size to 1418"),
         (&["-i", "l0", "--size", "64", "--protocol", "tcp"], 2, "choose --size 76 to"),
-        (&["-i", "l0", "--tx-mode", "zero-copy"], 1, "leave --tx-mode out"),
+        (&["-i", "l0", "--tx-mode", "zero-copy"], 1, "omit --tx-mode"),
         (&["-i", "l0", "--engine", "live", "--popularity", "zipf"], 2, "use --engine xdp"),
         (&["-i", "l0@0", "--queue-share", "1,2"], 2, "2 shares for the 1 queues"),
         (&["-i", "l0", "--link-speed", "10G"], 2, "--rate 80%"),
@@ -262,7 +262,7 @@ fn an_interface_that_goes_down_or_away_ends_it_with_what_was_made() {
         let ended = running.wait();
         assert!(ended.code == Some(1) && ended.stderr.contains(words), "{engine}: {ended:#?}");
         assert!(
-            !ended.stderr.contains("more slowly") && !ended.stderr.contains("were asked for"),
+            !ended.stderr.contains("more slowly") && !ended.stderr.contains("were requested"),
             "{ended:#?}"
         );
         let made = report(&ended);
@@ -282,8 +282,8 @@ fn an_interface_that_the_host_uses_is_sent_from_beside_it() {
     let ended = lab.start_generator(&["-c", "1k"]).wait();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     for said in [
-        "l0: the host uses it (address 192.0.2.1/24): frames go out beside the host's own",
-        "l0: copy: the kernel copies each packet; zero-copy is left alone, since the host uses it",
+        "l0: the host uses it (address 192.0.2.1/24): frames are sent beside the host's own",
+        "l0: copy: the kernel copies each packet; zero-copy was not tried, because the host uses it",
     ] {
         assert!(ended.stderr.contains(said), "{ended:#?}");
     }
@@ -295,6 +295,6 @@ fn an_interface_that_the_host_uses_is_sent_from_beside_it() {
     let ended = lab.start_generator(&["-c", "1k", "--tx-mode", "best"]).wait();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert!(ended.stderr.contains("zero-copy is not available"), "{ended:#?}");
-    assert!(!ended.stderr.contains("is left alone"), "{ended:#?}");
+    assert!(!ended.stderr.contains("was not tried"), "{ended:#?}");
     capture.stop();
 }

@@ -39,7 +39,7 @@ fn a_listener_keeps_the_interface_and_is_named_where_it_goes_blind() {
     lab.pairs[0].b().set_gro(true).unwrap();
     let ids = tcpdump(&lab.right, "r0");
     let beside = lab.capture(&["r0"]);
-    beside.wait_for(&format!("captured beside the host, since the host uses it ({})", named(&ids)));
+    beside.wait_for(&format!("captured beside the host, because the host uses it ({})", named(&ids)));
     lab.send(0, 0, FRAMES, LiveOptions::default());
     let beside = port(&beside.stop());
     assert_eq!(beside["queues"][0]["delivered"], FRAMES);
@@ -49,7 +49,7 @@ fn a_listener_keeps_the_interface_and_is_named_where_it_goes_blind() {
 
     let taken = lab.capture(&["xdp:r0"]);
     taken.wait_for(&format!(
-        "WARNING: r0: the host uses it ({}) and gets none of the packets that wirecap takes",
+        "WARNING: r0: the host uses it ({}) but gets none of the packets that wirecap takes",
         named(&ids)
     ));
     taken.stop();
@@ -66,11 +66,11 @@ fn a_listener_that_comes_while_an_interface_is_taken_is_named() {
     let lab = Lab::with_queues("later", 1);
     let running = lab.capture(&["r0"]);
     let ids = tcpdump(&lab.right, "r0");
-    running.wait_for(&format!("WARNING: r0: the host has begun to use it ({})", named(&ids)));
+    running.wait_for(&format!("WARNING: r0: the host now uses it ({})", named(&ids)));
     lab.right.ip(&["address", "add", "192.0.2.1/24", "dev", "r0"]).unwrap();
-    running.wait_for("WARNING: r0: the host has begun to use it (address 192.0.2.1/24)");
+    running.wait_for("WARNING: r0: the host now uses it (address 192.0.2.1/24)");
     let ended = running.stop();
-    assert_eq!(ended.stderr.matches("has begun to use it").count(), 2, "one warning each: {ended:#?}");
+    assert_eq!(ended.stderr.matches("the host now uses it").count(), 2, "one warning each: {ended:#?}");
     let kinds: Vec<_> =
         port(&ended)["host_use"].as_array().unwrap().iter().map(|one| one["kind"].clone()).collect();
     assert_eq!(kinds, ["listener", "address"]);
@@ -84,7 +84,7 @@ fn a_cable_and_a_router_name_the_listeners_they_blind() {
     let cable = Cable::new("blindcable", VethOptions::default());
     let ids = tcpdump(&cable.middle, "m0");
     let running = cable.spawn(&["forward", "m0", "m1", "--json"]);
-    running.wait_for(&format!("WARNING: m0: the host uses it ({}) and gets none", named(&ids)));
+    running.wait_for(&format!("WARNING: m0: the host uses it ({}) but gets none", named(&ids)));
     running.wait_for(READY);
     running.stop();
     drop(ids);
@@ -93,7 +93,7 @@ fn a_cable_and_a_router_name_the_listeners_they_blind() {
     let cable = routes::networks("blindrouter");
     let ids = tcpdump(&cable.middle, "m1");
     let running = routes::route(&cable, "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1\n", &[]);
-    running.wait_for(&format!("WARNING: m1: the host uses it ({}) and gets none", named(&ids)));
+    running.wait_for(&format!("WARNING: m1: the host uses it ({}) but gets none", named(&ids)));
     let ended = running.stop();
     assert!(!ended.stderr.contains("WARNING: m0"), "{ended:#?}");
     ids.stop();
@@ -114,11 +114,11 @@ fn frames_are_sent_beside_a_listener() {
     let trace = lab.path("beside.pcapng");
     let capture = lab.capture(&["r0", "-w", trace.to_str().unwrap(), "-c", "10"]);
     let generated = run(&["generate", "-i", "l0", "-c", "10"]);
-    let beside = format!("the host uses it ({}): frames go out beside the host's own\n", named(&ids));
+    let beside = format!("the host uses it ({}): frames are sent beside the host's own\n", named(&ids));
     assert!(generated.stderr.contains(&beside), "{beside}: {generated:#?}");
     capture.wait();
     let replayed = run(&["replay", trace.to_str().unwrap(), "-i", "l0"]);
-    let said = format!("zero-copy is left alone, since the host uses it ({})", named(&ids));
+    let said = format!("zero-copy was not tried, because the host uses it ({})", named(&ids));
     for sent in [generated, replayed] {
         assert!(sent.stderr.contains(&said), "{sent:#?}");
     }
@@ -135,7 +135,7 @@ fn a_program_that_is_detached_by_force_is_reported() {
     let program = lab.right.enter(|| netdev::interface("r0")).unwrap().xdp_programs[0].program_id;
     Link::of_program(program).unwrap().unwrap().detach().unwrap();
     running.wait_for(
-        "WARNING: r0: the XDP program was taken off by force; packets went to the host, uncounted, until it was attached again",
+        "WARNING: r0: another program detached the XDP program; packets went to the host, uncounted, until it was attached again",
     );
     lab.send(0, 0, FRAMES, LiveOptions::default());
     let port = port(&running.stop());
@@ -146,5 +146,5 @@ fn a_program_that_is_detached_by_force_is_reported() {
         (&"detached".into(), &"restored".into()),
         "{port:#}"
     );
-    assert!(warning["text"].as_str().unwrap().contains("taken off by force"), "{port:#}");
+    assert!(warning["text"].as_str().unwrap().contains("detached the XDP program"), "{port:#}");
 }

@@ -37,7 +37,7 @@ impl Lab {
         Self { pairs, left, right, directory: tempfile::tempdir().unwrap() }
     }
 
-    /// One pair with so many queues.
+    /// One pair with this number of queues.
     pub fn with_queues(label: &str, queues: u32) -> Self {
         Self::new(label, &[VethOptions { queues, ..VethOptions::default() }])
     }
@@ -51,7 +51,7 @@ impl Lab {
         self.send_at(None, pair, core, frames, options)
     }
 
-    /// Sends as [`Lab::send`] does, so many frames per second.
+    /// Like [`Lab::send`], at a rate in frames per second.
     pub fn send_at(
         &self,
         rate_pps: Option<u64>,
@@ -74,7 +74,7 @@ impl Lab {
         sent
     }
 
-    /// Sends frames to an interface that may stop listening meanwhile, and says how many it took.
+    /// Sends frames to an interface that may stop receiving, and returns how many it accepted.
     pub fn send_some(&self, pair: usize, core: usize, frames: u64) -> u64 {
         let ifindex = self.pairs[pair].a().ifindex().unwrap();
         self.left.enter(|| {
@@ -100,8 +100,8 @@ impl Lab {
 }
 
 impl Lab {
-    /// Waits until there is no XDP program on an interface any more, and a little longer: a capture that is stopped gives it
-    /// back first of all.
+    /// Waits until there is no XDP program on an interface any more, and a little longer: a capture that is
+    /// stopped gives it back first of all.
     pub fn wait_until_given_back(&self, interface: &str) {
         wait_until(&format!("{interface} is given back"), || {
             self.right.enter(|| netdev::interface(interface)).unwrap().xdp_programs.is_empty()

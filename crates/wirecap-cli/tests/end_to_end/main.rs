@@ -1,4 +1,4 @@
-//! The command itself, in network namespaces, on frames that can be told apart.
+//! The command itself, in network namespaces, with numbered frames.
 //!
 //! Each test makes a veth pair, runs the built `wirecap` on one end of it, sends from the other, and
 //! compares what is in the file with what was sent. The account is checked in every one of them.

@@ -1,4 +1,5 @@
-//! The manual keeps up with what is printed: every column is in it, and every JSON record is as its schema says.
+//! The manual keeps up with what is printed: every column is in it, and every JSON record is as its schema
+//! says.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -19,7 +19,7 @@ const FRAMES: u64 = 10_000;
 /// Slow enough that generators run at the same time, also when they share a core.
 const RATE_PPS: u64 = 100_000;
 
-/// One veth pair for the capture to take, with so many queues.
+/// One veth pair with `queues` queues, for the capture.
 fn queues(queues: u32) -> VethOptions {
     VethOptions { queues, ..VethOptions::default() }
 }

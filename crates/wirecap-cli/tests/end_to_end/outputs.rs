@@ -1,4 +1,4 @@
-//! Where packets are written to: files, pipes, devices, and what becomes of them meanwhile.
+//! Outputs: files, pipes, devices, and changes to them during the capture.
 
 use std::{fs, io::Read, path::Path, thread};
 
@@ -52,7 +52,7 @@ fn a_file_is_written_by_one_capture_at_a_time() {
     running.wait_for_bytes(&path, 1_000 * 60);
     let second = lab.spawn(&["capture", "r1", "-w", text(&path)]).wait();
     assert_eq!(second.code, Some(1), "{second:#?}");
-    assert!(second.stderr.contains("it is being written by another process"), "{second:#?}");
+    assert!(second.stderr.contains("another process is writing it"), "{second:#?}");
     lab.send(0, 0, 1_000, LiveOptions::default());
     running.stop().account().assert_lossless(2_000);
     assert_eq!(read(&path).packets.len(), 2_000);
@@ -156,8 +156,8 @@ fn a_file_that_is_deleted_or_moved_while_it_is_written_is_told() {
 }
 
 #[test]
-fn a_pipe_whose_reader_goes_away_is_told_by_its_name() {
-    if !require_root("a_pipe_whose_reader_goes_away_is_told_by_its_name") {
+fn a_pipe_whose_reader_ends_is_named() {
+    if !require_root("a_pipe_whose_reader_ends_is_named") {
         return;
     }
     let lab = Lab::with_queues("broken", 1);
@@ -169,7 +169,7 @@ fn a_pipe_whose_reader_goes_away_is_told_by_its_name() {
     drop(reader);
     lab.send_some(0, 0, 1_000);
     let ended = running.wait();
-    let words = format!("cannot write {}: the program that read it has gone away", text(&path));
+    let words = format!("cannot write {}: the program that read it has ended", text(&path));
     assert!(ended.code == Some(1) && ended.stderr.contains(&words), "{ended:#?}");
     assert_eq!(ended.account().written("packets"), 0);
 }

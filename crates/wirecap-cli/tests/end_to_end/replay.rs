@@ -30,7 +30,7 @@ fn run(directory: &Path, arguments: &[&str]) -> Ended {
     start(directory, arguments).wait()
 }
 
-/// A pcap file of so many packets of 100 bytes.
+/// A pcap file with this number of packets of 100 bytes.
 fn trace(packets: u64) -> Vec<u8> {
     let mut file = Vec::new();
     pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
@@ -263,7 +263,7 @@ fn a_trace_beside_an_interface_ends_and_the_capture_goes_on() {
     fs::write(&source, trace(40)).unwrap();
     let source = format!("trace:{}", source.display());
     let running = lab.capture(&[&source, "r0", "-w", path.to_str().unwrap()]);
-    running.wait_for("is read; the capture goes on with the others");
+    running.wait_for("is read; the capture continues with the other ports");
     lab.send(0, 0, 1_000, LiveOptions::default());
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
@@ -302,7 +302,7 @@ fn a_silent_pipe_beside_an_interface_holds_nobody_up() {
 
     writer.write_all(&trace(20)[24..]).unwrap();
     drop(writer);
-    running.wait_for("is read; the capture goes on with the others");
+    running.wait_for("is read; the capture continues with the other ports");
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     let account = ended.account();
@@ -343,7 +343,7 @@ fn a_writer_that_is_quick_or_writes_nothing_is_not_waited_for_in_vain() {
 #[test]
 fn a_filter_chooses_among_the_packets_of_a_trace() {
     let directory = directory();
-    // The bytes of packet n are all n; the length of what an IPv4 header would tell is of no interest.
+    // All bytes of packet n are n; a length in an IPv4 header does not matter.
     let arguments = ["trace:a.pcap", "ether[0] = 7", "-w", "out.pcapng", "--json", "-q"];
     let ended = run(directory.path(), &arguments);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
@@ -357,5 +357,5 @@ fn a_filter_chooses_among_the_packets_of_a_trace() {
     assert_same("7", &written.packets, &as_written(&wanted, 0, Format::Pcapng));
     let interface = &written.interfaces[0];
     assert_eq!(interface.filter.as_deref(), Some("ether[0] = 7"));
-    assert!(interface.comments[0].contains("of each packet as the file has it"), "{interface:?}");
+    assert!(interface.comments[0].contains("of each packet, from the file"), "{interface:?}");
 }

@@ -1,4 +1,5 @@
-//! Files of settings: what they say is in force, what is printed is read back, and a mistake keeps the command from starting.
+//! Files of settings: what they say is in force, what is printed is read back, and a mistake keeps the
+//! command from starting.
 
 use std::{fs, path::Path, process::Command};
 

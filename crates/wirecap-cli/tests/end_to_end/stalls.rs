@@ -1,4 +1,5 @@
-//! Recorded times against the sending times in the frames, while a reader, a worker or the whole process stands still.
+//! Recorded times against the sending times in the frames, while a reader, a worker or the whole process
+//! stands still.
 //!
 //! ```text
 //!   sent (in the frame) ≤ arrival ≤ recorded time ≤ arrival + what is printed and recorded as uncertainty
@@ -128,7 +129,8 @@ fn send_for(sender: &mut PacketSender, template: &mut Template, first: u64, time
     sequence - first
 }
 
-/// Captures while the process is stopped for a while, and traffic goes on. Returns how many frames there were.
+/// Captures while the process is stopped for a while, and traffic goes on. Returns how many frames there
+/// were.
 fn stopped_meanwhile(lab: &Lab, arguments: &[&str]) -> (u64, Ended) {
     let running = lab.capture(arguments);
     let ifindex = lab.pairs[0].a().ifindex().unwrap();
@@ -165,7 +167,7 @@ fn a_process_that_is_stopped_for_two_seconds_says_what_its_times_are_worth() {
         let uncertainty_ns = uncertainty_ns(&account);
         let capture = read(&path);
         let worst_ns = assert_within(&capture, sent, uncertainty_ns, &what);
-        let warned = ended.stderr.lines().any(|line| line.contains("WARNING: r0: packets came up to"));
+        let warned = ended.stderr.lines().any(|line| line.contains("WARNING: r0: packets arrived up to"));
         let least_ns = STOPPED.as_nanos() as u64 / 2;
         if source == Some("batch") {
             assert!(

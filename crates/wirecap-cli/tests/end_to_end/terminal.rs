@@ -1,4 +1,4 @@
-//! What somebody at a terminal sees.
+//! What a user at a terminal sees.
 
 use std::{
     fs, thread,

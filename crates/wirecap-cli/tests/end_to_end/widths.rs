@@ -1,4 +1,5 @@
-//! What is printed fits a terminal of 80 columns, however many queues there are, and quiet people get nothing.
+//! What is printed fits a terminal of 80 columns, however many queues there are, and quiet people get
+//! nothing.
 
 use nix::sys::signal::Signal;
 use wirecap_lab::require_root;

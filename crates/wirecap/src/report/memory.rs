@@ -25,8 +25,7 @@ pub struct MemoryReport {
     pub bounded: Option<BoundedMemory>,
     /// Which pages it is on.
     pub pages: Pages,
-    /// What was wanted of it and is not so. Not serialised while it is empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Requests about the memory that were not met.
     pub fallbacks: Vec<Diagnostic>,
     /// Entries of each ring: cells of a queue that the kernel can have at once.
     pub ring_entries: u32,

@@ -58,13 +58,13 @@ pub struct WorkerReport {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// Since it was opened.
+    /// Seconds since the capture was opened.
     pub seconds: f64,
-    /// The ports.
+    /// The ports: interfaces and trace files.
     pub ports: Vec<PortReport>,
     /// The workers.
     pub workers: Vec<WorkerReport>,
-    /// The memory.
+    /// The memory of the capture.
     pub memory: MemoryReport,
 }
 

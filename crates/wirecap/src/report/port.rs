@@ -15,9 +15,8 @@ pub struct PortReport {
     pub name: String,
     /// Its driver; `None` where the kernel names none, as for loopback, and of what is no interface.
     pub driver: Option<String>,
-    /// What is not as asked for, or as good as it could be: a better mode than the one in use, for instance.
-    /// Not serialised while it is empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// What is not as asked for, or not as good as it could be: a better mode than the one in use, for
+    /// instance.
     pub fallbacks: Vec<Diagnostic>,
     /// How the host and others use the interface: why it is captured beside the host or, if it is taken,
     /// which users go without the packets that are, those that have begun since included. Empty where
@@ -54,13 +53,11 @@ pub struct PortReport {
     pub read_percent: Option<f64>,
     /// Why a trace file was not read to its end: the damage, and where. What stood before it was captured.
     pub error: Option<String>,
-    /// Packets the NIC or driver dropped before they could be seen, as the kernel's link statistics say: of
+    /// Packets the NIC or driver dropped before the XDP program, as the kernel's link statistics say: of
     /// the whole interface. Where several ports are of one interface, it is in the first of them, and 0 in
     /// the others.
     pub dropped_before_xdp: u64,
-    /// What happened that the user should know of: receive queues that are not captured, for instance. Not
-    /// serialised while it is empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// What happened that the user should know: receive queues that are not captured, for instance.
     pub warnings: Vec<Diagnostic>,
     /// Its receive queues: those that are captured, then those with packets that were added after the start
     /// ([`QueueMode::Host`]).

@@ -13,15 +13,15 @@ use crate::{
 /// What to capture, how, and where to.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
-    /// Interfaces, by name or alternative name. xdp:NAME takes one from the host, packet:NAME captures beside
-    /// it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues of one. trace:FILE is a trace file (trace:-
-    /// standard input). Then, if not everything is wanted, a filter: 'tcp port 443 and net 10.0.0.0/8'.
+    /// Interfaces, by name or alternative name. xdp:NAME takes an interface from the host, packet:NAME
+    /// captures beside it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues. trace:FILE is a trace file
+    /// (trace:- standard input). A filter may follow: 'tcp port 443 and net 10.0.0.0/8'.
     #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"])]
     words: Vec<String>,
-    /// The filter, for one that could be taken for an interface or a flag.
+    /// The filter, if it could be mistaken for an interface or a flag.
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
-    /// What becomes of packets that the filter does not want, on interfaces taken from the host [default:
+    /// What becomes of packets that do not match the filter, on interfaces taken from the host [default:
     /// pass, where the filter runs in the kernel].
     #[arg(long, value_parser = choice::<Unmatched>())]
     unmatched: Option<Unmatched>,
@@ -30,8 +30,8 @@ pub(crate) struct CaptureFlags {
     pub(crate) settings: ConfigFlags,
     #[command(flatten)]
     file: FileFlags,
-    /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): exactly N are in the file.
-    /// Without -w, what the workers have in hand is counted, too.
+    /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): the file has exactly N.
+    /// Without -w, packets that the workers already hold are counted, too.
     #[arg(short, long, value_name = "N", value_parser = count)]
     count: Option<u64>,
     #[command(flatten)]
@@ -42,8 +42,8 @@ pub(crate) struct CaptureFlags {
     /// Entries of the kernel's rings, a power of two [default: as many as the pool has cells].
     #[arg(long, value_name = "N", value_parser = number::<u32>(ANY, "--ring 4096"))]
     ring: Option<u32>,
-    /// T: how full a worker's pools are, in percent, when its buddies begin to help (advanced mode)
-    /// [default: 60].
+    /// T: how full, in percent, a worker's pools are when its buddies begin to help (advanced mode) [default:
+    /// 60].
     #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(0..=100, "-T 60"))]
     threshold_percent: Option<u32>,
     /// Whether workers help each other [default: advanced].
@@ -57,24 +57,23 @@ pub(crate) struct CaptureFlags {
     /// Number of capture threads (push) [default: 1].
     #[arg(long, value_name = "N", value_parser = number::<u16>(1..=u16::MAX.into(), "--capture-threads 2"))]
     capture_threads: Option<u16>,
-    /// Cores for the capture threads (push), in turn [default: not bound].
+    /// Cores to pin the capture threads to (push), in turn [default: not pinned].
     #[arg(long, value_name = "LIST", value_parser = cores)]
     capture_cores: Option<Cores>,
     #[command(flatten)]
     port: PortFlags,
-    /// How the NIC spreads packets over its receive queues while it is captured [default: keep].
+    /// How the NIC spreads packets over its receive queues during the capture [default: keep].
     #[arg(long, value_parser = choice::<Rss>())]
     rss: Option<Rss>,
-    /// How packets of an interface that is captured beside the host are spread over the workers [default:
-    /// hash].
+    /// How to spread packets over the workers when capturing beside the host [default: hash].
     #[arg(long, value_parser = choice::<Fanout>())]
     fanout: Option<Fanout>,
-    /// Leave out packets that are for other stations.
+    /// Do not capture packets addressed to other stations.
     #[arg(long)]
     no_promiscuous: bool,
 
     /// Report what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they
-    /// took. Lost or duplicated frames, or none at all, are exit code 1.
+    /// took. Exit with code 1 if frames were lost or duplicated, or none arrived.
     #[arg(long)]
     verify: bool,
     /// Frames in each run; those missing at its start or end then count as lost.
@@ -85,10 +84,10 @@ pub(crate) struct CaptureFlags {
 }
 
 impl CaptureFlags {
-    /// The settings in force. `is_interface` says whether there is an interface of that name.
+    /// The settings in force. `is_interface` says whether an interface has that name.
     ///
     /// # Errors
-    /// [`Usage`](crate::exit::Usage) for words that contradict each other, and for what is wrong in the file.
+    /// [`Usage`](crate::exit::Usage) for words that contradict each other, and for mistakes in the file.
     pub(crate) fn into_settings(self, is_interface: impl FnMut(&str) -> bool) -> Result<CaptureSettings> {
         let mut settings: CaptureSettings = self.settings.settings()?;
         let CaptureSettings { capture, output } = &mut settings;
@@ -112,22 +111,22 @@ impl CaptureFlags {
         output.verify |= self.verify;
         output.expect = self.expect.or(output.expect);
         self.output.apply(output);
-        // Counting needs no times. What is written or verified is of no use with wrong ones.
+        // Counting needs no times; writing and verifying need right ones.
         capture.stamp_packets |= output.keeps_times();
         Ok(settings)
     }
 }
 
-/// The mode that the flags make of one.
+/// The mode, overridden by the flags.
 fn mode(before: Mode, name: Option<Mode>, threshold_percent: Option<u32>) -> Result<Mode> {
     let mode = match (name, before) {
-        // Its threshold is kept.
+        // Keep its threshold.
         (Some(Mode::Advanced { .. }) | None, before @ Mode::Advanced { .. }) => before,
         (name, before) => name.unwrap_or(before),
     };
     match (mode, threshold_percent) {
         (Mode::Basic, Some(_)) => {
-            Err(usage!("-T is for advanced mode: leave it out, or say --mode advanced").into())
+            Err(usage!("-T is for advanced mode: leave it out, or add --mode advanced").into())
         }
         (Mode::Advanced { .. }, Some(percent)) => Ok(Mode::advanced(percent)?),
         (mode, None) => Ok(mode),

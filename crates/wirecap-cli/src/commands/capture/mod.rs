@@ -1,5 +1,5 @@
-//! `wirecap capture`: packets into a file, counted, or verified. A capture itself is run by `capture`, as for
-//! `forward`.
+//! `wirecap capture`: packets into a file, counted, or verified. The module `capture` runs the capture, as
+//! for `forward`.
 
 pub(crate) mod flags;
 pub(crate) mod settings;
@@ -15,7 +15,7 @@ use crate::{
     process::signals::Signals,
 };
 
-/// Captures until it is ended.
+/// Captures until the end.
 ///
 /// # Errors
 /// Whatever keeps it from starting.

@@ -1,4 +1,4 @@
-//! What is set when capturing.
+//! The settings of `wirecap capture`.
 
 use serde::{Deserialize, Serialize};
 use wirecap::Config;
@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct CaptureSettings {
     /// What is captured, and how.
     pub(crate) capture: Config,
-    /// What becomes of it.
+    /// What becomes of the packets.
     pub(crate) output: OutputSettings,
 }
 
@@ -38,7 +38,7 @@ impl CaptureSettings {
                 ("transmit_entries", config.transmit_entries == usual.transmit_entries, "nothing is sent"),
                 ("allocators", config.allocators == usual.allocators, "nothing is sent"),
                 ("reach", config.reach == usual.reach, "nothing is sent"),
-                ("rx_hash", config.rx_hash == usual.rx_hash, "nothing looks at the hashes"),
+                ("rx_hash", config.rx_hash == usual.rx_hash, "nothing uses the hashes"),
             ],
         )
     }

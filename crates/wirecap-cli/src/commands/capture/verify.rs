@@ -1,11 +1,11 @@
-//! `wirecap capture --verify`: what became of frames of `wirecap generate`.
+//! `wirecap capture --verify`: what became of the frames of `wirecap generate`.
 //!
 //! ```text
 //!   worker 0 ─ batch ─► marks, times ─┐ one lock,        per queue, in order
 //!   worker 1 ─ batch ─► marks, times ─┴─ per batch ──► sequencer ──────────► Verifier: lost, duplicated, reordered, latency
 //! ```
 //!
-//! Rule: a batch is given back before the lock is asked for: workers that wait for each other hold no cells.
+//! Rule: a worker gives its batch back before it takes the lock, so that waiting workers hold no cells.
 
 use std::{
     collections::VecDeque,
@@ -24,26 +24,26 @@ use crate::{
     text::plural::counted,
 };
 
-/// Verifying, as a job of a capture.
+/// The job that verifies captured frames.
 pub(crate) struct Verify {
-    /// Frames that each run has, if it is known.
+    /// Frames in each run, if known.
     expected: Option<u64>,
     verifier: Arc<Mutex<OrderedVerifier>>,
 }
 
-/// What was noted so far.
+/// A verifier that gets the batches of each queue in order.
 #[derive(Debug)]
 struct OrderedVerifier {
     verifier: Verifier,
     queues: usize,
     sequencer: Sequencer<Vec<Arrival>>,
-    /// In order, to be noted.
+    /// Batches that are next in order.
     ready: VecDeque<Vec<Arrival>>,
-    /// Batches that have been noted, to be used again.
+    /// Emptied buffers, to be reused.
     empty: Vec<Vec<Arrival>>,
 }
 
-/// A frame that was seen.
+/// The arrival of a frame.
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     marks: Option<Marks>,
@@ -51,12 +51,12 @@ struct Arrival {
 }
 
 impl Verify {
-    /// For runs of `expected` frames each, if that is known.
+    /// `expected` is the number of frames in each run, if known.
     pub(crate) fn new(expected: Option<u64>) -> Self {
         Self { expected, verifier: Arc::new(Mutex::new(OrderedVerifier::new(0, expected))) }
     }
 
-    /// What was found so far.
+    /// The verdict so far.
     fn verdict(&self) -> Verdict {
         self.verifier.lock().unwrap_or_else(PoisonError::into_inner).verifier.verdict()
     }
@@ -73,8 +73,7 @@ impl OrderedVerifier {
         }
     }
 
-    /// Takes note of a batch, or keeps it until those before it in its queue have come. Gives an empty buffer
-    /// back.
+    /// Notes a batch, or keeps it until those before it in its queue have arrived. Returns an empty buffer.
     fn note(&mut self, queue: usize, first_number: u64, seen: Vec<Arrival>) -> Vec<Arrival> {
         let numbers = first_number..first_number + seen.len() as u64;
         self.sequencer.accept(queue, numbers, seen, &mut self.ready);
@@ -82,7 +81,7 @@ impl OrderedVerifier {
         self.empty.pop().unwrap_or_default()
     }
 
-    /// No more come: batches that waited for one that a worker has panicked with are noted all the same.
+    /// Notes the batches that still wait for one with which a worker panicked.
     fn close(&mut self) {
         for queue in 0..self.queues {
             self.sequencer.drain(queue, &mut self.ready);
@@ -100,7 +99,7 @@ impl OrderedVerifier {
     }
 }
 
-/// A worker's share of it.
+/// The verifier's handler of one worker.
 pub(crate) struct VerifyWorker {
     verifier: Arc<Mutex<OrderedVerifier>>,
     queues: Arc<Queues>,
@@ -111,7 +110,7 @@ impl BatchHandler for VerifyWorker {
     fn batch(&mut self, batch: Batch) {
         self.buffer.clear();
         for packet in &batch {
-            // Of a packet in several cells the first has far more than the marks.
+            // The first cell of a packet in several has far more than the marks.
             self.buffer
                 .push(Arrival { marks: Marks::read(packet.data()), arrived_ns: packet.timestamp_ns() });
         }
@@ -162,10 +161,10 @@ impl Job for Verify {
     }
 }
 
-/// What is wrong with the frames that came.
+/// Why verification failed, if it did.
 fn failure(verdict: &Verdict) -> Option<String> {
     if verdict.runs.is_empty() {
-        return Some("verified: no frame of wirecap generate came".into());
+        return Some("verified: no frame of wirecap generate arrived".into());
     }
     let sum = |figure: fn(&RunVerdict) -> u64| verdict.runs.iter().map(figure).sum::<u64>();
     let (lost, duplicated, unexpected) =
@@ -182,19 +181,16 @@ fn describe(verdict: &Verdict) -> String {
         text += &format!("\n{}\n{}", frames(verdict), times(verdict));
     }
     for (frames, what) in [
-        (verdict.unmarked, "frames that no wirecap generate made"),
-        (
-            verdict.runs.iter().map(|run| run.unexpected).sum(),
-            "frames with numbers beyond those that were expected",
-        ),
-        (verdict.of_further_runs, "frames of more runs than can be told apart"),
+        (verdict.unmarked, "frames that are not of wirecap generate"),
+        (verdict.runs.iter().map(|run| run.unexpected).sum(), "frames with numbers beyond the expected ones"),
+        (verdict.of_further_runs, "frames of further runs than the first eight"),
         (
             verdict.runs.iter().map(|run| run.too_late).sum(),
-            "frames too late to know whether they came before; they are among the lost",
+            "frames too late to check for duplicates; they count as lost",
         ),
         (
             verdict.runs.iter().map(|run| run.before_sent).sum(),
-            "frames that came before they were sent: the clocks of both ends are not the same",
+            "frames that arrived before they were sent: the clocks of both ends differ",
         ),
     ] {
         if frames > 0 {
@@ -216,7 +212,7 @@ fn frames(verdict: &Verdict) -> Table {
     table
 }
 
-/// How long they took.
+/// The latency of the frames of each run.
 fn times(verdict: &Verdict) -> Table {
     let mut table = Table::new(&["run", "min us", "p50 us", "p99 us", "p99.9 us", "max us"]);
     for run in &verdict.runs {
@@ -260,7 +256,7 @@ mod tests {
             "verified: 71 frames of wirecap generate lost, 0 duplicated, 0 unexpected"
         );
         assert!(
-            failure(&Verifier::default().verdict()).unwrap().contains("no frame of wirecap generate came")
+            failure(&Verifier::default().verdict()).unwrap().contains("no frame of wirecap generate arrived")
         );
     }
 }

@@ -1,7 +1,7 @@
-//! The words of `wirecap capture` that are no flags: interfaces, then perhaps a filter.
+//! The words of `wirecap capture` that are not flags: interfaces, then optionally a filter.
 //!
-//! Rule: the filter begins with the first word that is no interface, as tcpdump has it. The first word always
-//! is one, so that a misspelt name is called that.
+//! Rule: the filter begins with the first word that is not an interface. The first word always is one, so
+//! that a misspelt name is reported as such.
 
 use anyhow::{Result, bail};
 use wirecap::{Config, PortSpec};
@@ -9,10 +9,10 @@ use wirecap_filter::shortened;
 
 use crate::values::{is_trace, is_trace_path, ports};
 
-/// Puts ports and filter into the settings.
+/// Stores ports and filter in the settings.
 ///
 /// # Errors
-/// [`Usage`](crate::exit::Usage) for words that make no sense.
+/// [`Usage`](crate::exit::Usage) for words that cannot be ports or a filter.
 pub(super) fn apply(
     words: &[String],
     filter: Option<String>,
@@ -22,7 +22,9 @@ pub(super) fn apply(
     let (words, expression) = split(words, is_interface)?;
     if let (Some(filter), [word, ..]) = (&filter, expression) {
         let (word, filter) = (shortened(word), shortened(filter));
-        bail!(usage!("there is no interface {word}, and the filter is {filter:?} already: write it once"));
+        bail!(usage!(
+            "there is no interface {word}, and --filter already gives the filter {filter:?}: write it once"
+        ));
     }
     if !words.is_empty() {
         config.ports = ports(words)?;
@@ -35,7 +37,7 @@ pub(super) fn apply(
 /// The words that are ports, and those of the filter.
 fn split(words: &[String], mut is_interface: impl FnMut(&str) -> bool) -> Result<(&[String], &[String])> {
     let mut is_port = |word: &String| {
-        // Its queues need not be right: it is a port, and what is wrong with it is said when it is opened.
+        // Wrong queues do not matter here: opening the port reports them.
         let name = word.rsplit_once('@').map_or(word.as_str(), |(name, _)| name);
         PortSpec::PREFIXES.iter().any(|prefix| word.starts_with(prefix))
             || is_interface(name)
@@ -44,7 +46,7 @@ fn split(words: &[String], mut is_interface: impl FnMut(&str) -> bool) -> Result
     let others = words.get(1..).unwrap_or_default();
     let count = others.iter().position(|word| !is_port(word)).map_or(words.len(), |before| 1 + before);
     let (ports, filter) = words.split_at(count);
-    // The first word is looked at only where it is no port for sure: a trace file.
+    // The first word is checked only if it is certainly not a port: a trace file.
     let misspelt = ports.first().filter(|word| is_trace(word) && !is_port(word));
     if let Some(trace) = misspelt.or(filter.first().filter(|word| is_trace_path(word))) {
         bail!(usage!("{trace} is not an interface; for a trace file write trace:{trace}"));

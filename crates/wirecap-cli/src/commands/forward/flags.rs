@@ -12,16 +12,16 @@ use crate::{
     values::{ANY, choice, number, ports},
 };
 
-// What is another than for a capture.
-const WRITE: &str = "Write all packets that came in to FILE.pcapng, FILE.pcap, a named pipe, or - as well";
-const WORKERS: &str = "Number of workers, at most as many as each interface has receive queues [default: that, but no more than \
-                       cores]";
-const WAIT: &str = "What workers do while nothing comes [default: block]";
-const CHUNKS: &str = "R, chunks per receive queue. A queue can buffer R x M packets [default: 32, or fewer, so that all take no more than \
-                      an eighth of the memory that is available]";
-const TIMESTAMP: &str = "Where the times of packets come from, which the latency is measured from as well [default: kernel with -w, else batch]";
+// Help that differs from that of `capture`.
+const WRITE: &str = "Also write all received packets to FILE.pcapng, FILE.pcap, a named pipe, or -";
+const WORKERS: &str = "Number of workers, at most as many as each interface has receive queues [default: that number, at most \
+                       one per core]";
+const WAIT: &str = "What idle workers do [default: block]";
+const CHUNKS: &str = "R, chunks per receive queue. A queue can buffer R x M packets [default: 32, or fewer, so that all queues \
+                      together take at most an eighth of the available memory]";
+const TIMESTAMP: &str = "Source of the packets' timestamps, from which the latency is measured, too [default: kernel with -w, else batch]";
 
-/// What to forward, how, and what is kept of it.
+/// What to forward, and how.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("write", |flag| flag.help(WRITE)),
@@ -31,37 +31,37 @@ const TIMESTAMP: &str = "Where the times of packets come from, which the latency
     mut_arg("timestamp", |flag| flag.help(TIMESTAMP))
 )]
 pub(crate) struct ForwardFlags {
-    /// The two interfaces, by name or alternative name: every packet that comes in by one goes out of the
-    /// other. With --route there may be more.
+    /// The two interfaces, by name or alternative name: every packet that arrives at one leaves by the other.
+    /// With --route there may be more.
     #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"], num_args = 1..)]
     ports: Vec<String>,
-    /// Forward only packets that this filter of tcpdump's language wants; all others are dropped.
+    /// Forward only packets that match this tcpdump filter; drop all others.
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pass: Option<String>,
-    /// Drop packets that this filter of tcpdump's language wants.
+    /// Drop packets that match this tcpdump filter.
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     drop: Option<String>,
     /// What to do with a packet for which the other port's ring has no room [default: wait].
     #[arg(long, value_parser = choice::<OnFull>())]
     on_full: Option<OnFull>,
-    /// What the VLAN of one side is on the other, in pairs of IFACE and the second: 10=20,none=30,40=none.
+    /// Translate VLANs, in pairs of the first and the second interface: 10=20,none=30,40=none.
     #[arg(long, value_name = "A=B,...")]
     vlan: Option<VlanMap>,
     /// What becomes of the TTL of IPv4 and the hop limit of IPv6: keep, decrement, or 1 to 255. Packets whose
-    /// TTL is at its end are dropped [default: keep, with --route decrement].
+    /// TTL expires are dropped [default: keep, with --route decrement].
     #[arg(long, value_name = "TTL")]
     ttl: Option<Ttl>,
-    /// Be a small router: each packet goes where the longest prefix in FILE says that its destination is in.
-    /// Lines as 10.0.0.0/8 dev eth2 via 192.0.2.1, in the words of ip route.
+    /// Be a small router: send each packet by the longest prefix in FILE that contains its destination. The
+    /// lines are like those of ip route: 10.0.0.0/8 dev eth2 via 192.0.2.1.
     #[arg(long, value_name = "FILE")]
     route: Option<PathBuf>,
-    /// Packets that go out of IFACE come from this Ethernet address.
+    /// Set the source Ethernet address of packets that leave by IFACE.
     #[arg(long, value_name = "IFACE=MAC")]
     set_source: Vec<String>,
-    /// Packets that go out of IFACE go to this Ethernet address.
+    /// Set the destination Ethernet address of packets that leave by IFACE.
     #[arg(long, value_name = "IFACE=MAC")]
     set_destination: Vec<String>,
-    /// Checksums that the sender has left to its NIC to compute, as the hosts behind veth and virtio
+    /// Whether to complete checksums that the sender left to its NIC, as hosts behind veth and virtio
     /// interfaces do [default: auto].
     #[arg(long, value_parser = choice::<Checksums>())]
     checksums: Option<Checksums>,
@@ -91,7 +91,7 @@ impl ForwardFlags {
     /// The settings in force.
     ///
     /// # Errors
-    /// A word that names no port; what is wrong in the file.
+    /// A word that names no port; mistakes in the file.
     pub(crate) fn into_settings(self) -> Result<ForwardSettings> {
         let mut settings: ForwardSettings = self.settings.settings()?;
         let ForwardSettings { capture, forward, output } = &mut settings;

@@ -1,14 +1,14 @@
-//! What a worker does with the packets of one batch: each goes out of another port, or is dropped for a
+//! What a worker does with the packets of one batch: it sends each out of another port, or drops it for a
 //! cause.
 //!
 //! ```text
 //!   batch of (port A, queue q) ── drain ──► packet ── changed ──► transmitter of (port B, queue q) ── one kick ──► latency
 //!                                             │                      └── no room, link down, too long: counted by cause
-//!                                             ├── next hop not known yet: waits
+//!                                             ├── next hop still unknown: waits
 //!                                             └── a router discards it: its sender may get an ICMP error
 //! ```
 //!
-//! Rule: packets of one receive queue go out of one transmit queue of a port, by one thread, so they stay in
+//! Rule: one thread sends the packets of a receive queue from one transmit queue of a port, so they stay in
 //! order.
 
 use std::{
@@ -23,32 +23,32 @@ use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, Pending, R
 use super::stats::{ForwardStats, cause_of};
 use crate::capture::job::BatchHandler;
 
-/// How long a packet waits for room before it is dropped: a ring that does not move for this time is stuck.
+/// How long a packet waits for room before it is dropped: a ring that does not move for so long is stuck.
 const ROOM_TIMEOUT: Duration = Duration::from_millis(20);
-/// How often the kernel is asked for cells that it has sent, while nothing comes: at first, and at most.
+/// How often an idle worker asks the kernel for sent cells: at first, and at most.
 const TICK: Duration = Duration::from_millis(1);
 const MAX_TICK: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(1);
-/// How long packets that were taken have to leave at the end.
+/// How long to wait at the end until staged packets have left.
 const LAST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Where the packets of one worker go.
 pub(super) enum Path {
-    /// Between two ports, their headers changed like this, by port that they go out of.
+    /// From one port to the other. The changes of headers, by port that packets leave by.
     Cable([Rewrite; 2]),
-    /// Where their addresses say.
+    /// By destination address.
     Router(Box<RouterPath>),
 }
 
-/// What a worker of a router decides with, and makes packets with.
+/// The parts of a router that one worker uses.
 pub(super) struct RouterPath {
     pub(super) router: RouterWorker<WaitingPacket>,
-    /// Makes ICMP errors, and copies of packets that wait: waiting themselves they would keep their cells
-    /// from the pool, and the cells behind them would go to the kernel in short runs.
+    /// Makes ICMP errors, and copies of packets that wait: the originals would keep their cells from the
+    /// pool, and the cells after them would go to the kernel in short runs.
     pub(super) allocator: PacketAllocator,
 }
 
-/// Where a packet came in.
+/// Where a packet was received.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     port: usize,
@@ -64,51 +64,33 @@ pub(super) struct WaitingPacket {
 /// How packets are forwarded: the same for all workers.
 #[derive(Debug)]
 pub(super) struct Rules {
-    /// By port that packets come in by: whether senders may have left checksums to be completed.
+    /// By receiving port: whether senders may have left checksums to be completed.
     pub(super) complete_checksums: Vec<bool>,
     /// Whether a packet waits for room.
     pub(super) wait: bool,
-    /// Whether all packets of a batch have the same time, as far as latency goes.
+    /// Whether all packets of a batch have the same time for the latency.
     pub(super) batch_times: bool,
 }
 
-/// Forwards what one worker is given.
+/// Forwards the packets of one worker.
 pub(super) struct Forwarder {
     rules: Arc<Rules>,
-    /// By port, those of this worker.
-    transmitters: Vec<Vec<Transmitter>>,
-    /// By port that packets come in by.
+    /// By port.
+    outputs: Vec<Vec<Output>>,
+    /// By receiving port.
     stats: Vec<Arc<ForwardStats>>,
     workers: usize,
     tick: Duration,
-    stuck: StuckLanes,
     path: Path,
     /// Empty between batches.
     tally: Tally,
 }
 
-/// Which transmit queues did not move while they were waited for: each by itself, since a worker may have
-/// several of a port, and one that moves says nothing about another.
-#[derive(Debug)]
-struct StuckLanes {
-    /// By port, those of this worker.
-    lanes: Vec<Vec<bool>>,
-}
-
-impl StuckLanes {
-    /// None is stuck; `lanes` are their numbers, by port.
-    fn none(lanes: impl Iterator<Item = usize>) -> Self {
-        Self { lanes: lanes.map(|lanes| vec![false; lanes]).collect() }
-    }
-
-    fn is(&self, port: usize, lane: usize) -> bool {
-        self.lanes[port][lane]
-    }
-
-    /// It has taken a packet, or has not though it was waited for.
-    fn note(&mut self, port: usize, lane: usize, is_stuck: bool) {
-        self.lanes[port][lane] = is_stuck;
-    }
+/// A transmit queue of this worker.
+struct Output {
+    transmitter: Transmitter,
+    /// It took no packet, although one waited for room. Another queue of the same port may still move.
+    is_stuck: bool,
 }
 
 /// Packets of one batch that were sent.
@@ -118,12 +100,12 @@ struct Tally {
     bytes: u64,
     /// Time of the first of them.
     first_ns: u64,
-    /// Time of each, where each has its own.
+    /// Time of each, if each has its own.
     each_ns: Vec<u64>,
 }
 
 impl Tally {
-    /// Adds packets that were sent after those that it has.
+    /// Adds packets that were sent after the ones counted before.
     fn add(&mut self, packets: u64, bytes: u64, first_ns: u64) {
         if self.packets == 0 {
             self.first_ns = first_ns;
@@ -132,7 +114,7 @@ impl Tally {
         self.bytes += bytes;
     }
 
-    /// Without packets, its memory kept for the next batch.
+    /// Resets the tally and keeps its memory for the next batch.
     fn emptied(mut self) -> Self {
         self.each_ns.clear();
         Self { each_ns: self.each_ns, ..Self::default() }
@@ -140,24 +122,27 @@ impl Tally {
 }
 
 impl Forwarder {
-    /// With those of the transmitters that are this worker's own, by port.
+    /// `transmitters` are those of this worker, by port.
     pub(super) fn new(
         rules: &Arc<Rules>,
         path: Path,
-        mut transmitters: Vec<Vec<Transmitter>>,
+        transmitters: Vec<Vec<Transmitter>>,
         stats: Vec<Arc<ForwardStats>>,
         workers: usize,
     ) -> Self {
-        let stuck = StuckLanes::none(transmitters.iter().map(Vec::len));
         // A router may send a packet back out of the port that it came in by.
-        let outputs = if matches!(path, Path::Cable(_)) { 1 } else { transmitters.len() };
-        transmitters.iter_mut().flatten().for_each(|transmitter| transmitter.share_pools(outputs));
+        let sharers = if matches!(path, Path::Cable(_)) { 1 } else { transmitters.len() };
+        let output = |mut transmitter: Transmitter| {
+            transmitter.share_pools(sharers);
+            Output { transmitter, is_stuck: false }
+        };
+        let outputs = transmitters.into_iter().map(|of_port| of_port.into_iter().map(output).collect());
         let (rules, tally) = (Arc::clone(rules), Tally::default());
-        Self { rules, transmitters, stats, workers, tick: TICK, stuck, path, tally }
+        Self { rules, outputs: outputs.collect(), stats, workers, tick: TICK, path, tally }
     }
 
-    /// Forwards packets from the front as long as nothing has to be decided about them: between two ports,
-    /// their headers as they are, one time for all.
+    /// Forwards packets from the front as long as nothing has to be decided about them: on a cable, with
+    /// unchanged headers and one time for all.
     fn forward_run(&mut self, drain: &mut Drain<'_>, origin: Origin, tally: &mut Tally) {
         let Path::Cable(rewrite) = &self.path else { return };
         let (from, to) = (origin.port, 1 - origin.port);
@@ -166,23 +151,24 @@ impl Forwarder {
         }
         let (completes, stats) = (self.rules.complete_checksums[from], &self.stats[from]);
         let lane = self.lane(to, origin.queue);
-        let run = drain.forward(&mut self.transmitters[to][lane], |packet| {
+        let output = &mut self.outputs[to][lane];
+        let run = drain.forward(&mut output.transmitter, |packet| {
             if completes && complete_checksum_in_place(packet) {
                 stats.count_completed();
             }
         });
         if run.packets > 0 {
-            self.stuck.note(to, lane, false);
+            output.is_stuck = false;
             tally.add(run.packets, run.bytes, run.first_timestamp_ns);
         }
     }
 
-    /// Which of this worker's transmitters of a port serves a receive queue.
+    /// Which of this worker's outputs of a port serves a receive queue.
     fn lane(&self, port: usize, queue: u16) -> usize {
-        (usize::from(queue) / self.workers) % self.transmitters[port].len()
+        (usize::from(queue) / self.workers) % self.outputs[port].len()
     }
 
-    /// Forwards one packet, or counts why not.
+    /// Forwards one packet, or counts why it was dropped.
     fn forward(&mut self, mut packet: OwnedPacket<'_>, origin: Origin, tally: &mut Tally) {
         let stats = &self.stats[origin.port];
         if self.rules.complete_checksums[origin.port] && complete_checksum(&mut packet) {
@@ -198,7 +184,7 @@ impl Forwarder {
         }
     }
 
-    /// Does with a packet what a router decides.
+    /// Carries out the decision of the router about a packet.
     fn route(&mut self, mut packet: OwnedPacket<'_>, origin: Origin, tally: &mut Tally) {
         let Path::Router(path) = &mut self.path else { return };
         let len = packet.len();
@@ -209,7 +195,7 @@ impl Forwarder {
         }
     }
 
-    /// Has a packet wait for its next hop, if there is room for one more.
+    /// Parks a packet until its next hop is known, if there is room.
     #[cold]
     fn wait(&mut self, packet: OwnedPacket<'_>, origin: Origin, pending: Pending) {
         let Path::Router(path) = &mut self.path else { return };
@@ -220,7 +206,7 @@ impl Forwarder {
         }
         let kept = match admission {
             Admission::Full => None,
-            // The packet it replaces is dropped, and its cells are free.
+            // The replaced packet is dropped, which frees its cells.
             Admission::Free | Admission::InsteadOf(_) => allocator.keep(packet),
         };
         match kept {
@@ -229,8 +215,7 @@ impl Forwarder {
         }
     }
 
-    /// Counts a packet that goes no further, and sends its sender the ICMP error that the router answers
-    /// with, if it does.
+    /// Counts a discarded packet, and sends its sender the ICMP error with which the router answers, if any.
     #[cold]
     fn discard(&mut self, packet: &OwnedPacket<'_>, origin: Origin, cause: DropCause) {
         let stats = &self.stats[origin.port];
@@ -238,7 +223,7 @@ impl Forwarder {
         let lane = self.lane(origin.port, origin.queue);
         let Path::Router(path) = &mut self.path else { return };
         let RouterPath { router, allocator } = &mut **path;
-        let transmitter = &mut self.transmitters[origin.port][lane];
+        let transmitter = &mut self.outputs[origin.port][lane].transmitter;
         let is_sent = match router.answer(packet.data(), packet.len(), origin.port, cause) {
             Answer::Silence => return,
             Answer::Suppressed => false,
@@ -249,13 +234,13 @@ impl Forwarder {
         stats.count_icmp_error(is_sent);
     }
 
-    /// Sends a packet out of a port, or counts why not.
+    /// Sends a packet out of a port, or counts why it was dropped.
     fn send(&mut self, packet: OwnedPacket<'_>, origin: Origin, to: usize, tally: &mut Tally) {
         let lane = self.lane(to, origin.queue);
-        let transmitter = &mut self.transmitters[to][lane];
+        let Output { transmitter, is_stuck } = &mut self.outputs[to][lane];
         let (len, came_ns) = (packet.len() as u64, packet.timestamp_ns());
         let sent = match packet.forward(transmitter) {
-            Err(refused) if refused.reason.is_for_room() && self.rules.wait && !self.stuck.is(to, lane) => {
+            Err(refused) if refused.reason.is_for_room() && self.rules.wait && !*is_stuck => {
                 refused.wait(transmitter, ROOM_TIMEOUT)
             }
             sent => sent,
@@ -263,29 +248,27 @@ impl Forwarder {
         let stats = &self.stats[origin.port];
         match sent {
             Ok(()) => {
-                self.stuck.note(to, lane, false);
+                *is_stuck = false;
                 tally.add(1, len, came_ns);
                 if !self.rules.batch_times {
                     tally.each_ns.push(came_ns);
                 }
             }
             Err(refused) => {
-                if refused.reason.is_for_room() && self.rules.wait {
-                    self.stuck.note(to, lane, true);
-                }
+                *is_stuck |= refused.reason.is_for_room() && self.rules.wait;
                 stats.count_dropped(cause_of(refused.reason));
                 refused.give_up(transmitter);
             }
         }
     }
 
-    /// Counts what was taken of the packets that came in by a port, after the system call that sends them.
+    /// Counts the packets of a receiving port that were sent, after the system call that sends them.
     fn count(&self, from: usize, tally: &Tally) {
         let stats = &self.stats[from];
         if tally.packets > 0 {
             let (mut latency, now_ns) = (stats.latency(), now_ns());
             match self.rules.batch_times {
-                // Clocks are set: a packet may bear a later time than now.
+                // The clock may have been set: a packet may have a later time than now.
                 true => latency.note(now_ns.saturating_sub(tally.first_ns), tally.packets),
                 false => {
                     let times = tally.each_ns.iter().map(|&came_ns| now_ns.saturating_sub(came_ns));
@@ -296,13 +279,13 @@ impl Forwarder {
         stats.count_forwarded(tally.packets, tally.bytes);
     }
 
-    /// Tells the kernel of what was taken, and takes home what it has sent. Returns whether anything moved.
+    /// Has the kernel send staged packets, and takes back sent cells. Returns whether anything moved.
     fn flush_all(&mut self) -> bool {
         let mut moved = false;
-        for transmitter in self.transmitters.iter_mut().flatten() {
+        for Output { transmitter, .. } in self.outputs.iter_mut().flatten() {
             let before = transmitter.in_flight();
             if before > 0 {
-                // Events report what is wrong with the link, and so do later refusals.
+                // Events and later refusals report faults of the link.
                 let _ = transmitter.flush();
                 moved |= transmitter.in_flight() != before;
             }
@@ -310,12 +293,12 @@ impl Forwarder {
         moved
     }
 
-    /// Begins a batch of a router: tries the packets again whose next hops are known now, and drops those
-    /// that have waited too long.
+    /// Begins a batch of a router: sends parked packets whose next hops are known now, and drops those that
+    /// waited too long.
     fn retry(&mut self) {
         let Path::Router(path) = &mut self.path else { return };
-        let mtu = |lanes: &Vec<Transmitter>| lanes.first().map_or(0, Transmitter::mtu);
-        path.router.begin(Instant::now(), self.transmitters.iter().map(mtu));
+        let mtu = |outputs: &Vec<Output>| outputs.first().map_or(0, |output| output.transmitter.mtu());
+        path.router.begin(Instant::now(), self.outputs.iter().map(mtu));
         let settled = path.router.settle();
         if settled.is_empty() {
             return;
@@ -327,12 +310,12 @@ impl Forwarder {
                 Outcome::Known => {
                     let mut tally = Tally::default();
                     self.forward(packet, origin, &mut tally);
-                    // Each with its own time: they may have waited for seconds.
+                    // Counted one by one: each may have waited for seconds.
                     taken.push((origin.port, tally));
                 }
             }
         }
-        // Once for all, since each is a system call.
+        // Once for all packets, because it is a system call per output.
         self.flush_all();
         taken.iter().for_each(|(from, tally)| self.count(*from, tally));
     }
@@ -356,9 +339,9 @@ impl BatchHandler for Forwarder {
     }
 
     fn timeout(&self) -> Duration {
-        let flies = self.transmitters.iter().flatten().any(|transmitter| transmitter.in_flight() > 0);
+        let in_flight = self.outputs.iter().flatten().any(|output| output.transmitter.in_flight() > 0);
         let waits = matches!(&self.path, Path::Router(path) if path.router.has_waiting());
-        match (waits, flies) {
+        match (waits, in_flight) {
             (true, _) => TICK,
             (false, true) => self.tick,
             (false, false) => LONG,
@@ -376,21 +359,21 @@ impl BatchHandler for Forwarder {
                 self.stats[origin.port].count_dropped(DropCause::NoNeighbour);
             }
         }
-        for transmitter in self.transmitters.iter_mut().flatten() {
-            // What is left in a ring whose link is down is not sent; the account has it in flight.
+        for Output { transmitter, .. } in self.outputs.iter_mut().flatten() {
+            // Packets in a ring whose link is down are not sent; the account counts them as in flight.
             let _ = transmitter.finish(LAST_TIMEOUT);
         }
     }
 }
 
-/// As [`complete_checksum`], for a packet that lies in one piece.
+/// Like [`complete_checksum`], for a packet in one piece.
 fn complete_checksum_in_place(packet: &mut [u8]) -> bool {
     let Some(pending) = checksum::Pending::of_frame(packet) else { return false };
     let checksum = pending.complete([&*packet].into_iter());
     checksum.is_some_and(|checksum| pending.write(packet, checksum))
 }
 
-/// Completes the checksum of a packet if its sender has left that to a NIC. Returns whether it has.
+/// Completes the checksum of a packet whose sender left that to a NIC. Returns whether it did.
 fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
     let Some(pending) = checksum::Pending::of_frame(packet.data()) else { return false };
     let checksum = pending.complete(packet.parts());
@@ -400,22 +383,4 @@ fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
 /// The system clock, in nanoseconds since 1970.
 fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_queue_that_moves_says_nothing_about_another() {
-        let mut stuck = StuckLanes::none([2, 2].into_iter());
-        stuck.note(1, 0, true);
-        // The other one of the same port, and the same one of the other port.
-        stuck.note(1, 1, false);
-        stuck.note(0, 0, false);
-        let places = [(0, 0), (0, 1), (1, 0), (1, 1)];
-        assert_eq!(places.map(|(port, lane)| stuck.is(port, lane)), [false, false, true, false]);
-        stuck.note(1, 0, false);
-        assert!(!places.iter().any(|&(port, lane)| stuck.is(port, lane)));
-    }
 }

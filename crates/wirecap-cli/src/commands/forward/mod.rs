@@ -1,16 +1,16 @@
 //! `wirecap forward`: a bump in the wire between two interfaces.
 //!
 //! ```text
-//!   A ── queue q ──► worker q ──► transmit queue q of B          the cell is lent to B's driver, and goes home to A's pool
-//!   A ◄── transmit queue q ◄── worker q ◄── queue q ── B         the same worker does both directions
+//!   A ── queue q ──► worker q ──► transmit queue q of B          the cell is lent to B's driver, and returns to A's pool
+//!   A ◄── transmit queue q ◄── worker q ◄── queue q ── B         the same worker serves both directions
 //! ```
 //!
-//! It is a capture (`capture/`) whose workers send each packet on: threads, signals, file and account are
-//! those of a capture.
+//! Forwarding is a capture (`capture/`) whose workers send each packet on: threads, signals, file and account
+//! are those of a capture.
 //!
 //! | to read about | open |
 //! |---|---|
-//! | flags, settings, and what they may be | [`flags`], [`settings`], [`plan`] |
+//! | flags and settings, and their checks | [`flags`], [`settings`], [`plan`] |
 //! | what happens to a packet | [`forwarder`] |
 //! | what a router decides | the crate `wirecap-router` |
 //! | what is counted | [`stats`] |
@@ -47,7 +47,7 @@ use crate::{
     capture::{self, end::End, job::Job},
     exit::Exit,
     print::{layout::paragraph, table::Table},
-    process::{idle_thread::no_thread, signals::Signals},
+    process::signals::Signals,
     text::{
         forward::{self, ForwardWarning},
         plural::counted,
@@ -57,7 +57,7 @@ use crate::{
 /// Shortest time between two reports of dropped packets.
 const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 
-/// Forwards until it is ended.
+/// Forwards until the end.
 ///
 /// # Errors
 /// Whatever keeps it from starting. What happens later is printed, and is in the exit code.
@@ -68,31 +68,16 @@ pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
         warnings.iter().for_each(|warning| warn!("{}", forward::describe(warning)));
         announce(&interfaces, &rules);
     }
-    let router = router.map(Router::start).transpose().map_err(in_anyhow)?;
+    let router = router.map(Router::start).transpose()?;
     let names = interfaces.into_iter().map(|interface| interface.name).collect();
     let job = Forward {
         names,
         next_hops: router.as_ref().map(RunningRouter::next_hop_counts),
         start: Some(Start { rules, router, rewrite }),
-        stats: Vec::new(),
-        dropped: ReportedCounts::default(),
-        unsent: ReportedCounts::default(),
-        refused_hops: ReportedCounts::default(),
-        output: None,
-        not_taken: ReportedCounts::default(),
-        last: None,
-        batch_times: true,
         quiet: capture.output.quiet,
+        ..Forward::default()
     };
     capture::run(capture, job, signals)
-}
-
-fn in_anyhow(error: wirecap_router::Error) -> anyhow::Error {
-    match error {
-        wirecap_router::Error::Thread(cause) => no_thread(wirecap_router::THREAD, &cause),
-        wirecap_router::Error::Kernel(cause) => cause.into(),
-        error => error.into(),
-    }
 }
 
 fn announce(interfaces: &[Interface], rules: &Rules) {
@@ -102,7 +87,7 @@ fn announce(interfaces: &[Interface], rules: &Rules) {
     }
 }
 
-/// What workers are made of.
+/// What the handlers of the workers are made of.
 struct Start {
     rules: Rules,
     router: Option<RunningRouter>,
@@ -110,24 +95,26 @@ struct Start {
 }
 
 /// Forwarding, as a job of a capture.
+#[derive(Default)]
 struct Forward {
     names: Vec<String>,
-    /// Of a router, which sends packets where routes say: what became of the next hops that it wanted.
+    /// Of a router: what became of the next hops that it asked for.
     next_hops: Option<Arc<NextHopCounts>>,
-    /// Until it begins.
+    /// `None` once it has begun.
     start: Option<Start>,
-    /// By port that packets come in by, of each worker.
+    /// By receiving port, then by worker.
     stats: Vec<Vec<Arc<ForwardStats>>>,
     /// Drops that were reported.
     dropped: ReportedCounts,
-    /// Packets that a port was given and did not send.
+    /// Packets that a port got but did not send.
     unsent: ReportedCounts,
     /// Next hops that the kernel had no room for.
     refused_hops: ReportedCounts,
-    /// What is written, if anything is.
+    /// The progress of writing, if packets are written.
     output: Option<Progress>,
-    /// Packets that the output did not take in time.
+    /// Packets that the output did not accept in time.
     not_taken: ReportedCounts,
+    /// When drops were last reported.
     last: Option<Instant>,
     /// Whether all packets of a batch have the same time.
     batch_times: bool,
@@ -148,7 +135,7 @@ impl Forward {
         reports.collect()
     }
 
-    /// What was dropped since the last report, in words; once in a period at most.
+    /// Lines about packets dropped since the last ones, at most once in a period.
     fn complaints(&mut self, capture: &Capture) -> Vec<String> {
         if self.last.is_some_and(|last| last.elapsed() < COMPLAINT_PERIOD) {
             return Vec::new();
@@ -165,15 +152,13 @@ impl Forward {
             let (unsent, by_whom) = unsent(port);
             if let Some(since) = self.unsent.since(number, unsent) {
                 let since = counted(since, "packet");
-                lines.push(format!(
-                    "wirecap: {name} did not send {since} that it was given; so far: {by_whom}"
-                ));
+                lines.push(format!("wirecap: {name} did not send {since} that it got; so far: {by_whom}"));
             }
         }
         let not_taken = self.output.as_ref().map_or(0, |output| output.written().not_taken);
         if let Some(since) = self.not_taken.since(0, not_taken) {
             lines.push(format!(
-                "wirecap: WARNING: {} not written, since the output does not take them in time; so far {not_taken}; forwarding \
+                "wirecap: WARNING: {} not written, because the output does not accept them in time; so far {not_taken}; forwarding \
                  continues",
                 counted(since, "packet")
             ));
@@ -181,7 +166,7 @@ impl Forward {
         let refused = self.next_hops.as_ref().map_or(0, |next_hops| next_hops.report().table_full);
         if let Some(since) = self.refused_hops.since(0, refused) {
             lines.push(format!(
-                "wirecap: WARNING: the kernel's table of neighbours is full, so {} could not be asked for; raise \
+                "wirecap: WARNING: the kernel's neighbour table is full, so {} could not be resolved; raise \
                  net.ipv4.neigh.default.gc_thresh3 and net.ipv6.neigh.default.gc_thresh3",
                 counted(since, "next hop")
             ));
@@ -190,12 +175,12 @@ impl Forward {
     }
 }
 
-/// By port, how many packets were reported.
+/// By port, the packets that were reported.
 #[derive(Debug, Default)]
 struct ReportedCounts(Vec<u64>);
 
 impl ReportedCounts {
-    /// How many of `packets` were not reported yet, if there are any: now they are.
+    /// How many of `packets` were not yet reported, if any. They count as reported then.
     fn since(&mut self, port: usize, packets: u64) -> Option<u64> {
         if self.0.len() <= port {
             self.0.resize(port + 1, 0);
@@ -205,16 +190,16 @@ impl ReportedCounts {
     }
 }
 
-/// Packets that a port was given and has not sent: their number, and where it comes from, in words. In copy
-/// mode the kernel reports what the driver dropped. In other modes the counters of the interface are the only
-/// source, and include packets of other senders. [`ForwardStats`] counts none of these packets as dropped.
+/// Packets that a port got but did not send: their number, and its sources as text. In copy mode the kernel
+/// reports what the driver dropped. In other modes the counters of the interface are the only source, and
+/// include packets of other senders. [`ForwardStats`] counts none of these packets as dropped.
 fn unsent(port: &PortReport) -> (u64, String) {
     let by_driver = port.transmitted.iter().map(|queue| queue.dropped.driver).sum();
     let by_counters = port.unsent.unwrap_or(0);
     (by_counters.max(by_driver), format!("driver {by_driver}, by its own counters {by_counters}"))
 }
 
-/// Warns of packets that come whole because the other end of a virtual interface has not segmented them yet.
+/// Warns about packets that arrive whole because the other end of a virtual interface did not segment them.
 fn warn_of_generic(capture: &Capture) {
     for port in capture.report().ports {
         if port.queues.iter().any(|queue| queue.mode == QueueMode::Generic) {
@@ -225,8 +210,8 @@ fn warn_of_generic(capture: &Capture) {
 
 fn describe(report: &ForwardReport, since: u64) -> String {
     let since = counted(since, "packet");
-    let to = report.to.as_deref().unwrap_or("where they were to go");
-    format!("{since} from {} not sent on to {to}; so far: {}", report.from, report.causes_in_words())
+    let to = report.to.as_deref().unwrap_or("their destination");
+    format!("{since} from {} not sent on to {to}; so far: {}", report.from, report.describe_causes())
 }
 
 impl Job for Forward {
@@ -250,7 +235,7 @@ impl Job for Forward {
         let ports = self.names.len();
         self.stats = (0..ports).map(|_| (0..workers).map(|_| Arc::default()).collect()).collect();
         let mut dealt = deal(capture.take_transmitters(), ports, workers);
-        // A router's alone: the plan has asked for no allocators else.
+        // Only for a router: otherwise the plan requests no allocators.
         let mut allocators = capture.take_allocators().into_iter();
         let forwarders = (0..workers).map(|worker| {
             let stats = self.stats.iter().map(|stats| Arc::clone(&stats[worker])).collect();
@@ -272,7 +257,7 @@ impl Job for Forward {
         (self.complaints(capture), end)
     }
 
-    /// What is for the router's own addresses, and multicast, is left to the host by the filter.
+    /// The filter leaves packets to the router's own addresses, and multicast, to the host.
     fn deprives(&self, host_use: &HostUse) -> bool {
         let is_left = matches!(
             host_use,
@@ -281,12 +266,12 @@ impl Job for Forward {
         !(self.is_routed() && is_left)
     }
 
-    /// A reader that stalls is no reason to cut the wire, nor is a full disk.
+    /// Neither a stalled reader nor a full disk stops forwarding.
     fn without_output(&self) -> Option<&'static str> {
         Some("forwarding continues, but packets are no longer written")
     }
 
-    /// What a rule, a route or a length asks to drop is not lost.
+    /// Packets that a rule, a route or a length limit drops are not lost.
     fn lost(&self, report: &Report) -> u64 {
         let dropped: u64 = self.reports().iter().map(|way| way.lost).sum();
         dropped + report.ports.iter().map(|port| unsent(port).0).sum::<u64>()
@@ -296,12 +281,11 @@ impl Job for Forward {
         let reports = self.reports();
         let mut text = format!("\n{}\n{}", counts(&reports, report), times(&reports));
         if self.batch_times && reports.iter().any(|report| report.latency.is_some()) {
-            let from =
-                "times begin when a packet is first seen in its ring; --timestamp kernel: when it arrives";
+            let from = "times begin when a packet is first seen in its ring; with --timestamp kernel, when it arrives";
             text += &paragraph(from);
         }
         for report in reports.iter().filter(|report| report.packets_dropped() > 0) {
-            text += &paragraph(&format!("dropped from {}: {}", report.from, report.causes_in_words()));
+            text += &paragraph(&format!("dropped from {}: {}", report.from, report.describe_causes()));
         }
         for report in reports.iter().filter(|report| report.checksums_completed > 0) {
             text += &format!("checksums completed from {}: {}\n", report.from, report.checksums_completed);
@@ -310,8 +294,7 @@ impl Job for Forward {
             let (unsent, by_whom) = unsent(port);
             if unsent > 0 {
                 let packets = counted(unsent, "packet");
-                text +=
-                    &paragraph(&format!("{} did not send {packets} that it was given: {by_whom}", port.name));
+                text += &paragraph(&format!("{} did not send {packets} that it got: {by_whom}", port.name));
             }
         }
         for report in reports.iter().filter(|report| report.icmp_errors() > 0) {
@@ -337,12 +320,12 @@ impl Job for Forward {
     }
 }
 
-/// What became of the packets of each way.
+/// What became of the packets of each direction.
 fn counts(ways: &[ForwardReport], report: &Report) -> Table {
     let mut table = Table::new(&["from", "to", "forwarded", "bytes", "dropped", "unsent"]).with_keys(2);
     for way in ways {
         let figures = [way.forwarded, way.bytes, way.packets_dropped()].map(|figure| figure.to_string());
-        // Of a router, only the interfaces can tell: below.
+        // For a router, lines below give the figures of each interface.
         let sent_by = report.ports.iter().find(|port| way.to.as_ref() == Some(&port.name));
         let unsent = sent_by.map_or_else(|| "-".into(), |port| unsent(port).0.to_string());
         table.row(ends(way).into_iter().chain(figures).chain([unsent]).collect());
@@ -350,7 +333,7 @@ fn counts(ways: &[ForwardReport], report: &Report) -> Table {
     table
 }
 
-/// How long they took.
+/// The latency of each direction.
 fn times(ways: &[ForwardReport]) -> Table {
     let mut table = Table::new(&["from", "to", "p50 us", "p99 us", "p99.9 us", "max us"]).with_keys(2);
     for way in ways {
@@ -363,13 +346,12 @@ fn times(ways: &[ForwardReport]) -> Table {
     table
 }
 
-/// Where the packets of a way came in, and where they went.
+/// Where the packets of a direction were received, and where they went.
 fn ends(way: &ForwardReport) -> [String; 2] {
     [way.from.clone(), way.to.clone().unwrap_or_else(|| "by route".into())]
 }
 
-/// Deals out the transmitters: by worker, then by port. Those of queue q are the worker's that is home of
-/// queue q.
+/// Sorts the transmitters by worker, then by port. Those of queue q belong to the home worker of queue q.
 fn deal(transmitters: Vec<Transmitter>, ports: usize, workers: usize) -> Vec<Vec<Vec<Transmitter>>> {
     let mut dealt: Vec<Vec<Vec<Transmitter>>> =
         (0..workers).map(|_| (0..ports).map(|_| Vec::new()).collect()).collect();

@@ -1,10 +1,10 @@
-//! From settings to a plan: what they alone can get wrong, and what the interfaces are, before anything is
-//! opened.
+//! From settings to a plan: checks the settings and looks up the interfaces, before anything is opened.
 
 use std::{fmt::Display, fs, str::FromStr, thread};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use wirecap::{Access, PortSpec, QueueSet, Unmatched};
+use wirecap_file::{LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN};
 use wirecap_filter::Filter;
 use wirecap_headers::{Rewrite, Ttl};
 use wirecap_router::{Error as RouterError, Router, RouterPort, Routes};
@@ -21,24 +21,20 @@ use crate::{
     text::forward::ForwardWarning,
 };
 
-/// Most entries of a ring: more than any NIC has.
+/// The largest transmit ring: more entries than any NIC has.
 const MAX_RING: u32 = 32768;
-/// What the filters of a router are compiled for.
-const LINK_TYPE_ETHERNET: u16 = 1;
-/// Longest packet there is.
-const MAX_PACKET_BYTES: u32 = 262_144;
 
 /// What is forwarded, and how.
 pub(super) struct ForwardPlan {
-    /// The capture that it is as well.
+    /// The capture that forwarding is based on.
     pub(super) capture: Plan,
     pub(super) interfaces: Vec<Interface>,
     pub(super) rules: Rules,
-    /// Where packets go: where its routes say; without one, from each of two ports to the other.
+    /// With routes, the router; `None` forwards from each of two ports to the other.
     pub(super) router: Option<Router>,
-    /// What becomes of headers without a router, by port that packets go out of.
+    /// Changes of headers without a router, by port that packets leave by.
     pub(super) rewrite: [Rewrite; 2],
-    /// What the user may not have thought of.
+    /// Behaviour that the user may not expect.
     pub(super) warnings: Vec<ForwardWarning>,
 }
 
@@ -46,8 +42,7 @@ impl ForwardPlan {
     /// Checks the settings against each other, and looks at the interfaces.
     ///
     /// # Errors
-    /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an interface that is not
-    /// there.
+    /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an unknown interface.
     pub(super) fn new(settings: ForwardSettings, signals: &Signals) -> Result<Self> {
         settings.check()?;
         let ForwardSettings { capture: mut config, forward: rules, output } = settings;
@@ -77,7 +72,7 @@ impl ForwardPlan {
                 let router = router(routes, &interfaces, rules.ttl.unwrap_or(Ttl::Decrement), wanted)?;
                 config.filter = Some(router.capture_filter());
                 config.unmatched = Some(Unmatched::Pass);
-                // For ICMP errors and packets that wait: each worker of a router makes packets of its own.
+                // Each worker of a router makes packets: ICMP errors, and copies of packets that wait.
                 config.allocators = workers as u16;
                 Some(router)
             }
@@ -101,27 +96,27 @@ fn check_ports(ports: &[PortSpec], rules: &ForwardRules) -> Result<()> {
             "forward is between two interfaces, and one is given; write wirecap forward eth1 eth2".into()
         }
         (many, _) => format!(
-            "forward is between two interfaces, and {many} are given; write wirecap forward eth1 eth2, or say with --route \
-             which packet goes out of which"
+            "forward is between two interfaces, and {many} are given; write wirecap forward eth1 eth2, or route between them \
+             with --route FILE"
         ),
     };
     Err(Usage(message).into())
 }
 
-/// The port that is taken from the host, as it has to be.
+/// The port, with access by XDP, which forwarding needs.
 fn taken(port: PortSpec) -> Result<PortSpec> {
     let reason = match port {
         PortSpec::Interface { name, access: Access::Auto | Access::Xdp, queues } => {
             return Ok(PortSpec::Interface { name, access: Access::Xdp, queues });
         }
-        PortSpec::Interface { .. } => "the host would keep its packets, and each would be there twice",
+        PortSpec::Interface { .. } => "the host would keep its packets, and each would exist twice",
         _ => "a trace file is sent with wirecap replay",
     };
     Err(usage!("{port} cannot be forwarded: {reason}; name an interface").into())
 }
 
-/// The interfaces, each once, and how many queues each of them receives by and can send from: the least of
-/// it.
+/// The interfaces, each once, and the smallest number of queues that one of them can both receive by and send
+/// from.
 fn look_up(
     ports: &[PortSpec],
     known: &mut KnownInterfaces,
@@ -134,15 +129,12 @@ fn look_up(
         let interface = known.look_up(name)?;
         ensure!(
             interfaces.iter().all(|other| other.ifindex != interface.ifindex),
-            usage!(
-                "{} is both ends: what comes in would go out again, for ever; name two interfaces",
-                interface.name
-            )
+            usage!("{} is given twice: packets would go round for ever; name two interfaces", interface.name)
         );
         if let Some(peer) = interfaces.iter().find(|other| interface.peer == Some(other.ifindex)) {
             bail!(usage!(
-                "{} and {} are the two ends of a pair: what goes out of one comes in by the other, and would go round for ever; \
-                 name two interfaces of different pairs",
+                "{} and {} are the two ends of a pair: packets would go round for ever; name two interfaces of different \
+                 pairs",
                 peer.name,
                 interface.name
             ));
@@ -156,7 +148,7 @@ fn look_up(
     Ok((interfaces, least))
 }
 
-/// Queues of an interface that are not named: what comes in by them is not forwarded.
+/// A warning about queues of an interface that are not named, whose packets are not forwarded.
 fn left_out(interface: &Interface, named: &QueueSet) -> Option<ForwardWarning> {
     let is_named = |&queue: &u32| named.iter().any(|name| u32::from(name) == queue);
     let others = (0..interface.queues.current).filter(|queue| !is_named(queue)).map(u64::from);
@@ -164,7 +156,7 @@ fn left_out(interface: &Interface, named: &QueueSet) -> Option<ForwardWarning> {
     (!queues.is_empty()).then_some(ForwardWarning::QueuesLeftOut { interface, queues })
 }
 
-/// A difference between the MTUs.
+/// A warning about different MTUs.
 fn narrower(first: &Interface, second: &Interface) -> Option<ForwardWarning> {
     let (wide, narrow) = if first.mtu > second.mtu { (first, second) } else { (second, first) };
     (wide.mtu > narrow.mtu).then(|| ForwardWarning::NarrowerMtu {
@@ -175,7 +167,7 @@ fn narrower(first: &Interface, second: &Interface) -> Option<ForwardWarning> {
     })
 }
 
-/// How many of the queues that are captured can send as well.
+/// How many of the captured queues can also send.
 fn both_ways(interface: &Interface, named: Option<&QueueSet>) -> Result<usize> {
     let sending = netdev::transmit_queues(&interface.name).map_err(wirecap::Error::from)?.unwrap_or(u32::MAX);
     let all = 0..interface.queues.current.max(1);
@@ -194,7 +186,7 @@ fn both_ways(interface: &Interface, named: Option<&QueueSet>) -> Result<usize> {
     Ok(both)
 }
 
-/// How many workers there are: each has a transmit queue of every interface.
+/// The number of workers: each needs a transmit queue of every interface.
 fn workers(wanted: Option<usize>, queues: usize) -> Result<usize> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let workers = wanted.unwrap_or(queues.min(cores));
@@ -208,7 +200,7 @@ fn workers(wanted: Option<usize>, queues: usize) -> Result<usize> {
     Ok(workers)
 }
 
-/// What becomes of the headers of packets on a cable, by port that they go out of.
+/// The changes of headers on a cable, by port that packets leave by.
 fn rewrite(ports: &[PortSpec], rules: &ForwardRules) -> Result<[Rewrite; 2]> {
     if rules.route.is_some() {
         let of_cable = [
@@ -218,7 +210,7 @@ fn rewrite(ports: &[PortSpec], rules: &ForwardRules) -> Result<[Rewrite; 2]> {
         ];
         if let Some((flag, _)) = of_cable.into_iter().find(|(_, given)| *given) {
             bail!(usage!(
-                "{flag} is for a cable: a router writes Ethernet headers of its own; leave it or --route out"
+                "{flag} is for a cable: a router writes its own Ethernet headers; leave out {flag} or --route"
             ));
         }
     }
@@ -234,7 +226,7 @@ fn rewrite(ports: &[PortSpec], rules: &ForwardRules) -> Result<[Rewrite; 2]> {
     Ok(rewrite)
 }
 
-/// Reads values `IFACE=MAC`, each of another port.
+/// Parses values `IFACE=MAC`, each for another port.
 fn each_port<T: FromStr<Err: Display>>(
     ports: &[PortSpec],
     flag: &str,
@@ -246,9 +238,10 @@ fn each_port<T: FromStr<Err: Display>>(
         let example = format!("write {flag} {}=02:00:00:00:00:01", ports[0].name());
         let (name, address) = value.rsplit_once('=').ok_or_else(|| refused(example.clone()))?;
         let port = ports.iter().position(|port| port.name() == name);
-        let port = port.ok_or_else(|| refused(format!("{name} is none of the two interfaces; {example}")))?;
+        let port =
+            port.ok_or_else(|| refused(format!("{name} is not one of the two interfaces; {example}")))?;
         if read.iter().any(|(other, _)| *other == port) {
-            return Err(refused(format!("{name} has an address already; give one")).into());
+            return Err(refused(format!("{name} already has an address; give one")).into());
         }
         read.push((port, address.parse().map_err(|cause| refused(format!("{cause}")))?));
     }
@@ -268,7 +261,7 @@ fn routes(path: &std::path::Path) -> Result<Routes> {
 fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Filter>) -> Result<Router> {
     let ports: Vec<_> = interfaces.iter().map(RouterPort::from).collect();
     let router = Router::new(routes, &ports, ttl).map_err(|error| match error {
-        RouterError::UnknownDevice { .. } => usage!("--route: {error}; name it among them"),
+        RouterError::UnknownDevice { .. } => usage!("--route: {error}; add it to the interfaces"),
         error => Usage(error.to_string()),
     })?;
     Ok(match wanted {
@@ -278,11 +271,11 @@ fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Fil
 }
 
 fn compile(expression: String, signals: &Signals, quiet: bool) -> Result<Filter> {
-    let compile = move || Filter::compile(&expression, LINK_TYPE_ETHERNET, MAX_PACKET_BYTES);
+    let compile = move || Filter::compile(&expression, LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN);
     Ok(Step::compiling().run(signals, quiet, compile)?.map_err(wirecap::Error::Filter)?)
 }
 
-/// What is forwarded, as one filter.
+/// The filter of packets that are forwarded.
 fn wanted(rules: &ForwardRules) -> Option<String> {
     match (&rules.pass, &rules.drop) {
         (Some(pass), Some(drop)) => Some(format!("({pass}) and not ({drop})")),
@@ -292,15 +285,14 @@ fn wanted(rules: &ForwardRules) -> Option<String> {
     }
 }
 
-/// Drivers of interfaces over which a host sends packets to another one of the same machine, checksums left
-/// out.
-const UNFINISHED: [&str; 2] = ["veth", "virtio_net"];
+/// Drivers of interfaces over which hosts on the same machine send packets with incomplete checksums.
+const INCOMPLETE: [&str; 2] = ["veth", "virtio_net"];
 
-/// Whether checksums of packets that come in by it may have to be completed.
+/// Whether checksums of packets from this interface may have to be completed.
 fn completes(checksums: Checksums, interface: &Interface) -> bool {
     let driver = interface.driver.as_ref().map(|driver| driver.name.as_str());
     match checksums {
-        Checksums::Auto => driver.is_some_and(|driver| UNFINISHED.contains(&driver)),
+        Checksums::Auto => driver.is_some_and(|driver| INCOMPLETE.contains(&driver)),
         Checksums::Keep => false,
         Checksums::Complete => true,
     }

@@ -1,5 +1,4 @@
-//! What is set when forwarding: the rules of the way, beside the settings of the capture that forwarding is
-//! as well.
+//! The settings of `wirecap forward`: its rules, and those of the capture that it is based on.
 
 use std::path::PathBuf;
 
@@ -22,14 +21,14 @@ pub(crate) struct ForwardSettings {
     pub(crate) capture: Config,
     /// What is forwarded, and how.
     pub(crate) forward: ForwardRules,
-    /// What else becomes of it.
+    /// What else becomes of the packets.
     pub(crate) output: OutputSettings,
 }
 
 impl Default for ForwardSettings {
     fn default() -> Self {
         let capture = Config {
-            // A buddy would send packets of a queue while others of it are on their way.
+            // A buddy would send packets of a queue while others of that queue are on the way.
             mode: Mode::Basic,
             homes: Homes::ByQueue,
             reach: Reach::Worker,
@@ -49,11 +48,11 @@ impl Settings for ForwardSettings {
 }
 
 impl ForwardSettings {
-    /// Refuses settings that forwarding cannot have.
+    /// Refuses settings that do not apply to forwarding.
     pub(super) fn check(&self) -> Result<(), Usage> {
         let usual = Self::default();
         let (config, needed) = (&self.capture, &usual.capture);
-        let by_rules = "what is forwarded is said by pass and drop in [forward]";
+        let by_rules = "pass and drop in [forward] select packets";
         let in_order = "packets of a queue stay in order only if one worker sends them";
         refuse(
             "forward",
@@ -68,10 +67,10 @@ impl ForwardSettings {
                 (
                     "allocators",
                     config.allocators == needed.allocators,
-                    "their number follows from that of the workers",
+                    "their number follows from the number of workers",
                 ),
-                ("rx_hash", !config.rx_hash, "nothing looks at the hashes"),
-                ("count", self.output.count.is_none(), "it counts packets that are written or captured only"),
+                ("rx_hash", !config.rx_hash, "nothing uses the hashes"),
+                ("count", self.output.count.is_none(), "it counts packets that are only written or captured"),
                 (
                     "verify",
                     !self.output.verify && self.output.expect.is_none(),
@@ -87,13 +86,13 @@ impl ForwardSettings {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ForwardRules {
-    /// Only what this filter wants.
+    /// Forward only packets that match this filter.
     pub(crate) pass: Option<String>,
-    /// Not what this filter wants.
+    /// Drop packets that match this filter.
     pub(crate) drop: Option<String>,
-    /// What happens to a packet for which there is no room.
+    /// What happens to a packet for which the other port has no room.
     pub(crate) on_full: OnFull,
-    /// What the VLAN of one side is on the other.
+    /// Translation of VLANs between the two sides.
     #[serde(with = "text::parsed")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) vlan: Option<VlanMap>,
@@ -103,29 +102,29 @@ pub(crate) struct ForwardRules {
     pub(crate) ttl: Option<Ttl>,
     /// A file of routes; without it, there is a cable between two interfaces.
     pub(crate) route: Option<PathBuf>,
-    /// `IFACE=MAC`: packets that go out of it come from this address.
+    /// `IFACE=MAC`: the source address of packets that leave by the interface.
     pub(crate) set_source: Vec<String>,
-    /// `IFACE=MAC`: packets that go out of it go to this address.
+    /// `IFACE=MAC`: the destination address of packets that leave by the interface.
     pub(crate) set_destination: Vec<String>,
-    /// What becomes of checksums that a sender has left to its NIC.
+    /// Whether to complete checksums that a sender left to its NIC.
     pub(crate) checksums: Checksums,
 }
 
 choices! {
     /// What happens to a packet for which the other port's ring has no room.
     pub(crate) enum OnFull = Wait {
-        /// Wait for room, while the pools take in what comes.
+        /// Wait for room, while the pools buffer packets.
         Wait = "wait",
-        /// Drop it, and count it.
+        /// Drop and count it.
         Drop = "drop",
     }
 }
 
 choices! {
-    /// What becomes of checksums that a sender has left to its NIC.
+    /// Whether to complete checksums that a sender left to its NIC.
     pub(crate) enum Checksums = Auto {
-        /// Complete them where a sender may have left them, on veth and virtio; packets of NICs are left as
-        /// they are.
+        /// Complete them on veth and virtio, where a sender may have left them; leave packets of NICs
+        /// unchanged.
         Auto = "auto",
         /// Change nothing.
         Keep = "keep",

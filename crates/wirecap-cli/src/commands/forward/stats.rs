@@ -1,6 +1,6 @@
-//! What became of the packets that came in by a port: counted by the workers, read by the account.
+//! What became of the packets of a receiving port: counted by the workers, read by the account.
 //!
-//! Rule: `delivered = forwarded + dropped`, each packet by exactly one cause.
+//! Rule: `delivered = forwarded + dropped`, and each dropped packet has exactly one cause.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -12,7 +12,7 @@ use wirecap::Refusal;
 use wirecap_router::DropCause;
 use wirecap_traffic::{Latency, Percentiles};
 
-/// The cause of a packet that a transmitter has refused.
+/// The cause for a packet that a transmitter refused.
 pub(super) fn cause_of(refusal: Refusal) -> DropCause {
     match refusal {
         Refusal::Full => DropCause::RingFull,
@@ -24,14 +24,14 @@ pub(super) fn cause_of(refusal: Refusal) -> DropCause {
     }
 }
 
-/// Packets that came in by one port, as one worker has counted them.
+/// Packets of one receiving port, as counted by one worker.
 #[derive(Debug, Default)]
 pub(super) struct ForwardStats {
     forwarded: AtomicU64,
     bytes: AtomicU64,
     /// Checksums that were completed.
     completed: AtomicU64,
-    /// ICMP errors about packets that were dropped.
+    /// ICMP errors about dropped packets.
     icmp_sent: AtomicU64,
     icmp_suppressed: AtomicU64,
     /// By cause.
@@ -54,40 +54,40 @@ impl ForwardStats {
         self.dropped[cause as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an ICMP error that was sent, or was not though there was one to be sent.
+    /// Counts an ICMP error that was sent or suppressed.
     pub(super) fn count_icmp_error(&self, is_sent: bool) {
         let errors = if is_sent { &self.icmp_sent } else { &self.icmp_suppressed };
         errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Taken once per batch, and by the account.
+    /// Locked once per batch, and by the account.
     pub(super) fn latency(&self) -> MutexGuard<'_, Latency> {
         self.latency.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Packets that came in by one port, all workers together.
+/// Packets of one receiving port, of all workers.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ForwardReport {
-    /// By which port they came in.
+    /// The port that received them.
     pub(super) from: String,
-    /// Where they went, if that is one port.
+    /// The port that they left by; null for a router.
     pub(super) to: Option<String>,
-    /// Packets given to the other port's driver or kernel.
+    /// Packets given to the kernel for the other port.
     pub(super) forwarded: u64,
     /// Bytes of these.
     pub(super) bytes: u64,
-    /// Checksums that their senders had left to be computed, and that were.
+    /// Checksums that senders left to their NIC, and that were completed.
     pub(super) checksums_completed: u64,
-    /// ICMP errors that a router sent about packets that it dropped.
+    /// ICMP errors that a router sent about dropped packets.
     pub(super) icmp_errors_sent: u64,
-    /// Those that were not sent: too many in a second, no room in the transmit ring, no address to tell from.
+    /// ICMP errors that were not sent: over the rate limit, no room in the transmit ring, no source address.
     pub(super) icmp_errors_suppressed: u64,
     /// Packets that were not forwarded, by cause.
     #[cfg_attr(test, schemars(schema_with = "crate::tests::reference::json::drop_causes"))]
     pub(super) dropped: serde_json::Map<String, serde_json::Value>,
-    /// Those of them that no rule asked to drop.
+    /// Of these, packets that no rule dropped.
     #[serde(skip)]
     pub(super) lost: u64,
     /// From the packets' timestamps to the system call that sends them.
@@ -98,38 +98,32 @@ impl ForwardReport {
     pub(super) fn new<'w>(
         from: &str,
         to: Option<&str>,
-        workers: impl Iterator<Item = &'w ForwardStats>,
+        workers: impl Iterator<Item = &'w ForwardStats> + Clone,
     ) -> Self {
-        let (mut forwarded, mut bytes, mut completed) = (0, 0, 0);
-        let (mut icmp_sent, mut icmp_suppressed) = (0, 0);
-        let (mut dropped, mut latency) = ([0; DropCause::COUNT], Latency::default());
-        for stats in workers {
-            forwarded += stats.forwarded.load(Ordering::Relaxed);
-            bytes += stats.bytes.load(Ordering::Relaxed);
-            completed += stats.completed.load(Ordering::Relaxed);
-            icmp_sent += stats.icmp_sent.load(Ordering::Relaxed);
-            icmp_suppressed += stats.icmp_suppressed.load(Ordering::Relaxed);
-            for (sum, packets) in dropped.iter_mut().zip(&stats.dropped) {
-                *sum += packets.load(Ordering::Relaxed);
-            }
-            latency.add(&stats.latency());
-        }
-        let causes = || DropCause::ALL.into_iter().zip(dropped);
+        let sum = |counter: &dyn Fn(&ForwardStats) -> &AtomicU64| -> u64 {
+            workers.clone().map(|stats| counter(stats).load(Ordering::Relaxed)).sum()
+        };
+        let dropped = DropCause::ALL.map(|cause| (cause, sum(&|stats| &stats.dropped[cause as usize])));
+        let mut latency = Latency::default();
+        workers.clone().for_each(|stats| latency.add(&stats.latency()));
         Self {
             from: from.into(),
             to: to.map(String::from),
-            forwarded,
-            bytes,
-            checksums_completed: completed,
-            icmp_errors_sent: icmp_sent,
-            icmp_errors_suppressed: icmp_suppressed,
-            lost: causes().filter(|(cause, _)| cause.is_loss()).map(|(_, packets)| packets).sum(),
-            dropped: causes().map(|(cause, packets)| (cause.name().into(), packets.into())).collect(),
+            forwarded: sum(&|stats| &stats.forwarded),
+            bytes: sum(&|stats| &stats.bytes),
+            checksums_completed: sum(&|stats| &stats.completed),
+            icmp_errors_sent: sum(&|stats| &stats.icmp_sent),
+            icmp_errors_suppressed: sum(&|stats| &stats.icmp_suppressed),
+            lost: dropped.iter().filter(|(cause, _)| cause.is_loss()).map(|(_, packets)| packets).sum(),
+            dropped: dropped
+                .iter()
+                .map(|(cause, packets)| (cause.name().into(), (*packets).into()))
+                .collect(),
             latency: latency.percentiles(),
         }
     }
 
-    /// ICMP errors there were to be sent.
+    /// ICMP errors, sent or suppressed.
     pub(super) fn icmp_errors(&self) -> u64 {
         self.icmp_errors_sent + self.icmp_errors_suppressed
     }
@@ -139,12 +133,12 @@ impl ForwardReport {
         self.causes().map(|(_, packets)| packets).sum()
     }
 
-    /// The causes there are, with their packets: `ring_full 3, too_long 1`.
-    pub(super) fn causes_in_words(&self) -> String {
+    /// The causes that occurred, with their packets: `ring_full 3, too_long 1`.
+    pub(super) fn describe_causes(&self) -> String {
         self.causes().map(|(name, packets)| format!("{name} {packets}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// Packets not forwarded, with the names of the causes there are.
+    /// The causes that occurred, by name, with their packets.
     fn causes(&self) -> impl Iterator<Item = (&str, u64)> {
         let causes =
             self.dropped.iter().map(|(name, packets)| (name.as_str(), packets.as_u64().unwrap_or(0)));

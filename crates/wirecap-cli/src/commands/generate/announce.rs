@@ -1,12 +1,12 @@
-//! What is said at the start: from where frames are sent and how, and what they are like.
+//! The lines at the start: from where and how frames are sent, and what they are like.
 
 use wirecap_sys::xsk::BindMode;
 use wirecap_traffic::{FCS_LEN, IpVersion, Popularity, QueueReport, Sizes, Transport, Unit};
 
 use super::plan::{EngineOptions, Plan};
-use crate::text::{host_use, ranges, sending::describe, units::rate};
+use crate::text::{host_use, numbered, sending::describe, units::rate};
 
-/// Says it, one line a fact.
+/// Prints the lines, one per fact.
 pub(super) fn start(plan: &Plan, queues: &[QueueReport]) {
     if !plan.flags.send.quiet {
         let warnings = host_use::unknown(&plan.interface.name, &plan.choice.uses);
@@ -33,18 +33,17 @@ fn of_engine(plan: &Plan, queues: &[QueueReport]) -> Vec<String> {
         }
     }
     if let Some(reason) = &plan.host_use {
-        facts.push(format!("{name}: {}: frames go out beside the host's own", host_use::reason(reason)));
+        facts.push(format!("{name}: {}: frames are sent beside the host's own", host_use::reason(reason)));
     }
     facts
 }
 
 /// Queues by mode: `queues 0-2: copy, queue 3: zero-copy`.
 fn in_groups(queues: &[QueueReport]) -> String {
-    let groups = [BindMode::ZeroCopy, BindMode::Copy].map(|bound| {
-        let numbers: Vec<u64> =
-            queues.iter().filter(|queue| queue.mode == bound).map(|queue| queue.queue.into()).collect();
-        let row = if numbers.len() == 1 { "queue" } else { "queues" };
-        (!numbers.is_empty()).then(|| format!("{row} {}: {}", ranges(numbers), bound.as_str()))
+    let groups = [BindMode::ZeroCopy, BindMode::Copy].map(BindMode::as_str).map(|mode| {
+        let alike = queues.iter().filter(|queue| queue.mode == mode);
+        let numbers: Vec<_> = alike.map(|queue| queue.queue).collect();
+        (!numbers.is_empty()).then(|| format!("{}: {}", numbered("queue", numbers), mode))
     });
     groups.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -57,9 +56,9 @@ fn of_frames(plan: &Plan) -> Vec<String> {
     let flows = match (plan.flags.flows, plan.flags.popularity) {
         (1, _) => "one flow".into(),
         (flows, Popularity::RoundRobin) => format!("{flows} flows that take turns"),
-        (flows, Popularity::Uniform) => format!("{flows} flows, each as likely"),
+        (flows, Popularity::Uniform) => format!("{flows} flows, equally likely"),
         (flows, Popularity::Zipf(exponent)) => {
-            format!("{flows} flows, popular as Zipf with exponent {exponent} has it")
+            format!("{flows} flows, with a Zipf distribution of exponent {exponent}")
         }
     };
     let run = frame.run;
@@ -70,7 +69,7 @@ fn of_frames(plan: &Plan) -> Vec<String> {
     ]
 }
 
-/// `64`, or of several each with its share: `7 of 64, 4 of 594, 1 of 1518`.
+/// `64`, or several with their shares: `7 of 64, 4 of 594, 1 of 1518`.
 fn sizes(sizes: &Sizes) -> String {
     match sizes.list() {
         [size] => (size.len + FCS_LEN).to_string(),
@@ -84,7 +83,7 @@ fn sizes(sizes: &Sizes) -> String {
 
 fn speed(plan: &Plan) -> String {
     let mut words = match plan.timing.rate {
-        None => "as fast as it goes".into(),
+        None => "as fast as possible".into(),
         Some(asked) => {
             let frames = rate(asked.frames_per_second(plan.sizes.mean()));
             match asked.unit {

@@ -14,21 +14,21 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  wirecap generate -i eth1                                   64-byte frames from queue 0, as fast as it goes, until Ctrl-C
+  wirecap generate -i eth1                                   64-byte frames from queue 0, as fast as possible, until Ctrl-C
   wirecap generate -i eth1 --rate 1Mpps --size imix --duration 10s
-  wirecap generate -i eth1 --rate 80% --link-speed 10G       of what the wire carries
+  wirecap generate -i eth1 --rate 80% --link-speed 10G       of the capacity of the wire
   wirecap generate -i eth1 --queue-share 80,20,20            from queues 0 to 2, most of it from queue 0
   wirecap generate -i eth1 --burst 30000 --gap 400ms -c 180k --engine live
-  wirecap capture eth2 --verify                              at the other end: what of it was lost, and how long it took";
+  wirecap capture eth2 --verify                              at the other end: losses and latency";
 
 const TX_MODE: &str =
-    "How the driver gets frames (xdp) [default: best; copy where the host uses the interface]";
+    "How frames reach the driver (xdp) [default: best; copy where the host uses the interface]";
 
 /// What to send, how fast, and from where.
 #[derive(Debug, Args)]
 #[command(mut_arg("tx_mode", |flag| flag.help(TX_MODE)))]
 pub(crate) struct GenerateFlags {
-    /// Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are transmit queues of it
+    /// Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are its transmit queues
     /// [default: queue 0].
     #[arg(short, long, value_name = "IFACE")]
     pub(crate) interface: String,
@@ -37,52 +37,52 @@ pub(crate) struct GenerateFlags {
     pub(crate) engine: EngineFlag,
 
     /// Size of frames with FCS: 64, imix (7 of 64, 4 of 594 and 1 of 1518 bytes), or a mix like
-    /// 64:7,594:4,1518:1 [default: 64, or the least that has room for the headers].
+    /// 64:7,594:4,1518:1 [default: 64, or the smallest size with room for the headers].
     #[arg(long, value_name = "BYTES", value_parser = sizes)]
     pub(super) size: Option<Sizes>,
     /// Number of flows, which differ in source address and port.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(1..=FLOWS_MAX.into(), "--flows 4096"))]
     pub(crate) flows: u32,
-    /// Which flow comes next: round-robin, uniform (at random, each as likely), zipf or zipf:1.2 (a few large
-    /// ones).
+    /// Which flow is next: round-robin, uniform (random, equally likely), zipf or zipf:1.2 (few large flows,
+    /// many small ones).
     #[arg(long, value_name = "KIND", default_value = "round-robin", value_parser = popularity)]
     pub(super) popularity: Popularity,
-    /// What random choices begin with: the same seed, the same frames.
+    /// Seed of random choices: the same seed gives the same frames.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(ANY, "--seed 1"))]
     pub(crate) seed: u64,
-    /// Version of IP.
+    /// IP version.
     #[arg(long, value_parser = choice::<IpVersion>(), default_value_t)]
     pub(crate) ip: IpVersion,
     /// Transport protocol.
     #[arg(long, value_parser = choice::<Transport>(), default_value_t)]
     pub(crate) protocol: Transport,
-    /// VLAN that frames are tagged with: 0 to 4094.
+    /// VLAN tag of the frames: 0 to 4094.
     #[arg(long, value_name = "ID", value_parser = number::<u16>(0..=4094, "--vlan 5"))]
     pub(crate) vlan: Option<u16>,
-    /// Where frames are for, which a switch goes by.
+    /// Destination MAC address, by which switches forward.
     #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02")]
     pub(crate) destination_mac: MacAddress,
-    /// Where frames are from [default: the address of the interface].
+    /// Source MAC address [default: that of the interface].
     #[arg(long, value_name = "MAC")]
     pub(crate) source_mac: Option<MacAddress>,
-    /// Number of the run, which each frame bears: 0 to 65535 [default: a random one].
+    /// Number of the run, which each frame contains: 0 to 65535 [default: random].
     #[arg(long, value_name = "N", value_parser = number::<u16>(0..=u16::MAX.into(), "--run 7"))]
     pub(crate) run: Option<u16>,
 
-    /// How fast: 500k or 1.5Mpps (packets per second), 2Gbps (bits of frames with FCS), 80% (of what the link
-    /// carries, with preambles and gaps) [default: as fast as it goes].
+    /// Rate: 500k or 1.5Mpps (packets per second), 2Gbps (bits of frames with FCS), 80% (of the capacity of
+    /// the link, with preambles and gaps) [default: as fast as possible].
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) rate: Option<RateValue>,
-    /// Speed of the link that percentages are of: 10G [default: that of the interface].
+    /// Speed of the link to which percentages refer: 10G [default: that of the interface].
     #[arg(long, value_name = "SPEED", value_parser = speed)]
     pub(crate) link_speed: Option<u64>,
-    /// Frames of a burst; after each comes a gap.
+    /// Frames per burst; a gap follows each.
     #[arg(long, value_name = "N", value_parser = count, requires = "gap")]
     pub(crate) burst: Option<u64>,
     /// Time from the end of a burst to the start of the next: 50us, 10ms, 1s.
     #[arg(long, value_name = "TIME", value_parser = gap, requires = "burst")]
     pub(crate) gap: Option<Duration>,
-    /// Share of each transmit queue, from queue 0 or the first one named on: 80,20,20.
+    /// Share of each transmit queue, starting with queue 0 or the first named one: 80,20,20.
     #[arg(long, value_name = "LIST", value_parser = shares)]
     pub(super) queue_share: Option<Shares>,
     /// Stop after N frames (10k, 5M and 1G are thousands, millions, billions).
@@ -97,10 +97,10 @@ pub(crate) struct GenerateFlags {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineFlag {
-    /// AF_XDP transmit: any interface, the queues of your choice, all kinds of frames.
+    /// AF_XDP transmit: any interface, any queues, all kinds of frames.
     #[default]
     Xdp,
-    /// Live frames of the kernel: many times faster on virtual interfaces; UDP frames of one size, and the
-    /// core decides on the queue.
+    /// Live frames of the kernel: many times faster on virtual interfaces; only UDP frames of one size, and
+    /// the core determines the queue.
     Live,
 }

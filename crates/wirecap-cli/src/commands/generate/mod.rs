@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   flags ─► plan ─► engine: AF_XDP queues, or the kernel's live frames ─► interface
-//!                      ▲ what is due
-//!                   schedule                                   report: what was made, and what the interface took
+//!                      ▲ frames that are due
+//!                   schedule                                   report: frames made, and frames the interface sent
 //! ```
 //!
 //! The frames, the engines and the schedule are those of `wirecap-traffic`.
 //!
 //! | to read about | open |
 //! |---|---|
-//! | the flags, and their values | [`flags`], [`values`] |
-//! | what is checked before anything is sent | [`plan`] |
-//! | what is printed at the start, while it runs and at the end | [`announce`], [`progress`], [`report`] |
+//! | the flags and their values | [`flags`], [`values`] |
+//! | checks before anything is sent | [`plan`] |
+//! | what is printed at the start, during the run and at the end | [`announce`], [`progress`], [`report`] |
 
 mod announce;
 pub(crate) mod flags;
@@ -24,22 +24,22 @@ mod values;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow, ensure};
-use wirecap_send::{LinkMonitor, SendError, TxCounters};
+use wirecap_send::{LinkMonitor, TxCounters};
 use wirecap_sys::cpu;
 use wirecap_traffic::{End, Engine, Error, LiveGenerator, XdpGenerator, drive};
 
 use self::{
     flags::GenerateFlags,
     plan::{EngineOptions, Plan},
-    progress::Progress,
     report::{Report, Sent},
 };
 use crate::{
     exit::{Exit, Usage},
+    print::status_line::StatusLine,
     process::{cores::check_cores, signals::Signals},
 };
 
-/// Generates until it is ended.
+/// Generates until the end.
 ///
 /// # Errors
 /// Whatever keeps it from starting. What happens later is printed, and is in the exit code.
@@ -70,38 +70,41 @@ pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
     Ok(Report::new(&plan, started, sent).print(&plan.flags.send))
 }
 
-/// Whether it is still wanted when everything is open.
+/// Fails if a signal has requested the end while the engine was opened.
 fn check_begun(signals: &Signals) -> Result<()> {
     ensure!(!signals.end(), "stopped before anything was sent");
     Ok(())
 }
 
-/// Sends all of it, and shows how it goes.
+/// Sends all frames, and shows the progress.
 fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sent> {
     cpu::precise_sleeps();
-    let (counters, mut progress) = (TxCounters::start(plan.interface.ifindex)?, Progress::new(plan));
-    let mut link = LinkMonitor::watch(plan.interface.ifindex)?;
+    let counters = TxCounters::start(plan.interface.ifindex)?;
+    let mut line = StatusLine::new(plan.flags.send.quiet, plan.flags.send.json);
+    let mut link = LinkMonitor::watch(&plan.interface)?;
     let (begun, mut lost) = (Instant::now(), None);
     let mut outcome = drive(engine, plan.timing, |elapsed, totals| {
-        progress.show(elapsed, totals);
-        if signals.take_report_request() {
-            progress.print(elapsed, totals);
+        let now = progress::snapshot(elapsed, totals);
+        if line.is_due() {
+            line.show_rates(now, |rates| progress::line(now, rates));
         }
-        lost = link.lost(begun + elapsed);
+        if signals.take_report_request() {
+            line.print_total(now, |rates| progress::line(now, rates));
+        }
+        lost = link.check(begun + elapsed).err();
         lost.is_none() && !signals.end()
     });
-    if let Some(fault) = lost {
-        let interface = plan.interface.name.clone();
-        outcome.end = End::Failed(SendError::Link { interface, fault }.into());
+    if let Some(error) = lost {
+        outcome.end = End::Failed(error.into());
     }
-    progress.clear();
+    line.clear();
     if let End::Failed(error) = &outcome.end {
         note!("{error}");
     }
     Ok(Sent { outcome, totals: engine.totals(), counters, queues: Vec::new(), in_flight: 0 })
 }
 
-/// The error of an engine that cannot be opened: values that no machine could take are wrong usage.
+/// The error of an engine that cannot be opened: values that no machine accepts are wrong usage.
 fn opening_error(error: Error) -> anyhow::Error {
     use Error::{FewFlows, Flows, FrameLen, SizeMix, Vlan};
     match error {

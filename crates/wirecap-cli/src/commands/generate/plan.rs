@@ -1,12 +1,12 @@
-//! From flags to what is sent: what the command line alone can get wrong, and then what the interface cannot.
+//! From flags to a plan: checks the command line, then looks up the interface.
 
 use anyhow::{Result, bail, ensure};
 use wirecap::{Choice, HostView, LeftToHost, QueueSet};
 use wirecap_send::check_link;
 use wirecap_sys::netdev::{self, HardwareType, Interface};
 use wirecap_traffic::{
-    Bursts, FCS_LEN, FrameSpec, LiveOptions, Popularity, QueueReport, QueueShare, Rate, Sizes, Timing,
-    Transport, Unit, XdpOptions,
+    Bursts, FCS_LEN, FrameSpec, LiveOptions, Popularity, QueueReport, QueueShare, Random, Rate, Sizes,
+    Timing, Transport, Unit, XdpOptions,
 };
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{exit::Usage, flags::SendModeFlag, text::sending::Fallback};
 
-/// What is sent, from where.
+/// What is sent, and from where.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) interface: Interface,
@@ -24,15 +24,13 @@ pub(super) struct Plan {
     pub(super) frame: FrameSpec,
     pub(super) sizes: Sizes,
     pub(super) flags: GenerateFlags,
-    /// How the interface is used.
+    /// How the host uses the interface.
     pub(super) choice: Choice,
-    /// Why frames go out beside others.
+    /// Why frames are sent beside those of the host.
     pub(super) host_use: Option<LeftToHost>,
-    /// Whether zero-copy is not tried for that reason.
-    pub(super) is_spared: bool,
 }
 
-/// The engine, and what it alone needs to know.
+/// The engine, with its options.
 #[derive(Debug)]
 pub(super) enum EngineOptions {
     Xdp(XdpOptions),
@@ -43,7 +41,7 @@ impl Plan {
     /// Checks the flags, then looks at the interface.
     ///
     /// # Errors
-    /// [`Usage`]; an interface that is not there, down, no Ethernet interface, or whose MTU is too small.
+    /// [`Usage`]; an interface that is unknown, down, not Ethernet, or whose MTU is too small.
     pub(super) fn new(flags: GenerateFlags) -> Result<Self> {
         check_engine(&flags)?;
         let (name, queues) = interface_and_queues(&flags)?;
@@ -76,7 +74,6 @@ impl Plan {
             frame,
             sizes,
             choice,
-            is_spared: host_use.is_some() && flags.send.tx_mode.is_none(),
             host_use,
             interface,
             flags,
@@ -87,13 +84,13 @@ impl Plan {
 impl Plan {
     /// Why a queue is not zero-copy.
     pub(super) fn fallback(&self, queue: &QueueReport) -> Option<Fallback> {
-        let spared = self.host_use.clone().filter(|_| self.is_spared);
+        let spared = self.host_use.clone().filter(|_| self.flags.send.tx_mode.is_none());
         let spared = spared.map(|reason| Fallback::ZeroCopySpared { reason });
         spared.or_else(|| queue.fallback.clone().map(Fallback::Sending))
     }
 }
 
-/// Live frames are not as free as others.
+/// Refuses flags that live frames do not support.
 fn check_engine(flags: &GenerateFlags) -> Result<()> {
     if flags.engine == EngineFlag::Xdp {
         return Ok(());
@@ -103,14 +100,14 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
         (flags.popularity != Popularity::RoundRobin, "--popularity"),
         (flags.protocol == Transport::Tcp, "--protocol tcp"),
         (flags.queue_share.is_some(), "--queue-share"),
-        (flags.interface.contains('@'), "a queue of one's choice"),
+        (flags.interface.contains('@'), "a choice of queues"),
         (flags.send.tx_mode.is_some(), "--tx-mode"),
     ] {
         ensure!(
             !given,
             usage!(
-                "{flag} is more than live frames can do: they are UDP frames of one size, flows take turns, and the core \
-                 decides on the queue; use --engine xdp"
+                "live frames do not support {flag}: they are UDP frames of one size, flows take turns, and the core determines \
+                 the queue; use --engine xdp"
             )
         );
     }
@@ -162,10 +159,10 @@ fn sizes(flags: &GenerateFlags, frame: &FrameSpec) -> Result<Sizes> {
     }
 }
 
-/// A number that another run of today hardly has.
+/// A number that another run is unlikely to have.
 fn random_run() -> u16 {
-    let time = wirecap_sys::clock::system_ns() ^ (u64::from(std::process::id()) << 20);
-    (time.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
+    let seed = wirecap_sys::clock::system_ns() ^ (u64::from(std::process::id()) << 20);
+    Random::new(seed).next() as u16
 }
 
 fn source_mac(flags: &GenerateFlags, interface: &Interface) -> [u8; 6] {
@@ -176,7 +173,7 @@ fn source_mac(flags: &GenerateFlags, interface: &Interface) -> [u8; 6] {
 fn with_fcs(error: &wirecap_traffic::Error) -> String {
     match error {
         wirecap_traffic::Error::FrameLen { len, min, max } => format!(
-            "frames of {} bytes are not possible with these headers: choose --size {} to {} (with the 4 bytes of FCS)",
+            "frames of {} bytes are impossible with these headers: choose --size {} to {} (with the 4 bytes of FCS)",
             len + FCS_LEN,
             min + FCS_LEN,
             max + FCS_LEN
@@ -189,7 +186,7 @@ fn check_interface(interface: &Interface, frame: &FrameSpec, sizes: &Sizes) -> R
     let name = &interface.name;
     ensure!(
         interface.hardware_type == HardwareType::ETHERNET,
-        "{name} is no Ethernet interface ({}), and frames here are Ethernet frames; choose another one",
+        "{name} is not an Ethernet interface ({}), and generated frames are Ethernet frames; choose another one",
         interface.hardware_type
     );
     check_link(interface)?;
@@ -215,14 +212,14 @@ fn timing(flags: &GenerateFlags, interface: &Interface) -> Result<Timing> {
             let own = interface.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000);
             let speed = flags.link_speed.or(own).ok_or_else(|| {
                 let name = &interface.name;
-                usage!("the speed of {name} is not known; say what --rate {percent}% is of: --link-speed 10G")
+                usage!("the speed of {name} is unknown, so --rate {percent}% needs a link speed: --link-speed 10G")
             })?;
             let per_second = ((speed as f64 * percent / 100.0).round() as u64).max(1);
             Some(Rate { per_second, unit: Unit::WireBits })
         }
     };
     if flags.link_speed.is_some() && !matches!(flags.rate, Some(RateValue::Percent(_))) {
-        bail!(usage!("--link-speed is what a --rate in percent is of: write --rate 80%, or leave it out"));
+        bail!(usage!("--link-speed is for a --rate in percent: write --rate 80%, or leave it out"));
     }
     let bursts = flags.burst.zip(flags.gap).map(|(frames, gap)| Bursts { frames, gap });
     Ok(Timing { rate, bursts, frames: flags.count, time: flags.limit.duration })

@@ -1,4 +1,4 @@
-//! What is said at the end: what was made, what of it left, and what the interface took.
+//! The report at the end: frames made, frames sent, and the counters of the interface.
 
 use std::time::SystemTime;
 
@@ -12,29 +12,29 @@ use crate::{
     flags::SendFlags,
     print::{head::Head, printable::json, report::ReportFormat, stdio::Stream, table::Table},
     text::{
-        Worded,
+        WithText,
         plural::{counted, was},
         sending::{Fallback, describe},
         units::rate,
     },
 };
 
-/// Less than this share of the rate that was asked for is worth a warning.
+/// Less than this share of the requested rate is worth a warning.
 const REACHED: f64 = 0.99;
 
-/// What came of sending.
+/// The result of sending.
 pub(super) struct Sent {
     pub(super) outcome: Outcome,
     pub(super) totals: FrameTotals,
-    /// Those of the interface, from the start.
+    /// The counters of the interface, from the start.
     pub(super) counters: TxCounters,
-    /// Without any for live frames.
+    /// Empty for live frames.
     pub(super) queues: Vec<QueueReport>,
     /// Frames that are still with the kernel.
     pub(super) in_flight: u64,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Report {
@@ -45,7 +45,7 @@ pub(crate) struct Report {
     /// The engine.
     #[cfg_attr(test, schemars(extend("enum" = ["xdp", "live"])))]
     engine: &'static str,
-    /// The number that each frame bears.
+    /// Number of the run, which each frame contains.
     run: u16,
     /// Frames that were made.
     frames: u64,
@@ -53,11 +53,11 @@ pub(crate) struct Report {
     bytes: u64,
     /// Seconds from the first frame to the last.
     seconds: f64,
-    /// Frames a second.
+    /// Frames per second.
     packets_per_second: f64,
-    /// Bits a second, with FCS.
+    /// Bits per second, with FCS.
     bits_per_second: f64,
-    /// Frames a second that were asked for; null without `--rate`, and with bursts.
+    /// Requested frames per second; null without `--rate`, and with bursts.
     asked_packets_per_second: Option<f64>,
     /// Frames that the interface counted as sent, those of other senders included; null if it is gone.
     taken: Option<u64>,
@@ -67,28 +67,20 @@ pub(crate) struct Report {
     in_flight: u64,
     /// The transmit queues.
     queues: Vec<QueueRecord>,
-    /// Why it ended.
+    /// Why the run ended.
     #[cfg_attr(test, schemars(extend("enum" = ["done", "signal", "failed"])))]
     end: &'static str,
-    /// Why it failed, in words; null if it did not.
+    /// Why the run failed, as text; null if it did not.
     error: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct QueueRecord {
-    /// Number of the queue.
-    queue: u16,
-    /// How the driver gets the frames.
-    mode: &'static str,
-    /// Why it is not zero-copy; null if it is, and for live frames.
-    fallback: Option<Worded<Fallback>>,
-    /// Frames that were made.
-    made: u64,
-    /// Frames that the kernel has given back.
-    sent: u64,
-    /// Frames that the kernel refused to look at.
-    invalid: u64,
+    #[serde(flatten)]
+    queue: QueueReport,
+    /// Why the queue is not zero-copy; null if it is.
+    fallback: Option<WithText<Fallback>>,
 }
 
 impl Report {
@@ -102,6 +94,10 @@ impl Report {
         };
         let counted = counters.settled(totals.frames - in_flight).ok();
         let asked = plan.timing.rate.filter(|_| plan.timing.bursts.is_none());
+        let record = |queue: QueueReport| QueueRecord {
+            fallback: plan.fallback(&queue).map(|fallback| WithText::new(fallback, describe)),
+            queue,
+        };
         Self {
             head: Head::new("generate", started),
             interface: plan.interface.name.clone(),
@@ -119,13 +115,13 @@ impl Report {
             taken: counted.map(|counted| counted.packets),
             dropped: counted.map(|counted| counted.dropped),
             in_flight,
-            queues: queues.into_iter().map(|queue| QueueRecord::new(plan, queue)).collect(),
+            queues: queues.into_iter().map(record).collect(),
             end,
             error,
         }
     }
 
-    /// Prints it, and warns of what is wrong. Says how the command ended.
+    /// Prints the report and warnings. Returns the exit code.
     pub(super) fn print(&self, flags: &SendFlags) -> Exit {
         let format = ReportFormat { stream: Stream::Stdout, json: flags.json, quiet: flags.quiet };
         let is_printed = format.print("the report", || json(self), || self.describe());
@@ -141,7 +137,8 @@ impl Report {
     fn describe(&self) -> String {
         let mut text = String::new();
         if !self.queues.is_empty() {
-            let queues = self.queues.iter().map(|queue| (queue.queue, queue.mode, [queue.made, queue.sent]));
+            let queues = self.queues.iter().map(|QueueRecord { queue, .. }| queue);
+            let queues = queues.map(|queue| (queue.queue, queue.mode, [queue.made, queue.sent]));
             text += &format!("{}\n", Table::of_queues(["made", "sent"], queues.collect()));
         }
         text += &format!(
@@ -154,18 +151,19 @@ impl Report {
         );
         text += &match (self.taken, self.dropped) {
             (Some(taken), Some(dropped)) => {
-                format!("{} took {taken} and dropped {dropped}, by its own counters\n", self.interface)
+                format!("{} sent {taken} and dropped {dropped}, by its own counters\n", self.interface)
             }
-            _ => format!("what {} took cannot be known: its counters are gone\n", self.interface),
+            _ => format!("the counters of {} are gone, so what it sent is unknown\n", self.interface),
         };
         text
     }
 
-    /// With --quiet only errors and losses.
+    /// Prints warnings; if `quiet`, only errors and losses.
     fn warn(&self, quiet: bool) {
         let interface = &self.interface;
         if self.in_flight > 0 {
-            note!("{} still with the kernel at the end, and may be lost", frames_were(self.in_flight));
+            let (frames, were) = (counted(self.in_flight, "frame"), was(self.in_flight));
+            note!("{frames} {were} still with the kernel at the end, and may be lost");
         }
         if self.frames > 0 && self.taken == Some(0) {
             let error =
@@ -175,29 +173,17 @@ impl Report {
             let advice = if self.error.is_some() { "" } else { "; send more slowly, or in smaller bursts" };
             warn!("{interface} dropped {}{advice}", counted(dropped, "frame"));
         }
-        let invalid: u64 = self.queues.iter().map(|queue| queue.invalid).sum();
+        let invalid: u64 = self.queues.iter().map(|record| record.queue.invalid).sum();
         if invalid > 0 {
             warn!("the kernel refused {invalid} frames. This is a defect of wirecap");
         }
         let asked = self.asked_packets_per_second.filter(|_| self.error.is_none() && !quiet);
         if let Some(asked) = asked.filter(|asked| self.packets_per_second < asked * REACHED) {
-            // Less than one frame at a time says nothing about a rate.
+            // Too few frames say nothing about a rate.
             if asked * self.seconds >= 100.0 {
-                warn!("{} were asked for, and {} reached", rate(asked), rate(self.packets_per_second));
+                warn!("{} were requested, but only {} reached", rate(asked), rate(self.packets_per_second));
             }
         }
-    }
-}
-
-fn frames_were(frames: u64) -> String {
-    format!("{} {}", counted(frames, "frame"), was(frames))
-}
-
-impl QueueRecord {
-    fn new(plan: &Plan, queue: QueueReport) -> Self {
-        let fallback = plan.fallback(&queue).map(|fallback| Worded::new(fallback, describe));
-        let QueueReport { queue, mode, made, completed, invalid, .. } = queue;
-        Self { queue, mode: mode.as_str(), fallback, made, sent: completed, invalid }
     }
 }
 

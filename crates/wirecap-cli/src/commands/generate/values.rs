@@ -1,4 +1,4 @@
-//! Values of the flags of `wirecap generate`, read from text.
+//! Values of the flags of `wirecap generate`, parsed from text.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use wirecap_traffic::{FCS_LEN, FRAME_LEN_MAX, Popularity, Size, Sizes};
 
 use crate::values::{duration, real, scaled};
 
-/// How fast, as it was said.
+/// A rate, as given.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum RateValue {
     /// Packets per second.
     Packets(u64),
     /// Bits of frames per second, with FCS.
     Bits(u64),
-    /// Percent of what the link carries.
+    /// Percent of the capacity of the link.
     Percent(f64),
 }
 
 const RATE_HINT: &str = "write a rate like 500k or 1.5Mpps (packets), 2Gbps (bits) or 80% (of the link)";
 
-/// Reads a rate: 1M or 1Mpps, 2.5Gbps, 80%.
+/// Parses a rate: 1M or 1Mpps, 2.5Gbps, 80%.
 pub(super) fn rate(text: &str) -> Result<RateValue, String> {
     let wrong = || RATE_HINT.to_owned();
     if let Some(percent) = text.strip_suffix('%') {
@@ -35,7 +35,7 @@ pub(super) fn rate(text: &str) -> Result<RateValue, String> {
     per_second(number).map(make).ok_or_else(wrong)
 }
 
-/// Reads the speed of a link in bits per second: 10G, 2.5G, 100M.
+/// Parses the speed of a link in bits per second: 10G, 2.5G, 100M.
 pub(super) fn speed(text: &str) -> Result<u64, String> {
     let number = text.strip_suffix("bps").unwrap_or(text);
     per_second(number)
@@ -47,21 +47,20 @@ fn per_second(text: &str) -> Option<u64> {
     scaled(text).filter(|rate| (1..MAX_PER_SECOND).contains(rate))
 }
 
-/// Far beyond any link.
+/// More than any link.
 const MAX_PER_SECOND: u64 = 1_000_000_000_000_000;
 
-/// Reads the sizes of frames, with FCS: 64, imix, or 64:7,594:4,1518:1.
+/// Parses the sizes of frames, with FCS: 64, imix, or 64:7,594:4,1518:1.
 pub(super) fn sizes(text: &str) -> Result<Sizes, String> {
     if text.eq_ignore_ascii_case("imix") {
         return Ok(Sizes::imix());
     }
-    let most = FRAME_LEN_MAX + FCS_LEN;
-    let hint = format!(
-        "write a size with FCS from 64 to {most}, imix, or sizes with weights like 64:7,594:4,1518:1"
-    );
+    let max = FRAME_LEN_MAX + FCS_LEN;
+    let hint =
+        format!("write a size with FCS from 64 to {max}, imix, or sizes with weights like 64:7,594:4,1518:1");
     let size = |item: &str| {
         let (size, weight) = item.split_once(':').unwrap_or((item, "1"));
-        let size = size.parse::<usize>().ok().filter(|size| (64..=most).contains(size))?;
+        let size = size.parse::<usize>().ok().filter(|size| (64..=max).contains(size))?;
         Some(Size { len: size - FCS_LEN, weight: weight.parse().ok()? })
     };
     let list = text.split(',').map(size).collect::<Option<Vec<_>>>().ok_or_else(|| hint.clone())?;
@@ -71,7 +70,7 @@ pub(super) fn sizes(text: &str) -> Result<Sizes, String> {
     }
 }
 
-/// Reads how popular flows are: round-robin, uniform, zipf or zipf:1.2.
+/// Parses the popularity of flows: round-robin, uniform, zipf or zipf:1.2.
 pub(super) fn popularity(text: &str) -> Result<Popularity, String> {
     let hint = "write round-robin, uniform, zipf, or zipf with an exponent up to 10, like zipf:1.2";
     match text {
@@ -85,26 +84,27 @@ pub(super) fn popularity(text: &str) -> Result<Popularity, String> {
     }
 }
 
-/// Shares of queues. A type of its own, as clap takes a `Vec` for a flag given several times.
+/// Shares of queues. A newtype, because clap takes a `Vec` for a flag given several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shares(pub(super) Vec<u32>);
 
-/// Most queues, and the largest share.
+/// The largest number of queues, and the largest share.
 const MAX_QUEUES: usize = 1024;
 const MAX_SHARE: u32 = 1_000_000;
 
-/// Reads the shares of queues: 80,20,20.
+/// Parses the shares of queues: 80,20,20.
 pub(super) fn shares(text: &str) -> Result<Shares, String> {
-    let hint = "write the share of each queue, like 80,20,20; each is relative to the others, and one at least is not 0";
+    let hint = "write the share of each queue, like 80,20,20; shares are relative to each other, and at least one is not 0";
     let share = |item: &str| item.parse::<u32>().ok().filter(|&share| share <= MAX_SHARE);
     let shares = text.split(',').map(share).collect::<Option<Vec<_>>>();
     let shares = shares.filter(|shares| shares.iter().any(|&share| share > 0) && shares.len() <= MAX_QUEUES);
     shares.map(Shares).ok_or_else(|| hint.into())
 }
 
-/// Reads the time between bursts.
+/// Parses the time between bursts.
 pub(super) fn gap(text: &str) -> Result<Duration, String> {
-    duration(text).map_err(|_| format!("{text:?} is no time between bursts; write one like 50us, 10ms or 1s"))
+    duration(text)
+        .map_err(|_| format!("{text:?} is not a time between bursts; write one like 50us, 10ms or 1s"))
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
-//! What is said before the first packet.
+//! The lines before the first packet.
 
 use wirecap::LeftToHost;
 use wirecap_replay::{Replay, Storage, Tally};
 use wirecap_send::SendDiagnostic;
 
 use crate::text::{
-    ranges,
+    numbered,
+    plural::counted,
     sending::{Fallback, describe},
     units::{length, size},
 };
 
-/// Says what will be sent, from where, and what will not be as in the files.
+/// Prints what will be sent, from where, and what will differ from the files.
 pub(super) fn start(replay: &Replay, spared: Option<&LeftToHost>, quiet: bool) {
     if !quiet {
         for fact in place(replay, spared).into_iter().chain(held(replay)) {
@@ -22,26 +23,25 @@ pub(super) fn start(replay: &Replay, spared: Option<&LeftToHost>, quiet: bool) {
         warn!("{warning}");
     }
     for failure in failures {
-        warn!("{failure}");
+        warn!("{}", failure.text);
     }
 }
 
-/// From where, how, and why not better.
+/// The queues that send, their mode, and why not a better one.
 fn place(replay: &Replay, spared: Option<&LeftToHost>) -> Vec<String> {
     let interface = replay.interface();
     let (name, driver) =
         (&interface.name, interface.driver.as_ref().map_or("no driver", |driver| driver.name.as_str()));
     let queues = replay.queues();
     let mode = queues.first().map_or("", |(_, mode)| *mode);
-    let several = if queues.len() == 1 { "queue" } else { "queues" };
-    let numbers = ranges(queues.iter().map(|(queue, _)| u64::from(*queue)));
-    let place = format!("{name} ({driver}), transmit {several} {numbers}: AF_XDP, {mode}");
+    let queues = numbered("queue", queues.iter().map(|(queue, _)| *queue));
+    let place = format!("{name} ({driver}), transmit {queues}: AF_XDP, {mode}");
     let fallbacks = fallbacks(spared, replay.fallbacks());
     let fallbacks = fallbacks.iter().map(|fallback| format!("{name}: {}", describe(fallback)));
     [place].into_iter().chain(fallbacks).collect()
 }
 
-/// What is not as it was asked for: what was not tried for the sake of the host, and what failed.
+/// Requests that were not met: not tried for the sake of the host, or failed.
 pub(super) fn fallbacks(spared: Option<&LeftToHost>, failed: &[SendDiagnostic]) -> Vec<Fallback> {
     let spared = spared.cloned().map(|reason| Fallback::ZeroCopySpared { reason });
     spared.into_iter().chain(failed.iter().cloned().map(Fallback::Sending)).collect()
@@ -51,48 +51,44 @@ pub(super) fn fallbacks(spared: Option<&LeftToHost>, failed: &[SendDiagnostic]) 
 fn held(replay: &Replay) -> Vec<String> {
     match (replay.held(), replay.pass()) {
         (Storage::Preloaded { cells_bytes, copies }, Some((frames, ..))) => {
-            let copies = if copies > 1 { format!(", {copies} times over") } else { String::new() };
+            let copies = if copies > 1 { format!(", in {copies} copies") } else { String::new() };
             let size = size(cells_bytes);
             let takes = replay.planned().map(|planned| format!("it will take {}", length(planned)));
-            let held = format!("{frames} packets a pass, all of them in cells ({size}{copies})");
+            let held = format!("{frames} packets per pass, all of them in cells ({size}{copies})");
             [held].into_iter().chain(takes).collect()
         }
         (held, _) => {
             let cells = match held {
                 Storage::Preloaded { cells_bytes, .. } | Storage::Streamed { cells_bytes, .. } => cells_bytes,
             };
-            vec![format!("read while it is sent, and copied into cells ({}) ahead of time", size(cells))]
+            vec![format!("read during sending, and copied into cells ({}) ahead of time", size(cells))]
         }
     }
 }
 
-/// What is not sent as it is in the files, and what the times are like; of all of them, if `is_whole`, or of
-/// as much as was read.
+/// Warnings about packets that are not sent as they are in the files, and about their times. If `is_whole`,
+/// the tally is of the whole files, otherwise of what was read.
 pub(super) fn warnings(tally: &Tally, is_whole: bool, interface: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |packets: u64, words: String| {
         if packets > 0 {
-            let unit = if packets == 1 { "packet" } else { "packets" };
-            warnings.push(format!("{packets} {unit} {words}"));
+            warnings.push(format!("{} {words}", counted(packets, "packet")));
         }
     };
     let (for_mtu, mtu) = (tally.too_long - tally.oversized, tally.mtu_needed);
     warn(
         for_mtu,
-        format!("left out, longer than {interface} takes; ip link set {interface} mtu {mtu} would do"),
+        format!("skipped, longer than {interface} sends; ip link set {interface} mtu {mtu} would allow them"),
     );
-    warn(tally.oversized, format!("left out, longer than can be sent from {interface}, whatever its MTU"));
-    warn(tally.too_short, "left out, shorter than an Ethernet header".into());
+    warn(tally.oversized, format!("skipped, longer than {interface} can send with any MTU"));
+    warn(tally.too_short, "skipped, shorter than an Ethernet header".into());
     warn(tally.cut, "of which the files have only the beginning (snapshot length); see --truncated".into());
-    warn(tally.times.untimed, "without a time: sent with the one before".into());
+    warn(tally.times.untimed, "without a time: sent with the packet before".into());
     warn(
         tally.times.backwards,
-        format!(
-            "behind a later one: sent at once ({} where the clock was set back)",
-            tally.times.clock_steps
-        ),
+        format!("after a later one: sent at once ({} where the clock was set back)", tally.times.clock_steps),
     );
-    warn(tally.shortened, "sent sooner, behind gaps that were cut to --max-gap".into());
+    warn(tally.shortened, "sent sooner, after gaps that were cut to --max-gap".into());
     if is_whole && tally.packets == 0 {
         warnings.push("there are no packets in the files".into());
     }
@@ -120,7 +116,7 @@ mod tests {
         for words in [
             "3 packets",
             "ip link set eth1 mtu 9000",
-            "5 packets left out, longer than can be sent from eth1, whatever its MTU",
+            "5 packets skipped, longer than eth1 can send with any MTU",
             "shorter than an Ethernet header",
             "--truncated",
             "--max-gap",

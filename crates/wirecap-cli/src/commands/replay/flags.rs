@@ -13,12 +13,12 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  wirecap replay trace.pcap -i eth1                          at the speed at which it was recorded
-  wirecap replay a.pcap b.pcapng -i eth1 --speed 10          two files by time, ten times as fast
-  wirecap replay trace.pcap -i eth1 --bps 1G --loops 100     a gigabit a second, a hundred times
-  wirecap replay trace.pcap -i eth1 --top-speed --loops 0    as fast as it goes, until Ctrl-C
-  wirecap replay trace.pcap -i eth1 --queues flow            over all transmit queues, by flow
-  tcpdump -i eth0 -U -w - | wirecap replay - -i eth1         as it comes";
+  wirecap replay trace.pcap -i eth1                          at the recorded speed
+  wirecap replay a.pcap b.pcapng -i eth1 --speed 10          two files merged by time, ten times as fast
+  wirecap replay trace.pcap -i eth1 --bps 1G --loops 100     a gigabit per second, a hundred times
+  wirecap replay trace.pcap -i eth1 --top-speed --loops 0    as fast as possible, until Ctrl-C
+  wirecap replay trace.pcap -i eth1 --queues flow            from all transmit queues, by flow
+  tcpdump -i eth0 -U -w - | wirecap replay - -i eth1         as packets arrive";
 
 /// What to send, where to, and how fast.
 #[derive(Debug, Args)]
@@ -34,26 +34,26 @@ pub(crate) struct ReplayFlags {
     /// Speed relative to the recording: 10, 0.5 [default: 1].
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub(crate) speed: Option<u64>,
-    /// Packets per second, evenly: 1000, 10k, 1.5M.
+    /// Packets per second, evenly spaced: 1000, 10k, 1.5M.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) pps: Option<u64>,
     /// Bits per second, of packets as they are in the file, without preamble and checksum: 100M, 2.5G.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) bps: Option<u64>,
-    /// As fast as it goes.
+    /// Send as fast as possible.
     #[arg(long)]
     pub(crate) top_speed: bool,
 
-    /// How often the files are sent; 0 goes on until it is stopped.
+    /// How often to send the files; 0 repeats until stopped.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(ANY, "--loops 10"))]
     pub(crate) loops: u64,
-    /// Between two passes, in recorded time: 0, 20us, 1ms, 2s [default: the mean gap of the trace].
+    /// Gap between two passes, in recorded time: 0, 20us, 1ms, 2s [default: the mean gap of the trace].
     #[arg(long, value_name = "TIME", value_parser = gap)]
     pub(crate) loop_gap: Option<Duration>,
     /// Cut longer gaps to this, in recorded time.
     #[arg(long, value_name = "TIME", value_parser = gap)]
     pub(crate) max_gap: Option<Duration>,
-    /// All files begin together, whenever they were recorded.
+    /// Start all files together, whenever they were recorded.
     #[arg(long)]
     pub(crate) align: bool,
     /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions).
@@ -62,16 +62,15 @@ pub(crate) struct ReplayFlags {
     #[command(flatten)]
     pub(crate) limit: TimeLimit,
 
-    /// From which transmit queues: a number; flow (both directions of a connection from one queue) or
-    /// round-robin, over all of them or flow:0-3; file:SIDE is a text file with one queue number for each
-    /// packet.
+    /// Transmit queues: a number; flow (both directions of a connection from one queue) or round-robin, over
+    /// all queues or over some, as in flow:0-3; file:SIDE is a text file with one queue number per packet.
     #[arg(long, value_name = "WHERE", default_value = "0", value_parser = placement)]
     pub(crate) queues: Placement,
-    /// What is done with packets of which the file has only the beginning.
+    /// What to do with packets of which the file has only the beginning.
     #[arg(long, value_parser = choice::<Cut>(), default_value_t)]
     pub(crate) truncated: Cut,
     /// Memory for cells: 512M, 2G. A trace that needs more is read while it is sent [default: 1G, or half of
-    /// what is free].
+    /// the available memory].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
 

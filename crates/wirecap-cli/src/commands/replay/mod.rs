@@ -1,12 +1,12 @@
 //! `wirecap replay`: from trace files to an interface.
 //!
 //! ```text
-//!   flags ─► plan ─► Replay::open ─► announce ─► Replay::run ─► report       (a thread of its own)
+//!   flags ─► plan ─► Replay::open ─► announce ─► Replay::run ─► report       (threads of their own: open, run)
 //!                                                    │
 //!                  signals ─► stop ──────────────────┴──► progress           (the main thread)
 //! ```
 //!
-//! All that a replay is lives in the crate `wirecap-replay`.
+//! Everything about replaying is in the crate `wirecap-replay`.
 
 mod announce;
 pub(crate) mod flags;
@@ -19,27 +19,24 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        mpsc::{self, RecvTimeoutError, Sender},
+        mpsc::{RecvTimeoutError, sync_channel},
     },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
-use anyhow::{Result, anyhow};
-use wirecap_replay::{Control, Plan, Replay, Report};
+use anyhow::{Result, bail};
+use wirecap_replay::{Control, Plan, Replay};
 
-use self::{flags::ReplayFlags, plan::ReplayPlan, progress::Bar};
+use self::{flags::ReplayFlags, plan::ReplayPlan, progress::snapshot};
 use crate::{
     exit::Exit,
-    print::head::Head,
-    process::{cores::check_cores, idle_thread::no_thread, signals::Signals},
+    print::{head::Head, status_line::StatusLine},
+    process::{cores::check_cores, idle_thread::IdleThread, signals::Signals, step::Step},
 };
 
-/// How often signals and the progress are looked at: seldom, since it may take the core from the thread that
+/// How often signals and the progress are checked: seldom, since that may take the core from the thread that
 /// sends.
 const TICK: Duration = Duration::from_millis(200);
-/// After this time it is said what is waited for.
-const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Replays as the flags say, to the end.
 ///
@@ -48,91 +45,49 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
     check_cores(&Vec::from_iter(flags.send.core))?;
     let ReplayPlan { plan, spared } = plan::plan(flags)?;
-    let started = SystemTime::now();
+    let (started, quiet) = (SystemTime::now(), flags.send.quiet);
+    let thread = IdleThread::start("wirecap-send")?;
     let control = Arc::new(Control::default());
-    let (events, happened) = mpsc::channel();
-    let (quiet, announced) = (flags.send.quiet, spared.clone());
-    let announce = move |replay: &Replay| announce::start(replay, announced.as_ref(), quiet);
-    let thread = start(plan.clone(), &control, events, announce)?;
-    let mut waiting = Waiting { since: Instant::now(), plan: &plan, is_printed: quiet };
-    let (mut bar, mut is_sending) = (Bar::new(flags), false);
-    loop {
-        match happened.recv_timeout(TICK) {
-            Ok(Event::Sending) => is_sending = true,
-            Ok(Event::Over) | Err(RecvTimeoutError::Disconnected) => break,
+    let (step, shared) = (opening(&plan), Arc::clone(&control));
+    let replay = step.run(signals, quiet, move || Replay::open(plan, &shared))??;
+    announce::start(&replay, spared.as_ref(), quiet);
+    let (sender, finished) = sync_channel(1);
+    thread.run(move || _ = sender.send(replay.run()));
+    let mut line = StatusLine::new(quiet, flags.send.json);
+    let report = loop {
+        match finished.recv_timeout(TICK) {
+            Ok(report) => break report,
             Err(RecvTimeoutError::Timeout) => {}
-        }
-        if !control.is_stopped() && signals.end() {
-            control.stop();
-            if !is_sending {
-                // The thread may wait for a writer that never comes; the process ends without it.
-                note!("stopped before anything was sent");
-                return Ok(Exit::Failed);
+            Err(RecvTimeoutError::Disconnected) => {
+                bail!("the thread that sends panicked; this is a defect of wirecap")
             }
         }
-        if signals.take_report_request() {
-            bar.print(&control);
+        if signals.end() {
+            control.stop();
         }
-        if is_sending {
-            bar.show(&control);
-        } else {
-            waiting.look();
+        let is_asked = signals.take_report_request();
+        match control.progress() {
+            Some(now) if is_asked => line.print_total(snapshot(&now), |rates| progress::line(&now, rates)),
+            Some(now) if line.is_due() => {
+                line.show_rates(snapshot(&now), |rates| progress::line(&now, rates))
+            }
+            None if is_asked => note!("nothing is sent yet"),
+            _ => {}
         }
-    }
-    bar.clear();
-    let report = thread
-        .join()
-        .map_err(|_| anyhow!("the thread that sends has panicked; this is a defect of wirecap"))??;
+    };
+    line.clear();
     Ok(report::print(report, spared.as_ref(), Head::new("replay", started), &flags.send))
 }
 
-/// What the thread that replays has to say.
-enum Event {
-    Sending,
-    Over,
-}
-
-fn start(
-    plan: Plan,
-    control: &Arc<Control>,
-    events: Sender<Event>,
-    announce: impl FnOnce(&Replay) + Send + 'static,
-) -> Result<JoinHandle<Result<Report, wirecap_replay::Error>>> {
-    let control = Arc::clone(control);
-    let work = move || {
-        let replay = Replay::open(plan, &control)?;
-        announce(&replay);
-        // The main thread does not listen after a signal.
-        let _ = events.send(Event::Sending);
-        let report = replay.run();
-        let _ = events.send(Event::Over);
-        Ok(report)
+/// Opening the files and the queues.
+fn opening(plan: &Plan) -> Step {
+    let is_pipe = |path: &&std::path::PathBuf| {
+        path.as_path() == Path::new("-") || path.metadata().is_ok_and(|metadata| !metadata.is_file())
     };
-    let started = thread::Builder::new().name("wirecap-send".into()).spawn(work);
-    started.map_err(|cause| no_thread("wirecap-send", &cause))
-}
-
-/// Says what is waited for, once.
-struct Waiting<'a> {
-    since: Instant,
-    plan: &'a Plan,
-    is_printed: bool,
-}
-
-impl Waiting<'_> {
-    fn look(&mut self) {
-        if self.is_printed || self.since.elapsed() < TIMEOUT {
-            return;
-        }
-        self.is_printed = true;
-        let is_pipe = |path: &&std::path::PathBuf| {
-            path.as_path() == Path::new("-") || path.metadata().is_ok_and(|metadata| !metadata.is_file())
-        };
-        match self.plan.files.iter().find(is_pipe) {
-            Some(pipe) => {
-                note!("waiting for a program that writes {}", pipe.display())
-            }
-            None => note!("reading"),
-        }
-    }
+    let waits_for = match plan.files.iter().find(is_pipe) {
+        Some(pipe) => format!("waiting for a program that writes {}", pipe.display()),
+        None => "reading the files".into(),
+    };
+    let timeout = Duration::from_millis(500);
+    Step { timeout, ..Step::new(&waits_for, "stopped before anything was sent") }
 }

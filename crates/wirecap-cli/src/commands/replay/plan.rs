@@ -1,5 +1,4 @@
-//! From flags to a plan of the replay: what the command line alone can get wrong, and what depends on the
-//! machine.
+//! From flags to a plan: checks the command line, then what depends on the machine.
 
 use std::num::NonZeroU64;
 
@@ -11,16 +10,16 @@ use wirecap_sys::memory::available;
 use super::flags::ReplayFlags;
 use crate::flags::SendModeFlag;
 
-/// Memory for cells unless the user says otherwise, and there is less than twice that.
+/// Default memory for cells, if twice that is available.
 const MEMORY_BYTES: u64 = 1 << 30;
-/// Less is not worth the name, and too little to stream.
+/// The least memory for cells, enough for streaming.
 const MIN_MEMORY: u64 = 1 << 20;
 
-/// A replay that makes sense.
+/// A checked plan.
 #[derive(Debug)]
 pub(super) struct ReplayPlan {
     pub(super) plan: Plan,
-    /// Why zero-copy is not tried, if it is not.
+    /// Why zero-copy is not tried; `None` if it is.
     pub(super) spared: Option<LeftToHost>,
 }
 
@@ -30,7 +29,7 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<ReplayPlan> {
     let speed = speed(flags);
     let recorded = matches!(speed, Speed::Recorded { .. });
     for (given, name) in [(flags.max_gap.is_some(), "--max-gap"), (flags.loop_gap.is_some(), "--loop-gap")] {
-        ensure!(recorded || !given, usage!("{name} is for the recorded times: leave it out, or use --speed"));
+        ensure!(recorded || !given, usage!("{name} is for recorded times: leave it out, or use --speed"));
     }
     ensure!(
         flags.loop_gap.is_none() || flags.loops != 1,
@@ -79,14 +78,14 @@ fn speed(flags: &ReplayFlags) -> Speed {
     }
 }
 
-/// What was asked for, if there is so much; else [`MEMORY_BYTES`], or half of what is available.
+/// The requested memory, if it is available; by default [`MEMORY_BYTES`], or half of the available memory.
 fn memory(wanted: Option<u64>) -> Result<u64> {
     let available = available().map(|available| available.bytes);
     match (wanted, available) {
-        (Some(wanted), _) if wanted < MIN_MEMORY => Err(usage!("--memory has to be 1M at least").into()),
+        (Some(wanted), _) if wanted < MIN_MEMORY => Err(usage!("--memory must be at least 1M").into()),
         (Some(wanted), Some(available)) if wanted > available => Err(anyhow!(
-            "--memory of {} MiB is more than the {} MiB of memory that are available; ask for less: a trace that needs more is \
-             read while it is sent",
+            "--memory of {} MiB is more than the {} MiB of available memory; give less: a trace that needs more is read while \
+             it is sent",
             wanted >> 20,
             available >> 20
         )),
@@ -132,11 +131,11 @@ mod tests {
     #[test]
     fn flags_without_effect_are_refused() {
         for (arguments, words) in [
-            ("--pps 5 --max-gap 1s", "--max-gap is for the recorded times"),
-            ("--top-speed --loops 2 --loop-gap 1s", "--loop-gap is for the recorded times"),
+            ("--pps 5 --max-gap 1s", "--max-gap is for recorded times"),
+            ("--top-speed --loops 2 --loop-gap 1s", "--loop-gap is for recorded times"),
             ("--loop-gap 1s", "no effect with one pass"),
             ("--align", "no effect on one file"),
-            ("--memory 4K", "1M at least"),
+            ("--memory 4K", "at least 1M"),
             ("--memory 900T", "read while it is sent"),
         ] {
             let error = planned(arguments).expect_err(arguments);

@@ -1,4 +1,4 @@
-//! What is said at the end, as a table or as JSON.
+//! The report at the end, as a table or as JSON.
 
 use serde::Serialize;
 use wirecap::LeftToHost;
@@ -13,7 +13,7 @@ use crate::{
         head::Head, layout::paragraph, printable::json, report::ReportFormat, stdio::Stream, table::Table,
     },
     text::{
-        Worded,
+        WithText,
         plural::counted,
         sending::{Fallback, describe as describe_fallback},
         units::{at_most, bit_rate, rate},
@@ -26,23 +26,23 @@ use crate::{
 pub(crate) struct Record<'a> {
     #[serde(flatten)]
     head: Head,
-    /// What was not as asked for, in words; null if the exit code is 0.
+    /// What went wrong, as text; null if the exit code is 0.
     error: Option<String>,
-    /// Its own list of fallbacks is empty, and so not serialised.
+    /// Its own list of fallbacks is empty, and therefore not serialised.
     #[serde(flatten)]
     report: &'a Report,
-    /// What is not as asked for, or not as good as it could be.
-    fallbacks: Vec<Worded<Fallback>>,
+    /// Requests that were not met, or not as well as possible.
+    fallbacks: Vec<WithText<Fallback>>,
 }
 
-/// Prints the report to standard output, and on standard error what went wrong. Returns the exit code of the
-/// replay. With `--quiet` it prints errors and losses only.
+/// Prints the report to standard output, and failures to standard error. With `--quiet` it prints only errors
+/// and losses. Returns the exit code.
 pub(super) fn print(mut report: Report, spared: Option<&LeftToHost>, head: Head, flags: &SendFlags) -> Exit {
     let errors = errors(&report);
     let fallbacks = fallbacks(spared, &std::mem::take(&mut report.fallbacks));
     let as_json = || {
         let error = (!errors.is_empty()).then(|| errors.join("; "));
-        let fallbacks = fallbacks.into_iter().map(|fallback| Worded::new(fallback, describe_fallback));
+        let fallbacks = fallbacks.into_iter().map(|fallback| WithText::new(fallback, describe_fallback));
         json(&Record { head, error, report: &report, fallbacks: fallbacks.collect() })
     };
     let format = ReportFormat { stream: Stream::Stdout, json: flags.json, quiet: flags.quiet };
@@ -50,30 +50,29 @@ pub(super) fn print(mut report: Report, spared: Option<&LeftToHost>, head: Head,
     if let Some(warning) = not_sent(&report) {
         warn!("{warning}");
     }
-    // Last, since that is why it ended.
+    // Last, because they are why it ended.
     errors.iter().for_each(|error| note!("{error}"));
     if errors.is_empty() && is_printed { Exit::Fine } else { Exit::Failed }
 }
 
 /// Why the exit code is not 0.
 fn errors(report: &Report) -> Vec<String> {
-    // Files without packets are sent well.
+    // Sending files without packets succeeds.
     let nothing = report.packets == 0 && report.end == End::Complete && report.trace.packets > 0;
     if nothing && report.failures.is_empty() {
-        vec!["nothing was sent: all packets of the files were left out".into()]
+        vec!["nothing was sent: all packets of the files were skipped".into()]
     } else {
-        report.failures.clone()
+        report.failures.iter().map(|failure| failure.text.clone()).collect()
     }
 }
 
-/// Packets that the interface has not sent though it was given them: they are among those of the report.
+/// A warning about packets that the interface got but did not send: the report counts them as sent.
 fn not_sent(report: &Report) -> Option<String> {
     let counted_by_it = report.counters?;
     let lost = counted_by_it.dropped + counted_by_it.errors;
     let advice = if report.failures.is_empty() { "; send more slowly" } else { "" };
-    (lost > 0).then(|| {
-        format!("{} did not send {} that it was given{advice}", report.interface, counted(lost, "packet"))
-    })
+    (lost > 0)
+        .then(|| format!("{} did not send {} that it got{advice}", report.interface, counted(lost, "packet")))
 }
 
 fn describe(report: &Report) -> String {
@@ -103,7 +102,7 @@ fn describe(report: &Report) -> String {
         ));
     }
     if let Storage::Streamed { starved, .. } = report.held {
-        text += &format!("the file was behind {starved} times\n");
+        text += &format!("reading fell behind {starved} times\n");
         for warning in warnings(&report.trace, report.end == End::Complete, &report.interface) {
             text += &paragraph(&format!("WARNING: {warning}"));
         }
@@ -112,12 +111,12 @@ fn describe(report: &Report) -> String {
 }
 
 fn quantiles(values: Quantiles) -> String {
-    format!("{} (p50), {} (p99), {} (most)", at_most(values.p50), at_most(values.p99), at_most(values.max))
+    format!("{} (p50), {} (p99), {} (max)", at_most(values.p50), at_most(values.p99), at_most(values.max))
 }
 
 #[cfg(test)]
 mod tests {
-    use wirecap_replay::{Cut, Tally};
+    use wirecap_replay::{Cut, Failure, FailureCode, Tally};
     use wirecap_send::TxDelta;
 
     use super::*;
@@ -155,15 +154,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_interface_did_not_send_is_warned_of() {
+    fn packets_that_the_interface_did_not_send_cause_a_warning() {
         let report = |dropped, errors| {
             let counters = Some(TxDelta { packets: 5, dropped, errors, ..TxDelta::default() });
             Report { counters, ..streamed(End::Complete, 8) }
         };
         let warning = not_sent(&report(2, 1)).unwrap();
-        assert_eq!(warning, "eth1 did not send 3 packets that it was given; send more slowly");
-        let failed = Report { failures: vec!["the link is down".into()], ..report(1, 0) };
-        assert_eq!(not_sent(&failed).unwrap(), "eth1 did not send 1 packet that it was given");
+        assert_eq!(warning, "eth1 did not send 3 packets that it got; send more slowly");
+        let failure = Failure { code: FailureCode::LinkLost, text: "the link is down".into() };
+        let failed = Report { failures: vec![failure], ..report(1, 0) };
+        assert_eq!(not_sent(&failed).unwrap(), "eth1 did not send 1 packet that it got");
         assert_eq!((not_sent(&report(0, 0)), not_sent(&streamed(End::Complete, 8))), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! Values of flags that only `replay` has.
+//! Values of the flags of `wirecap replay`, parsed from text.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use wirecap_replay::Placement;
 
 use crate::values::{MILLION, decimal, scaled, time};
 
-/// Reads `2`, `flow`, `flow:0-3`, `round-robin`, `round-robin:0,2`, `file:SIDE`.
+/// Parses `2`, `flow`, `flow:0-3`, `round-robin`, `round-robin:0,2`, `file:SIDE`.
 pub(crate) fn placement(text: &str) -> Result<Placement, String> {
     let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
     let queues = || {
@@ -27,24 +27,24 @@ pub(crate) fn placement(text: &str) -> Result<Placement, String> {
 
 const PLACEMENT: &str = "write a queue number, flow, round-robin, flow:0-3, round-robin:0,2 or file:SIDE";
 
-/// Reads a factor, in millionths.
+/// Parses a factor, in millionths.
 pub(crate) fn factor(text: &str) -> Result<u64, String> {
     let digits = text.strip_suffix('x').unwrap_or(text);
     let factor = decimal(digits, MILLION).filter(|&factor| factor > 0);
-    factor.ok_or_else(|| "write how many times as fast, like --speed 10 or --speed 0.5".into())
+    factor.ok_or_else(|| "write a factor, like --speed 10 or --speed 0.5".into())
 }
 
-/// Reads a rate: 1000, 10k, 1.5M, 2.5G.
+/// Parses a rate: 1000, 10k, 1.5M, 2.5G.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let rate = scaled(text).filter(|&rate| rate > 0);
-    rate.ok_or_else(|| "write a number a second from 1 on, like 1000, 10k, 1.5M or 2.5G".into())
+    rate.ok_or_else(|| "write a number per second from 1 on, like 1000, 10k, 1.5M or 2.5G".into())
 }
 
-/// Reads a time between packets: 0, or a number of us, ms or s, which has to be said, as gaps of traces are
-/// anything from microseconds to hours.
+/// Parses a time between packets: 0, or a number of us, ms or s. The unit is required, because gaps in traces
+/// range from microseconds to hours.
 pub(crate) fn gap(text: &str) -> Result<Duration, String> {
-    let said = text == "0" || text.ends_with('s');
-    let gap = time(text).ok().filter(|_| said);
+    let has_unit = text == "0" || text.ends_with('s');
+    let gap = time(text).ok().filter(|_| has_unit);
     gap.ok_or_else(|| "write a time with its unit, like 20us, 1.5ms or 2s".into())
 }
 

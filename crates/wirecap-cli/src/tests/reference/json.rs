@@ -66,11 +66,12 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 fn schema<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
-    // The command adds the words of a clock to its code and its data.
-    if let Some(clock) = schema.pointer_mut("/$defs/Clock") {
-        let text = json_schema!({ "type": "string", "description": "The same in words, for people; it may change." });
-        clock["properties"] = json_schema!({ "text": text }).to_value();
-        clock["required"] = vec!["text"].into();
+    // The command adds a text to the code and the data of clocks and of a capture's diagnostics.
+    for name in ["/$defs/Clock", "/$defs/Diagnostic"] {
+        let Some(described) = schema.pointer_mut(name) else { continue };
+        let text = json_schema!({ "type": "string", "description": "The same as text, for people; the wording may change." });
+        described["properties"] = json_schema!({ "text": text }).to_value();
+        described["required"] = vec!["text"].into();
     }
     word(&mut schema, "the record");
     schema
@@ -166,7 +167,8 @@ fn required(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The properties in the order in which they are printed, as the list of those that are required has it; then the others.
+/// The properties in the order in which they are printed, as the list of those that are required has it; then
+/// the others.
 fn in_order(schema: &Value) -> Vec<(&String, &Value)> {
     let mut properties: Vec<_> =
         schema.get("properties").and_then(Value::as_object).into_iter().flatten().collect();

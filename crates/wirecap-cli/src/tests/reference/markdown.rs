@@ -13,7 +13,8 @@ pub(super) fn row(cells: &[&str]) -> String {
     format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |")
 }
 
-/// A documentation comment without its examples and with the text of its links alone; `None` is null outside of Rust.
+/// A documentation comment without its examples and with the text of its links alone; `None` is null outside
+/// of Rust.
 pub(super) fn plain(comment: &str) -> String {
     let text = comment.split("```").next().unwrap_or_default();
     let mut out = String::new();

@@ -135,7 +135,7 @@ fn some_queues_of_an_interface_may_be_forwarded() {
     cable.middle.ip(&["addr", "add", "192.0.2.77/24", "dev", "m1"]).unwrap();
     let running = cable.spawn(&["forward", "m0@0", "m1", "--json"]);
     running.wait_for("WARNING: m0: packets of its other queues (1) are left to the host");
-    running.wait_for("WARNING: m1: the host uses it (address 192.0.2.77/24) and gets none of the packets");
+    running.wait_for("WARNING: m1: the host uses it (address 192.0.2.77/24) but gets none of the packets");
     running.wait_for(READY);
     let listener = cable.listen("packet:l0", "some.pcapng", &["-c", "200", "udp port 9"]);
     let mut sender = cable.sender_of_right();

@@ -1,4 +1,5 @@
-//! What a router discards before it routes anything: damaged headers, addresses that no router forwards from or to, packets to all hosts.
+//! What a router discards before it routes anything: damaged headers, addresses that no router forwards from
+//! or to, packets to all hosts.
 //!
 //! ```text
 //!   left 192.0.2.1, fd00:1::1 ══ m0 .254 ─ wirecap forward --route ─ m1 .254 ══ right 198.51.100.1, fd00:2::1
@@ -26,12 +27,12 @@ const TABLE: &str = "
 /// To which port of UDP everything goes.
 const PORT: [u8; 2] = [0x23, 0x28];
 
-/// What stands in front of IPv4, and of IPv6.
+/// Ethernet headers of IPv4 and IPv6.
 const V4: [u8; 2] = [0x08, 0x00];
 const V6: [u8; 2] = [0x86, 0xdd];
 
-/// IPv4 with these options and UDP in it, from 192.0.2.1 to 198.51.100.1, behind its EtherType; changed, then with the checksum of
-/// its header.
+/// IPv4 with these options and UDP in it, from 192.0.2.1 to 198.51.100.1, behind its EtherType; changed, then
+/// with the checksum of its header.
 fn v4(options: &[u8], change: impl Fn(&mut [u8])) -> Vec<u8> {
     let (words, len) = (0x45 + (options.len() / 4) as u8, (30 + options.len()) as u8);
     let mut packet = vec![words, 0, 0, len, 0, 7, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1];
@@ -138,7 +139,8 @@ fn what_no_router_forwards_is_discarded_each_for_its_cause() {
     let listener = cable.listen("packet:r0", "arrived.pcapng", &["udp dst port 9000"]);
     let mut sender = cable.sender();
     let mut send = |to: [u8; 6], packet: &[u8]| sender.send(&[&to[..], &left, packet].concat()).unwrap();
-    // To all hosts of the link, or to a group: never forwarded, although the packet in the frame goes to one host.
+    // To all hosts of the link, or to a group: never forwarded, although the packet in the frame goes to one
+    // host.
     for to in [[0xff; 6], [1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1]] {
         send(to, &v4(&[], |_| {}));
         send(to, &v6(|_| {}));

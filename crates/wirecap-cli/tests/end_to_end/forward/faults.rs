@@ -1,4 +1,4 @@
-//! Trouble at one end: counted, told once a second at most, and both interfaces are usable again.
+//! Trouble at one end: counted, reported at most once a second, and both interfaces are usable afterwards.
 
 use std::{thread, time::Duration};
 
@@ -13,8 +13,8 @@ use crate::lab::{READY, SmallDisk, read};
 const PERIOD: Duration = Duration::from_millis(1_300);
 
 #[test]
-fn what_cannot_be_sent_is_counted_by_cause_and_told_rarely() {
-    if !require_root("forward::what_cannot_be_sent_is_counted_by_cause_and_told_rarely") {
+fn unsent_packets_are_counted_by_cause_and_reported_rarely() {
+    if !require_root("forward::unsent_packets_are_counted_by_cause_and_reported_rarely") {
         return;
     }
     let cable = Cable::quiet("causes");
@@ -58,8 +58,8 @@ fn what_cannot_be_sent_is_counted_by_cause_and_told_rarely() {
 }
 
 #[test]
-fn what_the_driver_drops_is_told_while_it_runs_and_at_the_end() {
-    if !require_root("forward::what_the_driver_drops_is_told_while_it_runs_and_at_the_end") {
+fn drops_of_the_driver_are_reported_during_and_after_the_run() {
+    if !require_root("forward::drops_of_the_driver_are_reported_during_and_after_the_run") {
         return;
     }
     let cable = Cable::quiet("unsent");
@@ -72,14 +72,14 @@ fn what_the_driver_drops_is_told_while_it_runs_and_at_the_end() {
         sender.send(&frame(number, 100)).unwrap();
         sender.send(&frame(number, 1_000)).unwrap();
     }
-    running.wait_for("m1 did not send 5 packets that it was given; so far: driver 5, by its own counters 5");
+    running.wait_for("m1 did not send 5 packets that it got; so far: driver 5, by its own counters 5");
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     let table = String::from_utf8(ended.stdout.clone()).unwrap();
     let is_way = |line: &&str| line.starts_with("m0    m1 ") && !line.contains('.');
     let row: Vec<_> = table.lines().find(is_way).unwrap().split_whitespace().collect();
     assert_eq!(row, ["m0", "m1", "10", "5500", "0", "5"], "{table}");
-    let told = "m1 did not send 5 packets that it was given: driver 5, by its own counters 5";
+    let told = "m1 did not send 5 packets that it got: driver 5, by its own counters 5";
     assert!(table.contains(told), "{table}");
 }
 
@@ -158,7 +158,7 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
         (&["m0"][..], 2, "forward is between two interfaces, and one is given"),
         (&["m0", "m1", "m2"], 2, "forward is between two interfaces, and 3 are given"),
         (&["m0", "m0"], 2, "m0"),
-        (&["m0", "outside"], 2, "m0 is both ends"),
+        (&["m0", "outside"], 2, "m0 is given twice"),
         (&["m0", "packet:m1"], 2, "packet:m1 cannot be forwarded"),
         (&["m0", "trace:x.pcap"], 2, "wirecap replay"),
         (&["m0", "m9"], 1, "m9"),
@@ -167,7 +167,7 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
         (&["m0", "m1", "--drop", "udp prt 53"], 2, "syntax error"),
         (&["m0", "m1", "--vlan", "1=5000"], 2, "--vlan"),
         (&["m0", "m1", "--ttl", "0"], 2, "--ttl"),
-        (&["m0", "m1", "--set-source", "m7=02:00:00:00:00:01"], 2, "m7 is none of the two"),
+        (&["m0", "m1", "--set-source", "m7=02:00:00:00:00:01"], 2, "m7 is not one of the two"),
         (&["m0", "m1", "--set-source", "m1=01:00:00:00:00:01"], 2, "--set-source"),
         (&["m0", "m1", "--set-destination", "02:00:00:00:00:01"], 2, "write --set-destination m0="),
     ] {

@@ -1,4 +1,4 @@
-//! What the small router tells the senders of packets that it cannot send on, and what it does not.
+//! ICMP errors of the small router to senders of packets that it cannot forward.
 //!
 //! ```text
 //!   left 192.0.2.1, fd00:1::1 ══ m0 .254 ─ wirecap forward --route ─ m1 .254 ══ right 198.51.100.1, fd00:2::1
@@ -91,8 +91,8 @@ impl Wire {
 }
 
 #[test]
-fn senders_are_told_why_their_packets_go_no_further() {
-    if !require_root("forward::senders_are_told_why_their_packets_go_no_further") {
+fn senders_learn_why_their_packets_are_dropped() {
+    if !require_root("forward::senders_learn_why_their_packets_are_dropped") {
         return;
     }
     let cable = networks("told");
@@ -174,7 +174,8 @@ fn senders_find_out_how_long_packets_may_be() {
     assert_eq!(cause(&ended, "m0", "too_long"), sent + 1, "{ended:#?}");
 }
 
-/// Files go to hosts that were not sent to before: TCP begins with segments of 1,500 bytes. Returns how many hosts.
+/// Files go to hosts that were not sent to before: TCP begins with segments of 1,500 bytes. Returns how many
+/// hosts.
 fn send_files_by_tcp(cable: &Cable) -> u64 {
     let contents: Vec<u8> = (0..500_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let hosts = ["198.51.100.1:7007", "[fd00:2::1]:7007"];
@@ -195,8 +196,8 @@ fn send_files_by_tcp(cable: &Cable) -> u64 {
 }
 
 #[test]
-fn nothing_is_told_about_errors_fragments_and_broadcasts() {
-    if !require_root("forward::nothing_is_told_about_errors_fragments_and_broadcasts") {
+fn no_error_answers_errors_fragments_or_broadcasts() {
+    if !require_root("forward::no_error_answers_errors_fragments_or_broadcasts") {
         return;
     }
     let cable = networks("untold");
@@ -228,9 +229,9 @@ fn nothing_is_told_about_errors_fragments_and_broadcasts() {
 }
 
 #[test]
-fn a_flood_is_told_a_little_of() {
+fn errors_about_a_flood_are_limited() {
     const FLOOD: u64 = 3_000;
-    if !require_root("forward::a_flood_is_told_a_little_of") {
+    if !require_root("forward::errors_about_a_flood_are_limited") {
         return;
     }
     // By two workers, which have one limit together.
@@ -260,8 +261,8 @@ fn a_flood_is_told_a_little_of() {
 }
 
 #[test]
-fn without_an_address_nobody_is_told_and_that_is_counted() {
-    if !require_root("forward::without_an_address_nobody_is_told_and_that_is_counted") {
+fn without_an_address_errors_are_suppressed_and_counted() {
+    if !require_root("forward::without_an_address_errors_are_suppressed_and_counted") {
         return;
     }
     let cable = Cable::new("addressless", VethOptions::default());

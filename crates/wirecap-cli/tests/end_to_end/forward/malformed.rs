@@ -1,5 +1,5 @@
-//! Malformed packets pass unchanged, byte for byte: all of them with `--checksums keep`, and as it is by default all but those whose
-//! checksum was left to a NIC.
+//! Malformed packets pass unchanged, byte for byte: all of them with `--checksums keep`, and as it is by
+//! default all but those whose checksum was left to a NIC.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn assert_pass(label: &str, frames: &[Vec<u8>]) {
 /// Whether what arrived is what was sent.
 type Check = fn(&[u8], &[u8]) -> bool;
 
-/// Equal, but for a checksum of TCP or UDP that was left to a NIC.
+/// Equal, except for a checksum of TCP or UDP that was left to a NIC.
 fn same_but_completed(arrived: &[u8], sent: &[u8]) -> bool {
     let mut expected = sent.to_vec();
     if let Some(pending) = Pending::of_frame(sent) {

@@ -40,7 +40,7 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// Hosts with the addresses 192.0.2.1 and .2, and fd00::1 and ::2 if there shall be IPv6.
+    /// Hosts with the addresses 192.0.2.1 and .2, and fd00::1 and ::2 with IPv6.
     pub fn new(label: &str, options: VethOptions) -> Self {
         let [left, middle, right] =
             ["l", "m", "r"].map(|place| Namespace::new(&format!("{label}_{place}")).unwrap());
@@ -115,8 +115,9 @@ impl Cable {
         self.left.command("ping").arg("-q").args(arguments).output().unwrap()
     }
 
-    /// Pings, and is answered each time. Each ping is a process of its own: of several in a row, ping(8) waits for a late answer no
-    /// longer than twice the longest one so far, which on a busy machine is a few milliseconds.
+    /// Pings, and is answered each time. Each ping is a process of its own: of several in a row, ping(8)
+    /// waits for a late answer no longer than twice the longest one so far, which on a busy machine is a few
+    /// milliseconds.
     pub fn assert_ping(&self, count: u32, arguments: &[&str]) {
         for number in 1..=count {
             let output = self.ping(&[&["-c", "1", "-W", "20"], arguments].concat());
@@ -146,7 +147,7 @@ pub fn dropped(way: &Value) -> u64 {
     way["dropped"].as_object().unwrap().values().map(|packets| packets.as_u64().unwrap()).sum()
 }
 
-/// A frame that no host answers, `len` bytes long, told by a number.
+/// A frame of `len` bytes with a number, which no host answers.
 pub fn frame(number: u8, len: usize) -> Vec<u8> {
     let mut frame = vec![number; len];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);

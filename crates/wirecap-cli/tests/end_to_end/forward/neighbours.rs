@@ -1,4 +1,5 @@
-//! The router and the kernel's table of neighbours: what is the host's stays the host's, and a scan starves no new next hop.
+//! The router and the kernel's table of neighbours: what is the host's stays the host's, and a scan starves
+//! no new next hop.
 //!
 //! ```text
 //!   left 192.0.2.1 ══ m0 .254 ─ wirecap forward --route ─ m1 198.51.100.254, 10.0.0.254/8 ══ right 198.51.100.1, 10.9.9.9
@@ -44,7 +45,8 @@ fn entries_that_are_not_the_kernels_to_find_stay_as_they_are() {
         return;
     }
     let cable = networks("permanent");
-    // The right host has these addresses, and answers neither ARP requests nor neighbour solicitations for them.
+    // The right host has these addresses, and answers neither ARP requests nor neighbour solicitations for
+    // them.
     set(&cable.right, "ipv4/conf/r0/arp_ignore", "1");
     set(&cable.right, "ipv6/conf/lo/disable_ipv6", "0");
     let right = mac(&cable.right, "r0");

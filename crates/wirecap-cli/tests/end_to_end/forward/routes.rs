@@ -16,7 +16,7 @@ pub fn networks(label: &str) -> Cable {
     networks_by(label, 1)
 }
 
-/// The same, over interfaces with so many queues.
+/// The same, with this number of queues per interface.
 pub fn networks_by(label: &str, queues: u32) -> Cable {
     let cable = Cable::new(label, VethOptions { ipv6: true, queues, ..VethOptions::default() });
     let ip = |host: &wirecap_lab::Namespace, line: &str| {
@@ -158,8 +158,9 @@ fn packets_to_nobody_do_not_use_up_the_pools() {
     let table = "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1";
     let running = route(&cable, table, &["-M", "64", "-R", "4"]);
     cable.assert_ping(3, &["198.51.100.1"]);
-    // Each packet to nobody waits for three seconds, among hundreds that go on: in a chunk of its own, if it were not copied.
-    // With `-w`, ping(8) waits for late answers too; without it, no longer than twice the longest one so far.
+    // Each packet to nobody waits for three seconds, among hundreds that go on: in a chunk of its own, if it
+    // were not copied. With `-w`, ping(8) waits for late answers too; without it, no longer than twice the
+    // longest one so far.
     let scan = "for last in $(seq 100 129); do
         ping -q -c 1 -W 1 198.51.100.$last > /dev/null &
         ping -q -i 0.0002 -c 100 -w 20 198.51.100.1 | grep 'packets transmitted'

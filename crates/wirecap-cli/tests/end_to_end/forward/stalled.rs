@@ -54,7 +54,7 @@ fn a_reader_that_stalls_does_not_cut_the_wire() {
     let mut running = forward(&cable);
     let mut sender = cable.sender();
     send(&mut sender, MUCH);
-    running.wait_for("not written, since the output does not take them in time");
+    running.wait_for("not written, because the output does not accept them in time");
     // It wakes up, and takes what waits; what comes from now on is written again.
     let mut stdout = running.take_stdout();
     let reader = thread::spawn(move || {
@@ -97,7 +97,7 @@ fn a_reader_that_never_wakes_up_does_not_keep_it_from_ending() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{ended:#?}");
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(
-        ended.stderr.contains("cannot write standard output: it took nothing for 5 s at the end"),
+        ended.stderr.contains("cannot write standard output: it accepted nothing for 5 s at the end"),
         "{ended:#?}"
     );
     let account = ended.account_on_stderr();

@@ -6,8 +6,8 @@
 //!                                            └─ m2 ══ s0 ──► h0, a queue that lets ten frames a second through
 //! ```
 //!
-//! What arrives at `s0` goes into the queueing discipline of `h0` as it is. So the kernel does not say for long that the
-//! packet was sent, and its cell stays with the transmit ring of `m2`.
+//! What arrives at `s0` goes into the queueing discipline of `h0` as it is. So the kernel does not say for
+//! long that the packet was sent, and its cell stays with the transmit ring of `m2`.
 
 use std::{
     fs::{self, File},
@@ -22,13 +22,13 @@ use wirecap_lab::require_root;
 use super::{Cable, dropped, routes::mac, way};
 use crate::lab::READY;
 
-/// One frame in so many goes out of the stuck port.
+/// One frame of this number leaves by the stuck port.
 const STUCK_EVERY: u64 = 20;
 /// How long the healthy port may take for a window.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WINDOW_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// INVARIANT: `m2`, `s0` and `h0` are in one namespace and go with it, at once. The kernel cannot delete `m2` as long as `h0`
-/// has packets of its socket.
+/// INVARIANT: `m2`, `s0` and `h0` are in one namespace and go with it, at once. The kernel cannot delete `m2`
+/// as long as `h0` has packets of its socket.
 struct Fork {
     cable: Cable,
     path: std::path::PathBuf,
@@ -85,8 +85,8 @@ impl Fork {
         std::str::from_utf8(&text[..len]).unwrap().trim().parse().unwrap()
     }
 
-    /// Sends frames, one in [`STUCK_EVERY`] to the stuck port, never more than `window` ahead of the right host. Returns how many
-    /// were for the right host, and how many of them have come.
+    /// Sends frames, one in [`STUCK_EVERY`] to the stuck port, never more than `window` ahead of the right
+    /// host. Returns how many were for the right host, and how many of them have come.
     fn send(&self, frames: u64, window: u64) -> (u64, u64) {
         let [healthy, stuck] = [[198, 51, 100, 1], [203, 0, 113, 1]].map(|to| self.frame(to));
         let (mut sender, before) = (self.cable.sender(), self.arrived());
@@ -112,7 +112,7 @@ impl Fork {
     fn wait_for(&self, frames: u64) -> bool {
         let begun = Instant::now();
         while self.arrived() < frames {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > WINDOW_TIMEOUT {
                 return false;
             }
             thread::sleep(Duration::from_micros(200));
@@ -120,7 +120,8 @@ impl Fork {
         true
     }
 
-    /// Routes frames of which one in [`STUCK_EVERY`] is for the stuck port, which is left with `share` cells. All others arrive.
+    /// Routes frames of which one in [`STUCK_EVERY`] is for the stuck port, which is left with `share` cells.
+    /// All others arrive.
     fn route(&self, (frames, window, share): (u64, u64, u64), arguments: &[&str]) {
         let flags = ["forward", "m0", "m1", "m2", "--json", "--route", self.path.to_str().unwrap()];
         let running = self.cable.spawn(&[&flags[..], arguments].concat());

@@ -1,4 +1,4 @@
-//! What goes wrong, before and meanwhile.
+//! Failures before and during a replay.
 
 use std::{io::Write, process::Command, time::Duration};
 
@@ -180,7 +180,7 @@ fn a_link_that_is_lost_while_a_pipe_is_waited_for_ends_it() {
     lab.right.ip(&["link", "set", "r0", "up"]).unwrap();
     let replay = start(&lab, &[pipe.to_str().unwrap()]);
     let writer = written(&trace([Sketch { time_ns: 0, len: 2_000 }]));
-    replay.wait_for("read while it is sent");
+    replay.wait_for("read during sending");
     std::thread::sleep(Duration::from_millis(200));
     lab.left.ip(&["link", "set", "l0", "down"]).unwrap();
     let ended = replay.wait();
@@ -225,7 +225,7 @@ fn an_endless_pipe_of_frames_that_are_left_out_ends_at_the_first_signal_and_they
         while writer.write_all(&many).is_ok() {}
         Ok::<_, std::io::Error>(())
     });
-    replay.wait_for("read while it is sent");
+    replay.wait_for("read during sending");
     std::thread::sleep(Duration::from_millis(500));
     replay.signal(Signal::SIGINT);
     let ended = replay.wait();

@@ -1,5 +1,5 @@
-//! Every kind of trace: what an interface can send is sent unchanged, also what is broken; all else is an error that says
-//! what to do.
+//! Every kind of trace: what an interface can send is sent unchanged, also what is broken; all else is an
+//! error that says what to do.
 
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_lab::{VethOptions, require_root, trace_files};

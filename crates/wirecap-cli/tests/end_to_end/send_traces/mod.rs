@@ -87,7 +87,8 @@ pub fn figure(report: &Value, path: &str) -> u64 {
     report.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path} of {report:#}"))
 }
 
-/// Runs a replay that shall work, against a capture. Gives its report and what arrived.
+/// Runs a replay that succeeds, with a capture at the other end. Returns its report and the packets that
+/// arrived.
 #[track_caller]
 pub fn replayed(lab: &Lab, arguments: &[&str]) -> (Value, Vec<CapturedPacket>) {
     let path = lab.path("arrived.pcapng");

@@ -64,8 +64,8 @@ fn rates_are_kept() {
     assert_takes(&lab, &[file, "--pps", "20k", "--loops", "2"], 500_050_000);
 }
 
-/// Has what arrives leave again at 10 Mbit/s: so late does the kernel give the sender its cells back. An error if it has no
-/// such queue.
+/// Has what arrives leave again at 10 Mbit/s: so late does the kernel give the sender its cells back. An
+/// error if it has no such queue.
 fn slow_down(lab: &Lab) -> std::io::Result<()> {
     for arguments in [
         "link add slow type veth peer name end",

@@ -154,7 +154,7 @@ fn a_pipe_is_sent_as_it_comes() {
     let ended = replay.wait();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(
-        ended.stderr.contains("can be read once only") && ended.stderr.contains("--memory"),
+        ended.stderr.contains("can be read only once") && ended.stderr.contains("--memory"),
         "{ended:#?}"
     );
 }
@@ -212,7 +212,7 @@ fn a_trace_that_is_read_meanwhile_and_ends_early_has_what_was_found_so_far() {
     }
     const PACKETS: u64 = 20_000;
     let lab = Lab::with_queues("limitsmeanwhile", 1);
-    // Twenty thousand cells do not fit into a MiB; of a pipe nobody knows how many it takes.
+    // Twenty thousand cells do not fit into a MiB; for a pipe the number of packets is unknown.
     let bytes = even(PACKETS, 1_000_000);
     let path = write(&lab, "a.pcap", &bytes);
     let file = path.to_str().unwrap();
