@@ -57,3 +57,29 @@ impl From<&Error> for Failure {
         Self { code, text: error.to_string() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wirecap_sys::netdev::LinkFault;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_has_a_code_and_a_text() {
+        let interface = || "eth1".to_owned();
+        let stalled = SendError::Stalled { interface: interface(), frames: 2, seconds: 2 };
+        for (error, code) in [
+            (
+                SendError::Link { interface: interface(), fault: LinkFault::Down }.into(),
+                FailureCode::LinkLost,
+            ),
+            (stalled.into(), FailureCode::Stalled),
+            (Error::SideShort { path: "side".into(), lines: 2 }, FailureCode::SideFile),
+            (Error::Emptied(2), FailureCode::EmptyPass),
+            (Error::Reader, FailureCode::ReaderPanicked),
+            (Error::StdinTwice, FailureCode::Other),
+        ] {
+            assert_eq!(Failure::from(&error), Failure { code, text: error.to_string() });
+        }
+    }
+}

@@ -58,7 +58,7 @@ fn senders_that_are_out_of_threads_end_well() {
     for (arguments, ready) in [
         (&["generate", "-i", "l0", "--rate", "100pps", "--json"][..], "wirecap: run "),
         (&["generate", "-i", "l0", "--rate", "100pps", "--json", "--engine", "live"], "wirecap: run "),
-        (&["replay", trace.to_str().unwrap(), "-i", "l0", "--loops", "0", "--json"], "packets a pass"),
+        (&["replay", trace.to_str().unwrap(), "-i", "l0", "--loops", "0", "--json"], "packets per pass"),
     ] {
         let mut command = lab.left.command(WIRECAP);
         command.args(arguments);

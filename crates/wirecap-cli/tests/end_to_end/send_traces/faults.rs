@@ -29,7 +29,7 @@ fn wrong_usage_of_replay_is_found_without_asking_the_machine() {
         ("replay a.pcap -i l0 --queues all", "flow:0-3"),
         ("replay a.pcap -i l0 --memory 5", "512M"),
         ("replay a.pcap -i l0 --max-gap 5", "20us"),
-        ("replay a.pcap -i l0 --pps 5 --max-gap 1s", "--max-gap is for the recorded times"),
+        ("replay a.pcap -i l0 --pps 5 --max-gap 1s", "--max-gap is for recorded times"),
         ("replay a.pcap -i l0 --align", "--align has no effect"),
         ("replay a.pcap -i l0 --core 1000", "core 1000 cannot be used"),
     ] {
@@ -149,6 +149,7 @@ fn a_link_that_is_lost_ends_it_with_what_was_sent() {
         });
         let report = report(&ended);
         assert_eq!((ended.code, report["end"].as_str()), (Some(1), Some("failed")), "{ended:#?}");
+        assert_eq!(report["failures"][0]["code"], "link_lost", "{report:#}");
         assert!(figure(&report, "/packets") > 0, "{report:#}");
         assert!(ended.stderr.lines().last().unwrap().contains(words), "{ended:#?}");
     }
