@@ -136,13 +136,8 @@ impl Process {
                 break status;
             }
             if Instant::now() > deadline {
-<<<<<<< HEAD
                 self.hear(Duration::ZERO);
-                bail!("{} has not ended after {patience:?}: {}", self.name, self.said.join("; "));
-=======
-                self.hear();
                 bail!("{} has not ended after {timeout:?}: {}", self.name, self.said.join("; "));
->>>>>>> r-lower
             }
             thread::sleep(TICK);
         };
