@@ -1,12 +1,12 @@
-//! Keeps interesting packets for longer, where the kernel put them: whenever a very long packet comes, shows how many
-//! packets came in the batches before it.
+//! Keeps interesting packets for longer, where the kernel put them: whenever a very long packet comes, shows
+//! how many packets came in the batches before it.
 //!
 //! ```text
 //! sudo cargo run --release --example hold -- eth1 30
 //! ```
 //!
-//! Holding a batch copies nothing and stops nobody; it only costs pool. So there is a limit to what is held: here half
-//! of each pool.
+//! Holding a batch copies nothing and stops nobody; it only costs pool. So there is a limit to what is held:
+//! here half of each pool.
 #![allow(clippy::print_stdout, reason = "it is what an example is for")]
 
 use std::{collections::VecDeque, env, process::ExitCode, thread, time::Duration};

@@ -18,16 +18,18 @@ pub struct QueueDevice {
     pub name: String,
     /// Its number.
     pub queue: u16,
-    /// Whether a process captures it now, or has XDP on the whole interface; `None` if this process may not know.
+    /// Whether a process captures it now, or has XDP on the whole interface; `None` if this process may not
+    /// know.
     pub taken: Option<bool>,
     /// Processes that do, as far as they can be seen.
     pub pids: Vec<u32>,
 }
 
-/// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them. Those from 1,024 on are left out,
-/// as they cannot be captured.
+/// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them. Those from
+/// 1,024 on are left out, as they cannot be captured.
 ///
-/// Who has which takes CAP_SYS_ADMIN to know, and a look at the open files of all processes if the interface is shared.
+/// Who has which takes CAP_SYS_ADMIN to know, and a look at the open files of all processes if the interface
+/// is shared.
 ///
 /// ```no_run
 /// for device in wirecap::queue_devices("eth1")? {

@@ -6,19 +6,20 @@ use wirecap_sys::{
     process::Process,
 };
 
-/// Name of the table of programs, by which a dispatcher is known, whichever version of wirecap made it: one with other rules needs
-/// another name.
+/// Name of the table of programs, by which a dispatcher is known, whichever version of wirecap made it: one
+/// with other rules needs another name.
 pub(crate) const TABLE: &str = "wirecap_queues";
 
-/// The processes that share the interface a program is attached to; `None` if the program is no dispatcher, or it
-/// cannot be known.
+/// The processes that share the interface a program is attached to; `None` if the program is no dispatcher,
+/// or it cannot be known.
 pub(crate) fn members(attached: AttachedProgram) -> Option<Vec<Process>> {
     bpf::shared_map(attached.program_id, TABLE).ok().flatten()?;
     Some(bpf::program_holders(attached.program_id))
 }
 
-/// Who captures each queue of an interface that is shared: for each entry of the table, the queue and the processes
-/// that hold its program. An entry of a dead process has none. `None` if the interface is not shared, or it cannot be known.
+/// Who captures each queue of an interface that is shared: for each entry of the table, the queue and the
+/// processes that hold its program. An entry of a dead process has none. `None` if the interface is not
+/// shared, or it cannot be known.
 pub(crate) fn holders_of_queues(attached: AttachedProgram) -> Option<Vec<(u32, Vec<Process>)>> {
     let SharedMap { map, max_entries } = bpf::shared_map(attached.program_id, TABLE).ok().flatten()?;
     Some(of_entries(&map, 0..max_entries - 1))
@@ -30,7 +31,8 @@ pub(crate) fn holder_of(programs: &Map, queues: impl IntoIterator<Item = u16>) -
     entries.into_iter().find_map(|(queue, holders)| Some((queue as u16, holders.into_iter().next()?)))
 }
 
-/// The processes that hold the programs of these entries. All open files of the machine are looked through once.
+/// The processes that hold the programs of these entries. All open files of the machine are looked through
+/// once.
 fn of_entries(programs: &Map, queues: impl Iterator<Item = u32>) -> Vec<(u32, Vec<Process>)> {
     let entry = |queue| Some((queue, programs.program_id(queue).ok().flatten()?));
     let entries: Vec<(u32, u32)> = queues.filter_map(entry).collect();

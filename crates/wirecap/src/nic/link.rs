@@ -7,8 +7,8 @@ use wirecap_sys::netdev::{self, Interface, LinkReader, LinkState, LinkStatistics
 
 use crate::Diagnostic;
 
-/// How often the number of queues is looked at: the kernel announces a change to no listener that only follows the
-/// links, and the driver is asked under a lock of the whole network stack.
+/// How often the number of queues is looked at: the kernel announces a change to no listener that only
+/// follows the links, and the driver is asked under a lock of the whole network stack.
 const QUEUES_PERIOD: Duration = Duration::from_secs(1);
 
 /// Which receive queues of an interface are captured.
@@ -88,7 +88,8 @@ impl LinkWatch {
         self.reader.transmit_queues(self.ifindex).ok().flatten()
     }
 
-    /// That queues are not captured, or captured ones are gone. Looks once a second at most, unless it has to be `exact`.
+    /// That queues are not captured, or captured ones are gone. Looks once a second at most, unless it has to
+    /// be `exact`.
     pub(crate) fn warning(&mut self, exact: bool) -> Option<Diagnostic> {
         if exact || self.looked.elapsed() >= QUEUES_PERIOD {
             if let Ok(queues) = self.reader.queues(self.ifindex) {
@@ -103,7 +104,8 @@ impl LinkWatch {
         highest.filter(|&highest| highest >= queues).map(|_| Diagnostic::QueuesGone { queues })
     }
 
-    /// The warning, if there are more queues that are not captured, or fewer of the others, than when it was last reported.
+    /// The warning, if there are more queues that are not captured, or fewer of the others, than when it was
+    /// last reported.
     pub(crate) fn news(&mut self) -> Option<Diagnostic> {
         let warning = self.warning(false)?;
         let is_worse = match self.highest {

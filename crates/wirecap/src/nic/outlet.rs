@@ -26,7 +26,8 @@ impl Outlet {
         self.up.swap(up, Ordering::Relaxed)
     }
 
-    /// Whether the link has to be looked at: what the kernel said when it was asked to send may be older than the last event.
+    /// Whether the link has to be looked at: what the kernel said when it was asked to send may be older than
+    /// the last event.
     pub(crate) fn take_doubt(&self) -> bool {
         self.doubtful.load(Ordering::Relaxed) && self.doubtful.swap(false, Ordering::Relaxed)
     }
@@ -72,7 +73,8 @@ mod tests {
         assert_eq!((outlet.refuses(1518), outlet.refuses(1519)), (None, Some(Refusal::TooLong)));
         outlet.note(true, 9000);
         assert_eq!((outlet.refuses(9018), outlet.mtu()), (None, 9000));
-        // The kernel has said that it is down, at some time or other: until the link is looked at, nothing is sent.
+        // The kernel has said that it is down, at some time or other: until the link is looked at, nothing is
+        // sent.
         assert!(!outlet.take_doubt());
         outlet.note_down();
         assert_eq!((outlet.refuses(60), outlet.take_doubt()), (Some(Refusal::LinkDown), true));

@@ -20,7 +20,8 @@ use crate::{
 
 const FRAMES: u64 = 30;
 
-/// Opens the end as if its driver had a clock that shows what the kernel's does; the driver is asked for `more` than that, too.
+/// Opens the end as if its driver had a clock that shows what the kernel's does; the driver is asked for
+/// `more` than that, too.
 fn open(lab: &Lab, modes: Modes, more: bool) -> Result<Opened, Error> {
     lab.open(modes, move |interface| {
         let stamping = Stamping::by_driver(interface, Ok(ClockSource::Monotonic))?;

@@ -30,7 +30,8 @@ pub(crate) trait Port: Send {
     /// The first such setting, with what to do about it.
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error>;
 
-    /// Opens it: packets that come from now on are kept. `pools` are those of its rings; none if the kernel makes them.
+    /// Opens it: packets that come from now on are kept. `pools` are those of its rings; none if the kernel
+    /// makes them.
     ///
     /// # Errors
     /// [`Error`]; nothing stays behind on the machine.
@@ -194,8 +195,8 @@ pub(crate) struct PortPools {
 }
 
 impl PortPools {
-    /// One pool for each of `memories`, in it, near the NIC if the kernel allows that: memory of another node serves as well, only
-    /// slower.
+    /// One pool for each of `memories`, in it, near the NIC if the kernel allows that: memory of another node
+    /// serves as well, only slower.
     pub(crate) fn carve<'m>(
         facts: &PortFacts,
         nic_id: u16,

@@ -4,8 +4,9 @@
 //!   rx ring ──► FilledCell ──► Intake { time, cache hint } ──► LiveFiller ──► slots of the chunk
 //! ```
 //!
-//! Rule: times of a queue increase strictly. A packet that would not be later than the one before it is 1 ns later. Only when the
-//! system clock is set back do they go back with it, which is counted: see `engine/arrival.rs`.
+//! Rule: times of a queue increase strictly. A packet that would not be later than the one before it is 1 ns
+//! later. Only when the system clock is set back do they go back with it, which is counted: see
+//! `engine/arrival.rs`.
 
 use wirecap_sys::memory::{CellReader, FilledBlock, FilledCell, LiveFiller};
 
@@ -51,8 +52,8 @@ pub(crate) struct BatchEnd {
     pub(crate) last_ns: u64,
     /// Number of packets that have the time of the batch.
     pub(crate) untimed: u64,
-    /// All came no earlier than so long before the times they have, in nanoseconds: those, and others whose own time would have gone
-    /// back.
+    /// All came no earlier than so long before the times they have, in nanoseconds: those, and others whose
+    /// own time would have gone back.
     pub(crate) uncertainty_ns: u64,
 }
 

@@ -27,8 +27,8 @@ use crate::{Config, Error, Modes};
 /// How long packets have to come.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A pair of namespaces with a veth pair, whose end `in0` is opened. What is sent goes over a bridge, so that VLAN tags stand
-/// beside the packets.
+/// A pair of namespaces with a veth pair, whose end `in0` is opened. What is sent goes over a bridge, so that
+/// VLAN tags stand beside the packets.
 pub(crate) struct Lab {
     outside: Namespace,
     pub(crate) inside: Namespace,

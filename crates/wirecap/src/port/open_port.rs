@@ -16,13 +16,14 @@ use crate::{
 
 /// What a port keeps while it is captured, and gives back at the end.
 pub(crate) trait PortBackend: Debug + Send {
-    /// Looks after what others can undo, where a look is due. Returns what happened to `port` since the last call.
+    /// Looks after what others can undo, where a look is due. Returns what happened to `port` since the last
+    /// call.
     fn look_after(&mut self, _port: &str) -> Vec<PortEvent> {
         Vec::new()
     }
 
-    /// Gives everything back; an interface that `is_gone` has nothing to be put right. A second call does nothing. Returns whether
-    /// packets may still be on their way to a queue.
+    /// Gives everything back; an interface that `is_gone` has nothing to be put right. A second call does
+    /// nothing. Returns whether packets may still be on their way to a queue.
     fn close(&mut self, is_gone: bool) -> bool;
 
     /// Waits for packets that were on their way when it was closed. Returns why some may be missing.
@@ -37,11 +38,12 @@ pub(crate) trait PortBackend: Debug + Send {
 /// A port of a running capture.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
-    /// What is said of it, as far as it is known while nothing is counted: VLAN tags that could not be put back and packets
-    /// without a hash are 0 where they are counted.
+    /// What is said of it, as far as it is known while nothing is counted: VLAN tags that could not be put
+    /// back and packets without a hash are 0 where they are counted.
     pub(crate) report: PortReport,
     pub(crate) mode: QueueMode,
-    /// `None` of a port that has nothing to give back. Dropped before the queues: a program goes before its sockets do.
+    /// `None` of a port that has nothing to give back. Dropped before the queues: a program goes before its
+    /// sockets do.
     pub(crate) backend: Option<Box<dyn PortBackend>>,
     /// Its receive queues, until the engine takes them.
     pub(crate) queues: Vec<OpenQueue>,

@@ -9,8 +9,8 @@
 //!                      ── stamp_clock()          what brings its stamps to UTC
 //! ```
 //!
-//! Rule: no method has a default. A queue that wraps another one does not compile without forwarding it. What a queue can do is data
-//! beside it: [`OpenQueue`].
+//! Rule: no method has a default. A queue that wraps another one does not compile without forwarding it. What
+//! a queue can do is data beside it: [`OpenQueue`].
 
 use std::{fmt::Debug, ops::Range};
 
@@ -100,8 +100,9 @@ pub(crate) struct Waiting {
 pub(crate) struct Look {
     /// Which cells wait. `None` where packets bring their times with them.
     pub(crate) waiting: Option<Waiting>,
-    /// Cells that the kernel has filled, or that a filter keeps, and that the pool does not know of yet. Unlike the backlog, some of them
-    /// may never be received. 0 of a port that fills cells only when they are received.
+    /// Cells that the kernel has filled, or that a filter keeps, and that the pool does not know of yet.
+    /// Unlike the backlog, some of them may never be received. 0 of a port that fills cells only when they
+    /// are received.
     pub(crate) unreceived: u32,
     /// The times of packets that are received from here on.
     pub(crate) outlook: Outlook,
@@ -112,8 +113,8 @@ pub(crate) trait ReceiveQueue: Debug + Send {
     /// Puts up to `max` filled cells into `intake`, oldest first. `max` is at most its space.
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>);
 
-    /// Gives free cells to the kernel, as far as its ring has room: those that a filter has refused, then the pool's free chunks.
-    /// Without a pool the kernel gets no cell from now on.
+    /// Gives free cells to the kernel, as far as its ring has room: those that a filter has refused, then the
+    /// pool's free chunks. Without a pool the kernel gets no cell from now on.
     fn attach(&mut self, pool: Option<&mut LivePool>);
 
     /// Filled cells that wait to be received.
@@ -159,7 +160,8 @@ impl OpenQueue {
     }
 }
 
-/// What is left of a queue when its capture has ended: its descriptors are free for others, its counters stay.
+/// What is left of a queue when its capture has ended: its descriptors are free for others, its counters
+/// stay.
 #[derive(Debug)]
 pub(crate) struct ClosedQueue {
     counts: QueueCounts,

@@ -136,7 +136,8 @@ impl Transmitter {
         self.outlet.refuses(len).is_none() && self.find_room(1, pool).is_ok()
     }
 
-    /// Looks whether there is room for `cells` cells of this pool, if need be after sent cells have come home.
+    /// Looks whether there is room for `cells` cells of this pool, if need be after sent cells have come
+    /// home.
     #[inline]
     fn find_room(&mut self, cells: u32, pool: usize) -> Result<(), Refusal> {
         if self.sender.has_room(cells) && self.shares.has_room(pool, cells) {

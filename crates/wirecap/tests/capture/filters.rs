@@ -151,7 +151,8 @@ fn what_lies_in_later_cells_is_looked_at_in_user_space() {
     }
 }
 
-/// Where packets may be split, one that is too short for what the filter looks at is not wanted, and the host's.
+/// Where packets may be split, one that is too short for what the filter looks at is not wanted, and the
+/// host's.
 #[test]
 fn short_packets_stay_with_the_host_where_packets_may_be_split() {
     need_root!("filters::short_packets_stay_with_the_host_where_packets_may_be_split");

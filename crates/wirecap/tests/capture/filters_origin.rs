@@ -1,5 +1,5 @@
-//! `inbound`, `outbound` and `ifindex`: beside the host the socket tells, what is taken from the host comes in. And offsets
-//! that look like the numbers these are asked by.
+//! `inbound`, `outbound` and `ifindex`: beside the host the socket tells, what is taken from the host comes
+//! in. And offsets that look like the numbers these are asked by.
 
 use wirecap::{Capture, Diagnostic, Report, report::FilterPlace};
 use wirecap_testing::{PacketSender, SendPath};
@@ -10,7 +10,8 @@ use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 /// Loops, so that all is decided in user space; holds for no frame.
 const LOOPS: &str = "ip6 protochain 132";
 
-/// Sends frames through the interface in both directions, in turn, and returns which ones were wanted of each.
+/// Sends frames through the interface in both directions, in turn, and returns which ones were wanted of
+/// each.
 fn both_ways(wire: &Wire, expression: &str, sent: usize) -> (usize, usize, Report) {
     let (coming, going) = (frames(2 * sent, &[60, 300]), wire.veth.b().ifindex().unwrap());
     let builder = small_pool().chunks_per_pool(64).filter(expression);

@@ -65,7 +65,8 @@ fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
     assert!(between > 0, "no promise was made while packets came");
 }
 
-/// Stops a capture whose worker has taken nothing yet, and asks before each batch: the next batch keeps the promise.
+/// Stops a capture whose worker has taken nothing yet, and asks before each batch: the next batch keeps the
+/// promise.
 fn keeps_its_promises_after_a_stop(port: &str, builder: Builder) {
     const FRAMES: u64 = 500;
     let wire = Wire::with_queues("stopped", 1);

@@ -1,5 +1,5 @@
-//! What counts as use of an interface by the host, beside an address and what can be seen on top of it: such an interface
-//! is captured beside the host. Everything else is taken.
+//! What counts as use of an interface by the host, beside an address and what can be seen on top of it: such
+//! an interface is captured beside the host. Everything else is taken.
 
 use std::{
     io::{BufRead, BufReader},
@@ -13,7 +13,8 @@ use wirecap_testing::{need_root, wait_until, wire::Wire};
 
 use crate::passive::{left_to_the_host, taken};
 
-/// Listens until its standard input is closed: with an EtherType, on in0 or, without a name, on all interfaces.
+/// Listens until its standard input is closed: with an EtherType, on in0 or, without a name, on all
+/// interfaces.
 const LISTEN: &str = r#"
 import socket, sys
 listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(int(sys.argv[1], 16)))

@@ -136,8 +136,8 @@ fn buddies_help_with_blocks() {
     const FRAMES: u64 = 10_000;
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("buddies", 2);
-        // Everything comes in by queue 0, so by socket 0; worker 0 is slow. Blocks enough that the kernel does not come
-        // round to one that it holds.
+        // Everything comes in by queue 0, so by socket 0; worker 0 is slow. Blocks enough that the kernel
+        // does not come round to one that it holds.
         let builder = Capture::builder().fanout(Fanout::Queue).dispatch(dispatch).workers(2);
         let builder = builder.cells_per_chunk(4).chunks_per_pool(512).mode(Mode::advanced(2).unwrap());
         let mut capture = wire.inside.enter(|| builder.port("packet:in0").open()).unwrap();

@@ -25,7 +25,8 @@ fn senders(wire: &Wire, queues: std::ops::Range<u16>) -> Vec<QueueSender> {
     queues.map(|queue| wire.queue_sender(queue, FrameSpec::default())).collect()
 }
 
-/// Ends a capture, and asserts that the account closes without loss and has these queues only. Gives what came.
+/// Ends a capture, and asserts that the account closes without loss and has these queues only. Gives what
+/// came.
 #[track_caller]
 fn end(capture: Capture, crew: Crew, queues: &[u16]) -> Vec<Arrival> {
     capture.stopper().stop();

@@ -122,7 +122,8 @@ fn a_refusal_leaves_the_other_ports_alone() {
     second.b().set_down().unwrap();
     wire.inside.enter(|| {
         refused(Capture::builder().port("in0").port("in1"), &["in1 is down"]);
-        // Another test may start a process at this very moment, which has our descriptors until it is executed.
+        // Another test may start a process at this very moment, which has our descriptors until it is
+        // executed.
         wait_until("in0 is given back", || {
             let interface = wirecap_sys::netdev::interface("in0").unwrap();
             interface.xdp_programs.is_empty() && interface.promiscuity == 0

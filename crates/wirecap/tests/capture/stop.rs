@@ -101,7 +101,8 @@ fn a_capture_that_is_dropped_gives_the_interface_back() {
         drop(capture);
         assert!(crew.join().is_empty(), "the workers end, too");
         assert!(!wire.is_captured());
-        // Another test may start a process at this very moment, which has our descriptors until it is executed.
+        // Another test may start a process at this very moment, which has our descriptors until it is
+        // executed.
         wait_until("promiscuous mode ends", || {
             wire.inside.enter(|| wirecap_sys::netdev::interface("in0")).unwrap().promiscuity == 0
         });

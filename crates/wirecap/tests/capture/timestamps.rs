@@ -32,7 +32,8 @@ struct Run {
     report: Report,
 }
 
-/// Frames wait in the ring for a tenth of a second, behind a worker that stands at a gate with a frame of before.
+/// Frames wait in the ring for a tenth of a second, behind a worker that stands at a gate with a frame of
+/// before.
 fn frames_that_wait(label: &str, source: Timestamp, modes: Modes) -> Run {
     const FRAMES: u64 = 40;
     let wire = Wire::with_queues(label, 1);
@@ -92,7 +93,8 @@ fn kernel_times_are_those_of_the_arrival_in_every_mode() {
     }
 }
 
-/// The worker has not looked at the ring while they came: their times are late, and the batch says by how much.
+/// The worker has not looked at the ring while they came: their times are late, and the batch says by how
+/// much.
 #[test]
 fn batch_times_are_uncertain_by_the_time_without_a_look() {
     need_root!("timestamps::batch_times_are_uncertain_by_the_time_without_a_look");
@@ -200,8 +202,8 @@ fn every_packet_came_within_its_uncertainty_also_with_slow_workers_and_offloadin
     }
 }
 
-/// Of several queues whose packets go to whoever has time, each bears the time at which it came, and the times of each
-/// queue increase strictly.
+/// Of several queues whose packets go to whoever has time, each bears the time at which it came, and the
+/// times of each queue increase strictly.
 #[test]
 fn kernel_times_increase_strictly_in_each_queue_with_offloading() {
     need_root!("timestamps::kernel_times_increase_strictly_in_each_queue_with_offloading");

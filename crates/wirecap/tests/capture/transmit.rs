@@ -1,4 +1,5 @@
-//! Sending, where it does not go as it should: what the driver drops, what it does not take at all, queues that cannot send.
+//! Sending, where it does not go as it should: what the driver drops, what it does not take at all, queues
+//! that cannot send.
 
 use std::time::Duration;
 

@@ -6,8 +6,8 @@ use wirecap_lab::trace_bytes::{ORDERS, Order, PB, SPB, pad};
 
 use crate::run::{Got, assert_same, expected, file, port, setups, to_the_end};
 
-/// Ways for a pcap file to say what it is: magic number, nanoseconds in a unit of the second field of its times, bytes
-/// of a record's header that mean nothing here.
+/// Ways for a pcap file to say what it is: magic number, nanoseconds in a unit of the second field of its
+/// times, bytes of a record's header that mean nothing here.
 const MAGICS: [(u32, u64, usize); 3] =
     [(0xa1b2_c3d4, 1_000, 0), (0xa1b2_3c4d, 1, 0), (0xa1b2_cd34, 1_000, 8)];
 /// Lengths of packets: of none and one byte, around one and several cells, and the longest that a wire has.
@@ -70,7 +70,8 @@ fn pcap_of_every_magic_number_in_both_byte_orders() {
     }
 }
 
-/// Sections of both byte orders, interfaces with different units of time, packets of all three kinds of blocks.
+/// Sections of both byte orders, interfaces with different units of time, packets of all three kinds of
+/// blocks.
 fn pcapng() -> (Vec<u8>, Vec<Got>) {
     let (mut file, mut packets) = (Vec::new(), Vec::<Got>::new());
     let mut expect = |timestamp_ns, original_len, outbound, data: Vec<u8>| {

@@ -17,8 +17,8 @@
 //! | a tc filter or TCX program on what comes in | rtnetlink, bpf(2) | yes |
 //! | an XDP program | rtnetlink | no: there is room for one, so opening fails |
 //!
-//! Rule: all commands that take an interface, or send from one, ask here. What cannot be known is a [`HostUse::Unknown`], never
-//! left out.
+//! Rule: all commands that take an interface, or send from one, ask here. What cannot be known is a
+//! [`HostUse::Unknown`], never left out.
 
 mod view;
 pub(crate) mod watch;
@@ -47,7 +47,8 @@ impl Choice {
         Self { access, left_to_host, uses }
     }
 
-    /// Why frames are sent by copy unless zero-copy is asked for: zero-copy could take packets from those users.
+    /// Why frames are sent by copy unless zero-copy is asked for: zero-copy could take packets from those
+    /// users.
     pub fn against_zero_copy_sending(&self) -> Option<LeftToHost> {
         let disturbed = self.uses.iter().filter(|host_use| host_use.forbids_zero_copy_sending());
         let disturbed: Vec<_> = disturbed.cloned().collect();

@@ -1,6 +1,7 @@
 //! Finding out how interfaces are used.
 //!
-//! Rule: the cheap questions about all interfaces are asked once, those about one with a filter in the kernel.
+//! Rule: the cheap questions about all interfaces are asked once, those about one with a filter in the
+//! kernel.
 
 use std::{
     cmp::Reverse,
@@ -19,7 +20,8 @@ use crate::{
     report::{HostUse, LeftToHost, Sight},
 };
 
-/// What the host has around the interfaces of the calling thread's network namespace, as it was when it was read.
+/// What the host has around the interfaces of the calling thread's network namespace, as it was when it was
+/// read.
 ///
 /// ```no_run
 /// let host = wirecap::HostView::read()?;
@@ -97,7 +99,8 @@ impl HostView {
         Ok(uses)
     }
 
-    /// What takes frames to addresses that are not the interface's, and what is on top of it where it cannot be seen.
+    /// What takes frames to addresses that are not the interface's, and what is on top of it where it cannot
+    /// be seen.
     fn of_other_namespaces(&self, interface: &Interface) -> Vec<HostUse> {
         let mut uses = Vec::new();
         let table = netdev::bridge_table(interface.ifindex);
@@ -165,8 +168,9 @@ fn host_addresses(addresses: &[InterfaceAddress]) -> impl Iterator<Item = Interf
     addresses.iter().copied().filter(|address| !address.is_ipv6_link_local())
 }
 
-/// What is on top of an interface and in use, what has an address first, then what the interface is a member of. What is
-/// switched off and has no address is not in use; a bridge or bond is, since the interface was made a member of it.
+/// What is on top of an interface and in use, what has an address first, then what the interface is a member
+/// of. What is switched off and has no address is not in use; a bridge or bond is, since the interface was
+/// made a member of it.
 fn of_uppers(uppers: &[Upper]) -> Vec<HostUse> {
     let mut uses: Vec<_> = uppers
         .iter()

@@ -1,6 +1,8 @@
-//! Uses of an interface that begin while it is taken: a DHCP client or a tcpdump that starts after the capture.
+//! Uses of an interface that begin while it is taken: a DHCP client or a tcpdump that starts after the
+//! capture.
 //!
-//! Rule: uses that were known when the interface was taken are reported then. Each later one is reported once.
+//! Rule: uses that were known when the interface was taken are reported then. Each later one is reported
+//! once.
 
 use std::{
     collections::BTreeSet,
@@ -37,8 +39,8 @@ impl HostWatch {
         self.looked.elapsed() >= PERIOD
     }
 
-    /// Uses of the interface, in the calling thread's network namespace, that have begun since the last look, and that keep an
-    /// interface. What cannot be asked is asked again next time.
+    /// Uses of the interface, in the calling thread's network namespace, that have begun since the last look,
+    /// and that keep an interface. What cannot be asked is asked again next time.
     pub(crate) fn look(&mut self, ifindex: u32) -> Vec<HostUse> {
         self.looked = Instant::now();
         let Ok(interface) = netdev::interface_with_index(ifindex) else { return Vec::new() };

@@ -42,8 +42,8 @@ pub(super) enum End {
 }
 
 impl<D: Hashing> Change<D> {
-    /// Makes the device of an interface symmetric, or says why that cannot be. Then it is as before, or the reason has the
-    /// command that makes it so.
+    /// Makes the device of an interface symmetric, or says why that cannot be. Then it is as before, or the
+    /// reason has the command that makes it so.
     pub(super) fn symmetric(mut device: D, interface: &str) -> Result<Self, String> {
         let (before, set) = Self::set(&mut device, interface)?;
         Ok(Self { device, before, set, ports: 1, end: End::Open, lapses: Vec::new() })
@@ -93,8 +93,8 @@ impl<D: Hashing> Change<D> {
         };
     }
 
-    /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own setting is left
-    /// alone; one that was there before is what a process that has ended puts back.
+    /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own
+    /// setting is left alone; one that was there before is what a process that has ended puts back.
     pub(super) fn look(&mut self, interface: &str) {
         if self.end != End::Open || matches!(self.lapses.last(), Some(Recovery::Failed(_))) {
             return;

@@ -8,12 +8,13 @@
 //!                                           └─ another program has set it ─► left alone, and reported
 //! ```
 //!
-//! Of several processes that want it the first sets it, and puts it back when it ends. So those that are left set it anew:
-//! each has what it asked for until its own end, and the last puts back what was there before the first.
+//! Of several processes that want it the first sets it, and puts it back when it ends. So those that are left
+//! set it anew: each has what it asked for until its own end, and the last puts back what was there before
+//! the first.
 //!
-//! Toeplitz hashes by sliding a window over the key, one bit to the right for each bit of addresses and ports. With a
-//! key that repeats every 16 bits, two fields that are a multiple of 16 bits apart can change places. (Woo and Park,
-//! "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012.)
+//! Toeplitz hashes by sliding a window over the key, one bit to the right for each bit of addresses and
+//! ports. With a key that repeats every 16 bits, two fields that are a multiple of 16 bits apart can change
+//! places. (Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012.)
 
 mod change;
 mod parts;
@@ -58,8 +59,8 @@ impl SymmetricRss {
         self.part.leave();
     }
 
-    /// Looks whether it is symmetric still, sets it again if another process has put it back, and says what has happened
-    /// since the last look.
+    /// Looks whether it is symmetric still, sets it again if another process has put it back, and says what
+    /// has happened since the last look.
     pub(crate) fn look(&mut self) -> Option<Recovery> {
         self.part.look(&self.interface)
     }

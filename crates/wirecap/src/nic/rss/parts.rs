@@ -94,7 +94,8 @@ impl<D: Hashing> Part<D> {
         }
     }
 
-    /// Looks after the change, for all ports of the interface; the last lapse that this port does not know of.
+    /// Looks after the change, for all ports of the interface; the last lapse that this port does not know
+    /// of.
     pub(super) fn look(&mut self, interface: &str) -> Option<Recovery> {
         if !self.present {
             return None;

@@ -1,4 +1,5 @@
-//! The `example` port: numbered packets, made in this process. CONTRIBUTING.md quotes it step by step, and a test holds it to that.
+//! The `example` port: numbered packets, made in this process. CONTRIBUTING.md quotes it step by step, and a
+//! test holds it to that.
 
 use wirecap_sys::{
     clock::StampClock,

@@ -6,8 +6,9 @@
 //!                                                  └──► ring of blocks of socket 1
 //! ```
 //!
-//! The kernel copies each packet into a block, densely; nothing is copied after that. The filter runs in the kernel, in
-//! front of that; about packets with a VLAN tag, which the kernel keeps elsewhere, it is decided when the block is received.
+//! The kernel copies each packet into a block, densely; nothing is copied after that. The filter runs in the
+//! kernel, in front of that; about packets with a VLAN tag, which the kernel keeps elsewhere, it is decided
+//! when the block is received.
 
 use std::{os::fd::AsFd, sync::Arc, thread, time::Duration};
 
@@ -40,16 +41,18 @@ use crate::{
 
 /// Ethernet header and VLAN tags, which the MTU does not count.
 const LINK_HEADER_BYTES: u32 = 14 + 8;
-/// What the kernel puts into a block beside an Ethernet packet: its own header, the packet's, and room for a VLAN tag.
+/// What the kernel puts into a block beside an Ethernet packet: its own header, the packet's, and room for a
+/// VLAN tag.
 const BLOCK_HEADERS_BYTES: u32 = 134;
 /// A block that is not full is handed over after this time.
 const RETIRE_MS: u32 = 5;
-/// The kernel counts with 32 bits, and begins anew with each reading. This number of blocks holds fewer packets.
+/// The kernel counts with 32 bits, and begins anew with each reading. This number of blocks holds fewer
+/// packets.
 const BLOCKS_BETWEEN_COUNTS: u32 = 256;
 /// The kernel hands the last block over within a few of these times.
 const LAST_BLOCK: Duration = Duration::from_secs(1);
-/// A packet has its time when it comes to the host, and may wait before it is put into a block: for `ksoftirqd`, which has
-/// to share its core when the machine is busy.
+/// A packet has its time when it comes to the host, and may wait before it is put into a block: for
+/// `ksoftirqd`, which has to share its core when the machine is busy.
 const STAMP_TO_BLOCK: Duration = Duration::from_millis(50);
 
 /// One socket of a passive port.
@@ -204,7 +207,8 @@ fn timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>)
     (TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback)
 }
 
-/// The limit beyond which packets are cut, if the MTU allows longer ones: a block holds at least one packet, cut to its room.
+/// The limit beyond which packets are cut, if the MTU allows longer ones: a block holds at least one packet,
+/// cut to its room.
 fn length_limit(interface: &Interface, geometry: Geometry) -> Option<LengthLimit> {
     let (longest, room) =
         (interface.mtu + LINK_HEADER_BYTES, geometry.chunk_bytes().saturating_sub(BLOCK_HEADERS_BYTES));
@@ -275,7 +279,8 @@ fn open_sockets(
     Ok((sockets, closers))
 }
 
-/// Sockets listen one after the other. Packets that come before a socket listens came before the capture began.
+/// Sockets listen one after the other. Packets that come before a socket listens came before the capture
+/// began.
 fn listen(
     mut socket: PacketSocket,
     filter: Option<QueueFilter>,

@@ -64,8 +64,8 @@ fn in_ns(resolution: Resolution) -> u64 {
     unit.max(1)
 }
 
-/// Whether a trace can be read, as far as that can be known without taking anything out of a pipe: for finding out
-/// early.
+/// Whether a trace can be read, as far as that can be known without taking anything out of a pipe: for
+/// finding out early.
 ///
 /// ```
 /// let error = wirecap::port::trace::check("/no/such.pcapng".as_ref()).unwrap_err();

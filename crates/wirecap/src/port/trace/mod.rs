@@ -6,16 +6,16 @@
 //!                           └── of another link type, or damaged: the end, and why
 //! ```
 //!
-//! The port reads pcap and pcapng of either byte order and any resolution of time. It reads on when cells are attached,
-//! so it never loses a packet: a slow worker makes the file wait. Each packet is copied once, into its cell; what of a
-//! packet does not fit into the first, twice.
+//! The port reads pcap and pcapng of either byte order and any resolution of time. It reads on when cells are
+//! attached, so it never loses a packet: a slow worker makes the file wait. Each packet is copied once, into
+//! its cell; what of a packet does not fit into the first, twice.
 //!
-//! The port keeps the bytes, the order, the time as the file has it (also where it goes back or repeats; 0 where the
-//! file has none), the original length and the direction. All interfaces of the file are one port, so they must have
-//! one link type; which of them a packet is of is not kept, nor are its comments.
+//! The port keeps the bytes, the order, the time as the file has it (also where it goes back or repeats; 0
+//! where the file has none), the original length and the direction. All interfaces of the file are one port,
+//! so they must have one link type; which of them a packet is of is not kept, nor are its comments.
 //!
-//! A port is at its end with its file, or before the first packet that cannot be read. Once all ports are at their
-//! end, the capture ends by itself.
+//! A port is at its end with its file, or before the first packet that cannot be read. Once all ports are at
+//! their end, the capture ends by itself.
 
 mod file;
 mod status;
@@ -54,13 +54,13 @@ use crate::{
     report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport},
 };
 
-/// Records that are read at most before others may have the queue: of those that make no packet there may be many for each
-/// that does.
+/// Records that are read at most before others may have the queue: of those that make no packet there may be
+/// many for each that does.
 const RECORDS_AT_ONCE: u32 = 1 << 16;
 /// The most bytes read before that: one record may have 16 MiB.
 const BYTES_AT_ONCE: u64 = 32 << 20;
-/// A pipe in which nothing came for this long has paused. For less, its writer is taken to be at work: two pipes from programs
-/// that take turns are merged in order.
+/// A pipe in which nothing came for this long has paused. For less, its writer is taken to be at work: two
+/// pipes from programs that take turns are merged in order.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The one queue of the port.
@@ -171,7 +171,8 @@ impl Port for Trace {
     }
 }
 
-/// A packet must lie in two chunks at most, and a pool of one chunk has no second one to give while the first is not home.
+/// A packet must lie in two chunks at most, and a pool of one chunk has no second one to give while the first
+/// is not home.
 fn longest(geometry: Geometry) -> usize {
     let cells = if geometry.chunks_per_pool() > 1 { geometry.cells_per_chunk() } else { 1 };
     cells as usize * (geometry.cell_bytes() - HEAD_ROOM_BYTES) as usize
@@ -227,7 +228,8 @@ impl TraceQueue {
         }
     }
 
-    /// Fills the next cell of a turn, with the next part of the current packet or the start of the next one; with its time.
+    /// Fills the next cell of a turn, with the next part of the current packet or the start of the next one;
+    /// with its time.
     fn next_part(&mut self, turn: &mut Turn) -> Option<(FilledCell, u64)> {
         if self.rest.is_empty() { self.next_packet(turn) } else { self.next_of_rest() }
     }
@@ -335,8 +337,8 @@ impl ReceiveQueue for TraceQueue {
         }
     }
 
-    /// What could be received: all cells, as long as the file has not ended. A pipe without anything has to be asked
-    /// again, but is no backlog.
+    /// What could be received: all cells, as long as the file has not ended. A pipe without anything has to
+    /// be asked again, but is no backlog.
     fn backlog(&self) -> u32 {
         match (self.rest.is_empty(), self.has_ended(), self.is_dry) {
             (true, true, _) => 0,

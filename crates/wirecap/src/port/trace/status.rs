@@ -16,8 +16,8 @@ pub(super) struct Status {
     longest: usize,
     /// How far it is read, in bytes. Written by the queue's owner.
     offset: AtomicU64,
-    /// Nothing more is read: the capture ends. Written by the thread that stops it; the queue's owner looks at it before each
-    /// record, and nothing else hangs on it.
+    /// Nothing more is read: the capture ends. Written by the thread that stops it; the queue's owner looks
+    /// at it before each record, and nothing else hangs on it.
     closed: AtomicBool,
     /// Set by the queue's owner when nothing more is read: with what stood in the way, if something did.
     ended: OnceLock<Option<String>>,

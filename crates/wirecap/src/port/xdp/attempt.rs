@@ -121,8 +121,9 @@ impl Attempt<'_> {
         Ok(AttemptResult { link, queues: opened.finish(), filter, hash_at: plan.hash_at() })
     }
 
-    /// The registration of the memory that a socket uses, if there is one. Another port's serves if it has the mode that is wanted here;
-    /// sharing would impose its mode otherwise. Multi-buffer is part of the registration, too.
+    /// The registration of the memory that a socket uses, if there is one. Another port's serves if it has
+    /// the mode that is wanted here; sharing would impose its mode otherwise. Multi-buffer is part of the
+    /// registration, too.
     fn registration(&self, memory: &Arc<PacketMemory>, opened: &[XdpQueue]) -> Option<Registration> {
         let of_this_port = opened.iter().map(|queue| queue.socket.registration());
         let own = of_this_port.into_iter().find(|registration| registration.is_of(memory));

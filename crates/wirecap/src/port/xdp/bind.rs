@@ -5,8 +5,9 @@
 //!                  └─ none does: a capture that is starting or ending     ─► waited for; after a moment that is reported
 //! ```
 //!
-//! A capture takes its sockets before it attaches its program, and detaches it before it closes them; the kernel frees the
-//! queue some time after that. So a busy queue without a program is one that is about to be either.
+//! A capture takes its sockets before it attaches its program, and detaches it before it closes them; the
+//! kernel frees the queue some time after that. So a busy queue without a program is one that is about to be
+//! either.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! The sockets of a failed attempt to open a port, closed by several threads.
 //!
-//! Rule: closing a bound socket waits for an RCU grace period, about 10 ms. Several threads wait for the same one.
+//! Rule: closing a bound socket waits for an RCU grace period, about 10 ms. Several threads wait for the same
+//! one.
 
 use std::{sync::Mutex, thread};
 

@@ -5,8 +5,9 @@
 //!   igb, in zero-copy:    ├ head room 256 ┼ 1,024, as its NIC is told KiB ┤ not used      ┤
 //! ```
 //!
-//! Rule: in a mode in which a frame of the interface's MTU would not come whole, packets are not captured: a NIC that runs out
-//! of room goes on in the next cell, and a driver without packets of several cells takes the rest for a packet of its own.
+//! Rule: in a mode in which a frame of the interface's MTU would not come whole, packets are not captured: a
+//! NIC that runs out of room goes on in the next cell, and a driver without packets of several cells takes
+//! the rest for a packet of its own.
 
 use wirecap_core::Geometry;
 use wirecap_sys::{memory::HEAD_ROOM_BYTES, netdev::Interface, xsk::BindMode};
@@ -17,8 +18,8 @@ use crate::diagnostic::ModeRefusal;
 const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
 const KIB: u32 = 1024;
 
-/// Drivers that tell their NIC the room of a cell in whole KiB, rounded down, where it receives into cells itself: the register
-/// SRRCTL.BSIZEPKT of their NICs has no finer unit. Of ixgbe this is so with the 82599.
+/// Drivers that tell their NIC the room of a cell in whole KiB, rounded down, where it receives into cells
+/// itself: the register SRRCTL.BSIZEPKT of their NICs has no finer unit. Of ixgbe this is so with the 82599.
 const ROOM_IN_KIB: [&str; 3] = ["igb", "igc", "ixgbe"];
 
 /// Longest frame that fits a cell, in bytes.

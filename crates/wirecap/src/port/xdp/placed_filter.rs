@@ -23,8 +23,8 @@ pub(crate) struct PlacedFilter {
 }
 
 impl PlacedFilter {
-    /// `not_in_kernel` says why, if it is not. With `frags`, the kernel sees only the first buffer of a packet, and lets
-    /// through what it cannot decide from that.
+    /// `not_in_kernel` says why, if it is not. With `frags`, the kernel sees only the first buffer of a
+    /// packet, and lets through what it cannot decide from that.
     pub(crate) fn new(
         filter: Option<&PortFilter>,
         not_in_kernel: Option<KernelRefusal>,

@@ -1,4 +1,5 @@
-//! One receive queue of an interface: its socket, what stands in front of it, and what it decides about packets.
+//! One receive queue of an interface: its socket, what stands in front of it, and what it decides about
+//! packets.
 
 use std::{ops::Range, sync::Arc};
 
@@ -34,7 +35,8 @@ pub(crate) struct XdpQueue {
 }
 
 impl XdpQueue {
-    /// Its UMEM registration, if another port may use it: that one would inherit that packets come in several parts.
+    /// Its UMEM registration, if another port may use it: that one would inherit that packets come in several
+    /// parts.
     pub(super) fn registration(&self) -> Option<(Registration, BindMode)> {
         (!self.multi_buffer).then(|| (self.socket.registration(), self.bind_mode()))
     }
@@ -84,7 +86,8 @@ impl ReceiveQueue for XdpQueue {
         let Range { start, end } = self.in_ring();
         let (oldest, kept) = self.sieve.as_ref().map_or((None, 0), |sieve| (sieve.oldest(), sieve.kept()));
         let cells = oldest.unwrap_or(start)..end;
-        // Times that are read when packets are taken from the ring are later than now, also of those that wait in it.
+        // Times that are read when packets are taken from the ring are later than now, also of those that
+        // wait in it.
         let outlook = match self.stamps.outlook() {
             Outlook::NotOlderThan(_) if self.backlog() > 0 => Outlook::Open,
             outlook => outlook,
@@ -102,7 +105,8 @@ impl ReceiveQueue for XdpQueue {
                 no_free_cell: socket.rx_dropped,
                 rx_ring_full: socket.rx_ring_full,
                 fill_ring_empty: socket.rx_fill_ring_empty,
-                // The program also counts packets that are lost later; the reader also counts implausible stamps.
+                // The program also counts packets that are lost later; the reader also counts implausible
+                // stamps.
                 unstamped: program.unstamped.max(self.stamps.unknown()),
                 ..program
             };

@@ -1,4 +1,5 @@
-//! A filter in user space on an AF_XDP port: what is not wanted goes back to the kernel before its pool knows of it.
+//! A filter in user space on an AF_XDP port: what is not wanted goes back to the kernel before its pool knows
+//! of it.
 //!
 //! ```text
 //!   rx ring ──► one cell: wanted? ──► intake
@@ -30,11 +31,11 @@ pub(crate) struct Sieve {
     filter: Arc<UserFilter>,
     /// Packets that could not be passed on yet, each part with the number it had in the ring.
     parts: VecDeque<(u64, FilledCell)>,
-    /// INVARIANT: this number of `parts`, from the front, are of packets that are whole and wanted. The others are of one
-    /// packet that is not whole.
+    /// INVARIANT: this number of `parts`, from the front, are of packets that are whole and wanted. The
+    /// others are of one packet that is not whole.
     wanted: usize,
-    /// Cells that are not wanted and wait for room in the fill ring. The kernel makes room a little after it has handed
-    /// over what it filled. Has room for the whole pool.
+    /// Cells that are not wanted and wait for room in the fill ring. The kernel makes room a little after it
+    /// has handed over what it filled. Has room for the whole pool.
     refused: Vec<FilledCell>,
     /// Cells are still given to the kernel.
     gives: bool,
@@ -77,8 +78,8 @@ impl Sieve {
         (self.parts.len() + self.refused.len()) as u32
     }
 
-    /// Gives refused cells back, as far as there is room for them. Without `gives`, neither this nor the others are, from
-    /// now on: the kernel gets no cell any more.
+    /// Gives refused cells back, as far as there is room for them. Without `gives`, neither this nor the
+    /// others are, from now on: the kernel gets no cell any more.
     pub(crate) fn tidy(&mut self, socket: &mut Socket, gives: bool) {
         self.gives = gives;
         self.give_back(socket);

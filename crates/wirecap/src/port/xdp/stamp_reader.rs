@@ -1,7 +1,8 @@
 //! The stamps in front of a queue's packets, read and brought to UTC.
 //!
-//! Rule: an implausible stamp counts as missing. A packet is at most [`STAMP_TO_RING`] older than one before it, and none comes before
-//! it was stamped. A packet without a stamp has the time of its batch, and is counted.
+//! Rule: an implausible stamp counts as missing. A packet is at most [`STAMP_TO_RING`] older than one before
+//! it, and none comes before it was stamped. A packet without a stamp has the time of its batch, and is
+//! counted.
 
 use std::time::Duration;
 
@@ -109,7 +110,8 @@ impl Stamps {
         self.last_ns = self.last_ns.min(now_ns);
     }
 
-    /// What a stamp tells of a packet that is taken in a batch of `now_ns`, or a little later: `later_ns` says when.
+    /// What a stamp tells of a packet that is taken in a batch of `now_ns`, or a little later: `later_ns`
+    /// says when.
     #[inline]
     fn tell(&mut self, stamp: u64, now_ns: u64, later_ns: impl Fn() -> u64) -> CellTime {
         let stamp_ns = match self.clock.utc_ns(stamp, now_ns) {

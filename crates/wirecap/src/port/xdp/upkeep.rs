@@ -70,7 +70,8 @@ impl Upkeep {
         is_due
     }
 
-    /// Looks whether `program` is still on its interface, what else has begun to use that, and whether its entries are there.
+    /// Looks whether `program` is still on its interface, what else has begun to use that, and whether its
+    /// entries are there.
     pub(crate) fn look_at_attachment(&mut self, attachment: &mut Attachment, program: &bpf::Program) {
         if let Some(lost) = attachment.look(program) {
             self.note_detached(lost);

@@ -1,4 +1,5 @@
-//! What keeps the program of a port at work: attached itself, or an entry in a dispatcher's table for each queue.
+//! What keeps the program of a port at work: attached itself, or an entry in a dispatcher's table for each
+//! queue.
 
 use std::sync::Arc;
 
@@ -161,8 +162,8 @@ impl Entry {
 }
 
 impl Drop for Entry {
-    /// Takes the entry back, if it is ours still. No other process can write it between the look and the deletion: the
-    /// queue's socket is ours.
+    /// Takes the entry back, if it is ours still. No other process can write it between the look and the
+    /// deletion: the queue's socket is ours.
     fn drop(&mut self) {
         if self.programs.program_id(self.queue).is_ok_and(|id| id == Some(self.program_id)) {
             // What stays behind if it fails leaves all packets to the host once our sockets are gone.
@@ -187,13 +188,15 @@ pub(crate) enum Attachment {
 }
 
 impl Attachment {
-    /// From now on packets go to the host, and the program sees no more of them. Those it has seen still reach their sockets:
-    /// wait for a grace period before [`Attachment::detach`]. A driver that detaches a program takes its receive queues apart
-    /// while it polls them (veth with GRO), and the kernel then refuses a packet that was already redirected, uncounted.
-    /// `leave_all` is what takes the place of a program that is attached itself.
+    /// From now on packets go to the host, and the program sees no more of them. Those it has seen still
+    /// reach their sockets: wait for a grace period before [`Attachment::detach`]. A driver that detaches a
+    /// program takes its receive queues apart while it polls them (veth with GRO), and the kernel then
+    /// refuses a packet that was already redirected, uncounted. `leave_all` is what takes the place of a
+    /// program that is attached itself.
     ///
     /// # Errors
-    /// When the driver does not change programs, or the interface is gone: all that is left is to detach at once.
+    /// When the driver does not change programs, or the interface is gone: all that is left is to detach at
+    /// once.
     pub(crate) fn divert(&mut self, leave_all: &Program) -> Result<(), bpf::Error> {
         match self {
             Attachment::Whole { link, .. } => link.update(leave_all),
@@ -238,8 +241,8 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Writes the entries of ours that are gone again, for `program`, which they were for. Nobody else may have written
-    /// them: the queues' sockets are ours.
+    /// Writes the entries of ours that are gone again, for `program`, which they were for. Nobody else may
+    /// have written them: the queues' sockets are ours.
     pub(crate) fn mend(&self, program: &Program) -> EntryCheck {
         let mut check = EntryCheck { missing: Vec::new(), failure: None };
         let programs = &self.dispatcher.programs;

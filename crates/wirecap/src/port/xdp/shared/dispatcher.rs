@@ -104,8 +104,8 @@ impl Dispatcher {
     }
 }
 
-/// Whether the programs of a table take packets of several buffers. The kernel does not tell, but it refuses a program
-/// of the other mind. It is tried with the entry behind those of all queues.
+/// Whether the programs of a table take packets of several buffers. The kernel does not tell, but it refuses
+/// a program of the other mind. It is tried with the entry behind those of all queues.
 fn takes_frags(programs: &Map, spare: u32) -> Result<bool, bpf::Error> {
     let mut asm = Assembler::new();
     asm.mov_imm(Reg::R0, XDP_PASS).exit();
@@ -114,10 +114,11 @@ fn takes_frags(programs: &Map, spare: u32) -> Result<bool, bpf::Error> {
     programs.accepts(&trial, spare).map(|accepted| !accepted)
 }
 
-/// Goes on as the program of the queue whose number is in R3, one of `queues`; to `pass` if the queue has no program.
+/// Goes on as the program of the queue whose number is in R3, one of `queues`; to `pass` if the queue has no
+/// program.
 ///
-/// With a constant index the kernel makes a tail call a plain jump. With an index from a register it is an indirect one,
-/// which protection against Spectre makes many times as expensive.
+/// With a constant index the kernel makes a tail call a plain jump. With an index from a register it is an
+/// indirect one, which protection against Spectre makes many times as expensive.
 fn branch(asm: &mut Assembler, programs: &Map, queues: Range<u32>, pass: Label) {
     let middle = queues.start + (queues.end - queues.start) / 2;
     if middle == queues.start {
@@ -142,8 +143,9 @@ pub(crate) struct Founder {
 }
 
 impl Founder {
-    /// Loads a dispatcher for an interface that can have `queues` receive queues. Packets of those from [`MAX_RINGS`] on, which
-    /// cannot be captured, go to the host: the kernel refuses a program with more tail calls than that.
+    /// Loads a dispatcher for an interface that can have `queues` receive queues. Packets of those from
+    /// [`MAX_RINGS`] on, which cannot be captured, go to the host: the kernel refuses a program with more
+    /// tail calls than that.
     pub(crate) fn load(queues: u32, frags: bool) -> Result<Self, bpf::Error> {
         let queues = queues.min(MAX_RINGS.into());
         let programs = program::array(MapKind::ProgArray, 4, queues + 1, TABLE)?;

@@ -1,4 +1,5 @@
-//! A program that was taken off its interface by force (`bpftool link detach`), or replaced: seen, and attached again.
+//! A program that was taken off its interface by force (`bpftool link detach`), or replaced: seen, and
+//! attached again.
 //!
 //! ```text
 //!   look, about once a second
@@ -10,7 +11,8 @@
 //!                      └─ a dispatcher of a newcomer ──────────────────────► entered into its table
 //! ```
 //!
-//! Rule: until it is attached again packets go to the host, uncounted. So this is always reported, also at the end.
+//! Rule: until it is attached again packets go to the host, uncounted. So this is always reported, also at
+//! the end.
 
 use std::sync::Arc;
 
@@ -29,7 +31,8 @@ use crate::{
     nic::host_use::watch::HostWatch,
 };
 
-/// How often a dispatcher that others attach at the same moment is looked for; after that, the next look will do.
+/// How often a dispatcher that others attach at the same moment is looked for; after that, the next look will
+/// do.
 const ATTEMPTS: u32 = 5;
 
 /// What a link has.
@@ -49,8 +52,8 @@ fn found(link: &Link, program_id: u32) -> Found {
 }
 
 impl Attachment {
-    /// Looks whether `program`, whose attachment this is, still gets packets, and sees to it that it does. `None` if it did, or the
-    /// interface is gone.
+    /// Looks whether `program`, whose attachment this is, still gets packets, and sees to it that it does.
+    /// `None` if it did, or the interface is gone.
     pub(crate) fn look(&mut self, program: &Program) -> Option<Recovery> {
         let attached = match self {
             Attachment::Whole { link, program_id, site } => match found(link, *program_id) {
