@@ -6,8 +6,8 @@
 //!                                    └── elsewhere, and what the kernel cannot decide: UserFilter     sieve.rs
 //! ```
 //!
-//! Which way a packet goes, and by which interface, is asked by `inbound`, `outbound` and `ifindex`. A port
-//! says what it knows of that before its filter is placed: see [`OriginInfo`].
+//! `inbound`, `outbound` and `ifindex` ask which way a packet goes, and by which interface. A port states
+//! what it knows of that before its filter is placed: see [`OriginInfo`].
 
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, Origin, UserFilter};
 
@@ -19,12 +19,12 @@ use crate::{
 /// What a port knows of the origin of its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OriginInfo {
-    /// They are taken from the host, so all come in, by this interface.
+    /// All come in by this interface, since they are taken from the host.
     Incoming {
         /// Its number.
         ifindex: u32,
     },
-    /// Each packet comes with it.
+    /// Each packet carries its origin.
     Each,
     /// Nothing: a file.
     Nothing,
@@ -39,7 +39,7 @@ const PACKET_HOST: u32 = 0;
 pub(crate) struct PortFilter {
     pub(crate) filter: Filter,
     pub(crate) unmatched: Unmatched,
-    /// It asks which way packets go, and on this port all go the same way.
+    /// Whether the filter asks for directions on a port where all packets come in.
     pub(crate) one_way: bool,
 }
 

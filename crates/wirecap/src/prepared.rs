@@ -4,8 +4,8 @@
 //!   Builder::prepare ──► PreparedCapture ── reserve(): memory ──► open(): sockets, programs ──► Capture
 //! ```
 //!
-//! Rule: until `open` nothing is changed on the machine, so that a thread that is in it may be given up at
-//! any time.
+//! Rule: until `open` nothing is changed on the machine, so a thread that waits in it can be abandoned at any
+//! time.
 
 use std::fmt;
 
@@ -89,8 +89,8 @@ impl PreparedCapture {
     }
 
     /// Brings in the packet memory, which [`PreparedCapture::open`] does otherwise: all of it is written to,
-    /// which can take seconds on a busy machine. Nothing else is changed, so that a thread that is in it may
-    /// be given up at any time.
+    /// which can take seconds on a busy machine. Nothing else is changed, so a thread that waits in it can be
+    /// abandoned at any time.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is not enough.

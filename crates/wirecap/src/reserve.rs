@@ -40,13 +40,13 @@ const SHARE: u64 = 8;
 const RECORD_BYTES: u64 = 128;
 /// Entries of the fill and receive rings together, or of the transmit and completion rings, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
-/// What a pool keeps of each of its cells: a slot, a node of its recycle queue.
+/// Bytes that a pool keeps for each of its cells: a slot, a node of its recycle queue.
 const BOOKS_BYTES: u64 = 32;
 /// What a thread brings in at a time.
 const PIECE_BYTES: usize = 16 << 20;
 /// Threads that bring memory in: more do not make it faster.
 const MAX_HELPERS: usize = 8;
-/// What a transmitter keeps of each cell it could have sent.
+/// Bytes that a transmitter keeps for each cell that it could send.
 const TOKEN_BYTES: u64 = 8;
 
 /// Which pools there are, and where they lie.
@@ -183,7 +183,7 @@ impl Layout {
         self.pools() * geometry.pool_bytes()
     }
 
-    /// What is said of the memory; all of `memories` are parts of one mapping.
+    /// The report of the memory; all of `memories` are parts of one mapping.
     pub(crate) fn report(
         &self,
         geometry: Geometry,
@@ -253,7 +253,7 @@ fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GivesUp) -> Result<(), Er
     };
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_HELPERS).min(pieces.len());
     thread::scope(|scope| {
-        // One that cannot be made is no error: the others do its part.
+        // A helper that cannot be started is no error: the others do its work.
         let help = |_| thread::Builder::new().name("wirecap-memory".into()).spawn_scoped(scope, work).ok();
         let helpers: Vec<_> = (1..threads).map_while(help).collect();
         let helped = helpers.into_iter().map(|helper| helper.join().expect("no panic"));

@@ -36,11 +36,11 @@ pub struct Capture {
     shared: Arc<Shared>,
     ports: Arc<Mutex<Vec<OpenPort>>>,
     memory: MemoryReport,
-    /// Kept as long as the capture.
+    /// Keeps the packet memory mapped while the capture runs.
     _memories: Vec<Arc<PacketMemory>>,
     workers: Vec<Worker>,
     transmitters: Vec<Transmitter>,
-    /// What they have sent.
+    /// What each transmitter has sent.
     sent: Vec<Arc<Sent>>,
     allocators: Vec<PacketAllocator>,
     worker_cores: Vec<Option<usize>>,

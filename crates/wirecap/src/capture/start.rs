@@ -28,7 +28,7 @@ use crate::{
 
 /// What the builder has opened.
 pub(crate) struct Parts {
-    /// From before the ports were opened, so that nothing is missed.
+    /// Opened before the ports, so that no event is missed.
     pub(crate) changes: Option<LinkChanges>,
     pub(crate) geometry: Geometry,
     pub(crate) memory: MemoryReport,
@@ -159,8 +159,8 @@ fn senders(ports: &mut [OpenPort]) -> Vec<Option<Sender>> {
     queues.map(|queue| queue.socket.as_mut()?.sender.take()).collect()
 }
 
-/// What sends from each queue. Where an interface has fewer transmit queues than receive queues, the kernel
-/// lets the others be bound, and never sends.
+/// The transmitter of each queue that sends. Where an interface has fewer transmit queues than receive
+/// queues, the kernel binds sockets to the others too, but never sends from them.
 fn transmitters(
     shared: &Arc<Shared>,
     senders: Vec<Option<Sender>>,

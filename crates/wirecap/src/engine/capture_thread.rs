@@ -66,7 +66,7 @@ impl CaptureThread {
         let shared = Arc::clone(&self.shared);
         let mut waiter = shared.waiter(&shared.sleepers.capture_threads[self.index], &self.queues, &[]);
         loop {
-            // Looked at before the rings: what was in them at the end is handed over.
+            // Read before the rings, so that everything in them at the stop is handed over.
             let stopping = shared.is_stopping();
             let mut moved = false;
             for position in 0..self.queues.len() {
@@ -130,7 +130,7 @@ impl CaptureThread {
         }
         self.turn += 1;
         self.shared.sleepers.workers[worker].wake();
-        // It may have gone away after it was chosen: then it is for its buddies.
+        // The worker may have ended after it was chosen: then its buddies take the hand-over.
         if self.shared.workers[worker].gone.load(Ordering::Acquire) {
             self.shared.wake_group(self.shared.group_of[worker]);
         }
@@ -138,7 +138,7 @@ impl CaptureThread {
 }
 
 impl Idler for CaptureThread {
-    /// The thread sees all that comes to it.
+    /// The thread itself receives everything that comes to it.
     fn activity(&self) -> u64 {
         0
     }
@@ -154,7 +154,7 @@ impl Idler for CaptureThread {
 }
 
 impl Drop for CaptureThread {
-    /// Also when the thread panics: workers must not wait for it for ever.
+    /// Also when the thread panics: workers must not wait for it forever.
     fn drop(&mut self) {
         // A hand-over without a taker goes home; its packets count as left at the stop.
         for (held_back, &queue) in self.held_back.iter_mut().zip(&self.queues) {

@@ -96,7 +96,7 @@ pub(crate) struct AllocatorHome {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) geometry: Geometry,
-    /// Cells of a queue that the kernel can have at once: what a thread may sleep on.
+    /// Cells of a queue that the kernel can have at once: they bound how long a thread may sleep.
     pub(crate) ring_cells: u32,
     pub(crate) wait: Wait,
     pub(crate) queues: Vec<Queue>,
@@ -234,8 +234,7 @@ impl Shared {
         }
     }
 
-    /// Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its
-    /// end.
+    /// Whether the engine is draining: stopped, or every port at its end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.is_stopping()
     }

@@ -42,7 +42,7 @@ pub(crate) struct Queue {
     pub(crate) is_of_frames: bool,
     /// Becomes readable when packets wait; until the engine takes it.
     pub(crate) waker: Option<Waker>,
-    /// Whether there was one that is waited on.
+    /// Whether threads wait on its waker.
     pub(crate) has_waker: bool,
     /// An AF_XDP socket, which it takes the kernel a while to close.
     is_socket: bool,
@@ -182,7 +182,7 @@ pub(crate) struct QueueOwner {
     pub(crate) pool: LivePool,
     pub(crate) clock: BatchClock,
     pub(crate) arrivals: ArrivalWatch,
-    /// Nothing is lost while it is left alone.
+    /// Packets that are not received are not lost.
     can_wait: bool,
     /// The queue receives nothing, since a merger has enough of it. INVARIANT: only of a port that can wait.
     on_hold: bool,
@@ -213,7 +213,7 @@ impl QueueOwner {
     }
 
     /// Fills the rest of the current chunk with what waits, and reports the end. Returns how many cells it
-    /// filled. `near` is given if this thread reads the packets, too.
+    /// filled. With `near`, their reader, the packets are prefetched, since this thread reads them.
     pub(crate) fn receive(&mut self, near: Option<&CellReader>, stopping: &Stopping) -> u32 {
         if self.on_hold && !stopping.is_stopping() {
             return 0;
@@ -259,7 +259,7 @@ impl QueueOwner {
         self.peak.max(self.gauge(stopped))
     }
 
-    /// Receives nothing from now on, or again, if the port can wait. Returns whether it can.
+    /// Stops or resumes receiving, if the port can wait. Returns whether it can.
     pub(crate) fn hold(&mut self, on_hold: bool) -> bool {
         self.on_hold = on_hold && self.can_wait;
         self.can_wait

@@ -15,12 +15,12 @@ use super::{
     wait::{Idler, LONG, Rest, Waiter},
 };
 
-/// What came of waiting for packets.
+/// The result of waiting for packets.
 #[derive(Debug)]
 pub enum Next {
     /// Packets.
     Batch(Batch),
-    /// The time is over and nothing came.
+    /// Nothing came in time.
     Idle,
     /// The capture has ended and everything was delivered.
     Ended,
@@ -103,7 +103,7 @@ impl Worker {
         }
         let mut deadline = None;
         loop {
-            // Looked at before the queues: what was captured before the end is delivered.
+            // Read before the queues, so that everything captured before the end is delivered.
             let ending = self.is_ending();
             if let Some(batch) = self.take(ending) {
                 self.waiter.reset();
@@ -184,7 +184,7 @@ impl Worker {
         let queues = self.shared.homes[buddy].iter().copied();
         let fullest = queues.max_by_key(|&queue| self.shared.queues[queue].backlog())?;
         let handover = self.shared.capture(fullest)?;
-        // It may doze, and has to take these cells back when they come home.
+        // The buddy may doze, and has to take these cells back when they come home.
         self.shared.sleepers.workers[buddy].wake();
         Some(handover)
     }
@@ -261,7 +261,7 @@ impl Drop for Worker {
         let (group, gone) = (self.shared.group_of[self.index], &self.shared.workers[self.index].gone);
         if self.shared.groups[group].mode() == Mode::Basic {
             gone.store(true, Ordering::Release);
-            // No other worker may have them. In the capture queues they would only be missing in the pool.
+            // No other worker may take them, and in the capture queues the pool would lack them.
             while let Some(handover) = self.capture_queues.pop_own() {
                 self.shared.queues[self.shared.pool_index(handover.pool())].send_home(handover);
             }

@@ -28,8 +28,8 @@ pub struct QueueDevice {
 /// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them. Those from
 /// 1,024 on are left out, as they cannot be captured.
 ///
-/// Who has which takes CAP_SYS_ADMIN to know, and a look at the open files of all processes if the interface
-/// is shared.
+/// Finding the processes takes CAP_SYS_ADMIN and, if the interface is shared, a look at the open files of all
+/// processes.
 ///
 /// ```no_run
 /// for device in wirecap::queue_devices("eth1")? {
@@ -49,7 +49,7 @@ pub fn queue_devices(interface: &str) -> Result<Vec<QueueDevice>, Error> {
     let attached = interface.xdp_programs.first().copied();
     // Each queue with its own processes, of an interface that is shared.
     let shared = attached.and_then(holders::holders_of_queues);
-    // The same for all queues, of one that is not.
+    // An interface that is not shared has the same answer for all queues.
     let of_all = match attached.filter(|_| shared.is_none()) {
         None => (Some(false), Vec::new()),
         // A process that may not ask for the name may not see the table of a shared interface either.

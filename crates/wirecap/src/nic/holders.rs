@@ -1,4 +1,4 @@
-//! Who has which queue, as far as the kernel tells. It needs CAP_SYS_ADMIN.
+//! The processes that hold the queues of an interface. Finding them takes CAP_SYS_ADMIN.
 
 use wirecap_sys::{
     bpf::{self, Map, SharedMap},
@@ -6,8 +6,8 @@ use wirecap_sys::{
     process::Process,
 };
 
-/// Name of the table of programs, by which a dispatcher is known, whichever version of wirecap made it: one
-/// with other rules needs another name.
+/// Name of the table of programs, which identifies a dispatcher of any version of wirecap: a version with
+/// other rules needs another name.
 pub(crate) const TABLE: &str = "wirecap_queues";
 
 /// The processes that share the interface a program is attached to; `None` if the program is no dispatcher,
@@ -31,8 +31,7 @@ pub(crate) fn holder_of(programs: &Map, queues: impl IntoIterator<Item = u16>) -
     entries.into_iter().find_map(|(queue, holders)| Some((queue as u16, holders.into_iter().next()?)))
 }
 
-/// The processes that hold the programs of these entries. All open files of the machine are looked through
-/// once.
+/// The processes that hold the programs of these entries. Reads the open files of all processes once.
 fn of_entries(programs: &Map, queues: impl Iterator<Item = u32>) -> Vec<(u32, Vec<Process>)> {
     let entry = |queue| Some((queue, programs.program_id(queue).ok().flatten()?));
     let entries: Vec<(u32, u32)> = queues.filter_map(entry).collect();

@@ -1,4 +1,4 @@
-//! What must hold of an interface before it is touched.
+//! Checks of an interface before anything on it is changed.
 
 use std::{thread, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::Error;
 const HOLDER_PATIENCE: Duration = Duration::from_millis(500);
 const HOLDER_CHECKS: u32 = 10;
 
-/// An Ethernet interface that is up.
+/// Fails unless it is an Ethernet interface that is up.
 pub(crate) fn check_kind(interface: &Interface) -> Result<(), Error> {
     if interface.hardware_type != HardwareType::ETHERNET {
         let kind = interface.hardware_type.to_string();
@@ -23,13 +23,13 @@ pub(crate) fn check_kind(interface: &Interface) -> Result<(), Error> {
     check_up(interface)
 }
 
-/// An interface that is up.
+/// Fails unless the interface is up.
 pub(crate) fn check_up(interface: &Interface) -> Result<(), Error> {
     if interface.up { Ok(()) } else { Err(Error::Down(interface.name.clone())) }
 }
 
-/// Whether another XDP program holds the interface. One whose process has just ended may still be
-/// there for a moment.
+/// Fails if another XDP program holds the interface. A program whose process has just ended may stay attached
+/// for a moment.
 pub(crate) fn check_holder(interface: &Interface) -> Result<(), Error> {
     let mut attached = interface.xdp_programs.clone();
     for _ in 0..HOLDER_CHECKS {

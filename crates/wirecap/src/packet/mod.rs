@@ -18,7 +18,7 @@ use self::cursor::{Cursor, PacketMeta};
 pub(crate) use self::reader::{ChunkReader, Front};
 pub use self::{packets::Packets, rx_hash::RxHash};
 
-/// A bit that no type of hash of the kernel has.
+/// A bit that the kernel's types of hash do not use.
 const HAS_HASH: u16 = 1 << 15;
 
 /// One packet, as long as its batch is held.
@@ -84,7 +84,7 @@ impl<'b> Packet<'b> {
     }
 
     /// Length in bytes, all parts together.
-    #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header, but in odd trace files")]
+    #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header, except in odd trace files")]
     pub fn len(&self) -> usize {
         self.len
     }

@@ -50,7 +50,7 @@ impl PreparedPort {
         Self { facts, filter: None, port: Box::new(port) }
     }
 
-    /// The same port as another one sees it, that wraps it.
+    /// The same port inside another one.
     pub(crate) fn wrapped<P: Port + 'static>(self, wrap: impl FnOnce(Box<dyn Port>) -> P) -> Self {
         Self { port: Box::new(wrap(self.port)), ..self }
     }
@@ -99,7 +99,7 @@ pub(crate) struct PortFacts {
     pub(crate) origin: OriginInfo,
     /// Who makes the pools of its rings.
     pub(crate) pools: PoolMaker,
-    /// Memory node that its pools are best on.
+    /// The memory node of its NIC, where its pools should be.
     pub(crate) numa_node: Option<u32>,
     /// How its interface is used by the host and by others.
     pub(crate) host_use: Vec<HostUse>,
@@ -188,7 +188,7 @@ pub(crate) struct OpenRequest<'a> {
 #[derive(Debug)]
 pub(crate) struct PortPools {
     pub(crate) pools: Vec<LivePool>,
-    /// In which memory each of them lies.
+    /// The memory of each pool.
     pub(crate) memories: Vec<Arc<PacketMemory>>,
     /// Why they are not near the NIC.
     pub(super) far: Option<Diagnostic>,
@@ -196,7 +196,7 @@ pub(crate) struct PortPools {
 
 impl PortPools {
     /// One pool for each of `memories`, in it, near the NIC if the kernel allows that: memory of another node
-    /// serves as well, only slower.
+    /// is slower, no more.
     pub(crate) fn carve<'m>(
         facts: &PortFacts,
         nic_id: u16,

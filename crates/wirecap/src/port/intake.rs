@@ -17,7 +17,7 @@ pub(crate) enum CellTime {
     At(u64),
     /// Nothing: its packet has the time of the batch.
     Unknown,
-    /// It goes on with the packet before.
+    /// The cell continues the packet before.
     Continued,
 }
 
@@ -52,8 +52,8 @@ pub(crate) struct BatchEnd {
     pub(crate) last_ns: u64,
     /// Number of packets that have the time of the batch.
     pub(crate) untimed: u64,
-    /// All came no earlier than so long before the times they have, in nanoseconds: those, and others whose
-    /// own time would have gone back.
+    /// How much earlier than their times packets may have come, at most, in nanoseconds: those, and others
+    /// whose own time would have gone back.
     pub(crate) uncertainty_ns: u64,
 }
 
@@ -62,14 +62,14 @@ pub(crate) struct BatchEnd {
 #[must_use = "the cells count as filled only after finish()"]
 pub(crate) struct Intake<'q> {
     filler: LiveFiller<'q>,
-    /// What was known of it before; the least time grows with what is taken.
+    /// The times of the batch; the minimum grows with each packet.
     pub(crate) batch: BatchTime,
     /// Number of packets that have the time of the batch, and the latest time one of them got.
     untimed: u64,
     latest_ns: u64,
     /// By how much times of single packets were raised, at most.
     raised_ns: u64,
-    /// Given if this thread reads the packets, too: asks for them in time.
+    /// Set if this thread reads the packets, too: it prefetches them.
     near: Option<&'q CellReader>,
 }
 

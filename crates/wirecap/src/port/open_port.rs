@@ -22,7 +22,7 @@ pub(crate) trait PortBackend: Debug + Send {
         Vec::new()
     }
 
-    /// Gives everything back; an interface that `is_gone` has nothing to be put right. A second call does
+    /// Gives everything back; there is nothing to restore on an interface that `is_gone`. A second call does
     /// nothing. Returns whether packets may still be on their way to a queue.
     fn close(&mut self, is_gone: bool) -> bool;
 
@@ -38,8 +38,8 @@ pub(crate) trait PortBackend: Debug + Send {
 /// A port of a running capture.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
-    /// What is said of it, as far as it is known while nothing is counted: VLAN tags that could not be put
-    /// back and packets without a hash are 0 where they are counted.
+    /// Its report, as far as it is known without counters: `untagged` and `unhashed` are 0 where they are
+    /// counted.
     pub(crate) report: PortReport,
     pub(crate) mode: QueueMode,
     /// `None` of a port that has nothing to give back. Dropped before the queues: a program goes before its
@@ -48,13 +48,13 @@ pub(crate) struct OpenPort {
     /// Its receive queues, until the engine takes them.
     pub(crate) queues: Vec<OpenQueue>,
     pub(crate) ifindex: Option<u32>,
-    /// What becomes of the interface; `None` for memory, and where the kernel does not say.
+    /// Watches the interface; `None` for memory, and where the kernel does not say.
     pub(crate) link: Option<LinkWatch>,
-    /// The file is read.
+    /// Whether its file is read.
     pub(crate) is_read: bool,
     /// Its sending side.
     pub(crate) outlet: Arc<Outlet>,
-    /// Most cells of a packet that its driver sends.
+    /// Maximum number of cells of a packet that its driver sends.
     pub(crate) max_parts: u32,
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct QueueCounts {
 }
 
 impl QueueCounts {
-    /// The report of a queue of which nothing else is known.
+    /// A report with these counts alone.
     pub(crate) fn report(&self, queue: u16, mode: QueueMode) -> QueueReport {
         let &Self { no_free_cell, rx_ring_full, too_long, .. } = self;
         let mut report = QueueReport {
@@ -89,7 +89,7 @@ pub(crate) enum Outlook {
 /// Cells that wait in a ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// The cells: they are numbered through as they come.
+    /// The cells, numbered in the order in which they come.
     pub(crate) cells: Range<u64>,
     /// More cells may be taken than are received: a filter refuses some.
     pub(crate) may_refuse: bool,
@@ -120,7 +120,7 @@ pub(crate) trait ReceiveQueue: Debug + Send {
     /// Filled cells that wait to be received.
     fn backlog(&self) -> u32;
 
-    /// Looks what waits.
+    /// Looks at what waits.
     fn look(&self) -> Look;
 
     /// The counters in front of the ring.

@@ -84,8 +84,8 @@ pub(crate) struct ProgramPlan {
     pub(crate) captured: u32,
     /// Longer frames, in bytes, are counted and dropped; without it, frames may come in several buffers.
     pub(crate) longest_frame: Option<u32>,
-    /// Whether the dispatcher takes packets of several buffers that runs the program, for captured queues
-    /// only: see `shared/`. `None` where no dispatcher does.
+    /// Whether the dispatcher that runs the program, for captured queues only, takes packets of several
+    /// buffers: see `shared/`. `None` without a dispatcher.
     pub(crate) share: Option<bool>,
     /// How packets of the captured queues are stamped, if they are.
     pub(crate) stamping: Option<StampSource>,
@@ -154,7 +154,7 @@ impl CaptureProgram {
     }
 
     /// The numbers of the queues without a socket. The last stands for all higher numbers, which no driver
-    /// should report, and is counted all the same.
+    /// should report, and is counted nevertheless.
     pub(crate) fn uncaptured(&self) -> std::ops::RangeInclusive<u32> {
         self.captured..=self.queues
     }
@@ -307,8 +307,8 @@ fn sift(asm: &mut Assembler, filter: &PortFilter, plan: ProgramPlan) -> Result<(
     Ok(())
 }
 
-/// Does something with packets of captured queues, which jumps to its label where it fails, and counts that.
-/// The others are the host's, and leave as they came.
+/// Emits code for packets of captured queues, which jumps to its label where it fails, and counts that. The
+/// others are the host's, and leave as they came.
 fn mark(asm: &mut Assembler, captured: u32, failures: i16, emit: impl FnOnce(&mut Assembler, Label)) {
     let (failed, done) = (asm.label(), asm.label());
     asm.jump_if(Cond::Ge, Reg::R7, captured as i32, done);

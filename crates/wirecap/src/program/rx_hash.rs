@@ -69,7 +69,7 @@ impl RxHashing {
         metadata::emit_room(asm, HASH_BYTES, unhashed);
         metadata::emit_place(asm, behind + HASH_BYTES, unhashed);
         asm.load(Size::Double, R4, R10, ANSWER).store(Size::Double, R1, 0, R4);
-        // Zeros are written all the same: the cell holds the hash of another packet.
+        // Zeros are written nevertheless: the cell holds the hash of another packet.
         asm.jump_if(Cond::Eq, R4, 0, unhashed);
     }
 }

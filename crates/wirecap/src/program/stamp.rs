@@ -1,6 +1,6 @@
 //! The time of each packet, asked for by the XDP program and written in front of the packet.
 //!
-//! Rule: a packet that cannot be stamped is counted and captured all the same. It has a stamp of 0, "none",
+//! Rule: a packet that cannot be stamped is counted, and captured nevertheless. It has a stamp of 0, "none",
 //! or what was in its cell before.
 
 use wirecap_sys::bpf::{self, Assembler, Cond, Helper, KernelFunction, Label, Reg, Size};
@@ -57,7 +57,7 @@ impl StampSource {
         metadata::emit_place(asm, STAMP_BYTES, unstamped);
         asm.store(Size::Double, R1, 0, R9);
         if let StampSource::Driver { .. } = self {
-            // The stamp of 0 is written all the same: the cell holds one of another packet.
+            // The stamp of 0 is written nevertheless: the cell holds one of another packet.
             asm.jump_if(Cond::Eq, R9, 0, unstamped);
         }
     }

@@ -14,7 +14,7 @@
 pub(super) struct Shares {
     /// By pool, cells that are with the kernel.
     held: Box<[u32]>,
-    /// Most cells of one pool.
+    /// Maximum number of cells of one pool.
     most: u32,
 }
 

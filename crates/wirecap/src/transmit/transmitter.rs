@@ -13,7 +13,7 @@ use wirecap_sys::{memory::CellReader, xsk::Sender};
 use super::{Sent, share::Shares};
 use crate::{OwnedPacket, Refusal, engine::Shared, nic::outlet::Outlet};
 
-/// How long a thread sleeps that waits for the kernel to send.
+/// How long a thread that waits for the kernel to send sleeps at a time.
 pub(super) const PAUSE: Duration = Duration::from_micros(50);
 
 /// Sends from one queue of a port. Made by [`Builder::transmit`](crate::Builder::transmit), one for each

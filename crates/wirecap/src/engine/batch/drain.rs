@@ -44,7 +44,7 @@ impl<'b> Drain<'b> {
         OwnedPacket { owner, ranges, len, number, timestamp_ns }
     }
 
-    /// The next packet, when it lies in more than one cell, or might.
+    /// The next packet, if it may lie in more than one cell.
     #[inline(never)]
     fn next_in_parts(&mut self, range: ChunkRange) -> OwnedPacket<'b> {
         let cells = self.reader.cells(&range).take_while(|(part, _)| part.more).count() as u32 + 1;

@@ -8,12 +8,12 @@ use wirecap_sys::{memory::CellReader, xsk::Sender};
 
 use crate::engine::{Shared, queue::Queue};
 
-/// Keeps the engine of a packet, and knows its pool: those of the queues come first, then those of the packet
+/// The engine of a packet, and the index of its pool there: pools of queues come first, then those of packet
 /// allocators.
 pub(crate) enum Owner<'b> {
     /// Borrows from its batch: nothing is counted.
     Batch { queue: &'b Queue, shared: &'b Arc<Shared>, pool: usize },
-    /// On its own.
+    /// Independent of its batch.
     Engine { shared: Arc<Shared>, pool: usize },
 }
 
@@ -104,7 +104,7 @@ impl<'b> OwnedPacket<'b> {
         self.with_cell(false, |reader, range, first| reader.bytes_mut(range, first))
     }
 
-    /// Does something with the first cell, or the last: its range, and its place in that.
+    /// Calls `change` with the first cell or the last: its range, and its index there.
     #[inline]
     fn with_cell<'a, T>(
         &'a mut self,
@@ -180,8 +180,7 @@ impl<'b> OwnedPacket<'b> {
         OwnedPacket { owner, ranges, len: self.len, number: self.number, timestamp_ns: self.timestamp_ns }
     }
 
-    /// Which pool of its engine its cells belong to: those of receive queues first, then those of packet
-    /// allocators.
+    /// Index of the pool that its cells belong to.
     #[inline]
     pub(crate) fn pool_index(&self) -> usize {
         match self.owner {

@@ -29,7 +29,7 @@ use crate::{
     report::{HostUse, LeftToHost},
 };
 
-/// What [`Access::Auto`] comes to on an interface.
+/// What [`Access::Auto`] resolves to on an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Choice {

@@ -20,8 +20,7 @@ use crate::{
     report::{HostUse, LeftToHost, Sight},
 };
 
-/// What the host has around the interfaces of the calling thread's network namespace, as it was when it was
-/// read.
+/// A snapshot of what surrounds the interfaces of the calling thread's network namespace.
 ///
 /// ```no_run
 /// let host = wirecap::HostView::read()?;
@@ -35,7 +34,7 @@ use crate::{
 pub struct HostView(Surroundings);
 
 impl HostView {
-    /// Reads it.
+    /// Takes the snapshot.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
@@ -43,7 +42,7 @@ impl HostView {
         Ok(Self(Surroundings::read()?))
     }
 
-    /// What [`Access::Auto`](crate::Access::Auto) comes to on an interface, and why.
+    /// What [`Access::Auto`](crate::Access::Auto) resolves to on an interface, and why.
     ///
     /// # Errors
     /// When there is no such interface, or the kernel cannot be asked.
@@ -129,7 +128,7 @@ impl HostView {
             ),
             Err(cause) => uses.push(unknown(Sight::PppoeSessions, cause)),
         }
-        // That they are unknown is said of interfaces on top, which are found by the same tables.
+        // If the kernel does not list them, [`Sight::HiddenUppers`] says so: both come from the same tables.
         let groups = self.0.groups(interface.ifindex).unwrap_or_default();
         uses.extend(groups.into_iter().map(|group| HostUse::MulticastGroup { group }));
         match self.0.listeners(interface.ifindex) {
@@ -142,7 +141,7 @@ impl HostView {
         uses
     }
 
-    /// The listeners, those alike together: a program may have a socket for each of its threads.
+    /// The listeners, grouped: a program may have a socket for each of its threads.
     fn listeners(&self, sockets: &[PacketSocket]) -> Vec<HostUse> {
         let mut alike: BTreeMap<_, Vec<u64>> = BTreeMap::new();
         for socket in sockets {
@@ -163,7 +162,7 @@ fn unknown(what: Sight, reason: impl ToString) -> HostUse {
     HostUse::Unknown { what, reason: reason.to_string() }
 }
 
-/// Link-local IPv6 comes by itself and is no sign of use.
+/// The kernel adds link-local IPv6 addresses by itself, so they are no sign of use.
 fn host_addresses(addresses: &[InterfaceAddress]) -> impl Iterator<Item = InterfaceAddress> {
     addresses.iter().copied().filter(|address| !address.is_ipv6_link_local())
 }

@@ -14,7 +14,7 @@ use wirecap_sys::netdev;
 use super::HostView;
 use crate::HostUse;
 
-/// How often it is looked: some questions to the kernel, which take about a millisecond.
+/// Time between two looks. Each asks the kernel some questions, which takes about a millisecond.
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// What is known of the uses of an interface.
@@ -27,7 +27,7 @@ pub(crate) struct HostWatch {
 }
 
 impl HostWatch {
-    /// From now on; these uses were found when the interface was looked up.
+    /// Watches from now on; the `known` uses were found when the interface was looked up.
     pub(crate) fn new(known: &[HostUse]) -> Self {
         let mut watch = Self { known: Vec::new(), sockets: BTreeSet::new(), looked: Instant::now() };
         watch.take_new(known.to_vec());
@@ -40,7 +40,7 @@ impl HostWatch {
     }
 
     /// Uses of the interface, in the calling thread's network namespace, that have begun since the last look,
-    /// and that keep an interface. What cannot be asked is asked again next time.
+    /// and that keep an interface. A question that fails is asked again next time.
     pub(crate) fn look(&mut self, ifindex: u32) -> Vec<HostUse> {
         self.looked = Instant::now();
         let Ok(interface) = netdev::interface_with_index(ifindex) else { return Vec::new() };

@@ -6,7 +6,7 @@ use wirecap_sys::netdev::{HashFunction, HashTransform, RssHash};
 
 use crate::diagnostic::{Cause, Recovery};
 
-/// The two bytes of the key that is set, again and again.
+/// The two bytes that the key repeats.
 const KEY_PERIOD: [u8; 2] = [0x6d, 0x5a];
 
 /// A device whose hash can be read and set.
@@ -163,7 +163,7 @@ pub(super) fn candidates(before: &RssHash) -> Vec<RssHash> {
 /// Whether both directions of a connection have the same hash.
 pub(super) fn is_symmetric(hash: &RssHash) -> bool {
     let repeats = hash.key.len() > 2 && hash.key.windows(3).all(|bytes| bytes[0] == bytes[2]);
-    // A key of zeros makes one number of everything.
+    // A key of zeros hashes everything to 0.
     let is_key = repeats && hash.key.iter().any(|&byte| byte != 0);
     hash.transform != HashTransform::NONE || (hash.function == HashFunction::TOEPLITZ && is_key)
 }

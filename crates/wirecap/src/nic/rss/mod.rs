@@ -8,9 +8,9 @@
 //!                                           └─ another program has set it ─► left alone, and reported
 //! ```
 //!
-//! Of several processes that want it the first sets it, and puts it back when it ends. So those that are left
-//! set it anew: each has what it asked for until its own end, and the last puts back what was there before
-//! the first.
+//! Of several processes that want it, the first sets it, and puts it back when it ends. The others then set
+//! it anew: each has what it asked for until its own end, and the last puts back what was there before the
+//! first.
 //!
 //! Toeplitz hashes by sliding a window over the key, one bit to the right for each bit of addresses and
 //! ports. With a key that repeats every 16 bits, two fields that are a multiple of 16 bits apart can change
@@ -48,7 +48,7 @@ pub(crate) struct SymmetricRss {
 }
 
 impl SymmetricRss {
-    /// Has the interface hash symmetrically.
+    /// Makes the interface hash symmetrically.
     pub(crate) fn set(interface: &Interface) -> Result<Self, Error> {
         let part = PARTS.take(Place::of(interface.ifindex), || make(interface))?;
         Ok(Self { part, interface: interface.name.clone() })

@@ -1,4 +1,4 @@
-//! The `fault` port: another port with trouble injected, for tests of what must hold all the same.
+//! The `fault` port: another port with faults injected, for tests of what must hold nevertheless.
 
 use wirecap_sys::{clock::StampClock, memory::LivePool};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Config, Error};
 
-/// A port whose queues get into trouble.
+/// A port whose queues suffer faults.
 pub(super) struct FaultPort {
     pub(super) inner: Box<dyn Port>,
     pub(super) faults: Faults,
@@ -73,7 +73,7 @@ impl ReceiveQueue for FaultQueue {
     }
 
     fn attach(&mut self, pool: Option<&mut LivePool>) {
-        // To give no more cells at the end is no trouble.
+        // Giving no more cells at the end is no fault.
         if pool.is_none() || !self.strikes(self.faults.starve) {
             self.inner.attach(pool);
         }

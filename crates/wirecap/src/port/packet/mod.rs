@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The kernel copies each packet into a block, densely; nothing is copied after that. The filter runs in the
-//! kernel, in front of that; about packets with a VLAN tag, which the kernel keeps elsewhere, it is decided
-//! when the block is received.
+//! kernel before that, except for packets with a VLAN tag, which the kernel keeps beside the packet: they are
+//! filtered when the block is received.
 
 use std::{os::fd::AsFd, sync::Arc, thread, time::Duration};
 
@@ -46,10 +46,10 @@ const LINK_HEADER_BYTES: u32 = 14 + 8;
 const BLOCK_HEADERS_BYTES: u32 = 134;
 /// A block that is not full is handed over after this time.
 const RETIRE_MS: u32 = 5;
-/// The kernel counts with 32 bits, and begins anew with each reading. This number of blocks holds fewer
+/// The kernel counts with 32 bits, and starts again at each reading. This number of blocks holds fewer
 /// packets.
 const BLOCKS_BETWEEN_COUNTS: u32 = 256;
-/// The kernel hands the last block over within a few of these times.
+/// How long to wait for the last block, which the kernel hands over after some `RETIRE_MS`.
 const LAST_BLOCK: Duration = Duration::from_secs(1);
 /// A packet has its time when it comes to the host, and may wait before it is put into a block: for
 /// `ksoftirqd`, which has to share its core when the machine is busy.
@@ -91,11 +91,11 @@ struct PacketBackend {
 }
 
 impl PortBackend for PacketBackend {
-    /// Ends the listening. Packets on their way still come, see [`wirecap_sys::cpu::wait_for_kernel`].
+    /// Stops listening. Packets on their way still come, see [`wirecap_sys::cpu::wait_for_kernel`].
     fn close(&mut self, _is_gone: bool) -> bool {
         self.promiscuous = None;
         for closer in &self.closers {
-            // A socket that cannot be closed goes on until it is dropped; the engine ends all the same.
+            // A socket that cannot be closed listens until it is dropped; the engine ends nevertheless.
             let _ = closer.close();
         }
         true
@@ -199,7 +199,7 @@ impl Port for PacketPort {
     }
 }
 
-/// The timestamps of a passive port, and that others were asked for, if so.
+/// The timestamps of a passive port, and a diagnostic if others were asked for.
 fn timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>) {
     let wanted = wanted.filter(|&wanted| wanted == Timestamp::Batch);
     let fallback = wanted.map(|wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::Kernel });
@@ -220,7 +220,7 @@ fn cut_short(limit: LengthLimit, geometry: Geometry) -> Diagnostic {
     Diagnostic::PacketsTooLong { limit, reason }
 }
 
-/// What comes in by the loopback interface has gone out by it just before.
+/// Whether packets that go out are captured: on the loopback interface each of them comes in as well.
 fn hears_outgoing(interface: &Interface) -> bool {
     interface.hardware_type != HardwareType::LOOPBACK
 }

@@ -8,11 +8,11 @@
 //!
 //! The port reads pcap and pcapng of either byte order and any resolution of time. It reads on when cells are
 //! attached, so it never loses a packet: a slow worker makes the file wait. Each packet is copied once, into
-//! its cell; what of a packet does not fit into the first, twice.
+//! its cell; the part that does not fit into the first cell, twice.
 //!
 //! The port keeps the bytes, the order, the time as the file has it (also where it goes back or repeats; 0
 //! where the file has none), the original length and the direction. All interfaces of the file are one port,
-//! so they must have one link type; which of them a packet is of is not kept, nor are its comments.
+//! so they must have one link type; the interface of a packet is not kept, nor are its comments.
 //!
 //! A port is at its end with its file, or before the first packet that cannot be read. Once all ports are at
 //! their end, the capture ends by itself.
@@ -54,10 +54,9 @@ use crate::{
     report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport},
 };
 
-/// Records that are read at most before others may have the queue: of those that make no packet there may be
-/// many for each that does.
+/// Maximum number of records read before other threads may have the queue: many of them may make no packet.
 const RECORDS_AT_ONCE: u32 = 1 << 16;
-/// The most bytes read before that: one record may have 16 MiB.
+/// Maximum number of bytes read before that: one record may have 16 MiB.
 const BYTES_AT_ONCE: u64 = 32 << 20;
 /// A pipe in which nothing came for this long has paused. For less, its writer is taken to be at work: two
 /// pipes from programs that take turns are merged in order.
@@ -71,9 +70,9 @@ pub(crate) struct TraceQueue {
     filter: Option<UserFilter>,
     /// The longest packet that lies in two chunks at most, in bytes.
     longest: usize,
-    /// What of a packet found no room yet.
+    /// The part of a packet that found no room yet.
     rest: Rest,
-    /// Nothing was there at the last attempt: a pipe.
+    /// Whether the last attempt found nothing: a pipe.
     is_dry: bool,
     /// Since when, while `is_dry`.
     dry_since: Option<Instant>,
@@ -163,7 +162,7 @@ impl Port for Trace {
         port.backend = Some(Box::new(TraceBackend::new(&status)));
         let reader = ChunkReader::Cells(pool.reader(), Front::Note);
         let waker = trace.reader.get_ref().waker();
-        // The writer of a pipe would have to wait, too, and may be what the others wait for.
+        // A pipe on hold would block its writer, for which other ports may be waiting.
         let can_wait = trace.len.is_some();
         let queue = TraceQueue::new(trace, writer, filter, longest, status);
         port.queues = vec![OpenQueue { waker, can_wait, ..OpenQueue::new(queue, pool, reader) }];

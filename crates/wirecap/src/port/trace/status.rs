@@ -1,4 +1,4 @@
-//! What threads that do not have the queue of a trace know of it: how far it is read, how it ended.
+//! The state of a trace that threads without its queue can see: how far it is read, how it ended.
 
 use std::sync::{
     Arc, OnceLock,
@@ -10,16 +10,16 @@ use crate::{Diagnostic, PortEvent, port::open_port::PortBackend, report::PortRep
 /// Shared by the queue and the port.
 #[derive(Debug)]
 pub(super) struct Status {
-    /// Of the file, in bytes; `None` for a pipe.
+    /// Length of the file, in bytes; `None` for a pipe.
     len: Option<u64>,
     /// The longest packet that can be taken, in bytes.
     longest: usize,
     /// How far it is read, in bytes. Written by the queue's owner.
     offset: AtomicU64,
-    /// Nothing more is read: the capture ends. Written by the thread that stops it; the queue's owner looks
-    /// at it before each record, and nothing else hangs on it.
+    /// Nothing more is read: the capture ends. Written by the thread that stops it, read by the queue's owner
+    /// before each record; orders nothing else.
     closed: AtomicBool,
-    /// Set by the queue's owner when nothing more is read: with what stood in the way, if something did.
+    /// Set by the queue's owner when nothing more is read: the failure, if there was one.
     ended: OnceLock<Option<String>>,
 }
 

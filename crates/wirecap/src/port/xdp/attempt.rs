@@ -41,7 +41,7 @@ pub(crate) struct XdpOpener<'a> {
     pub(crate) memories: &'a [Arc<PacketMemory>],
 }
 
-/// What the program does to packets beside choosing them, as far as it can be done.
+/// What the program does to packets besides choosing them.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) stamping: Option<Stamping>,
@@ -61,7 +61,7 @@ pub(super) struct Attempt<'a> {
     pub(super) tags: Option<Tags>,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug)]
 pub(super) struct AttemptResult {
     pub(super) link: Attachment,
@@ -121,8 +121,8 @@ impl Attempt<'_> {
         Ok(AttemptResult { link, queues: opened.finish(), filter, hash_at: plan.hash_at() })
     }
 
-    /// The registration of the memory that a socket uses, if there is one. Another port's serves if it has
-    /// the mode that is wanted here; sharing would impose its mode otherwise. Multi-buffer is part of the
+    /// The registration of the memory that a socket uses, if there is one. Another port's is used only if it
+    /// has the mode that is wanted here, which sharing would impose. Multi-buffer is part of the
     /// registration, too.
     fn registration(&self, memory: &Arc<PacketMemory>, opened: &[XdpQueue]) -> Option<Registration> {
         let of_this_port = opened.iter().map(|queue| queue.socket.registration());

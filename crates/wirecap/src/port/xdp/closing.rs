@@ -39,7 +39,7 @@ impl Drop for Opening {
             }
         };
         thread::scope(|scope| {
-            // One that cannot be made is no error: the others do its part.
+            // A helper that cannot be started is no error: the others do its work.
             let help =
                 |_| thread::Builder::new().name("wirecap-close".into()).spawn_scoped(scope, close).ok();
             let helpers: Vec<_> = (1..threads).map_while(help).collect();

@@ -1,4 +1,4 @@
-//! How long a frame may be that a cell takes.
+//! The longest frame that a cell takes.
 //!
 //! ```text
 //!   cell of 2,048 bytes:  ├ head room 256 ┼ 1,792 bytes for the frame ────────────────────┤

@@ -68,7 +68,7 @@ impl XdpOpener<'_> {
         let Self { interface, shared, request, .. } = self;
         let config = request.context.config;
         preflight::check_kind(interface)?;
-        // Before anything is set on the NIC: another's capture must not feel that this one is refused.
+        // Before anything is set on the NIC: a refusal must not disturb another process's capture.
         self.way(pools)?;
         let hashing = config.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
         let stamping = Stamping::prepare(interface, config.timestamp, config.stamp_packets)?;

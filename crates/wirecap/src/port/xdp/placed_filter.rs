@@ -12,12 +12,12 @@ use crate::{
     report::FilterPlace,
 };
 
-/// What became of the filter of a port, if it has one.
+/// Where the filter of a port runs, if it has one.
 #[derive(Debug)]
 pub(crate) struct PlacedFilter {
     /// Where it runs.
     pub(crate) runs: Option<FilterPlace>,
-    /// That it runs elsewhere than it should, and what it cannot know.
+    /// Why it runs in user space, and what it cannot know.
     pub(crate) fallbacks: Vec<Diagnostic>,
     user: Option<Arc<UserFilter>>,
 }

@@ -1,5 +1,5 @@
-//! One receive queue of an interface: its socket, what stands in front of it, and what it decides about
-//! packets.
+//! One receive queue of an interface: its socket, the program in front of it, and the packets that it
+//! refuses.
 
 use std::{ops::Range, sync::Arc};
 
@@ -45,8 +45,8 @@ impl XdpQueue {
     fn in_ring(&self) -> Range<u64> {
         let filled = self.socket.waiting();
         if filled.is_empty() {
-            // The driver may have asked to be woken after we had last looked: it found the fill ring
-            // empty just before we filled it. Without this it would sleep for ever.
+            // The driver may have asked to be woken after we had last looked: it found the fill ring empty
+            // just before we filled it. Without this it would sleep forever.
             self.socket.wake_receiver();
         }
         filled

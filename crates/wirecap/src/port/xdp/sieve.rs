@@ -20,7 +20,7 @@ use wirecap_sys::{
 use super::stamp_reader::StampReader;
 use crate::port::intake::Intake;
 
-/// Cells between two times that refused ones are given back.
+/// Cells received between two times that refused ones are given back.
 const AT_ONCE: u32 = 256;
 /// The longest packet that several buffers hold, in bytes, about.
 const LARGEST_PACKET_BYTES: usize = 64 << 10;
@@ -78,8 +78,8 @@ impl Sieve {
         (self.parts.len() + self.refused.len()) as u32
     }
 
-    /// Gives refused cells back, as far as there is room for them. Without `gives`, neither this nor the
-    /// others are, from now on: the kernel gets no cell any more.
+    /// Gives refused cells back, as far as there is room for them. Without `gives`, the kernel gets no more
+    /// cells from now on.
     pub(crate) fn tidy(&mut self, socket: &mut Socket, gives: bool) {
         self.gives = gives;
         self.give_back(socket);

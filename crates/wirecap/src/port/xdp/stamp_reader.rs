@@ -23,7 +23,7 @@ use crate::{
 
 /// How long a packet with a stamp may be on its way to its ring: what is left of a round of the softirq.
 const STAMP_TO_RING: Duration = Duration::from_millis(10);
-/// So far the clock of a NIC may be from the system clock, and still count as showing what that shows.
+/// How far the clock of a NIC may be from the system clock and still count as showing the same time.
 const NIC_CLOCK_OFF: Duration = Duration::from_millis(100);
 
 /// Reads the stamps of a queue's packets.
@@ -39,11 +39,11 @@ pub(crate) struct StampReader {
 #[derive(Debug)]
 struct Stamps {
     clock: StampClock,
-    /// A stamp may be so much older than the moment in which its packet is in the ring.
+    /// How much older than its packet's arrival in the ring a stamp may be, in nanoseconds.
     lateness_ns: u64,
     /// The latest time that a stamp gave, or the start. It goes back when the system clock is set back.
     last_ns: u64,
-    /// Packets without a stamp that can be.
+    /// Packets without a plausible stamp.
     unknown: u64,
 }
 
@@ -52,12 +52,12 @@ impl StampReader {
         Self { stamps: stamping.map(|stamping| Stamps::new(stamping, system_ns())), in_packet: false }
     }
 
-    /// By which stamps are brought to UTC.
+    /// The clock by which stamps are brought to UTC.
     pub(crate) fn clock(&self) -> Option<&StampClock> {
         self.stamps.as_ref().map(|stamps| &stamps.clock)
     }
 
-    /// Packets that were to have a stamp, and had none that can be.
+    /// Packets without a plausible stamp, where each was to have one.
     pub(crate) fn unknown(&self) -> u64 {
         self.stamps.as_ref().map_or(0, |stamps| stamps.unknown)
     }
@@ -110,7 +110,7 @@ impl Stamps {
         self.last_ns = self.last_ns.min(now_ns);
     }
 
-    /// What a stamp tells of a packet that is taken in a batch of `now_ns`, or a little later: `later_ns`
+    /// The time of a packet by its stamp. It is taken in a batch of `now_ns`, or a little later: `later_ns`
     /// says when.
     #[inline]
     fn tell(&mut self, stamp: u64, now_ns: u64, later_ns: impl Fn() -> u64) -> CellTime {

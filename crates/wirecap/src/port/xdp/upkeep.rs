@@ -7,7 +7,7 @@
 //!   every five seconds:   uses of its interface by others ─────────── begun? ─► reported
 //! ```
 //!
-//! Why a program may go: see `shared/reattach.rs`; an entry: `shared/mod.rs`; RSS: `rss.rs`.
+//! Why a program may be gone: `shared/reattach.rs`; an entry: `shared/mod.rs`; symmetric RSS: `nic/rss/`.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +24,7 @@ use crate::{
     nic::host_use::watch::HostWatch,
 };
 
-/// How often it is looked: a system call for each queue, and some for RSS.
+/// Time between two looks: each takes a system call for each queue, and some for RSS.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// What was found so far.

@@ -227,11 +227,11 @@ impl Attachment {
 pub(crate) struct EntryCheck {
     /// Queues whose entries were not ours.
     pub(crate) missing: Vec<u16>,
-    /// Why one of them is not ours still.
+    /// Why one of them could not be written again.
     pub(crate) failure: Option<bpf::Error>,
 }
 
-/// A port's part in a dispatcher, which is there as long as anybody has one.
+/// A port's part in a dispatcher, which stays attached as long as any process has a part in it.
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(super) dispatcher: Arc<Dispatcher>,
@@ -241,8 +241,8 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Writes the entries of ours that are gone again, for `program`, which they were for. Nobody else may
-    /// have written them: the queues' sockets are ours.
+    /// Writes our missing entries again, for `program`. No other process may have written them: the queues'
+    /// sockets are ours.
     pub(crate) fn mend(&self, program: &Program) -> EntryCheck {
         let mut check = EntryCheck { missing: Vec::new(), failure: None };
         let programs = &self.dispatcher.programs;

@@ -32,7 +32,7 @@ pub(crate) struct Dispatcher {
     pub(crate) programs: Arc<Map>,
     /// How it is attached.
     pub(crate) mode: XdpMode,
-    /// Whether it takes packets of several buffers. All programs in the table have to be of the same mind.
+    /// Whether it takes packets of several buffers. All programs in the table have to agree on that.
     pub(crate) frags: bool,
 }
 
@@ -104,8 +104,8 @@ impl Dispatcher {
     }
 }
 
-/// Whether the programs of a table take packets of several buffers. The kernel does not tell, but it refuses
-/// a program of the other mind. It is tried with the entry behind those of all queues.
+/// Whether the programs of a table take packets of several buffers. The kernel does not say, but it refuses a
+/// program that differs. Tried with the entry behind those of all queues.
 fn takes_frags(programs: &Map, spare: u32) -> Result<bool, bpf::Error> {
     let mut asm = Assembler::new();
     asm.mov_imm(Reg::R0, XDP_PASS).exit();
@@ -114,8 +114,8 @@ fn takes_frags(programs: &Map, spare: u32) -> Result<bool, bpf::Error> {
     programs.accepts(&trial, spare).map(|accepted| !accepted)
 }
 
-/// Goes on as the program of the queue whose number is in R3, one of `queues`; to `pass` if the queue has no
-/// program.
+/// Continues as the program of the queue whose number is in R3, one of `queues`; to `pass` if the queue has
+/// no program.
 ///
 /// With a constant index the kernel makes a tail call a plain jump. With an index from a register it is an
 /// indirect one, which protection against Spectre makes many times as expensive.

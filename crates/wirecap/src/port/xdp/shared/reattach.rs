@@ -52,7 +52,7 @@ fn found(link: &Link, program_id: u32) -> Found {
 }
 
 impl Attachment {
-    /// Looks whether `program`, whose attachment this is, still gets packets, and sees to it that it does.
+    /// Looks whether `program`, whose attachment this is, still gets packets, and attaches it again if not.
     /// `None` if it did, or the interface is gone.
     pub(crate) fn look(&mut self, program: &Program) -> Option<Recovery> {
         let attached = match self {
