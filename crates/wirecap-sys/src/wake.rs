@@ -78,13 +78,13 @@ impl Wakers {
 
 /// What has ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woken {
+pub enum WakeCause {
     /// The time is over.
-    ByTime,
+    Timeout,
     /// The bell was rung.
-    ByBell,
+    Bell,
     /// One of the wakers is readable, or broken.
-    ByWaker,
+    Waker,
 }
 
 /// What one thread waits for. Allocates only when it is made.
@@ -119,7 +119,7 @@ impl Watch {
     /// Waits until the bell is rung or one of the first `wakers` is readable or broken, at most `timeout`.
     /// For an AF_XDP socket this is also the call that wakes its driver. Once the wakers are dropped, it
     /// waits for the bell alone.
-    pub fn wait(&mut self, wakers: usize, timeout: Duration) -> Woken {
+    pub fn wait(&mut self, wakers: usize, timeout: Duration) -> WakeCause {
         let open = self.wakers.upgrade();
         let count = if open.is_some() { 1 + wakers.min(self.wakers()) } else { 1 };
         let polls = &mut self.polls[..count];
@@ -133,21 +133,21 @@ impl Watch {
             libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, &raw const timeout, ptr::null())
         };
         if ready <= 0 {
-            return Woken::ByTime;
+            return WakeCause::Timeout;
         }
         let [bell, polls @ ..] = polls else { unreachable!("the bell is always there") };
         for (poll, &queue) in polls.iter_mut().zip(&self.queues) {
             settle(poll, open.as_ref().and_then(|wakers| wakers.0[queue].as_ref()));
         }
         if bell.revents == 0 {
-            return Woken::ByWaker;
+            return WakeCause::Waker;
         }
         self.bell.hear();
-        Woken::ByBell
+        WakeCause::Bell
     }
 }
 
-/// Sees to it that nothing wakes for ever.
+/// Makes sure that nothing wakes forever.
 fn settle(poll: &mut libc::pollfd, waker: Option<&Waker>) {
     if poll.revents & libc::POLLERR != 0 {
         // Asking for the error of a socket takes it away: its link was down for a moment, for instance. A
@@ -178,12 +178,12 @@ mod tests {
         let mut watch = Watch::new(&bell, &wakers, []);
         bell.ring();
         bell.ring();
-        assert_eq!(watch.wait(0, LONG), Woken::ByBell);
-        assert_eq!(watch.wait(0, Duration::from_micros(100)), Woken::ByTime);
+        assert_eq!(watch.wait(0, LONG), WakeCause::Bell);
+        assert_eq!(watch.wait(0, Duration::from_micros(100)), WakeCause::Timeout);
         thread::scope(|scope| {
             let begun = Instant::now();
             scope.spawn(|| bell.ring());
-            assert_eq!(watch.wait(0, LONG), Woken::ByBell);
+            assert_eq!(watch.wait(0, LONG), WakeCause::Bell);
             assert!(begun.elapsed() < LONG);
         });
     }
@@ -199,15 +199,15 @@ mod tests {
         assert_eq!(watch.wakers(), 2, "queue 1 has none");
         let short = Duration::from_millis(1);
         pairs[2].1.send(b"not watched").unwrap();
-        assert_eq!(watch.wait(2, short), Woken::ByTime);
+        assert_eq!(watch.wait(2, short), WakeCause::Timeout);
         pairs[0].1.send(b"the second").unwrap();
-        assert_eq!((watch.wait(1, short), watch.wait(2, LONG)), (Woken::ByTime, Woken::ByWaker));
+        assert_eq!((watch.wait(1, short), watch.wait(2, LONG)), (WakeCause::Timeout, WakeCause::Waker));
         bell.ring();
-        assert_eq!(watch.wait(2, LONG), Woken::ByBell);
+        assert_eq!(watch.wait(2, LONG), WakeCause::Bell);
         drop(wakers);
-        assert_eq!(watch.wait(2, short), Woken::ByTime, "it does not touch what may be closed");
+        assert_eq!(watch.wait(2, short), WakeCause::Timeout, "it does not touch what may be closed");
         bell.ring();
-        assert_eq!(watch.wait(2, LONG), Woken::ByBell);
+        assert_eq!(watch.wait(2, LONG), WakeCause::Bell);
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         let wakers = Arc::new(Wakers::new(vec![Some(Waker(Arc::new(read)))]));
         let mut watch = Watch::new(&Arc::new(Bell::new().unwrap()), &wakers, [0]);
         drop(write);
-        assert_eq!(watch.wait(1, LONG), Woken::ByWaker);
-        assert_eq!(watch.wait(1, Duration::from_millis(1)), Woken::ByTime);
+        assert_eq!(watch.wait(1, LONG), WakeCause::Waker);
+        assert_eq!(watch.wait(1, Duration::from_millis(1)), WakeCause::Timeout);
     }
 }

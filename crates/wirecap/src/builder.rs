@@ -63,7 +63,7 @@ setters! {
     /// M: [`Config::cells_per_chunk`].
     cells_per_chunk(cells: u32) => cells_per_chunk = cells;
     /// R, or less: [`PoolSize::AtMost`].
-    most_chunks_per_pool(chunks: u32) => pool_size = PoolSize::AtMost(chunks);
+    max_chunks_per_pool(chunks: u32) => pool_size = PoolSize::AtMost(chunks);
     /// R, exactly: [`PoolSize::Chunks`].
     chunks_per_pool(chunks: u32) => pool_size = PoolSize::Chunks(chunks);
     /// Bytes for the cells of all pools together, from which R follows: [`PoolSize::Memory`].

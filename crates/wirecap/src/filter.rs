@@ -49,10 +49,10 @@ impl PortFilter {
         expression: &str,
         link_type: u16,
         unmatched: Unmatched,
-        knows: OriginInfo,
+        origin: OriginInfo,
     ) -> Result<Self, wirecap_filter::Error> {
         let filter = Filter::compile(expression, data_link_type(link_type), DEFAULT_SNAPLEN)?;
-        match knows {
+        match origin {
             OriginInfo::Incoming { ifindex } => {
                 let one_way = filter.program().asks(Origin::PacketType);
                 Ok(Self { filter: filter.bound_to(PACKET_HOST, ifindex), unmatched, one_way })
@@ -98,16 +98,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_from_the_host_comes_in_and_a_file_does_not_tell() {
-        let compile = |expression, knows| PortFilter::compile(expression, 1, Unmatched::Drop, knows);
+    fn what_is_taken_from_the_host_comes_in_and_a_file_has_no_directions() {
+        let compile = |expression, origin| PortFilter::compile(expression, 1, Unmatched::Drop, origin);
         for (expression, wanted) in
             [("inbound and ifindex 5", true), ("outbound", false), ("ifindex 6", false)]
         {
             let filter = compile(expression, OriginInfo::Incoming { ifindex: 5 }).unwrap();
             assert_eq!(filter.filter.matches(&[0; 60], 60), wanted, "{expression}");
             assert_eq!(filter.one_way, expression.contains("bound"), "{expression}");
-            let told = compile(expression, OriginInfo::Nothing).unwrap_err().to_string();
-            assert!(told.contains(expression) && told.contains("reading files"), "{told}");
+            let error = compile(expression, OriginInfo::Nothing).unwrap_err().to_string();
+            assert!(error.contains(expression) && error.contains("reading files"), "{error}");
         }
     }
 }

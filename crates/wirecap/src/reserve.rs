@@ -41,7 +41,7 @@ const RECORD_BYTES: u64 = 128;
 /// Entries of the fill and receive rings together, or of the transmit and completion rings, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
 /// Bytes that a pool keeps for each of its cells: a slot, a node of its recycle queue.
-const BOOKS_BYTES: u64 = 32;
+const BOOKKEEPING_BYTES: u64 = 32;
 /// What a thread brings in at a time.
 const PIECE_BYTES: usize = 16 << 20;
 /// Threads that bring memory in: more do not make it faster.
@@ -131,7 +131,7 @@ impl Layout {
         for part in &self.parts {
             let cells = part.pools * u64::from(geometry.cells_per_pool());
             let tokens = if sends { part.sockets * TOKEN_BYTES } else { 0 };
-            need.process += cells * (BOOKS_BYTES + tokens);
+            need.process += cells * (BOOKKEEPING_BYTES + tokens);
             need.kernel += part.sockets * (cells * RECORD_BYTES + rings);
         }
         need

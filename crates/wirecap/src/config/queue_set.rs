@@ -5,7 +5,7 @@ use std::{fmt, ops::RangeInclusive, str::FromStr};
 use thiserror::Error;
 
 /// Maximum number of queues that a text can name: more than any NIC has.
-const MOST: usize = 4096;
+const MAX: usize = 4096;
 
 /// Receive queues of an interface, by number: at least one, each once.
 ///
@@ -66,7 +66,7 @@ impl FromStr for QueueSet {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
-        let ranges = ranges.filter(|ranges| ranges.iter().map(|range| range.len()).sum::<usize>() <= MOST);
+        let ranges = ranges.filter(|ranges| ranges.iter().map(|range| range.len()).sum::<usize>() <= MAX);
         let set = ranges.and_then(|ranges| Self::new(ranges.into_iter().flatten()));
         set.ok_or_else(|| QueueSetError { text: text.into() })
     }

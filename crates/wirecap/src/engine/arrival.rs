@@ -72,7 +72,7 @@ impl ArrivalWatch {
             now_ns: now.utc_ns(),
             time_ns,
             uncertainty_ns,
-            least_ns: self.last_ns + 1,
+            min_ns: self.last_ns + 1,
             max: max as u32,
             end: taken.end,
         })

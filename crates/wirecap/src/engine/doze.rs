@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use wirecap_sys::wake::{Bell, Wakers, Watch, Woken};
+use wirecap_sys::wake::{Bell, WakeCause, Wakers, Watch};
 
 /// Lets other threads wake a thread.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Sleeper {
         &self,
         watch: &mut Watch,
         allowed: impl FnOnce() -> Option<Duration>,
-    ) -> Option<Woken> {
+    ) -> Option<WakeCause> {
         self.dozing.store(true, Ordering::Relaxed);
         // Pairs with the fence in `wake`: either we see what was made ready, or the thread that made it ready
         // sees that we doze.
@@ -102,14 +102,14 @@ mod tests {
     fn whichever_thread_dozes_is_woken() {
         let sleeper = Sleeper::new().unwrap();
         let mut watch = sleeper.watch(&no_wakers(), []);
-        assert_eq!(sleeper.doze(&mut watch, || Some(Duration::from_millis(1))), Some(Woken::ByTime));
+        assert_eq!(sleeper.doze(&mut watch, || Some(Duration::from_millis(1))), Some(WakeCause::Timeout));
         thread::scope(|scope| {
             let elsewhere = scope.spawn(|| sleeper.doze(&mut watch, || Some(LONG)));
             while !elsewhere.is_finished() {
                 sleeper.wake();
                 thread::sleep(Duration::from_millis(1));
             }
-            assert_eq!(elsewhere.join().unwrap(), Some(Woken::ByBell));
+            assert_eq!(elsewhere.join().unwrap(), Some(WakeCause::Bell));
         });
         assert_eq!(sleeper.doze(&mut watch, || None), None, "there is something to do");
     }
@@ -140,7 +140,7 @@ mod tests {
                 }
                 let is_ready = || matches!(ready.load(Ordering::Relaxed), waiting if waiting > taken && waiting < u32::MAX);
                 let woken = sleeper.doze(&mut watch, || (!is_ready()).then_some(LONG));
-                assert_ne!(woken, Some(Woken::ByTime));
+                assert_ne!(woken, Some(WakeCause::Timeout));
             }
         });
     }

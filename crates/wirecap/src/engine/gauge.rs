@@ -96,9 +96,9 @@ mod tests {
             packets <= room
         }
 
-        /// A worker takes at most `most` of the waiting packets, and keeps them.
-        fn take(&mut self, most: u32) {
-            let count = self.unreceived.min(most).min(self.pool.space());
+        /// A worker takes at most `max` of the waiting packets, and keeps them.
+        fn take(&mut self, max: u32) {
+            let count = self.unreceived.min(max).min(self.pool.space());
             let mut filler = self.pool.filler().unwrap();
             let cells = self.ring.drain(..count as usize);
             let cell = |address| Descriptor { address, len: 60, more: false, timestamp_ns: 0 };
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_nobody_gives_to_the_kernel_any_more_are_not_used() {
+    fn chunks_that_the_kernel_no_longer_needs_are_not_used() {
         let mut bench = Bench::new(4, 4 * M);
         bench.arrive(M);
         bench.take(M);

@@ -53,7 +53,7 @@ impl Stopping {
 
 #[cfg(test)]
 mod tests {
-    use wirecap_sys::wake::{Wakers, Woken};
+    use wirecap_sys::wake::{WakeCause, Wakers};
 
     use super::*;
 
@@ -69,7 +69,7 @@ mod tests {
                     while !stopping.is_stopping() {
                         let limit =
                             || (!stopping.is_stopping()).then_some(std::time::Duration::from_secs(60));
-                        assert_ne!(sleeper.doze(&mut watch, limit), Some(Woken::ByTime));
+                        assert_ne!(sleeper.doze(&mut watch, limit), Some(WakeCause::Timeout));
                     }
                 });
             }

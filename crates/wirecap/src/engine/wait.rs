@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_sys::wake::{Watch, Woken};
+use wirecap_sys::wake::{WakeCause, Watch};
 
 use super::doze::Sleeper;
 use crate::Wait;
@@ -100,7 +100,7 @@ pub(crate) struct Waiter {
     /// How many of its wakers are those of own queues: they come first.
     own_wakers: usize,
     /// The last wake-up found nothing: a block that a worker holds keeps its socket readable.
-    in_vain: bool,
+    is_spurious: bool,
 }
 
 impl Waiter {
@@ -116,7 +116,7 @@ impl Waiter {
             next_doze: FIRST_DOZE,
             watch,
             own_wakers,
-            in_vain: false,
+            is_spurious: false,
         }
     }
 
@@ -125,7 +125,7 @@ impl Waiter {
         self.next = SHORTEST_SLEEP.min(self.longest);
         self.silent_since = None;
         self.next_doze = FIRST_DOZE;
-        self.in_vain = false;
+        self.is_spurious = false;
     }
 
     /// Waits once, at most `limit`. It is `now`.
@@ -164,7 +164,7 @@ impl Waiter {
     fn awake(&self) -> Plan {
         match self.wait {
             Wait::Busy => Plan::Spin,
-            Wait::Block if self.own_wakers > 0 && !self.in_vain => Plan::Block,
+            Wait::Block if self.own_wakers > 0 && !self.is_spurious => Plan::Block,
             Wait::Sleep | Wait::Block => Plan::Sleep(self.next),
         }
     }
@@ -177,16 +177,16 @@ impl Waiter {
                 self.next = (self.next * 2).min(self.longest);
             }
             Plan::Block => {
-                self.in_vain = self.watch.wait(self.own_wakers, BLOCK.min(limit)) == Woken::ByWaker;
+                self.is_spurious = self.watch.wait(self.own_wakers, BLOCK.min(limit)) == WakeCause::Waker;
             }
         }
     }
 
-    fn dozed(&mut self, woken: Woken) {
+    fn dozed(&mut self, woken: WakeCause) {
         match woken {
-            Woken::ByTime => self.next_doze = (self.next_doze * 2).min(LONGEST_DOZE),
+            WakeCause::Timeout => self.next_doze = (self.next_doze * 2).min(LONGEST_DOZE),
             // If it was for a buddy, or spurious, the thread stays awake for a while.
-            Woken::ByBell | Woken::ByWaker => (self.silent_since, self.next_doze) = (None, FIRST_DOZE),
+            WakeCause::Bell | WakeCause::Waker => (self.silent_since, self.next_doze) = (None, FIRST_DOZE),
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct QueueDevice {
     pub queue: u16,
     /// Whether a process captures it now, or has XDP on the whole interface; `None` if this process may not
     /// know.
-    pub taken: Option<bool>,
+    pub in_use: Option<bool>,
     /// Processes that do, as far as they can be seen.
     pub pids: Vec<u32>,
 }
@@ -33,7 +33,7 @@ pub struct QueueDevice {
 ///
 /// ```no_run
 /// for device in wirecap::queue_devices("eth1")? {
-///     println!("{}: {}", device.name, if device.taken == Some(true) { "taken" } else { "free" });
+///     println!("{}: {}", device.name, if device.in_use == Some(true) { "in use" } else { "free" });
 /// }
 /// # Ok::<(), wirecap::Error>(())
 /// ```
@@ -64,8 +64,8 @@ pub fn queue_devices(interface: &str) -> Result<Vec<QueueDevice>, Error> {
         (Some(!pids.is_empty()), pids)
     };
     let device = |queue: u16| {
-        let (taken, pids) = holders_of(queue);
-        QueueDevice { name: device_name(&interface.name, Some(&queue.into())), queue, taken, pids }
+        let (in_use, pids) = holders_of(queue);
+        QueueDevice { name: device_name(&interface.name, Some(&queue.into())), queue, in_use, pids }
     };
     let queues = interface.queues.current.clamp(1, MAX_RINGS.into()) as u16;
     Ok((0..queues).map(device).collect())

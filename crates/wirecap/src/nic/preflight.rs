@@ -11,7 +11,7 @@ use super::holders;
 use crate::Error;
 
 /// How long a program whose process has ended may stay attached, and how often to look.
-const HOLDER_PATIENCE: Duration = Duration::from_millis(500);
+const HOLDER_TIMEOUT: Duration = Duration::from_millis(500);
 const HOLDER_CHECKS: u32 = 10;
 
 /// Fails unless it is an Ethernet interface that is up.
@@ -36,12 +36,12 @@ pub(crate) fn check_holder(interface: &Interface) -> Result<(), Error> {
         if attached.is_empty() {
             return Ok(());
         }
-        thread::sleep(HOLDER_PATIENCE / HOLDER_CHECKS);
+        thread::sleep(HOLDER_TIMEOUT / HOLDER_CHECKS);
         attached = netdev::interface(&interface.name)?.xdp_programs;
     }
     let Some(program) = attached.first() else { return Ok(()) };
     if let Some(members) = holders::members(*program) {
-        return Err(Error::Shared { name: interface.name.clone(), holders: holders::in_words(&members) });
+        return Err(Error::Shared { name: interface.name.clone(), holders: holders::describe(&members) });
     }
     let program_name = bpf::Program::name_by_id(program.program_id).unwrap_or_else(|_| "unnamed".into());
     let links = bpf::links().unwrap_or_default();

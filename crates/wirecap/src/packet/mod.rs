@@ -84,7 +84,7 @@ impl<'b> Packet<'b> {
     }
 
     /// Length in bytes, all parts together.
-    #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header, except in odd trace files")]
+    #[allow(clippy::len_without_is_empty, reason = "a packet has a header, except in odd trace files")]
     pub fn len(&self) -> usize {
         self.len
     }

@@ -25,7 +25,7 @@ use super::{
 use crate::{Config, Error, Modes};
 
 /// How long packets have to come.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A pair of namespaces with a veth pair, whose end `in0` is opened. What is sent goes over a bridge, so that
 /// VLAN tags stand beside the packets.
@@ -92,7 +92,7 @@ impl Lab {
 impl Opened {
     /// The bytes of so many packets, once they have come.
     pub(crate) fn receive(&mut self, packets: u32) -> Vec<Vec<u8>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.queue.backlog() < packets {
             assert!(Instant::now() < deadline, "{packets} packets do not come: {:?}", self.queue.counts());
             thread::yield_now();

@@ -155,7 +155,7 @@ fn queues_are_listed_as_devices_with_their_holders() {
     need_root!("queues_conflicts::queues_are_listed_as_devices_with_their_holders");
     let wire = Wire::with_queues("devices", 3);
     let list = || -> Vec<QueueDevice> { wire.inside.enter(|| queue_devices("in0")).unwrap() };
-    let taken = || list().iter().map(|device| device.taken.unwrap()).collect::<Vec<_>>();
+    let taken = || list().iter().map(|device| device.in_use.unwrap()).collect::<Vec<_>>();
     let names: Vec<_> = list().iter().map(|device| device.name.clone()).collect();
     assert_eq!(names, ["in0@0", "in0@1", "in0@2"]);
     assert_eq!(taken(), [false; 3]);

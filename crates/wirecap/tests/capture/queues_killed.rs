@@ -100,7 +100,7 @@ fn who_is_killed_leaves_the_queues_of_others_alone_and_its_own_to_the_host() {
     }
     let devices = wire.inside.enter(|| queue_devices("in0")).unwrap();
     assert_eq!(
-        devices.iter().map(|device| device.taken).collect::<Vec<_>>(),
+        devices.iter().map(|device| device.in_use).collect::<Vec<_>>(),
         [Some(false), Some(true), Some(true)]
     );
 

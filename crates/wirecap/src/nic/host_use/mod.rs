@@ -7,9 +7,9 @@
 //!
 //! | what | how it is known | keeps the interface |
 //! |---|---|---|
-//! | an IP address, but the link-local one of IPv6 | rtnetlink | yes |
+//! | an IP address, except link-local IPv6 | rtnetlink | yes |
 //! | a bridge, bond, VLAN, macvlan … on top, with an address or up | rtnetlink | yes |
-//! | a route over it, but those that come by themselves with IPv6 | rtnetlink | yes |
+//! | a route over it, except those that the kernel adds for IPv6 | rtnetlink | yes |
 //! | an interface of another network namespace on top, that is up | requests for multicast from above | yes |
 //! | Ethernet addresses beside its own | bridge table | yes |
 //! | a PPPoE session, an IPv4 multicast group | `/proc` | yes |

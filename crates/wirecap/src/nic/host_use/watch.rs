@@ -96,7 +96,7 @@ mod tests {
         };
         let mut watch = HostWatch::new(&[listener(7)]);
         assert_eq!(watch.take_new(vec![listener(7), route(1)]), [route(1)]);
-        assert_eq!(watch.take_new(vec![listener(7), route(2)]), [], "over it leads a route, as before");
+        assert_eq!(watch.take_new(vec![listener(7), route(2)]), [], "a route leads over it, as before");
         assert_eq!(watch.take_new(vec![listener(8), route(1)]), [listener(8)]);
         assert_eq!(watch.take_new(vec![listener(8)]), []);
     }

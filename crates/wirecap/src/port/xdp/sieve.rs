@@ -101,16 +101,16 @@ impl Sieve {
     ) {
         let mut left =
             (intake.batch.end.saturating_sub(socket.waiting().start)).min(socket.filled().into()) as u32;
-        let least_space = intake.space().saturating_sub(max);
+        let min_space = intake.space().saturating_sub(max);
         loop {
-            let space = intake.space() - least_space;
+            let space = intake.space() - min_space;
             let ready = (space as usize).min(self.wanted);
             if let Some(contents) = socket.contents() {
                 stamps.take(self.parts.drain(..ready).map(|(_, part)| part), contents, intake);
                 self.wanted -= ready;
             }
             self.give_back(socket);
-            let count = left.min(intake.space() - least_space).min(AT_ONCE);
+            let count = left.min(intake.space() - min_space).min(AT_ONCE);
             if count == 0 {
                 return;
             }

@@ -84,7 +84,7 @@ impl StampReader {
             let time = if *in_packet {
                 CellTime::Continued
             } else {
-                stamps.tell(contents.metadata(&cell).unwrap_or(0), now_ns, system_ns)
+                stamps.time_of(contents.metadata(&cell).unwrap_or(0), now_ns, system_ns)
             };
             *in_packet = cell.more();
             (cell, time)
@@ -113,7 +113,7 @@ impl Stamps {
     /// The time of a packet by its stamp. It is taken in a batch of `now_ns`, or a little later: `later_ns`
     /// says when.
     #[inline]
-    fn tell(&mut self, stamp: u64, now_ns: u64, later_ns: impl Fn() -> u64) -> CellTime {
+    fn time_of(&mut self, stamp: u64, now_ns: u64, later_ns: impl Fn() -> u64) -> CellTime {
         let stamp_ns = match self.clock.utc_ns(stamp, now_ns) {
             // It may have come while the thread stood still, after it had read the time of the batch.
             None if stamp != 0 => self.clock.utc_ns(stamp, later_ns()),

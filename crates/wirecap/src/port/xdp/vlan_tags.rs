@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   the NIC takes tags off ──┬─ the driver hands them to programs, and all of the interface is ours ──► put back (tags.rs)
-//!                            └─ else: packets are without, which is said
+//!                            └─ else: packets lack them, which is reported
 //! ```
 //!
 //! A NIC may take the tag off a packet and hand it to the driver beside it. The host's stack knows where to
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_put_back_where_the_driver_hands_them_out_and_nobody_shares_the_interface() {
+    fn tags_are_put_back_where_the_driver_hands_them_out_and_no_process_shares_the_interface() {
         let looks = |bus, takes, vlan_tag, shared| {
             let metadata = RxMetadata { vlan_tag, ..RxMetadata::default() };
             let features = XdpFeatures { rx_metadata: Some(metadata), ..XdpFeatures::default() };

@@ -48,7 +48,7 @@ impl Way {
         let Some(dispatcher) = dispatcher::find(interface)? else { return Ok(Self::Found) };
         match holders::holder_of(&dispatcher.programs, queues) {
             Some((queue, holder)) => {
-                let holder = holders::in_words(&[holder]);
+                let holder = holders::describe(&[holder]);
                 Err(Error::QueueTaken { name: interface.name.clone(), queue, holder })
             }
             None => Ok(Self::Join(Arc::new(dispatcher))),
