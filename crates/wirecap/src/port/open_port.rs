@@ -14,25 +14,22 @@ use crate::{
     report::{PortReport, QueueMode},
 };
 
-/// What a port keeps while it is captured, and gives back at the end.
+/// What a port keeps while it is captured, and gives back at the end. No method has a default, so that a
+/// backend that wraps another one does not compile without forwarding it.
 pub(crate) trait PortBackend: Debug + Send {
     /// Looks after what others can undo, where a look is due. Returns what happened to `port` since the last
     /// call.
-    fn look_after(&mut self, _port: &str) -> Vec<PortEvent> {
-        Vec::new()
-    }
+    fn look_after(&mut self, port: &str) -> Vec<PortEvent>;
 
     /// Gives everything back; there is nothing to restore on an interface that `is_gone`. A second call does
     /// nothing. Returns whether packets may still be on their way to a queue.
     fn close(&mut self, is_gone: bool) -> bool;
 
     /// Waits for packets that were on their way when it was closed. Returns why some may be missing.
-    fn settle(&mut self) -> Option<Diagnostic> {
-        None
-    }
+    fn settle(&mut self) -> Option<Diagnostic>;
 
     /// Adds what only it knows to the report of its port, which has everything else.
-    fn report(&mut self, _report: &mut PortReport) {}
+    fn report(&mut self, report: &mut PortReport);
 }
 
 /// A port of a running capture.

@@ -30,13 +30,13 @@ use super::{
     queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
 };
 use crate::{
-    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, Rss, Timestamp,
+    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PortEvent, Rss, Timestamp,
     diagnostic::{Cause, KernelRefusal, NicDataRefusal, TooLong},
     filter::{OriginInfo, PortFilter},
     nic::{link::Watched, preflight},
     packet::ChunkReader,
     program::{rx_hash, socket_filter::SocketFilter},
-    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport},
+    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, PortReport, QueueMode, TimestampReport},
 };
 
 /// Ethernet header and VLAN tags, which the MTU does not count.
@@ -91,6 +91,11 @@ struct PacketBackend {
 }
 
 impl PortBackend for PacketBackend {
+    /// What it keeps, no other program can undo.
+    fn look_after(&mut self, _port: &str) -> Vec<PortEvent> {
+        Vec::new()
+    }
+
     /// Stops listening. Packets on their way still come, see [`wirecap_sys::cpu::wait_for_kernel`].
     fn close(&mut self, _is_gone: bool) -> bool {
         self.promiscuous = None;
@@ -106,6 +111,8 @@ impl PortBackend for PacketBackend {
         let handed_over = self.closers.iter().all(|closer| closer.wait_for_last_block(LAST_BLOCK));
         (!handed_over).then_some(Diagnostic::LastBlockKept)
     }
+
+    fn report(&mut self, _report: &mut PortReport) {}
 }
 
 /// An interface to listen on.

@@ -76,6 +76,11 @@ impl PortBackend for TraceBackend {
         false
     }
 
+    /// No packet is on its way to a queue that reads its file itself.
+    fn settle(&mut self) -> Option<Diagnostic> {
+        None
+    }
+
     fn report(&mut self, report: &mut PortReport) {
         let packets = report.queues.iter().map(|queue| queue.lost.too_long).sum();
         let longest = self.status.longest as u64;
