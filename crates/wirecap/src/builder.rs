@@ -2,10 +2,7 @@
 //!
 //! Rule: everything that can be checked is checked before anything is changed on the machine.
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use wirecap_core::{Mode, chunk::MAX_RINGS};
 use wirecap_sys::{cpu, memory, netdev::Interface, packet::Fanout};
@@ -23,7 +20,7 @@ use crate::{
 };
 
 /// Collects settings, then opens a capture with them. Made by [`Capture::builder`], or from a [`Config`].
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Builder {
     pub(crate) config: Config,
     pub(crate) hooks: Hooks,
@@ -34,12 +31,6 @@ pub struct Builder {
 impl From<Config> for Builder {
     fn from(config: Config) -> Self {
         Self { config, ..Self::default() }
-    }
-}
-
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("config", &self.config).finish_non_exhaustive()
     }
 }
 

@@ -7,8 +7,6 @@
 //! Rule: until `open` nothing is changed on the machine, so a thread that waits in it can be abandoned at any
 //! time.
 
-use std::fmt;
-
 use wirecap_core::Geometry;
 use wirecap_sys::{clock::BatchClock, netdev};
 
@@ -31,6 +29,7 @@ const FILES_PER_PORT: usize = 12;
 
 /// What [`Builder::prepare`](crate::Builder::prepare) has found: ports that can be opened, traces whose
 /// writers are there. Dropping it gives everything back.
+#[derive(Debug)]
 pub struct PreparedCapture {
     pub(crate) config: Config,
     pub(crate) hooks: Hooks,
@@ -42,16 +41,6 @@ pub struct PreparedCapture {
     pub(crate) layout: Layout,
     /// Memory for their packets, once it is there.
     pub(crate) reserved: Option<Reserved>,
-}
-
-impl fmt::Debug for PreparedCapture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.ports.iter().map(|port| &port.facts.name).collect();
-        f.debug_struct("PreparedCapture")
-            .field("config", &self.config)
-            .field("ports", &names)
-            .finish_non_exhaustive()
-    }
 }
 
 impl PreparedCapture {

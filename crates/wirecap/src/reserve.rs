@@ -230,6 +230,7 @@ impl Layout {
 }
 
 /// Memory and pools, made before anything on the machine is changed.
+#[derive(Debug)]
 pub(crate) struct Reserved {
     pub(crate) memories: Vec<Arc<PacketMemory>>,
     /// By port.

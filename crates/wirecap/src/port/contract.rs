@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A port that is looked up and not opened.
-pub(crate) trait Port: Send {
+pub(crate) trait Port: Debug + Send {
     /// Refuses settings that it cannot serve.
     ///
     /// # Errors
@@ -39,6 +39,7 @@ pub(crate) trait Port: Send {
 }
 
 /// A port that can be opened.
+#[derive(Debug)]
 pub(crate) struct PreparedPort {
     pub(crate) facts: PortFacts,
     pub(crate) filter: Option<PortFilter>,

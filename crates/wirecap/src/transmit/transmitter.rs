@@ -1,7 +1,7 @@
 //! The sending half of one queue.
 
 use std::{
-    fmt, io,
+    io,
     sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
@@ -24,6 +24,7 @@ pub(super) const PAUSE: Duration = Duration::from_micros(50);
 ///
 /// Dropping it flushes it once and closes its half of the socket. Pools lack the cells that the kernel still
 /// has until the capture is dropped: [`Transmitter::finish`] waits for them.
+#[derive(Debug)]
 pub struct Transmitter {
     shared: Arc<Shared>,
     sender: Sender,
@@ -228,17 +229,5 @@ impl Drop for Transmitter {
     fn drop(&mut self) {
         // The account has what is left in flight.
         let _ = self.flush();
-    }
-}
-
-impl fmt::Debug for Transmitter {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Transmitter")
-            .field("port", &self.port())
-            .field("queue", &self.queue())
-            .field("packets", &self.packets())
-            .field("in_flight", &self.sender.in_flight())
-            .finish_non_exhaustive()
     }
 }

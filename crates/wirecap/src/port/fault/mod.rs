@@ -13,6 +13,7 @@ use super::{
 use crate::{Config, Error};
 
 /// A port whose queues suffer faults.
+#[derive(Debug)]
 pub(super) struct FaultPort {
     pub(super) inner: Box<dyn Port>,
     pub(super) faults: Faults,

@@ -116,6 +116,7 @@ impl PortBackend for PacketBackend {
 }
 
 /// An interface to listen on.
+#[derive(Debug)]
 struct PacketPort {
     interface: Interface,
     /// Why it is captured beside the host, if that was not asked for.
@@ -299,16 +300,12 @@ fn listen(
     let in_kernel = filter.as_ref().and_then(|filter| filter.in_kernel.as_ref());
     socket.listen(in_kernel.map(|filter| filter.program.as_fd()))?;
     let waker = Some(socket.waker());
-    let queue = PacketQueue::new(socket, filter, geometry);
+    let (last, until_counted) = (QueueCounts::default(), BLOCKS_BETWEEN_COUNTS);
+    let queue = PacketQueue { socket, geometry, filter, last, until_counted };
     Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Blocks(reader)) })
 }
 
 impl PacketQueue {
-    fn new(socket: PacketSocket, filter: Option<QueueFilter>, geometry: Geometry) -> Self {
-        let (last, until_counted) = (QueueCounts::default(), BLOCKS_BETWEEN_COUNTS);
-        Self { socket, geometry, filter, last, until_counted }
-    }
-
     /// Takes the next block, without what the filter does not want.
     fn receive_block(&mut self) -> Option<FilledBlock> {
         let Some(filter) = &mut self.filter else { return self.socket.receive(|_| true) };

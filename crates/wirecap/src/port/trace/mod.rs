@@ -101,7 +101,7 @@ impl Turn {
 }
 
 /// The end of a packet of which the beginning is in its cells.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Rest {
     /// Reused; allocated up to the longest packet there was.
     bytes: Vec<u8>,
@@ -164,7 +164,17 @@ impl Port for Trace {
         let waker = trace.reader.get_ref().waker();
         // A pipe on hold would block its writer, for which other ports may be waiting.
         let can_wait = trace.len.is_some();
-        let queue = TraceQueue::new(trace, writer, filter, longest, status);
+        let queue = TraceQueue {
+            trace,
+            writer,
+            filter,
+            longest,
+            rest: Rest::default(),
+            is_dry: false,
+            dry_since: None,
+            counts: QueueCounts::default(),
+            status,
+        };
         port.queues = vec![OpenQueue { waker, can_wait, ..OpenQueue::new(queue, pool, reader) }];
         Ok(port)
     }
@@ -194,28 +204,6 @@ fn wants(filter: Option<&UserFilter>, packet: &Packet<'_>) -> bool {
 }
 
 impl TraceQueue {
-    fn new(
-        trace: Trace,
-        writer: CellWriter,
-        filter: Option<UserFilter>,
-        longest: usize,
-        status: Arc<Status>,
-    ) -> Self {
-        let note = Note { original_len: 0, direction: None };
-        let rest = Rest { bytes: Vec::new(), written: 0, note, timestamp_ns: 0 };
-        Self {
-            trace,
-            writer,
-            filter,
-            longest,
-            rest,
-            is_dry: false,
-            dry_since: None,
-            counts: QueueCounts::default(),
-            status,
-        }
-    }
-
     /// Nothing is known of times that were not read.
     fn outlook(&self) -> Outlook {
         if self.rest.is_empty() && self.has_ended() {

@@ -55,6 +55,7 @@ use crate::{
 };
 
 /// An interface to take from the host, or some of its receive queues, which other processes may share.
+#[derive(Debug)]
 struct XdpPort {
     interface: Interface,
     queues: Option<QueueSet>,
