@@ -118,15 +118,11 @@ impl PortSpec {
     /// assert!(!port.overlaps(&"eth1@4".into()));
     /// ```
     pub fn overlaps(&self, other: &Self) -> bool {
-        let interface = |port: &Self| match port {
-            PortSpec::Interface { name, queues, .. } => Some((name.clone(), queues.clone())),
-            _ => None,
-        };
-        match (interface(self), interface(other)) {
-            (Some((name, Some(queues))), Some((other, Some(others)))) => {
-                name == other && queues.overlaps(&others)
+        use PortSpec::Interface;
+        match (self, other) {
+            (Interface { name, queues, .. }, Interface { name: other, queues: others, .. }) => {
+                name == other && QueueSet::overlap(queues.as_ref(), others.as_ref())
             }
-            (Some((name, _)), Some((other, _))) => name == other,
             _ => matches!(self, PortSpec::Trace { .. }) && self == other,
         }
     }

@@ -53,6 +53,11 @@ impl QueueSet {
     pub fn overlaps(&self, other: &Self) -> bool {
         self.iter().any(|queue| other.queues.binary_search(&queue).is_ok())
     }
+
+    /// Whether these queues of an interface, or all with `None`, have one in common.
+    pub(crate) fn overlap(queues: Option<&Self>, others: Option<&Self>) -> bool {
+        queues.zip(others).is_none_or(|(queues, others)| queues.overlaps(others))
+    }
 }
 
 impl From<u16> for QueueSet {

@@ -50,8 +50,17 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(port: usize, home: usize, opened: OpenQueue, clock: BatchClock) -> Self {
+    /// A queue of Ethernet frames, whose ring has `ring_entries`; a ring of blocks is as long as the pool.
+    pub(crate) fn new(
+        port: usize,
+        home: usize,
+        opened: OpenQueue,
+        clock: BatchClock,
+        ring_entries: u32,
+    ) -> Self {
         let OpenQueue { queue: source, pool, reader, waker, can_wait, socket } = opened;
+        let pool_cells = pool.geometry().cells_per_pool();
+        let ring_cells = reader.cells().map_or(pool_cells, |_| pool_cells.min(ring_entries));
         Self {
             port,
             ring_id: pool.id().ring_id,
@@ -63,7 +72,7 @@ impl Queue {
             has_waker: false,
             is_socket: socket.is_some(),
             owner: Mutex::new(QueueOwner {
-                ring_cells: pool.geometry().cells_per_pool(),
+                ring_cells,
                 peak: Gauge::default(),
                 arrivals: ArrivalWatch::new(clock.made()),
                 source,
@@ -73,14 +82,6 @@ impl Queue {
                 on_hold: false,
                 is_at_end: false,
             }),
-        }
-    }
-
-    /// Sets the number of entries of its ring. A ring of blocks is as long as the pool.
-    pub(crate) fn set_ring(&mut self, entries: u32) {
-        if self.reader.cells().is_some() {
-            let owner = self.owner.get_mut().unwrap_or_else(PoisonError::into_inner);
-            owner.ring_cells = owner.ring_cells.min(entries);
         }
     }
 

@@ -159,8 +159,7 @@ impl PortFacts {
         use PacketSource::{File, Interface};
         match (&self.source, &other.source) {
             (Interface { ifindex, queues }, Interface { ifindex: other, queues: others }) => {
-                let disjoint = queues.as_ref().zip(others.as_ref()).is_some_and(|(a, b)| !a.overlaps(b));
-                ifindex == other && !disjoint
+                ifindex == other && QueueSet::overlap(queues.as_ref(), others.as_ref())
             }
             (File, File) => self.name == other.name,
             _ => false,
