@@ -9,7 +9,7 @@ use wirecap_sys::{
 };
 
 use super::{
-    dispatcher::{self, Dispatcher, Founder},
+    dispatcher::{self, Dispatcher, Table},
     site::Site,
 };
 use crate::{
@@ -46,7 +46,7 @@ impl Way {
         queues: impl IntoIterator<Item = u16>,
     ) -> Result<Self, Error> {
         let Some(dispatcher) = dispatcher::find(interface)? else { return Ok(Self::Found) };
-        match holders::holder_of(&dispatcher.programs, queues) {
+        match holders::holder_of(&dispatcher.table.programs, queues) {
             Some((queue, holder)) => {
                 let holder = holders::describe(&[holder]);
                 Err(Error::QueueTaken { name: interface.name.clone(), queue, holder })
@@ -68,7 +68,7 @@ impl Way {
     /// What is not as it was asked for since others have chosen.
     pub(crate) fn restriction(&self, multi_buffer: bool) -> Option<Diagnostic> {
         match self {
-            Way::Join(dispatcher) if multi_buffer && !dispatcher.frags => {
+            Way::Join(dispatcher) if multi_buffer && !dispatcher.table.frags => {
                 Some(Diagnostic::SharedWithoutFrames)
             }
             _ => None,
@@ -82,7 +82,7 @@ impl Way {
     pub(crate) fn hook(&self, queues: u32, multi_buffer: bool) -> Result<Hook<'_>, bpf::Error> {
         Ok(match self {
             Way::Whole => Hook::Whole,
-            Way::Found => Hook::Founder(Founder::load(queues, multi_buffer)?),
+            Way::Found => Hook::Founder(Table::load(queues, multi_buffer)?),
             Way::Join(dispatcher) => Hook::Member(dispatcher),
         })
     }
@@ -92,23 +92,23 @@ impl Way {
 #[derive(Debug)]
 pub(crate) enum Hook<'a> {
     Whole,
-    Founder(Founder),
+    Founder(Table),
     Member(&'a Arc<Dispatcher>),
 }
 
 impl Hook<'_> {
-    /// The table of a dispatcher, and whether that takes packets of several buffers.
-    fn table(&self) -> Option<(&Arc<Map>, bool)> {
+    /// The table of the dispatcher, if there is one.
+    fn table(&self) -> Option<&Table> {
         match self {
             Hook::Whole => None,
-            Hook::Founder(founder) => Some((&founder.programs, founder.frags)),
-            Hook::Member(dispatcher) => Some((&dispatcher.programs, dispatcher.frags)),
+            Hook::Founder(table) => Some(table),
+            Hook::Member(dispatcher) => Some(&dispatcher.table),
         }
     }
 
     /// Whether the dispatcher takes packets of several buffers; `None` where the program is attached itself.
     pub(crate) fn share(&self) -> Option<bool> {
-        self.table().map(|(_, frags)| frags)
+        self.table().map(|table| table.frags)
     }
 
     /// Has `program` get the packets of `queue`, whose socket is ours, as soon as there is a dispatcher.
@@ -116,7 +116,7 @@ impl Hook<'_> {
     /// # Errors
     /// What the kernel said.
     pub(crate) fn entry(&self, queue: u32, program: &Program) -> Result<Option<Entry>, bpf::Error> {
-        self.table().map(|(programs, _)| Entry::new(programs, queue, program)).transpose()
+        self.table().map(|table| Entry::new(&table.programs, queue, program)).transpose()
     }
 
     /// From now on packets come.
@@ -136,7 +136,10 @@ impl Hook<'_> {
                 let link = Link::attach_xdp(program, ifindex, mode)?;
                 return Ok(Attachment::Whole { link, program_id: program.id()?, site });
             }
-            Hook::Founder(founder) => Arc::new(founder.attach(ifindex, mode)?),
+            Hook::Founder(table) => {
+                let link = Link::attach_xdp(&table.program, ifindex, mode)?;
+                Arc::new(Dispatcher::new(table.clone(), link, mode)?)
+            }
             Hook::Member(dispatcher) => Arc::clone(dispatcher),
         };
         let entries = entries.into_iter().map(|entry| (entry.queue, entry.program_id)).collect();
@@ -245,7 +248,7 @@ impl Membership {
     /// sockets are ours.
     pub(crate) fn mend(&self, program: &Program) -> EntryCheck {
         let mut check = EntryCheck { missing: Vec::new(), failure: None };
-        let programs = &self.dispatcher.programs;
+        let programs = &self.dispatcher.table.programs;
         for &(queue, program_id) in &self.entries {
             // What cannot be read may be there.
             if programs.program_id(queue).is_ok_and(|found| found != Some(program_id)) {
@@ -259,7 +262,7 @@ impl Membership {
     /// Takes all entries back, while the sockets are still open and before the dispatcher is let go.
     fn release(&mut self) {
         for (queue, program_id) in self.entries.drain(..) {
-            drop(Entry { programs: Arc::clone(&self.dispatcher.programs), queue, program_id });
+            drop(Entry { programs: Arc::clone(&self.dispatcher.table.programs), queue, program_id });
         }
     }
 }

@@ -21,19 +21,24 @@ use crate::{
 /// Name of the dispatcher in the kernel.
 const DISPATCHER: &str = "wirecap_share";
 
+/// The program of a dispatcher, and its table.
+#[derive(Debug, Clone)]
+pub(crate) struct Table {
+    pub(super) program: Arc<Program>,
+    pub(super) program_id: u32,
+    pub(crate) programs: Arc<Map>,
+    /// Whether it takes packets of several buffers. All programs in the table have to agree on that.
+    pub(crate) frags: bool,
+}
+
 /// A dispatcher that runs on an interface.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     // Closed before the table, see the rules above.
     pub(super) link: Link,
-    /// Kept to attach it again.
-    pub(super) program: Arc<Program>,
-    pub(super) program_id: u32,
-    pub(crate) programs: Arc<Map>,
+    pub(crate) table: Table,
     /// How it is attached.
     pub(crate) mode: XdpMode,
-    /// Whether it takes packets of several buffers. All programs in the table have to agree on that.
-    pub(crate) frags: bool,
 }
 
 /// The dispatcher on an interface; `None` if nothing is attached to it.
@@ -93,14 +98,12 @@ impl Dispatcher {
         }
         let frags = takes_frags(&map, max_entries - 1)?;
         let (program, programs) = (Arc::new(program), Arc::new(map));
-        Ok(Joined::Yes(Self { link, program, program_id, programs, mode, frags }))
+        Self::new(Table { program, program_id, programs, frags }, link, mode).map(Joined::Yes)
     }
 
-    /// The same, attached by another link.
-    pub(super) fn by(&self, link: Link) -> Result<Self, bpf::Error> {
-        let Self { program_id, mode, frags, .. } = *self;
-        let (program, programs) = (Arc::clone(&self.program), Arc::clone(&self.programs));
-        Ok(Self { link: link.closed_before(&programs)?, program, program_id, programs, mode, frags })
+    /// The dispatcher of a table, attached by `link`.
+    pub(super) fn new(table: Table, link: Link, mode: XdpMode) -> Result<Self, bpf::Error> {
+        Ok(Self { link: link.closed_before(&table.programs)?, table, mode })
     }
 }
 
@@ -134,15 +137,7 @@ fn branch(asm: &mut Assembler, programs: &Map, queues: Range<u32>, pass: Label) 
     branch(asm, programs, middle..queues.end, pass);
 }
 
-/// A dispatcher that is not attached yet.
-#[derive(Debug)]
-pub(crate) struct Founder {
-    program: Arc<Program>,
-    pub(crate) programs: Arc<Map>,
-    pub(crate) frags: bool,
-}
-
-impl Founder {
+impl Table {
     /// Loads a dispatcher for an interface that can have `queues` receive queues. Packets of those from
     /// [`MAX_RINGS`] on, which cannot be captured, go to the host: the kernel refuses a program with more
     /// tail calls than that.
@@ -156,15 +151,8 @@ impl Founder {
         asm.bind(pass).mov_imm(Reg::R0, XDP_PASS).exit();
         let insns = asm.finish()?;
         let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, DISPATCHER, &insns) };
-        Ok(Self { program: Arc::new(Program::load(&spec)?), programs: Arc::new(programs), frags })
-    }
-
-    /// Attaches it.
-    pub(crate) fn attach(&self, ifindex: u32, mode: XdpMode) -> Result<Dispatcher, bpf::Error> {
-        let link = Link::attach_xdp(&self.program, ifindex, mode)?.closed_before(&self.programs)?;
-        let (program, programs) = (Arc::clone(&self.program), Arc::clone(&self.programs));
-        let program_id = program.id()?;
-        Ok(Dispatcher { link, program, program_id, programs, mode, frags: self.frags })
+        let (program, programs) = (Arc::new(Program::load(&spec)?), Arc::new(programs));
+        Ok(Self { program_id: program.id()?, program, programs, frags })
     }
 }
 
