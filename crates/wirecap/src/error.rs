@@ -83,7 +83,7 @@ pub enum Error {
     },
     /// No link type is registered for packets of such an interface.
     #[error(
-        "{name} is of type {kind}, which has no link type, so a file could not say what its packets are; tcpdump -i {name} may do"
+        "{name} is of type {kind}, which has no link type, so a file could not say what its packets are; tcpdump -i {name} may work"
     )]
     LinkType {
         /// Its name.
@@ -242,31 +242,13 @@ pub enum Error {
         /// The port.
         name: String,
     },
-    /// A trace file cannot be read, or not to its end.
+    /// A trace file cannot be read.
     #[error("{name}: {source}")]
     Trace {
         /// The port.
         name: String,
         /// Why, and where.
         source: wirecap_file::Error,
-    },
-    /// Packets of a trace file have different link types, and a port has one.
-    #[error(
-        "{name}: the packet at byte {offset} is of interface {interface}, whose link type is {other}; it was {link_type} \
-         before, and a port has one; everything before it was captured. Take the file apart first: tshark -r FILE -Y \
-         'frame.interface_id == N' -w PART"
-    )]
-    LinkTypes {
-        /// The port.
-        name: String,
-        /// Number of the interface in the file, with its name if it has one.
-        interface: String,
-        /// Link type of the port.
-        link_type: u16,
-        /// Link type of the interface.
-        other: u16,
-        /// Where the packet's record starts in the file, in bytes.
-        offset: u64,
     },
     /// The packet memory could not be set up.
     #[error(transparent)]

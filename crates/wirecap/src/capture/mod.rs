@@ -92,7 +92,7 @@ impl Capture {
     /// }
     /// assert!(capture.is_at_end());                     // without a stop
     /// let report = capture.finish();
-    /// assert_eq!((report.ports[0].error.as_deref(), report.ports[0].read_percent), (None, Some(100.0)));
+    /// assert_eq!((report.ports[0].error.is_none(), report.ports[0].read_percent), (true, Some(100.0)));
     /// # std::fs::remove_file(path).unwrap();
     /// # Ok::<(), wirecap::Error>(())
     /// ```

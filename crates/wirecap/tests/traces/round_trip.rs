@@ -54,7 +54,7 @@ fn comes_out(name: &str, bytes: &[u8], expected: &[Got]) {
         assert_same(&format!("{name}, {setup}"), &got, expected);
         let (port, total) = (&report.ports[0], report.total());
         assert_eq!((total.seen, total.delivered), (expected.len() as u64, expected.len() as u64));
-        assert_eq!((port.error.as_deref(), port.read_percent), (None, Some(100.0)));
+        assert_eq!((port.error.is_none(), port.read_percent), (true, Some(100.0)));
         assert_eq!((port.driver.as_ref(), port.queues[0].mode), (None, QueueMode::Trace));
         assert_eq!(port.name, format!("trace:{}", path.display()));
     }

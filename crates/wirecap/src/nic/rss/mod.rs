@@ -25,15 +25,19 @@ use self::{
 };
 use wirecap_sys::netdev::{Interface, RssHash, RssReader};
 
-use crate::{Error, diagnostic::Recovery};
+use crate::{
+    Error,
+    diagnostic::{Cause, Recovery},
+    report::RssReport,
+};
 
 impl Hashing for RssReader {
-    fn get(&mut self) -> Result<RssHash, String> {
-        RssReader::get(self).map_err(|error| error.to_string())
+    fn get(&mut self) -> Result<RssHash, Cause> {
+        Ok(RssReader::get(self)?)
     }
 
-    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String> {
-        RssReader::set(self, before, wanted).map_err(|error| error.to_string())
+    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), Cause> {
+        Ok(RssReader::set(self, before, wanted)?)
     }
 }
 
@@ -65,9 +69,9 @@ impl SymmetricRss {
         self.part.look(&self.interface)
     }
 
-    /// What is set and how it ends, in words.
-    pub(crate) fn in_words(&self) -> String {
-        self.part.in_words(&self.interface)
+    /// What is set, and how it ends.
+    pub(crate) fn report(&self) -> RssReport {
+        self.part.report(&self.interface)
     }
 }
 
@@ -83,7 +87,7 @@ fn make(interface: &Interface) -> Result<Change<RssReader>, Error> {
         );
         return Err(Error::Rss { name, reason });
     }
-    Change::symmetric(device, &name).map_err(|reason| Error::Rss { name, reason })
+    Change::symmetric(device, &name).map_err(|cause| Error::Rss { name, reason: cause.text })
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ use crate::{
     diagnostic::{Cause, NicDataRefusal, TooLong},
     packet::{ChunkReader, Front},
     program::rx_hash,
-    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport},
+    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport, TraceFailure},
 };
 
 /// Maximum number of records read before other threads may have the queue: many of them may make no packet.
@@ -235,8 +235,7 @@ impl TraceQueue {
             match self.trace.reader.next() {
                 Ok(Some(Record::Packet(packet))) if packet.link_type != self.trace.link_type => {
                     let (interface, other) = (packet.interface, packet.link_type);
-                    let error = self.other_link_type(interface, other);
-                    self.end(Some(error));
+                    self.end(Some(self.other_link_type(interface, other)));
                 }
                 Ok(Some(Record::Packet(packet))) if !wants(self.filter.as_ref(), &packet) => {
                     self.counts.seen += 1;
@@ -263,8 +262,8 @@ impl TraceQueue {
                     break;
                 }
                 Err(source) => {
-                    let error = Error::Trace { name: self.trace.name.clone(), source };
-                    self.end(Some(error));
+                    let (name, source) = (self.trace.name.clone(), Arc::new(source));
+                    self.end(Some(TraceFailure::Read { name, source }));
                 }
             }
         }
@@ -276,15 +275,15 @@ impl TraceQueue {
         self.trace.is_read || self.status.is_closed()
     }
 
-    fn end(&mut self, error: Option<Error>) {
+    fn end(&mut self, failure: Option<TraceFailure>) {
         self.trace.is_read = true;
-        self.status.end(error.map(|error| error.to_string()));
+        self.status.end(failure);
     }
 
-    fn other_link_type(&self, interface: u32, other: u16) -> Error {
+    fn other_link_type(&self, interface: u32, other: u16) -> TraceFailure {
         let described = self.trace.reader.interfaces().get(interface as usize);
         let name = described.and_then(|interface| interface.name());
-        Error::LinkTypes {
+        TraceFailure::LinkTypes {
             name: self.trace.name.clone(),
             interface: name.map_or_else(|| interface.to_string(), |name| format!("{interface} ({name})")),
             link_type: self.trace.link_type,

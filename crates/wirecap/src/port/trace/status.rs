@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use crate::{Diagnostic, PortEvent, port::open_port::PortBackend, report::PortReport};
+use crate::{
+    Diagnostic, PortEvent,
+    port::open_port::PortBackend,
+    report::{PortReport, TraceFailure},
+};
 
 /// Shared by the queue and the port.
 #[derive(Debug)]
@@ -20,7 +24,7 @@ pub(super) struct Status {
     /// before each record; orders nothing else.
     closed: AtomicBool,
     /// Set by the queue's owner when nothing more is read: the failure, if there was one.
-    ended: OnceLock<Option<String>>,
+    ended: OnceLock<Option<TraceFailure>>,
 }
 
 impl Status {
@@ -38,8 +42,8 @@ impl Status {
     }
 
     /// The first call counts.
-    pub(super) fn end(&self, error: Option<String>) {
-        let _ = self.ended.set(error);
+    pub(super) fn end(&self, failure: Option<TraceFailure>) {
+        let _ = self.ended.set(failure);
     }
 }
 

@@ -91,7 +91,7 @@ impl PortBackend for XdpBackend {
         self.look();
         report.queues.extend(self.uncaptured());
         report.host_use.extend_from_slice(self.upkeep.begun());
-        report.rss = self.rss.as_ref().map(SymmetricRss::in_words);
+        report.rss = self.rss.as_ref().map(SymmetricRss::report);
         report.warnings.extend(self.upkeep.warnings());
         let left_on = self.stamping.as_ref().and_then(|stamping| stamping.left_on.clone());
         report.warnings.extend(left_on.map(|cause| Diagnostic::StampingLeftOn { cause }));
