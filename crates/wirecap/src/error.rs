@@ -95,11 +95,8 @@ pub enum Error {
     #[error(transparent)]
     Filter(#[from] wirecap_filter::Error),
     /// There is nothing to filter.
-    #[error("{name} makes packets without contents, so there is nothing to filter; leave the filter out")]
-    NoFilter {
-        /// The port.
-        name: String,
-    },
+    #[error("{0} makes packets without contents, so there is nothing to filter; leave the filter out")]
+    NoFilter(String),
     /// It cannot be captured beside the host.
     #[error("{name}: {source}")]
     Passive {
@@ -236,12 +233,9 @@ pub enum Error {
     },
     /// The setting asks for times of a file, and the port is no file.
     #[error(
-        "{name} is no trace file, so its packets have no times of a file; use batch, kernel or hardware timestamps"
+        "{0} is no trace file, so its packets have no times of a file; use batch, kernel or hardware timestamps"
     )]
-    NoFile {
-        /// The port.
-        name: String,
-    },
+    NoFile(String),
     /// A trace file cannot be read.
     #[error("{name}: {source}")]
     Trace {
@@ -268,7 +262,7 @@ pub enum Error {
     #[error("opening was given up, so nothing was captured")]
     GivenUp,
     /// No way of attaching to the interface worked.
-    #[error("{name} cannot be captured over AF_XDP: {}", tried(attempts))]
+    #[error("{name} cannot be captured over AF_XDP: {attempts:?}")]
     NoMode {
         /// The interface.
         name: String,
@@ -374,16 +368,6 @@ impl Error {
     pub(crate) fn not_permitted(reason: impl ToString) -> Self {
         Error::NotPermitted { reason: reason.to_string() }
     }
-}
-
-/// What was tried, in short: `zero-copy: not offered; copy: no such device (os error 19)`.
-fn tried(attempts: &[Diagnostic]) -> String {
-    let tried = attempts.iter().map(|attempt| match attempt {
-        Diagnostic::ModeUnavailable { mode, reason, .. } => format!("{mode}: {reason}"),
-        Diagnostic::SharedXdpMode { wanted, shared } => format!("{wanted} XDP: shared in {shared} mode"),
-        other => other.code().replace('_', " "),
-    });
-    tried.collect::<Vec<_>>().join("; ")
 }
 
 /// A size in words.

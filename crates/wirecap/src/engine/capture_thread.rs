@@ -67,7 +67,7 @@ impl CaptureThread {
         let mut waiter = shared.waiter(&shared.sleepers.capture_threads[self.index], &self.queues, &[]);
         loop {
             // Read before the rings, so that everything in them at the stop is handed over.
-            let stopping = shared.is_stopping();
+            let stopping = shared.stopping.is_stopping();
             let mut moved = false;
             for position in 0..self.queues.len() {
                 moved |= self.serve(position, stopping);
@@ -144,7 +144,7 @@ impl Idler for CaptureThread {
     }
 
     fn rest(&self) -> Option<Rest> {
-        let is_busy = self.shared.is_stopping() || self.held_back.iter().any(Option::is_some);
+        let is_busy = self.shared.stopping.is_stopping() || self.held_back.iter().any(Option::is_some);
         if is_busy { None } else { self.shared.rest(&self.queues) }
     }
 

@@ -77,7 +77,7 @@ impl Horizons {
     pub fn of(&self, port: usize, queue: u16) -> Option<Horizon> {
         let shared = self.shared.upgrade()?;
         // Read before the ring, so that packets on their way into it at the stop are there.
-        let stopped = shared.is_stopping();
+        let stopped = shared.stopping.is_stopping();
         find(&shared, port, queue)?.lock().horizon(stopped)
     }
 

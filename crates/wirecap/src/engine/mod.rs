@@ -131,7 +131,7 @@ impl Shared {
     /// Captures at most the rest of one chunk from a queue. After the stop the kernel gets no more cells, so
     /// that draining ends with every port.
     pub(crate) fn capture(&self, queue: usize) -> Option<Handover> {
-        self.queues[queue].capture(!self.is_stopping(), &self.stopping)
+        self.queues[queue].capture(!self.stopping.is_stopping(), &self.stopping)
     }
 
     /// Wakes all workers of a group: something waits that is for any of them.
@@ -232,10 +232,5 @@ impl Shared {
             capacity_cells: u64::from(self.geometry.cells_per_pool()),
             gone: self.workers[worker].gone.load(Ordering::Acquire),
         }
-    }
-
-    /// Whether the engine is draining: stopped, or every port at its end.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.is_stopping()
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{BuddyGroup, CaptureQueues, Handover, Mode};
+use wirecap_core::{CaptureQueues, Handover, Mode};
 use wirecap_sys::cpu;
 
 use super::{
@@ -138,7 +138,7 @@ impl Worker {
     /// Whether nothing will be added to what waits now.
     fn is_ending(&self) -> bool {
         if self.shared.pull {
-            self.shared.is_stopping()
+            self.shared.stopping.is_stopping()
         } else {
             self.shared.capture_threads.load(Ordering::Acquire) == 0
         }
@@ -216,17 +216,13 @@ struct IdleWorker<'w> {
 }
 
 impl IdleWorker<'_> {
-    fn group(&self) -> &BuddyGroup {
-        self.shared.group(self.index)
-    }
-
     /// Buddies that are awake look after their queues; those that are gone do not.
     fn rest_in_pull(&self) -> Option<Rest> {
         let own = self.shared.rest(&self.shared.homes[self.index])?;
-        if self.shared.is_stopping() {
+        if self.shared.stopping.is_stopping() {
             return None;
         }
-        let buddies = self.group().helped_by(self.index);
+        let buddies = self.shared.group(self.index).helped_by(self.index);
         buddies.map(|buddy| self.shared.rest_of_buddy(buddy)).try_fold(own, |all, one| Some(all.min(one?)))
     }
 
@@ -240,7 +236,7 @@ impl IdleWorker<'_> {
 
 impl Idler for IdleWorker<'_> {
     fn activity(&self) -> u64 {
-        if self.shared.pull && self.group().mode() != Mode::Basic {
+        if self.shared.pull && self.shared.group(self.index).mode() != Mode::Basic {
             self.shared.activity(self.shared.group_of[self.index])
         } else {
             0

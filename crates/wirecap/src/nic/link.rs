@@ -11,6 +11,14 @@ use crate::Diagnostic;
 /// follows the links, and the driver is asked under a lock of the whole network stack.
 const QUEUES_PERIOD: Duration = Duration::from_secs(1);
 
+/// Ethernet header and two VLAN tags, which the MTU does not count.
+const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
+
+/// Longest frame that an interface may receive, in bytes.
+pub(crate) fn longest_frame(interface: &Interface) -> u32 {
+    interface.mtu + FRAME_OVERHEAD_BYTES
+}
+
 /// Which receive queues of an interface are captured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Watched<'a> {

@@ -13,7 +13,7 @@ use crate::{
         intake::{BatchTime, Intake},
         lab::{Lab, Opened},
         queue::ReceiveQueue,
-        xdp::Prepared,
+        xdp::attempt::Prepared,
     },
     program::{rx_hash::RxHashing, tags::Tags},
 };

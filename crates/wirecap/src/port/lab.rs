@@ -20,7 +20,10 @@ use super::{
     open_port::OpenPort,
     opening::{Hooks, OpenContext},
     queue::ReceiveQueue,
-    xdp::{Opener, Prepared, XdpQueue},
+    xdp::{
+        attempt::{Prepared, XdpOpener},
+        queue::XdpQueue,
+    },
 };
 use crate::{Config, Error, Modes};
 
@@ -71,7 +74,7 @@ impl Lab {
             let prepared = prepare(&interface)?;
             let facts = PortFacts::without_interface("in0".into(), vec![0]);
             let request = OpenRequest { context, facts: &facts, filter: None, nic_id: 0, registrations: &[] };
-            let opener = Opener { request, interface: &interface, shared: false, memories: &[memory] };
+            let opener = XdpOpener { request, interface: &interface, shared: false, memories: &[memory] };
             opener.open_prepared(prepared, &mut pools)
         })?;
         let [pool] = pools;

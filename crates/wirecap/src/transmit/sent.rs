@@ -21,7 +21,7 @@ pub(crate) struct Sent {
     /// Taken by the kernel, and dropped by the driver.
     pub(super) by_driver: AtomicU64,
     pub(super) kicks: AtomicU64,
-    dropped: [AtomicU64; Refusal::ALL.len()],
+    dropped: [AtomicU64; Refusal::COUNT],
 }
 
 impl Sent {

@@ -55,7 +55,7 @@ fn each_way_of_attaching_captures_and_is_reported() {
         assert_eq!((report.ports[0].name.as_str(), report.ports[0].driver.as_deref()), ("in0", Some("veth")));
     }
     let error = wire.try_capture(Capture::builder().modes(Modes::ZeroCopy)).unwrap_err();
-    assert!(matches!(error, Error::NoMode { .. }) && error.to_string().contains("zero-copy"), "{error}");
+    assert!(matches!(error, Error::NoMode { .. }) && error.to_string().contains("ZeroCopy"), "{error}");
 }
 
 #[test]

@@ -75,6 +75,7 @@ impl<D: Hashing> Change<D> {
         }
         let restored = match self.device.get() {
             Ok(now) if now != self.set => Ok(RssState::LeftAlone),
+            Ok(now) if now == self.before => Ok(RssState::Restored),
             now => now.and_then(|now| self.device.set(&now, &self.before)).map(|()| RssState::Restored),
         };
         self.state = restored.unwrap_or_else(RssState::Failed);

@@ -31,7 +31,7 @@ pub(super) fn look_up(name: String, port: ExamplePort) -> PreparedPort {
 impl Port for ExamplePort {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
         match config.filter {
-            Some(_) => Err(Error::NoFilter { name: facts.name.clone() }),
+            Some(_) => Err(Error::NoFilter(facts.name.clone())),
             None => Ok(()),
         }
     }

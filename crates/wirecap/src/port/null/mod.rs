@@ -33,8 +33,8 @@ impl Port for NullPort {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
         let name = || facts.name.clone();
         match config.timestamp {
-            _ if config.filter.is_some() => Err(Error::NoFilter { name: name() }),
-            Some(Timestamp::File) => Err(Error::NoFile { name: name() }),
+            _ if config.filter.is_some() => Err(Error::NoFilter(name())),
+            Some(Timestamp::File) => Err(Error::NoFile(name())),
             Some(wanted @ (Timestamp::Hardware | Timestamp::Kernel)) => {
                 Err(Error::OnlyBatchTimestamps { name: name(), source_name: wanted.as_str() })
             }

@@ -33,14 +33,15 @@ use crate::{
     Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PortEvent, Rss, Timestamp,
     diagnostic::{Cause, KernelRefusal, NicDataRefusal, TooLong},
     filter::{OriginInfo, PortFilter},
-    nic::{link::Watched, preflight},
+    nic::{
+        link::{Watched, longest_frame},
+        preflight,
+    },
     packet::ChunkReader,
     program::{rx_hash, socket_filter::SocketFilter},
     report::{BeyondLimit, Clock, FilterPlace, LengthLimit, PortReport, QueueMode, TimestampReport},
 };
 
-/// Ethernet header and VLAN tags, which the MTU does not count.
-const LINK_HEADER_BYTES: u32 = 14 + 8;
 /// What the kernel puts into a block beside an Ethernet packet: its own header, the packet's, and room for a
 /// VLAN tag.
 const BLOCK_HEADERS_BYTES: u32 = 134;
@@ -159,7 +160,7 @@ impl Port for PacketPort {
             _ if config.xdp_mode != Modes::Best => {
                 Err(Error::OnlyPassive { name, reason: self.reason.clone() })
             }
-            Some(Timestamp::File) => Err(Error::NoFile { name }),
+            Some(Timestamp::File) => Err(Error::NoFile(name)),
             Some(Timestamp::Hardware) => Err(Error::NoHardwareTimestamps { name, reason }),
             _ if config.rx_hash => Err(rx_hash::refusal(&name, reason)),
             _ if config.rss == Rss::Symmetric => Err(Error::PassiveRss(name)),
@@ -192,7 +193,9 @@ impl Port for PacketPort {
             program: bpf::Program::name_by_id(attached.program_id).ok(),
         }));
         report.fallbacks.extend(not_in_kernel);
-        report.fallbacks.extend(report.length_limit.map(|limit| cut_short(limit, context.geometry)));
+        let reason = TooLong::SmallBlocks { cells_per_chunk: context.geometry.cells_per_chunk() };
+        let cut_short = |limit| Diagnostic::PacketsTooLong { limit, reason };
+        report.fallbacks.extend(report.length_limit.map(cut_short));
         for ((socket, filter), &ring_id) in sockets.into_iter().zip(filters).zip(&facts.rings) {
             let id = PoolId { nic_id, ring_id };
             open.queues.push(listen(socket, filter, id, context.geometry).map_err(failed)?);
@@ -218,14 +221,8 @@ fn timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>)
 /// The limit beyond which packets are cut, if the MTU allows longer ones: a block holds at least one packet,
 /// cut to its room.
 fn length_limit(interface: &Interface, geometry: Geometry) -> Option<LengthLimit> {
-    let (longest, room) =
-        (interface.mtu + LINK_HEADER_BYTES, geometry.chunk_bytes().saturating_sub(BLOCK_HEADERS_BYTES));
-    (longest > room).then_some(LengthLimit { bytes: room, beyond: BeyondLimit::Cut })
-}
-
-fn cut_short(limit: LengthLimit, geometry: Geometry) -> Diagnostic {
-    let reason = TooLong::SmallBlocks { cells_per_chunk: geometry.cells_per_chunk() };
-    Diagnostic::PacketsTooLong { limit, reason }
+    let room = geometry.chunk_bytes().saturating_sub(BLOCK_HEADERS_BYTES);
+    (longest_frame(interface) > room).then_some(LengthLimit { bytes: room, beyond: BeyondLimit::Cut })
 }
 
 /// Whether packets that go out are captured: on the loopback interface each of them comes in as well.

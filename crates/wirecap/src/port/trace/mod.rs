@@ -146,6 +146,7 @@ impl Port for Trace {
         port.report.multi_buffer = true;
         port.report.length_limit = (longest < MAX_CAPTURED_LEN as usize)
             .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
+        let too_long = |limit| Diagnostic::PacketsTooLong { limit, reason: TooLong::SmallPool };
         port.report.fallbacks.extend(port.report.length_limit.map(too_long));
         let filter = request.filter.map(|filter| {
             let user = UserFilter::new(&filter.filter);
@@ -185,10 +186,6 @@ impl Port for Trace {
 fn longest(geometry: Geometry) -> usize {
     let cells = if geometry.chunks_per_pool() > 1 { geometry.cells_per_chunk() } else { 1 };
     cells as usize * (geometry.cell_bytes() - HEAD_ROOM_BYTES) as usize
-}
-
-fn too_long(limit: LengthLimit) -> Diagnostic {
-    Diagnostic::PacketsTooLong { limit, reason: TooLong::SmallPool }
 }
 
 fn note(packet: &Packet<'_>) -> Note {

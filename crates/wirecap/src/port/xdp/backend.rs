@@ -90,7 +90,7 @@ impl PortBackend for XdpBackend {
     fn report(&mut self, report: &mut PortReport) {
         self.look();
         report.queues.extend(self.uncaptured());
-        report.host_use.extend_from_slice(self.upkeep.begun());
+        report.host_use.extend_from_slice(&self.upkeep.begun);
         report.rss = self.rss.as_ref().map(SymmetricRss::report);
         report.warnings.extend(self.upkeep.warnings());
         let left_on = self.stamping.as_ref().and_then(|stamping| stamping.left_on.clone());

@@ -12,10 +12,8 @@
 use wirecap_core::Geometry;
 use wirecap_sys::{memory::HEAD_ROOM_BYTES, netdev::Interface, xsk::BindMode};
 
-use crate::diagnostic::ModeRefusal;
+use crate::{diagnostic::ModeRefusal, nic::link::longest_frame};
 
-/// Ethernet header and two VLAN tags, which the MTU does not count.
-const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
 const KIB: u32 = 1024;
 
 /// Drivers that tell their NIC the room of a cell in whole KiB, rounded down, where it receives into cells
@@ -25,11 +23,6 @@ const ROOM_IN_KIB: [&str; 3] = ["igb", "igc", "ixgbe"];
 /// Longest frame that fits a cell, in bytes.
 pub(super) fn cell_payload(geometry: Geometry) -> u32 {
     geometry.cell_bytes() - HEAD_ROOM_BYTES
-}
-
-/// Longest frame that the interface may receive, in bytes.
-pub(super) fn longest_frame(interface: &Interface) -> u32 {
-    interface.mtu + FRAME_OVERHEAD_BYTES
 }
 
 /// Why zero-copy would cut frames of the interface; `None` if it would not.

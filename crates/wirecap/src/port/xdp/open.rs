@@ -20,7 +20,7 @@ use wirecap_sys::{
 use super::{
     attempt::{Attempt, AttemptResult, Prepared, XdpOpener},
     backend::XdpBackend,
-    frame_room::{cell_payload, longest_frame},
+    frame_room::cell_payload,
     queue::XdpQueue,
     shared::{Attempts, Way},
     upkeep::Upkeep,
@@ -29,7 +29,7 @@ use super::{
 use crate::{
     Diagnostic, Error, Modes, Rss,
     diagnostic::TooLong,
-    nic::{preflight, rss::SymmetricRss, stamping::Stamping},
+    nic::{link::longest_frame, preflight, rss::SymmetricRss, stamping::Stamping},
     port::open_port::OpenPort,
     program::rx_hash::RxHashing,
     report::{BeyondLimit, LengthLimit, PortReport, QueueMode},

@@ -99,7 +99,7 @@ impl ReceiveQueue for XdpQueue {
     fn counts(&mut self) -> QueueCounts {
         if let (Ok(program), Ok(socket)) = (self.program.counts(self.queue), self.socket.statistics()) {
             self.last = QueueCounts {
-                filtered: program.filtered + self.sieve.as_ref().map_or(0, Sieve::filtered),
+                filtered: program.filtered + self.sieve.as_ref().map_or(0, |sieve| sieve.filtered),
                 // In copy mode each packet without a cell counts here once; frames that are too long,
                 // which the kernel would count here as well, do not get past the program.
                 no_free_cell: socket.rx_dropped,

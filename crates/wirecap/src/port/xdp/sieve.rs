@@ -41,7 +41,8 @@ pub(crate) struct Sieve {
     gives: bool,
     /// A packet of several cells in one piece.
     whole: Vec<u8>,
-    filtered: u64,
+    /// Packets that were not wanted.
+    pub(super) filtered: u64,
 }
 
 impl Sieve {
@@ -56,11 +57,6 @@ impl Sieve {
             whole: Vec::with_capacity(LARGEST_PACKET_BYTES),
             filtered: 0,
         }
-    }
-
-    /// Packets that were not wanted.
-    pub(crate) fn filtered(&self) -> u64 {
-        self.filtered
     }
 
     /// Number of the oldest cell that was not passed on yet, if there is one.

@@ -35,8 +35,8 @@ pub(crate) struct Upkeep {
     detached: Option<Recovery>,
     detached_reported: bool,
     /// Uses of its interface that begin while it is taken.
-    host: Option<HostWatch>,
-    begun: Vec<HostUse>,
+    pub(super) host: Option<HostWatch>,
+    pub(super) begun: Vec<HostUse>,
     /// How many of these were reported.
     begun_reported: usize,
     /// Queues whose entries were gone at some time.
@@ -51,16 +51,6 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Watches from now on for uses of the interface beside the known ones.
-    pub(crate) fn watch_host(&mut self, known: &[HostUse]) {
-        self.host = Some(HostWatch::new(known));
-    }
-
-    /// The uses that have begun.
-    pub(crate) fn begun(&self) -> &[HostUse] {
-        &self.begun
-    }
-
     /// Whether it is time to look.
     pub(crate) fn is_due(&mut self) -> bool {
         let is_due = self.looked.is_none_or(|looked| looked.elapsed() >= PERIOD);
