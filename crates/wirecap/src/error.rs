@@ -269,17 +269,14 @@ pub enum Error {
         /// What was tried, and why it failed.
         attempts: Vec<Diagnostic>,
     },
-    /// The process lacks a privilege.
+    /// The process lacks a privilege for a step, which it names.
     #[error(
         "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_PERFMON for \
-         filters in the kernel ({reason}); run as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && \
+         filters in the kernel ({0}); run as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && \
          sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep {program}",
         program = this_program()
     )]
-    NotPermitted {
-        /// Which step was refused.
-        reason: String,
-    },
+    NotPermitted(String),
     /// An AF_XDP socket could not be set up.
     #[error("{name}: {source}")]
     Socket {
@@ -366,7 +363,7 @@ impl From<netdev::Error> for Error {
 impl Error {
     /// The error for a step that lacks privilege.
     pub(crate) fn not_permitted(reason: impl ToString) -> Self {
-        Error::NotPermitted { reason: reason.to_string() }
+        Error::NotPermitted(reason.to_string())
     }
 }
 

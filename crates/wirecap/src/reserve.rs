@@ -50,7 +50,7 @@ const MAX_HELPERS: usize = 8;
 const TOKEN_BYTES: u64 = 8;
 
 /// Which pools there are, and where they lie.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Layout {
     /// For each port, the part of each of its pools; empty for a passive port, whose rings belong to the
     /// kernel.
@@ -74,13 +74,7 @@ impl Layout {
     pub(crate) fn new(config: &Config, ports: &[PreparedPort]) -> Self {
         let queues: usize = ports.iter().map(|port| port.facts.rings.len()).sum();
         let workers = config.workers.unwrap_or(queues).max(1);
-        let mut layout = Self {
-            pools: Vec::new(),
-            allocators: Vec::new(),
-            parts: Vec::new(),
-            passive: 0,
-            transmit_entries: config.transmit_entries,
-        };
+        let mut layout = Self { transmit_entries: config.transmit_entries, ..Self::default() };
         let together = |worker: usize| match config.reach {
             _ if config.transmit_entries == 0 => None,
             Reach::Worker => Some(worker),

@@ -45,16 +45,8 @@ impl CaptureThread {
     ) -> Self {
         let dispatchers = queues.iter().map(|_| Dispatcher::default()).collect();
         let held_back = queues.iter().map(|_| None).collect();
-        Self {
-            shared: Arc::clone(shared),
-            index,
-            core,
-            queues,
-            dispatchers,
-            capture_queues,
-            turn: 0,
-            held_back,
-        }
+        let shared = Arc::clone(shared);
+        Self { shared, index, core, queues, dispatchers, capture_queues, turn: 0, held_back }
     }
 
     /// Captures until the engine stops and everything is handed over.

@@ -69,18 +69,9 @@ impl<'b> Packet<'b> {
 
     #[inline]
     fn of_block(packet: BlockPacket<'b>, number: u64) -> Self {
-        let BlockPacket { data, original_len, timestamp_ns, direction } = packet;
-        let direction = Some(direction);
-        Packet {
-            first: data,
-            rest: None,
-            len: data.len(),
-            length_or_hash: original_len,
-            hash: 0,
-            timestamp_ns,
-            number,
-            direction,
-        }
+        let BlockPacket { data: first, original_len: length_or_hash, timestamp_ns, direction } = packet;
+        let (len, direction) = (first.len(), Some(direction));
+        Packet { first, rest: None, len, length_or_hash, hash: 0, timestamp_ns, number, direction }
     }
 
     /// Length in bytes, all parts together.

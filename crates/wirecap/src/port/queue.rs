@@ -57,14 +57,9 @@ impl QueueCounts {
             seen: self.seen,
             filtered: self.filtered,
             passed: self.passed,
-            delivered: 0,
             lost: Lost { no_free_cell, rx_ring_full, too_long, left_at_stop: 0 },
-            unexplained: 0,
-            pool_used_percent: 0.0,
-            pool_peak_percent: 0.0,
-            refused: 0,
             fill_ring_empty: self.fill_ring_empty,
-            foreign: 0,
+            ..QueueReport::default()
         };
         report.unexplained = report.account().unexplained();
         report

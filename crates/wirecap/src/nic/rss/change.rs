@@ -13,15 +13,16 @@ use crate::{
 const KEY_PERIOD: [u8; 2] = [0x6d, 0x5a];
 
 /// A device whose hash can be read and set.
-pub(super) trait Hashing {
+pub(crate) trait Hashing {
     fn get(&mut self) -> Result<RssHash, Cause>;
     fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), Cause>;
 }
 
 /// A device that hashes symmetrically, and what it did before.
 #[derive(Debug)]
-pub(super) struct Change<D: Hashing> {
+pub(crate) struct Change<D: Hashing> {
     device: D,
+    interface: String,
     before: RssHash,
     set: RssHash,
     /// Ports that want it and have not left. INVARIANT: once it is 0, it stays so.
@@ -36,7 +37,8 @@ impl<D: Hashing> Change<D> {
     /// reason has the command that makes it so.
     pub(super) fn symmetric(mut device: D, interface: &str) -> Result<Self, Cause> {
         let (before, set) = Self::set(&mut device, interface)?;
-        Ok(Self { device, before, set, ports: 1, state: RssState::Active, lapses: Vec::new() })
+        let (interface, state) = (interface.into(), RssState::Active);
+        Ok(Self { device, interface, before, set, ports: 1, state, lapses: Vec::new() })
     }
 
     /// What was before, and what is now.
@@ -83,7 +85,7 @@ impl<D: Hashing> Change<D> {
 
     /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own
     /// setting is left alone; one that was there before is what a process that has ended puts back.
-    pub(super) fn look(&mut self, interface: &str) {
+    pub(super) fn look(&mut self) {
         if self.state != RssState::Active || matches!(self.lapses.last(), Some(Recovery::Failed(_))) {
             return;
         }
@@ -92,7 +94,7 @@ impl<D: Hashing> Change<D> {
         self.lapses.push(if is_ours && now != self.before {
             Recovery::Failed(Cause::words("what was set is neither what was before nor ours"))
         } else {
-            match Self::set(&mut self.device, interface) {
+            match Self::set(&mut self.device, &self.interface) {
                 Ok((before, set)) => {
                     (self.before, self.set) = (before, set);
                     Recovery::Restored
@@ -102,8 +104,8 @@ impl<D: Hashing> Change<D> {
         });
     }
 
-    pub(super) fn report(&self, interface: &str) -> RssReport {
-        let undo = (self.set != self.before).then(|| undo(interface, &self.before, &self.set));
+    pub(super) fn report(&self) -> RssReport {
+        let undo = (self.set != self.before).then(|| undo(&self.interface, &self.before, &self.set));
         RssReport { hash: name(&self.set), state: self.state.clone(), undo }
     }
 }

@@ -25,11 +25,7 @@ use self::{
 };
 use wirecap_sys::netdev::{Interface, RssHash, RssReader};
 
-use crate::{
-    Error,
-    diagnostic::{Cause, Recovery},
-    report::RssReport,
-};
+use crate::{Error, diagnostic::Cause};
 
 impl Hashing for RssReader {
     fn get(&mut self) -> Result<RssHash, Cause> {
@@ -45,34 +41,11 @@ impl Hashing for RssReader {
 static PARTS: Parts<RssReader> = Parts::new();
 
 /// Symmetric RSS for as long as it, or that of another port of the interface, lives.
-#[derive(Debug)]
-pub(crate) struct SymmetricRss {
-    part: Part<RssReader>,
-    interface: String,
-}
+pub(crate) type SymmetricRss = Part<RssReader>;
 
-impl SymmetricRss {
-    /// Makes the interface hash symmetrically.
-    pub(crate) fn set(interface: &Interface) -> Result<Self, Error> {
-        let part = PARTS.take(Place::of(interface.ifindex), || make(interface))?;
-        Ok(Self { part, interface: interface.name.clone() })
-    }
-
-    /// Puts back what was before, if no other port needs it. A second call does nothing.
-    pub(crate) fn restore(&mut self) {
-        self.part.leave();
-    }
-
-    /// Looks whether it is symmetric still, sets it again if another process has put it back, and says what
-    /// has happened since the last look.
-    pub(crate) fn look(&mut self) -> Option<Recovery> {
-        self.part.look(&self.interface)
-    }
-
-    /// What is set, and how it ends.
-    pub(crate) fn report(&self) -> RssReport {
-        self.part.report(&self.interface)
-    }
+/// Makes the interface hash symmetrically.
+pub(crate) fn set(interface: &Interface) -> Result<SymmetricRss, Error> {
+    PARTS.take(Place::of(interface.ifindex), || make(interface))
 }
 
 fn make(interface: &Interface) -> Result<Change<RssReader>, Error> {

@@ -43,7 +43,7 @@ type PlacedChange<D> = (Place, Weak<Mutex<Change<D>>>);
 
 /// A port's part in a change. Dropping it leaves.
 #[derive(Debug)]
-pub(super) struct Part<D: Hashing> {
+pub(crate) struct Part<D: Hashing> {
     shared: Arc<Mutex<Change<D>>>,
     present: bool,
     /// Lapses of the change that this port knows of.
@@ -86,7 +86,7 @@ impl<D: Hashing> Part<D> {
     }
 
     /// Leaves. The last one undoes the change. A second call does nothing.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         if !std::mem::take(&mut self.present) {
             return;
         }
@@ -99,18 +99,19 @@ impl<D: Hashing> Part<D> {
 
     /// Looks after the change, for all ports of the interface; the last lapse that this port does not know
     /// of.
-    pub(super) fn look(&mut self, interface: &str) -> Option<Recovery> {
+    pub(crate) fn look(&mut self) -> Option<Recovery> {
         if !self.present {
             return None;
         }
         let mut change = lock(&self.shared);
-        change.look(interface);
+        change.look();
         let known = std::mem::replace(&mut self.known, change.lapses.len());
         change.lapses[known..].last().cloned()
     }
 
-    pub(super) fn report(&self, interface: &str) -> RssReport {
-        let mut report = lock(&self.shared).report(interface);
+    /// What is set, and how it ends.
+    pub(crate) fn report(&self) -> RssReport {
+        let mut report = lock(&self.shared).report();
         if !self.present && report.state == RssState::Active {
             report.state = RssState::Shared;
         }

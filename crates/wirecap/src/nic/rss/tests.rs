@@ -5,7 +5,10 @@ use std::{cell::RefCell, rc::Rc};
 use wirecap_sys::netdev::{HashFunction, HashTransform};
 
 use super::{change::*, *};
-use crate::report::RssState;
+use crate::{
+    diagnostic::Recovery,
+    report::{RssReport, RssState},
+};
 
 type Takes = fn(&RssHash) -> bool;
 
@@ -74,10 +77,10 @@ fn the_drivers_own_means_come_first_and_all_is_put_back() {
         let driver = driver(takes);
         let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
         assert!(is_symmetric(&driver.now.borrow()), "{how}");
-        assert_eq!(change.report("eth1"), report(how, RssState::Active, Some(undo)));
+        assert_eq!(change.report(), report(how, RssState::Active, Some(undo)));
         change.restore();
         assert_eq!(*driver.now.borrow(), plain());
-        assert_eq!(change.report("eth1"), report(how, RssState::Restored, Some(undo)));
+        assert_eq!(change.report(), report(how, RssState::Restored, Some(undo)));
 
         drop(Change::symmetric(driver.clone(), "eth1").unwrap());
         assert_eq!(*driver.now.borrow(), plain(), "dropped, as on an error");
@@ -89,9 +92,9 @@ fn what_was_symmetric_is_left_alone() {
     let mut driver = driver(|_| false);
     driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_OR_XOR;
     let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
-    assert_eq!(change.report("eth1"), report("symmetric-or-xor", RssState::Active, None));
+    assert_eq!(change.report(), report("symmetric-or-xor", RssState::Active, None));
     change.restore();
-    assert_eq!(change.report("eth1"), report("symmetric-or-xor", RssState::Restored, None));
+    assert_eq!(change.report(), report("symmetric-or-xor", RssState::Restored, None));
     assert_eq!(driver.get().unwrap().transform, HashTransform::SYMMETRIC_OR_XOR);
 }
 
@@ -107,7 +110,7 @@ fn what_another_program_has_changed_is_left_alone() {
         driver.now.replace(theirs.clone());
         change.restore();
         assert_eq!(*driver.now.borrow(), theirs);
-        assert_eq!(change.report("eth1").state, RssState::LeftAlone);
+        assert_eq!(change.report().state, RssState::LeftAlone);
     }
 }
 
@@ -138,12 +141,12 @@ fn the_last_port_of_an_interface_puts_it_back() {
     first.leave();
     assert!(is_symmetric(&driver.now.borrow()));
     let undo = Some("ethtool -X eth1 xfrm none");
-    assert_eq!(first.report("eth1"), report("symmetric-xor", RssState::Shared, undo));
-    assert_eq!(second.report("eth1").state, RssState::Active);
+    assert_eq!(first.report(), report("symmetric-xor", RssState::Shared, undo));
+    assert_eq!(second.report().state, RssState::Active);
     second.leave();
     assert_eq!(*driver.now.borrow(), plain());
     for part in [&first, &second] {
-        assert_eq!(part.report("eth1"), report("symmetric-xor", RssState::Restored, undo));
+        assert_eq!(part.report(), report("symmetric-xor", RssState::Restored, undo));
     }
     assert!(is_symmetric(&other.now.borrow()));
     drop(elsewhere);
@@ -167,29 +170,25 @@ fn symmetry_that_a_process_takes_with_it_is_set_again_by_those_that_are_left() {
     let take = |parts: &Parts<Driver>| parts.take(Place::of(7), || Change::symmetric(driver.clone(), "eth1"));
     let (mut ours, mut ours_too, mut theirs) =
         (take(&parts).unwrap(), take(&parts).unwrap(), take(&others).unwrap());
-    assert_eq!(ours.look("eth1"), None);
-    assert_eq!(ours.report("eth1").undo, None);
+    assert_eq!(ours.look(), None);
+    assert_eq!(ours.report().undo, None);
     drop(first);
     assert!(!is_symmetric(&driver.now.borrow()));
-    assert_eq!(
-        (ours.look("eth1"), theirs.look("eth1")),
-        (Some(Recovery::Restored), None),
-        "one of them sets it"
-    );
+    assert_eq!((ours.look(), theirs.look()), (Some(Recovery::Restored), None), "one of them sets it");
     assert!(is_symmetric(&driver.now.borrow()));
     assert_eq!(
-        (ours.look("eth1"), ours_too.look("eth1")),
+        (ours.look(), ours_too.look()),
         (None, Some(Recovery::Restored)),
         "both ports report it, once"
     );
-    assert_eq!(take(&parts).unwrap().look("eth1"), None, "it was before its time");
+    assert_eq!(take(&parts).unwrap().look(), None, "it was before its time");
     let undo = Some("ethtool -X eth1 xfrm none");
-    assert_eq!(ours.report("eth1"), report("symmetric-xor", RssState::Active, undo));
+    assert_eq!(ours.report(), report("symmetric-xor", RssState::Active, undo));
     drop((ours, ours_too));
     assert_eq!(*driver.now.borrow(), plain(), "the last process that set it restores it");
-    assert_eq!(theirs.look("eth1"), Some(Recovery::Restored));
+    assert_eq!(theirs.look(), Some(Recovery::Restored));
     theirs.leave();
-    assert_eq!((&*driver.now.borrow(), theirs.look("eth1")), (&plain(), None));
+    assert_eq!((&*driver.now.borrow(), theirs.look()), (&plain(), None));
 }
 
 /// As when two processes have seen at the same time that it is gone.
@@ -200,7 +199,7 @@ fn symmetry_that_two_have_set_at_once_outlives_the_first_of_them() {
     driver.now.replace(plain());
     let mut second = Change::symmetric(driver.clone(), "eth1").unwrap();
     first.restore();
-    second.look("eth1");
+    second.look();
     assert_eq!(second.lapses, [Recovery::Restored]);
     assert!(is_symmetric(&driver.now.borrow()));
     drop(second);
@@ -213,19 +212,19 @@ fn what_an_administrator_sets_and_what_cannot_be_set_again_is_reported_once_and_
     let free = driver(|_| true);
     let mut change = Change::symmetric(free.clone(), "eth1").unwrap();
     free.now.replace(administrators.clone());
-    change.look("eth1");
-    change.look("eth1");
+    change.look();
+    change.look();
     assert!(matches!(&change.lapses[..], [Recovery::Failed(_)]), "{:?}", change.lapses);
     change.restore();
     assert_eq!(*free.now.borrow(), administrators);
-    assert_eq!(change.report("eth1").state, RssState::LeftAlone);
+    assert_eq!(change.report().state, RssState::LeftAlone);
 
     let refusing = driver(|_| false);
     refusing.now.borrow_mut().transform = HashTransform::SYMMETRIC_XOR;
     let mut change = Change::symmetric(refusing.clone(), "eth1").unwrap();
     refusing.now.replace(plain());
-    change.look("eth1");
-    change.look("eth1");
+    change.look();
+    change.look();
     assert!(
         matches!(&change.lapses[..], [Recovery::Failed(cause)] if cause.text.starts_with("it cannot be set again: symmetric-xor")),
         "{:?}",
@@ -235,7 +234,7 @@ fn what_an_administrator_sets_and_what_cannot_be_set_again_is_reported_once_and_
 
     let unreadable = Driver { reads: 2, ..free };
     let mut change = Change::symmetric(unreadable, "eth1").unwrap();
-    change.look("eth1");
+    change.look();
     assert_eq!(change.lapses, [], "an interface that is gone is reported elsewhere");
 }
 

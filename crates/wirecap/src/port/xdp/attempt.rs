@@ -97,19 +97,15 @@ impl Attempt<'_> {
             let socket = self.open_socket(pool, umem)?;
             let queue = u32::from(pool.id().ring_id);
             program.set_socket(queue, &socket).map_err(program_error)?;
-            let (program, last) = (Arc::clone(&program), QueueCounts::default());
-            let (sieve, stamps) =
-                (filter.sieve(geometry.cells_per_pool()), StampReader::new(self.prepared.stamping.as_ref()));
-            let multi_buffer = self.multi_buffer;
             opened.queues.push(XdpQueue {
                 entry: None,
                 socket,
-                program,
+                program: Arc::clone(&program),
                 queue,
-                multi_buffer,
-                sieve,
-                stamps,
-                last,
+                multi_buffer: self.multi_buffer,
+                sieve: filter.sieve(geometry.cells_per_pool()),
+                stamps: StampReader::new(self.prepared.stamping.as_ref()),
+                last: QueueCounts::default(),
             });
         }
         for queue in &mut opened.queues {

@@ -78,7 +78,7 @@ impl PortBackend for XdpBackend {
         // Only now: packets that come while the NIC is set up anew are the host's.
         self.promiscuous = None;
         self.stamping.iter_mut().for_each(Stamping::end);
-        self.rss.iter_mut().for_each(SymmetricRss::restore);
+        self.rss.iter_mut().for_each(SymmetricRss::leave);
         was_attached
     }
 

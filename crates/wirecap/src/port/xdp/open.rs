@@ -29,7 +29,7 @@ use super::{
 use crate::{
     Diagnostic, Error, Modes, Rss,
     diagnostic::TooLong,
-    nic::{link::longest_frame, preflight, rss::SymmetricRss, stamping::Stamping},
+    nic::{link::longest_frame, preflight, rss, stamping::Stamping},
     port::open_port::OpenPort,
     program::rx_hash::RxHashing,
     report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
@@ -85,7 +85,7 @@ impl XdpOpener<'_> {
         let Self { interface, shared, request, .. } = self;
         let config = request.context.config;
         let promiscuous = if config.promiscuous { Some(promiscuous(interface)?) } else { None };
-        let rss = (config.rss == Rss::Symmetric).then(|| SymmetricRss::set(interface)).transpose()?;
+        let rss = (config.rss == Rss::Symmetric).then(|| rss::set(interface)).transpose()?;
         let mut attempts = Attempts::new();
         let mut opened = loop {
             let way = self.way(pools)?;

@@ -51,8 +51,14 @@ pub(crate) fn find(interface: &Interface) -> Result<Option<Dispatcher>, Error> {
         let Some(attached) = netdev::interface(&interface.name)?.xdp_programs.first().copied() else {
             return Ok(None);
         };
-        let found = Dispatcher::join(attached, interface.ifindex);
-        match found.map_err(|source| not_joined(interface, source))? {
+        let name = || interface.name.clone();
+        let found = Dispatcher::join(attached, interface.ifindex).map_err(|source| match source {
+            bpf::Error::NotPermitted { .. } => {
+                Error::JoinNotPermitted { name: name(), reason: source.to_string() }
+            }
+            source => Error::Program { name: name(), source },
+        });
+        match found? {
             Joined::Yes(dispatcher) => return Ok(Some(dispatcher)),
             Joined::Gone if attempts.again() => {}
             // It is no dispatcher; a program whose process has just ended may be there for a moment.
@@ -153,15 +159,5 @@ impl Table {
         let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, DISPATCHER, &insns) };
         let (program, programs) = (Arc::new(Program::load(&spec)?), Arc::new(programs));
         Ok(Self { program_id: program.id()?, program, programs, frags })
-    }
-}
-
-/// What the failure to join others means to the user.
-fn not_joined(interface: &Interface, source: bpf::Error) -> Error {
-    match source {
-        bpf::Error::NotPermitted { .. } => {
-            Error::JoinNotPermitted { name: interface.name.clone(), reason: source.to_string() }
-        }
-        source => Error::Program { name: interface.name.clone(), source },
     }
 }
