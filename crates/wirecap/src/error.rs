@@ -360,13 +360,6 @@ impl From<netdev::Error> for Error {
     }
 }
 
-impl Error {
-    /// The error for a step that lacks privilege.
-    pub(crate) fn not_permitted(reason: impl ToString) -> Self {
-        Error::NotPermitted(reason.to_string())
-    }
-}
-
 /// A size in words.
 fn size(bytes: u64) -> String {
     if bytes % (1 << 20) == 0 {

@@ -16,7 +16,6 @@ use crate::{
     port::{
         contract::PreparedPort,
         opening::{Hooks, OpenContext},
-        queue::{OpenQueue, SocketParts},
     },
     report::BoundedMemory,
     reserve::{Layout, Reserved},
@@ -107,8 +106,8 @@ impl PreparedCapture {
         let (mut open_ports, mut registrations) = (Vec::new(), Vec::new());
         for (nic_id, (port, pools)) in ports.into_iter().zip(pools).enumerate() {
             let mut open = port.open(nic_id as u16, pools, context, &registrations)?;
-            let sockets = open.queues.iter_mut().filter_map(|queue: &mut OpenQueue| queue.socket.as_mut());
-            registrations.extend(sockets.filter_map(|socket: &mut SocketParts| socket.registration.take()));
+            let sockets = open.queues.iter_mut().filter_map(|queue| queue.socket.as_mut());
+            registrations.extend(sockets.filter_map(|socket| socket.registration.take()));
             open_ports.push(open);
         }
         // They keep sockets open.

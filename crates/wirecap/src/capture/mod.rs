@@ -74,7 +74,7 @@ impl Capture {
 
     /// A handle that gives lower bounds on the times of future packets.
     pub fn horizons(&self) -> Horizons {
-        Horizons::new(&self.shared)
+        Horizons { shared: Arc::downgrade(&self.shared) }
     }
 
     /// Whether every port is a trace file that is read, so that the capture ends by itself: workers get what

@@ -9,7 +9,7 @@
 //! Rule: a horizon is computed under the queue's lock, so no batch is taken at the same time. A merger asks
 //! when a queue holds it up, not for each packet.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 use super::{
     Shared,
@@ -42,14 +42,10 @@ impl Horizon {
 /// [`Capture::horizons`]: crate::Capture::horizons
 #[derive(Debug, Clone)]
 pub struct Horizons {
-    shared: Weak<Shared>,
+    pub(crate) shared: Weak<Shared>,
 }
 
 impl Horizons {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::downgrade(shared) }
-    }
-
     /// The horizon of a receive queue of a port. `None` while packets wait that have their times already, if
     /// there is no such queue, and once the capture is gone. After a stop, the horizon is the end only once
     /// nothing waits. Costs a lock and a clock reading: ask when nothing comes, a thousand times a second at

@@ -121,7 +121,8 @@ impl Worker {
             if left.is_zero() {
                 return Next::Idle;
             }
-            self.pause(now, left);
+            let Self { shared, waiter, capture_queues, index, .. } = self;
+            waiter.pause(now, left, &IdleWorker { shared, index: *index, capture_queues });
         }
     }
 
@@ -200,11 +201,6 @@ impl Worker {
             add(&state.offloaded_in, packets);
         }
         Batch::new(Arc::clone(&self.shared), queue, handover)
-    }
-
-    fn pause(&mut self, now: Instant, limit: Duration) {
-        let Self { shared, waiter, capture_queues, index, .. } = self;
-        waiter.pause(now, limit, &IdleWorker { shared, index: *index, capture_queues });
     }
 }
 

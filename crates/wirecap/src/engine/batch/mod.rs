@@ -101,8 +101,11 @@ impl Batch {
     /// the drain recycles the rest. `None` on a passive port, whose packets lie in blocks of the kernel, not
     /// in cells of their own; and for a batch that was drained before.
     pub fn drain(&mut self) -> Option<Drain<'_>> {
-        let reader = self.shared.queues[self.queue].reader.cells()?;
-        Some(Drain::new(&self.shared, self.queue, reader, self.handover.take()?))
+        let (shared, index) = (&self.shared, self.queue);
+        let queue = &shared.queues[index];
+        let reader = queue.reader.cells()?;
+        let Handover { lead, range, first_number: number, .. } = self.handover.take()?;
+        Some(Drain { queue, reader, shared, index, lead, rest: Some(range), number })
     }
 
     /// The packets.

@@ -230,14 +230,14 @@ impl Attempt<'_> {
     /// What the failure to set up a socket means to the user.
     pub(super) fn socket_error(&self, source: XskError) -> Error {
         match source {
-            XskError::NotPermitted => Error::not_permitted(source),
+            XskError::NotPermitted => Error::NotPermitted(source.to_string()),
             source => Error::Socket { name: self.opener.interface.name.clone(), source },
         }
     }
 
     fn program_error(&self, source: bpf::Error) -> Error {
         match source {
-            bpf::Error::NotPermitted { .. } => Error::not_permitted(source),
+            bpf::Error::NotPermitted { .. } => Error::NotPermitted(source.to_string()),
             source => Error::Program { name: self.opener.interface.name.clone(), source },
         }
     }

@@ -216,7 +216,7 @@ fn unsplit(geometry: Geometry, can_split: bool) -> Diagnostic {
 
 fn promiscuous(interface: &Interface) -> Result<Promiscuous, Error> {
     Promiscuous::enable(interface.ifindex).map_err(|error| match error {
-        netdev::Error::NotPermitted { .. } => Error::not_permitted(error),
+        netdev::Error::NotPermitted { .. } => Error::NotPermitted(error.to_string()),
         error => Error::Interface(error),
     })
 }
