@@ -208,13 +208,13 @@ fn group(grouping: &Grouping, mode: Mode, workers: usize) -> Result<(Vec<BuddyGr
             _ => return Err(Error::Grouping { worker, workers }),
         }
     }
-    let group_of = group_of.into_iter().enumerate().map(|(worker, group)| {
+    let of_worker = |(worker, group): (usize, Option<usize>)| {
         group.unwrap_or_else(|| {
             sets.push(vec![worker]);
             sets.len() - 1
         })
-    });
-    let group_of = group_of.collect();
+    };
+    let group_of = group_of.into_iter().enumerate().map(of_worker).collect();
     Ok((sets.into_iter().map(|members| BuddyGroup::new(members, mode)).collect(), group_of))
 }
 

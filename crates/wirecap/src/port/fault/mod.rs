@@ -27,9 +27,10 @@ impl Port for FaultPort {
     fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
         let Self { inner, faults } = *self;
         let mut open = inner.open(pools, request)?;
-        let with_faults = |queue: OpenQueue| OpenQueue {
-            queue: Box::new(FaultQueue::new(queue.queue, faults, queue.pool.id().ring_id)),
-            ..queue
+        let with_faults = |queue: OpenQueue| {
+            let seed = faults.seed ^ u64::from(queue.pool.id().ring_id);
+            let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            OpenQueue { queue: Box::new(FaultQueue { inner: queue.queue, faults, random }), ..queue }
         };
         open.queues = open.queues.into_iter().map(with_faults).collect();
         Ok(open)
@@ -44,11 +45,6 @@ struct FaultQueue {
 }
 
 impl FaultQueue {
-    fn new(inner: Box<dyn ReceiveQueue>, faults: Faults, ring_id: u16) -> Self {
-        let random = (faults.seed ^ u64::from(ring_id)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Self { inner, faults, random }
-    }
-
     /// True once in `one_in` calls on average (xorshift; never for 0).
     fn strikes(&mut self, one_in: u32) -> bool {
         if one_in == 0 {
