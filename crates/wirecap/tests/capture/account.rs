@@ -108,7 +108,7 @@ fn captures_everything(dispatch: Dispatch, mode: Mode, queues: u32) {
     check_frames(&arrivals, cores, queues, live - dropped);
 }
 
-/// So many frames of the live generator in the queues of the cores, numbered over all of them; in the other
+/// Frames of the live generator in the queues of the cores, numbered over all of them; in the other
 /// queues frames that are numbered in each.
 fn check_frames(arrivals: &[Arrival], cores: usize, queues: u32, live: u64) {
     let by_queue = check::in_order(arrivals);

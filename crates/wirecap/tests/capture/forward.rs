@@ -298,8 +298,8 @@ fn transmitted(capture: &Capture, port: usize) -> TransmitReport {
 }
 
 #[test]
-fn packets_are_made_sent_and_come_home_to_their_stock() {
-    need_root!("forward::packets_are_made_sent_and_come_home_to_their_stock");
+fn packets_are_made_sent_and_come_home_to_their_allocator() {
+    need_root!("forward::packets_are_made_sent_and_come_home_to_their_allocator");
     let bridge = Bridge::new("stock", 9_000);
     let builder = Capture::builder().port("xdp:m1").workers(1).transmit(64).allocators(1);
     let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(2).cells_per_chunk(64).open()).unwrap();

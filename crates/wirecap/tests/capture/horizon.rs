@@ -1,4 +1,4 @@
-//! What is promised of packets that have not come yet is kept.
+//! Horizons: every promise about future packets is kept.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -16,7 +16,7 @@ const BURSTS: u64 = 50;
 const FRAMES: u64 = BURSTS * (BURSTS + 1) / 2;
 const QUEUES: u16 = 2;
 
-/// Captures while somebody asks for horizons, and checks that all were kept.
+/// Captures while a thread asks for horizons, and checks that all were kept.
 fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
     let wire = Wire::with_queues(label, u32::from(QUEUES));
     let builder = builder.mode(Mode::Advanced { threshold_percent: 0 }).workers(2).port(port);

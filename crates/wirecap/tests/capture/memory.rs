@@ -1,5 +1,5 @@
-//! The memory of a capture: the kernel's share of it, the size of pools, who reaches which, and opening that
-//! is given up.
+//! The memory of a capture: the kernel's share of it, the size of pools, which transmitter reaches which, and
+//! opening that is given up.
 
 use std::{
     sync::{

@@ -44,8 +44,8 @@ fn workers_get_what_was_captured_before_the_stop() {
 }
 
 #[test]
-fn what_nobody_reads_is_left_at_the_stop() {
-    need_root!("stop::what_nobody_reads_is_left_at_the_stop");
+fn what_no_worker_reads_is_left_at_the_stop() {
+    need_root!("stop::what_no_worker_reads_is_left_at_the_stop");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("unread", 2);
         let capture = wire.capture(builder(dispatch));

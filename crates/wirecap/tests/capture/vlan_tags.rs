@@ -1,5 +1,4 @@
-//! VLAN tags that stand beside the packet, as a NIC leaves them that takes them off: in the packet for who
-//! captures, as they came for the host.
+//! VLAN tags beside the packet, as a NIC leaves them: in the packet for the capture, unchanged for the host.
 //!
 //! ```text
 //!   src0 ═══ src1 ── bridge ── out0 ═══ in0      the kernel takes the outermost tag off what comes in by src1, and keeps it

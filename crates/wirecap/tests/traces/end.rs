@@ -1,4 +1,5 @@
-//! The end of a trace, and of a capture: by itself, asked for, with others that go on, in damage.
+//! The end of a trace and of its capture: at the end of the file, by a stop, beside ports that go on, at
+//! damage.
 
 use std::{
     collections::VecDeque,

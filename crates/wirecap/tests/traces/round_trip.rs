@@ -132,16 +132,16 @@ fn the_smallest_pools_take_packets_of_one_cell() {
     for (setup, builder) in [setups(1, 1), setups(1, 2), setups(8, 1)].concat() {
         let (got, report) = to_the_end(builder.port(port(&path)).open().unwrap());
         assert_same(&setup, &got, &packets);
-        let told = &report.ports[0].fallbacks;
+        let fallbacks = &report.ports[0].fallbacks;
         assert!(
-            told.iter().any(|fallback| matches!(fallback, Diagnostic::PacketsTooLong { .. })),
-            "{told:?}"
+            fallbacks.iter().any(|fallback| matches!(fallback, Diagnostic::PacketsTooLong { .. })),
+            "{fallbacks:?}"
         );
     }
 }
 
 #[test]
-fn packets_too_long_for_the_pool_are_in_the_account_and_told() {
+fn packets_too_long_for_the_pool_are_in_the_account_and_reported() {
     let all = packets();
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "long.pcap", &pcap(Order::Big, MAGICS[1], &all));
@@ -177,7 +177,7 @@ fn the_longest_packets_of_files_fit_the_default_pool() {
 }
 
 #[test]
-fn a_replay_in_trouble_loses_nothing() {
+fn a_faulty_trace_loses_nothing() {
     let packets = packets();
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "trouble.pcap", &pcap(Order::Little, MAGICS[0], &packets));
@@ -198,7 +198,7 @@ fn a_port_is_made_from_its_name() {
 }
 
 #[test]
-fn what_our_own_encoder_writes_is_replayed() {
+fn what_our_own_encoder_writes_is_read() {
     use wirecap_file::{PacketHeader, pcapng};
     let mut bytes = Vec::new();
     pcapng::section_header(&mut bytes, &pcapng::SectionInfo::default());

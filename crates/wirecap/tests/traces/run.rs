@@ -1,4 +1,4 @@
-//! Replays and collects.
+//! Captures a trace and collects its packets.
 
 use std::{
     path::{Path, PathBuf},
