@@ -32,7 +32,7 @@ impl Bell {
     /// A bell that has not been rung.
     ///
     /// # Errors
-    /// What the kernel said: too many open files, most likely.
+    /// The kernel's error: too many open files, most likely.
     pub fn new() -> io::Result<Self> {
         Ok(Self { event: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)? })
     }
@@ -76,7 +76,7 @@ impl Wakers {
     }
 }
 
-/// What has ended a wait.
+/// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeCause {
     /// The time is over.
@@ -147,7 +147,7 @@ impl Watch {
     }
 }
 
-/// Makes sure that nothing wakes forever.
+/// Clears what would wake the thread again and again.
 fn settle(poll: &mut libc::pollfd, waker: Option<&Waker>) {
     if poll.revents & libc::POLLERR != 0 {
         // Asking for the error of a socket takes it away: its link was down for a moment, for instance. A

@@ -100,7 +100,7 @@ pub(crate) struct Waiter {
     /// How many of its wakers are those of own queues: they come first.
     own_wakers: usize,
     /// The last wake-up found nothing: a block that a worker holds keeps its socket readable.
-    is_spurious: bool,
+    in_vain: bool,
 }
 
 impl Waiter {
@@ -116,7 +116,7 @@ impl Waiter {
             next_doze: FIRST_DOZE,
             watch,
             own_wakers,
-            is_spurious: false,
+            in_vain: false,
         }
     }
 
@@ -125,7 +125,7 @@ impl Waiter {
         self.next = SHORTEST_SLEEP.min(self.longest);
         self.silent_since = None;
         self.next_doze = FIRST_DOZE;
-        self.is_spurious = false;
+        self.in_vain = false;
     }
 
     /// Waits once, at most `limit`. It is `now`.
@@ -164,7 +164,7 @@ impl Waiter {
     fn awake(&self) -> Plan {
         match self.wait {
             Wait::Busy => Plan::Spin,
-            Wait::Block if self.own_wakers > 0 && !self.is_spurious => Plan::Block,
+            Wait::Block if self.own_wakers > 0 && !self.in_vain => Plan::Block,
             Wait::Sleep | Wait::Block => Plan::Sleep(self.next),
         }
     }
@@ -177,7 +177,7 @@ impl Waiter {
                 self.next = (self.next * 2).min(self.longest);
             }
             Plan::Block => {
-                self.is_spurious = self.watch.wait(self.own_wakers, BLOCK.min(limit)) == WakeCause::Waker;
+                self.in_vain = self.watch.wait(self.own_wakers, BLOCK.min(limit)) == WakeCause::Waker;
             }
         }
     }
