@@ -111,23 +111,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rss_is_told_with_the_command_that_undoes_it() {
-        let undo = "ethtool -X eth1 xfrm none";
-        let text = |state, undo: Option<&str>| {
-            rss(&RssReport { hash: "symmetric-xor".into(), state, undo: undo.map(Into::into) })
-        };
-        let set = text(RssState::Active, Some(undo));
-        assert_eq!(
-            set,
-            format!("symmetric (symmetric-xor) until the end; after kill -9 put it back by: {undo}")
-        );
-        assert!(text(RssState::Active, None).starts_with("symmetric (symmetric-xor) already; "));
-        for state in [RssState::Restored, RssState::LeftAlone, RssState::Shared] {
-            assert!(!text(state, Some(undo)).contains("ethtool"));
-        }
-    }
-
-    #[test]
     fn the_clock_of_a_nic_is_named_with_what_it_shows_and_showed() {
         let nic = |shows, showed| {
             let (device, name) = ("/dev/ptp0".into(), "ice".into());
@@ -146,5 +129,22 @@ mod tests {
             )
         );
         assert_eq!(nic(ClockScale::Other, None), format!("{name}kept to the system clock"));
+    }
+
+    #[test]
+    fn symmetric_rss_is_shown_with_the_command_that_undoes_it() {
+        let undo = "ethtool -X eth1 xfrm none";
+        let text = |state, undo: Option<&str>| {
+            rss(&RssReport { hash: "symmetric-xor".into(), state, undo: undo.map(Into::into) })
+        };
+        let set = text(RssState::Active, Some(undo));
+        assert_eq!(
+            set,
+            format!("symmetric (symmetric-xor) until the end; after kill -9 put it back by: {undo}")
+        );
+        assert!(text(RssState::Active, None).starts_with("symmetric (symmetric-xor) already; "));
+        for state in [RssState::Restored, RssState::LeftAlone, RssState::Shared] {
+            assert!(!text(state, Some(undo)).contains("ethtool"));
+        }
     }
 }
