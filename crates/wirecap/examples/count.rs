@@ -4,7 +4,7 @@
 //! sudo cargo run --release --example count -- eth1 10
 //! ```
 //!
-//! `xdp:eth1` takes an interface although it has an IP address; the host is cut off from it meanwhile.
+//! `xdp:eth1` takes an interface although it has an IP address; the host is cut off from it until the end.
 #![allow(clippy::print_stdout, reason = "it is what an example is for")]
 
 use std::{env, process::ExitCode, thread, time::Duration};

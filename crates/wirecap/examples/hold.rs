@@ -1,12 +1,12 @@
-//! Keeps interesting packets for longer, where the kernel put them: whenever a very long packet comes, shows how many
-//! packets came in the batches before it.
+//! Keeps interesting packets for longer, where the kernel put them: whenever a very long packet comes, shows
+//! how many packets came in the batches before it.
 //!
 //! ```text
 //! sudo cargo run --release --example hold -- eth1 30
 //! ```
 //!
-//! Holding a batch copies nothing and stops nobody; it only costs pool. So there is a limit to what is held: here half
-//! of each pool.
+//! Holding a batch copies nothing and stops no other worker; it only costs pool. So there is a limit to what
+//! is held: here half of each pool.
 #![allow(clippy::print_stdout, reason = "it is what an example is for")]
 
 use std::{collections::VecDeque, env, process::ExitCode, thread, time::Duration};
@@ -19,7 +19,7 @@ const INTERESTING_BYTES: usize = 1_400;
 const CELLS_PER_CHUNK: u32 = 256;
 /// R, chunks of a pool.
 const CHUNKS_PER_POOL: u32 = 128;
-/// Batches held by each worker. A batch lies in one chunk, or two; so many take half of a pool at most.
+/// Batches held by each worker. A batch lies in one chunk, or two; this many take half of a pool at most.
 const HELD_BATCHES: usize = CHUNKS_PER_POOL as usize / 4;
 
 fn main() -> ExitCode {

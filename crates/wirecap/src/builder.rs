@@ -2,10 +2,7 @@
 //!
 //! Rule: everything that can be checked is checked before anything is changed on the machine.
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use wirecap_core::{Mode, chunk::MAX_RINGS};
 use wirecap_sys::{cpu, memory, netdev::Interface, packet::Fanout};
@@ -23,7 +20,7 @@ use crate::{
 };
 
 /// Collects settings, then opens a capture with them. Made by [`Capture::builder`], or from a [`Config`].
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Builder {
     pub(crate) config: Config,
     pub(crate) hooks: Hooks,
@@ -37,13 +34,7 @@ impl From<Config> for Builder {
     }
 }
 
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("config", &self.config).finish_non_exhaustive()
-    }
-}
-
-/// A method for each setting that sets it.
+/// Declares one method per setting.
 macro_rules! setters {
     ($($(#[$meta:meta])* $name:ident($argument:ident: $Type:ty) => $field:ident = $value:expr;)+) => {
         /// One method for each setting: [`Config`] explains them, and has their defaults.
@@ -63,7 +54,7 @@ setters! {
     /// M: [`Config::cells_per_chunk`].
     cells_per_chunk(cells: u32) => cells_per_chunk = cells;
     /// R, or less: [`PoolSize::AtMost`].
-    most_chunks_per_pool(chunks: u32) => pool_size = PoolSize::AtMost(chunks);
+    max_chunks_per_pool(chunks: u32) => pool_size = PoolSize::AtMost(chunks);
     /// R, exactly: [`PoolSize::Chunks`].
     chunks_per_pool(chunks: u32) => pool_size = PoolSize::Chunks(chunks);
     /// Bytes for the cells of all pools together, from which R follows: [`PoolSize::Memory`].
@@ -130,11 +121,11 @@ setters! {
     stamp_packets(wanted: bool) => stamp_packets = wanted;
     /// Has each packet carry the NIC's own hash of it ([`crate::Packet::rx_hash`]), by which receive side
     /// scaling chooses the queue: for programs that spread flows themselves. Default: no, which costs
-    /// nothing. It costs a call of the driver for each packet of the interface, also for those that the
-    /// filter does not want.
+    /// nothing. It costs a call of the driver for each packet of the interface, including those that the
+    /// filter rejects.
     ///
-    /// It takes a driver that hands hashes to XDP programs (ice, igc, mlx5, veth, virtio_net of Linux 6.10),
-    /// native mode and the whole interface; else opening fails with [`Error::NoRxHash`], or with
+    /// It requires a driver that hands hashes to XDP programs (ice, igc, mlx5, veth, virtio_net of Linux
+    /// 6.10), native mode and the whole interface; else opening fails with [`Error::NoRxHash`], or with
     /// [`Error::NoMode`] where native mode does not work. Packets without a hash are counted:
     /// [`PortReport::unhashed`](crate::report::PortReport::unhashed). See
     /// Documentation/networking/xdp-rx-metadata.rst.
@@ -156,7 +147,7 @@ setters! {
 }
 
 impl Capture {
-    /// Says what to capture.
+    /// A builder with the default settings.
     ///
     /// ```no_run
     /// let mut capture = wirecap::Capture::builder().port("eth1").open()?;
@@ -214,8 +205,8 @@ impl Builder {
     }
 
     /// The first half of [`Builder::open`]: finds out what the ports are, and waits for programs that write
-    /// the pipes among them. Nothing is changed on the machine, so that a thread that waits in it may be
-    /// given up at any time.
+    /// the pipes among them. Nothing is changed on the machine, so a thread that waits in it can be abandoned
+    /// at any time.
     ///
     /// # Errors
     /// [`Error`], each variant with a hint.
@@ -239,7 +230,7 @@ impl Builder {
             return Err(Error::IdleWorkers { workers, queues });
         }
         for &core in config.worker_cores.iter().chain(&config.capture_cores) {
-            // Trying is the only way to know.
+            // Only trying tells whether the process may use a core.
             let tried = cpu::keeping_affinity(|| cpu::pin_to_core(core));
             tried.and_then(|pinned| pinned).map_err(|source| Error::Core { core, source })?;
         }

@@ -83,7 +83,7 @@ pub enum Error {
     },
     /// No link type is registered for packets of such an interface.
     #[error(
-        "{name} is of type {kind}, which has no link type, so a file could not say what its packets are; tcpdump -i {name} may do"
+        "{name} is of type {kind}, which has no link type, so a file could not say what its packets are; tcpdump -i {name} may work"
     )]
     LinkType {
         /// Its name.
@@ -95,11 +95,8 @@ pub enum Error {
     #[error(transparent)]
     Filter(#[from] wirecap_filter::Error),
     /// There is nothing to filter.
-    #[error("{name} makes packets without contents, so there is nothing to filter; leave the filter out")]
-    NoFilter {
-        /// The port.
-        name: String,
-    },
+    #[error("{0} makes packets without contents, so there is nothing to filter; leave the filter out")]
+    NoFilter(String),
     /// It cannot be captured beside the host.
     #[error("{name}: {source}")]
     Passive {
@@ -236,37 +233,16 @@ pub enum Error {
     },
     /// The setting asks for times of a file, and the port is no file.
     #[error(
-        "{name} is no trace file, so its packets have no times of a file; use batch, kernel or hardware timestamps"
+        "{0} is no trace file, so its packets have no times of a file; use batch, kernel or hardware timestamps"
     )]
-    NoFile {
-        /// The port.
-        name: String,
-    },
-    /// A trace file cannot be read, or not to its end.
+    NoFile(String),
+    /// A trace file cannot be read.
     #[error("{name}: {source}")]
     Trace {
         /// The port.
         name: String,
         /// Why, and where.
         source: wirecap_file::Error,
-    },
-    /// Packets of a trace file have different link types, and a port has one.
-    #[error(
-        "{name}: the packet at byte {offset} is of interface {interface}, whose link type is {other}; it was {link_type} \
-         before, and a port has one; everything before it was captured. Take the file apart first: tshark -r FILE -Y \
-         'frame.interface_id == N' -w PART"
-    )]
-    LinkTypes {
-        /// The port.
-        name: String,
-        /// Number of the interface in the file, with its name if it has one.
-        interface: String,
-        /// Link type of the port.
-        link_type: u16,
-        /// Link type of the interface.
-        other: u16,
-        /// Where the packet's record starts in the file, in bytes.
-        offset: u64,
     },
     /// The packet memory could not be set up.
     #[error(transparent)]
@@ -286,24 +262,21 @@ pub enum Error {
     #[error("opening was given up, so nothing was captured")]
     GivenUp,
     /// No way of attaching to the interface worked.
-    #[error("{name} cannot be captured over AF_XDP: {}", tried(attempts))]
+    #[error("{name} cannot be captured over AF_XDP: {attempts:?}")]
     NoMode {
         /// The interface.
         name: String,
         /// What was tried, and why it failed.
         attempts: Vec<Diagnostic>,
     },
-    /// The process lacks a privilege.
+    /// The process lacks a privilege for a step, which it names.
     #[error(
         "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_PERFMON for \
-         filters in the kernel ({reason}); run as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && \
+         filters in the kernel ({0}); run as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && \
          sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep {program}",
         program = this_program()
     )]
-    NotPermitted {
-        /// Which step was refused.
-        reason: String,
-    },
+    NotPermitted(String),
     /// An AF_XDP socket could not be set up.
     #[error("{name}: {source}")]
     Socket {
@@ -385,23 +358,6 @@ impl From<netdev::Error> for Error {
             _ => Error::Interface(error),
         }
     }
-}
-
-impl Error {
-    /// The error for a step that lacks privilege.
-    pub(crate) fn not_permitted(reason: impl ToString) -> Self {
-        Error::NotPermitted { reason: reason.to_string() }
-    }
-}
-
-/// What was tried, in short: `zero-copy: not offered; copy: no such device (os error 19)`.
-fn tried(attempts: &[Diagnostic]) -> String {
-    let tried = attempts.iter().map(|attempt| match attempt {
-        Diagnostic::ModeUnavailable { mode, reason, .. } => format!("{mode}: {reason}"),
-        Diagnostic::SharedXdpMode { wanted, shared } => format!("{wanted} XDP: shared in {shared} mode"),
-        other => other.code().replace('_', " "),
-    });
-    tried.collect::<Vec<_>>().join("; ")
 }
 
 /// A size in words.

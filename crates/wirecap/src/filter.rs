@@ -6,8 +6,8 @@
 //!                                    └── elsewhere, and what the kernel cannot decide: UserFilter     sieve.rs
 //! ```
 //!
-//! Which way a packet goes, and by which interface, is asked by `inbound`, `outbound` and `ifindex`. A port
-//! says what it knows of that before its filter is placed: see [`OriginInfo`].
+//! `inbound`, `outbound` and `ifindex` ask which way a packet goes, and by which interface. A port states
+//! what it knows of that before its filter is placed: see [`OriginInfo`].
 
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, Origin, UserFilter};
 
@@ -19,12 +19,12 @@ use crate::{
 /// What a port knows of the origin of its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OriginInfo {
-    /// They are taken from the host, so all come in, by this interface.
+    /// All come in by this interface, since they are taken from the host.
     Incoming {
         /// Its number.
         ifindex: u32,
     },
-    /// Each packet comes with it.
+    /// Each packet carries its origin.
     Each,
     /// Nothing: a file.
     Nothing,
@@ -39,7 +39,7 @@ const PACKET_HOST: u32 = 0;
 pub(crate) struct PortFilter {
     pub(crate) filter: Filter,
     pub(crate) unmatched: Unmatched,
-    /// It asks which way packets go, and on this port all go the same way.
+    /// Whether the filter asks for directions on a port where all packets come in.
     pub(crate) one_way: bool,
 }
 
@@ -49,10 +49,10 @@ impl PortFilter {
         expression: &str,
         link_type: u16,
         unmatched: Unmatched,
-        knows: OriginInfo,
+        origin: OriginInfo,
     ) -> Result<Self, wirecap_filter::Error> {
         let filter = Filter::compile(expression, data_link_type(link_type), DEFAULT_SNAPLEN)?;
-        match knows {
+        match origin {
             OriginInfo::Incoming { ifindex } => {
                 let one_way = filter.program().asks(Origin::PacketType);
                 Ok(Self { filter: filter.bound_to(PACKET_HOST, ifindex), unmatched, one_way })
@@ -98,16 +98,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_from_the_host_comes_in_and_a_file_does_not_tell() {
-        let compile = |expression, knows| PortFilter::compile(expression, 1, Unmatched::Drop, knows);
+    fn what_is_taken_from_the_host_comes_in_and_a_file_has_no_directions() {
+        let compile = |expression, origin| PortFilter::compile(expression, 1, Unmatched::Drop, origin);
         for (expression, wanted) in
             [("inbound and ifindex 5", true), ("outbound", false), ("ifindex 6", false)]
         {
             let filter = compile(expression, OriginInfo::Incoming { ifindex: 5 }).unwrap();
             assert_eq!(filter.filter.matches(&[0; 60], 60), wanted, "{expression}");
             assert_eq!(filter.one_way, expression.contains("bound"), "{expression}");
-            let told = compile(expression, OriginInfo::Nothing).unwrap_err().to_string();
-            assert!(told.contains(expression) && told.contains("reading files"), "{told}");
+            let error = compile(expression, OriginInfo::Nothing).unwrap_err().to_string();
+            assert!(error.contains(expression) && error.contains("reading files"), "{error}");
         }
     }
 }

@@ -60,7 +60,7 @@
 //!
 //! The same holds for a worker that takes over from one that ends, with one exception: with
 //! [`Dispatch::Push`], batches that wait for a worker when it goes away go to its buddies, and a buddy that
-//! already had later packets of the same queue gets the earlier ones behind them. That can only be where the
+//! already had later packets of the same queue gets the earlier ones behind them. That happens only if the
 //! queue was spread over both before, because one of them was over T.
 //!
 //! Timestamps give the order between queues, and [`Horizons`] say when nothing earlier can come.

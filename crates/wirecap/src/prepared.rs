@@ -4,10 +4,8 @@
 //!   Builder::prepare ──► PreparedCapture ── reserve(): memory ──► open(): sockets, programs ──► Capture
 //! ```
 //!
-//! Rule: until `open` nothing is changed on the machine, so that a thread that is in it may be given up at
-//! any time.
-
-use std::fmt;
+//! Rule: until `open` nothing is changed on the machine, so a thread that waits in it can be abandoned at any
+//! time.
 
 use wirecap_core::Geometry;
 use wirecap_sys::{clock::BatchClock, netdev};
@@ -18,7 +16,6 @@ use crate::{
     port::{
         contract::PreparedPort,
         opening::{Hooks, OpenContext},
-        queue::{OpenQueue, SocketParts},
     },
     report::BoundedMemory,
     reserve::{Layout, Reserved},
@@ -31,6 +28,7 @@ const FILES_PER_PORT: usize = 12;
 
 /// What [`Builder::prepare`](crate::Builder::prepare) has found: ports that can be opened, traces whose
 /// writers are there. Dropping it gives everything back.
+#[derive(Debug)]
 pub struct PreparedCapture {
     pub(crate) config: Config,
     pub(crate) hooks: Hooks,
@@ -42,16 +40,6 @@ pub struct PreparedCapture {
     pub(crate) layout: Layout,
     /// Memory for their packets, once it is there.
     pub(crate) reserved: Option<Reserved>,
-}
-
-impl fmt::Debug for PreparedCapture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.ports.iter().map(|port| &port.facts.name).collect();
-        f.debug_struct("PreparedCapture")
-            .field("config", &self.config)
-            .field("ports", &names)
-            .finish_non_exhaustive()
-    }
 }
 
 impl PreparedCapture {
@@ -89,8 +77,8 @@ impl PreparedCapture {
     }
 
     /// Brings in the packet memory, which [`PreparedCapture::open`] does otherwise: all of it is written to,
-    /// which can take seconds on a busy machine. Nothing else is changed, so that a thread that is in it may
-    /// be given up at any time.
+    /// which can take seconds on a busy machine. Nothing else is changed, so a thread that waits in it can be
+    /// abandoned at any time.
     ///
     /// # Errors
     /// [`Error::Memory`] when there is not enough.
@@ -118,8 +106,8 @@ impl PreparedCapture {
         let (mut open_ports, mut registrations) = (Vec::new(), Vec::new());
         for (nic_id, (port, pools)) in ports.into_iter().zip(pools).enumerate() {
             let mut open = port.open(nic_id as u16, pools, context, &registrations)?;
-            let sockets = open.queues.iter_mut().filter_map(|queue: &mut OpenQueue| queue.socket.as_mut());
-            registrations.extend(sockets.filter_map(|socket: &mut SocketParts| socket.registration.take()));
+            let sockets = open.queues.iter_mut().filter_map(|queue| queue.socket.as_mut());
+            registrations.extend(sockets.filter_map(|socket| socket.registration.take()));
             open_ports.push(open);
         }
         // They keep sockets open.

@@ -40,17 +40,17 @@ const SHARE: u64 = 8;
 const RECORD_BYTES: u64 = 128;
 /// Entries of the fill and receive rings together, or of the transmit and completion rings, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
-/// What a pool keeps of each of its cells: a slot, a node of its recycle queue.
-const BOOKS_BYTES: u64 = 32;
+/// Bytes that a pool keeps for each of its cells: a slot, a node of its recycle queue.
+const BOOKKEEPING_BYTES: u64 = 32;
 /// What a thread brings in at a time.
 const PIECE_BYTES: usize = 16 << 20;
 /// Threads that bring memory in: more do not make it faster.
 const MAX_HELPERS: usize = 8;
-/// What a transmitter keeps of each cell it could have sent.
+/// Bytes that a transmitter keeps for each cell that it could send.
 const TOKEN_BYTES: u64 = 8;
 
 /// Which pools there are, and where they lie.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Layout {
     /// For each port, the part of each of its pools; empty for a passive port, whose rings belong to the
     /// kernel.
@@ -74,13 +74,7 @@ impl Layout {
     pub(crate) fn new(config: &Config, ports: &[PreparedPort]) -> Self {
         let queues: usize = ports.iter().map(|port| port.facts.rings.len()).sum();
         let workers = config.workers.unwrap_or(queues).max(1);
-        let mut layout = Self {
-            pools: Vec::new(),
-            allocators: Vec::new(),
-            parts: Vec::new(),
-            passive: 0,
-            transmit_entries: config.transmit_entries,
-        };
+        let mut layout = Self { transmit_entries: config.transmit_entries, ..Self::default() };
         let together = |worker: usize| match config.reach {
             _ if config.transmit_entries == 0 => None,
             Reach::Worker => Some(worker),
@@ -131,7 +125,7 @@ impl Layout {
         for part in &self.parts {
             let cells = part.pools * u64::from(geometry.cells_per_pool());
             let tokens = if sends { part.sockets * TOKEN_BYTES } else { 0 };
-            need.process += cells * (BOOKS_BYTES + tokens);
+            need.process += cells * (BOOKKEEPING_BYTES + tokens);
             need.kernel += part.sockets * (cells * RECORD_BYTES + rings);
         }
         need
@@ -183,7 +177,7 @@ impl Layout {
         self.pools() * geometry.pool_bytes()
     }
 
-    /// What is said of the memory; all of `memories` are parts of one mapping.
+    /// The report of the memory; all of `memories` are parts of one mapping.
     pub(crate) fn report(
         &self,
         geometry: Geometry,
@@ -230,6 +224,7 @@ impl Layout {
 }
 
 /// Memory and pools, made before anything on the machine is changed.
+#[derive(Debug)]
 pub(crate) struct Reserved {
     pub(crate) memories: Vec<Arc<PacketMemory>>,
     /// By port.
@@ -253,7 +248,7 @@ fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GivesUp) -> Result<(), Er
     };
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_HELPERS).min(pieces.len());
     thread::scope(|scope| {
-        // One that cannot be made is no error: the others do its part.
+        // A helper that cannot be started is no error: the others do its work.
         let help = |_| thread::Builder::new().name("wirecap-memory".into()).spawn_scoped(scope, work).ok();
         let helpers: Vec<_> = (1..threads).map_while(help).collect();
         let helped = helpers.into_iter().map(|helper| helper.join().expect("no panic"));

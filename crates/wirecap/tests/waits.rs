@@ -1,6 +1,6 @@
-//! The ways of waiting: packets that come one at a time arrive, and waiting for them costs little, in silence nothing. A test binary of
-//! its own, since the CPU time of the whole process is measured: no two tests run at the same time. Needs root; without, each test says
-//! so and returns.
+//! The ways of waiting: packets that come one at a time arrive, and waiting for them costs little, in silence
+//! nothing. A test binary of its own, since the CPU time of the whole process is measured: no two tests run
+//! at the same time. Needs root; without, each test says so and returns.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -122,7 +122,8 @@ fn silence_takes_no_cpu_time_whatever_the_pool_and_a_burst_after_it_is_not_lost(
     }
 }
 
-/// Worker 0 stands still with a batch in its hands. What comes next is for its buddy, which has been waiting in the kernel.
+/// Worker 0 stands still with a batch in its hands. What comes next is for its buddy, which has been waiting
+/// in the kernel.
 #[test]
 fn a_buddy_that_waits_in_the_kernel_helps() {
     need_root!("waits::a_buddy_that_waits_in_the_kernel_helps");
@@ -154,7 +155,8 @@ fn a_buddy_that_waits_in_the_kernel_helps() {
     }
 }
 
-/// The kernel has no cell left, so no packet wakes anybody; cells that come home are given to it all the same.
+/// The kernel has no cell left, so no packet wakes anybody; cells that come home are given to it all the
+/// same.
 #[test]
 fn cells_that_come_home_in_silence_are_given_to_the_kernel() {
     need_root!("waits::cells_that_come_home_in_silence_are_given_to_the_kernel");

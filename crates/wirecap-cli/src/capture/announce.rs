@@ -56,7 +56,7 @@ fn facts(port: &PortReport) -> Vec<String> {
         fact("packets larger than a cell come in several".into());
     }
     if let Some(rss) = &port.rss {
-        fact(format!("RSS is {rss}"));
+        fact(format!("RSS is {}", text::report::rss(rss)));
     }
     let fallbacks = port.fallbacks.iter().filter(|fallback| !is_warned_of(port, fallback));
     fallbacks.map(describe).for_each(&mut fact);

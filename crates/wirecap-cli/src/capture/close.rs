@@ -57,7 +57,7 @@ impl EndedCapture<'_> {
             _ if !gone.is_empty() => Some(Failure::Removed(gone)),
             _ => None,
         };
-        let traces = report.ports.iter().filter_map(|port| port.error.clone());
+        let traces = report.ports.iter().filter_map(|port| Some(port.error.as_ref()?.to_string()));
         lost.into_iter().chain(traces.map(Failure::Trace)).collect()
     }
 

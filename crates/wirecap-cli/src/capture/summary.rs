@@ -23,6 +23,7 @@ use crate::{
         stdio::{self, Stream},
     },
     text::{
+        self,
         diagnostic::describe,
         plural::{counted, is, was},
         units::rate,
@@ -119,7 +120,7 @@ fn notes(report: &Report) -> String {
         ));
     }
     for (port, rss) in report.ports.iter().filter_map(|port| Some((&port.name, port.rss.as_ref()?))) {
-        lines.push(format!("{port}: RSS was {rss}"));
+        lines.push(format!("{port}: RSS was {}", text::report::rss(rss)));
     }
     for port in &report.ports {
         let warning = |warning| format!("WARNING: {}: {}", port.name, describe(warning));

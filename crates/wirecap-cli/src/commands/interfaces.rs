@@ -120,12 +120,8 @@ impl InterfaceRecord {
         let choice = host.choose_for(&interface).ok();
         let access = choice.as_ref().map(|choice| choice.access);
         let devices = wirecap::queue_devices(&interface.name).unwrap_or_default().into_iter();
-        let devices = devices.map(|QueueDevice { name, queue, taken, pids, .. }| Device {
-            name,
-            queue,
-            in_use: taken,
-            pids,
-        });
+        let devices =
+            devices.map(|QueueDevice { name, queue, in_use, pids, .. }| Device { name, queue, in_use, pids });
         Self {
             holders: holders.collect(),
             name: interface.name,

@@ -26,7 +26,7 @@ const _: () = assert!(NOTE_BYTES <= HEAD_ROOM_BYTES as usize);
 const SMALLEST_CELL_BYTES: u64 = 2048;
 
 /// What is known of a packet besides its bytes and its time. Stands in front of it in its cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Note {
     /// How long it was on the wire, in bytes.
     pub original_len: u32,

@@ -31,7 +31,7 @@ impl Capture {
                         event(port.report.name.clone())
                     }));
                 }
-                // Some events are lost: that one is gone, or what it can send now.
+                // The kernel dropped events: any link may have changed, any interface may be gone.
                 _ => {
                     ports.iter_mut().for_each(|port| events.extend(port.look_at_link()));
                     let indexes: Vec<_> = ports.iter().filter_map(|port| port.ifindex).collect();

@@ -36,11 +36,11 @@ pub struct Capture {
     shared: Arc<Shared>,
     ports: Arc<Mutex<Vec<OpenPort>>>,
     memory: MemoryReport,
-    /// Kept as long as the capture.
+    /// Keeps the packet memory mapped while the capture runs.
     _memories: Vec<Arc<PacketMemory>>,
     workers: Vec<Worker>,
     transmitters: Vec<Transmitter>,
-    /// What they have sent.
+    /// What each transmitter has sent.
     sent: Vec<Arc<Sent>>,
     allocators: Vec<PacketAllocator>,
     worker_cores: Vec<Option<usize>>,
@@ -74,7 +74,7 @@ impl Capture {
 
     /// A handle that gives lower bounds on the times of future packets.
     pub fn horizons(&self) -> Horizons {
-        Horizons::new(&self.shared)
+        Horizons { shared: Arc::downgrade(&self.shared) }
     }
 
     /// Whether every port is a trace file that is read, so that the capture ends by itself: workers get what
@@ -92,7 +92,7 @@ impl Capture {
     /// }
     /// assert!(capture.is_at_end());                     // without a stop
     /// let report = capture.finish();
-    /// assert_eq!((report.ports[0].error.as_deref(), report.ports[0].read_percent), (None, Some(100.0)));
+    /// assert_eq!((report.ports[0].error.is_none(), report.ports[0].read_percent), (true, Some(100.0)));
     /// # std::fs::remove_file(path).unwrap();
     /// # Ok::<(), wirecap::Error>(())
     /// ```

@@ -105,7 +105,7 @@ impl Capture {
         let counts = owner.source.counts();
         let (captured, refused) = (owner.pool.captured_packets(), owner.pool.refused());
         let foreign = owner.pool.foreign();
-        let stopped = self.shared.is_stopping();
+        let stopped = self.shared.stopping.is_stopping();
         let (gauge, peak) = (owner.gauge(stopped), owner.peak(stopped));
         drop(owner);
         let mut report = QueueReport {

@@ -1,6 +1,7 @@
 //! From open ports to an engine that runs.
 
 use std::{
+    ops::Range,
     sync::{Arc, Mutex, atomic::AtomicUsize},
     thread,
     time::Instant,
@@ -28,7 +29,7 @@ use crate::{
 
 /// What the builder has opened.
 pub(crate) struct Parts {
-    /// From before the ports were opened, so that nothing is missed.
+    /// Opened before the ports, so that no event is missed.
     pub(crate) changes: Option<LinkChanges>,
     pub(crate) geometry: Geometry,
     pub(crate) memory: MemoryReport,
@@ -50,12 +51,9 @@ impl Capture {
         let queue_room = 2 * (parts.geometry.chunks_per_pool() as usize + 1) * served;
         let WorkQueues { producers, consumers, gauges } = WorkQueues::new(threads, workers, queue_room);
 
-        let senders = senders(&mut parts.ports);
-        let (mut queues, ranges) = assemble(&mut parts.ports, config.homes, workers, &parts.clock);
-        for queue in &mut queues {
-            queue.is_of_frames = parts.ports[queue.port].report.link_type == LINK_TYPE_ETHERNET;
-            queue.set_ring(parts.memory.ring_entries);
-        }
+        let open_queues = parts.ports.iter_mut().flat_map(|port| &mut port.queues);
+        let senders: Vec<_> = open_queues.map(|queue| queue.socket.as_mut()?.sender.take()).collect();
+        let (mut queues, ranges) = assemble(&mut parts, config.homes, workers);
         let wakers = engine::wakers(&mut queues, config.wait);
         let sleepers = Arc::new(Sleepers::new(workers, threads).map_err(Error::Descriptor)?);
         let (groups, group_of) = group(&config.grouping, config.mode, workers)?;
@@ -153,14 +151,8 @@ impl WorkQueues {
     }
 }
 
-/// The sending half of each queue that has one.
-fn senders(ports: &mut [OpenPort]) -> Vec<Option<Sender>> {
-    let queues = ports.iter_mut().flat_map(|port| &mut port.queues);
-    queues.map(|queue| queue.socket.as_mut()?.sender.take()).collect()
-}
-
-/// What sends from each queue. Where an interface has fewer transmit queues than receive queues, the kernel
-/// lets the others be bound, and never sends.
+/// The transmitter of each queue that sends. Where an interface has fewer transmit queues than receive
+/// queues, the kernel binds sockets to the others too, but never sends from them.
 fn transmitters(
     shared: &Arc<Shared>,
     senders: Vec<Option<Sender>>,
@@ -184,18 +176,17 @@ fn transmitters(
 }
 
 /// Lays out the queues of all ports in one list and deals them out to the workers.
-fn assemble(
-    ports: &mut [OpenPort],
-    homes: Homes,
-    workers: usize,
-    clock: &BatchClock,
-) -> (Vec<Queue>, Vec<std::ops::Range<usize>>) {
+fn assemble(parts: &mut Parts, homes: Homes, workers: usize) -> (Vec<Queue>, Vec<Range<usize>>) {
     let (mut queues, mut ranges) = (Vec::new(), Vec::new());
-    for (index, port) in ports.iter_mut().enumerate() {
+    for (index, port) in parts.ports.iter_mut().enumerate() {
         let begin = queues.len();
+        let is_of_frames = port.report.link_type == LINK_TYPE_ETHERNET;
         for opened in std::mem::take(&mut port.queues) {
             let home = homes.of(queues.len(), queues.len() - begin, workers);
-            queues.push(Queue::new(index, home, opened, clock.clone()));
+            let clock = parts.clock.clone();
+            let mut queue = Queue::new(index, home, opened, clock, parts.memory.ring_entries);
+            queue.is_of_frames = is_of_frames;
+            queues.push(queue);
         }
         ranges.push(begin..queues.len());
     }
@@ -217,13 +208,13 @@ fn group(grouping: &Grouping, mode: Mode, workers: usize) -> Result<(Vec<BuddyGr
             _ => return Err(Error::Grouping { worker, workers }),
         }
     }
-    let group_of = group_of.into_iter().enumerate().map(|(worker, group)| {
+    let of_worker = |(worker, group): (usize, Option<usize>)| {
         group.unwrap_or_else(|| {
             sets.push(vec![worker]);
             sets.len() - 1
         })
-    });
-    let group_of = group_of.collect();
+    };
+    let group_of = group_of.into_iter().enumerate().map(of_worker).collect();
     Ok((sets.into_iter().map(|members| BuddyGroup::new(members, mode)).collect(), group_of))
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with settings whatever the machine is like.
+//! Checks of settings that do not depend on the machine.
 
 use wirecap_core::{
     Geometry,
@@ -8,15 +8,15 @@ use wirecap_core::{
 use super::{Config, PoolSize};
 use crate::Error;
 
-/// Workers an engine can have, if it has not more receive queues: looking after buddies grows with their
-/// square.
+/// Maximum number of workers, unless there are more receive queues: the cost of looking after buddies grows
+/// with its square.
 pub(crate) const MAX_WORKERS: usize = 256;
 
 impl Config {
     /// Checks the settings against each other, without asking the machine anything.
     ///
     /// # Errors
-    /// [`Error`], each variant with a hint: no port, a port named twice, sizes that no machine takes.
+    /// [`Error`], each variant with a hint: no port, a port named twice, sizes that are valid on no machine.
     pub fn check(&self) -> Result<(), Error> {
         self.check_sizes()?;
         if self.workers == Some(0) {

@@ -37,7 +37,7 @@ impl Default for PoolSize {
     }
 }
 
-/// A text that is no size of pools.
+/// A text that names no size of pools.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{given:?} is not a size of pools; write one like at-most:128, chunks:500 or memory:2G")]
 pub struct PoolSizeError {
@@ -80,14 +80,14 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     {
         return None;
     }
-    // More digits than that are less than a byte of anything here.
+    // Further digits are worth less than a byte.
     let fraction = &fraction[..fraction.len().min(18)];
     let part = (fraction.parse::<u128>().ok()? << shift) / 10_u128.pow(fraction.len() as u32);
     let bytes = whole.parse::<u64>().ok()?.checked_mul(1 << shift)?.checked_add(part as u64);
     bytes.filter(|&bytes| bytes > 0)
 }
 
-/// Writes a number of bytes in the largest unit that leaves no rest, or in bytes, without a unit.
+/// Formats a number of bytes in the largest unit that divides it, else without a unit.
 fn format_bytes(bytes: u64) -> String {
     let unit = UNITS.iter().find(|&&(_, shift)| bytes > 0 && bytes.trailing_zeros() >= shift);
     unit.map_or_else(|| bytes.to_string(), |&(unit, shift)| format!("{}{unit}", bytes >> shift))

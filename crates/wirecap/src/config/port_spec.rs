@@ -1,4 +1,4 @@
-//! Which ports are captured, as they are named: `eth1`, `xdp:eth1@0-3`, `packet:eth1`, `trace:old.pcapng`.
+//! Ports to capture, and their names: `eth1`, `xdp:eth1@0-3`, `packet:eth1`, `trace:old.pcapng`.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -13,9 +13,9 @@ use crate::HostUse;
 /// How to get at the packets of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Access {
-    /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface, or what is
-    /// on top of it, where others listen on it ([`HostUse`]), and where it is no Ethernet interface. Which it
-    /// is, and why, is in the report.
+    /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface or one on
+    /// top of it, where another program listens on it ([`HostUse`]), and where it is no Ethernet interface.
+    /// The report says which, and why.
     #[default]
     Auto,
     /// AF_XDP in any case.
@@ -25,7 +25,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// What stands in front of the name of an interface.
+    /// The prefix of an interface's name.
     const fn prefix(self) -> &'static str {
         match self {
             Access::Auto => "",
@@ -59,28 +59,28 @@ pub enum PortSpec {
     /// Numbered packets.
     #[cfg(test)]
     Example(crate::port::example::ExamplePort),
-    /// Another port with trouble injected.
+    /// Another port with faults injected.
     Fault {
-        /// The port that gets into trouble.
+        /// The port that suffers the faults.
         inner: Box<PortSpec>,
-        /// Which trouble.
+        /// Which faults.
         faults: Faults,
     },
 }
 
-/// A port that makes packets of nothing.
+/// A port that makes packets without contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NullPort {
     /// Number of receive queues.
     pub queues: u16,
     /// Length of each packet in bytes. Longer ones than a cell holds come in several parts.
     pub packet_bytes: u32,
-    /// Packets each queue makes, then it falls silent.
+    /// Number of packets that each queue makes before it falls silent.
     pub packets_per_queue: u64,
 }
 
-/// Which trouble is injected. Each is "one in this number of calls", drawn from a seeded generator; 0 is
-/// never.
+/// Faults to inject. Each strikes once in this number of calls on average, drawn from a seeded generator; 0
+/// is never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Seed of the generator.
@@ -96,10 +96,10 @@ pub struct Faults {
 }
 
 impl PortSpec {
-    /// What can stand in front of the name of a port.
+    /// The prefixes of the names of ports.
     pub const PREFIXES: [&str; 3] = ["xdp:", "packet:", "trace:"];
 
-    /// How the port is called in reports.
+    /// The name of the port in reports.
     pub fn name(&self) -> String {
         match self {
             PortSpec::Interface { name, queues, .. } => device_name(name, queues.as_ref()),
@@ -108,7 +108,7 @@ impl PortSpec {
         }
     }
 
-    /// Whether both would be given the same packets, as far as their names tell.
+    /// Whether both would capture the same packets, judging by their names.
     ///
     /// ```
     /// use wirecap::PortSpec;
@@ -118,21 +118,17 @@ impl PortSpec {
     /// assert!(!port.overlaps(&"eth1@4".into()));
     /// ```
     pub fn overlaps(&self, other: &Self) -> bool {
-        let interface = |port: &Self| match port {
-            PortSpec::Interface { name, queues, .. } => Some((name.clone(), queues.clone())),
-            _ => None,
-        };
-        match (interface(self), interface(other)) {
-            (Some((name, Some(queues))), Some((other, Some(others)))) => {
-                name == other && queues.overlaps(&others)
+        use PortSpec::Interface;
+        match (self, other) {
+            (Interface { name, queues, .. }, Interface { name: other, queues: others, .. }) => {
+                name == other && QueueSet::overlap(queues.as_ref(), others.as_ref())
             }
-            (Some((name, _)), Some((other, _))) => name == other,
             _ => matches!(self, PortSpec::Trace { .. }) && self == other,
         }
     }
 }
 
-/// How an interface, or some of its queues, are called: `eth1`, `eth1@0-3`.
+/// The name of an interface, or of some of its queues: `eth1`, `eth1@0-3`.
 pub(crate) fn device_name(interface: &str, queues: Option<&QueueSet>) -> String {
     queues.map_or_else(|| interface.into(), |queues| format!("{interface}@{queues}"))
 }
@@ -155,7 +151,7 @@ impl From<&str> for PortSpec {
             Some(("trace", path)) => return PortSpec::Trace { path: path.into() },
             _ => (Access::Auto, text),
         };
-        // What is no set of queues stays in the name, and no interface will have that.
+        // An invalid set of queues stays in the name, which no interface has.
         let (name, queues) = match name.rsplit_once('@').map(|(name, queues)| (name, queues.parse())) {
             Some((interface, Ok(queues))) => (interface, Some(queues)),
             _ => (name, None),
@@ -185,20 +181,20 @@ pub enum PortSpecError {
         /// The text.
         text: String,
     },
-    /// What stands in front of the name is no kind of port.
+    /// The prefix names no kind of port.
     #[error(
         "{prefix}{name}: no port begins with {prefix}; write {name}, xdp:{name} or packet:{name} for an interface, \
          trace:FILE for a trace"
     )]
     UnknownPrefix {
-        /// What stands in front, with its colon.
+        /// The prefix, with its colon.
         prefix: String,
-        /// What stands behind it.
+        /// The text behind the prefix.
         name: String,
     },
 }
 
-/// As [`PortSpec::from`], but for texts that cannot name a port.
+/// As [`PortSpec::from`], but refuses texts that cannot name a port.
 impl FromStr for PortSpec {
     type Err = PortSpecError;
 

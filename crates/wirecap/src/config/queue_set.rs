@@ -1,13 +1,13 @@
-//! Which receive queues of an interface: what stands behind the `@` of `eth1@0-3,6`.
+//! A set of receive queues: the text behind the `@` of `eth1@0-3,6`.
 
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
 use thiserror::Error;
 
-/// Most queues that are taken from a text: more than any NIC has.
-const MOST: usize = 4096;
+/// Maximum number of queues that a text can name: more than any NIC has.
+const MAX: usize = 4096;
 
-/// Some receive queues of an interface, by their numbers: one at least, each once.
+/// Receive queues of an interface, by number: at least one, each once.
 ///
 /// ```
 /// use wirecap::QueueSet;
@@ -49,9 +49,14 @@ impl QueueSet {
         self.queues[self.queues.len() - 1]
     }
 
-    /// Whether it has one of the other's queues.
+    /// Whether both have a queue in common.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.iter().any(|queue| other.queues.binary_search(&queue).is_ok())
+    }
+
+    /// Whether these queues of an interface, or all with `None`, have one in common.
+    pub(crate) fn overlap(queues: Option<&Self>, others: Option<&Self>) -> bool {
+        queues.zip(others).is_none_or(|(queues, others)| queues.overlaps(others))
     }
 }
 
@@ -66,7 +71,7 @@ impl FromStr for QueueSet {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
-        let ranges = ranges.filter(|ranges| ranges.iter().map(|range| range.len()).sum::<usize>() <= MOST);
+        let ranges = ranges.filter(|ranges| ranges.iter().map(|range| range.len()).sum::<usize>() <= MAX);
         let set = ranges.and_then(|ranges| Self::new(ranges.into_iter().flatten()));
         set.ok_or_else(|| QueueSetError { text: text.into() })
     }

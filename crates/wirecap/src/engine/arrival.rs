@@ -18,8 +18,8 @@ use crate::port::{
     queue::ReceiveQueue,
 };
 
-/// A clock that goes back by more than this was set back. Comparing it with the CPU's counter moves it by
-/// less, which times do not follow.
+/// A clock that goes back by more than this was set back. Comparisons with the CPU's counter move it by less,
+/// which times do not follow.
 const SET_BACK_NS: u64 = 10_000_000;
 
 /// Looks at the ring of one queue, under the queue's lock.
@@ -28,11 +28,11 @@ pub(crate) struct ArrivalWatch {
     arrivals: Arrivals<Moment>,
     /// Uncertainties of the packets that have the time of their batch, in nanoseconds.
     pub(crate) uncertainty: Spread,
-    /// Packets so far have no later time, and later packets no earlier one, unless the clock is set back.
+    /// No packet so far has a later time, and no later packet an earlier one, unless the clock is set back.
     last_ns: u64,
     /// The system clock at the last look.
     looked_ns: u64,
-    /// By how much it was set back, all times together, in nanoseconds.
+    /// Total by which the system clock was set back, in nanoseconds.
     pub(crate) set_back_ns: u64,
 }
 
@@ -72,7 +72,7 @@ impl ArrivalWatch {
             now_ns: now.utc_ns(),
             time_ns,
             uncertainty_ns,
-            least_ns: self.last_ns + 1,
+            min_ns: self.last_ns + 1,
             max: max as u32,
             end: taken.end,
         })
@@ -93,8 +93,8 @@ impl ArrivalWatch {
         self.uncertainty.note(end.uncertainty_ns, end.untimed);
     }
 
-    /// A time that no later packet will have: that of the look that saw what waits, or now. Later batches
-    /// keep to it.
+    /// Promises that every later packet has a later time than the one returned: the time of the look that saw
+    /// what waits, or now.
     pub(crate) fn promise(&mut self, now_ns: u64) -> u64 {
         let next_ns = self.arrivals.oldest().map_or(now_ns, |oldest| oldest.seen.utc_ns().min(now_ns));
         self.last_ns = self.last_ns.max(next_ns);

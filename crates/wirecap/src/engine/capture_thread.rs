@@ -45,16 +45,8 @@ impl CaptureThread {
     ) -> Self {
         let dispatchers = queues.iter().map(|_| Dispatcher::default()).collect();
         let held_back = queues.iter().map(|_| None).collect();
-        Self {
-            shared: Arc::clone(shared),
-            index,
-            core,
-            queues,
-            dispatchers,
-            capture_queues,
-            turn: 0,
-            held_back,
-        }
+        let shared = Arc::clone(shared);
+        Self { shared, index, core, queues, dispatchers, capture_queues, turn: 0, held_back }
     }
 
     /// Captures until the engine stops and everything is handed over.
@@ -66,8 +58,8 @@ impl CaptureThread {
         let shared = Arc::clone(&self.shared);
         let mut waiter = shared.waiter(&shared.sleepers.capture_threads[self.index], &self.queues, &[]);
         loop {
-            // Looked at before the rings: what was in them at the end is handed over.
-            let stopping = shared.is_stopping();
+            // Read before the rings, so that everything in them at the stop is handed over.
+            let stopping = shared.stopping.is_stopping();
             let mut moved = false;
             for position in 0..self.queues.len() {
                 moved |= self.serve(position, stopping);
@@ -130,7 +122,7 @@ impl CaptureThread {
         }
         self.turn += 1;
         self.shared.sleepers.workers[worker].wake();
-        // It may have gone away after it was chosen: then it is for its buddies.
+        // The worker may have ended after it was chosen: then its buddies take the hand-over.
         if self.shared.workers[worker].gone.load(Ordering::Acquire) {
             self.shared.wake_group(self.shared.group_of[worker]);
         }
@@ -138,13 +130,13 @@ impl CaptureThread {
 }
 
 impl Idler for CaptureThread {
-    /// The thread sees all that comes to it.
+    /// The thread itself receives everything that comes to it.
     fn activity(&self) -> u64 {
         0
     }
 
     fn rest(&self) -> Option<Rest> {
-        let is_busy = self.shared.is_stopping() || self.held_back.iter().any(Option::is_some);
+        let is_busy = self.shared.stopping.is_stopping() || self.held_back.iter().any(Option::is_some);
         if is_busy { None } else { self.shared.rest(&self.queues) }
     }
 
@@ -154,7 +146,7 @@ impl Idler for CaptureThread {
 }
 
 impl Drop for CaptureThread {
-    /// Also when the thread panics: workers must not wait for it for ever.
+    /// Also when the thread panics: workers must not wait for it forever.
     fn drop(&mut self) {
         // A hand-over without a taker goes home; its packets count as left at the stop.
         for (held_back, &queue) in self.held_back.iter_mut().zip(&self.queues) {

@@ -25,13 +25,13 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    /// Of a pool of which the kernel can have `ring_cells` at once. Of the cells that the pool takes to be
-    /// with the kernel, `unreceived` are filled. `free_cells` are those of free chunks, if the kernel needs
-    /// no more cells.
+    /// For a pool of which the kernel can have `ring_cells` at once. Of the cells that the pool counts as
+    /// attached, `unreceived` are filled. `free_cells` are those of free chunks if the kernel needs no more
+    /// cells, else 0.
     pub(crate) fn new(levels: PoolLevels, ring_cells: u32, unreceived: u32, free_cells: u32) -> Self {
         let empty_cells = levels.attached_cells.saturating_sub(unreceived) + free_cells;
         let of_cells = ring_cells.saturating_sub(levels.resting_cells);
-        // The receive ring has room for as many, too.
+        // The receive ring is as long as the fill ring.
         let available = empty_cells.min(ring_cells.saturating_sub(unreceived)).min(of_cells);
         Self { used_cells: of_cells - available, of_cells }
     }
@@ -96,9 +96,9 @@ mod tests {
             packets <= room
         }
 
-        /// A worker takes at most `most` of the waiting packets, and keeps them.
-        fn take(&mut self, most: u32) {
-            let count = self.unreceived.min(most).min(self.pool.space());
+        /// A worker takes at most `max` of the waiting packets, and keeps them.
+        fn take(&mut self, max: u32) {
+            let count = self.unreceived.min(max).min(self.pool.space());
             let mut filler = self.pool.filler().unwrap();
             let cells = self.ring.drain(..count as usize);
             let cell = |address| Descriptor { address, len: 60, more: false, timestamp_ns: 0 };
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_nobody_gives_to_the_kernel_any_more_are_not_used() {
+    fn chunks_that_the_kernel_no_longer_needs_are_not_used() {
         let mut bench = Bench::new(4, 4 * M);
         bench.arrive(M);
         bench.take(M);

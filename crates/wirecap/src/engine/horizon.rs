@@ -9,7 +9,7 @@
 //! Rule: a horizon is computed under the queue's lock, so no batch is taken at the same time. A merger asks
 //! when a queue holds it up, not for each packet.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 use super::{
     Shared,
@@ -42,14 +42,10 @@ impl Horizon {
 /// [`Capture::horizons`]: crate::Capture::horizons
 #[derive(Debug, Clone)]
 pub struct Horizons {
-    shared: Weak<Shared>,
+    pub(crate) shared: Weak<Shared>,
 }
 
 impl Horizons {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::downgrade(shared) }
-    }
-
     /// The horizon of a receive queue of a port. `None` while packets wait that have their times already, if
     /// there is no such queue, and once the capture is gone. After a stop, the horizon is the end only once
     /// nothing waits. Costs a lock and a clock reading: ask when nothing comes, a thousand times a second at
@@ -57,8 +53,8 @@ impl Horizons {
     ///
     /// Times of batches keep to the promise. No promise holds when the system clock is set back: times go
     /// back with it, and [`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns) says by how
-    /// much. Packets that were stamped one by one have waited, so the promise is of some time ago, and holds
-    /// for packets that were not longer on their way into the ring: 10 ms with stamps of the kernel, 110 ms
+    /// much. Packets that are stamped one by one take some time to reach the ring, so their horizon lies that
+    /// far in the past, and holds for packets that take no longer: 10 ms with stamps of the kernel, 110 ms
     /// with those of the NIC, whose clock may be off; 50 ms beside the host.
     ///
     /// ```
@@ -76,14 +72,14 @@ impl Horizons {
     /// ```
     pub fn of(&self, port: usize, queue: u16) -> Option<Horizon> {
         let shared = self.shared.upgrade()?;
-        // Looked at before the ring: what was on its way into it at the end is there.
-        let stopped = shared.is_stopping();
+        // Read before the ring, so that packets on their way into it at the stop are there.
+        let stopped = shared.stopping.is_stopping();
         find(&shared, port, queue)?.lock().horizon(stopped)
     }
 
     /// Makes a trace file wait: with `on_hold` the port reads no more until a call without it, or until the
-    /// capture stops. For mergers that have enough of a file whose turn is later. Returns whether the port
-    /// can wait; interfaces and pipes cannot and go on.
+    /// capture stops. For mergers that hold enough packets of a file whose times are later. Returns whether
+    /// the port can wait; interfaces and pipes cannot and go on.
     ///
     /// Batches that were read before still come: up to as many as the pool has chunks.
     pub fn hold(&self, port: usize, queue: u16, on_hold: bool) -> bool {

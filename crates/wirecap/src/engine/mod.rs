@@ -96,7 +96,7 @@ pub(crate) struct AllocatorHome {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) geometry: Geometry,
-    /// Cells of a queue that the kernel can have at once: what a thread may sleep on.
+    /// Cells of a queue that the kernel can have at once: they bound how long a thread may sleep.
     pub(crate) ring_cells: u32,
     pub(crate) wait: Wait,
     pub(crate) queues: Vec<Queue>,
@@ -131,7 +131,7 @@ impl Shared {
     /// Captures at most the rest of one chunk from a queue. After the stop the kernel gets no more cells, so
     /// that draining ends with every port.
     pub(crate) fn capture(&self, queue: usize) -> Option<Handover> {
-        self.queues[queue].capture(!self.is_stopping(), &self.stopping)
+        self.queues[queue].capture(!self.stopping.is_stopping(), &self.stopping)
     }
 
     /// Wakes all workers of a group: something waits that is for any of them.
@@ -232,11 +232,5 @@ impl Shared {
             capacity_cells: u64::from(self.geometry.cells_per_pool()),
             gone: self.workers[worker].gone.load(Ordering::Acquire),
         }
-    }
-
-    /// Whether what is in the rings and pools is the last: the capture was stopped, or every port is at its
-    /// end.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.is_stopping()
     }
 }

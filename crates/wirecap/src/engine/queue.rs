@@ -42,7 +42,7 @@ pub(crate) struct Queue {
     pub(crate) is_of_frames: bool,
     /// Becomes readable when packets wait; until the engine takes it.
     pub(crate) waker: Option<Waker>,
-    /// Whether there was one that is waited on.
+    /// Whether threads wait on its waker.
     pub(crate) has_waker: bool,
     /// An AF_XDP socket, which it takes the kernel a while to close.
     is_socket: bool,
@@ -50,8 +50,17 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(port: usize, home: usize, opened: OpenQueue, clock: BatchClock) -> Self {
+    /// A queue of Ethernet frames, whose ring has `ring_entries`; a ring of blocks is as long as the pool.
+    pub(crate) fn new(
+        port: usize,
+        home: usize,
+        opened: OpenQueue,
+        clock: BatchClock,
+        ring_entries: u32,
+    ) -> Self {
         let OpenQueue { queue: source, pool, reader, waker, can_wait, socket } = opened;
+        let pool_cells = pool.geometry().cells_per_pool();
+        let ring_cells = reader.cells().map_or(pool_cells, |_| pool_cells.min(ring_entries));
         Self {
             port,
             ring_id: pool.id().ring_id,
@@ -63,7 +72,7 @@ impl Queue {
             has_waker: false,
             is_socket: socket.is_some(),
             owner: Mutex::new(QueueOwner {
-                ring_cells: pool.geometry().cells_per_pool(),
+                ring_cells,
                 peak: Gauge::default(),
                 arrivals: ArrivalWatch::new(clock.made()),
                 source,
@@ -73,14 +82,6 @@ impl Queue {
                 on_hold: false,
                 is_at_end: false,
             }),
-        }
-    }
-
-    /// Sets the number of entries of its ring. A ring of blocks is as long as the pool.
-    pub(crate) fn set_ring(&mut self, entries: u32) {
-        if self.reader.cells().is_some() {
-            let owner = self.owner.get_mut().unwrap_or_else(PoisonError::into_inner);
-            owner.ring_cells = owner.ring_cells.min(entries);
         }
     }
 
@@ -182,7 +183,7 @@ pub(crate) struct QueueOwner {
     pub(crate) pool: LivePool,
     pub(crate) clock: BatchClock,
     pub(crate) arrivals: ArrivalWatch,
-    /// Nothing is lost while it is left alone.
+    /// Packets that are not received are not lost.
     can_wait: bool,
     /// The queue receives nothing, since a merger has enough of it. INVARIANT: only of a port that can wait.
     on_hold: bool,
@@ -213,7 +214,7 @@ impl QueueOwner {
     }
 
     /// Fills the rest of the current chunk with what waits, and reports the end. Returns how many cells it
-    /// filled. `near` is given if this thread reads the packets, too.
+    /// filled. With `near`, their reader, the packets are prefetched, since this thread reads them.
     pub(crate) fn receive(&mut self, near: Option<&CellReader>, stopping: &Stopping) -> u32 {
         if self.on_hold && !stopping.is_stopping() {
             return 0;
@@ -259,7 +260,7 @@ impl QueueOwner {
         self.peak.max(self.gauge(stopped))
     }
 
-    /// Receives nothing from now on, or again, if the port can wait. Returns whether it can.
+    /// Stops or resumes receiving, if the port can wait. Returns whether it can.
     pub(crate) fn hold(&mut self, on_hold: bool) -> bool {
         self.on_hold = on_hold && self.can_wait;
         self.can_wait

@@ -41,6 +41,7 @@ impl Stopping {
         }
     }
 
+    /// Whether the engine is draining: stopped, or every port at its end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }

@@ -17,8 +17,8 @@
 //!
 //! Rule of the doze: a thread dozes until *anything* comes that may become its business: a packet in its own
 //! queues or those of its buddies, the end, a buddy that goes away ([`doze`](super::doze)). The first packet
-//! wakes it at once. So it is allowed only if nothing else is to be done: hardly any cell is on its way home,
-//! which the kernel would lack.
+//! wakes it at once. So a thread may doze only if nothing else needs doing: hardly any cell, which the kernel
+//! would lack, is on its way home.
 
 use std::{
     hint, thread,
@@ -36,14 +36,14 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 /// How long a thread that blocks on its own queues waits before it looks for buddies in need.
 const BLOCK: Duration = Duration::from_millis(10);
-/// After so long without a packet a thread dozes. Short, since until then a thread with a small pool takes a
-/// core; but longer than the gaps in traffic whose every packet would wake all threads of a group.
+/// A thread dozes after this time without a packet. Short, since until then a thread with a small pool takes
+/// a core; but longer than the gaps in traffic, where every packet would wake all threads of a group.
 const SILENCE: Duration = Duration::from_millis(2);
 /// Practically forever.
 pub(super) const LONG: Duration = Duration::from_secs(3600);
-/// The first doze, and the longest: each is twice as long as the one before. Whatever ends them, it is looked
-/// at once more after that time, in case that nothing announced it: soon at first, while what is not
-/// announced may still be on its way.
+/// The first doze, and the longest: each is twice as long as the one before. A thread looks again after that
+/// time even if nothing woke it, in case an event was not announced: soon at first, while such an event may
+/// still be on its way.
 const FIRST_DOZE: Duration = Duration::from_millis(10);
 const LONGEST_DOZE: Duration = Duration::from_millis(500);
 
@@ -56,7 +56,7 @@ pub(crate) trait Idler {
     /// announce.
     fn rest(&self) -> Option<Rest>;
 
-    /// By which others wake it.
+    /// The handle by which other threads wake it.
     fn sleeper(&self) -> &Sleeper;
 }
 
@@ -99,8 +99,7 @@ pub(crate) struct Waiter {
     watch: Watch,
     /// How many of its wakers are those of own queues: they come first.
     own_wakers: usize,
-    /// The last wake-up came early, and nothing was there: a block that a worker holds keeps its socket
-    /// readable.
+    /// The last wake-up found nothing: a block that a worker holds keeps its socket readable.
     in_vain: bool,
 }
 
@@ -186,7 +185,7 @@ impl Waiter {
     fn dozed(&mut self, woken: WakeCause) {
         match woken {
             WakeCause::Timeout => self.next_doze = (self.next_doze * 2).min(LONGEST_DOZE),
-            // If it was for a buddy, or in vain, it is some time before the next one.
+            // If it was for a buddy, or spurious, the thread stays awake for a while.
             WakeCause::Bell | WakeCause::Waker => (self.silent_since, self.next_doze) = (None, FIRST_DOZE),
         }
     }

@@ -45,7 +45,7 @@ fn silence_ends_in_longer_and_longer_dozes_and_a_batch_begins_anew() {
 }
 
 #[test]
-fn what_comes_to_a_buddy_is_no_silence_and_neither_is_what_wakes_in_vain() {
+fn what_comes_to_a_buddy_is_no_silence_and_neither_is_a_spurious_wake_up() {
     let (mut waiter, start) = (waiter(Wait::Sleep, 1 << 16, 1), Instant::now());
     for ms in 0..100 {
         let plan = waiter.plan(start + ms * MS, u64::from(ms / 2));
@@ -55,12 +55,12 @@ fn what_comes_to_a_buddy_is_no_silence_and_neither_is_what_wakes_in_vain() {
     assert_eq!(waiter.plan(silent, 49), Plan::Doze(FIRST_DOZE));
     waiter.dozed(WakeCause::Timeout);
     waiter.dozed(WakeCause::Waker);
-    assert!(matches!(waiter.plan(silent + MS, 49), Plan::Sleep(_)), "somebody else has to be at it first");
+    assert!(matches!(waiter.plan(silent + MS, 49), Plan::Sleep(_)), "it stays awake for a while");
     assert_eq!(waiter.plan(silent + MS + SILENCE, 49), Plan::Doze(FIRST_DOZE));
 }
 
 #[test]
-fn who_asks_all_the_time_never_dozes_and_who_has_nothing_to_block_on_does_at_once() {
+fn a_busy_thread_never_dozes_and_one_with_nothing_to_block_on_does_at_once() {
     let start = Instant::now();
     let mut busy = waiter(Wait::Busy, 256, 1);
     assert_eq!((busy.plan(start, 0), busy.plan(start + 1_000 * MS, 0)), (Plan::Spin, Plan::Spin));

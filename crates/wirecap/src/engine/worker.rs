@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{BuddyGroup, CaptureQueues, Handover, Mode};
+use wirecap_core::{CaptureQueues, Handover, Mode};
 use wirecap_sys::cpu;
 
 use super::{
@@ -15,12 +15,12 @@ use super::{
     wait::{Idler, LONG, Rest, Waiter},
 };
 
-/// What came of waiting for packets.
+/// The result of waiting for packets.
 #[derive(Debug)]
 pub enum Next {
     /// Packets.
     Batch(Batch),
-    /// The time is over and nothing came.
+    /// Nothing came in time.
     Idle,
     /// The capture has ended and everything was delivered.
     Ended,
@@ -103,7 +103,7 @@ impl Worker {
         }
         let mut deadline = None;
         loop {
-            // Looked at before the queues: what was captured before the end is delivered.
+            // Read before the queues, so that everything captured before the end is delivered.
             let ending = self.is_ending();
             if let Some(batch) = self.take(ending) {
                 self.waiter.reset();
@@ -121,7 +121,8 @@ impl Worker {
             if left.is_zero() {
                 return Next::Idle;
             }
-            self.pause(now, left);
+            let Self { shared, waiter, capture_queues, index, .. } = self;
+            waiter.pause(now, left, &IdleWorker { shared, index: *index, capture_queues });
         }
     }
 
@@ -138,7 +139,7 @@ impl Worker {
     /// Whether nothing will be added to what waits now.
     fn is_ending(&self) -> bool {
         if self.shared.pull {
-            self.shared.is_stopping()
+            self.shared.stopping.is_stopping()
         } else {
             self.shared.capture_threads.load(Ordering::Acquire) == 0
         }
@@ -184,7 +185,7 @@ impl Worker {
         let queues = self.shared.homes[buddy].iter().copied();
         let fullest = queues.max_by_key(|&queue| self.shared.queues[queue].backlog())?;
         let handover = self.shared.capture(fullest)?;
-        // It may doze, and has to take these cells back when they come home.
+        // The buddy may doze, and has to take these cells back when they come home.
         self.shared.sleepers.workers[buddy].wake();
         Some(handover)
     }
@@ -201,11 +202,6 @@ impl Worker {
         }
         Batch::new(Arc::clone(&self.shared), queue, handover)
     }
-
-    fn pause(&mut self, now: Instant, limit: Duration) {
-        let Self { shared, waiter, capture_queues, index, .. } = self;
-        waiter.pause(now, limit, &IdleWorker { shared, index: *index, capture_queues });
-    }
 }
 
 /// A worker that waits, as the engine sees it.
@@ -216,17 +212,13 @@ struct IdleWorker<'w> {
 }
 
 impl IdleWorker<'_> {
-    fn group(&self) -> &BuddyGroup {
-        self.shared.group(self.index)
-    }
-
     /// Buddies that are awake look after their queues; those that are gone do not.
     fn rest_in_pull(&self) -> Option<Rest> {
         let own = self.shared.rest(&self.shared.homes[self.index])?;
-        if self.shared.is_stopping() {
+        if self.shared.stopping.is_stopping() {
             return None;
         }
-        let buddies = self.group().helped_by(self.index);
+        let buddies = self.shared.group(self.index).helped_by(self.index);
         buddies.map(|buddy| self.shared.rest_of_buddy(buddy)).try_fold(own, |all, one| Some(all.min(one?)))
     }
 
@@ -240,7 +232,7 @@ impl IdleWorker<'_> {
 
 impl Idler for IdleWorker<'_> {
     fn activity(&self) -> u64 {
-        if self.shared.pull && self.group().mode() != Mode::Basic {
+        if self.shared.pull && self.shared.group(self.index).mode() != Mode::Basic {
             self.shared.activity(self.shared.group_of[self.index])
         } else {
             0
@@ -261,7 +253,7 @@ impl Drop for Worker {
         let (group, gone) = (self.shared.group_of[self.index], &self.shared.workers[self.index].gone);
         if self.shared.groups[group].mode() == Mode::Basic {
             gone.store(true, Ordering::Release);
-            // No other worker may have them. In the capture queues they would only be missing in the pool.
+            // No other worker may take them, and in the capture queues the pool would lack them.
             while let Some(handover) = self.capture_queues.pop_own() {
                 self.shared.queues[self.shared.pool_index(handover.pool())].send_home(handover);
             }

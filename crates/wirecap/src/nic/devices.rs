@@ -18,20 +18,22 @@ pub struct QueueDevice {
     pub name: String,
     /// Its number.
     pub queue: u16,
-    /// Whether a process captures it now, or has XDP on the whole interface; `None` if this process may not know.
-    pub taken: Option<bool>,
+    /// Whether a process captures it now, or has XDP on the whole interface; `None` if this process may not
+    /// know.
+    pub in_use: Option<bool>,
     /// Processes that do, as far as they can be seen.
     pub pids: Vec<u32>,
 }
 
-/// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them. Those from 1,024 on are left out,
-/// as they cannot be captured.
+/// The receive queues of an interface as devices, in order; none where AF_XDP cannot take them. Those from
+/// 1,024 on are left out, as they cannot be captured.
 ///
-/// Who has which takes CAP_SYS_ADMIN to know, and a look at the open files of all processes if the interface is shared.
+/// Finding the processes takes CAP_SYS_ADMIN and, if the interface is shared, a look at the open files of all
+/// processes.
 ///
 /// ```no_run
 /// for device in wirecap::queue_devices("eth1")? {
-///     println!("{}: {}", device.name, if device.taken == Some(true) { "taken" } else { "free" });
+///     println!("{}: {}", device.name, if device.in_use == Some(true) { "in use" } else { "free" });
 /// }
 /// # Ok::<(), wirecap::Error>(())
 /// ```
@@ -47,7 +49,7 @@ pub fn queue_devices(interface: &str) -> Result<Vec<QueueDevice>, Error> {
     let attached = interface.xdp_programs.first().copied();
     // Each queue with its own processes, of an interface that is shared.
     let shared = attached.and_then(holders::holders_of_queues);
-    // The same for all queues, of one that is not.
+    // An interface that is not shared has the same answer for all queues.
     let of_all = match attached.filter(|_| shared.is_none()) {
         None => (Some(false), Vec::new()),
         // A process that may not ask for the name may not see the table of a shared interface either.
@@ -62,8 +64,8 @@ pub fn queue_devices(interface: &str) -> Result<Vec<QueueDevice>, Error> {
         (Some(!pids.is_empty()), pids)
     };
     let device = |queue: u16| {
-        let (taken, pids) = holders_of(queue);
-        QueueDevice { name: device_name(&interface.name, Some(&queue.into())), queue, taken, pids }
+        let (in_use, pids) = holders_of(queue);
+        QueueDevice { name: device_name(&interface.name, Some(&queue.into())), queue, in_use, pids }
     };
     let queues = interface.queues.current.clamp(1, MAX_RINGS.into()) as u16;
     Ok((0..queues).map(device).collect())

@@ -1,4 +1,4 @@
-//! Who has which queue, as far as the kernel tells. It needs CAP_SYS_ADMIN.
+//! The processes that hold the queues of an interface. Finding them takes CAP_SYS_ADMIN.
 
 use wirecap_sys::{
     bpf::{self, Map, SharedMap},
@@ -6,19 +6,20 @@ use wirecap_sys::{
     process::Process,
 };
 
-/// Name of the table of programs, by which a dispatcher is known, whichever version of wirecap made it: one with other rules needs
-/// another name.
+/// Name of the table of programs, which identifies a dispatcher of any version of wirecap: a version with
+/// other rules needs another name.
 pub(crate) const TABLE: &str = "wirecap_queues";
 
-/// The processes that share the interface a program is attached to; `None` if the program is no dispatcher, or it
-/// cannot be known.
+/// The processes that share the interface a program is attached to; `None` if the program is no dispatcher,
+/// or it cannot be known.
 pub(crate) fn members(attached: AttachedProgram) -> Option<Vec<Process>> {
     bpf::shared_map(attached.program_id, TABLE).ok().flatten()?;
     Some(bpf::program_holders(attached.program_id))
 }
 
-/// Who captures each queue of an interface that is shared: for each entry of the table, the queue and the processes
-/// that hold its program. An entry of a dead process has none. `None` if the interface is not shared, or it cannot be known.
+/// Who captures each queue of an interface that is shared: for each entry of the table, the queue and the
+/// processes that hold its program. An entry of a dead process has none. `None` if the interface is not
+/// shared, or it cannot be known.
 pub(crate) fn holders_of_queues(attached: AttachedProgram) -> Option<Vec<(u32, Vec<Process>)>> {
     let SharedMap { map, max_entries } = bpf::shared_map(attached.program_id, TABLE).ok().flatten()?;
     Some(of_entries(&map, 0..max_entries - 1))
@@ -30,7 +31,7 @@ pub(crate) fn holder_of(programs: &Map, queues: impl IntoIterator<Item = u16>) -
     entries.into_iter().find_map(|(queue, holders)| Some((queue as u16, holders.into_iter().next()?)))
 }
 
-/// The processes that hold the programs of these entries. All open files of the machine are looked through once.
+/// The processes that hold the programs of these entries. Reads the open files of all processes once.
 fn of_entries(programs: &Map, queues: impl Iterator<Item = u32>) -> Vec<(u32, Vec<Process>)> {
     let entry = |queue| Some((queue, programs.program_id(queue).ok().flatten()?));
     let entries: Vec<(u32, u32)> = queues.filter_map(entry).collect();
@@ -41,8 +42,8 @@ fn of_entries(programs: &Map, queues: impl Iterator<Item = u32>) -> Vec<(u32, Ve
     entries.into_iter().map(|(queue, program)| (queue, of(program))).collect()
 }
 
-/// Processes in words: `wirecap (pid 7), suricata (pid 9)`.
-pub(crate) fn in_words(holders: &[Process]) -> String {
+/// Processes in one text: `wirecap (pid 7), suricata (pid 9)`.
+pub(crate) fn describe(holders: &[Process]) -> String {
     let words: Vec<_> = holders.iter().map(Process::to_string).collect();
     if words.is_empty() { "another process".into() } else { words.join(", ") }
 }

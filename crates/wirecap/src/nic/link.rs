@@ -1,5 +1,5 @@
-//! What becomes of a port's interface while it is captured: packets that are lost before XDP sees them, and
-//! receive queues that are added (`ethtool -L`), for which the port has no sockets.
+//! Watches a port's interface while it is captured: packets that are lost before XDP sees them, and receive
+//! queues that are added (`ethtool -L`), for which the port has no sockets.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,24 @@ use wirecap_sys::netdev::{self, Interface, LinkReader, LinkState, LinkStatistics
 
 use crate::Diagnostic;
 
-/// How often the number of queues is looked at: the kernel announces a change to no listener that only follows the
-/// links, and the driver is asked under a lock of the whole network stack.
+/// Time between two looks at the number of queues: the kernel announces a change to no listener that only
+/// follows the links, and the driver is asked under a lock of the whole network stack.
 const QUEUES_PERIOD: Duration = Duration::from_secs(1);
+
+/// Ethernet header and two VLAN tags, which the MTU does not count.
+const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
+
+/// Longest frame that an interface may receive, in bytes.
+pub(crate) fn longest_frame(interface: &Interface) -> u32 {
+    interface.mtu + FRAME_OVERHEAD_BYTES
+}
 
 /// Which receive queues of an interface are captured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Watched<'a> {
     /// All there are now.
     All,
-    /// These; the others are no concern of ours.
+    /// These; the others do not matter.
     Some(&'a [u16]),
     /// None: queues do not matter.
     None,
@@ -29,13 +37,13 @@ pub(crate) struct LinkWatch {
     reader: LinkReader,
     ifindex: u32,
     before: LinkStatistics,
-    /// The last counts since then, for when the interface is gone.
+    /// The last counts since then, kept for when the interface is gone.
     since: LinkStatistics,
     /// Receive queues from this number on are not captured, where all were to be.
     captured: u32,
     /// The highest receive queue that is captured, where only some were to be.
     highest: Option<u32>,
-    /// Receive queues there were when it was last looked.
+    /// Number of receive queues at the last look.
     queues: u32,
     /// The number that was reported last.
     reported: u32,
@@ -65,7 +73,7 @@ impl LinkWatch {
         since.rx_missed_errors + since.rx_fifo_errors
     }
 
-    /// Packets that were given to the interface, by whomever, and that it has not sent.
+    /// Packets that the interface was given, by any sender, and has not sent.
     pub(crate) fn unsent(&mut self) -> u64 {
         let since = self.statistics();
         since.tx_dropped + since.tx_errors
@@ -88,7 +96,8 @@ impl LinkWatch {
         self.reader.transmit_queues(self.ifindex).ok().flatten()
     }
 
-    /// That queues are not captured, or captured ones are gone. Looks once a second at most, unless it has to be `exact`.
+    /// A warning if queues are not captured, or captured ones are gone. Looks at most once a second, unless
+    /// it has to be `exact`.
     pub(crate) fn warning(&mut self, exact: bool) -> Option<Diagnostic> {
         if exact || self.looked.elapsed() >= QUEUES_PERIOD {
             if let Ok(queues) = self.reader.queues(self.ifindex) {
@@ -103,7 +112,8 @@ impl LinkWatch {
         highest.filter(|&highest| highest >= queues).map(|_| Diagnostic::QueuesGone { queues })
     }
 
-    /// The warning, if there are more queues that are not captured, or fewer of the others, than when it was last reported.
+    /// The warning, if more queues are not captured, or more captured ones are gone, than when it was last
+    /// reported.
     pub(crate) fn news(&mut self) -> Option<Diagnostic> {
         let warning = self.warning(false)?;
         let is_worse = match self.highest {

@@ -1,4 +1,5 @@
-//! Network devices: settings that are taken and given back, what is watched, and how the host and other programs use them.
+//! Network devices: settings that are changed and restored, what is watched, and how the host and other
+//! programs use them.
 
 pub(crate) mod devices;
 pub(crate) mod holders;

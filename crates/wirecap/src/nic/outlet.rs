@@ -6,19 +6,20 @@ use wirecap_sys::netdev::longest_frame;
 
 use crate::Refusal;
 
-/// The link of a port. Written by who follows the events of the kernel, read by every transmitter.
+/// The link of a port. Written by the thread that follows the kernel's link events, read by every
+/// transmitter.
 #[derive(Debug, Default)]
 pub(crate) struct Outlet {
     up: AtomicBool,
     gone: AtomicBool,
-    /// The kernel has said that it is down, and there was no event yet.
+    /// The kernel refused to send as the link was down, and no event has confirmed that.
     doubtful: AtomicBool,
     /// In bytes; 0 while it is unknown.
     mtu: AtomicU32,
 }
 
 impl Outlet {
-    /// The link is as this says; an MTU of 0 is unknown. Returns whether it was up before.
+    /// Notes the state of the link; an MTU of 0 is unknown. Returns whether the link was up before.
     pub(crate) fn note(&self, up: bool, mtu: u32) -> bool {
         if mtu > 0 {
             self.mtu.store(mtu, Ordering::Relaxed);
@@ -26,7 +27,7 @@ impl Outlet {
         self.up.swap(up, Ordering::Relaxed)
     }
 
-    /// Whether the link has to be looked at: what the kernel said when it was asked to send may be older than the last event.
+    /// Whether the link has to be looked at: the kernel's refusal to send may be older than the last event.
     pub(crate) fn take_doubt(&self) -> bool {
         self.doubtful.load(Ordering::Relaxed) && self.doubtful.swap(false, Ordering::Relaxed)
     }
@@ -53,7 +54,7 @@ impl Outlet {
         }
     }
 
-    /// The kernel said that the interface is down: perhaps before its event has come by.
+    /// The kernel refused to send because the interface is down; its event may still be to come.
     pub(crate) fn note_down(&self) {
         self.up.store(false, Ordering::Relaxed);
         self.doubtful.store(true, Ordering::Relaxed);
@@ -72,7 +73,7 @@ mod tests {
         assert_eq!((outlet.refuses(1518), outlet.refuses(1519)), (None, Some(Refusal::TooLong)));
         outlet.note(true, 9000);
         assert_eq!((outlet.refuses(9018), outlet.mtu()), (None, 9000));
-        // The kernel has said that it is down, at some time or other: until the link is looked at, nothing is sent.
+        // The kernel refused to send at an unknown time: nothing is sent until the link is looked at.
         assert!(!outlet.take_doubt());
         outlet.note_down();
         assert_eq!((outlet.refuses(60), outlet.take_doubt()), (Some(Refusal::LinkDown), true));

@@ -1,4 +1,4 @@
-//! What must hold of an interface before it is touched.
+//! Checks of an interface before anything on it is changed.
 
 use std::{thread, time::Duration};
 
@@ -11,10 +11,10 @@ use super::holders;
 use crate::Error;
 
 /// How long a program whose process has ended may stay attached, and how often to look.
-const HOLDER_PATIENCE: Duration = Duration::from_millis(500);
+const HOLDER_TIMEOUT: Duration = Duration::from_millis(500);
 const HOLDER_CHECKS: u32 = 10;
 
-/// An Ethernet interface that is up.
+/// Fails unless it is an Ethernet interface that is up.
 pub(crate) fn check_kind(interface: &Interface) -> Result<(), Error> {
     if interface.hardware_type != HardwareType::ETHERNET {
         let kind = interface.hardware_type.to_string();
@@ -23,25 +23,25 @@ pub(crate) fn check_kind(interface: &Interface) -> Result<(), Error> {
     check_up(interface)
 }
 
-/// An interface that is up.
+/// Fails unless the interface is up.
 pub(crate) fn check_up(interface: &Interface) -> Result<(), Error> {
     if interface.up { Ok(()) } else { Err(Error::Down(interface.name.clone())) }
 }
 
-/// Whether another XDP program holds the interface. One whose process has just ended may still be
-/// there for a moment.
+/// Fails if another XDP program holds the interface. A program whose process has just ended may stay attached
+/// for a moment.
 pub(crate) fn check_holder(interface: &Interface) -> Result<(), Error> {
     let mut attached = interface.xdp_programs.clone();
     for _ in 0..HOLDER_CHECKS {
         if attached.is_empty() {
             return Ok(());
         }
-        thread::sleep(HOLDER_PATIENCE / HOLDER_CHECKS);
+        thread::sleep(HOLDER_TIMEOUT / HOLDER_CHECKS);
         attached = netdev::interface(&interface.name)?.xdp_programs;
     }
     let Some(program) = attached.first() else { return Ok(()) };
     if let Some(members) = holders::members(*program) {
-        return Err(Error::Shared { name: interface.name.clone(), holders: holders::in_words(&members) });
+        return Err(Error::Shared { name: interface.name.clone(), holders: holders::describe(&members) });
     }
     let program_name = bpf::Program::name_by_id(program.program_id).unwrap_or_else(|_| "unnamed".into());
     let links = bpf::links().unwrap_or_default();

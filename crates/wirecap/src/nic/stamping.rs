@@ -5,7 +5,7 @@
 //!   queue:        metadata ──► StampClock ──► UTC ──► Descriptor { timestamp_ns }                   port/xdp/stamp_reader.rs
 //! ```
 //!
-//! Rule: a NIC's stamping is switched on for as long as the port is captured, and then put back.
+//! Rule: a NIC's stamping is switched on for as long as the port is captured, and then restored.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ pub(crate) struct Stamping {
 }
 
 impl Stamping {
-    /// Finds out whether packets of the interface can be stamped as wanted, and switches it on; where nothing is wanted, by the XDP
-    /// program `by_default` or not at all. `None` for times of batches.
+    /// Prepares to stamp packets of the interface as `wanted`; where nothing is wanted, the XDP program
+    /// stamps them if `by_default`. `None` for times of batches.
     pub(crate) fn prepare(
         interface: &Interface,
         wanted: Option<Timestamp>,
@@ -109,8 +109,8 @@ impl Stamping {
 }
 
 impl Timestamp {
-    /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`]; `None` if they
-    /// can.
+    /// Why packets of an interface that is taken over AF_XDP cannot have [`Timestamp::Hardware`]; `None` if
+    /// they can.
     ///
     /// ```
     /// use wirecap::{Timestamp, diagnostic::NicDataRefusal};

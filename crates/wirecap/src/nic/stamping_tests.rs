@@ -13,14 +13,15 @@ use crate::{
         intake::{BatchTime, Intake},
         lab::{Lab, Opened},
         queue::ReceiveQueue,
-        xdp::Prepared,
+        xdp::attempt::Prepared,
     },
     program::{rx_hash::RxHashing, tags::Tags},
 };
 
 const FRAMES: u64 = 30;
 
-/// Opens the end as if its driver had a clock that shows what the kernel's does; the driver is asked for `more` than that, too.
+/// Opens the end as if its driver had a clock that shows what the kernel's does; the driver is asked for
+/// `more` than that, too.
 fn open(lab: &Lab, modes: Modes, more: bool) -> Result<Opened, Error> {
     lab.open(modes, move |interface| {
         let stamping = Stamping::by_driver(interface, Ok(ClockSource::Monotonic))?;

@@ -18,7 +18,7 @@ use self::cursor::{Cursor, PacketMeta};
 pub(crate) use self::reader::{ChunkReader, Front};
 pub use self::{packets::Packets, rx_hash::RxHash};
 
-/// A bit that no type of hash of the kernel has.
+/// A bit that the kernel's types of hash do not use.
 const HAS_HASH: u16 = 1 << 15;
 
 /// One packet, as long as its batch is held.
@@ -69,22 +69,13 @@ impl<'b> Packet<'b> {
 
     #[inline]
     fn of_block(packet: BlockPacket<'b>, number: u64) -> Self {
-        let BlockPacket { data, original_len, timestamp_ns, direction } = packet;
-        let direction = Some(direction);
-        Packet {
-            first: data,
-            rest: None,
-            len: data.len(),
-            length_or_hash: original_len,
-            hash: 0,
-            timestamp_ns,
-            number,
-            direction,
-        }
+        let BlockPacket { data: first, original_len: length_or_hash, timestamp_ns, direction } = packet;
+        let (len, direction) = (first.len(), Some(direction));
+        Packet { first, rest: None, len, length_or_hash, hash: 0, timestamp_ns, number, direction }
     }
 
     /// Length in bytes, all parts together.
-    #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header, but in odd trace files")]
+    #[allow(clippy::len_without_is_empty, reason = "a packet has a header, except in odd trace files")]
     pub fn len(&self) -> usize {
         self.len
     }

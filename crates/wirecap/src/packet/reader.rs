@@ -11,7 +11,7 @@ pub(crate) enum ChunkReader {
     Blocks(BlockReader),
 }
 
-/// What stands in front of each packet of a queue.
+/// The data in front of each packet of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Front {
     Nothing,

@@ -2,7 +2,7 @@
 
 /// Bytes of a hash and its type in front of the packet.
 pub(crate) const HASH_BYTES: i32 = 8;
-/// Bit of the type, none of the kernel's: there is a hash.
+/// Bit of the type that the kernel does not use: there is a hash.
 pub(crate) const IS_THERE: u32 = 1 << 31;
 
 // `enum xdp_rss_hash_type` of <net/xdp.h>.

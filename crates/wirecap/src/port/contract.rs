@@ -23,14 +23,15 @@ use crate::{
 };
 
 /// A port that is looked up and not opened.
-pub(crate) trait Port: Send {
+pub(crate) trait Port: Debug + Send {
     /// Refuses settings that it cannot serve.
     ///
     /// # Errors
     /// The first such setting, with what to do about it.
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error>;
 
-    /// Opens it: packets that come from now on are kept. `pools` are those of its rings; none if the kernel makes them.
+    /// Opens it: packets that come from now on are kept. `pools` are those of its rings; none if the kernel
+    /// makes them.
     ///
     /// # Errors
     /// [`Error`]; nothing stays behind on the machine.
@@ -38,6 +39,7 @@ pub(crate) trait Port: Send {
 }
 
 /// A port that can be opened.
+#[derive(Debug)]
 pub(crate) struct PreparedPort {
     pub(crate) facts: PortFacts,
     pub(crate) filter: Option<PortFilter>,
@@ -49,7 +51,7 @@ impl PreparedPort {
         Self { facts, filter: None, port: Box::new(port) }
     }
 
-    /// The same port as another one sees it, that wraps it.
+    /// The same port inside another one.
     pub(crate) fn wrapped<P: Port + 'static>(self, wrap: impl FnOnce(Box<dyn Port>) -> P) -> Self {
         Self { port: Box::new(wrap(self.port)), ..self }
     }
@@ -98,7 +100,7 @@ pub(crate) struct PortFacts {
     pub(crate) origin: OriginInfo,
     /// Who makes the pools of its rings.
     pub(crate) pools: PoolMaker,
-    /// Memory node that its pools are best on.
+    /// The memory node of its NIC, where its pools should be.
     pub(crate) numa_node: Option<u32>,
     /// How its interface is used by the host and by others.
     pub(crate) host_use: Vec<HostUse>,
@@ -157,8 +159,7 @@ impl PortFacts {
         use PacketSource::{File, Interface};
         match (&self.source, &other.source) {
             (Interface { ifindex, queues }, Interface { ifindex: other, queues: others }) => {
-                let disjoint = queues.as_ref().zip(others.as_ref()).is_some_and(|(a, b)| !a.overlaps(b));
-                ifindex == other && !disjoint
+                ifindex == other && QueueSet::overlap(queues.as_ref(), others.as_ref())
             }
             (File, File) => self.name == other.name,
             _ => false,
@@ -187,15 +188,15 @@ pub(crate) struct OpenRequest<'a> {
 #[derive(Debug)]
 pub(crate) struct PortPools {
     pub(crate) pools: Vec<LivePool>,
-    /// In which memory each of them lies.
+    /// The memory of each pool.
     pub(crate) memories: Vec<Arc<PacketMemory>>,
     /// Why they are not near the NIC.
     pub(super) far: Option<Diagnostic>,
 }
 
 impl PortPools {
-    /// One pool for each of `memories`, in it, near the NIC if the kernel allows that: memory of another node serves as well, only
-    /// slower.
+    /// One pool for each of `memories`, in it, near the NIC if the kernel allows that: memory of another node
+    /// is slower, no more.
     pub(crate) fn carve<'m>(
         facts: &PortFacts,
         nic_id: u16,

@@ -4,8 +4,9 @@
 //!   rx ring ──► FilledCell ──► Intake { time, cache hint } ──► LiveFiller ──► slots of the chunk
 //! ```
 //!
-//! Rule: times of a queue increase strictly. A packet that would not be later than the one before it is 1 ns later. Only when the
-//! system clock is set back do they go back with it, which is counted: see `engine/arrival.rs`.
+//! Rule: times of a queue increase strictly. A packet that would not be later than the one before it is 1 ns
+//! later. Only when the system clock is set back do they go back with it, which is counted: see
+//! `engine/arrival.rs`.
 
 use wirecap_sys::memory::{CellReader, FilledBlock, FilledCell, LiveFiller};
 
@@ -16,7 +17,7 @@ pub(crate) enum CellTime {
     At(u64),
     /// Nothing: its packet has the time of the batch.
     Unknown,
-    /// It goes on with the packet before.
+    /// The cell continues the packet before.
     Continued,
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct BatchTime {
     /// How much earlier these may have come, at most, in nanoseconds.
     pub(crate) uncertainty_ns: u64,
     /// No packet may have a time before this one.
-    pub(crate) least_ns: u64,
+    pub(crate) min_ns: u64,
     /// Number of cells to receive, at most.
     pub(crate) max: u32,
     /// Number of the first cell of the ring to leave there: it may have come after `now_ns`.
@@ -39,8 +40,8 @@ pub(crate) struct BatchTime {
 
 impl BatchTime {
     /// For up to `max` packets that bring their own times, or certainly came at `time_ns`.
-    pub(crate) fn certain(time_ns: u64, least_ns: u64, max: u32) -> Self {
-        Self { now_ns: time_ns, time_ns, uncertainty_ns: 0, least_ns, max, end: u64::MAX }
+    pub(crate) fn certain(time_ns: u64, min_ns: u64, max: u32) -> Self {
+        Self { now_ns: time_ns, time_ns, uncertainty_ns: 0, min_ns, max, end: u64::MAX }
     }
 }
 
@@ -51,8 +52,8 @@ pub(crate) struct BatchEnd {
     pub(crate) last_ns: u64,
     /// Number of packets that have the time of the batch.
     pub(crate) untimed: u64,
-    /// All came no earlier than so long before the times they have, in nanoseconds: those, and others whose own time would have gone
-    /// back.
+    /// How much earlier than their times packets may have come, at most, in nanoseconds: those, and others
+    /// whose own time would have gone back.
     pub(crate) uncertainty_ns: u64,
 }
 
@@ -61,14 +62,14 @@ pub(crate) struct BatchEnd {
 #[must_use = "the cells count as filled only after finish()"]
 pub(crate) struct Intake<'q> {
     filler: LiveFiller<'q>,
-    /// What was known of it before; the least time grows with what is taken.
+    /// The times of the batch; the minimum grows with each packet.
     pub(crate) batch: BatchTime,
     /// Number of packets that have the time of the batch, and the latest time one of them got.
     untimed: u64,
     latest_ns: u64,
     /// By how much times of single packets were raised, at most.
     raised_ns: u64,
-    /// Given if this thread reads the packets, too: asks for them in time.
+    /// Set if this thread reads the packets, too: it prefetches them.
     near: Option<&'q CellReader>,
 }
 
@@ -88,7 +89,7 @@ impl<'q> Intake<'q> {
     /// Takes cells, as long as there is space. Packets get the time of the batch, 1 ns apart.
     #[inline]
     pub(crate) fn take(&mut self, cells: impl Iterator<Item = FilledCell>) {
-        let (near, first_ns) = (self.near, self.batch.time_ns.max(self.batch.least_ns));
+        let (near, first_ns) = (self.near, self.batch.time_ns.max(self.batch.min_ns));
         let (space, mut timestamp_ns) = (self.space(), first_ns);
         self.filler.fill(cells.map(|cell| {
             if let Some(reader) = near {
@@ -100,7 +101,7 @@ impl<'q> Intake<'q> {
             (cell, packet_ns)
         }));
         if self.space() < space {
-            self.batch.least_ns = timestamp_ns;
+            self.batch.min_ns = timestamp_ns;
             self.untimed += timestamp_ns - first_ns;
             self.latest_ns = timestamp_ns;
         }
@@ -109,28 +110,28 @@ impl<'q> Intake<'q> {
     /// Takes cells whose times may be known one by one, as long as there is space.
     #[inline]
     pub(crate) fn take_stamped(&mut self, cells: impl Iterator<Item = (FilledCell, CellTime)>) {
-        let (near, time_ns, mut least_ns) = (self.near, self.batch.time_ns, self.batch.least_ns);
+        let (near, time_ns, mut min_ns) = (self.near, self.batch.time_ns, self.batch.min_ns);
         let (mut untimed, mut latest_ns, mut raised_ns) = (self.untimed, self.latest_ns, self.raised_ns);
-        self.filler.fill(cells.map(|(cell, told)| {
+        self.filler.fill(cells.map(|(cell, time)| {
             if let Some(reader) = near {
                 reader.fetch(cell.address());
             }
-            let timestamp_ns = match told {
-                CellTime::At(told_ns) => {
-                    raised_ns = raised_ns.max(least_ns.saturating_sub(told_ns));
-                    told_ns.max(least_ns)
+            let timestamp_ns = match time {
+                CellTime::At(own_ns) => {
+                    raised_ns = raised_ns.max(min_ns.saturating_sub(own_ns));
+                    own_ns.max(min_ns)
                 }
                 CellTime::Unknown => {
                     untimed += 1;
-                    latest_ns = time_ns.max(least_ns);
+                    latest_ns = time_ns.max(min_ns);
                     latest_ns
                 }
-                CellTime::Continued => least_ns - 1,
+                CellTime::Continued => min_ns - 1,
             };
-            least_ns = timestamp_ns + 1;
+            min_ns = timestamp_ns + 1;
             (cell, timestamp_ns)
         }));
-        (self.batch.least_ns, self.raised_ns) = (least_ns, raised_ns);
+        (self.batch.min_ns, self.raised_ns) = (min_ns, raised_ns);
         (self.untimed, self.latest_ns) = (untimed, latest_ns);
     }
 
@@ -161,7 +162,7 @@ impl<'q> Intake<'q> {
         let uncertainty_ns = uncertainty_ns.max(raised_ns);
         filler.uncertain(uncertainty_ns);
         filler.finish();
-        BatchEnd { last_ns: batch.least_ns, untimed, uncertainty_ns }
+        BatchEnd { last_ns: batch.min_ns, untimed, uncertainty_ns }
     }
 }
 
@@ -174,8 +175,8 @@ mod tests {
     use wirecap_sys::memory::{CellWriter, LivePool, PacketMemory};
 
     /// A batch of the time 1,000 whose packets came up to 300 ns before.
-    fn batch(time_ns: u64, least_ns: u64) -> BatchTime {
-        BatchTime { uncertainty_ns: 300, ..BatchTime::certain(time_ns, least_ns, 8) }
+    fn batch(time_ns: u64, min_ns: u64) -> BatchTime {
+        BatchTime { uncertainty_ns: 300, ..BatchTime::certain(time_ns, min_ns, 8) }
     }
 
     fn pool() -> (LivePool, CellWriter) {
@@ -198,10 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn told_times_are_kept_unless_they_would_go_back() {
+    fn own_times_are_kept_unless_they_would_go_back() {
         let (mut pool, mut writer) = pool();
         let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 500), None);
-        let told = [
+        let own = [
             CellTime::At(110),
             CellTime::At(700),
             CellTime::At(700),
@@ -209,7 +210,7 @@ mod tests {
             CellTime::At(990),
             CellTime::At(2_000),
         ];
-        intake.take_stamped(told.into_iter().map(|told| (cell(&mut writer, false), told)));
+        intake.take_stamped(own.into_iter().map(|time| (cell(&mut writer, false), time)));
         let end = intake.finish();
         assert_eq!(
             (end.last_ns, end.untimed, end.uncertainty_ns),
@@ -228,7 +229,7 @@ mod tests {
         let last_ns = intake.finish().last_ns;
         let mut intake = Intake::new(pool.filler().unwrap(), batch(5_000, last_ns + 1), None);
         let parts = [(true, CellTime::Continued), (false, CellTime::Continued), (false, CellTime::At(800))];
-        intake.take_stamped(parts.into_iter().map(|(more, told)| (cell(&mut writer, more), told)));
+        intake.take_stamped(parts.into_iter().map(|(more, time)| (cell(&mut writer, more), time)));
         assert_eq!(intake.finish().untimed, 0);
         let times = times(&mut pool);
         assert_eq!((times[0], times[3]), (600, 800));

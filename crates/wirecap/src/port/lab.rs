@@ -20,15 +20,18 @@ use super::{
     open_port::OpenPort,
     opening::{Hooks, OpenContext},
     queue::ReceiveQueue,
-    xdp::{Opener, Prepared, XdpQueue},
+    xdp::{
+        attempt::{Prepared, XdpOpener},
+        queue::XdpQueue,
+    },
 };
 use crate::{Config, Error, Modes};
 
 /// How long packets have to come.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A pair of namespaces with a veth pair, whose end `in0` is opened. What is sent goes over a bridge, so that VLAN tags stand
-/// beside the packets.
+/// A pair of namespaces with a veth pair, whose end `in0` is opened. What is sent goes over a bridge, so that
+/// VLAN tags stand beside the packets.
 pub(crate) struct Lab {
     outside: Namespace,
     pub(crate) inside: Namespace,
@@ -71,7 +74,7 @@ impl Lab {
             let prepared = prepare(&interface)?;
             let facts = PortFacts::without_interface("in0".into(), vec![0]);
             let request = OpenRequest { context, facts: &facts, filter: None, nic_id: 0, registrations: &[] };
-            let opener = Opener { request, interface: &interface, shared: false, memories: &[memory] };
+            let opener = XdpOpener { request, interface: &interface, shared: false, memories: &[memory] };
             opener.open_prepared(prepared, &mut pools)
         })?;
         let [pool] = pools;
@@ -92,7 +95,7 @@ impl Lab {
 impl Opened {
     /// The bytes of so many packets, once they have come.
     pub(crate) fn receive(&mut self, packets: u32) -> Vec<Vec<u8>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.queue.backlog() < packets {
             assert!(Instant::now() < deadline, "{packets} packets do not come: {:?}", self.queue.counts());
             thread::yield_now();

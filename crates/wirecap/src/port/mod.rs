@@ -12,7 +12,7 @@
 //! | `packet` | an interface, over AF_PACKET: passive, the host keeps them | `packet/` |
 //! | `trace` | a trace file, or a pipe | [`trace`] |
 //! | `null` | nowhere: memory only, to measure the engine by itself | [`null`] |
-//! | `fault` | another port, with trouble injected | [`fault`] |
+//! | `fault` | another port, with faults injected | [`fault`] |
 //!
 //! Rule: this file alone names the folders of the kinds, and `look_up` alone matches on them.
 
@@ -83,7 +83,7 @@ fn look_up_interface(
     }
 }
 
-/// How an interface is used that is taken in any case.
+/// The uses of an interface that is taken in any case.
 fn uses_of(interface: &Interface) -> Vec<HostUse> {
     let uses = HostView::read().and_then(|host| host.uses(interface));
     uses.unwrap_or_else(|error| vec![HostUse::Unknown { what: Sight::Addresses, reason: error.to_string() }])

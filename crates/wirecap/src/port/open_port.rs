@@ -14,45 +14,44 @@ use crate::{
     report::{PortReport, QueueMode},
 };
 
-/// What a port keeps while it is captured, and gives back at the end.
+/// What a port keeps while it is captured, and gives back at the end. No method has a default, so that a
+/// backend that wraps another one does not compile without forwarding it.
 pub(crate) trait PortBackend: Debug + Send {
-    /// Looks after what others can undo, where a look is due. Returns what happened to `port` since the last call.
-    fn look_after(&mut self, _port: &str) -> Vec<PortEvent> {
-        Vec::new()
-    }
+    /// Looks after what others can undo, where a look is due. Returns what happened to `port` since the last
+    /// call.
+    fn look_after(&mut self, port: &str) -> Vec<PortEvent>;
 
-    /// Gives everything back; an interface that `is_gone` has nothing to be put right. A second call does nothing. Returns whether
-    /// packets may still be on their way to a queue.
+    /// Gives everything back; there is nothing to restore on an interface that `is_gone`. A second call does
+    /// nothing. Returns whether packets may still be on their way to a queue.
     fn close(&mut self, is_gone: bool) -> bool;
 
     /// Waits for packets that were on their way when it was closed. Returns why some may be missing.
-    fn settle(&mut self) -> Option<Diagnostic> {
-        None
-    }
+    fn settle(&mut self) -> Option<Diagnostic>;
 
     /// Adds what only it knows to the report of its port, which has everything else.
-    fn report(&mut self, _report: &mut PortReport) {}
+    fn report(&mut self, report: &mut PortReport);
 }
 
 /// A port of a running capture.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
-    /// What is said of it, as far as it is known while nothing is counted: VLAN tags that could not be put back and packets
-    /// without a hash are 0 where they are counted.
+    /// Its report, as far as it is known without counters: `untagged` and `unhashed` are 0 where they are
+    /// counted.
     pub(crate) report: PortReport,
     pub(crate) mode: QueueMode,
-    /// `None` of a port that has nothing to give back. Dropped before the queues: a program goes before its sockets do.
+    /// `None` of a port that has nothing to give back. Dropped before the queues: a program goes before its
+    /// sockets do.
     pub(crate) backend: Option<Box<dyn PortBackend>>,
     /// Its receive queues, until the engine takes them.
     pub(crate) queues: Vec<OpenQueue>,
     pub(crate) ifindex: Option<u32>,
-    /// What becomes of the interface; `None` for memory, and where the kernel does not say.
+    /// Watches the interface; `None` for memory, and where the kernel does not say.
     pub(crate) link: Option<LinkWatch>,
-    /// The file is read.
+    /// Whether its file is read.
     pub(crate) is_read: bool,
     /// Its sending side.
     pub(crate) outlet: Arc<Outlet>,
-    /// Most cells of a packet that its driver sends.
+    /// Maximum number of cells of a packet that its driver sends.
     pub(crate) max_parts: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What ports are opened by: the settings, what follows from them, and what the caller has to do with it.
+//! What ports are opened with: the settings, what follows from them, and the caller's hooks.
 
 use std::sync::{
     Arc,
@@ -19,7 +19,7 @@ pub(crate) struct OpenContext<'a> {
     pub(crate) ring_entries: u32,
 }
 
-/// What the caller has to do with opening while it runs. Unlike [`Config`], it is not data.
+/// How the caller takes part while ports are opened. Unlike [`Config`], not data.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hooks {
     /// Called at a wait for a queue that another socket has, if the wait is longer than a moment.

@@ -9,8 +9,8 @@
 //!                      ── stamp_clock()          what brings its stamps to UTC
 //! ```
 //!
-//! Rule: no method has a default. A queue that wraps another one does not compile without forwarding it. What a queue can do is data
-//! beside it: [`OpenQueue`].
+//! Rule: no method has a default. A queue that wraps another one does not compile without forwarding it. What
+//! a queue can do is data beside it: [`OpenQueue`].
 
 use std::{fmt::Debug, ops::Range};
 
@@ -48,7 +48,7 @@ pub(crate) struct QueueCounts {
 }
 
 impl QueueCounts {
-    /// The report of a queue of which nothing else is known.
+    /// A report with these counts alone.
     pub(crate) fn report(&self, queue: u16, mode: QueueMode) -> QueueReport {
         let &Self { no_free_cell, rx_ring_full, too_long, .. } = self;
         let mut report = QueueReport {
@@ -57,14 +57,9 @@ impl QueueCounts {
             seen: self.seen,
             filtered: self.filtered,
             passed: self.passed,
-            delivered: 0,
             lost: Lost { no_free_cell, rx_ring_full, too_long, left_at_stop: 0 },
-            unexplained: 0,
-            pool_used_percent: 0.0,
-            pool_peak_percent: 0.0,
-            refused: 0,
             fill_ring_empty: self.fill_ring_empty,
-            foreign: 0,
+            ..QueueReport::default()
         };
         report.unexplained = report.account().unexplained();
         report
@@ -89,7 +84,7 @@ pub(crate) enum Outlook {
 /// Cells that wait in a ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// The cells: they are numbered through as they come.
+    /// The cells, numbered in the order in which they come.
     pub(crate) cells: Range<u64>,
     /// More cells may be taken than are received: a filter refuses some.
     pub(crate) may_refuse: bool,
@@ -100,8 +95,9 @@ pub(crate) struct Waiting {
 pub(crate) struct Look {
     /// Which cells wait. `None` where packets bring their times with them.
     pub(crate) waiting: Option<Waiting>,
-    /// Cells that the kernel has filled, or that a filter keeps, and that the pool does not know of yet. Unlike the backlog, some of them
-    /// may never be received. 0 of a port that fills cells only when they are received.
+    /// Cells that the kernel has filled, or that a filter keeps, and that the pool does not know of yet.
+    /// Unlike the backlog, some of them may never be received. 0 of a port that fills cells only when they
+    /// are received.
     pub(crate) unreceived: u32,
     /// The times of packets that are received from here on.
     pub(crate) outlook: Outlook,
@@ -112,14 +108,14 @@ pub(crate) trait ReceiveQueue: Debug + Send {
     /// Puts up to `max` filled cells into `intake`, oldest first. `max` is at most its space.
     fn receive(&mut self, max: u32, intake: &mut Intake<'_>);
 
-    /// Gives free cells to the kernel, as far as its ring has room: those that a filter has refused, then the pool's free chunks.
-    /// Without a pool the kernel gets no cell from now on.
+    /// Gives free cells to the kernel, as far as its ring has room: those that a filter has refused, then the
+    /// pool's free chunks. Without a pool the kernel gets no cell from now on.
     fn attach(&mut self, pool: Option<&mut LivePool>);
 
     /// Filled cells that wait to be received.
     fn backlog(&self) -> u32;
 
-    /// Looks what waits.
+    /// Looks at what waits.
     fn look(&self) -> Look;
 
     /// The counters in front of the ring.
@@ -159,7 +155,8 @@ impl OpenQueue {
     }
 }
 
-/// What is left of a queue when its capture has ended: its descriptors are free for others, its counters stay.
+/// What is left of a queue when its capture has ended: its descriptors are free for others, its counters
+/// stay.
 #[derive(Debug)]
 pub(crate) struct ClosedQueue {
     counts: QueueCounts,

@@ -64,8 +64,8 @@ pub(crate) fn array(kind: MapKind, value_size: u32, max_entries: u32, name: &str
 #[derive(Debug)]
 pub(crate) struct CaptureProgram {
     pub(crate) program: Program,
-    /// Takes its place at the end: it leaves all packets to the host. The interface may require the same of both, so
-    /// it takes packets of several buffers if the other does.
+    /// Takes its place at the end: it leaves all packets to the host. The interface may require the same of
+    /// both, so it takes packets of several buffers if the other does.
     pub(crate) leave_all: Program,
     /// One entry for each queue the NIC can have, and one for all others.
     counters: Map,
@@ -84,8 +84,8 @@ pub(crate) struct ProgramPlan {
     pub(crate) captured: u32,
     /// Longer frames, in bytes, are counted and dropped; without it, frames may come in several buffers.
     pub(crate) longest_frame: Option<u32>,
-    /// Whether the dispatcher takes packets of several buffers that runs the program, for captured queues only: see `shared/`.
-    /// `None` where no dispatcher does.
+    /// Whether the dispatcher that runs the program, for captured queues only, takes packets of several
+    /// buffers: see `shared/`. `None` without a dispatcher.
     pub(crate) share: Option<bool>,
     /// How packets of the captured queues are stamped, if they are.
     pub(crate) stamping: Option<StampSource>,
@@ -153,8 +153,8 @@ impl CaptureProgram {
         socket.put_into(&self.sockets, queue)
     }
 
-    /// The numbers of the queues without a socket. The last stands for all higher numbers, which no driver should
-    /// report, and is counted all the same.
+    /// The numbers of the queues without a socket. The last stands for all higher numbers, which no driver
+    /// should report, and is counted nevertheless.
     pub(crate) fn uncaptured(&self) -> std::ops::RangeInclusive<u32> {
         self.captured..=self.queues
     }
@@ -200,7 +200,8 @@ fn assemble(
     count(&mut asm, R8, SEEN);
 
     if plan.share.is_some() {
-        // The program stays in the dispatcher's table when its process is killed: the host gets all packets then.
+        // The program stays in the dispatcher's table when its process is killed: the host gets all packets
+        // then.
         asm.store(Size::Word, R10, -4, R7);
         asm.load_map_fd(R1, sockets).mov(R2, R10).alu64(Alu::Add, R2, -4);
         asm.call(Helper::MapLookupElem);
@@ -213,7 +214,8 @@ fn assemble(
         // What is not captured need not be wanted, nor fit.
         asm.jump_if(Cond::Ge, R7, plan.captured as i32, keep);
     }
-    // Drivers may have what they know in front of the packet: they are asked before anything is written there.
+    // Drivers may have what they know in front of the packet: they are asked before anything is written
+    // there.
     if let Some(hashing) = plan.hashing {
         hashing.emit_ask(&mut asm);
     }
@@ -232,11 +234,13 @@ fn assemble(
     }
     if let Some(longest) = plan.longest_frame {
         if plan.frags() {
-            // Others may want packets of several buffers, and the bounds in the context are those of the first.
+            // Others may want packets of several buffers, and the bounds in the context are those of the
+            // first.
             asm.mov(R1, R6).call(Helper::XdpGetBuffLen);
             asm.jump_if(Cond::Le, R0, longest as i32, keep);
         } else {
-            // Not the length, as data_end - data: the verifier allows a difference of pointers with CAP_PERFMON only.
+            // Not the length, as data_end - data: the verifier allows a difference of pointers with
+            // CAP_PERFMON only.
             asm.load(Size::Word, R1, R6, xdp_md::DATA).load(Size::Word, R2, R6, xdp_md::DATA_END);
             asm.alu64(Alu::Add, R1, longest as i32);
             asm.jump_if(Cond::Le, R2, R1, keep);
@@ -273,8 +277,8 @@ fn assemble(
     Ok(asm.finish()?)
 }
 
-/// Counts packets that the filter does not want, and ends. With the others, the program goes on. What the filter cannot
-/// decide from the first buffer is left to user space.
+/// Counts packets that the filter does not want, and ends. With the others, the program goes on. What the
+/// filter cannot decide from the first buffer is left to user space.
 fn sift(asm: &mut Assembler, filter: &PortFilter, plan: ProgramPlan) -> Result<(), wirecap_filter::Error> {
     use Reg::{R0, R2, R3, R6, R8, R9};
     let (wanted, unwanted) = (asm.label(), asm.label());
@@ -303,8 +307,8 @@ fn sift(asm: &mut Assembler, filter: &PortFilter, plan: ProgramPlan) -> Result<(
     Ok(())
 }
 
-/// Does something with packets of captured queues, which jumps to its label where it fails, and counts that. The others are the
-/// host's, and leave as they came.
+/// Emits code for packets of captured queues, which jumps to its label where it fails, and counts that. The
+/// others are the host's, and leave as they came.
 fn mark(asm: &mut Assembler, captured: u32, failures: i16, emit: impl FnOnce(&mut Assembler, Label)) {
     let (failed, done) = (asm.label(), asm.label());
     asm.jump_if(Cond::Ge, Reg::R7, captured as i32, done);

@@ -1,12 +1,13 @@
-//! The NIC's hash of each packet over AF_XDP: the XDP program asks the driver and writes it in front of the packet.
+//! The NIC's hash of each packet over AF_XDP: the XDP program asks the driver and writes it in front of the
+//! packet.
 //!
 //! ```text
 //!   XDP program:  driver ──► hash and type ──► 8 bytes of metadata: right in front of the packet, or of its stamp
 //!   reader:       Packet::rx_hash() ◄── the same bytes, when the packet is looked at
 //! ```
 //!
-//! Rules: the driver is asked before anything is changed, since some (virtio_net) have the hash in the bytes in front of the packet,
-//! where stamp and hash go. A packet that has none bears zeros there, and is counted.
+//! Rules: the driver is asked before anything is changed, since some (virtio_net) have the hash in the bytes
+//! in front of the packet, where stamp and hash go. A packet that has none bears zeros there, and is counted.
 
 use wirecap_sys::{
     bpf::{Alu, Assembler, Cond, KernelFunction, Label, Reg, Size},
@@ -44,7 +45,8 @@ impl RxHashing {
         Ok(Self { function, ifindex: interface.ifindex })
     }
 
-    /// Asks the driver, which is to be done before the packet is changed. The context is in R6; R0 to R5 are lost.
+    /// Asks the driver, which is to be done before the packet is changed. The context is in R6; R0 to R5 are
+    /// lost.
     pub(crate) fn emit_ask(self, asm: &mut Assembler) {
         use Reg::{R0, R1, R2, R3, R6, R10};
         let (none, done) = (asm.label(), asm.label());
@@ -60,14 +62,14 @@ impl RxHashing {
         asm.bind(done);
     }
 
-    /// Writes the answer in front of the `behind` bytes of metadata that the packet already has, or jumps to `unhashed`. The
-    /// context is in R6; R0 to R5 are lost, and all pointers into the packet.
+    /// Writes the answer in front of the `behind` bytes of metadata that the packet already has, or jumps to
+    /// `unhashed`. The context is in R6; R0 to R5 are lost, and all pointers into the packet.
     pub(crate) fn emit_write(self, asm: &mut Assembler, behind: i32, unhashed: Label) {
         use Reg::{R1, R4, R10};
         metadata::emit_room(asm, HASH_BYTES, unhashed);
         metadata::emit_place(asm, behind + HASH_BYTES, unhashed);
         asm.load(Size::Double, R4, R10, ANSWER).store(Size::Double, R1, 0, R4);
-        // Zeros are written all the same: the cell holds the hash of another packet.
+        // Zeros are written nevertheless: the cell holds the hash of another packet.
         asm.jump_if(Cond::Eq, R4, 0, unhashed);
     }
 }

@@ -6,7 +6,8 @@
 //!                      └── the filter ──► matched += 1, yes ──► no
 //! ```
 //!
-//! What it has refused is the difference: a filter that looks beyond the end of a packet ends the program at once.
+//! What it has refused is the difference: a filter that looks beyond the end of a packet ends the program at
+//! once.
 
 use wirecap_filter::{
     Filter,
@@ -80,8 +81,8 @@ fn assemble(counters: &Map, filter: &Filter, outgoing: bool) -> Result<Vec<Insn>
     Ok(asm.finish()?)
 }
 
-/// Adds one to a counter of this CPU, behind R9. With an atomic operation, since the program may be interrupted by
-/// itself: packets are sent and received on the same CPU.
+/// Adds one to a counter of this CPU, behind R9. With an atomic operation, since the program may be
+/// interrupted by itself: packets are sent and received on the same CPU.
 fn count(asm: &mut Assembler, offset: i16) {
     asm.mov_imm(Reg::R1, 1).atomic_add(Size::Double, Reg::R9, offset, Reg::R1);
 }

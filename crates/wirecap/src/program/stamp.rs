@@ -1,7 +1,7 @@
 //! The time of each packet, asked for by the XDP program and written in front of the packet.
 //!
-//! Rule: a packet that cannot be stamped is counted and captured all the same. It has a stamp of 0, "none", or what was in its
-//! cell before.
+//! Rule: a packet that cannot be stamped is counted, and captured nevertheless. It has a stamp of 0, "none",
+//! or what was in its cell before.
 
 use wirecap_sys::bpf::{self, Assembler, Cond, Helper, KernelFunction, Label, Reg, Size};
 
@@ -30,8 +30,8 @@ impl StampSource {
         }
     }
 
-    /// Asks the driver, if it is asked, before the packet is changed: the answer is at `asked` on the stack. The context is
-    /// in R6; R0 to R5 and R9 are lost.
+    /// Asks the driver, if it is asked, before the packet is changed: the answer is at `asked` on the stack.
+    /// The context is in R6; R0 to R5 and R9 are lost.
     pub(crate) fn emit_ask(self, asm: &mut Assembler, asked: i16) {
         if let StampSource::Driver { function, .. } = self {
             emit_question(asm, function);
@@ -39,8 +39,8 @@ impl StampSource {
         }
     }
 
-    /// Stamps the packet, or jumps to `unstamped`. The driver was `asked` before, or is asked now. The context is in R6; R0 to
-    /// R5 and R9 are lost, and all pointers into the packet.
+    /// Stamps the packet, or jumps to `unstamped`. The driver was `asked` before, or is asked now. The
+    /// context is in R6; R0 to R5 and R9 are lost, and all pointers into the packet.
     pub(crate) fn emit(self, asm: &mut Assembler, unstamped: Label, asked: Option<i16>) {
         use Reg::{R0, R1, R9};
         metadata::emit_room(asm, STAMP_BYTES, unstamped);
@@ -57,7 +57,7 @@ impl StampSource {
         metadata::emit_place(asm, STAMP_BYTES, unstamped);
         asm.store(Size::Double, R1, 0, R9);
         if let StampSource::Driver { .. } = self {
-            // The stamp of 0 is written all the same: the cell holds one of another packet.
+            // The stamp of 0 is written nevertheless: the cell holds one of another packet.
             asm.jump_if(Cond::Eq, R9, 0, unstamped);
         }
     }

@@ -6,8 +6,9 @@
 //!   for the host's stack:     │ MAC addresses │ type │ …                as it came: the driver adds the tag to it, beside it
 //! ```
 //!
-//! Rule: what leaves for the host leaves as it came. Its driver hands the tag to the host whatever the packet holds, so a tag
-//! in both places would be two. A packet whose tag cannot be put back is counted and captured as it is.
+//! Rule: what leaves for the host leaves as it came. Its driver hands the tag to the host whatever the packet
+//! holds, so a tag in both places would be two. A packet whose tag cannot be put back is counted and captured
+//! as it is.
 //!
 //! See Documentation/networking/xdp-rx-metadata.rst (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8).
 
@@ -72,8 +73,8 @@ impl Tags {
         asm.store_imm(Size::Word, Reg::R10, IS_TAGGED, 0);
     }
 
-    /// Puts the packet's tag back if it had one, or jumps to `failed`. The context is in R6; R0 to R5 are lost, and all
-    /// pointers into the packet.
+    /// Puts the packet's tag back if it had one, or jumps to `failed`. The context is in R6; R0 to R5 are
+    /// lost, and all pointers into the packet.
     pub(crate) fn emit_put_back(self, asm: &mut Assembler, failed: Label, done: Label) {
         use Reg::{R0, R1, R2, R3, R4, R5, R6, R10};
         asm.store_imm(Size::Double, R10, TYPE, 0);
@@ -98,7 +99,8 @@ impl Tags {
         abort(asm, impossible);
     }
 
-    /// Makes a packet that leaves for the host what it was when it came. R0 to R5 are lost, and all pointers into the packet.
+    /// Makes a packet that leaves for the host what it was when it came. R0 to R5 are lost, and all pointers
+    /// into the packet.
     pub(crate) fn emit_take_off(self, asm: &mut Assembler) {
         use Reg::{R0, R1, R2, R3, R4, R6, R10};
         let (as_it_came, impossible) = (asm.label(), asm.label());

@@ -9,7 +9,7 @@ use crate::{
     port::{
         lab::{Lab, Opened},
         queue::ReceiveQueue,
-        xdp::Prepared,
+        xdp::attempt::Prepared,
     },
     program::{CaptureProgram, ProgramPlan},
 };

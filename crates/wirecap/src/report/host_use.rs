@@ -9,7 +9,7 @@ use wirecap_sys::{
     process::Process,
 };
 
-use super::as_text;
+use super::{as_text, as_text_or_null};
 
 /// EtherType of the link layer discovery protocol (IEEE 802.1AB).
 const ETHERTYPE_LLDP: u16 = 0x88cc;
@@ -173,13 +173,6 @@ impl LeftToHost {
         let keep: Vec<_> = uses.iter().filter(|host_use| host_use.keeps_interface()).cloned().collect();
         (!keep.is_empty()).then_some(LeftToHost::InUse(keep))
     }
-}
-
-fn as_text_or_null<S: Serializer>(
-    value: &Option<InterfaceAddress>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    value.map(|value| value.to_string()).serialize(serializer)
 }
 
 fn as_texts<S: Serializer>(values: &[MacAddress], serializer: S) -> Result<S::Ok, S::Error> {

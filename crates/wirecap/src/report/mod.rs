@@ -4,6 +4,8 @@
 //! |---|---|
 //! | a port, a receive queue, a transmit queue | `port.rs`, `queue.rs`, `transmit.rs` |
 //! | the times of packets | `timestamp.rs` |
+//! | symmetric RSS | `rss.rs` |
+//! | the end of a trace file | `trace.rs` |
 //! | the memory | `memory.rs` |
 //! | what is not as asked for | [`diagnostic`] |
 //! | what happens while it runs | `event.rs` |
@@ -18,7 +20,9 @@ mod host_use;
 mod memory;
 mod port;
 mod queue;
+mod rss;
 mod timestamp;
+mod trace;
 mod transmit;
 
 use serde::{Serialize, Serializer};
@@ -30,12 +34,18 @@ pub use self::{
     memory::{BoundedMemory, MemoryReport, Pages},
     port::{FilterPlace, FilterReport, PortReport},
     queue::{BeyondLimit, LengthLimit, QueueMode, QueueReport},
+    rss::{RssReport, RssState},
     timestamp::{Clock, ClockScale, NoCounter, TimestampReport, Uncertainty},
+    trace::TraceFailure,
     transmit::{Refusal, TransmitDrops, TransmitReport},
 };
 
 fn as_text<S: Serializer>(value: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&value.to_string())
+}
+
+fn as_text_or_null<S: Serializer>(value: &Option<impl ToString>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
 /// One worker.

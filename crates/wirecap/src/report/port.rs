@@ -4,7 +4,8 @@ use serde::Serialize;
 use wirecap_core::choices;
 
 use super::{
-    HostUse, LengthLimit, QueueMode, QueueReport, TimestampReport, TransmitReport, diagnostic::Diagnostic,
+    HostUse, LengthLimit, QueueMode, QueueReport, RssReport, TimestampReport, TraceFailure, TransmitReport,
+    as_text_or_null, diagnostic::Diagnostic,
 };
 
 /// One port.
@@ -40,9 +41,8 @@ pub struct PortReport {
     /// The longest packet that fits; `None` if every packet fits that the MTU allowed when the port was
     /// opened.
     pub length_limit: Option<LengthLimit>,
-    /// What was done so that both directions of a connection come in by one queue, and how it is undone, in
-    /// words; `None` if that was not asked for.
-    pub rss: Option<String>,
+    /// How the NIC brings both directions of a connection in by one queue; `None` if that was not asked for.
+    pub rss: Option<RssReport>,
     /// What its packets begin with: a link type of the registry of pcap, 1 for Ethernet.
     pub link_type: u16,
     /// NUMA node of the NIC and of its pools, if there is one.
@@ -52,8 +52,10 @@ pub struct PortReport {
     /// How much of a trace file is read, in percent; `None` unless it is a file.
     pub read_percent: Option<f64>,
     /// Why a trace file was not read to its end: the damage, and where. What stood before it was captured.
-    pub error: Option<String>,
-    /// Packets the NIC or driver dropped before the XDP program, as the kernel's link statistics say: of
+    #[serde(serialize_with = "as_text_or_null")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub error: Option<TraceFailure>,
+    /// Packets the NIC or driver dropped before they could be seen, as the kernel's link statistics say: of
     /// the whole interface. Where several ports are of one interface, it is in the first of them, and 0 in
     /// the others.
     pub dropped_before_xdp: u64,

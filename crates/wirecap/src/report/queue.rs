@@ -6,7 +6,7 @@ use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
 
 choices! {
     /// How packets get from the NIC into cells.
-    pub enum QueueMode {
+    pub enum QueueMode = Memory {
         /// The driver writes into the cells.
         ZeroCopy = "zero-copy",
         /// Native XDP; the kernel copies each packet once.
@@ -35,7 +35,7 @@ impl QueueMode {
 }
 
 /// One receive queue, in packets since the start.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueReport {
     /// The queue's number on its NIC.

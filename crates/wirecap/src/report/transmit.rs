@@ -93,8 +93,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Full, Self::OverShare, Self::TooLong, Self::LinkDown, Self::Gone, Self::NotSendable];
+    /// Number of reasons.
+    pub(crate) const COUNT: usize = Self::NotSendable as usize + 1;
 
     /// Whether there is room again once the kernel has sent more, which
     /// [`NotSent::wait`](crate::NotSent::wait) waits for.

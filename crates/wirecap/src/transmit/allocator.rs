@@ -10,7 +10,7 @@
 //! block of the kernel, which no transmit ring can name, so the allocator copies it once and counts the
 //! bytes.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use wirecap_core::{
     Geometry, PoolId, RecycleQueue, chunk::MAX_NICS, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER,
@@ -56,6 +56,7 @@ pub(crate) fn carve<'m>(
 /// out.flush()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub struct PacketAllocator {
     shared: Arc<Shared>,
     index: usize,
@@ -170,16 +171,5 @@ impl PacketAllocator {
             let _ = pool.recycle(range);
         });
         writer.attach(pool);
-    }
-}
-
-impl fmt::Debug for PacketAllocator {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("PacketAllocator")
-            .field("index", &self.index)
-            .field("packets", &self.numbers)
-            .field("levels", &self.pool.levels())
-            .finish_non_exhaustive()
     }
 }

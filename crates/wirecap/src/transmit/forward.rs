@@ -1,7 +1,7 @@
 //! Packets put into a transmit ring, one by one or in a row.
 
 use std::{
-    fmt, thread,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -9,6 +9,7 @@ use super::transmitter::{PAUSE, Transmitter};
 use crate::{Drain, OwnedPacket, Refusal};
 
 /// A packet that was not sent, given back.
+#[derive(Debug)]
 pub struct NotSent<'b> {
     /// The packet: to be tried again, kept, or dropped.
     pub packet: OwnedPacket<'b>,
@@ -42,12 +43,6 @@ impl NotSent<'_> {
             thread::sleep(PAUSE);
         }
         Err(self)
-    }
-}
-
-impl fmt::Debug for NotSent<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("NotSent").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// What one transmitter has sent. Written by it alone, read by reports.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Sent {
     /// The port, by its position in the list of ports.
@@ -21,22 +21,12 @@ pub(crate) struct Sent {
     /// Taken by the kernel, and dropped by the driver.
     pub(super) by_driver: AtomicU64,
     pub(super) kicks: AtomicU64,
-    dropped: [AtomicU64; Refusal::ALL.len()],
+    dropped: [AtomicU64; Refusal::COUNT],
 }
 
 impl Sent {
     pub(super) fn new(port: usize, queue: u16) -> Self {
-        Self {
-            port,
-            queue,
-            packets: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            copied_bytes: AtomicU64::new(0),
-            in_flight: AtomicU32::new(0),
-            by_driver: AtomicU64::new(0),
-            kicks: AtomicU64::new(0),
-            dropped: Default::default(),
-        }
+        Self { port, queue, ..Self::default() }
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! ```text
 //!   pool of queue 0 ─┐                             ┌── at most a share of each pool is out here
 //!   pool of queue 1 ─┼─► transmit ring ─► kernel ──┤
-//!   allocator 0         ─┘                             └── the rest goes to other outputs, and is left to receive into
+//!   allocator 0     ─┘                             └── the rest goes to other outputs, and is left to receive into
 //! ```
 //!
 //! Rule: a transmitter that holds no cell of a pool takes a packet of that pool of any length, so every
@@ -14,19 +14,19 @@
 pub(super) struct Shares {
     /// By pool, cells that are with the kernel.
     held: Box<[u32]>,
-    /// Most cells of one pool.
-    most: u32,
+    /// Maximum number of cells of one pool.
+    max_cells: u32,
 }
 
 impl Shares {
     /// Without a limit, for this number of pools.
     pub(super) fn new(pools: usize) -> Self {
-        Self { held: vec![0; pools].into(), most: u32::MAX }
+        Self { held: vec![0; pools].into(), max_cells: u32::MAX }
     }
 
     /// Limits the cells of each pool to `cells` from now on.
     pub(super) fn limit(&mut self, cells: u32) {
-        self.most = cells;
+        self.max_cells = cells;
     }
 
     /// Whether a packet of `cells` cells of this pool may be sent. Packets of another engine's pool pass
@@ -34,7 +34,7 @@ impl Shares {
     #[inline]
     pub(super) fn has_room(&self, pool: usize, cells: u32) -> bool {
         let held = self.held.get(pool).copied().unwrap_or(0);
-        held == 0 || u64::from(held) + u64::from(cells) <= u64::from(self.most)
+        held == 0 || u64::from(held) + u64::from(cells) <= u64::from(self.max_cells)
     }
 
     #[inline]

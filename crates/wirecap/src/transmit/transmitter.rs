@@ -1,7 +1,7 @@
 //! The sending half of one queue.
 
 use std::{
-    fmt, io,
+    io,
     sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
@@ -13,7 +13,7 @@ use wirecap_sys::{memory::CellReader, xsk::Sender};
 use super::{Sent, share::Shares};
 use crate::{OwnedPacket, Refusal, engine::Shared, nic::outlet::Outlet};
 
-/// How long a thread sleeps that waits for the kernel to send.
+/// How long a thread that waits for the kernel to send sleeps at a time.
 pub(super) const PAUSE: Duration = Duration::from_micros(50);
 
 /// Sends from one queue of a port. Made by [`Builder::transmit`](crate::Builder::transmit), one for each
@@ -24,6 +24,7 @@ pub(super) const PAUSE: Duration = Duration::from_micros(50);
 ///
 /// Dropping it flushes it once and closes its half of the socket. Pools lack the cells that the kernel still
 /// has until the capture is dropped: [`Transmitter::finish`] waits for them.
+#[derive(Debug)]
 pub struct Transmitter {
     shared: Arc<Shared>,
     sender: Sender,
@@ -136,7 +137,8 @@ impl Transmitter {
         self.outlet.refuses(len).is_none() && self.find_room(1, pool).is_ok()
     }
 
-    /// Looks whether there is room for `cells` cells of this pool, if need be after sent cells have come home.
+    /// Looks whether there is room for `cells` cells of this pool, if need be after sent cells have come
+    /// home.
     #[inline]
     fn find_room(&mut self, cells: u32, pool: usize) -> Result<(), Refusal> {
         if self.sender.has_room(cells) && self.shares.has_room(pool, cells) {
@@ -227,17 +229,5 @@ impl Drop for Transmitter {
     fn drop(&mut self) {
         // The account has what is left in flight.
         let _ = self.flush();
-    }
-}
-
-impl fmt::Debug for Transmitter {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Transmitter")
-            .field("port", &self.port())
-            .field("queue", &self.queue())
-            .field("packets", &self.packets())
-            .field("in_flight", &self.sender.in_flight())
-            .finish_non_exhaustive()
     }
 }

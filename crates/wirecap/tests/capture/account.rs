@@ -14,8 +14,8 @@ use wirecap_testing::{
 
 /// Live frames of each test.
 const FRAMES: u64 = 100_000;
-/// Live frames at once: a pool holds three times as many, so that it cannot overflow even if the cells of the burst
-/// before are still on their way home.
+/// Live frames at once: a pool holds three times as many, so that it cannot overflow even if the cells of the
+/// burst before are still on their way home.
 const BURST: u64 = 5_000;
 /// Frames into each queue that no core of a small machine generates for.
 const EXTRA: u64 = 1_000;
@@ -108,8 +108,8 @@ fn captures_everything(dispatch: Dispatch, mode: Mode, queues: u32) {
     check_frames(&arrivals, cores, queues, live - dropped);
 }
 
-/// So many frames of the live generator in the queues of the cores, numbered over all of them; in the other queues frames that
-/// are numbered in each.
+/// Frames of the live generator in the queues of the cores, numbered over all of them; in the other
+/// queues frames that are numbered in each.
 fn check_frames(arrivals: &[Arrival], cores: usize, queues: u32, live: u64) {
     let by_queue = check::in_order(arrivals);
     assert_eq!(by_queue.len(), queues as usize);

@@ -31,7 +31,7 @@ fn detach(wire: &Wire) {
 fn foreign() -> Program {
     let mut asm = Assembler::new();
     asm.mov_imm(Reg::R0, XDP_PASS).exit();
-    Program::load(&ProgramSpec::new(ProgramKind::Xdp, "somebody", &asm.finish().unwrap())).unwrap()
+    Program::load(&ProgramSpec::new(ProgramKind::Xdp, "stranger", &asm.finish().unwrap())).unwrap()
 }
 
 /// Waits for the report that the program was off; returns what became of it.
@@ -90,7 +90,7 @@ fn a_program_that_was_faster_is_named_and_the_interface_taken_after_it() {
     detach(&wire);
     let other = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
     let Recovery::Failed(reason) = reported(&mut capture) else { panic!("there is no room for two") };
-    assert!(reason.text.contains("somebody"), "{reason}");
+    assert!(reason.text.contains("stranger"), "{reason}");
     let warning = &capture.report().ports[0].warnings[0];
     assert!(matches!(warning, Diagnostic::Detached { recovery: Recovery::Failed(_) }), "{warning:?}");
     drop(other);

@@ -1,4 +1,4 @@
-//! Ports in trouble: interrupts that are lost, starving kernels, drivers that report what is not ours.
+//! Faulty ports: lost interrupts, starving kernels, drivers that report foreign cells.
 
 use wirecap::{
     Capture, Dispatch, Mode, PortSpec,
@@ -22,7 +22,7 @@ fn troubles() -> [Faults; 5] {
     ]
 }
 
-fn in_trouble(port: impl Into<PortSpec>, faults: Faults) -> PortSpec {
+fn faulty(port: impl Into<PortSpec>, faults: Faults) -> PortSpec {
     PortSpec::Fault { inner: Box::new(port.into()), faults }
 }
 
@@ -35,13 +35,13 @@ fn setups() -> impl Iterator<Item = (Faults, Dispatch, Mode)> {
 }
 
 #[test]
-fn packets_from_memory_survive_every_trouble() {
+fn packets_from_memory_survive_every_fault() {
     // The second kind of packet has three parts.
     for packet_bytes in [60, 4000] {
         for (faults, dispatch, mode) in setups() {
             let null = NullPort { queues: 2, packet_bytes, packets_per_queue: PACKETS };
             let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(4);
-            let builder = builder.dispatch(dispatch).mode(mode).port(in_trouble(null, faults));
+            let builder = builder.dispatch(dispatch).mode(mode).port(faulty(null, faults));
             let mut capture = builder.open().unwrap();
             let crew = Crew::eager(capture.take_workers());
             crew.wait_for(2 * PACKETS);
@@ -57,12 +57,12 @@ fn packets_from_memory_survive_every_trouble() {
 }
 
 #[test]
-fn packets_of_an_interface_survive_every_trouble() {
-    need_root!("fault_port::packets_of_an_interface_survive_every_trouble");
+fn packets_of_an_interface_survive_every_fault() {
+    need_root!("fault_port::packets_of_an_interface_survive_every_fault");
     let wire = Wire::with_queues("trouble", 1);
     for (faults, dispatch, mode) in setups() {
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64);
-        let builder = builder.dispatch(dispatch).mode(mode).port(in_trouble("in0", faults));
+        let builder = builder.dispatch(dispatch).mode(mode).port(faulty("in0", faults));
         let mut capture = wire.inside.enter(|| builder.open()).unwrap();
         let crew = Crew::eager(capture.take_workers());
         let mut sender = wire.queue_sender(0, FrameSpec::default());
@@ -80,13 +80,13 @@ fn packets_of_an_interface_survive_every_trouble() {
 }
 
 #[test]
-fn the_account_of_an_interface_in_trouble_is_closed_although_nobody_read() {
-    need_root!("fault_port::the_account_of_an_interface_in_trouble_is_closed_although_nobody_read");
+fn the_account_of_a_faulty_interface_is_closed_although_no_worker_read() {
+    need_root!("fault_port::the_account_of_a_faulty_interface_is_closed_although_no_worker_read");
     let wire = Wire::with_queues("unread", 1);
     for faults in troubles() {
         for dispatch in [Dispatch::Pull, Dispatch::Push] {
             let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64);
-            let builder = builder.dispatch(dispatch).port(in_trouble("in0", faults));
+            let builder = builder.dispatch(dispatch).port(faulty("in0", faults));
             let capture = wire.inside.enter(|| builder.open()).unwrap();
             wire.queue_sender(0, FrameSpec::default()).send(1_000);
             wait_until("all frames are seen", || capture.report().total().seen == 1_000);

@@ -1,4 +1,4 @@
-//! Filters: what is wanted arrives, the rest stays with the host or is dropped, and the account knows it.
+//! Filters: wanted packets arrive, the rest stays with the host or is dropped, and both are in the account.
 
 use std::time::Duration;
 
@@ -125,8 +125,8 @@ fn a_filter_that_the_kernel_does_not_take_runs_in_user_space_and_that_is_said() 
             run(&wire, small_pool().dispatch(dispatch).filter(NOT_FOR_THE_KERNEL), "xdp:in0", &frames);
         runs(&report, FilterPlace::NativeCode, NOT_FOR_THE_KERNEL);
         let reason = KernelRefusal::OffsetTooFar { end: 40_001, limit: 32_767 };
-        let told = Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted: true };
-        assert!(report.ports[0].fallbacks.contains(&told), "{:?}", report.ports[0].fallbacks);
+        let fallback = Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted: true };
+        assert!(report.ports[0].fallbacks.contains(&fallback), "{:?}", report.ports[0].fallbacks);
         assert!(got == wanted(&frames, NOT_FOR_THE_KERNEL), "{dispatch:?}: {}", got.len());
     }
 }
@@ -151,7 +151,8 @@ fn what_lies_in_later_cells_is_looked_at_in_user_space() {
     }
 }
 
-/// Where packets may be split, one that is too short for what the filter looks at is not wanted, and the host's.
+/// Where packets may be split, one that is too short for what the filter looks at is not wanted, and the
+/// host's.
 #[test]
 fn short_packets_stay_with_the_host_where_packets_may_be_split() {
     need_root!("filters::short_packets_stay_with_the_host_where_packets_may_be_split");
@@ -174,7 +175,7 @@ fn short_packets_stay_with_the_host_where_packets_may_be_split() {
     }
 }
 
-/// With rings shorter than the pool, refused cells wait for room behind free chunks: they hold nobody up.
+/// With rings shorter than the pool, refused cells wait for room behind free chunks: they delay no packet.
 #[test]
 fn refused_cells_hold_up_no_promise() {
     need_root!("filters::refused_cells_hold_up_no_promise");
@@ -276,8 +277,8 @@ fn a_filter_that_cannot_be_is_an_error_before_anything_is_changed() {
     ] {
         let error = wire.try_capture(small_pool().filter(expression)).unwrap_err();
         assert!(matches!(error, Error::Filter(_)), "{error:?}");
-        let told = error.to_string();
-        assert!(told.contains(expression) && told.contains(words), "{told}");
+        let error = error.to_string();
+        assert!(error.contains(expression) && error.contains(words), "{error}");
         assert!(!wire.is_captured());
     }
     assert!(

@@ -1,4 +1,4 @@
-//! `protochain`, which loops: it runs in user space on every port, and no packet makes it run for ever.
+//! `protochain`, which loops: it runs in user space on every port, and no packet makes it run forever.
 
 use wirecap::{Diagnostic, Dispatch, Unmatched, diagnostic::KernelRefusal, report::FilterPlace};
 
@@ -23,8 +23,8 @@ fn chains_of_headers_are_followed_in_user_space_and_that_is_said() {
         runs(&report, FilterPlace::NativeCode, expression);
         let drops_unwanted = port.starts_with("xdp") && unmatched == Unmatched::Pass;
         let reason = KernelRefusal::Loops;
-        let told = Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted };
-        assert!(report.ports[0].fallbacks.contains(&told), "{:?}", report.ports[0].fallbacks);
+        let fallback = Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted };
+        assert!(report.ports[0].fallbacks.contains(&fallback), "{:?}", report.ports[0].fallbacks);
         let by_bytes = expression.strip_prefix("inbound and ").unwrap_or(expression);
         assert!(got == wanted(&frames, by_bytes), "{port}, {expression}: {}", got.len());
     }
@@ -32,8 +32,8 @@ fn chains_of_headers_are_followed_in_user_space_and_that_is_said() {
 
 /// Nothing but frames whose chain has no end: each is refused and counted, and the capture goes on.
 #[test]
-fn chains_without_an_end_hold_nobody_up() {
-    need_root!("filters_loops::chains_without_an_end_hold_nobody_up");
+fn chains_without_an_end_delay_no_packet() {
+    need_root!("filters_loops::chains_without_an_end_delay_no_packet");
     let endless = chains::frames(1).remove(0);
     let mut frames = vec![endless; 2_000];
     frames.push(chains::frames(3).remove(2));

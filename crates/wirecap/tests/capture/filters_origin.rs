@@ -1,5 +1,5 @@
-//! `inbound`, `outbound` and `ifindex`: beside the host the socket tells, what is taken from the host comes in. And offsets
-//! that look like the numbers these are asked by.
+//! `inbound`, `outbound` and `ifindex`: beside the host the socket knows, and packets taken from the host all
+//! come in. And offsets that equal the numbers by which libpcap asks for these.
 
 use wirecap::{Capture, Diagnostic, Report, report::FilterPlace};
 use wirecap_testing::{PacketSender, SendPath};
@@ -10,7 +10,8 @@ use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 /// Loops, so that all is decided in user space; holds for no frame.
 const LOOPS: &str = "ip6 protochain 132";
 
-/// Sends frames through the interface in both directions, in turn, and returns which ones were wanted of each.
+/// Sends frames through the interface in both directions, in turn, and returns which ones were wanted of
+/// each.
 fn both_ways(wire: &Wire, expression: &str, sent: usize) -> (usize, usize, Report) {
     let (coming, going) = (frames(2 * sent, &[60, 300]), wire.veth.b().ifindex().unwrap());
     let builder = small_pool().chunks_per_pool(64).filter(expression);
@@ -55,13 +56,13 @@ fn beside_the_host_the_socket_tells_which_way_packets_go() {
         (format!("outbound and ifindex {ifindex} and less 100"), 0, 0),
         (format!("inbound and not ifindex {} and less 100", ifindex + 1), EACH, 0),
     ] {
-        let (told_came, told_went, report) = both_ways(&wire, &expression, EACH);
-        assert_eq!((told_came, told_went), (came, went), "{expression}");
+        let (counted_in, counted_out, report) = both_ways(&wire, &expression, EACH);
+        assert_eq!((counted_in, counted_out), (came, went), "{expression}");
         runs(&report, FilterPlace::Kernel, &expression);
         assert!(report.ports[0].fallbacks.is_empty(), "{:?}", report.ports[0].fallbacks);
         let in_user_space = format!("({expression}) or {LOOPS}");
-        let (told_came, told_went, report) = both_ways(&wire, &in_user_space, EACH);
-        assert_eq!((told_came, told_went), (came, went), "{in_user_space}");
+        let (counted_in, counted_out, report) = both_ways(&wire, &in_user_space, EACH);
+        assert_eq!((counted_in, counted_out), (came, went), "{in_user_space}");
         runs(&report, FilterPlace::NativeCode, &in_user_space);
     }
 }
@@ -85,9 +86,9 @@ fn what_is_taken_from_the_host_comes_in() {
         let (got, report) = run(&wire, small_pool().filter(&expression), "xdp:in0", &frames);
         runs(&report, place, &expression);
         assert!(got == wanted(&frames, by_bytes), "{expression}: {}", got.len());
-        let told = &report.ports[0].fallbacks;
+        let fallbacks = &report.ports[0].fallbacks;
         let asks = expression.contains("bound");
-        assert_eq!(told.contains(&Diagnostic::FilterInboundOnly), asks, "{told:?}");
+        assert_eq!(fallbacks.contains(&Diagnostic::FilterInboundOnly), asks, "{fallbacks:?}");
     }
     let (got, _) = run(&wire, small_pool().filter("outbound"), "xdp:in0", &frames);
     assert!(got.is_empty());
@@ -110,7 +111,7 @@ fn each_port_of_a_capture_answers_for_itself() {
         talker.send_to(&[7], "127.0.0.1:5300").unwrap();
     }
     wait_until("all frames are judged", || capture.report().ports[0].queues[0].filtered == 20);
-    // Each is answered: nobody listens there.
+    // Each is answered: no program listens there.
     crew.wait_for(40);
     capture.stopper().stop();
     assert!(crew.join().iter().all(|arrival| arrival.port == 1));
@@ -148,10 +149,10 @@ fn a_refused_filter_opens_no_port() {
     std::fs::write(&path, file).unwrap();
     let port = wirecap::PortSpec::Trace { path };
     let open = || Capture::builder().port("xdp:in0").port(port.clone()).filter("outbound and udp").open();
-    let told = wire.inside.enter(open).unwrap_err().to_string();
+    let error = wire.inside.enter(open).unwrap_err().to_string();
     assert!(
-        told.contains("`outbound and udp`") && told.contains("not supported when reading files"),
-        "{told}"
+        error.contains("`outbound and udp`") && error.contains("not supported when reading files"),
+        "{error}"
     );
     assert!(!wire.is_captured());
 }

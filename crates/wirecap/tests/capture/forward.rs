@@ -58,7 +58,8 @@ impl Bridge {
     }
 }
 
-/// Forwards everything from one port to the other, until `end`. Returns how many packets of each port were sent on.
+/// Forwards everything from one port to the other, until `end`. Returns how many packets of each port were
+/// sent on.
 fn bump(mut worker: Worker, mut transmitters: Vec<Transmitter>, end: &AtomicBool) -> [u64; 2] {
     let mut sent = [0, 0];
     loop {
@@ -125,7 +126,8 @@ fn two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home() {
         });
         assert!(sent[0] >= 150 && sent[1] >= 150, "{sent:?}");
         capture.stopper().stop();
-        // A host may have said something after the forwarding ended: that waits in a ring until the capture is finished.
+        // A host may have said something after the forwarding ended: that waits in a ring until the capture
+        // is finished.
         let report = capture.finish();
         let account = check::account_closed(&report);
         assert_eq!(account.lost.total(), account.lost.left_at_stop, "{report:#?}");
@@ -296,8 +298,8 @@ fn transmitted(capture: &Capture, port: usize) -> TransmitReport {
 }
 
 #[test]
-fn packets_are_made_sent_and_come_home_to_their_stock() {
-    need_root!("forward::packets_are_made_sent_and_come_home_to_their_stock");
+fn packets_are_made_sent_and_come_home_to_their_allocator() {
+    need_root!("forward::packets_are_made_sent_and_come_home_to_their_allocator");
     let bridge = Bridge::new("stock", 9_000);
     let builder = Capture::builder().port("xdp:m1").workers(1).transmit(64).allocators(1);
     let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(2).cells_per_chunk(64).open()).unwrap();
@@ -311,7 +313,8 @@ fn packets_are_made_sent_and_come_home_to_their_stock() {
     let mut listener = far.take_workers().remove(0);
 
     assert!(allocator.packet(&[]).is_none() && allocator.packet(&vec![0; 64 * 1792 + 1]).is_none());
-    // All 128 cells, three times over, in packets of one cell and of five; some of them lie across the end of a chunk.
+    // All 128 cells, three times over, in packets of one cell and of five; some of them lie across the end of
+    // a chunk.
     let mut sent = Vec::new();
     for number in 0..90_u8 {
         let mut frame = untagged(number);
@@ -412,12 +415,14 @@ fn what_is_sent_lies_where_it_was_captured() {
     for number in 0..50 {
         talker.send(&untagged(number)).unwrap();
     }
-    // Address and length of each packet: as it was received, and as it lies in the rings that the kernel reads, one after the other.
+    // Address and length of each packet: as it was received, and as it lies in the rings that the kernel
+    // reads, one after the other.
     let (mut received, mut lent) = (Vec::new(), Vec::<Vec<_>>::new());
     let mut sent = 0;
     wait_until("fifty packets", || {
         if let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
-            // Where each lies while it can only be read, then while it is owned, changed, kept, and in the ring.
+            // Where each lies while it can only be read, then while it is owned, changed, kept, and in the
+            // ring.
             let read: Vec<_> = batch.packets().map(|packet| packet.data().as_ptr()).collect();
             for (mut packet, at) in batch.drain().unwrap().zip(read) {
                 let first = packet.addresses().next().unwrap();
@@ -441,7 +446,8 @@ fn what_is_sent_lies_where_it_was_captured() {
     });
     lent.retain(|entries| !entries.is_empty());
     assert_eq!(lent, [received], "the kernel is lent the cells that were captured into");
-    // The kernel names each cell by its address when it has sent it: all that it named were in flight, and all came home.
+    // The kernel names each cell by its address when it has sent it: all that it named were in flight, and
+    // all came home.
     assert!(out.finish(PATIENCE).unwrap());
     assert_eq!((out.in_flight(), out.unknown_completions()), (0, 0));
     let counted = transmitted(&capture, 1);

@@ -15,7 +15,8 @@ fn builder() -> Builder {
     Capture::builder().cells_per_chunk(CHUNK).chunks_per_pool(CHUNKS).workers(1).mode(Mode::Basic)
 }
 
-/// Sends frames one by one to a capture whose worker has stalled. The gauge has to rise until the last one that is not lost.
+/// Sends frames one by one to a capture whose worker has stalled. The gauge has to rise until the last one
+/// that is not lost.
 fn rises_before_the_first_loss(port: impl Into<PortSpec> + Send, builder: Builder) -> Report {
     let wire = Wire::with_queues("gauge", 1);
     let mut capture = wire.inside.enter(|| builder.port(port).open()).unwrap();

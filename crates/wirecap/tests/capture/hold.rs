@@ -17,7 +17,7 @@ const POOL: u64 = 64 * 16;
 /// Packets that are held at once.
 const HELD: u64 = POOL * 3 / 4;
 
-/// Takes batches until there are so many packets.
+/// Takes batches until they have this number of packets.
 fn take(worker: &mut Worker, packets: u64) -> Vec<Batch> {
     let (mut batches, mut taken) = (Vec::new(), 0);
     wait_until("a worker gets its packets", || {
@@ -84,7 +84,7 @@ fn held_batches_stay_as_they_are_while_others_flow_and_go_home_from_another_thre
     }
 }
 
-/// One packet in so many is kept.
+/// One packet out of this number is kept.
 const KEPT_EVERY: u64 = 20;
 /// How often a quarter of the pool comes, so that a quarter of the pool is kept at the end.
 const ROUNDS: u64 = KEPT_EVERY;

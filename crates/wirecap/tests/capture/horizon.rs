@@ -1,4 +1,4 @@
-//! What is promised of packets that have not come yet is kept.
+//! Horizons: every promise about future packets is kept.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -16,7 +16,7 @@ const BURSTS: u64 = 50;
 const FRAMES: u64 = BURSTS * (BURSTS + 1) / 2;
 const QUEUES: u16 = 2;
 
-/// Captures while somebody asks for horizons, and checks that all were kept.
+/// Captures while a thread asks for horizons, and checks that all were kept.
 fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
     let wire = Wire::with_queues(label, u32::from(QUEUES));
     let builder = builder.mode(Mode::Advanced { threshold_percent: 0 }).workers(2).port(port);
@@ -65,7 +65,8 @@ fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
     assert!(between > 0, "no promise was made while packets came");
 }
 
-/// Stops a capture whose worker has taken nothing yet, and asks before each batch: the next batch keeps the promise.
+/// Stops a capture whose worker has taken nothing yet, and asks before each batch: the next batch keeps the
+/// promise.
 fn keeps_its_promises_after_a_stop(port: &str, builder: Builder) {
     const FRAMES: u64 = 500;
     let wire = Wire::with_queues("stopped", 1);

@@ -1,4 +1,4 @@
-//! What is not captured is the host's, as before.
+//! Packets that are not captured go to the host, as before.
 
 use std::{collections::BTreeSet, net::UdpSocket, time::Duration};
 
@@ -43,7 +43,8 @@ fn queues_that_are_added_go_to_the_host() {
     let (report, to_host) = add_queues(Modes::Copy);
     let account = check::account_closed(&report);
     assert_eq!((account.delivered, to_host), (40, 40), "{report:#?}");
-    // Not every kernel's veth runs its native program on queues that are added: what it does not see, the account has not.
+    // Not every kernel's veth runs its native program on queues that are added: what it does not see, the
+    // account has not.
     assert!([0, to_host].contains(&account.passed), "{report:#?}");
 }
 
@@ -64,8 +65,8 @@ fn queues_that_are_added_are_in_the_account() {
     assert!(to_host > 0);
 }
 
-/// Captures two queues, adds two more, and sends 20 frames into each: the user is told, and what is not captured
-/// reaches the host. Gives the report, and how many frames that was.
+/// Captures two queues, adds two more, and sends 20 frames into each: the capture reports it, and what is not
+/// captured reaches the host. Gives the report, and how many frames that was.
 fn add_queues(modes: Modes) -> (Report, u64) {
     let addresses_b = vec!["198.19.0.1/15".into()];
     let wire = Wire::new("queues", VethOptions { queues: 4, addresses_b, ..VethOptions::default() });
@@ -82,7 +83,7 @@ fn add_queues(modes: Modes) -> (Report, u64) {
         port: "in0".into(),
         warning: Diagnostic::QueuesNotCaptured { captured: 2, queues: 4 },
     };
-    wait_until("the queues are told of", || capture.events().contains(&expected));
+    wait_until("the new queues are reported", || capture.events().contains(&expected));
     let listener = wire.inside.enter(|| UdpSocket::bind("198.19.0.1:9")).unwrap();
     listener.set_nonblocking(true).unwrap();
     let mac = wire.inside.enter(|| netdev::interface("in0")).unwrap().mac.unwrap();

@@ -1,5 +1,5 @@
-//! What counts as use of an interface by the host, beside an address and what can be seen on top of it: such an interface
-//! is captured beside the host. Everything else is taken.
+//! Uses of an interface by the host besides an address and visible interfaces on top of it: such an interface
+//! is captured beside the host, every other one is taken.
 
 use std::{
     io::{BufRead, BufReader},
@@ -13,7 +13,8 @@ use wirecap_testing::{need_root, wait_until, wire::Wire};
 
 use crate::passive::{left_to_the_host, taken};
 
-/// Listens until its standard input is closed: with an EtherType, on in0 or, without a name, on all interfaces.
+/// Listens until its standard input is closed: with an EtherType, on in0 or, without a name, on all
+/// interfaces.
 const LISTEN: &str = r#"
 import socket, sys
 listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(int(sys.argv[1], 16)))
@@ -95,8 +96,8 @@ fn a_route_over_an_interface_without_an_address_is_use_of_it() {
 }
 
 #[test]
-fn routes_of_ipv6_are_use_but_those_that_come_by_themselves() {
-    need_root!("host_use::routes_of_ipv6_are_use_but_those_that_come_by_themselves");
+fn routes_of_ipv6_are_use_except_automatic_ones() {
+    need_root!("host_use::routes_of_ipv6_are_use_except_automatic_ones");
     let wire = Wire::new("routes6", VethOptions { ipv6: true, ..VethOptions::default() });
     let has_link_local =
         || wire.inside.ip(&["-6", "route", "show", "dev", "in0"]).unwrap().contains("fe80::");

@@ -60,7 +60,7 @@ fn the_interface_of_a_killed_process_belongs_to_the_host_again() {
 fn capture_until_killed(dispatch: Dispatch) -> ! {
     let mut capture = Capture::builder().port("xdp:in0").dispatch(dispatch).open().unwrap();
     Crew::eager(capture.take_workers()).join();
-    unreachable!("nobody stops this capture");
+    unreachable!("this capture is not stopped");
 }
 
 /// Whether a datagram from outside reaches the host's stack inside.

@@ -84,8 +84,8 @@ fn the_largest_frames_there_are() {
 #[test]
 fn large_frames_that_wait_at_the_stop_are_delivered() {
     need_root!("large_frames::large_frames_that_wait_at_the_stop_are_delivered");
-    // Four packets of 15 cells leave the end of a chunk of 64 to the beginning of a fifth. They are handed over first,
-    // so that nothing whole is left in that chunk when the rest comes.
+    // Four packets of 15 cells leave the end of a chunk of 64 to the beginning of a fifth. They are handed
+    // over first, so that nothing whole is left in that chunk when the rest comes.
     let frame = frame(&mut Random::new(3), 1792 * 15, 1792 * 15);
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = jumbo("waiting", 65_535);
@@ -111,8 +111,8 @@ fn large_frames_that_wait_at_the_stop_are_delivered() {
 }
 
 #[test]
-fn large_frames_that_nobody_reads_are_counted_by_the_packet() {
-    need_root!("large_frames::large_frames_that_nobody_reads_are_counted_by_the_packet");
+fn large_frames_that_are_not_read_are_counted_by_the_packet() {
+    need_root!("large_frames::large_frames_that_are_not_read_are_counted_by_the_packet");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = jumbo("unread", 65_535);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16);

@@ -69,7 +69,7 @@ fn what_came_before_the_interface_was_deleted_is_kept() {
         wait_for_event(&mut capture, &PortEvent::Removed("in0".into()));
         assert!(capture.all_ports_gone());
 
-        // Only now somebody reads.
+        // Only now are packets read.
         let crew = Crew::eager(workers);
         crew.wait_for(seen);
         capture.stopper().stop();

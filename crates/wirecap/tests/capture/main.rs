@@ -1,5 +1,5 @@
-//! Captures on real veth pairs, from the frame that is sent to the closed account. Needs root; without, each test says
-//! so and returns.
+//! Captures on real veth pairs, from the frame that is sent to the closed account. Needs root; without, each
+//! test says so and returns.
 //!
 //! | what | where |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The memory of a capture: the kernel's share of it, the size of pools, who reaches which, and opening that is given up.
+//! The memory of a capture: the kernel's share of it, the size of pools, which transmitter reaches which, and
+//! opening that is given up.
 
 use std::{
     sync::{
@@ -54,7 +55,8 @@ fn the_kernel_s_records_grow_with_the_cells_and_not_with_queues_times_cells() {
     let wire = Wire::with_queues("records", QUEUES);
     let growth = growth_mib(|| {
         let capture = wire.capture(Capture::builder().chunks_per_pool(16));
-        // 24 x 4096 cells: 12 MiB of records and 2 MiB of rings. Each socket with records of all cells would take 288 MiB.
+        // 24 x 4096 cells: 12 MiB of records and 2 MiB of rings. Each socket with records of all cells would
+        // take 288 MiB.
         let about = capture.report().memory.kernel_bytes >> 20;
         assert!((10..20).contains(&about), "{about} MiB");
         capture

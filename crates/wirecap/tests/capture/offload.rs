@@ -14,7 +14,8 @@ use wirecap_testing::{
 const CHUNK: u64 = 64;
 /// M × R of a queue.
 const POOL: u64 = CHUNK * 64;
-/// T. So low that what is under way at most, and as many cells on their way home, fit the pool: nothing is lost.
+/// T. So low that what is under way at most, and as many cells on their way home, fit the pool: nothing is
+/// lost.
 const THRESHOLD: u32 = 20;
 /// Frames into the hot queue that stay below T.
 const BELOW: u64 = POOL / 5 - CHUNK;

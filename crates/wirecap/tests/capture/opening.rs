@@ -1,4 +1,4 @@
-//! Ways of attaching, and what is said about them.
+//! Modes of attaching, and their reports.
 
 use std::{fs::OpenOptions, io::Write, thread};
 
@@ -55,7 +55,7 @@ fn each_way_of_attaching_captures_and_is_reported() {
         assert_eq!((report.ports[0].name.as_str(), report.ports[0].driver.as_deref()), ("in0", Some("veth")));
     }
     let error = wire.try_capture(Capture::builder().modes(Modes::ZeroCopy)).unwrap_err();
-    assert!(matches!(error, Error::NoMode { .. }) && error.to_string().contains("zero-copy"), "{error}");
+    assert!(matches!(error, Error::NoMode { .. }) && error.to_string().contains("ZeroCopy"), "{error}");
 }
 
 #[test]
@@ -120,12 +120,12 @@ fn another_program_on_the_interface_is_named_and_left_alone() {
     let mut asm = Assembler::new();
     asm.mov_imm(Reg::R0, XDP_PASS).exit();
     let insns = asm.finish().unwrap();
-    let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "somebody", &insns)).unwrap();
+    let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "stranger", &insns)).unwrap();
     let ifindex = wire.veth.b().ifindex().unwrap();
     let link = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
     let error = wire.try_capture(Capture::builder()).unwrap_err().to_string();
     assert!(error.contains("XDP program") && error.contains("in0"), "{error}");
-    assert!(error.contains("somebody"), "the holder is named: {error}");
+    assert!(error.contains("stranger"), "the holder is named: {error}");
     assert!(wire.is_captured(), "it is still there");
     drop(link);
     // Another test may start a process at this very moment, which has our descriptors until it is executed.
@@ -147,7 +147,7 @@ fn while_a_pipe_is_waited_for_nothing_is_changed() {
         thread::spawn(move || inside.enter(|| builder.prepare()))
     };
     give_it_a_chance();
-    assert!(!looking.is_finished() && !wire.is_captured(), "nobody writes yet");
+    assert!(!looking.is_finished() && !wire.is_captured(), "no program writes yet");
     let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
     let mut header = Vec::new();
     pcap::file_header(&mut header, LINK_TYPE_ETHERNET, 0);

@@ -1,4 +1,4 @@
-//! Pools that are too small for what comes: losses have their cause and their number, and end with the overload.
+//! Pools that are too small for the traffic: losses are counted by cause, and end with the overload.
 
 use std::{thread, time::Duration};
 

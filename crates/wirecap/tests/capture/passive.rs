@@ -136,8 +136,8 @@ fn buddies_help_with_blocks() {
     const FRAMES: u64 = 10_000;
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("buddies", 2);
-        // Everything comes in by queue 0, so by socket 0; worker 0 is slow. Blocks enough that the kernel does not come
-        // round to one that it holds.
+        // Everything comes in by queue 0, so by socket 0; worker 0 is slow. Blocks enough that the kernel
+        // does not come round to one that it holds.
         let builder = Capture::builder().fanout(Fanout::Queue).dispatch(dispatch).workers(2);
         let builder = builder.cells_per_chunk(4).chunks_per_pool(512).mode(Mode::advanced(2).unwrap());
         let mut capture = wire.inside.enter(|| builder.port("packet:in0").open()).unwrap();
@@ -204,8 +204,8 @@ pub fn left_to_the_host(wire: &Wire, words: &[&str]) {
     let capture = wire.capture(Capture::builder().chunks_per_pool(4));
     let port = &capture.report().ports[0];
     assert_eq!(port.queues[0].mode, QueueMode::Packet, "{:?}", port.fallbacks);
-    let told = reason(port);
-    assert!(words.iter().all(|word| told.contains(word)), "{words:?} in: {told}");
+    let reason = reason(port);
+    assert!(words.iter().all(|word| reason.contains(word)), "{words:?} in: {reason}");
     assert!(!wire.is_captured());
 }
 
@@ -218,8 +218,8 @@ pub fn taken(wire: &Wire, port: &str) {
 }
 
 #[test]
-fn what_the_host_uses_is_told_and_can_be_taken() {
-    need_root!("passive::what_the_host_uses_is_told_and_can_be_taken");
+fn what_the_host_uses_is_reported_and_can_be_taken() {
+    need_root!("passive::what_the_host_uses_is_reported_and_can_be_taken");
     let wire = addressed("reasons");
     let ip = |line: &str| wire.inside.ip(&line.split(' ').collect::<Vec<_>>()).unwrap();
     left_to_the_host(&wire, &["in_use", "address", "192.0.2.2/24"]);

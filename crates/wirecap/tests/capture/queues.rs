@@ -25,7 +25,8 @@ fn senders(wire: &Wire, queues: std::ops::Range<u16>) -> Vec<QueueSender> {
     queues.map(|queue| wire.queue_sender(queue, FrameSpec::default())).collect()
 }
 
-/// Ends a capture, and asserts that the account closes without loss and has these queues only. Gives what came.
+/// Ends a capture, and asserts that the account closes without loss and has these queues only. Gives what
+/// came.
 #[track_caller]
 fn end(capture: Capture, crew: Crew, queues: &[u16]) -> Vec<Arrival> {
     capture.stopper().stop();
@@ -71,7 +72,7 @@ fn two_holders_get_the_packets_of_their_queues_and_leave_in_either_order() {
         if founder_leaves_first {
             assert_all(&end(one, crew_one, &[0]), &[0], FRAMES);
             senders[1..].iter_mut().for_each(|sender| sender.send(FRAMES));
-            // Nobody's: it is the host's.
+            // No process has this queue: it is the host's.
             senders[0].send(FRAMES);
             crew_rest.wait_for(6 * FRAMES);
             assert!(wire.is_captured());
@@ -130,7 +131,8 @@ fn each_of_many_queues_is_found() {
     assert_all(&end(other, others, &[36, 98]), &[36, 98], 10);
 }
 
-/// Founders race, and members join while the last one leaves: whoever has opened a queue gets its packets.
+/// Founders race, and members join while the last one leaves: the process that has opened a queue gets its
+/// packets.
 #[test]
 fn holders_that_come_and_go_at_once_all_get_their_queues() {
     need_root!("queues::holders_that_come_and_go_at_once_all_get_their_queues");
@@ -193,13 +195,13 @@ fn queues_are_shared_in_generic_mode_too() {
     let addresses_b = vec!["198.19.0.1/15".into()];
     let wire = Wire::new("generic", VethOptions { queues: 4, addresses_b, ..VethOptions::default() });
     let mut some = wire.capture_of("xdp:in0@0-1", small().modes(Modes::Generic));
-    // The founder has chosen: the best that can be had by now is what it has.
+    // The founder has chosen: its mode is the best that is left.
     let mut others = wire.capture_of("xdp:in0@2-3", small());
     let [fallback] = others.report().ports[0].fallbacks[..1].to_vec().try_into().unwrap();
     let shared = Diagnostic::SharedXdpMode { wanted: XdpMode::Native, shared: XdpMode::Generic };
     assert_eq!(fallback, shared);
     let again = others.report().ports[0].fallbacks[1..].contains(&fallback);
-    assert!(!again, "it is the same for zero-copy and copy, and told once");
+    assert!(!again, "it is the same for zero-copy and copy, and reported once");
     let crews = (Crew::eager(some.take_workers()), Crew::eager(others.take_workers()));
     senders(&wire, 0..4).iter_mut().for_each(|sender| sender.send(20));
     wait_until("every frame is captured", || crews.0.arrived() + crews.1.arrived() == 80);
@@ -248,7 +250,7 @@ fn each_holder_has_its_own_filter_and_timestamps() {
     assert!(error.contains("for the whole interface only"), "{error}");
 }
 
-/// Sends so many frames of each of these lengths, of many flows, so that they are spread over all queues.
+/// Sends `each` frames of each of these lengths, of many flows, so that they are spread over all queues.
 fn send_lengths(wire: &Wire, lengths: &[usize], each: u64, mut keep_up: impl FnMut(u64)) {
     let mut sender = wire.packet_sender();
     for &len in lengths {

@@ -1,4 +1,4 @@
-//! What cannot be captured at the same time, and what is no queue: refused in words that help.
+//! Queues that are captured already, and names of no queue, are refused with a hint.
 
 use std::{
     sync::{Barrier, Mutex},
@@ -68,18 +68,18 @@ fn a_queue_that_is_captured_is_refused_and_free_when_it_is_given_back() {
     assert!(!wire.is_captured());
 }
 
-/// What was told of waiting.
-static TOLD: Mutex<Vec<QueueWait>> = Mutex::new(Vec::new());
+/// The waits that were reported.
+static WAITS: Mutex<Vec<QueueWait>> = Mutex::new(Vec::new());
 
-/// A builder that tells [`TOLD`].
-fn telling() -> Builder {
-    Capture::builder().chunks_per_pool(4).on_wait(|wait| TOLD.lock().unwrap().push(wait.clone()))
+/// A builder that reports to [`WAITS`].
+fn reporting() -> Builder {
+    Capture::builder().chunks_per_pool(4).on_wait(|wait| WAITS.lock().unwrap().push(wait.clone()))
 }
 
 #[test]
-fn of_two_captures_that_start_at_once_the_loser_is_told_at_once_who_has_the_queue() {
+fn of_two_captures_that_start_at_once_the_loser_names_the_holder_of_the_queue_at_once() {
     need_root!(
-        "queues_conflicts::of_two_captures_that_start_at_once_the_loser_is_told_at_once_who_has_the_queue"
+        "queues_conflicts::of_two_captures_that_start_at_once_the_loser_names_the_holder_of_the_queue_at_once"
     );
     let wire = Wire::with_queues("atonce", 1);
     for port in ["in0@0", "in0"].repeat(4) {
@@ -103,33 +103,33 @@ fn of_two_captures_that_start_at_once_the_loser_is_told_at_once_who_has_the_queu
 }
 
 #[test]
-fn a_queue_that_is_given_back_is_waited_for_and_that_is_told() {
-    need_root!("queues_conflicts::a_queue_that_is_given_back_is_waited_for_and_that_is_told");
+fn a_queue_that_is_given_back_is_waited_for_and_that_is_reported() {
+    need_root!("queues_conflicts::a_queue_that_is_given_back_is_waited_for_and_that_is_reported");
     let wire = Wire::with_queues("givenback", 2);
     let socket = wire.inside.enter(|| CopySender::open(wire.veth.b().ifindex().unwrap(), 1, 64).unwrap());
     let ending = thread::spawn(move || {
         thread::sleep(Duration::from_millis(700));
         drop(socket);
     });
-    drop(wire.capture_of("in0@1", telling()));
+    drop(wire.capture_of("in0@1", reporting()));
     ending.join().unwrap();
-    let told = TOLD.lock().unwrap();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!((told[0].interface.as_str(), told[0].queue), ("in0", 1));
+    let waits = WAITS.lock().unwrap();
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    assert_eq!((waits[0].interface.as_str(), waits[0].queue), ("in0", 1));
 }
 
 #[test]
-fn a_program_of_somebody_else_is_named() {
-    need_root!("queues_conflicts::a_program_of_somebody_else_is_named");
+fn a_program_of_another_process_is_named() {
+    need_root!("queues_conflicts::a_program_of_another_process_is_named");
     use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_PASS, XdpMode};
     let wire = Wire::with_queues("foreign", 2);
     let mut asm = Assembler::new();
     asm.mov_imm(Reg::R0, XDP_PASS).exit();
     let insns = asm.finish().unwrap();
-    let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "somebody", &insns)).unwrap();
+    let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "stranger", &insns)).unwrap();
     let ifindex = wire.veth.b().ifindex().unwrap();
     let _link = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
-    refused(&wire, "in0@1", &["in0 is held by the XDP program somebody", &own_pid()]);
+    refused(&wire, "in0@1", &["in0 is held by the XDP program stranger", &own_pid()]);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn queues_are_listed_as_devices_with_their_holders() {
     need_root!("queues_conflicts::queues_are_listed_as_devices_with_their_holders");
     let wire = Wire::with_queues("devices", 3);
     let list = || -> Vec<QueueDevice> { wire.inside.enter(|| queue_devices("in0")).unwrap() };
-    let taken = || list().iter().map(|device| device.taken.unwrap()).collect::<Vec<_>>();
+    let taken = || list().iter().map(|device| device.in_use.unwrap()).collect::<Vec<_>>();
     let names: Vec<_> = list().iter().map(|device| device.name.clone()).collect();
     assert_eq!(names, ["in0@0", "in0@1", "in0@2"]);
     assert_eq!(taken(), [false; 3]);

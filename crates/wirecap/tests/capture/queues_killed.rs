@@ -1,4 +1,5 @@
-//! Processes that share an interface are killed: the others go on, and what nobody has is the host's.
+//! Processes that share an interface are killed: the others go on, and queues without a process are the
+//! host's.
 
 use std::{
     env,
@@ -63,7 +64,7 @@ fn victim_of(port: &str) -> Builder {
 fn capture_until_killed(port: &str) -> ! {
     let mut capture = victim_of(port).open().unwrap();
     Crew::eager(capture.take_workers()).join();
-    unreachable!("nobody stops this capture");
+    unreachable!("this capture is not stopped");
 }
 
 #[test]
@@ -100,7 +101,7 @@ fn who_is_killed_leaves_the_queues_of_others_alone_and_its_own_to_the_host() {
     }
     let devices = wire.inside.enter(|| queue_devices("in0")).unwrap();
     assert_eq!(
-        devices.iter().map(|device| device.taken).collect::<Vec<_>>(),
+        devices.iter().map(|device| device.in_use).collect::<Vec<_>>(),
         [Some(false), Some(true), Some(true)]
     );
 

@@ -1,4 +1,4 @@
-//! What others undo of a capture of some queues is noticed and done again.
+//! Captures of some queues notice what other programs undo, and restore it.
 
 use wirecap::{Builder, Capture, Diagnostic, PortEvent, diagnostic::Recovery};
 use wirecap_sys::{bpf, netdev};
@@ -30,8 +30,8 @@ fn lost(capture: &mut Capture) -> Vec<PortEvent> {
 }
 
 #[test]
-fn entries_that_vanish_are_written_again_and_told_of() {
-    need_root!("queues_upkeep::entries_that_vanish_are_written_again_and_told_of");
+fn entries_that_vanish_are_written_again_and_reported() {
+    need_root!("queues_upkeep::entries_that_vanish_are_written_again_and_reported");
     let wire = Wire::with_queues("vanish", 4);
     let mut capture = wire.capture_of("in0@0-2", small());
     let other = wire.capture_of("in0@3", small());
@@ -48,13 +48,13 @@ fn entries_that_vanish_are_written_again_and_told_of() {
         port: "in0@0-2".into(),
         warning: Diagnostic::QueuesLost { queues, recovery: Recovery::Restored },
     };
-    wait_until("the loss is told", || lost(&mut capture).contains(&expected));
+    wait_until("the loss is reported", || lost(&mut capture).contains(&expected));
     senders.iter_mut().for_each(|sender| sender.send(100));
     crew.wait_for(600);
 
     capture.stopper().stop();
-    assert_eq!(lost(&mut capture), [], "it was told once, and the end is none");
-    assert_eq!(crew.join().len(), 600, "what was sent meanwhile is the host's");
+    assert_eq!(lost(&mut capture), [], "it was reported once, and the end is no loss");
+    assert_eq!(crew.join().len(), 600, "what was sent in between is the host's");
     let report = capture.finish();
     check::account_closed(&report);
     let [warning] = &report.ports[0].warnings[..] else { panic!("{:?}", report.ports[0].warnings) };

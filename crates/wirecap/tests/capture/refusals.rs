@@ -1,4 +1,4 @@
-//! What cannot be opened is refused, before anything is changed, in words that help.
+//! Ports that cannot be opened are refused before anything is changed, with a hint.
 
 use wirecap::{Builder, Capture, Error, Mode, Modes, PortSpec, Rss, port::null::NullPort};
 use wirecap_lab::{Namespace, VethOptions};
@@ -122,7 +122,8 @@ fn a_refusal_leaves_the_other_ports_alone() {
     second.b().set_down().unwrap();
     wire.inside.enter(|| {
         refused(Capture::builder().port("in0").port("in1"), &["in1 is down"]);
-        // Another test may start a process at this very moment, which has our descriptors until it is executed.
+        // Another test may start a process at this very moment, which has our descriptors until it is
+        // executed.
         wait_until("in0 is given back", || {
             let interface = wirecap_sys::netdev::interface("in0").unwrap();
             interface.xdp_programs.is_empty() && interface.promiscuity == 0
@@ -144,8 +145,8 @@ fn a_mode_of_xdp_for_an_interface_that_is_the_host_s() {
 }
 
 #[test]
-fn symmetric_rss_where_it_cannot_be_had() {
-    need_root!("refusals::symmetric_rss_where_it_cannot_be_had");
+fn symmetric_rss_where_the_nic_cannot() {
+    need_root!("refusals::symmetric_rss_where_the_nic_cannot");
     let addresses_b = vec!["192.0.2.2/24".into()];
     let wire = Wire::new("rss", VethOptions { queues: 2, addresses_b, ..VethOptions::default() });
     wire.inside.enter(|| {

@@ -97,8 +97,8 @@ fn packets_of_a_flow_have_its_hash_whatever_else_is_in_front_of_them() {
 }
 
 #[test]
-fn nobody_has_a_hash_who_has_not_asked_for_it() {
-    need_root!("rx_hash::nobody_has_a_hash_who_has_not_asked_for_it");
+fn packets_have_no_hash_that_was_not_asked_for() {
+    need_root!("rx_hash::packets_have_no_hash_that_was_not_asked_for");
     let came = hashes_of_frames(builder().timestamp(Timestamp::Kernel), FrameSpec::default(), 1_500);
     assert!(came.iter().all(|(_, hash)| hash.is_none()));
 }

@@ -15,8 +15,8 @@ fn spec(port: usize) -> FrameSpec {
 }
 
 #[test]
-fn packets_of_each_port_are_told_apart() {
-    need_root!("several_ports::packets_of_each_port_are_told_apart");
+fn packets_of_each_port_are_distinguished() {
+    need_root!("several_ports::packets_of_each_port_are_distinguished");
     for (dispatch, mode) in [
         (Dispatch::Pull, Mode::Basic),
         (Dispatch::Push, Mode::Basic),

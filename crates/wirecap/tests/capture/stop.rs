@@ -44,8 +44,8 @@ fn workers_get_what_was_captured_before_the_stop() {
 }
 
 #[test]
-fn what_nobody_reads_is_left_at_the_stop() {
-    need_root!("stop::what_nobody_reads_is_left_at_the_stop");
+fn what_no_worker_reads_is_left_at_the_stop() {
+    need_root!("stop::what_no_worker_reads_is_left_at_the_stop");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("unread", 2);
         let capture = wire.capture(builder(dispatch));
@@ -101,7 +101,8 @@ fn a_capture_that_is_dropped_gives_the_interface_back() {
         drop(capture);
         assert!(crew.join().is_empty(), "the workers end, too");
         assert!(!wire.is_captured());
-        // Another test may start a process at this very moment, which has our descriptors until it is executed.
+        // Another test may start a process at this very moment, which has our descriptors until it is
+        // executed.
         wait_until("promiscuous mode ends", || {
             wire.inside.enter(|| wirecap_sys::netdev::interface("in0")).unwrap().promiscuity == 0
         });

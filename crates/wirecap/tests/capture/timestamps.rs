@@ -1,4 +1,4 @@
-//! Times of packets: when they were, not when somebody looked; in order; and said where they are from.
+//! Times of packets: of arrival, not of reading; in order; with their source in the report.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,7 +32,8 @@ struct Run {
     report: Report,
 }
 
-/// Frames wait in the ring for a tenth of a second, behind a worker that stands at a gate with a frame of before.
+/// Frames wait in the ring for a tenth of a second, behind a worker that stands at a gate with a frame of
+/// before.
 fn frames_that_wait(label: &str, source: Timestamp, modes: Modes) -> Run {
     const FRAMES: u64 = 40;
     let wire = Wire::with_queues(label, 1);
@@ -92,7 +93,8 @@ fn kernel_times_are_those_of_the_arrival_in_every_mode() {
     }
 }
 
-/// The worker has not looked at the ring while they came: their times are late, and the batch says by how much.
+/// The worker has not looked at the ring while they came: their times are late, and the batch says by how
+/// much.
 #[test]
 fn batch_times_are_uncertain_by_the_time_without_a_look() {
     need_root!("timestamps::batch_times_are_uncertain_by_the_time_without_a_look");
@@ -200,8 +202,8 @@ fn every_packet_came_within_its_uncertainty_also_with_slow_workers_and_offloadin
     }
 }
 
-/// Of several queues whose packets go to whoever has time, each bears the time at which it came, and the times of each
-/// queue increase strictly.
+/// Of several queues whose packets go to any idle worker, each bears the time at which it came, and the
+/// times of each queue increase strictly.
 #[test]
 fn kernel_times_increase_strictly_in_each_queue_with_offloading() {
     need_root!("timestamps::kernel_times_increase_strictly_in_each_queue_with_offloading");
@@ -307,8 +309,8 @@ fn holders_of_queues_have_the_times_that_each_has_asked_for() {
 }
 
 #[test]
-fn hardware_times_that_cannot_be_had_are_an_error_that_says_what_there_is() {
-    need_root!("timestamps::hardware_times_that_cannot_be_had_are_an_error_that_says_what_there_is");
+fn unavailable_hardware_times_are_an_error_that_names_the_alternatives() {
+    need_root!("timestamps::unavailable_hardware_times_are_an_error_that_names_the_alternatives");
     let wire = Wire::with_queues("stamphw", 1);
     let hardware = || Capture::builder().chunks_per_pool(4).timestamp(Timestamp::Hardware);
     let error = wire.try_capture(hardware()).unwrap_err();
@@ -342,7 +344,9 @@ fn what_comes_from_memory_has_times_of_batches_only() {
 fn beside_the_host_times_are_the_kernels_and_what_was_asked_for_is_said() {
     need_root!("timestamps::beside_the_host_times_are_the_kernels_and_what_was_asked_for_is_said");
     let wire = Wire::with_queues("stamppas", 1);
-    for (wanted, told) in [(None, false), (Some(Timestamp::Kernel), false), (Some(Timestamp::Batch), true)] {
+    for (wanted, is_reported) in
+        [(None, false), (Some(Timestamp::Kernel), false), (Some(Timestamp::Batch), true)]
+    {
         let builder = Capture::builder().chunks_per_pool(4).port("packet:in0");
         let builder = wanted.into_iter().fold(builder, |builder, source| builder.timestamp(source));
         let report = wire.inside.enter(|| builder.open()).unwrap().finish();
@@ -350,6 +354,6 @@ fn beside_the_host_times_are_the_kernels_and_what_was_asked_for_is_said() {
         assert_eq!(port.timestamp.source, Timestamp::Kernel, "{wanted:?}");
         let other = Diagnostic::OtherTimestamps { wanted: Timestamp::Batch, used: Timestamp::Kernel };
         let said = port.fallbacks.contains(&other);
-        assert_eq!(said, told, "{wanted:?}: {:?}", port.fallbacks);
+        assert_eq!(said, is_reported, "{wanted:?}: {:?}", port.fallbacks);
     }
 }

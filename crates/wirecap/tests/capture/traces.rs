@@ -1,4 +1,5 @@
-//! Captured traffic, sent again over a veth pair and captured: packet by packet, byte by byte, in order per queue.
+//! Captured traffic, sent again over a veth pair and captured: packet by packet, byte by byte, in order per
+//! queue.
 //!
 //! Which traces: those of [`wirecap_lab::trace_files`], and always a small one that is made here.
 
@@ -17,8 +18,8 @@ use wirecap_testing::{
     wire::Wire,
 };
 
-/// Frames under way at most: the largest take 37 cells each, and a pool has 16,384. A veth's ring holds 256, of which some
-/// may be used up and not given back yet.
+/// Frames under way at most: the largest take 37 cells each, and a pool has 16,384. A veth's ring holds 256,
+/// of which some may be used up and not given back yet.
 const UNDER_WAY: u64 = 128;
 const QUEUES: u16 = 2;
 
@@ -86,7 +87,8 @@ fn small_trace() -> Vec<Vec<u8>> {
     frames
 }
 
-/// The Ethernet frames of a file that can be sent, and how many cannot; `None` if it is no capture or has none.
+/// The Ethernet frames of a file that can be sent, and how many cannot; `None` if it is no capture or has
+/// none.
 fn ethernet_frames(path: &Path) -> Option<(Vec<Vec<u8>>, usize)> {
     let capture = wirecap_file::Capture::read(fs::File::open(path).ok()?).ok()?;
     let ethernet = capture.packets.into_iter().filter(|packet| packet.link_type == LINK_TYPE_ETHERNET);
@@ -123,8 +125,8 @@ fn sends_and_captures(name: &str, frames: &[Vec<u8>], dispatch: Dispatch) {
     assert_interleaved(name, frames, &arrivals);
 }
 
-/// Asserts that the frames are those of the queues, each queue's in order. Frames with the same bytes have the same
-/// flow hash, so they come from the same queue: the next frame is at the head of one queue only.
+/// Asserts that the frames are those of the queues, each queue's in order. Frames with the same bytes have
+/// the same flow hash, so they come from the same queue: the next frame is at the head of one queue only.
 fn assert_interleaved(name: &str, frames: &[Vec<u8>], arrivals: &[Arrival]) {
     let mut queues: Vec<VecDeque<&Arrival>> =
         check::in_order(arrivals).into_values().map(VecDeque::from).collect();

@@ -1,4 +1,4 @@
-//! Sending, where it does not go as it should: what the driver drops, what it does not take at all, queues that cannot send.
+//! Sending that fails: packets that the driver drops, packets that it never takes, queues that cannot send.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use wirecap_lab::{Namespace, VethOptions, VethPair};
 
 use wirecap_testing::{PATIENCE, need_root, wait_until};
 
-/// here:t0 ── there:u0, where somebody listens beside the host
+/// here:t0 ── there:u0, where a capture listens beside the host
 struct Link {
     here: Namespace,
     there: Namespace,
@@ -202,7 +202,7 @@ fn what_the_kernel_says_of_a_link_counts_before_its_event_has_come() {
     assert_eq!(refused.reason, Refusal::LinkDown);
     drop(refused);
     link.set_here(&["up"]);
-    wait_until("it is told that the link is up", || {
+    wait_until("the capture reports that the link is up", || {
         capture.events().contains(&wirecap::PortEvent::Up("t0".into()))
     });
     allocator.packet(&frame(3, 80)).unwrap().forward(&mut out).unwrap();

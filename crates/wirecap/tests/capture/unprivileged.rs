@@ -10,15 +10,15 @@ use wirecap_testing::{need_root, wire::Wire};
 
 /// Set for the process without privilege: this same test, run again.
 const NOBODY: &str = "WIRECAP_TEST_NOBODY";
-const TEST: &str = "unprivileged::a_process_without_privilege_is_told_what_it_needs";
+const TEST: &str = "unprivileged::a_process_without_privilege_gets_the_capabilities_it_needs_named";
 const NOBODY_ID: u32 = 65_534;
 
 #[test]
-fn a_process_without_privilege_is_told_what_it_needs() {
+fn a_process_without_privilege_gets_the_capabilities_it_needs_named() {
     if env::var_os(NOBODY).is_some() {
         return open_as_nobody();
     }
-    need_root!("unprivileged::a_process_without_privilege_is_told_what_it_needs");
+    need_root!("unprivileged::a_process_without_privilege_gets_the_capabilities_it_needs_named");
     let wire = Wire::with_queues("nobody", 1);
     // Asked here: within the namespace of a test the path may be another.
     let program = env::current_exe().unwrap();
@@ -54,13 +54,14 @@ fn the_capabilities_of_the_documentation_suffice() {
             let filtered =
                 Capture::builder().port(port).chunks_per_pool(4).filter("tcp port 80").open().unwrap();
             let report = filtered.report();
-            let (runs, told) = (report.ports[0].filter.as_ref().unwrap().runs, &report.ports[0].fallbacks);
+            let (runs, fallbacks) =
+                (report.ports[0].filter.as_ref().unwrap().runs, &report.ports[0].fallbacks);
             let is_missing = |fallback: &Diagnostic| {
                 matches!(fallback, Diagnostic::FilterNotInKernel { reason: KernelRefusal::NotPermitted, .. })
             };
             let in_kernel = with_perfmon || port.starts_with("packet:");
-            assert_eq!(runs == FilterPlace::Kernel, in_kernel, "{port}: {told:?}");
-            assert_eq!(told.iter().any(is_missing), !in_kernel, "{port}: {told:?}");
+            assert_eq!(runs == FilterPlace::Kernel, in_kernel, "{port}: {fallbacks:?}");
+            assert_eq!(fallbacks.iter().any(is_missing), !in_kernel, "{port}: {fallbacks:?}");
         }
         return;
     }
@@ -95,7 +96,7 @@ fn open_as_nobody() {
     eprintln!("{error}");
 }
 
-/// Set for the process with the privilege that is documented for what nobody shares.
+/// Set for the process with the privilege that is documented for interfaces that are not shared.
 const NEWCOMER: &str = "WIRECAP_TEST_NEWCOMER";
 
 #[test]
@@ -120,7 +121,7 @@ fn founding_takes_the_same_capabilities_and_joining_says_which_one_more() {
         ]);
         String::from_utf8(wire.inside.enter(|| command.output().unwrap()).stderr).unwrap()
     };
-    assert!(run("in0@0", "").contains("opened"), "the founder needs to know of nobody");
+    assert!(run("in0@0", "").contains("opened"), "the founder does not look at other processes");
     let _other = wire.capture_of("in0@1", Capture::builder().chunks_per_pool(4));
     let refused = run("in0@0", "");
     for word in ["in0 has a program of others already", "CAP_SYS_ADMIN", "setcap", "cap_sys_admin"] {

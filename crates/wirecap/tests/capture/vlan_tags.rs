@@ -1,5 +1,4 @@
-//! VLAN tags that stand beside the packet, as a NIC leaves them that takes them off: in the packet for who captures, as they
-//! came for the host.
+//! VLAN tags beside the packet, as a NIC leaves them: in the packet for the capture, unchanged for the host.
 //!
 //! ```text
 //!   src0 ═══ src1 ── bridge ── out0 ═══ in0      the kernel takes the outermost tag off what comes in by src1, and keeps it
@@ -37,8 +36,8 @@ impl Beside {
     }
 }
 
-/// A frame of its own: without a tag, with one, with one that has a priority, with one of a provider; another one inside
-/// now and then; cut short now and then.
+/// A frame of its own: without a tag, with one, with one that has a priority, with one of a provider; another
+/// one inside now and then; cut short now and then.
 fn frame(index: usize, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     frame.extend(match index % 4 {
@@ -234,8 +233,8 @@ fn generic_mode_and_single_queues_have_packets_as_they_come() {
     }
 }
 
-/// Frames of many lengths with and without tags, faster than they are taken, by a pool that is always full: what comes is
-/// intact, and the rest is lost for a cause.
+/// Frames of many lengths with and without tags, faster than they are taken, by a pool that is always full:
+/// what comes is intact, and the rest is lost for a cause.
 #[test]
 fn tagged_frames_that_find_no_cell_are_accounted_for() {
     need_tags!("vlan_tags::tagged_frames_that_find_no_cell_are_accounted_for");

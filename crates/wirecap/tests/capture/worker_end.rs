@@ -89,7 +89,7 @@ fn a_pool_of_one_chunk_goes_round_without_its_worker() {
         drop(workers.remove(0));
         let crew = Crew::eager(workers);
         let mut sender = wire.queue_sender(0, FrameSpec::default());
-        // Each round uses up all cells there are: nothing more can come until somebody gives them back.
+        // Each round uses up all cells there are: no packet can come until they are given back.
         for round in 1..=5 {
             sender.send(64);
             crew.wait_for(round * 64);

@@ -1,4 +1,4 @@
-//! Filters on trace files: what is not wanted takes no cell, and is in the account.
+//! Filters on trace files: unwanted packets take no cell, and are in the account.
 
 use wirecap::{Capture, Diagnostic, Error, Timestamp, port::null::NullPort, report::FilterPlace};
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
@@ -45,8 +45,8 @@ fn only_what_is_wanted_of(bytes: &[u8], data_link_type: u16, expression: &str) {
         assert_same(&format!("{expression}, {setup}"), &got, &expected(&wanted));
         let total = report.total();
         assert_eq!((total.seen, total.filtered), (2_000, 2_000 - wanted.len() as u64));
-        let told = report.ports[0].filter.as_ref().unwrap();
-        assert_eq!((told.expression.as_str(), told.runs), (expression, FilterPlace::NativeCode));
+        let filter = report.ports[0].filter.as_ref().unwrap();
+        assert_eq!((filter.expression.as_str(), filter.runs), (expression, FilterPlace::NativeCode));
     }
 }
 
@@ -88,13 +88,14 @@ fn a_filter_that_wants_nothing_reads_to_the_end() {
     assert!(matches!(refused, Err(Error::Filter(_))));
     for expression in ["inbound", "udp and not outbound", "ifindex 2"] {
         let refused = Capture::builder().filter(expression).port(port(&path)).open().unwrap_err().to_string();
-        let told = refused.contains(expression) && refused.contains("not supported when reading files");
-        assert!(told, "{refused}");
+        let is_reported =
+            refused.contains(expression) && refused.contains("not supported when reading files");
+        assert!(is_reported, "{refused}");
     }
 }
 
 #[test]
-fn a_batch_does_not_wait_until_all_its_packets_are_found_among_many_that_nobody_wants() {
+fn a_batch_does_not_wait_until_all_its_packets_are_found_among_many_unwanted_ones() {
     const UNWANTED: u32 = 50_000;
     let mut bytes = Vec::new();
     pcap::file_header(&mut bytes, LINK_TYPE_ETHERNET, 0);
@@ -125,11 +126,11 @@ fn the_times_are_the_file_s_and_that_is_said() {
         assert_eq!(got[5].timestamp_ns, 5);
         let port = &report.ports[0];
         assert_eq!((port.timestamp.source, port.timestamp.resolution_ns), (Timestamp::File, 1));
-        let told = port
+        let is_reported = port
             .fallbacks
             .iter()
             .any(|fallback| matches!(fallback, Diagnostic::OtherTimestamps { used: Timestamp::File, .. }));
-        assert_eq!(told, !matches!(asked, None | Some(Timestamp::File)), "{:?}", port.fallbacks);
+        assert_eq!(is_reported, !matches!(asked, None | Some(Timestamp::File)), "{:?}", port.fallbacks);
     }
     let null = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 1 };
     let refused = Capture::builder().timestamp(Timestamp::File).port(null).open();

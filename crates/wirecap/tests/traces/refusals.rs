@@ -1,4 +1,4 @@
-//! What is no trace is refused before anything is opened, with words that help.
+//! Files that are no traces are refused before anything is opened, with a hint.
 
 use std::path::Path;
 
@@ -29,16 +29,16 @@ fn what_is_no_trace_is_refused_with_a_hint() {
         (b"\xd4\xc3\xb2\xa1\x02\x00", "cut off in the file header at byte 0"),
         (&Order::Big.section(&[])[..20], "cut off in the block at byte 0"),
     ] {
-        let told = refusal(&file(&directory, "odd", bytes));
-        assert!(told.contains(hint), "{told}");
+        let error = refusal(&file(&directory, "odd", bytes));
+        assert!(error.contains(hint), "{error}");
     }
-    let told = refusal(&directory.path().join("missing.pcap"));
-    assert!(told.contains("No such file") && told.contains("check the name"), "{told}");
+    let error = refusal(&directory.path().join("missing.pcap"));
+    assert!(error.contains("No such file") && error.contains("check the name"), "{error}");
     assert!(refusal(directory.path()).contains("is a directory"));
 }
 
 #[test]
-fn a_trace_that_can_be_replayed_passes_the_check() {
+fn a_trace_that_can_be_read_passes_the_check() {
     let directory = tempfile::tempdir().unwrap();
     let header = Order::Little.pcap_header(0xa1b2_c3d4, (2, 4), 0, 1);
     trace::check(&file(&directory, "good.pcap", &header)).unwrap();

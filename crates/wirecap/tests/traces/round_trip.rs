@@ -6,8 +6,8 @@ use wirecap_lab::trace_bytes::{ORDERS, Order, PB, SPB, pad};
 
 use crate::run::{Got, assert_same, expected, file, port, setups, to_the_end};
 
-/// Ways for a pcap file to say what it is: magic number, nanoseconds in a unit of the second field of its times, bytes
-/// of a record's header that mean nothing here.
+/// Ways for a pcap file to say what it is: magic number, nanoseconds in a unit of the second field of its
+/// times, bytes of a record's header that mean nothing here.
 const MAGICS: [(u32, u64, usize); 3] =
     [(0xa1b2_c3d4, 1_000, 0), (0xa1b2_3c4d, 1, 0), (0xa1b2_cd34, 1_000, 8)];
 /// Lengths of packets: of none and one byte, around one and several cells, and the longest that a wire has.
@@ -54,7 +54,7 @@ fn comes_out(name: &str, bytes: &[u8], expected: &[Got]) {
         assert_same(&format!("{name}, {setup}"), &got, expected);
         let (port, total) = (&report.ports[0], report.total());
         assert_eq!((total.seen, total.delivered), (expected.len() as u64, expected.len() as u64));
-        assert_eq!((port.error.as_deref(), port.read_percent), (None, Some(100.0)));
+        assert_eq!((port.error.is_none(), port.read_percent), (true, Some(100.0)));
         assert_eq!((port.driver.as_ref(), port.queues[0].mode), (None, QueueMode::Trace));
         assert_eq!(port.name, format!("trace:{}", path.display()));
     }
@@ -70,7 +70,8 @@ fn pcap_of_every_magic_number_in_both_byte_orders() {
     }
 }
 
-/// Sections of both byte orders, interfaces with different units of time, packets of all three kinds of blocks.
+/// Sections of both byte orders, interfaces with different units of time, packets of all three kinds of
+/// blocks.
 fn pcapng() -> (Vec<u8>, Vec<Got>) {
     let (mut file, mut packets) = (Vec::new(), Vec::<Got>::new());
     let mut expect = |timestamp_ns, original_len, outbound, data: Vec<u8>| {
@@ -131,16 +132,16 @@ fn the_smallest_pools_take_packets_of_one_cell() {
     for (setup, builder) in [setups(1, 1), setups(1, 2), setups(8, 1)].concat() {
         let (got, report) = to_the_end(builder.port(port(&path)).open().unwrap());
         assert_same(&setup, &got, &packets);
-        let told = &report.ports[0].fallbacks;
+        let fallbacks = &report.ports[0].fallbacks;
         assert!(
-            told.iter().any(|fallback| matches!(fallback, Diagnostic::PacketsTooLong { .. })),
-            "{told:?}"
+            fallbacks.iter().any(|fallback| matches!(fallback, Diagnostic::PacketsTooLong { .. })),
+            "{fallbacks:?}"
         );
     }
 }
 
 #[test]
-fn packets_too_long_for_the_pool_are_in_the_account_and_told() {
+fn packets_too_long_for_the_pool_are_in_the_account_and_reported() {
     let all = packets();
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "long.pcap", &pcap(Order::Big, MAGICS[1], &all));
@@ -176,7 +177,7 @@ fn the_longest_packets_of_files_fit_the_default_pool() {
 }
 
 #[test]
-fn a_replay_in_trouble_loses_nothing() {
+fn a_faulty_trace_loses_nothing() {
     let packets = packets();
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "trouble.pcap", &pcap(Order::Little, MAGICS[0], &packets));
@@ -197,7 +198,7 @@ fn a_port_is_made_from_its_name() {
 }
 
 #[test]
-fn what_our_own_encoder_writes_is_replayed() {
+fn what_our_own_encoder_writes_is_read() {
     use wirecap_file::{PacketHeader, pcapng};
     let mut bytes = Vec::new();
     pcapng::section_header(&mut bytes, &pcapng::SectionInfo::default());

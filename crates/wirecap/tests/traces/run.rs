@@ -1,4 +1,4 @@
-//! Replays and collects.
+//! Captures a trace and collects its packets.
 
 use std::{
     path::{Path, PathBuf},
@@ -100,7 +100,8 @@ pub fn to_the_end(mut capture: Capture) -> (Vec<Got>, Report) {
     (got, report)
 }
 
-/// What the workers get until the capture ends, by port and number. Each calls `before` with each of its batches.
+/// What the workers get until the capture ends, by port and number. Each calls `before` with each of its
+/// batches.
 pub fn collect(workers: Vec<Worker>, before: impl Fn(&Batch) + Clone + Send + 'static) -> Vec<Got> {
     let run = |mut worker: Worker| {
         let before = before.clone();

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use wirecap_core::{ChunkRange, Handover};
+use wirecap_core::ChunkRange;
 use wirecap_sys::memory::CellReader;
 
 use super::{OwnedPacket, owned::Owner};
@@ -17,7 +17,7 @@ use crate::engine::{Shared, queue::Queue};
 pub struct Drain<'b> {
     pub(crate) queue: &'b Queue,
     pub(crate) reader: &'b CellReader,
-    shared: &'b Arc<Shared>,
+    pub(super) shared: &'b Arc<Shared>,
     pub(crate) index: usize,
     pub(crate) lead: Option<ChunkRange>,
     pub(crate) rest: Option<ChunkRange>,
@@ -25,17 +25,6 @@ pub struct Drain<'b> {
 }
 
 impl<'b> Drain<'b> {
-    pub(crate) fn new(
-        shared: &'b Arc<Shared>,
-        index: usize,
-        reader: &'b CellReader,
-        handover: Handover,
-    ) -> Self {
-        let Handover { lead, range, first_number, .. } = handover;
-        let queue = &shared.queues[index];
-        Self { queue, reader, shared, index, lead, rest: Some(range), number: first_number }
-    }
-
     #[inline]
     fn packet(&mut self, ranges: [Option<ChunkRange>; 2], len: usize, timestamp_ns: u64) -> OwnedPacket<'b> {
         let number = self.number;
@@ -44,7 +33,7 @@ impl<'b> Drain<'b> {
         OwnedPacket { owner, ranges, len, number, timestamp_ns }
     }
 
-    /// The next packet, when it lies in more than one cell, or might.
+    /// The next packet, if it may lie in more than one cell.
     #[inline(never)]
     fn next_in_parts(&mut self, range: ChunkRange) -> OwnedPacket<'b> {
         let cells = self.reader.cells(&range).take_while(|(part, _)| part.more).count() as u32 + 1;

@@ -23,8 +23,8 @@ use crate::{Packet, Packets};
 /// A worker may hold a batch for as long as it needs, and send it to another thread. The pool lacks the cells
 /// of the batch until it is dropped, and no others: once many cells of a chunk are home, they go to the
 /// kernel in runs of neighbours, and later batches are as short as these runs. Where packets may be longer
-/// than a cell, and in trace files, short runs stay at home, so many small batches that are kept cost whole
-/// chunks: copy what is to be kept there. Dropping a batch recycles it. Cost of both: a few atomic operations
+/// than a cell, and in trace files, short runs stay at home, so each small batch that is kept may cost a
+/// whole chunk: copy what you keep there. Dropping a batch recycles it. Cost of both: a few atomic operations
 /// for the whole batch.
 pub struct Batch {
     shared: Arc<Shared>,
@@ -101,8 +101,11 @@ impl Batch {
     /// the drain recycles the rest. `None` on a passive port, whose packets lie in blocks of the kernel, not
     /// in cells of their own; and for a batch that was drained before.
     pub fn drain(&mut self) -> Option<Drain<'_>> {
-        let reader = self.shared.queues[self.queue].reader.cells()?;
-        Some(Drain::new(&self.shared, self.queue, reader, self.handover.take()?))
+        let (shared, index) = (&self.shared, self.queue);
+        let queue = &shared.queues[index];
+        let reader = queue.reader.cells()?;
+        let Handover { lead, range, first_number: number, .. } = self.handover.take()?;
+        Some(Drain { queue, reader, shared, index, lead, rest: Some(range), number })
     }
 
     /// The packets.

@@ -8,12 +8,12 @@ use wirecap_sys::{memory::CellReader, xsk::Sender};
 
 use crate::engine::{Shared, queue::Queue};
 
-/// Keeps the engine of a packet, and knows its pool: those of the queues come first, then those of the packet
+/// The engine of a packet, and the index of its pool there: pools of queues come first, then those of packet
 /// allocators.
 pub(crate) enum Owner<'b> {
     /// Borrows from its batch: nothing is counted.
     Batch { queue: &'b Queue, shared: &'b Arc<Shared>, pool: usize },
-    /// On its own.
+    /// Independent of its batch.
     Engine { shared: Arc<Shared>, pool: usize },
 }
 
@@ -62,11 +62,6 @@ pub struct OwnedPacket<'b> {
 }
 
 impl<'b> OwnedPacket<'b> {
-    #[inline]
-    fn reader(&self) -> &CellReader {
-        self.owner.reader()
-    }
-
     /// Length in bytes, all parts together.
     #[allow(clippy::len_without_is_empty, reason = "a packet has at least a header")]
     #[inline]
@@ -87,7 +82,7 @@ impl<'b> OwnedPacket<'b> {
 
     /// All its parts, in order: one, unless it is larger than a cell.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        let reader = self.reader();
+        let reader = self.owner.reader();
         self.ranges.iter().flatten().flat_map(move |range| reader.cells(range)).map(|(_, bytes)| bytes)
     }
 
@@ -95,7 +90,7 @@ impl<'b> OwnedPacket<'b> {
     #[inline]
     pub fn data(&self) -> &[u8] {
         let first = self.ranges.iter().flatten().next();
-        first.and_then(|range| self.reader().cells(range).next()).map_or(&[], |(_, bytes)| bytes)
+        first.and_then(|range| self.owner.reader().cells(range).next()).map_or(&[], |(_, bytes)| bytes)
     }
 
     /// The first part, to be changed in place.
@@ -104,7 +99,7 @@ impl<'b> OwnedPacket<'b> {
         self.with_cell(false, |reader, range, first| reader.bytes_mut(range, first))
     }
 
-    /// Does something with the first cell, or the last: its range, and its place in that.
+    /// Calls `change` with the first cell or the last: its range, and its index there.
     #[inline]
     fn with_cell<'a, T>(
         &'a mut self,
@@ -164,7 +159,7 @@ impl<'b> OwnedPacket<'b> {
     /// Where its parts lie, in bytes from the start of the packet memory. Only moving an end of the packet
     /// changes them.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
-        let reader = self.reader();
+        let reader = self.owner.reader();
         self.ranges.iter().flatten().flat_map(move |range| reader.cells(range)).map(|(part, _)| part.address)
     }
 
@@ -180,8 +175,7 @@ impl<'b> OwnedPacket<'b> {
         OwnedPacket { owner, ranges, len: self.len, number: self.number, timestamp_ns: self.timestamp_ns }
     }
 
-    /// Which pool of its engine its cells belong to: those of receive queues first, then those of packet
-    /// allocators.
+    /// Index of the pool that its cells belong to.
     #[inline]
     pub(crate) fn pool_index(&self) -> usize {
         match self.owner {
@@ -214,9 +208,9 @@ impl<'b> OwnedPacket<'b> {
     pub(crate) fn send(&mut self, sender: &mut Sender) -> bool {
         let sent = match std::mem::take(&mut self.ranges) {
             [None, Some(cell)] if cell.count() == 1 => {
-                sender.send_cell(self.reader(), cell).map_err(|cell| [None, Some(cell)])
+                sender.send_cell(self.owner.reader(), cell).map_err(|cell| [None, Some(cell)])
             }
-            ranges => sender.send(self.reader(), ranges),
+            ranges => sender.send(self.owner.reader(), ranges),
         };
         match sent {
             Ok(()) => true,

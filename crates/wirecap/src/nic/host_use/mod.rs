@@ -7,9 +7,9 @@
 //!
 //! | what | how it is known | keeps the interface |
 //! |---|---|---|
-//! | an IP address, but the link-local one of IPv6 | rtnetlink | yes |
+//! | an IP address, except link-local IPv6 | rtnetlink | yes |
 //! | a bridge, bond, VLAN, macvlan … on top, with an address or up | rtnetlink | yes |
-//! | a route over it, but those that come by themselves with IPv6 | rtnetlink | yes |
+//! | a route over it, except those that the kernel adds for IPv6 | rtnetlink | yes |
 //! | an interface of another network namespace on top, that is up | requests for multicast from above | yes |
 //! | Ethernet addresses beside its own | bridge table | yes |
 //! | a PPPoE session, an IPv4 multicast group | `/proc` | yes |
@@ -17,8 +17,8 @@
 //! | a tc filter or TCX program on what comes in | rtnetlink, bpf(2) | yes |
 //! | an XDP program | rtnetlink | no: there is room for one, so opening fails |
 //!
-//! Rule: all commands that take an interface, or send from one, ask here. What cannot be known is a [`HostUse::Unknown`], never
-//! left out.
+//! Rule: all commands that take an interface, or send from one, ask here. What cannot be known is a
+//! [`HostUse::Unknown`], never left out.
 
 mod view;
 pub(crate) mod watch;
@@ -29,7 +29,7 @@ use crate::{
     report::{HostUse, LeftToHost},
 };
 
-/// What [`Access::Auto`] comes to on an interface.
+/// What [`Access::Auto`] resolves to on an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Choice {
@@ -47,7 +47,8 @@ impl Choice {
         Self { access, left_to_host, uses }
     }
 
-    /// Why frames are sent by copy unless zero-copy is asked for: zero-copy could take packets from those users.
+    /// Why frames are sent by copy unless zero-copy is asked for: zero-copy could take packets from those
+    /// users.
     pub fn against_zero_copy_sending(&self) -> Option<LeftToHost> {
         let disturbed = self.uses.iter().filter(|host_use| host_use.forbids_zero_copy_sending());
         let disturbed: Vec<_> = disturbed.cloned().collect();

@@ -1,6 +1,7 @@
 //! Finding out how interfaces are used.
 //!
-//! Rule: the cheap questions about all interfaces are asked once, those about one with a filter in the kernel.
+//! Rule: the cheap questions about all interfaces are asked once, those about one with a filter in the
+//! kernel.
 
 use std::{
     cmp::Reverse,
@@ -19,7 +20,7 @@ use crate::{
     report::{HostUse, LeftToHost, Sight},
 };
 
-/// What the host has around the interfaces of the calling thread's network namespace, as it was when it was read.
+/// A snapshot of what surrounds the interfaces of the calling thread's network namespace.
 ///
 /// ```no_run
 /// let host = wirecap::HostView::read()?;
@@ -33,7 +34,7 @@ use crate::{
 pub struct HostView(Surroundings);
 
 impl HostView {
-    /// Reads it.
+    /// Takes the snapshot.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
@@ -41,7 +42,7 @@ impl HostView {
         Ok(Self(Surroundings::read()?))
     }
 
-    /// What [`Access::Auto`](crate::Access::Auto) comes to on an interface, and why.
+    /// What [`Access::Auto`](crate::Access::Auto) resolves to on an interface, and why.
     ///
     /// # Errors
     /// When there is no such interface, or the kernel cannot be asked.
@@ -97,7 +98,8 @@ impl HostView {
         Ok(uses)
     }
 
-    /// What takes frames to addresses that are not the interface's, and what is on top of it where it cannot be seen.
+    /// What takes frames to addresses that are not the interface's, and what is on top of it where it cannot
+    /// be seen.
     fn of_other_namespaces(&self, interface: &Interface) -> Vec<HostUse> {
         let mut uses = Vec::new();
         let table = netdev::bridge_table(interface.ifindex);
@@ -126,7 +128,7 @@ impl HostView {
             ),
             Err(cause) => uses.push(unknown(Sight::PppoeSessions, cause)),
         }
-        // That they are unknown is said of interfaces on top, which are found by the same tables.
+        // If the kernel does not list them, [`Sight::HiddenUppers`] says so: both come from the same tables.
         let groups = self.0.groups(interface.ifindex).unwrap_or_default();
         uses.extend(groups.into_iter().map(|group| HostUse::MulticastGroup { group }));
         match self.0.listeners(interface.ifindex) {
@@ -139,7 +141,7 @@ impl HostView {
         uses
     }
 
-    /// The listeners, those alike together: a program may have a socket for each of its threads.
+    /// The listeners, grouped: a program may have a socket for each of its threads.
     fn listeners(&self, sockets: &[PacketSocket]) -> Vec<HostUse> {
         let mut alike: BTreeMap<_, Vec<u64>> = BTreeMap::new();
         for socket in sockets {
@@ -160,13 +162,14 @@ fn unknown(what: Sight, reason: impl ToString) -> HostUse {
     HostUse::Unknown { what, reason: reason.to_string() }
 }
 
-/// Link-local IPv6 comes by itself and is no sign of use.
+/// The kernel adds link-local IPv6 addresses by itself, so they are no sign of use.
 fn host_addresses(addresses: &[InterfaceAddress]) -> impl Iterator<Item = InterfaceAddress> {
     addresses.iter().copied().filter(|address| !address.is_ipv6_link_local())
 }
 
-/// What is on top of an interface and in use, what has an address first, then what the interface is a member of. What is
-/// switched off and has no address is not in use; a bridge or bond is, since the interface was made a member of it.
+/// What is on top of an interface and in use, what has an address first, then what the interface is a member
+/// of. What is switched off and has no address is not in use; a bridge or bond is, since the interface was
+/// made a member of it.
 fn of_uppers(uppers: &[Upper]) -> Vec<HostUse> {
     let mut uses: Vec<_> = uppers
         .iter()

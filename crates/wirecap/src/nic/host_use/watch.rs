@@ -1,6 +1,8 @@
-//! Uses of an interface that begin while it is taken: a DHCP client or a tcpdump that starts after the capture.
+//! Uses of an interface that begin while it is taken: a DHCP client or a tcpdump that starts after the
+//! capture.
 //!
-//! Rule: uses that were known when the interface was taken are reported then. Each later one is reported once.
+//! Rule: uses that were known when the interface was taken are reported then. Each later one is reported
+//! once.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +14,7 @@ use wirecap_sys::netdev;
 use super::HostView;
 use crate::HostUse;
 
-/// How often it is looked: some questions to the kernel, which take about a millisecond.
+/// Time between two looks. Each asks the kernel some questions, which takes about a millisecond.
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// What is known of the uses of an interface.
@@ -25,7 +27,7 @@ pub(crate) struct HostWatch {
 }
 
 impl HostWatch {
-    /// From now on; these uses were found when the interface was looked up.
+    /// Watches from now on; the `known` uses were found when the interface was looked up.
     pub(crate) fn new(known: &[HostUse]) -> Self {
         let mut watch = Self { known: Vec::new(), sockets: BTreeSet::new(), looked: Instant::now() };
         watch.take_new(known.to_vec());
@@ -37,8 +39,8 @@ impl HostWatch {
         self.looked.elapsed() >= PERIOD
     }
 
-    /// Uses of the interface, in the calling thread's network namespace, that have begun since the last look, and that keep an
-    /// interface. What cannot be asked is asked again next time.
+    /// Uses of the interface, in the calling thread's network namespace, that have begun since the last look,
+    /// and that keep an interface. A question that fails is asked again next time.
     pub(crate) fn look(&mut self, ifindex: u32) -> Vec<HostUse> {
         self.looked = Instant::now();
         let Ok(interface) = netdev::interface_with_index(ifindex) else { return Vec::new() };
@@ -94,7 +96,7 @@ mod tests {
         };
         let mut watch = HostWatch::new(&[listener(7)]);
         assert_eq!(watch.take_new(vec![listener(7), route(1)]), [route(1)]);
-        assert_eq!(watch.take_new(vec![listener(7), route(2)]), [], "over it leads a route, as before");
+        assert_eq!(watch.take_new(vec![listener(7), route(2)]), [], "a route leads over it, as before");
         assert_eq!(watch.take_new(vec![listener(8), route(1)]), [listener(8)]);
         assert_eq!(watch.take_new(vec![listener(8)]), []);
     }

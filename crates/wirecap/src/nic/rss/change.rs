@@ -4,53 +4,45 @@
 
 use wirecap_sys::netdev::{HashFunction, HashTransform, RssHash};
 
-use crate::diagnostic::{Cause, Recovery};
+use crate::{
+    diagnostic::{Cause, Recovery},
+    report::{RssReport, RssState},
+};
 
-/// The two bytes of the key that is set, again and again.
+/// The two bytes that the key repeats.
 const KEY_PERIOD: [u8; 2] = [0x6d, 0x5a];
 
 /// A device whose hash can be read and set.
-pub(super) trait Hashing {
-    fn get(&mut self) -> Result<RssHash, String>;
-    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String>;
+pub(crate) trait Hashing {
+    fn get(&mut self) -> Result<RssHash, Cause>;
+    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), Cause>;
 }
 
 /// A device that hashes symmetrically, and what it did before.
 #[derive(Debug)]
-pub(super) struct Change<D: Hashing> {
+pub(crate) struct Change<D: Hashing> {
     device: D,
+    interface: String,
     before: RssHash,
     set: RssHash,
     /// Ports that want it and have not left. INVARIANT: once it is 0, it stays so.
     pub(super) ports: usize,
-    pub(super) end: End,
+    pub(super) state: RssState,
     /// In order. After one that is left alone it is not looked at any more.
     pub(super) lapses: Vec<Recovery>,
 }
 
-/// What became of the setting at the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
-    /// The capture runs.
-    Open,
-    /// It is as before.
-    Restored,
-    /// Another program has changed it.
-    LeftAlone,
-    /// It could not be put back.
-    Failed(String),
-}
-
 impl<D: Hashing> Change<D> {
-    /// Makes the device of an interface symmetric, or says why that cannot be. Then it is as before, or the reason has the
-    /// command that makes it so.
-    pub(super) fn symmetric(mut device: D, interface: &str) -> Result<Self, String> {
+    /// Makes the device of an interface symmetric, or says why that cannot be. Then it is as before, or the
+    /// reason has the command that makes it so.
+    pub(super) fn symmetric(mut device: D, interface: &str) -> Result<Self, Cause> {
         let (before, set) = Self::set(&mut device, interface)?;
-        Ok(Self { device, before, set, ports: 1, end: End::Open, lapses: Vec::new() })
+        let (interface, state) = (interface.into(), RssState::Active);
+        Ok(Self { device, interface, before, set, ports: 1, state, lapses: Vec::new() })
     }
 
     /// What was before, and what is now.
-    fn set(device: &mut D, interface: &str) -> Result<(RssHash, RssHash), String> {
+    fn set(device: &mut D, interface: &str) -> Result<(RssHash, RssHash), Cause> {
         let before = device.get()?;
         if is_symmetric(&before) {
             return Ok((before.clone(), before));
@@ -65,38 +57,36 @@ impl<D: Hashing> Change<D> {
             let (now, reason) = match device.get() {
                 Ok(set) if is_symmetric(&set) => return Ok((before, set)),
                 // The driver took it and did something else.
-                Ok(other) => (other, "the driver does not keep it".into()),
+                Ok(other) => (other, "the driver does not keep it".to_owned()),
                 Err(reason) => (wanted, format!("it cannot be read back: {reason}")),
             };
             refusals.push(format!("{what}: {reason}"));
             if let Err(reason) = device.set(&now, &before) {
                 let undo = undo(interface, &before, &now);
                 refusals
-                    .push(format!("then what was before could not be put back ({reason}), do it by: {undo}"));
+                    .push(format!("the hash from before cannot be restored ({reason}); do it by: {undo}"));
                 break;
             }
         }
-        Err(refusals.join("; "))
+        Err(Cause::words(refusals.join("; ")))
     }
 
     pub(super) fn restore(&mut self) {
-        if self.end != End::Open {
+        if self.state != RssState::Active {
             return;
         }
-        self.end = match self.device.get() {
-            Ok(now) if now != self.set => End::LeftAlone,
-            Ok(now) => match self.device.set(&now, &self.before) {
-                Ok(()) => End::Restored,
-                Err(reason) => End::Failed(reason),
-            },
-            Err(reason) => End::Failed(reason),
+        let restored = match self.device.get() {
+            Ok(now) if now != self.set => Ok(RssState::LeftAlone),
+            Ok(now) if now == self.before => Ok(RssState::Restored),
+            now => now.and_then(|now| self.device.set(&now, &self.before)).map(|()| RssState::Restored),
         };
+        self.state = restored.unwrap_or_else(RssState::Failed);
     }
 
-    /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own setting is left
-    /// alone; one that was there before is what a process that has ended puts back.
-    pub(super) fn look(&mut self, interface: &str) {
-        if self.end != End::Open || matches!(self.lapses.last(), Some(Recovery::Failed(_))) {
+    /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own
+    /// setting is left alone; one that was there before is what a process that has ended puts back.
+    pub(super) fn look(&mut self) {
+        if self.state != RssState::Active || matches!(self.lapses.last(), Some(Recovery::Failed(_))) {
             return;
         }
         let Some(now) = self.device.get().ok().filter(|now| !is_symmetric(now)) else { return };
@@ -104,7 +94,7 @@ impl<D: Hashing> Change<D> {
         self.lapses.push(if is_ours && now != self.before {
             Recovery::Failed(Cause::words("what was set is neither what was before nor ours"))
         } else {
-            match Self::set(&mut self.device, interface) {
+            match Self::set(&mut self.device, &self.interface) {
                 Ok((before, set)) => {
                     (self.before, self.set) = (before, set);
                     Recovery::Restored
@@ -114,32 +104,9 @@ impl<D: Hashing> Change<D> {
         });
     }
 
-    pub(super) fn how(&self) -> String {
-        format!("symmetric ({})", name(&self.set))
-    }
-
-    pub(super) fn in_words(&self, interface: &str) -> String {
-        let how = self.how();
-        match &self.end {
-            End::LeftAlone => format!("{how}, until somebody else changed it: left as it is"),
-            End::Open if self.set == self.before => {
-                format!(
-                    "{how}, as it was already; if whoever has set it puts it back, it is set again, and that is told"
-                )
-            }
-            _ if self.set == self.before => format!("{how}, as it was before"),
-            End::Open => {
-                format!(
-                    "{how} until the end; after kill -9 put it back by: {}",
-                    undo(interface, &self.before, &self.set)
-                )
-            }
-            End::Restored => format!("{how}; put back as it was"),
-            End::Failed(reason) => format!(
-                "{how}; it could not be put back ({reason}), do it by: {}",
-                undo(interface, &self.before, &self.set)
-            ),
-        }
+    pub(super) fn report(&self) -> RssReport {
+        let undo = (self.set != self.before).then(|| undo(&self.interface, &self.before, &self.set));
+        RssReport { hash: name(&self.set), state: self.state.clone(), undo }
     }
 }
 
@@ -163,7 +130,7 @@ pub(super) fn candidates(before: &RssHash) -> Vec<RssHash> {
 /// Whether both directions of a connection have the same hash.
 pub(super) fn is_symmetric(hash: &RssHash) -> bool {
     let repeats = hash.key.len() > 2 && hash.key.windows(3).all(|bytes| bytes[0] == bytes[2]);
-    // A key of zeros makes one number of everything.
+    // A key of zeros hashes everything to 0.
     let is_key = repeats && hash.key.iter().any(|&byte| byte != 0);
     hash.transform != HashTransform::NONE || (hash.function == HashFunction::TOEPLITZ && is_key)
 }

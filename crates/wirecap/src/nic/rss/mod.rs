@@ -8,12 +8,13 @@
 //!                                           └─ another program has set it ─► left alone, and reported
 //! ```
 //!
-//! Of several processes that want it the first sets it, and puts it back when it ends. So those that are left set it anew:
-//! each has what it asked for until its own end, and the last puts back what was there before the first.
+//! Of several processes that want it, the first sets it, and puts it back when it ends. The others then set
+//! it anew: each has what it asked for until its own end, and the last puts back what was there before the
+//! first.
 //!
-//! Toeplitz hashes by sliding a window over the key, one bit to the right for each bit of addresses and ports. With a
-//! key that repeats every 16 bits, two fields that are a multiple of 16 bits apart can change places. (Woo and Park,
-//! "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012.)
+//! Toeplitz hashes by sliding a window over the key, one bit to the right for each bit of addresses and
+//! ports. With a key that repeats every 16 bits, two fields that are a multiple of 16 bits apart can change
+//! places. (Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012.)
 
 mod change;
 mod parts;
@@ -24,15 +25,15 @@ use self::{
 };
 use wirecap_sys::netdev::{Interface, RssHash, RssReader};
 
-use crate::{Error, diagnostic::Recovery};
+use crate::{Error, diagnostic::Cause};
 
 impl Hashing for RssReader {
-    fn get(&mut self) -> Result<RssHash, String> {
-        RssReader::get(self).map_err(|error| error.to_string())
+    fn get(&mut self) -> Result<RssHash, Cause> {
+        Ok(RssReader::get(self)?)
     }
 
-    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String> {
-        RssReader::set(self, before, wanted).map_err(|error| error.to_string())
+    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), Cause> {
+        Ok(RssReader::set(self, before, wanted)?)
     }
 }
 
@@ -40,34 +41,11 @@ impl Hashing for RssReader {
 static PARTS: Parts<RssReader> = Parts::new();
 
 /// Symmetric RSS for as long as it, or that of another port of the interface, lives.
-#[derive(Debug)]
-pub(crate) struct SymmetricRss {
-    part: Part<RssReader>,
-    interface: String,
-}
+pub(crate) type SymmetricRss = Part<RssReader>;
 
-impl SymmetricRss {
-    /// Has the interface hash symmetrically.
-    pub(crate) fn set(interface: &Interface) -> Result<Self, Error> {
-        let part = PARTS.take(Place::of(interface.ifindex), || make(interface))?;
-        Ok(Self { part, interface: interface.name.clone() })
-    }
-
-    /// Puts back what was before, if no other port needs it. A second call does nothing.
-    pub(crate) fn restore(&mut self) {
-        self.part.leave();
-    }
-
-    /// Looks whether it is symmetric still, sets it again if another process has put it back, and says what has happened
-    /// since the last look.
-    pub(crate) fn look(&mut self) -> Option<Recovery> {
-        self.part.look(&self.interface)
-    }
-
-    /// What is set and how it ends, in words.
-    pub(crate) fn in_words(&self) -> String {
-        self.part.in_words(&self.interface)
-    }
+/// Makes the interface hash symmetrically.
+pub(crate) fn set(interface: &Interface) -> Result<SymmetricRss, Error> {
+    PARTS.take(Place::of(interface.ifindex), || make(interface))
 }
 
 fn make(interface: &Interface) -> Result<Change<RssReader>, Error> {
@@ -82,7 +60,7 @@ fn make(interface: &Interface) -> Result<Change<RssReader>, Error> {
         );
         return Err(Error::Rss { name, reason });
     }
-    Change::symmetric(device, &name).map_err(|reason| Error::Rss { name, reason })
+    Change::symmetric(device, &name).map_err(|cause| Error::Rss { name, reason: cause.text })
 }
 
 #[cfg(test)]

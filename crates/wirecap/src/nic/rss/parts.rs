@@ -11,8 +11,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::change::{Change, End, Hashing};
-use crate::diagnostic::Recovery;
+use super::change::{Change, Hashing};
+use crate::{
+    diagnostic::Recovery,
+    report::{RssReport, RssState},
+};
 
 /// An interface of this machine: its network namespace, as (device, inode), and its index there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,15 +35,15 @@ impl Place {
 /// The changes of this process.
 #[derive(Debug)]
 pub(super) struct Parts<D: Hashing> {
-    made: Mutex<Vec<Made<D>>>,
+    changes: Mutex<Vec<PlacedChange<D>>>,
 }
 
 /// Where a change was made. It ends with the last port that has a part in it.
-type Made<D> = (Place, Weak<Mutex<Change<D>>>);
+type PlacedChange<D> = (Place, Weak<Mutex<Change<D>>>);
 
 /// A port's part in a change. Dropping it leaves.
 #[derive(Debug)]
-pub(super) struct Part<D: Hashing> {
+pub(crate) struct Part<D: Hashing> {
     shared: Arc<Mutex<Change<D>>>,
     present: bool,
     /// Lapses of the change that this port knows of.
@@ -49,7 +52,7 @@ pub(super) struct Part<D: Hashing> {
 
 impl<D: Hashing> Parts<D> {
     pub(super) const fn new() -> Self {
-        Self { made: Mutex::new(Vec::new()) }
+        Self { changes: Mutex::new(Vec::new()) }
     }
 
     /// A part in the change of an interface, which the first one makes.
@@ -59,15 +62,15 @@ impl<D: Hashing> Parts<D> {
         make: impl FnOnce() -> Result<Change<D>, E>,
     ) -> Result<Part<D>, E> {
         // Held until the change is made: two ports that come at once do not make it twice.
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.retain(|(_, shared)| shared.strong_count() > 0);
-        let here = made.iter().filter(|(of, _)| Some(*of) == place);
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.retain(|(_, shared)| shared.strong_count() > 0);
+        let here = changes.iter().filter(|(of, _)| Some(*of) == place);
         let joined = here.filter_map(|(_, shared)| Part::join(shared.upgrade()?)).next();
         if let Some(part) = joined {
             return Ok(part);
         }
         let shared = Arc::new(Mutex::new(make()?));
-        made.extend(place.map(|place| (place, Arc::downgrade(&shared))));
+        changes.extend(place.map(|place| (place, Arc::downgrade(&shared))));
         Ok(Part { shared, present: true, known: 0 })
     }
 }
@@ -83,7 +86,7 @@ impl<D: Hashing> Part<D> {
     }
 
     /// Leaves. The last one undoes the change. A second call does nothing.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         if !std::mem::take(&mut self.present) {
             return;
         }
@@ -94,23 +97,25 @@ impl<D: Hashing> Part<D> {
         }
     }
 
-    /// Looks after the change, for all ports of the interface; the last lapse that this port does not know of.
-    pub(super) fn look(&mut self, interface: &str) -> Option<Recovery> {
+    /// Looks after the change, for all ports of the interface; the last lapse that this port does not know
+    /// of.
+    pub(crate) fn look(&mut self) -> Option<Recovery> {
         if !self.present {
             return None;
         }
         let mut change = lock(&self.shared);
-        change.look(interface);
+        change.look();
         let known = std::mem::replace(&mut self.known, change.lapses.len());
         change.lapses[known..].last().cloned()
     }
 
-    pub(super) fn in_words(&self, interface: &str) -> String {
-        let change = lock(&self.shared);
-        if !self.present && change.end == End::Open {
-            return format!("{}; it stays for another capture of this process", change.how());
+    /// What is set, and how it ends.
+    pub(crate) fn report(&self) -> RssReport {
+        let mut report = lock(&self.shared).report();
+        if !self.present && report.state == RssState::Active {
+            report.state = RssState::Shared;
         }
-        change.in_words(interface)
+        report
     }
 }
 

@@ -1,10 +1,14 @@
-//! The choice and its end, on drivers made up; and that the key does what it is for.
+//! The choice and its end, on simulated drivers; and whether the key makes hashes symmetric.
 
 use std::{cell::RefCell, rc::Rc};
 
 use wirecap_sys::netdev::{HashFunction, HashTransform};
 
 use super::{change::*, *};
+use crate::{
+    diagnostic::Recovery,
+    report::{RssReport, RssState},
+};
 
 type Takes = fn(&RssHash) -> bool;
 
@@ -22,16 +26,16 @@ struct Driver {
 }
 
 impl Hashing for Driver {
-    fn get(&mut self) -> Result<RssHash, String> {
-        self.reads = self.reads.checked_sub(1).ok_or("no such device")?;
+    fn get(&mut self) -> Result<RssHash, Cause> {
+        self.reads = self.reads.checked_sub(1).ok_or_else(|| Cause::words("no such device"))?;
         Ok(self.now.borrow().clone())
     }
 
-    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), String> {
-        assert_eq!(*self.now.borrow(), *before, "the driver is told the truth");
-        self.sets = self.sets.checked_sub(1).ok_or("no such device")?;
+    fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), Cause> {
+        assert_eq!(*self.now.borrow(), *before, "the driver is given the hash in force");
+        self.sets = self.sets.checked_sub(1).ok_or_else(|| Cause::words("no such device"))?;
         if !(self.takes)(wanted) {
-            return Err("not supported".into());
+            return Err(Cause::words("not supported"));
         }
         if self.keeps {
             self.now.replace(wanted.clone());
@@ -45,6 +49,10 @@ fn plain() -> RssHash {
     RssHash { function: HashFunction::XOR, transform: HashTransform::NONE, key }
 }
 
+fn report(hash: &str, state: RssState, undo: Option<&str>) -> RssReport {
+    RssReport { hash: hash.into(), state, undo: undo.map(Into::into) }
+}
+
 fn driver(takes: Takes) -> Driver {
     Driver { now: Rc::new(RefCell::new(plain())), takes, keeps: true, reads: u32::MAX, sets: u32::MAX }
 }
@@ -52,15 +60,15 @@ fn driver(takes: Takes) -> Driver {
 #[test]
 fn the_drivers_own_means_come_first_and_all_is_put_back() {
     let cases: [(Takes, &str, &str); 3] = [
-        (|_| true, "symmetric (symmetric-xor)", "ethtool -X eth1 xfrm none"),
+        (|_| true, "symmetric-xor", "ethtool -X eth1 xfrm none"),
         (
             |hash| hash.transform != HashTransform::SYMMETRIC_XOR,
-            "symmetric (symmetric-or-xor)",
+            "symmetric-or-xor",
             "ethtool -X eth1 xfrm none",
         ),
         (
             |hash| hash.transform == HashTransform::NONE,
-            "symmetric (Toeplitz with a symmetric key)",
+            "Toeplitz with a symmetric key",
             "ethtool -X eth1 hkey 03:0a:11:18:1f:26:2d:34:3b:42:49:50:57:5e:65:6c:73:7a:81:88:8f:96:9d:a4:ab:b2:b9:c0:c7:ce:\
              d5:dc:e3:ea:f1:f8:ff:06:0d:14 hfunc xor",
         ),
@@ -69,13 +77,10 @@ fn the_drivers_own_means_come_first_and_all_is_put_back() {
         let driver = driver(takes);
         let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
         assert!(is_symmetric(&driver.now.borrow()), "{how}");
-        assert_eq!(
-            change.in_words("eth1"),
-            format!("{how} until the end; after kill -9 put it back by: {undo}")
-        );
+        assert_eq!(change.report(), report(how, RssState::Active, Some(undo)));
         change.restore();
         assert_eq!(*driver.now.borrow(), plain());
-        assert_eq!(change.in_words("eth1"), format!("{how}; put back as it was"));
+        assert_eq!(change.report(), report(how, RssState::Restored, Some(undo)));
 
         drop(Change::symmetric(driver.clone(), "eth1").unwrap());
         assert_eq!(*driver.now.borrow(), plain(), "dropped, as on an error");
@@ -87,18 +92,14 @@ fn what_was_symmetric_is_left_alone() {
     let mut driver = driver(|_| false);
     driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_OR_XOR;
     let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
-    assert_eq!(
-        change.in_words("eth1"),
-        "symmetric (symmetric-or-xor), as it was already; if whoever has set it puts it back, it is set again, and \
-         that is told"
-    );
+    assert_eq!(change.report(), report("symmetric-or-xor", RssState::Active, None));
     change.restore();
-    assert_eq!(change.in_words("eth1"), "symmetric (symmetric-or-xor), as it was before");
+    assert_eq!(change.report(), report("symmetric-or-xor", RssState::Restored, None));
     assert_eq!(driver.get().unwrap().transform, HashTransform::SYMMETRIC_OR_XOR);
 }
 
 #[test]
-fn what_somebody_else_changed_meanwhile_is_left_alone() {
+fn what_another_program_has_changed_is_left_alone() {
     for was_symmetric in [true, false] {
         let driver = driver(|_| true);
         if was_symmetric {
@@ -109,7 +110,7 @@ fn what_somebody_else_changed_meanwhile_is_left_alone() {
         driver.now.replace(theirs.clone());
         change.restore();
         assert_eq!(*driver.now.borrow(), theirs);
-        assert!(change.in_words("eth1").ends_with("until somebody else changed it: left as it is"));
+        assert_eq!(change.report().state, RssState::LeftAlone);
     }
 }
 
@@ -118,12 +119,12 @@ fn a_driver_that_cannot_is_left_as_it_was() {
     let refuses = driver(|_| false);
     let reason = Change::symmetric(refuses.clone(), "eth1").unwrap_err();
     assert_eq!(
-        reason,
+        reason.text,
         "symmetric-xor: not supported; symmetric-or-xor: not supported; Toeplitz with a symmetric key: not supported"
     );
     let forgets = Driver { keeps: false, ..driver(|_| true) };
     let reason = Change::symmetric(forgets.clone(), "eth1").unwrap_err();
-    assert!(reason.contains("symmetric-xor: the driver does not keep it"), "{reason}");
+    assert!(reason.text.contains("symmetric-xor: the driver does not keep it"), "{reason}");
     assert_eq!((&*refuses.now.borrow(), &*forgets.now.borrow()), (&plain(), &plain()));
 }
 
@@ -139,13 +140,13 @@ fn the_last_port_of_an_interface_puts_it_back() {
     first.leave();
     first.leave();
     assert!(is_symmetric(&driver.now.borrow()));
-    let stays = "symmetric (symmetric-xor); it stays for another capture of this process";
-    assert_eq!(first.in_words("eth1"), stays);
-    assert!(second.in_words("eth1").contains("until the end"));
+    let undo = Some("ethtool -X eth1 xfrm none");
+    assert_eq!(first.report(), report("symmetric-xor", RssState::Shared, undo));
+    assert_eq!(second.report().state, RssState::Active);
     second.leave();
     assert_eq!(*driver.now.borrow(), plain());
     for part in [&first, &second] {
-        assert_eq!(part.in_words("eth1"), "symmetric (symmetric-xor); put back as it was");
+        assert_eq!(part.report(), report("symmetric-xor", RssState::Restored, undo));
     }
     assert!(is_symmetric(&other.now.borrow()));
     drop(elsewhere);
@@ -169,31 +170,25 @@ fn symmetry_that_a_process_takes_with_it_is_set_again_by_those_that_are_left() {
     let take = |parts: &Parts<Driver>| parts.take(Place::of(7), || Change::symmetric(driver.clone(), "eth1"));
     let (mut ours, mut ours_too, mut theirs) =
         (take(&parts).unwrap(), take(&parts).unwrap(), take(&others).unwrap());
-    assert_eq!(ours.look("eth1"), None);
-    assert!(ours.in_words("eth1").contains("as it was already"));
+    assert_eq!(ours.look(), None);
+    assert_eq!(ours.report().undo, None);
     drop(first);
     assert!(!is_symmetric(&driver.now.borrow()));
-    assert_eq!(
-        (ours.look("eth1"), theirs.look("eth1")),
-        (Some(Recovery::Restored), None),
-        "one of them sets it"
-    );
+    assert_eq!((ours.look(), theirs.look()), (Some(Recovery::Restored), None), "one of them sets it");
     assert!(is_symmetric(&driver.now.borrow()));
     assert_eq!(
-        (ours.look("eth1"), ours_too.look("eth1")),
+        (ours.look(), ours_too.look()),
         (None, Some(Recovery::Restored)),
-        "both ports are told, once"
+        "both ports report it, once"
     );
-    assert_eq!(take(&parts).unwrap().look("eth1"), None, "it was before its time");
-    assert!(
-        ours.in_words("eth1")
-            .contains("until the end; after kill -9 put it back by: ethtool -X eth1 xfrm none")
-    );
+    assert_eq!(take(&parts).unwrap().look(), None, "it was before its time");
+    let undo = Some("ethtool -X eth1 xfrm none");
+    assert_eq!(ours.report(), report("symmetric-xor", RssState::Active, undo));
     drop((ours, ours_too));
-    assert_eq!(*driver.now.borrow(), plain(), "who has set it puts it back");
-    assert_eq!(theirs.look("eth1"), Some(Recovery::Restored));
+    assert_eq!(*driver.now.borrow(), plain(), "the last process that set it restores it");
+    assert_eq!(theirs.look(), Some(Recovery::Restored));
     theirs.leave();
-    assert_eq!((&*driver.now.borrow(), theirs.look("eth1")), (&plain(), None));
+    assert_eq!((&*driver.now.borrow(), theirs.look()), (&plain(), None));
 }
 
 /// As when two processes have seen at the same time that it is gone.
@@ -204,7 +199,7 @@ fn symmetry_that_two_have_set_at_once_outlives_the_first_of_them() {
     driver.now.replace(plain());
     let mut second = Change::symmetric(driver.clone(), "eth1").unwrap();
     first.restore();
-    second.look("eth1");
+    second.look();
     assert_eq!(second.lapses, [Recovery::Restored]);
     assert!(is_symmetric(&driver.now.borrow()));
     drop(second);
@@ -212,24 +207,24 @@ fn symmetry_that_two_have_set_at_once_outlives_the_first_of_them() {
 }
 
 #[test]
-fn what_an_administrator_sets_and_what_cannot_be_set_again_is_told_once_and_left() {
+fn what_an_administrator_sets_and_what_cannot_be_set_again_is_reported_once_and_left() {
     let administrators = RssHash { function: HashFunction(4), ..plain() };
     let free = driver(|_| true);
     let mut change = Change::symmetric(free.clone(), "eth1").unwrap();
     free.now.replace(administrators.clone());
-    change.look("eth1");
-    change.look("eth1");
+    change.look();
+    change.look();
     assert!(matches!(&change.lapses[..], [Recovery::Failed(_)]), "{:?}", change.lapses);
     change.restore();
     assert_eq!(*free.now.borrow(), administrators);
-    assert!(change.in_words("eth1").ends_with("until somebody else changed it: left as it is"));
+    assert_eq!(change.report().state, RssState::LeftAlone);
 
     let refusing = driver(|_| false);
     refusing.now.borrow_mut().transform = HashTransform::SYMMETRIC_XOR;
     let mut change = Change::symmetric(refusing.clone(), "eth1").unwrap();
     refusing.now.replace(plain());
-    change.look("eth1");
-    change.look("eth1");
+    change.look();
+    change.look();
     assert!(
         matches!(&change.lapses[..], [Recovery::Failed(cause)] if cause.text.starts_with("it cannot be set again: symmetric-xor")),
         "{:?}",
@@ -239,25 +234,25 @@ fn what_an_administrator_sets_and_what_cannot_be_set_again_is_told_once_and_left
 
     let unreadable = Driver { reads: 2, ..free };
     let mut change = Change::symmetric(unreadable, "eth1").unwrap();
-    change.look("eth1");
-    assert_eq!(change.lapses, [], "an interface that is gone is told of otherwise");
+    change.look();
+    assert_eq!(change.lapses, [], "an interface that is gone is reported elsewhere");
 }
 
 #[test]
 fn what_cannot_be_read_back_is_put_back() {
     let driver = Driver { reads: 1, ..driver(|_| true) };
     let reason = Change::symmetric(driver.clone(), "eth1").unwrap_err();
-    assert!(reason.starts_with("symmetric-xor: it cannot be read back: no such device; "), "{reason}");
+    assert!(reason.text.starts_with("symmetric-xor: it cannot be read back: no such device; "), "{reason}");
     assert_eq!(*driver.now.borrow(), plain());
 
     let stuck = Driver { sets: 1, ..driver };
     let reason = Change::symmetric(stuck.clone(), "eth1").unwrap_err();
     assert_eq!(
-        reason,
-        "symmetric-xor: it cannot be read back: no such device; then what was before could not be put back (no such \
-         device), do it by: ethtool -X eth1 xfrm none"
+        reason.text,
+        "symmetric-xor: it cannot be read back: no such device; the hash from before cannot be restored (no such \
+         device); do it by: ethtool -X eth1 xfrm none"
     );
-    assert_eq!(stuck.now.borrow().transform, HashTransform::SYMMETRIC_XOR, "which is what is told");
+    assert_eq!(stuck.now.borrow().transform, HashTransform::SYMMETRIC_XOR, "as the reason says");
 }
 
 #[test]

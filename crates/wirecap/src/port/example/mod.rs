@@ -1,4 +1,5 @@
-//! The `example` port: numbered packets, made in this process. CONTRIBUTING.md quotes it step by step, and a test holds it to that.
+//! The `example` port: numbered packets, made in this process. CONTRIBUTING.md quotes it step by step, and a
+//! test holds it to that.
 
 use wirecap_sys::{
     clock::StampClock,
@@ -30,7 +31,7 @@ pub(super) fn look_up(name: String, port: ExamplePort) -> PreparedPort {
 impl Port for ExamplePort {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
         match config.filter {
-            Some(_) => Err(Error::NoFilter { name: facts.name.clone() }),
+            Some(_) => Err(Error::NoFilter(facts.name.clone())),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! The `fault` port: another port with trouble injected, for tests of what must hold all the same.
+//! The `fault` port: another port with faults injected, for tests of what must hold nevertheless.
 
 use wirecap_sys::{clock::StampClock, memory::LivePool};
 
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{Config, Error};
 
-/// A port whose queues get into trouble.
+/// A port whose queues suffer faults.
+#[derive(Debug)]
 pub(super) struct FaultPort {
     pub(super) inner: Box<dyn Port>,
     pub(super) faults: Faults,
@@ -26,9 +27,10 @@ impl Port for FaultPort {
     fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
         let Self { inner, faults } = *self;
         let mut open = inner.open(pools, request)?;
-        let with_faults = |queue: OpenQueue| OpenQueue {
-            queue: Box::new(FaultQueue::new(queue.queue, faults, queue.pool.id().ring_id)),
-            ..queue
+        let with_faults = |queue: OpenQueue| {
+            let seed = faults.seed ^ u64::from(queue.pool.id().ring_id);
+            let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            OpenQueue { queue: Box::new(FaultQueue { inner: queue.queue, faults, random }), ..queue }
         };
         open.queues = open.queues.into_iter().map(with_faults).collect();
         Ok(open)
@@ -43,11 +45,6 @@ struct FaultQueue {
 }
 
 impl FaultQueue {
-    fn new(inner: Box<dyn ReceiveQueue>, faults: Faults, ring_id: u16) -> Self {
-        let random = (faults.seed ^ u64::from(ring_id)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Self { inner, faults, random }
-    }
-
     /// True once in `one_in` calls on average (xorshift; never for 0).
     fn strikes(&mut self, one_in: u32) -> bool {
         if one_in == 0 {
@@ -73,7 +70,7 @@ impl ReceiveQueue for FaultQueue {
     }
 
     fn attach(&mut self, pool: Option<&mut LivePool>) {
-        // To give no more cells at the end is no trouble.
+        // Giving no more cells at the end is no fault.
         if pool.is_none() || !self.strikes(self.faults.starve) {
             self.inner.attach(pool);
         }

@@ -33,8 +33,8 @@ impl Port for NullPort {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
         let name = || facts.name.clone();
         match config.timestamp {
-            _ if config.filter.is_some() => Err(Error::NoFilter { name: name() }),
-            Some(Timestamp::File) => Err(Error::NoFile { name: name() }),
+            _ if config.filter.is_some() => Err(Error::NoFilter(name())),
+            Some(Timestamp::File) => Err(Error::NoFile(name())),
             Some(wanted @ (Timestamp::Hardware | Timestamp::Kernel)) => {
                 Err(Error::OnlyBatchTimestamps { name: name(), source_name: wanted.as_str() })
             }
@@ -69,7 +69,7 @@ impl NullQueue {
     pub(crate) fn new(port: &NullPort, pool: &mut LivePool) -> Self {
         let writer = CellWriter::new(pool).expect("a new pool");
         let cell_payload = writer.payload_bytes() as u32;
-        // Long enough that a packet lies in two at most.
+        // Long enough that a packet lies in two runs at most.
         pool.allow_runs(port.packet_bytes.div_ceil(cell_payload));
         let (packet_bytes, left) = (port.packet_bytes, port.packets_per_queue);
         Self { writer, packet_bytes, cell_payload, remaining: 0, left, seen: 0 }
@@ -115,7 +115,7 @@ impl ReceiveQueue for NullQueue {
         u64::from(self.writer.attached()).min(self.left.saturating_add(u64::from(self.remaining > 0))) as u32
     }
 
-    /// As of an interface: also what waits gets its time when it is received.
+    /// As on an interface, packets that wait get their times when they are received.
     fn look(&self) -> Look {
         let first = self.writer.waiting().start;
         let cells = first..first + u64::from(self.backlog());

@@ -6,8 +6,9 @@
 //!                                                  └──► ring of blocks of socket 1
 //! ```
 //!
-//! The kernel copies each packet into a block, densely; nothing is copied after that. The filter runs in the kernel, in
-//! front of that; about packets with a VLAN tag, which the kernel keeps elsewhere, it is decided when the block is received.
+//! The kernel copies each packet into a block, densely; nothing is copied after that. The filter runs in the
+//! kernel before that, except for packets with a VLAN tag, which the kernel keeps beside the packet: they are
+//! filtered when the block is received.
 
 use std::{os::fd::AsFd, sync::Arc, thread, time::Duration};
 
@@ -29,27 +30,30 @@ use super::{
     queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
 };
 use crate::{
-    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, Rss, Timestamp,
+    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PortEvent, Rss, Timestamp,
     diagnostic::{Cause, KernelRefusal, NicDataRefusal, TooLong},
     filter::{OriginInfo, PortFilter},
-    nic::{link::Watched, preflight},
+    nic::{
+        link::{Watched, longest_frame},
+        preflight,
+    },
     packet::ChunkReader,
     program::{rx_hash, socket_filter::SocketFilter},
-    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport},
+    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, PortReport, QueueMode, TimestampReport},
 };
 
-/// Ethernet header and VLAN tags, which the MTU does not count.
-const LINK_HEADER_BYTES: u32 = 14 + 8;
-/// What the kernel puts into a block beside an Ethernet packet: its own header, the packet's, and room for a VLAN tag.
+/// What the kernel puts into a block beside an Ethernet packet: its own header, the packet's, and room for a
+/// VLAN tag.
 const BLOCK_HEADERS_BYTES: u32 = 134;
 /// A block that is not full is handed over after this time.
 const RETIRE_MS: u32 = 5;
-/// The kernel counts with 32 bits, and begins anew with each reading. This number of blocks holds fewer packets.
+/// The kernel counts with 32 bits, and starts again at each reading. This number of blocks holds fewer
+/// packets.
 const BLOCKS_BETWEEN_COUNTS: u32 = 256;
-/// The kernel hands the last block over within a few of these times.
+/// How long to wait for the last block, which the kernel hands over after some `RETIRE_MS`.
 const LAST_BLOCK: Duration = Duration::from_secs(1);
-/// A packet has its time when it comes to the host, and may wait before it is put into a block: for `ksoftirqd`, which has
-/// to share its core when the machine is busy.
+/// A packet has its time when it comes to the host, and may wait before it is put into a block: for
+/// `ksoftirqd`, which has to share its core when the machine is busy.
 const STAMP_TO_BLOCK: Duration = Duration::from_millis(50);
 
 /// One socket of a passive port.
@@ -88,11 +92,16 @@ struct PacketBackend {
 }
 
 impl PortBackend for PacketBackend {
-    /// Ends the listening. Packets on their way still come, see [`wirecap_sys::cpu::wait_for_kernel`].
+    /// What it keeps, no other program can undo.
+    fn look_after(&mut self, _port: &str) -> Vec<PortEvent> {
+        Vec::new()
+    }
+
+    /// Stops listening. Packets on their way still come, see [`wirecap_sys::cpu::wait_for_kernel`].
     fn close(&mut self, _is_gone: bool) -> bool {
         self.promiscuous = None;
         for closer in &self.closers {
-            // A socket that cannot be closed goes on until it is dropped; the engine ends all the same.
+            // A socket that cannot be closed listens until it is dropped; the engine ends nevertheless.
             let _ = closer.close();
         }
         true
@@ -103,9 +112,12 @@ impl PortBackend for PacketBackend {
         let handed_over = self.closers.iter().all(|closer| closer.wait_for_last_block(LAST_BLOCK));
         (!handed_over).then_some(Diagnostic::LastBlockKept)
     }
+
+    fn report(&mut self, _report: &mut PortReport) {}
 }
 
 /// An interface to listen on.
+#[derive(Debug)]
 struct PacketPort {
     interface: Interface,
     /// Why it is captured beside the host, if that was not asked for.
@@ -148,7 +160,7 @@ impl Port for PacketPort {
             _ if config.xdp_mode != Modes::Best => {
                 Err(Error::OnlyPassive { name, reason: self.reason.clone() })
             }
-            Some(Timestamp::File) => Err(Error::NoFile { name }),
+            Some(Timestamp::File) => Err(Error::NoFile(name)),
             Some(Timestamp::Hardware) => Err(Error::NoHardwareTimestamps { name, reason }),
             _ if config.rx_hash => Err(rx_hash::refusal(&name, reason)),
             _ if config.rss == Rss::Symmetric => Err(Error::PassiveRss(name)),
@@ -181,7 +193,9 @@ impl Port for PacketPort {
             program: bpf::Program::name_by_id(attached.program_id).ok(),
         }));
         report.fallbacks.extend(not_in_kernel);
-        report.fallbacks.extend(report.length_limit.map(|limit| cut_short(limit, context.geometry)));
+        let reason = TooLong::SmallBlocks { cells_per_chunk: context.geometry.cells_per_chunk() };
+        let cut_short = |limit| Diagnostic::PacketsTooLong { limit, reason };
+        report.fallbacks.extend(report.length_limit.map(cut_short));
         for ((socket, filter), &ring_id) in sockets.into_iter().zip(filters).zip(&facts.rings) {
             let id = PoolId { nic_id, ring_id };
             open.queues.push(listen(socket, filter, id, context.geometry).map_err(failed)?);
@@ -196,7 +210,7 @@ impl Port for PacketPort {
     }
 }
 
-/// The timestamps of a passive port, and that others were asked for, if so.
+/// The timestamps of a passive port, and a diagnostic if others were asked for.
 fn timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>) {
     let wanted = wanted.filter(|&wanted| wanted == Timestamp::Batch);
     let fallback = wanted.map(|wanted| Diagnostic::OtherTimestamps { wanted, used: Timestamp::Kernel });
@@ -204,19 +218,14 @@ fn timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>)
     (TimestampReport::of_packets(Timestamp::Kernel, clock, clock::resolution_ns()), fallback)
 }
 
-/// The limit beyond which packets are cut, if the MTU allows longer ones: a block holds at least one packet, cut to its room.
+/// The limit beyond which packets are cut, if the MTU allows longer ones: a block holds at least one packet,
+/// cut to its room.
 fn length_limit(interface: &Interface, geometry: Geometry) -> Option<LengthLimit> {
-    let (longest, room) =
-        (interface.mtu + LINK_HEADER_BYTES, geometry.chunk_bytes().saturating_sub(BLOCK_HEADERS_BYTES));
-    (longest > room).then_some(LengthLimit { bytes: room, beyond: BeyondLimit::Cut })
+    let room = geometry.chunk_bytes().saturating_sub(BLOCK_HEADERS_BYTES);
+    (longest_frame(interface) > room).then_some(LengthLimit { bytes: room, beyond: BeyondLimit::Cut })
 }
 
-fn cut_short(limit: LengthLimit, geometry: Geometry) -> Diagnostic {
-    let reason = TooLong::SmallBlocks { cells_per_chunk: geometry.cells_per_chunk() };
-    Diagnostic::PacketsTooLong { limit, reason }
-}
-
-/// What comes in by the loopback interface has gone out by it just before.
+/// Whether packets that go out are captured: on the loopback interface each of them comes in as well.
 fn hears_outgoing(interface: &Interface) -> bool {
     interface.hardware_type != HardwareType::LOOPBACK
 }
@@ -275,7 +284,8 @@ fn open_sockets(
     Ok((sockets, closers))
 }
 
-/// Sockets listen one after the other. Packets that come before a socket listens came before the capture began.
+/// Sockets listen one after the other. Packets that come before a socket listens came before the capture
+/// began.
 fn listen(
     mut socket: PacketSocket,
     filter: Option<QueueFilter>,
@@ -287,16 +297,12 @@ fn listen(
     let in_kernel = filter.as_ref().and_then(|filter| filter.in_kernel.as_ref());
     socket.listen(in_kernel.map(|filter| filter.program.as_fd()))?;
     let waker = Some(socket.waker());
-    let queue = PacketQueue::new(socket, filter, geometry);
+    let (last, until_counted) = (QueueCounts::default(), BLOCKS_BETWEEN_COUNTS);
+    let queue = PacketQueue { socket, geometry, filter, last, until_counted };
     Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Blocks(reader)) })
 }
 
 impl PacketQueue {
-    fn new(socket: PacketSocket, filter: Option<QueueFilter>, geometry: Geometry) -> Self {
-        let (last, until_counted) = (QueueCounts::default(), BLOCKS_BETWEEN_COUNTS);
-        Self { socket, geometry, filter, last, until_counted }
-    }
-
     /// Takes the next block, without what the filter does not want.
     fn receive_block(&mut self) -> Option<FilledBlock> {
         let Some(filter) = &mut self.filter else { return self.socket.receive(|_| true) };

@@ -1,4 +1,4 @@
-//! Opening a trace: what can be wrong with it before its first packet is found here.
+//! Opens a trace, and finds what is wrong with it before its first packet.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use crate::{Error, PortSpec};
 /// A trace of which everything before the first packet is read.
 #[derive(Debug)]
 pub(super) struct Trace {
-    /// As the port is called.
+    /// Name of the port.
     pub(super) name: String,
     pub(super) reader: Reader<Input>,
-    /// Of the file, in bytes; `None` for a pipe.
+    /// Length of the file, in bytes; `None` for a pipe.
     pub(super) len: Option<u64>,
-    /// Of the first interface.
+    /// Link type of the first interface.
     pub(super) link_type: u16,
     /// The unit of the times of the first interface, in nanoseconds; at least 1.
     pub(super) resolution_ns: u64,
-    /// The file has no interface, so no packet either.
+    /// Whether nothing is left to read; at first, whether the file has no interface, and so no packet.
     pub(super) is_read: bool,
 }
 
@@ -52,7 +52,7 @@ fn first_interface(reader: &mut Reader<Input>) -> Result<Option<(u16, Resolution
     Ok(None)
 }
 
-/// A unit of time in nanoseconds; at least 1, as finer times are cut to that.
+/// A unit of time in nanoseconds; at least 1, to which finer times are truncated.
 fn in_ns(resolution: Resolution) -> u64 {
     let second = 1_000_000_000_u64;
     let unit = match resolution {
@@ -64,8 +64,8 @@ fn in_ns(resolution: Resolution) -> u64 {
     unit.max(1)
 }
 
-/// Whether a trace can be read, as far as that can be known without taking anything out of a pipe: for finding out
-/// early.
+/// Whether a trace can be read, as far as that can be known without taking anything out of a pipe: for
+/// finding out early.
 ///
 /// ```
 /// let error = wirecap::port::trace::check("/no/such.pcapng".as_ref()).unwrap_err();

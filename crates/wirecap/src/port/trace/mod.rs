@@ -6,16 +6,16 @@
 //!                           └── of another link type, or damaged: the end, and why
 //! ```
 //!
-//! The port reads pcap and pcapng of either byte order and any resolution of time. It reads on when cells are attached,
-//! so it never loses a packet: a slow worker makes the file wait. Each packet is copied once, into its cell; what of a
-//! packet does not fit into the first, twice.
+//! The port reads pcap and pcapng of either byte order and any resolution of time. It reads on when cells are
+//! attached, so it never loses a packet: a slow worker makes the file wait. Each packet is copied once, into
+//! its cell; the part that does not fit into the first cell, twice.
 //!
-//! The port keeps the bytes, the order, the time as the file has it (also where it goes back or repeats; 0 where the
-//! file has none), the original length and the direction. All interfaces of the file are one port, so they must have
-//! one link type; which of them a packet is of is not kept, nor are its comments.
+//! The port keeps the bytes, the order, the time as the file has it (also where it goes back or repeats; 0
+//! where the file has none), the original length and the direction. All interfaces of the file are one port,
+//! so they must have one link type; the interface of a packet is not kept, nor are its comments.
 //!
-//! A port is at its end with its file, or before the first packet that cannot be read. Once all ports are at their
-//! end, the capture ends by itself.
+//! A port is at its end with its file, or before the first packet that cannot be read. Once all ports are at
+//! their end, the capture ends by itself.
 
 mod file;
 mod status;
@@ -51,16 +51,15 @@ use crate::{
     diagnostic::{Cause, NicDataRefusal, TooLong},
     packet::{ChunkReader, Front},
     program::rx_hash,
-    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport},
+    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport, TraceFailure},
 };
 
-/// Records that are read at most before others may have the queue: of those that make no packet there may be many for each
-/// that does.
+/// Maximum number of records read before other threads may have the queue: many of them may make no packet.
 const RECORDS_AT_ONCE: u32 = 1 << 16;
-/// The most bytes read before that: one record may have 16 MiB.
+/// Maximum number of bytes read before that: one record may have 16 MiB.
 const BYTES_AT_ONCE: u64 = 32 << 20;
-/// A pipe in which nothing came for this long has paused. For less, its writer is taken to be at work: two pipes from programs
-/// that take turns are merged in order.
+/// A pipe in which nothing came for this long has paused. For less, its writer is taken to be at work: two
+/// pipes from programs that take turns are merged in order.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The one queue of the port.
@@ -71,9 +70,9 @@ pub(crate) struct TraceQueue {
     filter: Option<UserFilter>,
     /// The longest packet that lies in two chunks at most, in bytes.
     longest: usize,
-    /// What of a packet found no room yet.
+    /// The part of a packet that found no room yet.
     rest: Rest,
-    /// Nothing was there at the last attempt: a pipe.
+    /// Whether the last attempt found nothing: a pipe.
     is_dry: bool,
     /// Since when, while `is_dry`.
     dry_since: Option<Instant>,
@@ -102,7 +101,7 @@ impl Turn {
 }
 
 /// The end of a packet of which the beginning is in its cells.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Rest {
     /// Reused; allocated up to the longest packet there was.
     bytes: Vec<u8>,
@@ -147,6 +146,7 @@ impl Port for Trace {
         port.report.multi_buffer = true;
         port.report.length_limit = (longest < MAX_CAPTURED_LEN as usize)
             .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
+        let too_long = |limit| Diagnostic::PacketsTooLong { limit, reason: TooLong::SmallPool };
         port.report.fallbacks.extend(port.report.length_limit.map(too_long));
         let filter = request.filter.map(|filter| {
             let user = UserFilter::new(&filter.filter);
@@ -163,22 +163,29 @@ impl Port for Trace {
         port.backend = Some(Box::new(TraceBackend::new(&status)));
         let reader = ChunkReader::Cells(pool.reader(), Front::Note);
         let waker = trace.reader.get_ref().waker();
-        // The writer of a pipe would have to wait, too, and may be what the others wait for.
+        // A pipe on hold would block its writer, for which other ports may be waiting.
         let can_wait = trace.len.is_some();
-        let queue = TraceQueue::new(trace, writer, filter, longest, status);
+        let queue = TraceQueue {
+            trace,
+            writer,
+            filter,
+            longest,
+            rest: Rest::default(),
+            is_dry: false,
+            dry_since: None,
+            counts: QueueCounts::default(),
+            status,
+        };
         port.queues = vec![OpenQueue { waker, can_wait, ..OpenQueue::new(queue, pool, reader) }];
         Ok(port)
     }
 }
 
-/// A packet must lie in two chunks at most, and a pool of one chunk has no second one to give while the first is not home.
+/// A packet must lie in two chunks at most, and a pool of one chunk has no second one to give while the first
+/// is not home.
 fn longest(geometry: Geometry) -> usize {
     let cells = if geometry.chunks_per_pool() > 1 { geometry.cells_per_chunk() } else { 1 };
     cells as usize * (geometry.cell_bytes() - HEAD_ROOM_BYTES) as usize
-}
-
-fn too_long(limit: LengthLimit) -> Diagnostic {
-    Diagnostic::PacketsTooLong { limit, reason: TooLong::SmallPool }
 }
 
 fn note(packet: &Packet<'_>) -> Note {
@@ -194,28 +201,6 @@ fn wants(filter: Option<&UserFilter>, packet: &Packet<'_>) -> bool {
 }
 
 impl TraceQueue {
-    fn new(
-        trace: Trace,
-        writer: CellWriter,
-        filter: Option<UserFilter>,
-        longest: usize,
-        status: Arc<Status>,
-    ) -> Self {
-        let note = Note { original_len: 0, direction: None };
-        let rest = Rest { bytes: Vec::new(), written: 0, note, timestamp_ns: 0 };
-        Self {
-            trace,
-            writer,
-            filter,
-            longest,
-            rest,
-            is_dry: false,
-            dry_since: None,
-            counts: QueueCounts::default(),
-            status,
-        }
-    }
-
     /// Nothing is known of times that were not read.
     fn outlook(&self) -> Outlook {
         if self.rest.is_empty() && self.has_ended() {
@@ -227,7 +212,8 @@ impl TraceQueue {
         }
     }
 
-    /// Fills the next cell of a turn, with the next part of the current packet or the start of the next one; with its time.
+    /// Fills the next cell of a turn, with the next part of the current packet or the start of the next one;
+    /// with its time.
     fn next_part(&mut self, turn: &mut Turn) -> Option<(FilledCell, u64)> {
         if self.rest.is_empty() { self.next_packet(turn) } else { self.next_of_rest() }
     }
@@ -246,8 +232,7 @@ impl TraceQueue {
             match self.trace.reader.next() {
                 Ok(Some(Record::Packet(packet))) if packet.link_type != self.trace.link_type => {
                     let (interface, other) = (packet.interface, packet.link_type);
-                    let error = self.other_link_type(interface, other);
-                    self.end(Some(error));
+                    self.end(Some(self.other_link_type(interface, other)));
                 }
                 Ok(Some(Record::Packet(packet))) if !wants(self.filter.as_ref(), &packet) => {
                     self.counts.seen += 1;
@@ -274,8 +259,8 @@ impl TraceQueue {
                     break;
                 }
                 Err(source) => {
-                    let error = Error::Trace { name: self.trace.name.clone(), source };
-                    self.end(Some(error));
+                    let (name, source) = (self.trace.name.clone(), Arc::new(source));
+                    self.end(Some(TraceFailure::Read { name, source }));
                 }
             }
         }
@@ -287,15 +272,15 @@ impl TraceQueue {
         self.trace.is_read || self.status.is_closed()
     }
 
-    fn end(&mut self, error: Option<Error>) {
+    fn end(&mut self, failure: Option<TraceFailure>) {
         self.trace.is_read = true;
-        self.status.end(error.map(|error| error.to_string()));
+        self.status.end(failure);
     }
 
-    fn other_link_type(&self, interface: u32, other: u16) -> Error {
+    fn other_link_type(&self, interface: u32, other: u16) -> TraceFailure {
         let described = self.trace.reader.interfaces().get(interface as usize);
         let name = described.and_then(|interface| interface.name());
-        Error::LinkTypes {
+        TraceFailure::LinkTypes {
             name: self.trace.name.clone(),
             interface: name.map_or_else(|| interface.to_string(), |name| format!("{interface} ({name})")),
             link_type: self.trace.link_type,
@@ -335,8 +320,8 @@ impl ReceiveQueue for TraceQueue {
         }
     }
 
-    /// What could be received: all cells, as long as the file has not ended. A pipe without anything has to be asked
-    /// again, but is no backlog.
+    /// What could be received: all cells, as long as the file has not ended. A pipe without anything has to
+    /// be asked again, but is no backlog.
     fn backlog(&self) -> u32 {
         match (self.rest.is_empty(), self.has_ended(), self.is_dry) {
             (true, true, _) => 0,

@@ -1,26 +1,30 @@
-//! What threads that do not have the queue of a trace know of it: how far it is read, how it ended.
+//! The state of a trace that threads without its queue can see: how far it is read, how it ended.
 
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use crate::{Diagnostic, PortEvent, port::open_port::PortBackend, report::PortReport};
+use crate::{
+    Diagnostic, PortEvent,
+    port::open_port::PortBackend,
+    report::{PortReport, TraceFailure},
+};
 
 /// Shared by the queue and the port.
 #[derive(Debug)]
 pub(super) struct Status {
-    /// Of the file, in bytes; `None` for a pipe.
+    /// Length of the file, in bytes; `None` for a pipe.
     len: Option<u64>,
     /// The longest packet that can be taken, in bytes.
     longest: usize,
     /// How far it is read, in bytes. Written by the queue's owner.
     offset: AtomicU64,
-    /// Nothing more is read: the capture ends. Written by the thread that stops it; the queue's owner looks at it before each
-    /// record, and nothing else hangs on it.
+    /// Nothing more is read: the capture ends. Written by the thread that stops it, read by the queue's owner
+    /// before each record; orders nothing else.
     closed: AtomicBool,
-    /// Set by the queue's owner when nothing more is read: with what stood in the way, if something did.
-    ended: OnceLock<Option<String>>,
+    /// Set by the queue's owner when nothing more is read: the failure, if there was one.
+    ended: OnceLock<Option<TraceFailure>>,
 }
 
 impl Status {
@@ -38,8 +42,8 @@ impl Status {
     }
 
     /// The first call counts.
-    pub(super) fn end(&self, error: Option<String>) {
-        let _ = self.ended.set(error);
+    pub(super) fn end(&self, failure: Option<TraceFailure>) {
+        let _ = self.ended.set(failure);
     }
 }
 
@@ -74,6 +78,11 @@ impl PortBackend for TraceBackend {
     fn close(&mut self, _is_gone: bool) -> bool {
         self.status.closed.store(true, Ordering::Relaxed);
         false
+    }
+
+    /// No packet is on its way to a queue that reads its file itself.
+    fn settle(&mut self) -> Option<Diagnostic> {
+        None
     }
 
     fn report(&mut self, report: &mut PortReport) {

@@ -41,7 +41,7 @@ pub(crate) struct XdpOpener<'a> {
     pub(crate) memories: &'a [Arc<PacketMemory>],
 }
 
-/// What the program does to packets beside choosing them, as far as it can be done.
+/// What the program does to packets besides choosing them.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) stamping: Option<Stamping>,
@@ -61,7 +61,7 @@ pub(super) struct Attempt<'a> {
     pub(super) tags: Option<Tags>,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug)]
 pub(super) struct AttemptResult {
     pub(super) link: Attachment,
@@ -97,19 +97,15 @@ impl Attempt<'_> {
             let socket = self.open_socket(pool, umem)?;
             let queue = u32::from(pool.id().ring_id);
             program.set_socket(queue, &socket).map_err(program_error)?;
-            let (program, last) = (Arc::clone(&program), QueueCounts::default());
-            let (sieve, stamps) =
-                (filter.sieve(geometry.cells_per_pool()), StampReader::new(self.prepared.stamping.as_ref()));
-            let multi_buffer = self.multi_buffer;
             opened.queues.push(XdpQueue {
                 entry: None,
                 socket,
-                program,
+                program: Arc::clone(&program),
                 queue,
-                multi_buffer,
-                sieve,
-                stamps,
-                last,
+                multi_buffer: self.multi_buffer,
+                sieve: filter.sieve(geometry.cells_per_pool()),
+                stamps: StampReader::new(self.prepared.stamping.as_ref()),
+                last: QueueCounts::default(),
             });
         }
         for queue in &mut opened.queues {
@@ -121,8 +117,9 @@ impl Attempt<'_> {
         Ok(AttemptResult { link, queues: opened.finish(), filter, hash_at: plan.hash_at() })
     }
 
-    /// The registration of the memory that a socket uses, if there is one. Another port's serves if it has the mode that is wanted here;
-    /// sharing would impose its mode otherwise. Multi-buffer is part of the registration, too.
+    /// The registration of the memory that a socket uses, if there is one. Another port's is used only if it
+    /// has the mode that is wanted here, which sharing would impose. Multi-buffer is part of the
+    /// registration, too.
     fn registration(&self, memory: &Arc<PacketMemory>, opened: &[XdpQueue]) -> Option<Registration> {
         let of_this_port = opened.iter().map(|queue| queue.socket.registration());
         let own = of_this_port.into_iter().find(|registration| registration.is_of(memory));
@@ -233,14 +230,14 @@ impl Attempt<'_> {
     /// What the failure to set up a socket means to the user.
     pub(super) fn socket_error(&self, source: XskError) -> Error {
         match source {
-            XskError::NotPermitted => Error::not_permitted(source),
+            XskError::NotPermitted => Error::NotPermitted(source.to_string()),
             source => Error::Socket { name: self.opener.interface.name.clone(), source },
         }
     }
 
     fn program_error(&self, source: bpf::Error) -> Error {
         match source {
-            bpf::Error::NotPermitted { .. } => Error::not_permitted(source),
+            bpf::Error::NotPermitted { .. } => Error::NotPermitted(source.to_string()),
             source => Error::Program { name: self.opener.interface.name.clone(), source },
         }
     }

@@ -78,7 +78,7 @@ impl PortBackend for XdpBackend {
         // Only now: packets that come while the NIC is set up anew are the host's.
         self.promiscuous = None;
         self.stamping.iter_mut().for_each(Stamping::end);
-        self.rss.iter_mut().for_each(SymmetricRss::restore);
+        self.rss.iter_mut().for_each(SymmetricRss::leave);
         was_attached
     }
 
@@ -90,8 +90,8 @@ impl PortBackend for XdpBackend {
     fn report(&mut self, report: &mut PortReport) {
         self.look();
         report.queues.extend(self.uncaptured());
-        report.host_use.extend_from_slice(self.upkeep.begun());
-        report.rss = self.rss.as_ref().map(SymmetricRss::in_words);
+        report.host_use.extend_from_slice(&self.upkeep.begun);
+        report.rss = self.rss.as_ref().map(SymmetricRss::report);
         report.warnings.extend(self.upkeep.warnings());
         let left_on = self.stamping.as_ref().and_then(|stamping| stamping.left_on.clone());
         report.warnings.extend(left_on.map(|cause| Diagnostic::StampingLeftOn { cause }));

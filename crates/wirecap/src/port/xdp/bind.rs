@@ -5,8 +5,9 @@
 //!                  └─ none does: a capture that is starting or ending     ─► waited for; after a moment that is reported
 //! ```
 //!
-//! A capture takes its sockets before it attaches its program, and detaches it before it closes them; the kernel frees the
-//! queue some time after that. So a busy queue without a program is one that is about to be either.
+//! A capture takes its sockets before it attaches its program, and detaches it before it closes them; the
+//! kernel frees the queue some time after that. So a busy queue without a program belongs to a capture that
+//! is starting or ending.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ impl Attempt<'_> {
     /// Gives the receive queue to `socket`.
     ///
     /// # Errors
-    /// Who has it, or what the kernel said.
+    /// Another process has it, or the kernel refuses.
     pub(super) fn bind(&self, queue: u16, socket: &mut Socket) -> Result<(), Error> {
         let XdpOpener { interface, request, .. } = self.opener;
         let hooks = request.context.hooks;

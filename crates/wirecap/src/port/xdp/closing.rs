@@ -1,6 +1,7 @@
 //! The sockets of a failed attempt to open a port, closed by several threads.
 //!
-//! Rule: closing a bound socket waits for an RCU grace period, about 10 ms. Several threads wait for the same one.
+//! Rule: closing a bound socket waits for an RCU grace period, about 10 ms. Several threads wait for the same
+//! one.
 
 use std::{sync::Mutex, thread};
 
@@ -38,7 +39,7 @@ impl Drop for Opening {
             }
         };
         thread::scope(|scope| {
-            // One that cannot be made is no error: the others do its part.
+            // A helper that cannot be started is no error: the others do its work.
             let help =
                 |_| thread::Builder::new().name("wirecap-close".into()).spawn_scoped(scope, close).ok();
             let helpers: Vec<_> = (1..threads).map_while(help).collect();

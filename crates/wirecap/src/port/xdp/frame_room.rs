@@ -1,34 +1,28 @@
-//! How long a frame may be that a cell takes.
+//! The longest frame that a cell takes.
 //!
 //! ```text
 //!   cell of 2,048 bytes:  ├ head room 256 ┼ 1,792 bytes for the frame ────────────────────┤
 //!   igb, in zero-copy:    ├ head room 256 ┼ 1,024, as its NIC is told KiB ┤ not used      ┤
 //! ```
 //!
-//! Rule: in a mode in which a frame of the interface's MTU would not come whole, packets are not captured: a NIC that runs out
-//! of room goes on in the next cell, and a driver without packets of several cells takes the rest for a packet of its own.
+//! Rule: in a mode in which a frame of the interface's MTU would not come whole, packets are not captured: a
+//! NIC that runs out of room goes on in the next cell, and a driver without packets of several cells takes
+//! the rest for a packet of its own.
 
 use wirecap_core::Geometry;
 use wirecap_sys::{memory::HEAD_ROOM_BYTES, netdev::Interface, xsk::BindMode};
 
-use crate::diagnostic::ModeRefusal;
+use crate::{diagnostic::ModeRefusal, nic::link::longest_frame};
 
-/// Ethernet header and two VLAN tags, which the MTU does not count.
-const FRAME_OVERHEAD_BYTES: u32 = 14 + 8;
 const KIB: u32 = 1024;
 
-/// Drivers that tell their NIC the room of a cell in whole KiB, rounded down, where it receives into cells itself: the register
-/// SRRCTL.BSIZEPKT of their NICs has no finer unit. Of ixgbe this is so with the 82599.
+/// Drivers that tell their NIC the room of a cell in whole KiB, rounded down, where it receives into cells
+/// itself: the register SRRCTL.BSIZEPKT of their NICs has no finer unit. Of ixgbe this is so with the 82599.
 const ROOM_IN_KIB: [&str; 3] = ["igb", "igc", "ixgbe"];
 
 /// Longest frame that fits a cell, in bytes.
 pub(super) fn cell_payload(geometry: Geometry) -> u32 {
     geometry.cell_bytes() - HEAD_ROOM_BYTES
-}
-
-/// Longest frame that the interface may receive, in bytes.
-pub(super) fn longest_frame(interface: &Interface) -> u32 {
-    interface.mtu + FRAME_OVERHEAD_BYTES
 }
 
 /// Why zero-copy would cut frames of the interface; `None` if it would not.

@@ -15,14 +15,14 @@
 //! Rule: the program is attached last and detached first, by a BPF link, so that the kernel gives
 //! the interface back whatever becomes of this process.
 
-mod attempt;
+pub(crate) mod attempt;
 mod backend;
 mod bind;
 mod closing;
 mod frame_room;
 mod open;
 mod placed_filter;
-mod queue;
+pub(super) mod queue;
 mod shared;
 mod sieve;
 mod stamp_reader;
@@ -34,11 +34,6 @@ use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::netdev::Interface;
 
 use self::{attempt::XdpOpener, open::Opened};
-#[cfg(test)]
-pub(crate) use self::{
-    attempt::{Prepared, XdpOpener as Opener},
-    queue::XdpQueue,
-};
 use super::{
     contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
     open_port::OpenPort,
@@ -49,12 +44,13 @@ use crate::{
     config::device_name,
     diagnostic::NicDataRefusal,
     filter::OriginInfo,
-    nic::{link::Watched, preflight, stamping},
+    nic::{host_use::watch::HostWatch, link::Watched, preflight, stamping},
     packet::{ChunkReader, Front},
     program::rx_hash,
 };
 
 /// An interface to take from the host, or some of its receive queues, which other processes may share.
+#[derive(Debug)]
 struct XdpPort {
     interface: Interface,
     queues: Option<QueueSet>,
@@ -108,7 +104,7 @@ impl Port for XdpPort {
         let name = facts.name.clone();
         let reason = NicDataRefusal::SomeQueues;
         match config.timestamp {
-            Some(Timestamp::File) => return Err(Error::NoFile { name }),
+            Some(Timestamp::File) => return Err(Error::NoFile(name)),
             Some(Timestamp::Hardware) if self.queues.is_some() => {
                 return Err(Error::NoHardwareTimestamps { name, reason });
             }
@@ -132,7 +128,7 @@ impl Port for XdpPort {
             memories: &memories,
         };
         let Opened { mut port, mut backend, queues, hash_at } = opener.open(&mut pools)?;
-        backend.upkeep.watch_host(&facts.host_use);
+        backend.upkeep.host = Some(HostWatch::new(&facts.host_use));
         port.backend = Some(Box::new(backend));
         let front = hash_at.map_or(Front::Nothing, |at| Front::Hash { at });
         for (mut queue, pool) in queues.into_iter().zip(pools) {

@@ -20,7 +20,7 @@ use wirecap_sys::{
 use super::{
     attempt::{Attempt, AttemptResult, Prepared, XdpOpener},
     backend::XdpBackend,
-    frame_room::{cell_payload, longest_frame},
+    frame_room::cell_payload,
     queue::XdpQueue,
     shared::{Attempts, Way},
     upkeep::Upkeep,
@@ -29,7 +29,7 @@ use super::{
 use crate::{
     Diagnostic, Error, Modes, Rss,
     diagnostic::TooLong,
-    nic::{preflight, rss::SymmetricRss, stamping::Stamping},
+    nic::{link::longest_frame, preflight, rss, stamping::Stamping},
     port::open_port::OpenPort,
     program::rx_hash::RxHashing,
     report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
@@ -68,7 +68,7 @@ impl XdpOpener<'_> {
         let Self { interface, shared, request, .. } = self;
         let config = request.context.config;
         preflight::check_kind(interface)?;
-        // Before anything is set on the NIC: another's capture must not feel that this one is refused.
+        // Before anything is set on the NIC: a refusal must not disturb another process's capture.
         self.way(pools)?;
         let hashing = config.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
         let stamping = Stamping::prepare(interface, config.timestamp, config.stamp_packets)?;
@@ -85,7 +85,7 @@ impl XdpOpener<'_> {
         let Self { interface, shared, request, .. } = self;
         let config = request.context.config;
         let promiscuous = if config.promiscuous { Some(promiscuous(interface)?) } else { None };
-        let rss = (config.rss == Rss::Symmetric).then(|| SymmetricRss::set(interface)).transpose()?;
+        let rss = (config.rss == Rss::Symmetric).then(|| rss::set(interface)).transpose()?;
         let mut attempts = Attempts::new();
         let mut opened = loop {
             let way = self.way(pools)?;
@@ -216,7 +216,7 @@ fn unsplit(geometry: Geometry, can_split: bool) -> Diagnostic {
 
 fn promiscuous(interface: &Interface) -> Result<Promiscuous, Error> {
     Promiscuous::enable(interface.ifindex).map_err(|error| match error {
-        netdev::Error::NotPermitted { .. } => Error::not_permitted(error),
+        netdev::Error::NotPermitted { .. } => Error::NotPermitted(error.to_string()),
         error => Error::Interface(error),
     })
 }

@@ -12,19 +12,19 @@ use crate::{
     report::FilterPlace,
 };
 
-/// What became of the filter of a port, if it has one.
+/// Where the filter of a port runs, if it has one.
 #[derive(Debug)]
 pub(crate) struct PlacedFilter {
     /// Where it runs.
     pub(crate) runs: Option<FilterPlace>,
-    /// That it runs elsewhere than it should, and what it cannot know.
+    /// Why it runs in user space, and what it cannot know.
     pub(crate) fallbacks: Vec<Diagnostic>,
     user: Option<Arc<UserFilter>>,
 }
 
 impl PlacedFilter {
-    /// `not_in_kernel` says why, if it is not. With `frags`, the kernel sees only the first buffer of a packet, and lets
-    /// through what it cannot decide from that.
+    /// `not_in_kernel` says why, if it is not. With `frags`, the kernel sees only the first buffer of a
+    /// packet, and lets through what it cannot decide from that.
     pub(crate) fn new(
         filter: Option<&PortFilter>,
         not_in_kernel: Option<KernelRefusal>,

@@ -1,4 +1,5 @@
-//! One receive queue of an interface: its socket, what stands in front of it, and what it decides about packets.
+//! One receive queue of an interface: its socket, the program in front of it, and the packets that it
+//! refuses.
 
 use std::{ops::Range, sync::Arc};
 
@@ -34,7 +35,8 @@ pub(crate) struct XdpQueue {
 }
 
 impl XdpQueue {
-    /// Its UMEM registration, if another port may use it: that one would inherit that packets come in several parts.
+    /// Its UMEM registration, if another port may use it: that one would inherit that packets come in several
+    /// parts.
     pub(super) fn registration(&self) -> Option<(Registration, BindMode)> {
         (!self.multi_buffer).then(|| (self.socket.registration(), self.bind_mode()))
     }
@@ -43,8 +45,8 @@ impl XdpQueue {
     fn in_ring(&self) -> Range<u64> {
         let filled = self.socket.waiting();
         if filled.is_empty() {
-            // The driver may have asked to be woken after we had last looked: it found the fill ring
-            // empty just before we filled it. Without this it would sleep for ever.
+            // The driver may have asked to be woken after we had last looked: it found the fill ring empty
+            // just before we filled it. Without this it would sleep forever.
             self.socket.wake_receiver();
         }
         filled
@@ -84,7 +86,8 @@ impl ReceiveQueue for XdpQueue {
         let Range { start, end } = self.in_ring();
         let (oldest, kept) = self.sieve.as_ref().map_or((None, 0), |sieve| (sieve.oldest(), sieve.kept()));
         let cells = oldest.unwrap_or(start)..end;
-        // Times that are read when packets are taken from the ring are later than now, also of those that wait in it.
+        // Times that are read when packets are taken from the ring are later than now, also of those that
+        // wait in it.
         let outlook = match self.stamps.outlook() {
             Outlook::NotOlderThan(_) if self.backlog() > 0 => Outlook::Open,
             outlook => outlook,
@@ -96,13 +99,14 @@ impl ReceiveQueue for XdpQueue {
     fn counts(&mut self) -> QueueCounts {
         if let (Ok(program), Ok(socket)) = (self.program.counts(self.queue), self.socket.statistics()) {
             self.last = QueueCounts {
-                filtered: program.filtered + self.sieve.as_ref().map_or(0, Sieve::filtered),
+                filtered: program.filtered + self.sieve.as_ref().map_or(0, |sieve| sieve.filtered),
                 // In copy mode each packet without a cell counts here once; frames that are too long,
                 // which the kernel would count here as well, do not get past the program.
                 no_free_cell: socket.rx_dropped,
                 rx_ring_full: socket.rx_ring_full,
                 fill_ring_empty: socket.rx_fill_ring_empty,
-                // The program also counts packets that are lost later; the reader also counts implausible stamps.
+                // The program also counts packets that are lost later; the reader also counts implausible
+                // stamps.
                 unstamped: program.unstamped.max(self.stamps.unknown()),
                 ..program
             };

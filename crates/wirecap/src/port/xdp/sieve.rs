@@ -1,4 +1,5 @@
-//! A filter in user space on an AF_XDP port: what is not wanted goes back to the kernel before its pool knows of it.
+//! A filter in user space on an AF_XDP port: what is not wanted goes back to the kernel before its pool knows
+//! of it.
 //!
 //! ```text
 //!   rx ring ──► one cell: wanted? ──► intake
@@ -19,7 +20,7 @@ use wirecap_sys::{
 use super::stamp_reader::StampReader;
 use crate::port::intake::Intake;
 
-/// Cells between two times that refused ones are given back.
+/// Cells received between two times that refused ones are given back.
 const AT_ONCE: u32 = 256;
 /// The longest packet that several buffers hold, in bytes, about.
 const LARGEST_PACKET_BYTES: usize = 64 << 10;
@@ -30,17 +31,18 @@ pub(crate) struct Sieve {
     filter: Arc<UserFilter>,
     /// Packets that could not be passed on yet, each part with the number it had in the ring.
     parts: VecDeque<(u64, FilledCell)>,
-    /// INVARIANT: this number of `parts`, from the front, are of packets that are whole and wanted. The others are of one
-    /// packet that is not whole.
+    /// INVARIANT: this number of `parts`, from the front, are of packets that are whole and wanted. The
+    /// others are of one packet that is not whole.
     wanted: usize,
-    /// Cells that are not wanted and wait for room in the fill ring. The kernel makes room a little after it has handed
-    /// over what it filled. Has room for the whole pool.
+    /// Cells that are not wanted and wait for room in the fill ring. The kernel makes room a little after it
+    /// has handed over what it filled. Has room for the whole pool.
     refused: Vec<FilledCell>,
     /// Cells are still given to the kernel.
     gives: bool,
     /// A packet of several cells in one piece.
     whole: Vec<u8>,
-    filtered: u64,
+    /// Packets that were not wanted.
+    pub(super) filtered: u64,
 }
 
 impl Sieve {
@@ -55,11 +57,6 @@ impl Sieve {
             whole: Vec::with_capacity(LARGEST_PACKET_BYTES),
             filtered: 0,
         }
-    }
-
-    /// Packets that were not wanted.
-    pub(crate) fn filtered(&self) -> u64 {
-        self.filtered
     }
 
     /// Number of the oldest cell that was not passed on yet, if there is one.
@@ -77,8 +74,8 @@ impl Sieve {
         (self.parts.len() + self.refused.len()) as u32
     }
 
-    /// Gives refused cells back, as far as there is room for them. Without `gives`, neither this nor the others are, from
-    /// now on: the kernel gets no cell any more.
+    /// Gives refused cells back, as far as there is room for them. Without `gives`, the kernel gets no more
+    /// cells from now on.
     pub(crate) fn tidy(&mut self, socket: &mut Socket, gives: bool) {
         self.gives = gives;
         self.give_back(socket);
@@ -100,16 +97,16 @@ impl Sieve {
     ) {
         let mut left =
             (intake.batch.end.saturating_sub(socket.waiting().start)).min(socket.filled().into()) as u32;
-        let least_space = intake.space().saturating_sub(max);
+        let min_space = intake.space().saturating_sub(max);
         loop {
-            let space = intake.space() - least_space;
+            let space = intake.space() - min_space;
             let ready = (space as usize).min(self.wanted);
             if let Some(contents) = socket.contents() {
                 stamps.take(self.parts.drain(..ready).map(|(_, part)| part), contents, intake);
                 self.wanted -= ready;
             }
             self.give_back(socket);
-            let count = left.min(intake.space() - least_space).min(AT_ONCE);
+            let count = left.min(intake.space() - min_space).min(AT_ONCE);
             if count == 0 {
                 return;
             }

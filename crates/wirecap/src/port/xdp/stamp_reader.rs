@@ -1,7 +1,8 @@
 //! The stamps in front of a queue's packets, read and brought to UTC.
 //!
-//! Rule: an implausible stamp counts as missing. A packet is at most [`STAMP_TO_RING`] older than one before it, and none comes before
-//! it was stamped. A packet without a stamp has the time of its batch, and is counted.
+//! Rule: an implausible stamp counts as missing. A packet is at most [`STAMP_TO_RING`] older than one before
+//! it, and none comes before it was stamped. A packet without a stamp has the time of its batch, and is
+//! counted.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::{
 
 /// How long a packet with a stamp may be on its way to its ring: what is left of a round of the softirq.
 const STAMP_TO_RING: Duration = Duration::from_millis(10);
-/// So far the clock of a NIC may be from the system clock, and still count as showing what that shows.
+/// How far the clock of a NIC may be from the system clock and still count as showing the same time.
 const NIC_CLOCK_OFF: Duration = Duration::from_millis(100);
 
 /// Reads the stamps of a queue's packets.
@@ -38,11 +39,11 @@ pub(crate) struct StampReader {
 #[derive(Debug)]
 struct Stamps {
     clock: StampClock,
-    /// A stamp may be so much older than the moment in which its packet is in the ring.
+    /// How much older than its packet's arrival in the ring a stamp may be, in nanoseconds.
     lateness_ns: u64,
     /// The latest time that a stamp gave, or the start. It goes back when the system clock is set back.
     last_ns: u64,
-    /// Packets without a stamp that can be.
+    /// Packets without a plausible stamp.
     unknown: u64,
 }
 
@@ -51,12 +52,12 @@ impl StampReader {
         Self { stamps: stamping.map(|stamping| Stamps::new(stamping, system_ns())), in_packet: false }
     }
 
-    /// By which stamps are brought to UTC.
+    /// The clock by which stamps are brought to UTC.
     pub(crate) fn clock(&self) -> Option<&StampClock> {
         self.stamps.as_ref().map(|stamps| &stamps.clock)
     }
 
-    /// Packets that were to have a stamp, and had none that can be.
+    /// Packets without a plausible stamp, where each was to have one.
     pub(crate) fn unknown(&self) -> u64 {
         self.stamps.as_ref().map_or(0, |stamps| stamps.unknown)
     }
@@ -83,7 +84,7 @@ impl StampReader {
             let time = if *in_packet {
                 CellTime::Continued
             } else {
-                stamps.tell(contents.metadata(&cell).unwrap_or(0), now_ns, system_ns)
+                stamps.time_of(contents.metadata(&cell).unwrap_or(0), now_ns, system_ns)
             };
             *in_packet = cell.more();
             (cell, time)
@@ -109,9 +110,10 @@ impl Stamps {
         self.last_ns = self.last_ns.min(now_ns);
     }
 
-    /// What a stamp tells of a packet that is taken in a batch of `now_ns`, or a little later: `later_ns` says when.
+    /// The time of a packet by its stamp. It is taken in a batch of `now_ns`, or a little later: `later_ns`
+    /// says when.
     #[inline]
-    fn tell(&mut self, stamp: u64, now_ns: u64, later_ns: impl Fn() -> u64) -> CellTime {
+    fn time_of(&mut self, stamp: u64, now_ns: u64, later_ns: impl Fn() -> u64) -> CellTime {
         let stamp_ns = match self.clock.utc_ns(stamp, now_ns) {
             // It may have come while the thread stood still, after it had read the time of the batch.
             None if stamp != 0 => self.clock.utc_ns(stamp, later_ns()),

@@ -15,20 +15,24 @@ fn stamps(now_ns: u64) -> (Stamps, impl Fn(u64) -> u64) {
 
 /// A cell of which nothing was written holds what was in it before.
 #[test]
-fn stamps_that_cannot_be_are_none_and_counted() {
+fn implausible_stamps_count_as_missing() {
     const MS: u64 = 1_000_000;
     let start_ns = system_ns();
     let (mut stamps, stamp) = stamps(start_ns);
     let now_ns = start_ns + 1_000 * MS;
-    let mut tell = |stamp| stamps.tell(stamp, now_ns, || now_ns);
-    assert_eq!(tell(stamp(start_ns - 20 * MS)), CellTime::Unknown, "of before the start");
-    assert_eq!(tell(7), CellTime::Unknown, "of somebody else");
+    let mut time_of = |stamp| stamps.time_of(stamp, now_ns, || now_ns);
+    assert_eq!(time_of(stamp(start_ns - 20 * MS)), CellTime::Unknown, "of before the start");
+    assert_eq!(time_of(7), CellTime::Unknown, "of another program");
     let came_ns = now_ns - 500 * MS;
-    assert_eq!(tell(stamp(came_ns)), CellTime::At(came_ns));
-    assert_eq!(tell(stamp(came_ns - 9 * MS)), CellTime::At(came_ns - 9 * MS), "on its way meanwhile");
-    assert_eq!(tell(stamp(came_ns - 11 * MS)), CellTime::Unknown, "of a packet before");
-    assert_eq!(tell(stamp(now_ns + 20 * MS)), CellTime::Unknown, "it has not happened yet");
-    assert_eq!(tell(0), CellTime::Unknown);
+    assert_eq!(time_of(stamp(came_ns)), CellTime::At(came_ns));
+    assert_eq!(
+        time_of(stamp(came_ns - 9 * MS)),
+        CellTime::At(came_ns - 9 * MS),
+        "it was on its way for 9 ms"
+    );
+    assert_eq!(time_of(stamp(came_ns - 11 * MS)), CellTime::Unknown, "of a packet before");
+    assert_eq!(time_of(stamp(now_ns + 20 * MS)), CellTime::Unknown, "it has not happened yet");
+    assert_eq!(time_of(0), CellTime::Unknown);
     assert_eq!(stamps.unknown, 5);
 }
 
@@ -39,10 +43,10 @@ fn stamps_are_believed_when_the_thread_stood_still_and_when_the_clock_was_set_ba
     let (mut stamps, stamp) = stamps(start_ns);
     let now_ns = start_ns + 60_000 * MS;
     let came_ns = now_ns + 30 * MS;
-    assert_eq!(stamps.tell(stamp(came_ns), now_ns, || came_ns + 1), CellTime::At(came_ns));
+    assert_eq!(stamps.time_of(stamp(came_ns), now_ns, || came_ns + 1), CellTime::At(came_ns));
     // Half a minute back.
     let (now_ns, came_ns) = (now_ns - 30_000 * MS, came_ns - 30_000 * MS);
     stamps.look(now_ns + 40 * MS);
-    assert_eq!(stamps.tell(stamp(came_ns), now_ns + 40 * MS, || now_ns + 40 * MS), CellTime::At(came_ns));
+    assert_eq!(stamps.time_of(stamp(came_ns), now_ns + 40 * MS, || now_ns + 40 * MS), CellTime::At(came_ns));
     assert_eq!(stamps.unknown, 0);
 }

@@ -7,7 +7,7 @@
 //!   every five seconds:   uses of its interface by others ─────────── begun? ─► reported
 //! ```
 //!
-//! Why a program may go: see `shared/reattach.rs`; an entry: `shared/mod.rs`; RSS: `rss.rs`.
+//! Why a program may be gone: `shared/reattach.rs`; an entry: `shared/mod.rs`; symmetric RSS: `nic/rss/`.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +24,7 @@ use crate::{
     nic::host_use::watch::HostWatch,
 };
 
-/// How often it is looked: a system call for each queue, and some for RSS.
+/// Time between two looks: each takes a system call for each queue, and some for RSS.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// What was found so far.
@@ -35,8 +35,8 @@ pub(crate) struct Upkeep {
     detached: Option<Recovery>,
     detached_reported: bool,
     /// Uses of its interface that begin while it is taken.
-    host: Option<HostWatch>,
-    begun: Vec<HostUse>,
+    pub(super) host: Option<HostWatch>,
+    pub(super) begun: Vec<HostUse>,
     /// How many of these were reported.
     begun_reported: usize,
     /// Queues whose entries were gone at some time.
@@ -51,16 +51,6 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Watches from now on for uses of the interface beside the known ones.
-    pub(crate) fn watch_host(&mut self, known: &[HostUse]) {
-        self.host = Some(HostWatch::new(known));
-    }
-
-    /// The uses that have begun.
-    pub(crate) fn begun(&self) -> &[HostUse] {
-        &self.begun
-    }
-
     /// Whether it is time to look.
     pub(crate) fn is_due(&mut self) -> bool {
         let is_due = self.looked.is_none_or(|looked| looked.elapsed() >= PERIOD);
@@ -70,7 +60,8 @@ impl Upkeep {
         is_due
     }
 
-    /// Looks whether `program` is still on its interface, what else has begun to use that, and whether its entries are there.
+    /// Looks whether `program` is still on its interface, what else has begun to use that, and whether its
+    /// entries are there.
     pub(crate) fn look_at_attachment(&mut self, attachment: &mut Attachment, program: &bpf::Program) {
         if let Some(lost) = attachment.look(program) {
             self.note_detached(lost);

@@ -2,24 +2,26 @@
 //!
 //! ```text
 //!   the NIC takes tags off ──┬─ the driver hands them to programs, and all of the interface is ours ──► put back (tags.rs)
-//!                            └─ else: packets are without, which is said
+//!                            └─ else: packets lack them, which is reported
 //! ```
 //!
-//! A NIC may take the tag off a packet and hand it to the driver beside it. The host's stack knows where to look for it; in a cell the
-//! packet would be without. No driver is asked to leave tags on: the setting is the NIC's, and the host's VLANs use it, too.
+//! A NIC may take the tag off a packet and hand it to the driver beside it. The host's stack knows where to
+//! look for it; in a cell it would be missing. No driver is asked to leave tags on: the setting is the NIC's,
+//! and the host's VLANs use it, too.
 
 use wirecap_sys::netdev::Interface;
 
 use crate::{Diagnostic, diagnostic::Cause, program::tags::Tags};
 
-/// How the program puts tags back on an interface, where the driver runs it; or why not, if there was something to be done.
+/// How the program puts tags back on an interface, where the driver runs it; or why not, if there was
+/// something to be done.
 pub(crate) type VlanTags = Result<Tags, Option<Cause>>;
 
-/// Finds out for an interface, of which some queues may be `shared` with others: the kernel takes no program that is bound to a
-/// device into a table of programs.
+/// Finds out for an interface, of which some queues may be `shared` with others: the kernel takes no program
+/// that is bound to a device into a table of programs.
 pub(super) fn prepare(interface: &Interface, shared: bool) -> VlanTags {
-    // A virtual device hands on what a program on this machine has made, with the tag beside the packet whatever its
-    // setting for tags that come in.
+    // A virtual device hands on what a program on this machine has made, with the tag beside the packet
+    // whatever its setting for tags that come in.
     let may_be_beside = interface.takes_vlan_tags || !is_nic(interface);
     let offered = interface.xdp_features.and_then(|features| features.rx_metadata);
     if shared || !may_be_beside || !offered.is_some_and(|metadata| metadata.vlan_tag) {
@@ -28,8 +30,8 @@ pub(super) fn prepare(interface: &Interface, shared: bool) -> VlanTags {
     Tags::of(interface).map_err(Some)
 }
 
-/// That VLAN tags which are not put back on this interface are missing; `None` if they stay on. Of a virtual device it is not
-/// reported: its packets come as a program on this machine has made them.
+/// That VLAN tags which are not put back on this interface are missing; `None` if they stay on. Of a virtual
+/// device it is not reported: its packets come as a program on this machine has made them.
 pub(super) fn lost(interface: &Interface) -> Option<Diagnostic> {
     let takes_off = is_nic(interface) && interface.takes_vlan_tags;
     takes_off.then(|| Diagnostic::VlanTagsMissing { interface: interface.name.clone() })
@@ -61,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_put_back_where_the_driver_hands_them_out_and_nobody_shares_the_interface() {
+    fn tags_are_put_back_where_the_driver_hands_them_out_and_no_process_shares_the_interface() {
         let looks = |bus, takes, vlan_tag, shared| {
             let metadata = RxMetadata { vlan_tag, ..RxMetadata::default() };
             let features = XdpFeatures { rx_metadata: Some(metadata), ..XdpFeatures::default() };

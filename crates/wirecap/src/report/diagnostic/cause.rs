@@ -1,4 +1,4 @@
-//! Why a step failed, as the kernel or a library words it.
+//! Why a step failed, in the words of the kernel or of a library.
 
 use std::{error::Error, fmt, io};
 

@@ -7,16 +7,14 @@ use wirecap_sys::bpf;
 use super::Cause;
 
 /// Why a mode of AF_XDP is not available.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModeRefusal {
     /// The driver does not offer it.
-    #[error("not offered by the driver")]
     NotOffered,
     /// The NIC would cut packets: its driver sets the room of a cell in whole KiB.
-    #[error("cells take {room} bytes of a frame, and frames have up to {longest}")]
     ShortCells {
         /// The driver.
         driver: String,
@@ -28,10 +26,8 @@ pub enum ModeRefusal {
         longest: u32,
     },
     /// The NIC's hash of packets is asked for, which drivers hand out in native mode only.
-    #[error("without the NIC's hash")]
     NoRxHash,
     /// A step failed.
-    #[error("{0}")]
     Failed(Cause),
 }
 

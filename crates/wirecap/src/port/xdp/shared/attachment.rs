@@ -1,4 +1,5 @@
-//! What keeps the program of a port at work: attached itself, or an entry in a dispatcher's table for each queue.
+//! What keeps the program of a port at work: attached itself, or an entry in a dispatcher's table for each
+//! queue.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use wirecap_sys::{
 };
 
 use super::{
-    dispatcher::{self, Dispatcher, Founder},
+    dispatcher::{self, Dispatcher, Table},
     site::Site,
 };
 use crate::{
@@ -45,9 +46,9 @@ impl Way {
         queues: impl IntoIterator<Item = u16>,
     ) -> Result<Self, Error> {
         let Some(dispatcher) = dispatcher::find(interface)? else { return Ok(Self::Found) };
-        match holders::holder_of(&dispatcher.programs, queues) {
+        match holders::holder_of(&dispatcher.table.programs, queues) {
             Some((queue, holder)) => {
-                let holder = holders::in_words(&[holder]);
+                let holder = holders::describe(&[holder]);
                 Err(Error::QueueTaken { name: interface.name.clone(), queue, holder })
             }
             None => Ok(Self::Join(Arc::new(dispatcher))),
@@ -67,7 +68,7 @@ impl Way {
     /// What is not as it was asked for since others have chosen.
     pub(crate) fn restriction(&self, multi_buffer: bool) -> Option<Diagnostic> {
         match self {
-            Way::Join(dispatcher) if multi_buffer && !dispatcher.frags => {
+            Way::Join(dispatcher) if multi_buffer && !dispatcher.table.frags => {
                 Some(Diagnostic::SharedWithoutFrames)
             }
             _ => None,
@@ -81,7 +82,7 @@ impl Way {
     pub(crate) fn hook(&self, queues: u32, multi_buffer: bool) -> Result<Hook<'_>, bpf::Error> {
         Ok(match self {
             Way::Whole => Hook::Whole,
-            Way::Found => Hook::Founder(Founder::load(queues, multi_buffer)?),
+            Way::Found => Hook::Founder(Table::load(queues, multi_buffer)?),
             Way::Join(dispatcher) => Hook::Member(dispatcher),
         })
     }
@@ -91,23 +92,23 @@ impl Way {
 #[derive(Debug)]
 pub(crate) enum Hook<'a> {
     Whole,
-    Founder(Founder),
+    Founder(Table),
     Member(&'a Arc<Dispatcher>),
 }
 
 impl Hook<'_> {
-    /// The table of a dispatcher, and whether that takes packets of several buffers.
-    fn table(&self) -> Option<(&Arc<Map>, bool)> {
+    /// The table of the dispatcher, if there is one.
+    fn table(&self) -> Option<&Table> {
         match self {
             Hook::Whole => None,
-            Hook::Founder(founder) => Some((&founder.programs, founder.frags)),
-            Hook::Member(dispatcher) => Some((&dispatcher.programs, dispatcher.frags)),
+            Hook::Founder(table) => Some(table),
+            Hook::Member(dispatcher) => Some(&dispatcher.table),
         }
     }
 
     /// Whether the dispatcher takes packets of several buffers; `None` where the program is attached itself.
     pub(crate) fn share(&self) -> Option<bool> {
-        self.table().map(|(_, frags)| frags)
+        self.table().map(|table| table.frags)
     }
 
     /// Has `program` get the packets of `queue`, whose socket is ours, as soon as there is a dispatcher.
@@ -115,7 +116,7 @@ impl Hook<'_> {
     /// # Errors
     /// What the kernel said.
     pub(crate) fn entry(&self, queue: u32, program: &Program) -> Result<Option<Entry>, bpf::Error> {
-        self.table().map(|(programs, _)| Entry::new(programs, queue, program)).transpose()
+        self.table().map(|table| Entry::new(&table.programs, queue, program)).transpose()
     }
 
     /// From now on packets come.
@@ -135,7 +136,10 @@ impl Hook<'_> {
                 let link = Link::attach_xdp(program, ifindex, mode)?;
                 return Ok(Attachment::Whole { link, program_id: program.id()?, site });
             }
-            Hook::Founder(founder) => Arc::new(founder.attach(ifindex, mode)?),
+            Hook::Founder(table) => {
+                let link = Link::attach_xdp(&table.program, ifindex, mode)?;
+                Arc::new(Dispatcher::new(table.clone(), link, mode)?)
+            }
             Hook::Member(dispatcher) => Arc::clone(dispatcher),
         };
         let entries = entries.into_iter().map(|entry| (entry.queue, entry.program_id)).collect();
@@ -161,8 +165,8 @@ impl Entry {
 }
 
 impl Drop for Entry {
-    /// Takes the entry back, if it is ours still. No other process can write it between the look and the deletion: the
-    /// queue's socket is ours.
+    /// Takes the entry back, if it is ours still. No other process can write it between the look and the
+    /// deletion: the queue's socket is ours.
     fn drop(&mut self) {
         if self.programs.program_id(self.queue).is_ok_and(|id| id == Some(self.program_id)) {
             // What stays behind if it fails leaves all packets to the host once our sockets are gone.
@@ -187,13 +191,15 @@ pub(crate) enum Attachment {
 }
 
 impl Attachment {
-    /// From now on packets go to the host, and the program sees no more of them. Those it has seen still reach their sockets:
-    /// wait for a grace period before [`Attachment::detach`]. A driver that detaches a program takes its receive queues apart
-    /// while it polls them (veth with GRO), and the kernel then refuses a packet that was already redirected, uncounted.
-    /// `leave_all` is what takes the place of a program that is attached itself.
+    /// From now on packets go to the host, and the program sees no more of them. Those it has seen still
+    /// reach their sockets: wait for a grace period before [`Attachment::detach`]. A driver that detaches a
+    /// program takes its receive queues apart while it polls them (veth with GRO), and the kernel then
+    /// refuses a packet that was already redirected, uncounted. `leave_all` is what takes the place of a
+    /// program that is attached itself.
     ///
     /// # Errors
-    /// When the driver does not change programs, or the interface is gone: all that is left is to detach at once.
+    /// When the driver does not change programs, or the interface is gone: all that is left is to detach at
+    /// once.
     pub(crate) fn divert(&mut self, leave_all: &Program) -> Result<(), bpf::Error> {
         match self {
             Attachment::Whole { link, .. } => link.update(leave_all),
@@ -224,11 +230,11 @@ impl Attachment {
 pub(crate) struct EntryCheck {
     /// Queues whose entries were not ours.
     pub(crate) missing: Vec<u16>,
-    /// Why one of them is not ours still.
+    /// Why one of them could not be written again.
     pub(crate) failure: Option<bpf::Error>,
 }
 
-/// A port's part in a dispatcher, which is there as long as anybody has one.
+/// A port's part in a dispatcher, which stays attached as long as any process has a part in it.
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(super) dispatcher: Arc<Dispatcher>,
@@ -238,11 +244,11 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Writes the entries of ours that are gone again, for `program`, which they were for. Nobody else may have written
-    /// them: the queues' sockets are ours.
+    /// Writes our missing entries again, for `program`. No other process may have written them: the queues'
+    /// sockets are ours.
     pub(crate) fn mend(&self, program: &Program) -> EntryCheck {
         let mut check = EntryCheck { missing: Vec::new(), failure: None };
-        let programs = &self.dispatcher.programs;
+        let programs = &self.dispatcher.table.programs;
         for &(queue, program_id) in &self.entries {
             // What cannot be read may be there.
             if programs.program_id(queue).is_ok_and(|found| found != Some(program_id)) {
@@ -256,7 +262,7 @@ impl Membership {
     /// Takes all entries back, while the sockets are still open and before the dispatcher is let go.
     fn release(&mut self) {
         for (queue, program_id) in self.entries.drain(..) {
-            drop(Entry { programs: Arc::clone(&self.dispatcher.programs), queue, program_id });
+            drop(Entry { programs: Arc::clone(&self.dispatcher.table.programs), queue, program_id });
         }
     }
 }

@@ -21,19 +21,24 @@ use crate::{
 /// Name of the dispatcher in the kernel.
 const DISPATCHER: &str = "wirecap_share";
 
+/// The program of a dispatcher, and its table.
+#[derive(Debug, Clone)]
+pub(crate) struct Table {
+    pub(super) program: Arc<Program>,
+    pub(super) program_id: u32,
+    pub(crate) programs: Arc<Map>,
+    /// Whether it takes packets of several buffers. All programs in the table have to agree on that.
+    pub(crate) frags: bool,
+}
+
 /// A dispatcher that runs on an interface.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     // Closed before the table, see the rules above.
     pub(super) link: Link,
-    /// Kept to attach it again.
-    pub(super) program: Arc<Program>,
-    pub(super) program_id: u32,
-    pub(crate) programs: Arc<Map>,
+    pub(crate) table: Table,
     /// How it is attached.
     pub(crate) mode: XdpMode,
-    /// Whether it takes packets of several buffers. All programs in the table have to be of the same mind.
-    pub(crate) frags: bool,
 }
 
 /// The dispatcher on an interface; `None` if nothing is attached to it.
@@ -46,8 +51,14 @@ pub(crate) fn find(interface: &Interface) -> Result<Option<Dispatcher>, Error> {
         let Some(attached) = netdev::interface(&interface.name)?.xdp_programs.first().copied() else {
             return Ok(None);
         };
-        let found = Dispatcher::join(attached, interface.ifindex);
-        match found.map_err(|source| not_joined(interface, source))? {
+        let name = || interface.name.clone();
+        let found = Dispatcher::join(attached, interface.ifindex).map_err(|source| match source {
+            bpf::Error::NotPermitted { .. } => {
+                Error::JoinNotPermitted { name: name(), reason: source.to_string() }
+            }
+            source => Error::Program { name: name(), source },
+        });
+        match found? {
             Joined::Yes(dispatcher) => return Ok(Some(dispatcher)),
             Joined::Gone if attempts.again() => {}
             // It is no dispatcher; a program whose process has just ended may be there for a moment.
@@ -93,19 +104,17 @@ impl Dispatcher {
         }
         let frags = takes_frags(&map, max_entries - 1)?;
         let (program, programs) = (Arc::new(program), Arc::new(map));
-        Ok(Joined::Yes(Self { link, program, program_id, programs, mode, frags }))
+        Self::new(Table { program, program_id, programs, frags }, link, mode).map(Joined::Yes)
     }
 
-    /// The same, attached by another link.
-    pub(super) fn by(&self, link: Link) -> Result<Self, bpf::Error> {
-        let Self { program_id, mode, frags, .. } = *self;
-        let (program, programs) = (Arc::clone(&self.program), Arc::clone(&self.programs));
-        Ok(Self { link: link.closed_before(&programs)?, program, program_id, programs, mode, frags })
+    /// The dispatcher of a table, attached by `link`.
+    pub(super) fn new(table: Table, link: Link, mode: XdpMode) -> Result<Self, bpf::Error> {
+        Ok(Self { link: link.closed_before(&table.programs)?, table, mode })
     }
 }
 
-/// Whether the programs of a table take packets of several buffers. The kernel does not tell, but it refuses a program
-/// of the other mind. It is tried with the entry behind those of all queues.
+/// Whether the programs of a table take packets of several buffers. The kernel does not say, but it refuses a
+/// program that differs. Tried with the entry behind those of all queues.
 fn takes_frags(programs: &Map, spare: u32) -> Result<bool, bpf::Error> {
     let mut asm = Assembler::new();
     asm.mov_imm(Reg::R0, XDP_PASS).exit();
@@ -114,10 +123,11 @@ fn takes_frags(programs: &Map, spare: u32) -> Result<bool, bpf::Error> {
     programs.accepts(&trial, spare).map(|accepted| !accepted)
 }
 
-/// Goes on as the program of the queue whose number is in R3, one of `queues`; to `pass` if the queue has no program.
+/// Continues as the program of the queue whose number is in R3, one of `queues`; to `pass` if the queue has
+/// no program.
 ///
-/// With a constant index the kernel makes a tail call a plain jump. With an index from a register it is an indirect one,
-/// which protection against Spectre makes many times as expensive.
+/// With a constant index the kernel makes a tail call a plain jump. With an index from a register it is an
+/// indirect one, which protection against Spectre makes many times as expensive.
 fn branch(asm: &mut Assembler, programs: &Map, queues: Range<u32>, pass: Label) {
     let middle = queues.start + (queues.end - queues.start) / 2;
     if middle == queues.start {
@@ -133,17 +143,10 @@ fn branch(asm: &mut Assembler, programs: &Map, queues: Range<u32>, pass: Label) 
     branch(asm, programs, middle..queues.end, pass);
 }
 
-/// A dispatcher that is not attached yet.
-#[derive(Debug)]
-pub(crate) struct Founder {
-    program: Arc<Program>,
-    pub(crate) programs: Arc<Map>,
-    pub(crate) frags: bool,
-}
-
-impl Founder {
-    /// Loads a dispatcher for an interface that can have `queues` receive queues. Packets of those from [`MAX_RINGS`] on, which
-    /// cannot be captured, go to the host: the kernel refuses a program with more tail calls than that.
+impl Table {
+    /// Loads a dispatcher for an interface that can have `queues` receive queues. Packets of those from
+    /// [`MAX_RINGS`] on, which cannot be captured, go to the host: the kernel refuses a program with more
+    /// tail calls than that.
     pub(crate) fn load(queues: u32, frags: bool) -> Result<Self, bpf::Error> {
         let queues = queues.min(MAX_RINGS.into());
         let programs = program::array(MapKind::ProgArray, 4, queues + 1, TABLE)?;
@@ -154,24 +157,7 @@ impl Founder {
         asm.bind(pass).mov_imm(Reg::R0, XDP_PASS).exit();
         let insns = asm.finish()?;
         let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, DISPATCHER, &insns) };
-        Ok(Self { program: Arc::new(Program::load(&spec)?), programs: Arc::new(programs), frags })
-    }
-
-    /// Attaches it.
-    pub(crate) fn attach(&self, ifindex: u32, mode: XdpMode) -> Result<Dispatcher, bpf::Error> {
-        let link = Link::attach_xdp(&self.program, ifindex, mode)?.closed_before(&self.programs)?;
-        let (program, programs) = (Arc::clone(&self.program), Arc::clone(&self.programs));
-        let program_id = program.id()?;
-        Ok(Dispatcher { link, program, program_id, programs, mode, frags: self.frags })
-    }
-}
-
-/// What the failure to join others means to the user.
-fn not_joined(interface: &Interface, source: bpf::Error) -> Error {
-    match source {
-        bpf::Error::NotPermitted { .. } => {
-            Error::JoinNotPermitted { name: interface.name.clone(), reason: source.to_string() }
-        }
-        source => Error::Program { name: interface.name.clone(), source },
+        let (program, programs) = (Arc::new(Program::load(&spec)?), Arc::new(programs));
+        Ok(Self { program_id: program.id()?, program, programs, frags })
     }
 }

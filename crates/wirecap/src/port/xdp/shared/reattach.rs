@@ -1,4 +1,5 @@
-//! A program that was taken off its interface by force (`bpftool link detach`), or replaced: seen, and attached again.
+//! A program that was taken off its interface by force (`bpftool link detach`), or replaced: seen, and
+//! attached again.
 //!
 //! ```text
 //!   look, about once a second
@@ -10,7 +11,8 @@
 //!                      └─ a dispatcher of a newcomer ──────────────────────► entered into its table
 //! ```
 //!
-//! Rule: until it is attached again packets go to the host, uncounted. So this is always reported, also at the end.
+//! Rule: until it is attached again packets go to the host, uncounted. So this is always reported, also at
+//! the end.
 
 use std::sync::Arc;
 
@@ -29,7 +31,8 @@ use crate::{
     nic::host_use::watch::HostWatch,
 };
 
-/// How often a dispatcher that others attach at the same moment is looked for; after that, the next look will do.
+/// How often a dispatcher that others attach at the same moment is looked for; after that, the next look will
+/// do.
 const ATTEMPTS: u32 = 5;
 
 /// What a link has.
@@ -49,8 +52,8 @@ fn found(link: &Link, program_id: u32) -> Found {
 }
 
 impl Attachment {
-    /// Looks whether `program`, whose attachment this is, still gets packets, and sees to it that it does. `None` if it did, or the
-    /// interface is gone.
+    /// Looks whether `program`, whose attachment this is, still gets packets, and attaches it again if not.
+    /// `None` if it did, or the interface is gone.
     pub(crate) fn look(&mut self, program: &Program) -> Option<Recovery> {
         let attached = match self {
             Attachment::Whole { link, program_id, site } => match found(link, *program_id) {
@@ -84,7 +87,7 @@ impl Attachment {
         let (found, site) = match self {
             Attachment::Whole { link, program_id, site } => (found(link, *program_id), site),
             Attachment::Shared(Membership { dispatcher, site, .. }) => {
-                (found(&dispatcher.link, dispatcher.program_id), site)
+                (found(&dispatcher.link, dispatcher.table.program_id), site)
             }
         };
         let is_lost = match found {
@@ -100,10 +103,10 @@ impl Attachment {
 impl Membership {
     /// `None` if the dispatcher is where it should be.
     fn look_at_dispatcher(&mut self, program: &Program) -> Option<Result<Option<()>, Cause>> {
-        let Dispatcher { link, program_id, program: dispatcher, .. } = &*self.dispatcher;
-        match found(link, *program_id) {
+        let Dispatcher { link, table, .. } = &*self.dispatcher;
+        match found(link, table.program_id) {
             Found::Ours => None,
-            Found::Another => Some(link.update(dispatcher).map(Some).map_err(Cause::from)),
+            Found::Another => Some(link.update(&table.program).map(Some).map_err(Cause::from)),
             Found::Nothing => {
                 let again = self.site.enter(|| self.attach_again(program));
                 Some(again.map(|again| again.map(|again| self.dispatcher = Arc::new(again))))
@@ -113,19 +116,20 @@ impl Membership {
 
     /// The dispatcher that is on the interface from now on, with the entries of `program` in its table.
     fn attach_again(&self, program: &Program) -> Result<Dispatcher, Cause> {
-        let (ours, site) = (&*self.dispatcher, &self.site);
+        let (ours, site) = (&self.dispatcher.table, &self.site);
+        let attached_by = |link| Dispatcher::new(ours.clone(), link, site.mode).map_err(Cause::from);
         for _ in 0..ATTEMPTS {
             let attached = netdev::xdp_programs(site.ifindex).map_err(Cause::from)?;
             let Some(&attached) = attached.first() else {
                 match site.attach(&ours.program) {
                     Err(bpf::Error::Busy { .. }) => continue,
-                    link => return link.and_then(|link| ours.by(link)).map_err(Cause::from),
+                    link => return link.map_err(Cause::from).and_then(attached_by),
                 }
             };
             if attached.program_id == ours.program_id {
                 match Link::of_program(ours.program_id).map_err(Cause::from)? {
                     None => continue,
-                    Some(link) => return ours.by(link).map_err(Cause::from),
+                    Some(link) => return attached_by(link),
                 }
             }
             match Dispatcher::join(attached, site.ifindex).map_err(Cause::from)? {
@@ -133,7 +137,7 @@ impl Membership {
                 Joined::Yes(other) => return self.enter_into(other, program),
                 // Its name is in the refusal.
                 Joined::Other => {
-                    return site.attach(&ours.program).and_then(|link| ours.by(link)).map_err(Cause::from);
+                    return site.attach(&ours.program).map_err(Cause::from).and_then(attached_by);
                 }
             }
         }
@@ -149,7 +153,7 @@ impl Membership {
             )));
         }
         for &(queue, _) in &self.entries {
-            other.programs.set_program(queue, program).map_err(Cause::from)?;
+            other.table.programs.set_program(queue, program).map_err(Cause::from)?;
         }
         Ok(other)
     }
