@@ -99,7 +99,8 @@ impl Process {
         }
     }
 
-    /// Takes the lines on standard error since the last call. Waits `wait` for each further line, unless the pipe ends.
+    /// Takes the lines on standard error since the last call. Waits `wait` for each further line, unless the
+    /// pipe ends.
     fn hear(&mut self, wait: Duration) -> Vec<String> {
         let heard: Vec<String> = iter::from_fn(|| self.errors.recv_timeout(wait).ok()).collect();
         self.said.extend(heard.iter().cloned());

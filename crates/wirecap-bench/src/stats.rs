@@ -43,7 +43,8 @@ pub fn show(summary: Option<Summary>, decimals: usize) -> String {
     summary.map_or_else(|| "–".into(), |summary| summary.show(decimals))
 }
 
-/// A line `y = constant + slope * x` with the least squares of the distances. `None` for fewer than two different x.
+/// A line `y = constant + slope * x` with the least squares of the distances. `None` for fewer than two
+/// different x.
 pub fn line(points: &[(f64, f64)]) -> Option<Line> {
     let count = points.len() as f64;
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;

@@ -7,8 +7,8 @@ use wirecap_traffic::{FrameSpec, Marks, Template};
 
 use crate::crew::Arrival;
 
-/// Asserts that every packet of every queue is explained, and that nothing wrong was recycled. Gives the sum of the
-/// accounts.
+/// Asserts that every packet of every queue is explained, and that nothing wrong was recycled. Gives the sum
+/// of the accounts.
 #[track_caller]
 pub fn account_closed(report: &Report) -> QueueAccount {
     for queue in report.ports.iter().flat_map(|port| &port.queues) {
@@ -27,9 +27,9 @@ pub fn pools_whole(report: &Report) {
     assert_eq!(report.pool_used_percent(), 0.0, "cells are missing: {report:#?}");
 }
 
-/// Asserts what is promised about order: each worker gets the packets of a queue in order; the numbers of a queue are
-/// consecutive from 0, none twice; times increase strictly with them. Gives the packets of each (port, queue), in the
-/// order of their numbers.
+/// Asserts what is promised about order: each worker gets the packets of a queue in order; the numbers of a
+/// queue are consecutive from 0, none twice; times increase strictly with them. Gives the packets of each
+/// (port, queue), in the order of their numbers.
 #[track_caller]
 pub fn in_order(arrivals: &[Arrival]) -> BTreeMap<(usize, u16), Vec<&Arrival>> {
     let mut last = BTreeMap::new();
@@ -52,8 +52,8 @@ pub fn in_order(arrivals: &[Arrival]) -> BTreeMap<(usize, u16), Vec<&Arrival>> {
     queues
 }
 
-/// Asserts that each packet is, byte for byte, the frame its marks say it is. Gives the sequence numbers, as the
-/// packets are ordered.
+/// Asserts that each packet is, byte for byte, the frame its marks say it is. Gives the sequence numbers, as
+/// the packets are ordered.
 #[track_caller]
 pub fn intact<'a>(arrivals: impl IntoIterator<Item = &'a Arrival>, spec: FrameSpec) -> Vec<u64> {
     let mut template = Template::new(spec).unwrap();
@@ -72,7 +72,8 @@ pub fn increasing(sequences: &[u64]) {
     assert!(wrong.is_none(), "sequence number {wrong:?} not increasing");
 }
 
-/// Asserts that `sequences` are, in any order, the numbers from 0 on, each exactly once but `missing` of them.
+/// Asserts that `sequences` are, in any order, the numbers from 0 on, each exactly once but `missing` of
+/// them.
 #[track_caller]
 pub fn each_once(mut sequences: Vec<u64>, sent: u64, missing: u64) {
     let came = sequences.len() as u64;

@@ -66,8 +66,8 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Starts the threads. Each calls `before` with the number of its worker and each batch it got, then copies the
-    /// packets and recycles the batch.
+    /// Starts the threads. Each calls `before` with the number of its worker and each batch it got, then
+    /// copies the packets and recycles the batch.
     pub fn start(workers: Vec<Worker>, before: impl Fn(usize, &Batch) + Clone + Send + 'static) -> Self {
         let arrived = Arc::new(AtomicU64::new(0));
         let run = |mut worker: Worker| {
@@ -103,8 +103,8 @@ impl Crew {
         wait_until(&format!("{packets} packets arrive"), || self.arrived() >= packets);
     }
 
-    /// Waits for the threads, which end when the capture has been stopped, and gives what they got: by worker, in
-    /// the order in which the worker got it.
+    /// Waits for the threads, which end when the capture has been stopped, and gives what they got: by
+    /// worker, in the order in which the worker got it.
     pub fn join(self) -> Vec<Arrival> {
         self.threads.into_iter().flat_map(|thread| thread.join().expect("a worker panicked")).collect()
     }

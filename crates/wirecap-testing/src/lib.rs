@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Rule: nothing here waits for a time that is expected to suffice. A test waits for what it needs to happen
-//! ([`wait_until`]), and fails only after a time that no busy machine exceeds. For development only: whatever goes wrong panics.
+//! ([`wait_until`]), and fails only after a time that no busy machine exceeds. For development only: whatever
+//! goes wrong panics.
 #![forbid(unsafe_code)]
 
 pub mod chains;
@@ -36,7 +37,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long to wait for something that must happen. A machine that does much else can stand still for half a minute.
+/// How long to wait for something that must happen. A machine that does much else can stand still for half a
+/// minute.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Waits until `condition` holds.

@@ -1,7 +1,7 @@
 //! Holds JSON that was printed to its JSON Schema.
 //!
-//! Rule: it knows the keywords that `docs/schemas/` has, panics at any other, and is stricter than they are: a field that no schema
-//! names is a mistake, though the schemas let readers accept it.
+//! Rule: it knows the keywords that `docs/schemas/` has, panics at any other, and is stricter than they are:
+//! a field that no schema names is a mistake, though the schemas let readers accept it.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,8 @@ const SCHEMAS: [(&str, &str); 5] = [
     ("interfaces", include_str!("../../../docs/schemas/interfaces.json")),
 ];
 
-/// Holds every record among the lines that a `wirecap` has printed to the schema of its command. Gives the number of records.
+/// Holds every record among the lines that a `wirecap` has printed to the schema of its command. Gives the
+/// number of records.
 ///
 /// # Panics
 /// With what is wrong.

@@ -29,8 +29,9 @@ const NEIGHBOUR: &str = "198.19.0.2";
 const GREETING: &[u8] = b"the host sends by the interface that was captured";
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// After a case: the interface is the host's again, not later than [`LIMIT`] after it was given back. No program is on it, it is not promiscuous, a
-/// datagram from the other end comes to a socket, and one from that socket comes out at the other end.
+/// After a case: the interface is the host's again, not later than [`LIMIT`] after it was given back. No
+/// program is on it, it is not promiscuous, a datagram from the other end comes to a socket, and one from
+/// that socket comes out at the other end.
 ///
 /// # Panics
 /// If it is not.

@@ -81,8 +81,8 @@ impl Machine {
         if self.captured.driver == "igb" { 4096 } else { 2048 }
     }
 
-    /// Opens a capture of [`CAPTURED`], waits until frames can come, and notes the modes: each queue of each port must be in the best
-    /// that the driver has.
+    /// Opens a capture of [`CAPTURED`], waits until frames can come, and notes the modes: each queue of each
+    /// port must be in the best that the driver has.
     #[track_caller]
     pub(crate) fn capture(&self, builder: Builder) -> Capture {
         let capture = self.capture_in_any_mode(builder);
@@ -108,7 +108,8 @@ impl Machine {
         Ok(capture)
     }
 
-    /// virtio-net's device forgets how to spread packets when a program comes, as the driver then sets the number of queues.
+    /// virtio-net's device forgets how to spread packets when a program comes, as the driver then sets the
+    /// number of queues.
     pub(crate) fn spread(&self) {
         if self.captured.driver == "virtio_net" {
             let queues = netdev::interface(CAPTURED).unwrap().queues.current.to_string();
@@ -167,8 +168,8 @@ impl Machine {
         Traffic { sender, template: Template::new(spec).unwrap(), flows: FLOWS, next: 0 }
     }
 
-    /// A sender of any frames. Past the queueing discipline: that of Debian, fq_codel, drops what waits too long, which on a busy
-    /// machine anything may.
+    /// A sender of any frames. Past the queueing discipline: that of Debian, fq_codel, drops what waits too
+    /// long, which on a busy machine anything may.
     pub(crate) fn sender(&self) -> PacketSender {
         PacketSender::open(self.sender.ifindex, SendPath::Direct).unwrap()
     }
@@ -209,23 +210,24 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// The flow of a frame, by its last byte one of [`FLOWS`]. A NIC's hash of an address is an exclusive or of words of a key that is
-    /// drawn at each boot, one word for each bit that is set: addresses that differ in six bits miss half of eight queues at one
-    /// boot in nine. So the other bits of a flow are drawn, too.
+    /// The flow of a frame, by its last byte one of [`FLOWS`]. A NIC's hash of an address is an exclusive or
+    /// of words of a key that is drawn at each boot, one word for each bit that is set: addresses that differ
+    /// in six bits miss half of eight queues at one boot in nine. So the other bits of a flow are drawn, too.
     pub(crate) fn flow_of(sequence: u64, flows: u32) -> u32 {
         let flow = (sequence % u64::from(flows)) as u32;
         flow | (Random::new(flow.into()).below(SOURCE_PORTS) << u8::BITS)
     }
 
-    /// Sends so many frames, no faster than `capture` sees them: what an emulated NIC loses when it is overrun is no
-    /// loss of wirecap's.
+    /// Sends so many frames, no faster than `capture` sees them: what an emulated NIC loses when it is
+    /// overrun is no loss of wirecap's.
     pub(crate) fn send(&mut self, capture: &Capture, frames: u64) {
         let seen = || capture.report().total().seen;
         let ahead = self.next.saturating_sub(seen());
         self.send_while(frames, |sent| sent.saturating_sub(seen() + ahead) <= IN_FLIGHT);
     }
 
-    /// Sends so many frames, and waits after each few until there is `room` for more, of so many that were sent.
+    /// Sends so many frames, and waits after each few until there is `room` for more, of so many that were
+    /// sent.
     pub(crate) fn send_while(&mut self, frames: u64, room: impl Fn(u64) -> bool) {
         let end = self.next + frames;
         while self.next < end {
@@ -239,7 +241,8 @@ impl Traffic {
         }
     }
 
-    /// Sends so many frames at a pace that is slow enough for every NIC, where nobody can say what has arrived.
+    /// Sends so many frames at a pace that is slow enough for every NIC, where nobody can say what has
+    /// arrived.
     pub(crate) fn send_slowly(&mut self, frames: u64) {
         self.send_while(frames, |_| {
             thread::sleep(PAUSE);

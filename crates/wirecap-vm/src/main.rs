@@ -1,4 +1,5 @@
-//! The init of a virtual machine, which is all that runs in it: proves wirecap on drivers that have zero-copy.
+//! The init of a virtual machine, which is all that runs in it: proves wirecap on drivers that have
+//! zero-copy.
 //!
 //! ```text
 //!  vm/guest.sh: kernel, initramfs of this program ─► QEMU: two NICs, joined
@@ -12,8 +13,9 @@
 //!      vm: end PASSED of ALL
 //! ```
 //!
-//! **The rule that holds here:** a case passes if it comes to its end and the kernel has nothing to complain of: a warning, a BUG or
-//! an Oops in the kernel's log fails the case in which it happened. A guest that dies says no `vm: end`, which fails all.
+//! **The rule that holds here:** a case passes if it comes to its end and the kernel has nothing to complain
+//! of: a warning, a BUG or an Oops in the kernel's log fails the case in which it happened. A guest that dies
+//! says no `vm: end`, which fails all.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "the console is how a guest speaks")]
 

@@ -22,8 +22,8 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) {
     let mut log = KernelLog::open();
     let is_wanted = |name: &str| plan.cases.is_empty() || plan.cases.iter().any(|part| name.contains(part));
     let mut all: Vec<Case> = cases::of(machine).into_iter().filter(|(name, _)| is_wanted(name)).collect();
-    // Nothing but that the drivers were loaded, and that the host can use its interface; and what the kernel says late, of sockets
-    // and programs that it takes apart after they are closed.
+    // Nothing but that the drivers were loaded, and that the host can use its interface; and what the kernel
+    // says late, of sockets and programs that it takes apart after they are closed.
     all.insert(0, ("boot", |_| ()));
     all.push(("aftermath", |_| thread::sleep(AFTERMATH)));
     let passed = all.iter().filter(|(name, case)| run_case(name, *case, machine, &mut log)).count();

@@ -220,8 +220,8 @@ pub enum Error {
     PassiveRss(String),
     /// The process may not join the processes that share the interface.
     #[error(
-        "{name} has a program of others already, and to share it with them needs the capability CAP_SYS_ADMIN besides ({reason}); run \
-         as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && sudo setcap \
+        "{name} is shared with other processes already, and joining them also needs the capability CAP_SYS_ADMIN ({reason}); run as \
+         root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && sudo setcap \
          cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_admin+ep {program}",
         program = this_program()
     )]

@@ -1,8 +1,8 @@
-//! A burst of 100,000 frames to a worker that handles 38,844 packets/s: what a pool holds (the paper's figures 9 and
-//! 10), and the largest burst without loss (the formula of its section 3.2.2).
+//! A burst of 100,000 frames to a worker that handles 38,844 packets/s: what a pool holds (the paper's
+//! figures 9 and 10), and the largest burst without loss (the formula of its section 3.2.2).
 //!
-//! Targets: B-(256, 500) loses none; smaller pools lose what R × M and the pace leave no room for, within 2 %, every
-//! loss under its cause; the largest burst is that of the formula.
+//! Targets: B-(256, 500) loses none; smaller pools lose what R × M and the pace leave no room for, within 2
+//! %, every loss under its cause; the largest burst is that of the formula.
 
 use anyhow::Result;
 use wirecap_core::Geometry;
@@ -21,7 +21,8 @@ const BURST: u64 = 100_000;
 const GEOMETRIES: [(u64, u64); 6] = [(256, 500), (256, 100), (128, 200), (64, 400), (64, 100), (256, 4)];
 /// M and R for the formula: pools from 3,200 to 51,200 packets.
 const FORMULA: [(u64, u64); 5] = [(64, 50), (64, 100), (128, 100), (256, 100), (256, 200)];
-/// The generator keeps its rate, and a worker wakes up, to about 1 ms each: more than 2 % of a small pool's burst.
+/// The generator keeps its rate, and a worker wakes up, to about 1 ms each: more than 2 % of a small pool's
+/// burst.
 const CLOCK_GRAIN_SECONDS: f64 = 0.002;
 /// Packets an `xsk_count` gives back at a time.
 const BARE_BATCH: u64 = 64;

@@ -1,5 +1,5 @@
-//! The end-to-end tests of the library, which need no NIC, on the kernel of this machine: that the oldest kernels are served is
-//! promised, and only here they are.
+//! The end-to-end tests of the library, which need no NIC, on the kernel of this machine: that the oldest
+//! kernels are served is promised, and only here they are.
 
 use std::{
     io::{BufRead, BufReader},

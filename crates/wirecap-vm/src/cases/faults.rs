@@ -1,5 +1,5 @@
-//! What happens to interfaces that are in use: the capture goes on or ends with a word, nothing that was captured is lost, and
-//! the host has its interface again.
+//! What happens to interfaces that are in use: the capture goes on or ends with a word, nothing that was
+//! captured is lost, and the host has its interface again.
 
 use std::{
     collections::BTreeSet,
@@ -49,7 +49,8 @@ fn link_of_the_other_end(machine: &Machine) {
     });
 }
 
-/// The cable is pulled out of the captured NIC and plugged in again: the carrier goes, which is told, and comes.
+/// The cable is pulled out of the captured NIC and plugged in again: the carrier goes, which is told, and
+/// comes.
 fn link_unplugged(machine: &Machine) {
     let mut cable = Cable::of(CAPTURED);
     link_goes_and_comes(machine, |capture| {
@@ -61,7 +62,8 @@ fn link_unplugged(machine: &Machine) {
     });
 }
 
-/// All frames come that are sent before the link was gone, and after. What is sent meanwhile QEMU may keep until it is there again.
+/// All frames come that are sent before the link was gone, and after. What is sent meanwhile QEMU may keep
+/// until it is there again.
 fn link_goes_and_comes(machine: &Machine, mut it_goes: impl FnMut(&mut Capture)) {
     let mut capture = machine.capture(machine.builder());
     let crew = Crew::eager(capture.take_workers());
@@ -93,7 +95,8 @@ fn wait_for_event(capture: &mut Capture, expected: &PortEvent) {
     });
 }
 
-/// `ethtool -L` takes queues away that are captured: the kernel refuses it, as sockets hold them, and the capture goes on.
+/// `ethtool -L` takes queues away that are captured: the kernel refuses it, as sockets hold them, and the
+/// capture goes on.
 fn queues_taken(machine: &Machine) {
     let mut capture = machine.capture(machine.builder());
     let crew = Crew::eager(capture.take_workers());
@@ -115,8 +118,8 @@ fn queues_taken(machine: &Machine) {
     machine.set_queues(machine.captured.queues);
 }
 
-/// `ethtool -L` adds queues to those that are captured: it is told, and what comes by the new queues is the host's and counted as
-/// such. virtio-net refuses it while a program is on it.
+/// `ethtool -L` adds queues to those that are captured: it is told, and what comes by the new queues is the
+/// host's and counted as such. virtio-net refuses it while a program is on it.
 fn queues_added(machine: &Machine) {
     let all = machine.captured.queues.to_string();
     machine.set_queues(machine.captured.queues / 2);
@@ -147,7 +150,8 @@ fn queues_added(machine: &Machine) {
     machine.set_queues(machine.captured.queues);
 }
 
-/// `kill -9` under traffic: the interface is the host's at once, what was in the file stays, and it can be captured anew.
+/// `kill -9` under traffic: the interface is the host's at once, what was in the file stays, and it can be
+/// captured anew.
 fn killed(machine: &Machine) {
     let path = Path::new("/tmp/killed.pcapng");
     let running = command::start(machine, path, &[]);
@@ -180,8 +184,9 @@ fn in_file(path: &Path) -> wirecap_file::Capture {
     wirecap_file::Capture::read(File::open(path).unwrap()).unwrap()
 }
 
-/// The driver is taken from the NIC while it is captured, and given back: once when nobody reads and nothing comes, and all that came
-/// before must still be there; once under traffic, with threads that wait in the kernel.
+/// The driver is taken from the NIC while it is captured, and given back: once when nobody reads and nothing
+/// comes, and all that came before must still be there; once under traffic, with threads that wait in the
+/// kernel.
 fn driver_unbound(machine: &Machine) {
     let mut traffic = machine.traffic(FrameSpec::default());
     let mut capture = machine.capture(machine.builder());

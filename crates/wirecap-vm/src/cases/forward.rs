@@ -5,7 +5,8 @@
 //!                             and the other way round: eth0 sends, eth1 captures, eth0 sends on
 //! ```
 //!
-//! The two NICs are joined, so what goes out of one comes in by the other, and a frame makes as many rounds as it has hops.
+//! The two NICs are joined, so what goes out of one comes in by the other, and a frame makes as many rounds
+//! as it has hops.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -46,7 +47,8 @@ struct Forwarder {
     /// Frames whose hops are used up, as they came.
     arrived: Vec<Vec<u8>>,
     sent_on: u64,
-    /// By port and number of the transmitter: address and length of each packet that is sent on, as it was received.
+    /// By port and number of the transmitter: address and length of each packet that is sent on, as it was
+    /// received.
     received: BTreeMap<(usize, usize), Vec<(u64, u32)>>,
     /// By ring: the same, as it lies in the rings that the kernel reads.
     lent: Vec<Vec<(u64, u32)>>,
@@ -118,7 +120,8 @@ fn forwards(machine: &Machine) {
             sender.send(template.stamp(Traffic::flow_of(sequence, FLOWS), sequence)).unwrap();
             if (sequence + 1) % BURST == 0 {
                 wait_until(&format!("frame {sequence} from {from} has made its rounds"), || {
-                    // A driver that resets its NIC for a program takes the link down and up, which is told as it happens.
+                    // A driver that resets its NIC for a program takes the link down and up, which is told as
+                    // it happens.
                     drop(capture.events());
                     forwarder.pump();
                     forwarder.arrived.len() as u64 == sequence + 1

@@ -140,8 +140,9 @@ fn timestamp_hardware(machine: &Machine) {
     }
 }
 
-/// A driver that hands no hash to XDP programs is named in the error. Of one that does, each flow has one value, and the flows have many;
-/// also where the kernel stamps each packet, beside whose hash the stamp must find its place.
+/// A driver that hands no hash to XDP programs is named in the error. Of one that does, each flow has one
+/// value, and the flows have many; also where the kernel stamps each packet, beside whose hash the stamp must
+/// find its place.
 fn rx_hash(machine: &Machine) {
     let metadata =
         netdev::interface(CAPTURED).unwrap().xdp_features.and_then(|features| features.rx_metadata);

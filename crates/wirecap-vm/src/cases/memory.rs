@@ -1,4 +1,5 @@
-//! Cells and pages: larger cells, huge pages, packets that begin anywhere in a page, frames larger than a cell.
+//! Cells and pages: larger cells, huge pages, packets that begin anywhere in a page, frames larger than a
+//! cell.
 
 use std::{
     collections::BTreeSet,
@@ -28,7 +29,8 @@ pub(super) const CASES: [Case; 4] = [
 const FRAMES: u64 = 2_000;
 const FULL: FrameSpec = FrameSpec { len: 1514, ..FrameSpec::DEFAULT };
 
-/// Has [`FRAMES`] frames of that kind captured, all of which must come; gives the report, and where in their pages they began.
+/// Has [`FRAMES`] frames of that kind captured, all of which must come; gives the report, and where in their
+/// pages they began.
 #[track_caller]
 fn captures(machine: &Machine, mut capture: Capture, spec: FrameSpec) -> (Report, BTreeSet<usize>) {
     let places = Arc::new(Mutex::new(BTreeSet::new()));
@@ -47,8 +49,8 @@ fn captures(machine: &Machine, mut capture: Capture, spec: FrameSpec) -> (Report
     (report, places)
 }
 
-/// Every other cell of 2 KiB begins in the middle of a page. igb would cut frames in such cells: it copies, and says why; where frames
-/// cannot be so long, it does not.
+/// Every other cell of 2 KiB begins in the middle of a page. igb would cut frames in such cells: it copies,
+/// and says why; where frames cannot be so long, it does not.
 fn cells_of_2_kib(machine: &Machine) {
     let builder = || machine.builder().chunks_per_pool(8).cell_bytes(2048);
     let (report, places) = captures(machine, machine.capture_in_any_mode(builder()), FULL);
@@ -94,8 +96,8 @@ fn huge_pages(machine: &Machine) {
 /// Bytes in front of a packet in its cell (XDP_PACKET_HEADROOM).
 const HEAD_ROOM: usize = 256;
 
-/// Frames of up to 9,000 bytes come whole, in several cells, in the mode that can split them here; where there is none, those
-/// that do not fit a cell are counted as too long.
+/// Frames of up to 9,000 bytes come whole, in several cells, in the mode that can split them here; where
+/// there is none, those that do not fit a cell are counted as too long.
 fn large_frames(machine: &Machine) {
     let _mtu = Mtu::set(machine, "9000");
     machine.wait_for_links();

@@ -1,4 +1,5 @@
-//! Buddies take over what a worker is late with, and the chunks go home; a pool that is too small loses, and it is told where.
+//! Buddies take over what a worker is late with, and the chunks go home; a pool that is too small loses, and
+//! it is told where.
 
 use wirecap::{Capture, Dispatch, Mode, report::QueueReport};
 use wirecap_traffic::FrameSpec;
@@ -55,9 +56,10 @@ fn buddies_help(machine: &Machine, dispatch: Dispatch) {
     assert!(taken_over >= HOT - LEFT, "{report:#?}");
 }
 
-/// Nobody takes packets, and there are more of them than cells. What comes in is kept to the last cell; what is lost is
-/// counted: by the queue where the kernel copies, by the NIC where the driver has no cell to receive into. And once the cells
-/// are back, packets come again: the driver must be woken, as it had gone to sleep without cells.
+/// Nobody takes packets, and there are more of them than cells. What comes in is kept to the last cell; what
+/// is lost is counted: by the queue where the kernel copies, by the NIC where the driver has no cell to
+/// receive into. And once the cells are back, packets come again: the driver must be woken, as it had gone to
+/// sleep without cells.
 fn small_pool(machine: &Machine) {
     let builder = machine.builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(8).mode(Mode::Basic);
     let mut capture = machine.capture(builder);

@@ -124,7 +124,7 @@ fn founding_takes_the_same_capabilities_and_joining_says_which_one_more() {
     assert!(run("in0@0", "").contains("opened"), "the founder does not look at other processes");
     let _other = wire.capture_of("in0@1", Capture::builder().chunks_per_pool(4));
     let refused = run("in0@0", "");
-    for word in ["in0 has a program of others already", "CAP_SYS_ADMIN", "setcap", "cap_sys_admin"] {
+    for word in ["in0 is shared with other processes already", "CAP_SYS_ADMIN", "setcap", "cap_sys_admin"] {
         assert!(refused.contains(word), "no {word:?} in: {refused}");
     }
     let joined = run("in0@0", ",+sys_admin");
