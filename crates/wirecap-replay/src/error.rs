@@ -52,8 +52,7 @@ pub enum Error {
     StdinTwice,
     /// Several passes over input that can be read only once.
     #[error(
-        "{name} can be read only once, and its packets do not fit into {memory_mib} MiB for several passes; allow more memory, or \
-         write it to a file first"
+        "{name} can be read only once, and its packets do not fit into {memory_mib} MiB for several passes"
     )]
     OnePass {
         /// The pipe, as given.

@@ -115,6 +115,7 @@ fn of_command(error: &anyhow::Error) -> Option<String> {
         | (_, Some(Traffic::Interface(error)), _)
         | (.., Some(Router::Kernel(error))) => interface(error),
         (Some(Replay::Send(error)), ..) | (_, Some(Traffic::Send(error)), _) => sending(error),
+        (Some(Replay::OnePass { .. }), ..) => Some("; raise --memory, or write it to a file first".into()),
         (Some(Replay::Thread(_)), ..) | (_, Some(Traffic::Thread(_)), _) | (.., Some(Router::Thread(_))) => {
             Some(MORE_THREADS.into())
         }
