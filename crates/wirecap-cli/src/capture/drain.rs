@@ -134,10 +134,13 @@ impl Rest {
         )
     }
 
-    fn status(&self) -> String {
-        let left = self.seconds().map_or_else(String::new, |seconds| format!("  about {seconds} s"));
-        let packets = counted(self.packets, "packet");
-        format!("ended; writing {packets} more, Ctrl-C gives them up  {}{left}", rate(self.pps))
+    /// The fields of the status line.
+    fn status(&self) -> Vec<String> {
+        let mut fields =
+            vec![format!("ended; {} to write", counted(self.packets, "packet")), "Ctrl-C gives up".into()];
+        fields.extend(self.seconds().map(|seconds| format!("about {seconds} s")));
+        fields.push(rate(self.pps));
+        fields
     }
 }
 
@@ -155,7 +158,7 @@ mod tests {
         );
         assert_eq!(
             slow.status(),
-            "ended; writing 31768 packets more, Ctrl-C gives them up  2.00 kpps  about 16 s"
+            ["ended; 31768 packets to write", "Ctrl-C gives up", "about 16 s", "2.00 kpps"]
         );
         let stuck = Rest { packets: 1, pps: 0.0 };
         assert!(
@@ -163,6 +166,6 @@ mod tests {
                 .line("a.pcapng")
                 .contains("1 packet is still to be written to a.pcapng, which accepts none")
         );
-        assert_eq!(stuck.status(), "ended; writing 1 packet more, Ctrl-C gives them up  0 packets/s");
+        assert_eq!(stuck.status(), ["ended; 1 packet to write", "Ctrl-C gives up", "0 packets/s"]);
     }
 }

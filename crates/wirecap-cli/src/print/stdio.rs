@@ -29,7 +29,7 @@ use wirecap_sys::room::{PIECE, wait_for_room};
 
 use crate::{
     print::{
-        layout::{COLUMNS, cut, wrapped},
+        layout::{COLUMNS, fitted, wrapped},
         printable::{printable, printable_lines},
     },
     text::plural::{counted, was},
@@ -110,16 +110,16 @@ pub(crate) fn offer(stream: Stream, text: &str) -> io::Result<()> {
     write_if_room(stream, printable_lines(text).as_bytes())
 }
 
-/// Overwrites the current line of standard error with as much of `line` as fits the terminal.
+/// Overwrites the current line of standard error with as many of these fields as fit the terminal.
 ///
 /// # Errors
 /// As [`offer`].
-pub(crate) fn show_over(line: &str) -> io::Result<()> {
+pub(crate) fn show_over(fields: &[String]) -> io::Result<()> {
     // Queried each time, since terminals are resized. The last column stays empty: some terminals wrap after
     // it.
     let columns = columns(Stream::Stderr).unwrap_or(COLUMNS);
-    let line = printable(line);
-    write_if_room(Stream::Stderr, format!("{CLEAR}{}", cut(&line, columns.saturating_sub(1))).as_bytes())
+    let line = fitted(fields, columns.saturating_sub(1));
+    write_if_room(Stream::Stderr, format!("{CLEAR}{line}").as_bytes())
 }
 
 /// The width of the terminal; `None` if the stream is none.
