@@ -22,6 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::anyhow;
 use clap::builder::StyledStr;
 use nix::errno::Errno;
 use terminal_size::{Width, terminal_size_of};
@@ -88,6 +89,14 @@ fn shaped(line: &str) -> String {
 /// The write failed.
 pub(crate) fn print(stream: Stream, text: &str) -> io::Result<()> {
     write(stream, printable_lines(text).as_bytes(), None)
+}
+
+/// Writes what the user asked for, such as "the settings", to standard output, however long it takes.
+///
+/// # Errors
+/// The write failed.
+pub(crate) fn print_stdout(what: &str, text: &str) -> anyhow::Result<()> {
+    print(Stream::Stdout, text).map_err(|cause| anyhow!("cannot print {what} on standard output: {cause}"))
 }
 
 /// Writes the help, in colours on a terminal, however long it takes.

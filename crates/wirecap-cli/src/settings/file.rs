@@ -60,7 +60,7 @@ pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
 /// Prints the settings on standard output.
 ///
 /// # Errors
-/// Settings without a text form, such as a path that is not UTF-8; errors of writing.
+/// Settings without a text form, such as a path that is not UTF-8; standard output is full or closed.
 pub(crate) fn print<T: Settings>(settings: &T) -> Result<()> {
     let text = toml::to_string_pretty(settings)?;
     // Control characters are escaped when printed, so the text could not be read again.
@@ -68,7 +68,7 @@ pub(crate) fn print<T: Settings>(settings: &T) -> Result<()> {
         printable_lines(&text) == text,
         "a setting has invisible characters, so the settings cannot be printed; remove these characters"
     );
-    Ok(stdio::print(stdio::Stream::Stdout, &text)?)
+    stdio::print_stdout("the settings", &text)
 }
 
 /// A mistake in a file, and its place.
