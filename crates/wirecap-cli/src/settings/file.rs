@@ -4,16 +4,19 @@
 //! Rule: a setting that the file omits has the command's default, not the library's: those of `forward`
 //! differ from those of `capture`.
 
-use std::{fs, ops::Range, path::Path};
+use std::{ops::Range, path::Path};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 use wirecap::config::nearest;
 
 use super::output::OutputSettings;
-use crate::print::{printable::printable_lines, stdio};
+use crate::{
+    print::{printable::printable_lines, stdio},
+    values::text_file,
+};
 
 /// The settings of a command that captures.
 pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
@@ -46,11 +49,10 @@ pub(crate) fn tables<T: Settings>() -> Vec<Table> {
 /// The defaults, overridden by a file.
 ///
 /// # Errors
-/// Why the file cannot be read; [`Usage`](crate::exit::Usage) with line and column of a mistake in it.
+/// [`Usage`](crate::exit::Usage): why the file cannot be read, or line and column of a mistake in it.
 pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
     let name = path.display();
-    let text =
-        fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the settings in {name}: {cause}"))?;
+    let text = text_file(path, "the settings", "settings are TOML, as --print-config prints them")?;
     parse(&text).map_err(|mistake| {
         let (line, column) = place(&text, mistake.offset);
         usage!("{name}:{line}:{column}: {mistake}").into()
