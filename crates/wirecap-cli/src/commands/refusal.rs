@@ -58,10 +58,10 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
                 Some(meant) => format!("there is no command {given}; did you mean {meant}?"),
             }
         }
-        (ErrorKind::MissingRequiredArgument, _) if flag.contains("IFACE") => {
-            format!("{flag} is missing; {help}; wirecap interfaces lists the interfaces")
+        (ErrorKind::MissingRequiredArgument, _) => {
+            let list = if flag.contains("IFACE") { ", or wirecap interfaces for the interfaces" } else { "" };
+            format!("{} needs {flag}; {help}{list}", arguments.get(1).map_or("wirecap", String::as_str))
         }
-        (ErrorKind::MissingRequiredArgument, _) => format!("{flag} is missing; {help}"),
         _ => format!("{}; {help}", condense(&refused.to_string())),
     }
 }
@@ -147,9 +147,9 @@ mod tests {
             ),
             (
                 "capture",
-                "<IFACE>... is missing; try wirecap capture --help; wirecap interfaces lists the interfaces",
+                "capture needs <IFACE>...; try wirecap capture --help, or wirecap interfaces for the interfaces",
             ),
-            ("replay -i eth0", "<FILE>... is missing; try wirecap replay --help"),
+            ("replay -i eth0", "replay needs <FILE>...; try wirecap replay --help"),
             ("capture eth0 -i eth1", "there is no flag -i; try wirecap capture --help"),
         ] {
             assert_eq!(refusal(arguments), words, "{arguments}");

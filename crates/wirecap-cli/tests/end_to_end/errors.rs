@@ -18,7 +18,7 @@ fn assert_refused(ended: &Ended, code: i32, hints: &[&str]) {
 #[test]
 fn wrong_usage_is_found_without_asking_the_machine() {
     for (arguments, hint) in [
-        ("capture", "try wirecap capture --help; wirecap interfaces lists"),
+        ("capture", "capture needs <IFACE>...; try wirecap capture --help, or wirecap interfaces"),
         ("capture r0 --workres 2", "did you mean --workers?"),
         ("capture r0 --foo", "there is no flag --foo; try"),
         ("capture r0 --rotate 5", "there is no flag --rotate; try"),
