@@ -147,6 +147,7 @@ impl Rest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::print::layout::fitted;
 
     #[test]
     fn what_is_left_is_said_with_the_time_it_takes() {
@@ -159,6 +160,12 @@ mod tests {
         assert_eq!(
             slow.status(),
             ["ended; 31768 packets to write", "Ctrl-C gives up", "about 16 s", "2.00 kpps"]
+        );
+        let long = Rest { packets: 1_234_567_890_123, pps: 2_000.0 }.status();
+        assert_eq!(fitted(&long, 39), "ended; 1234567890123 packets to write");
+        assert_eq!(
+            fitted(&long, 79),
+            "ended; 1234567890123 packets to write  Ctrl-C gives up  about 617283946 s"
         );
         let stuck = Rest { packets: 1, pps: 0.0 };
         assert!(

@@ -37,5 +37,10 @@ mod tests {
         let fields = fields(now, before.advance(now));
         assert_eq!(fitted(&fields, 79), "2.0 s  501000 frames  1.00 Mpps  512.0 Mbit/s");
         assert_eq!(fitted(&fields, 39), "2.0 s  501000 frames  1.00 Mpps");
+        let long = at(123_456_700, 123_456_789_012_345);
+        let fields = super::fields(long, Rates { pps: 1e3, mbps: 123_456.7 });
+        let start = "123456.7 s  123456789012345 frames";
+        assert_eq!(fitted(&fields, 79), format!("{start}  1.00 kpps  123456.7 Mbit/s"));
+        assert_eq!(fitted(&fields, 39), start);
     }
 }
