@@ -13,7 +13,7 @@ pub(crate) enum Exit {
     Fine = 0,
     /// It failed, lost an interface or its file, or ended too early.
     Failed = 1,
-    /// The command line is wrong; nothing was done.
+    /// The command line, or a file of settings or routes, is wrong; nothing was done.
     Usage = 2,
     /// As asked, but packets were lost, and `--fail-on-loss` was given.
     Lost = 3,

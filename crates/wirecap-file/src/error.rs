@@ -8,7 +8,7 @@ use crate::Format;
 /// Why a capture file could not be opened, or why reading it ended before its end.
 ///
 /// Offsets count bytes from the start of the file and name the first byte of the block or record that is bad:
-/// a file cut to that length is whole.
+/// a file cut to that length is whole (unless the length is 0).
 ///
 /// # Example
 ///
@@ -46,9 +46,9 @@ pub enum Error {
     /// The file has no bytes at all.
     #[error("the capture file is empty: whatever wrote it stopped before its header; capture again")]
     Empty,
-    /// The first bytes belong to no format read here; these are four of them.
+    /// The first bytes belong to no format read here; these are up to four of them.
     #[error("not a pcap or pcapng file: it starts with the bytes {0:02x?}; {hint}", hint = hint_for_start(.0))]
-    NotACapture([u8; 4]),
+    NotACapture(Vec<u8>),
     /// The format is known, this version of it is not.
     #[error(
         "the header at byte {offset} says {format} version {major}.{minor}, which cannot be read here; \
@@ -68,7 +68,8 @@ pub enum Error {
     /// download.
     #[error(
         "the capture file is cut off in the {what} at byte {offset}: {present} of {needed} bytes are there; \
-         everything before it was read, cut the file to {offset} bytes to be rid of the rest"
+         {remedy}",
+        remedy = remedy(*offset)
     )]
     Truncated {
         /// Where the incomplete block or record starts, in bytes.
@@ -83,7 +84,8 @@ pub enum Error {
     /// A block or record contradicts itself or what stands before it.
     #[error(
         "the capture file is damaged in the block or record at byte {offset}: {damage}; \
-         everything before it was read, cut the file to {offset} bytes to be rid of the rest"
+         {remedy}",
+        remedy = remedy(*offset)
     )]
     Damaged {
         /// Where the bad block or record starts, in bytes.
@@ -162,7 +164,15 @@ pub enum Damage {
     },
 }
 
-fn hint_for_start(start: &[u8; 4]) -> &'static str {
+/// What to do about a file that is bad from this byte on.
+fn remedy(offset: u64) -> String {
+    match offset {
+        0 => "no packet was read; capture again".into(),
+        _ => format!("everything before it was read, cut the file to {offset} bytes to be rid of the rest"),
+    }
+}
+
+fn hint_for_start(start: &[u8]) -> &'static str {
     match start {
         [0x1f, 0x8b, ..] => "this is gzip: decompress it with gunzip first",
         [0x28, 0xb5, 0x2f, 0xfd] => "this is zstd: decompress it with unzstd first",

@@ -134,16 +134,20 @@ impl Rest {
         )
     }
 
-    fn status(&self) -> String {
-        let left = self.seconds().map_or_else(String::new, |seconds| format!("  about {seconds} s"));
-        let packets = counted(self.packets, "packet");
-        format!("ended; writing {packets} more, Ctrl-C gives them up  {}{left}", rate(self.pps))
+    /// The fields of the status line.
+    fn status(&self) -> Vec<String> {
+        let mut fields =
+            vec![format!("ended; {} to write", counted(self.packets, "packet")), "Ctrl-C gives up".into()];
+        fields.extend(self.seconds().map(|seconds| format!("about {seconds} s")));
+        fields.push(rate(self.pps));
+        fields
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::print::layout::fitted;
 
     #[test]
     fn what_is_left_is_said_with_the_time_it_takes() {
@@ -155,7 +159,13 @@ mod tests {
         );
         assert_eq!(
             slow.status(),
-            "ended; writing 31768 packets more, Ctrl-C gives them up  2.00 kpps  about 16 s"
+            ["ended; 31768 packets to write", "Ctrl-C gives up", "about 16 s", "2.00 kpps"]
+        );
+        let long = Rest { packets: 1_234_567_890_123, pps: 2_000.0 }.status();
+        assert_eq!(fitted(&long, 39), "ended; 1234567890123 packets to write");
+        assert_eq!(
+            fitted(&long, 79),
+            "ended; 1234567890123 packets to write  Ctrl-C gives up  about 617283946 s"
         );
         let stuck = Rest { packets: 1, pps: 0.0 };
         assert!(
@@ -163,6 +173,6 @@ mod tests {
                 .line("a.pcapng")
                 .contains("1 packet is still to be written to a.pcapng, which accepts none")
         );
-        assert_eq!(stuck.status(), "ended; writing 1 packet more, Ctrl-C gives them up  0 packets/s");
+        assert_eq!(stuck.status(), ["ended; 1 packet to write", "Ctrl-C gives up", "0 packets/s"]);
     }
 }

@@ -7,6 +7,7 @@ use wirecap::{Capture, Report};
 use super::plan::Plan;
 use crate::{
     print::{
+        layout::GAP,
         status_line::{Rates, Snapshot, StatusLine},
         stdio::print_stderr,
     },
@@ -31,7 +32,7 @@ impl Progress {
         if self.line.is_due() {
             let report = capture.report();
             let now = snapshot(&report);
-            self.line.show_rates(now, |rates| line(&report, now, rates));
+            self.line.show_rates(now, |rates| fields(&report, now, rates));
         }
     }
 
@@ -63,42 +64,62 @@ fn snapshot(report: &Report) -> Snapshot {
     }
 }
 
-/// The status line with the rates since `before`, which becomes the snapshot of this report.
+/// The line with the rates since `before`, which becomes the snapshot of this report.
 pub(crate) fn line_since(before: &mut Snapshot, report: &Report) -> String {
     let now = snapshot(report);
-    line(report, now, before.advance(now))
+    fields(report, now, before.advance(now)).join(GAP)
 }
 
-fn line(report: &Report, now: Snapshot, Rates { pps, mbps }: Rates) -> String {
+/// The fields of the line. Losses are the first figure: a narrow terminal does not show the last ones.
+fn fields(report: &Report, now: Snapshot, Rates { pps, mbps }: Rates) -> Vec<String> {
     let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
-    let mut line = format!(
-        "{:.1} s  {}  {}  {mbps:.1} Mbit/s  pool {:.0} % (peak {:.0} %)  lost {}",
-        now.seconds,
+    // Of several trace files, the one that is read least.
+    let read = report.ports.iter().filter_map(|port| port.read_percent).reduce(f64::min);
+    let (used, peak) = (report.pool_used_percent(), report.pool_peak_percent());
+    let mut fields = vec![
+        format!("{:.1} s", now.seconds),
+        format!("lost {}", report.total().lost.total() + early),
         counted(now.packets, "packet"),
         rate(pps),
-        report.pool_used_percent(),
-        report.pool_peak_percent(),
-        report.total().lost.total() + early,
-    );
-    // Of several trace files, the one that is read least.
-    if let Some(percent) = report.ports.iter().filter_map(|port| port.read_percent).reduce(f64::min) {
-        line.push_str(&format!("  read {percent:.0} %"));
-    }
-    line
+    ];
+    fields.extend(read.map(|percent| format!("read {percent:.0} %")));
+    fields.push(format!("pool {used:.0} % (peak {peak:.0} %)"));
+    fields.push(format!("{mbps:.1} Mbit/s"));
+    fields
 }
 
 #[cfg(test)]
 mod tests {
-    use wirecap::report::MemoryReport;
+    use wirecap::report::{MemoryReport, PortReport};
 
     use super::*;
+    use crate::print::layout::fitted;
+
+    fn report(seconds: f64) -> Report {
+        Report { seconds, ports: vec![], workers: vec![], memory: MemoryReport::default() }
+    }
 
     #[test]
     fn rates_are_those_since_the_last_line() {
-        let memory = MemoryReport::default();
-        let report = Report { seconds: 3.0, ports: vec![], workers: vec![], memory };
+        let report = report(3.0);
         let now = Snapshot { packets: 2_001_000, ..snapshot(&report) };
-        let line = line(&report, now, Rates { pps: 4e6, mbps: 1_920.0 });
-        assert_eq!(line, "3.0 s  2001000 packets  4.00 Mpps  1920.0 Mbit/s  pool 0 % (peak 0 %)  lost 0");
+        let line = fields(&report, now, Rates { pps: 4e6, mbps: 1_920.0 }).join(GAP);
+        assert_eq!(line, "3.0 s  lost 0  2001000 packets  4.00 Mpps  pool 0 % (peak 0 %)  1920.0 Mbit/s");
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_all_digits_of_the_losses() {
+        let port = PortReport {
+            dropped_before_xdp: 123_456_789_012,
+            read_percent: Some(7.0),
+            ..PortReport::default()
+        };
+        let report = Report { ports: vec![port], ..report(1_234_567.8) };
+        let now = Snapshot { packets: 98_765_432_109_876, ..snapshot(&report) };
+        let fields = fields(&report, now, Rates { pps: 103.29e3, mbps: 12_345.6 });
+        let start = "1234567.8 s  lost 123456789012";
+        assert_eq!(fitted(&fields, 39), start);
+        let wide = format!("{start}  98765432109876 packets  103.29 kpps  read 7 %");
+        assert_eq!(fitted(&fields, 79), wide);
     }
 }

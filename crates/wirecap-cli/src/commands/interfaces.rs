@@ -1,6 +1,6 @@
 //! `wirecap interfaces`: a list of the interfaces, and what XDP can do on each.
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use wirecap::{Access, HostUse, HostView, QueueDevice, QueueSet, Timestamp};
@@ -11,11 +11,7 @@ use wirecap_sys::{
 };
 
 use crate::{
-    print::{
-        printable::json,
-        stdio::{Stream, print},
-        table::Table,
-    },
+    print::{printable::json, stdio::print_stdout, table::Table},
     text::host_use,
 };
 
@@ -107,8 +103,7 @@ pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
     let listed: Vec<_> =
         interfaces.into_iter().map(|interface| InterfaceRecord::new(interface, &links, &host)).collect();
     let text = if flags.json { json(&listed) } else { table(&listed).to_string() };
-    let printed = print(Stream::Stdout, &text);
-    printed.map_err(|cause| anyhow!("cannot print the list: {cause}"))
+    print_stdout("the list", &text)
 }
 
 impl InterfaceRecord {

@@ -42,7 +42,7 @@ Exit codes:
   0  as asked
   1  it failed, lost an interface or its file, or ended too early; what was captured is kept. With --verify: frames of
      wirecap generate were lost or duplicated, or none came
-  2  the command line is wrong; nothing was done
+  2  the command line, or a file of settings or routes, is wrong; nothing was done
   3  as asked, but packets were lost: with --fail-on-loss
 
 Signals:

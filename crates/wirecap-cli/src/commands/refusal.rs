@@ -1,6 +1,6 @@
 //! Command lines that clap refuses, with messages like all other errors.
 
-use std::error::Error as _;
+use std::{error::Error as _, io::ErrorKind::BrokenPipe};
 
 use clap::{
     CommandFactory,
@@ -14,16 +14,19 @@ use crate::{
     print::stdio::{Stream, print_styled},
 };
 
-/// The advice if there is no better one.
-const HELP: &str = "try wirecap --help";
-
 /// Prints clap's answer to these arguments: help and version unchanged, errors in the form of all other
 /// errors.
 pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
     if matches!(refused.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // A closed standard output is no error.
-        let _ = print_styled(Stream::Stdout, &refused.render());
-        return Exit::Fine;
+        return match print_styled(Stream::Stdout, &refused.render()) {
+            // A reader that is gone has read enough.
+            Err(cause) if cause.kind() != BrokenPipe => {
+                let what = if refused.kind() == ErrorKind::DisplayHelp { "help" } else { "version" };
+                note!("cannot print the {what} on standard output: {cause}");
+                Exit::Failed
+            }
+            _ => Exit::Fine,
+        };
     }
     if refused.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = print_styled(Stream::Stderr, &refused.render());
@@ -39,9 +42,10 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
     let (flag, value) = (context(ContextKind::InvalidArg), context(ContextKind::InvalidValue));
     // `--mode <MODE>`: users know it as `--mode`.
     let name = flag.split([' ', '=']).next().unwrap_or_default();
+    let help = help(arguments);
     match (refused.kind(), refused.source()) {
         (ErrorKind::ValueValidation, Some(reason)) => format!("{name} {value}: {reason}"),
-        (ErrorKind::InvalidValue, _) if value.is_empty() => format!("{name} takes a value: {flag}; {HELP}"),
+        (ErrorKind::InvalidValue, _) if value.is_empty() => format!("{name} takes a value: {flag}; {help}"),
         (ErrorKind::InvalidValue, _) => {
             format!("{name} {value}: write one of {}", context(ContextKind::ValidValue))
         }
@@ -50,12 +54,24 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
             let (given, command) = (context(ContextKind::InvalidSubcommand), Flags::command());
             let commands = command.get_subcommands().map(clap::Command::get_name);
             match nearest(&given, commands) {
-                None => format!("there is no command {given}; {HELP}"),
+                None => format!("there is no command {given}; {help}"),
                 Some(meant) => format!("there is no command {given}; did you mean {meant}?"),
             }
         }
-        _ => format!("{}; {HELP}", condense(&refused.to_string())),
+        (ErrorKind::MissingRequiredArgument, _) => {
+            let list = if flag.contains("IFACE") { ", or wirecap interfaces for the interfaces" } else { "" };
+            format!("{} needs {flag}; {help}{list}", arguments.get(1).map_or("wirecap", String::as_str))
+        }
+        _ => format!("{}; {help}", condense(&refused.to_string())),
     }
+}
+
+/// The advice if there is no better one.
+fn help(arguments: &[String]) -> String {
+    let flags = Flags::command();
+    let command = arguments.get(1).and_then(|command| flags.find_subcommand(command));
+    let command = command.map(|command| format!(" {}", command.get_name())).unwrap_or_default();
+    format!("try wirecap{command} --help")
 }
 
 /// The message for a flag that the command does not have. It omits clap's advice to write `-- --flag`, since
@@ -67,7 +83,7 @@ fn unknown_flag(name: &str, arguments: &[String]) -> String {
         let known =
             command.into_iter().flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long);
         return match nearest(long, known) {
-            None => format!("there is no flag {name}; {HELP}"),
+            None => format!("there is no flag {name}; {}", help(arguments)),
             Some(meant) => format!("there is no flag {name}; did you mean --{meant}?"),
         };
     }
@@ -78,7 +94,7 @@ fn unknown_flag(name: &str, arguments: &[String]) -> String {
         Some(filter) => {
             format!("there is no flag {name}; a filter that begins with - is given with --filter '{filter}'")
         }
-        None => format!("there is no flag {name}; {HELP}"),
+        None => format!("there is no flag {name}; {}", help(arguments)),
     }
 }
 
@@ -106,8 +122,8 @@ mod tests {
     fn a_refusal_is_one_line_of_our_own_words() {
         for (arguments, words) in [
             ("capture eth0 --mod basic", "there is no flag --mod; did you mean --mode?"),
-            ("capture eth0 --foo", "there is no flag --foo; try wirecap --help"),
-            ("capture eth0 --foo=3", "there is no flag --foo; try wirecap --help"),
+            ("capture eth0 --foo", "there is no flag --foo; try wirecap capture --help"),
+            ("capture eth0 --foo=3", "there is no flag --foo; try wirecap capture --help"),
             ("capture eth0 -T 101", "-T 101: write a number from 0 to 100, like -T 60"),
             ("capture eth0 -T -1", "-T -1: write a number from 0 to 100, like -T 60"),
             ("capture eth0 -M many", "-M many: write a whole number, like -M 256"),
@@ -116,25 +132,31 @@ mod tests {
                 "--count 1x: write a number of packets from 1 on, like 1000, 10k or 5M",
             ),
             ("capture eth0 --mode fast", "--mode fast: write one of basic, advanced"),
-            ("capture eth0 --mode", "--mode takes a value: --mode <MODE>; try wirecap --help"),
+            ("capture eth0 --mode", "--mode takes a value: --mode <MODE>; try wirecap capture --help"),
             ("catpure eth0", "there is no command catpure; did you mean capture?"),
             ("sing", "there is no command sing; try wirecap --help"),
             ("list", "there is no command list; try wirecap --help"),
-            ("capture eth0 --rotate 5", "there is no flag --rotate; try wirecap --help"),
-            ("capture eth0 --interval=5", "there is no flag --interval; try wirecap --help"),
+            ("capture eth0 --rotate 5", "there is no flag --rotate; try wirecap capture --help"),
+            ("capture eth0 --interval=5", "there is no flag --interval; try wirecap capture --help"),
             ("capture eth0 --threads 2", "there is no flag --threads; did you mean --capture-threads?"),
-            ("generate -i eth0 --write x", "there is no flag --write; try wirecap --help"),
-            ("forward a b --expect", "there is no flag --expect; try wirecap --help"),
+            ("generate -i eth0 --write x", "there is no flag --write; try wirecap generate --help"),
+            ("forward a b --expect", "there is no flag --expect; try wirecap forward --help"),
             (
                 "capture eth0 -ip[8]=1",
                 "there is no flag -i; a filter that begins with - is given with --filter '-ip[8]=1'",
             ),
-            ("capture eth0 -i eth1", "there is no flag -i; try wirecap --help"),
+            (
+                "capture",
+                "capture needs <IFACE>...; try wirecap capture --help, or wirecap interfaces for the interfaces",
+            ),
+            ("replay -i eth0", "replay needs <FILE>...; try wirecap replay --help"),
+            ("capture eth0 -i eth1", "there is no flag -i; try wirecap capture --help"),
         ] {
             assert_eq!(refusal(arguments), words, "{arguments}");
         }
         // The rest is clap's, in one line.
-        let line = refusal("capture");
-        assert!(line.contains("<IFACE>") && !line.contains('\n') && !line.contains("Usage"), "{line}");
+        let line = refusal("capture eth0 --config a --config b");
+        assert!(line.ends_with("; try wirecap capture --help"), "{line}");
+        assert!(!line.contains('\n') && !line.contains("Usage"), "{line}");
     }
 }

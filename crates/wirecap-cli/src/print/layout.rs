@@ -4,6 +4,8 @@ use super::printable::printable;
 
 /// Columns of a terminal of unknown width, and of output that is kept in files.
 pub(crate) const COLUMNS: usize = 80;
+/// Between two fields of a line.
+pub(crate) const GAP: &str = "  ";
 /// Indent of continuation lines, in spaces.
 const INDENT: usize = 4;
 
@@ -38,9 +40,22 @@ fn wrapped_line(line: &str, columns: usize, indent: usize) -> String {
     out
 }
 
-/// The beginning of a line that fits into `columns`.
-pub(crate) fn cut(line: &str, columns: usize) -> &str {
-    line.char_indices().nth(columns).map_or(line, |(end, _)| &line[..end])
+/// As many fields as fit into `columns`, from the first on, escaped by [`printable`]. A field is whole or
+/// missing: half a number is a wrong one.
+pub(crate) fn fitted(fields: &[String], columns: usize) -> String {
+    let mut line = String::new();
+    let mut width = 0;
+    for field in fields {
+        let gap = if line.is_empty() { "" } else { GAP };
+        let field = printable(field);
+        width += gap.len() + field.chars().count();
+        if width > columns {
+            break;
+        }
+        line += gap;
+        line += &field;
+    }
+    line
 }
 
 #[cfg(test)]
@@ -59,7 +74,19 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_cut_between_characters() {
-        assert_eq!((cut("2.0 µs", 5), cut("2.0 µs", 6), cut("", 3)), ("2.0 µ", "2.0 µs", ""));
+    fn a_field_is_whole_or_missing() {
+        let fields = ["2.0 µs", "lost 6720", "3"].map(String::from);
+        for (columns, line) in [
+            (100, "2.0 µs  lost 6720  3"),
+            (20, "2.0 µs  lost 6720  3"),
+            (19, "2.0 µs  lost 6720"),
+            (17, "2.0 µs  lost 6720"),
+            (16, "2.0 µs"),
+            (6, "2.0 µs"),
+            (5, ""),
+        ] {
+            assert_eq!(fitted(&fields, columns), line);
+        }
+        assert_eq!((fitted(&[], 9), fitted(&["\x1b".into()], 9)), (String::new(), r"\u{1b}".into()));
     }
 }

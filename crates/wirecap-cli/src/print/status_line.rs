@@ -2,11 +2,14 @@
 //!
 //! Rule: the line exists only on a terminal, and only if the user wants more than the result. It is cleared
 //! before anything else is printed, and never longer than the terminal is wide: what is on a second row would
-//! stay.
+//! stay. It consists of fields, the most important ones first: those that do not fit are omitted as a whole.
 
 use std::time::{Duration, Instant};
 
-use super::stdio::{Stream, columns, show_over};
+use super::{
+    layout::GAP,
+    stdio::{Stream, columns, show_over},
+};
 
 /// How often the line is written.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -69,29 +72,29 @@ impl StatusLine {
         self.enabled && self.last.elapsed() >= PERIOD
     }
 
-    /// Writes the line over the one before.
-    pub(crate) fn show(&mut self, line: &str) {
-        let _ = show_over(line);
+    /// Writes the line, as far as its fields fit, over the one before.
+    pub(crate) fn show(&mut self, fields: &[String]) {
+        let _ = show_over(fields);
         self.shown = true;
         self.last = Instant::now();
     }
 
     /// Writes the line with the rates since the last one.
-    pub(crate) fn show_rates(&mut self, now: Snapshot, line: impl FnOnce(Rates) -> String) {
+    pub(crate) fn show_rates(&mut self, now: Snapshot, fields: impl FnOnce(Rates) -> Vec<String>) {
         let rates = self.snapshot.advance(now);
-        self.show(&line(rates));
+        self.show(&fields(rates));
     }
 
     /// Prints the line to stay, as SIGUSR1 asks for, with the rates since the start of the run.
-    pub(crate) fn print_total(&mut self, now: Snapshot, line: impl FnOnce(Rates) -> String) {
+    pub(crate) fn print_total(&mut self, now: Snapshot, fields: impl FnOnce(Rates) -> Vec<String>) {
         self.clear();
-        note!("{}", line(Snapshot::default().advance(now)));
+        note!("{}", fields(Snapshot::default().advance(now)).join(GAP));
     }
 
     /// Removes the line from the screen.
     pub(crate) fn clear(&mut self) {
         if self.shown {
-            let _ = show_over("");
+            let _ = show_over(&[]);
             self.shown = false;
         }
     }

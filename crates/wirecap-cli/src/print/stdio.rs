@@ -22,6 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::anyhow;
 use clap::builder::StyledStr;
 use nix::errno::Errno;
 use terminal_size::{Width, terminal_size_of};
@@ -29,7 +30,7 @@ use wirecap_sys::room::{PIECE, wait_for_room};
 
 use crate::{
     print::{
-        layout::{COLUMNS, cut, wrapped},
+        layout::{COLUMNS, fitted, wrapped},
         printable::{printable, printable_lines},
     },
     text::plural::{counted, was},
@@ -90,6 +91,14 @@ pub(crate) fn print(stream: Stream, text: &str) -> io::Result<()> {
     write(stream, printable_lines(text).as_bytes(), None)
 }
 
+/// Writes what the user asked for, such as "the settings", to standard output, however long it takes.
+///
+/// # Errors
+/// The write failed.
+pub(crate) fn print_stdout(what: &str, text: &str) -> anyhow::Result<()> {
+    print(Stream::Stdout, text).map_err(|cause| anyhow!("cannot print {what} on standard output: {cause}"))
+}
+
 /// Writes the help, in colours on a terminal, however long it takes.
 ///
 /// # Errors
@@ -110,16 +119,16 @@ pub(crate) fn offer(stream: Stream, text: &str) -> io::Result<()> {
     write_if_room(stream, printable_lines(text).as_bytes())
 }
 
-/// Overwrites the current line of standard error with as much of `line` as fits the terminal.
+/// Overwrites the current line of standard error with as many of these fields as fit the terminal.
 ///
 /// # Errors
 /// As [`offer`].
-pub(crate) fn show_over(line: &str) -> io::Result<()> {
+pub(crate) fn show_over(fields: &[String]) -> io::Result<()> {
     // Queried each time, since terminals are resized. The last column stays empty: some terminals wrap after
     // it.
     let columns = columns(Stream::Stderr).unwrap_or(COLUMNS);
-    let line = printable(line);
-    write_if_room(Stream::Stderr, format!("{CLEAR}{}", cut(&line, columns.saturating_sub(1))).as_bytes())
+    let line = fitted(fields, columns.saturating_sub(1));
+    write_if_room(Stream::Stderr, format!("{CLEAR}{line}").as_bytes())
 }
 
 /// The width of the terminal; `None` if the stream is none.

@@ -4,16 +4,19 @@
 //! Rule: a setting that the file omits has the command's default, not the library's: those of `forward`
 //! differ from those of `capture`.
 
-use std::{fs, ops::Range, path::Path};
+use std::{ops::Range, path::Path};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 use wirecap::config::nearest;
 
 use super::output::OutputSettings;
-use crate::print::{printable::printable_lines, stdio};
+use crate::{
+    print::{printable::printable_lines, stdio},
+    values::text_file,
+};
 
 /// The settings of a command that captures.
 pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
@@ -46,11 +49,10 @@ pub(crate) fn tables<T: Settings>() -> Vec<Table> {
 /// The defaults, overridden by a file.
 ///
 /// # Errors
-/// Why the file cannot be read; [`Usage`](crate::exit::Usage) with line and column of a mistake in it.
+/// [`Usage`](crate::exit::Usage): why the file cannot be read, or line and column of a mistake in it.
 pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
     let name = path.display();
-    let text =
-        fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the settings in {name}: {cause}"))?;
+    let text = text_file(path, "the settings", "settings are TOML, as --print-config prints them")?;
     parse(&text).map_err(|mistake| {
         let (line, column) = place(&text, mistake.offset);
         usage!("{name}:{line}:{column}: {mistake}").into()
@@ -60,7 +62,7 @@ pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
 /// Prints the settings on standard output.
 ///
 /// # Errors
-/// Settings without a text form, such as a path that is not UTF-8; errors of writing.
+/// Settings without a text form, such as a path that is not UTF-8; standard output is full or closed.
 pub(crate) fn print<T: Settings>(settings: &T) -> Result<()> {
     let text = toml::to_string_pretty(settings)?;
     // Control characters are escaped when printed, so the text could not be read again.
@@ -68,7 +70,7 @@ pub(crate) fn print<T: Settings>(settings: &T) -> Result<()> {
         printable_lines(&text) == text,
         "a setting has invisible characters, so the settings cannot be printed; remove these characters"
     );
-    Ok(stdio::print(stdio::Stream::Stdout, &text)?)
+    stdio::print_stdout("the settings", &text)
 }
 
 /// A mistake in a file, and its place.

@@ -161,8 +161,20 @@ fn mistakes_are_named_with_their_line_column_and_key() {
         error.to_string().contains(":2:11: on_full: \"dorp\" is not one of wait, drop; did you mean drop?"),
         "{error}"
     );
-    let missing = read::<CaptureSettings>("no/such.toml".as_ref()).unwrap_err().to_string();
-    assert!(missing.starts_with("cannot read the settings in no/such.toml: No such file"), "{missing}");
+    for (name, words) in [
+        ("no/such.toml", "cannot read the settings in no/such.toml: No such file"),
+        ("/proc", "cannot read the settings in /proc: it is a directory"),
+        ("/proc/self/exe", "/proc/self/exe is not a text file; settings are TOML"),
+    ] {
+        let error = read::<CaptureSettings>(name.as_ref()).unwrap_err();
+        assert!(error.to_string().starts_with(words), "{error}");
+        assert_eq!(exit::code_of(&error), Exit::Usage, "{error}");
+    }
+}
+
+#[test]
+fn an_empty_file_changes_nothing() {
+    assert_eq!(read::<CaptureSettings>("/dev/null".as_ref()).unwrap(), CaptureSettings::default());
 }
 
 #[test]

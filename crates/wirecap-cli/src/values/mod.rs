@@ -3,6 +3,7 @@
 //! Values that only one command has are in the folder of that command.
 
 mod decimal;
+mod text_file;
 mod trace;
 
 use std::{ops::RangeInclusive, str::FromStr, time::Duration};
@@ -16,6 +17,7 @@ use wirecap::{
 use self::decimal::is_decimal;
 pub(crate) use self::{
     decimal::{MILLION, decimal, real, scaled},
+    text_file::text_file,
     trace::{is_trace, is_trace_path},
 };
 

@@ -18,7 +18,7 @@ fn assert_refused(ended: &Ended, code: i32, hints: &[&str]) {
 #[test]
 fn wrong_usage_is_found_without_asking_the_machine() {
     for (arguments, hint) in [
-        ("capture", "--help"),
+        ("capture", "capture needs <IFACE>...; try wirecap capture --help, or wirecap interfaces"),
         ("capture r0 --workres 2", "did you mean --workers?"),
         ("capture r0 --foo", "there is no flag --foo; try"),
         ("capture r0 --rotate 5", "there is no flag --rotate; try"),
@@ -68,6 +68,22 @@ fn help_and_version_are_no_errors() {
         let ended = Running::spawn(command).wait();
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
         assert!(String::from_utf8(ended.stdout).unwrap().contains(words));
+    }
+}
+
+#[test]
+fn a_standard_output_that_is_full_is_named() {
+    for (arguments, what) in [
+        ("capture --print-config", "the settings"),
+        ("forward --print-config", "the settings"),
+        ("--help", "the help"),
+        ("capture --help", "the help"),
+        ("--version", "the version"),
+    ] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec {WIRECAP} {arguments} >/dev/full")]);
+        let words = format!("cannot print {what} on standard output: No space left on device");
+        assert_refused(&Running::spawn(shell).wait(), 1, &[&words]);
     }
 }
 

@@ -28,7 +28,7 @@ pub use known::{KnownInterface, MAX_NAME_LEN};
 pub use record::{Interface, Packet, Record, Section, Statistics};
 pub use time::Resolution;
 
-use crate::pcapng::block::SECTION_HEADER;
+use crate::pcapng::{BLOCK_FRAME_LEN, block::SECTION_HEADER};
 use crate::{Error, Format};
 use source::{Source, truncated};
 
@@ -121,14 +121,14 @@ impl<R: Read> Reader<R> {
             return Err(Error::Empty);
         }
         let Some(start) = source.window().first_chunk::<4>().copied() else {
-            return Err(truncated(0, "file header", present, crate::pcap::FILE_HEADER_LEN));
+            return Err(short_start(source.window()));
         };
         let decoder = if start == SECTION_HEADER.to_le_bytes() {
             Decoder::Pcapng(pcapng::Decoder::new())
         } else if let Some(layout) = pcap::FileLayout::of(start) {
             Decoder::Pcap(pcap::Decoder::new(&mut source, layout)?)
         } else {
-            return Err(Error::NotACapture(start));
+            return Err(Error::NotACapture(start.to_vec()));
         };
         Ok(Self { source, decoder, ended: false })
     }
@@ -196,5 +196,16 @@ impl<R: Read> Reader<R> {
     /// The underlying reader. Bytes that are read from it directly are missing from the file.
     pub fn get_mut(&mut self) -> &mut R {
         self.source.reader_mut()
+    }
+}
+
+/// The error of a file that is shorter than a magic number.
+fn short_start(start: &[u8]) -> Error {
+    if SECTION_HEADER.to_le_bytes().starts_with(start) {
+        truncated(0, "block header", start.len(), BLOCK_FRAME_LEN)
+    } else if pcap::FileLayout::may_follow(start) {
+        truncated(0, "file header", start.len(), crate::pcap::FILE_HEADER_LEN)
+    } else {
+        Error::NotACapture(start.to_vec())
     }
 }

@@ -51,6 +51,13 @@ impl FileLayout {
         let little = with(ByteOrder::Little, u32::from_le_bytes(start));
         little.or_else(|| with(ByteOrder::Big, u32::from_be_bytes(start)))
     }
+
+    /// Whether a magic number begins with these bytes.
+    pub(super) fn may_follow(start: &[u8]) -> bool {
+        let begins =
+            |magic: u32| magic.to_le_bytes().starts_with(start) || magic.to_be_bytes().starts_with(start);
+        [MAGIC_MICROSECONDS, MAGIC_NANOSECONDS, MAGIC_MODIFIED].into_iter().any(begins)
+    }
 }
 
 impl Decoder {

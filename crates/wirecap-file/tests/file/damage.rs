@@ -146,6 +146,9 @@ fn what_is_no_capture_is_refused_with_a_hint() {
     ] {
         assert!(hint(start).contains(mends), "{}", hint(start));
     }
+    for short in [&b"hi\n"[..], b"h", b"\xd4\xc4", b"\x0a\x0d\x0a"] {
+        assert!(matches!(Reader::new(short), Err(Error::NotACapture(start)) if start == short));
+    }
     let old = LE.pcap_header(0xa1b2_c3d4, (1, 0), 96, 1);
     assert!(matches!(
         Reader::new(&old[..]),
@@ -157,6 +160,27 @@ fn what_is_no_capture_is_refused_with_a_hint() {
     later[12] = 2;
     let capture = Capture::read([sound(LE), later].concat().as_slice()).unwrap();
     assert!(matches!(capture.damage, Some(Error::UnsupportedVersion { offset: 84, major: 2, minor: 0, .. })));
+}
+
+#[test]
+fn a_file_that_is_bad_from_its_first_byte_is_not_to_be_cut() {
+    for order in ORDERS {
+        let header = order.pcap_header(0xa1b2_c3d4, (2, 4), 96, 1);
+        let section = order.section(&[]);
+        let mut odd = section.clone();
+        odd[8] ^= 1;
+        let starts = [&header[..1], &header[..23], &section[..3], &section[..11], &section[..20], &odd];
+        for start in starts {
+            let error = Capture::read(start).map_or_else(|error| error, |capture| capture.damage.unwrap());
+            let text = error.to_string();
+            assert!(
+                text.contains("at byte 0") && text.ends_with("; no packet was read; capture again"),
+                "{text}"
+            );
+        }
+    }
+    let text = Capture::read(&sound(LE)[..40]).unwrap().damage.unwrap().to_string();
+    assert!(text.ends_with("cut the file to 28 bytes to be rid of the rest"), "{text}");
 }
 
 #[test]

@@ -26,7 +26,11 @@ fn what_is_no_trace_is_refused_with_a_hint() {
         (b"PK\x03\x04 and more", "unpack it first"),
         (b"\x1f\x8b\x08\x00 and more", "gunzip"),
         (b"Hello, world", "not a pcap or pcapng file"),
-        (b"\xd4\xc3\xb2\xa1\x02\x00", "cut off in the file header at byte 0"),
+        (b"hi\n", "not a pcap or pcapng file"),
+        (
+            b"\xd4\xc3\xb2\xa1\x02\x00",
+            "at byte 0: 6 of 24 bytes are there; no packet was read; capture again",
+        ),
         (&Order::Big.section(&[])[..20], "cut off in the block at byte 0"),
     ] {
         let error = refusal(&file(&directory, "odd", bytes));

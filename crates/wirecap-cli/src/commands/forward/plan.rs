@@ -1,8 +1,8 @@
 //! From settings to a plan: checks the settings and looks up the interfaces, before anything is opened.
 
-use std::{fmt::Display, fs, str::FromStr, thread};
+use std::{fmt::Display, str::FromStr, thread};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use wirecap::{Access, PortSpec, QueueSet, Unmatched};
 use wirecap_file::{LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN};
 use wirecap_filter::Filter;
@@ -19,6 +19,7 @@ use crate::{
     exit::Usage,
     process::{signals::Signals, step::Step},
     text::forward::ForwardWarning,
+    values::text_file,
 };
 
 /// The largest transmit ring: more entries than any NIC has.
@@ -250,8 +251,7 @@ fn each_port<T: FromStr<Err: Display>>(
 
 fn routes(path: &std::path::Path) -> Result<Routes> {
     let name = path.display();
-    let text =
-        fs::read_to_string(path).map_err(|cause| anyhow!("cannot read the routes in {name}: {cause}"))?;
+    let text = text_file(path, "the routes", "write routes as ip route prints them")?;
     text.parse().map_err(|error| usage!("{name}: {error}").into())
 }
 

@@ -86,10 +86,10 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sen
     let mut outcome = drive(engine, plan.timing, |elapsed, totals| {
         let now = progress::snapshot(elapsed, totals);
         if line.is_due() {
-            line.show_rates(now, |rates| progress::line(now, rates));
+            line.show_rates(now, |rates| progress::fields(now, rates));
         }
         if signals.take_report_request() {
-            line.print_total(now, |rates| progress::line(now, rates));
+            line.print_total(now, |rates| progress::fields(now, rates));
         }
         lost = link.check(begun + elapsed).err();
         lost.is_none() && !signals.end()

@@ -95,19 +95,20 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
     if flags.engine == EngineFlag::Xdp {
         return Ok(());
     }
+    let queues = format!("-i {}", flags.interface);
     for (given, flag) in [
-        (flags.size.as_ref().is_some_and(|sizes| sizes.list().len() > 1), "a mix of sizes"),
+        (flags.size.as_ref().is_some_and(|sizes| sizes.list().len() > 1), "--size with several sizes"),
         (flags.popularity != Popularity::RoundRobin, "--popularity"),
         (flags.protocol == Transport::Tcp, "--protocol tcp"),
         (flags.queue_share.is_some(), "--queue-share"),
-        (flags.interface.contains('@'), "a choice of queues"),
+        (flags.interface.contains('@'), &queues),
         (flags.send.tx_mode.is_some(), "--tx-mode"),
     ] {
         ensure!(
             !given,
             usage!(
-                "live frames do not support {flag}: they are UDP frames of one size, flows take turns, and the core determines \
-                 the queue; use --engine xdp"
+                "{flag} does not work with --engine live, which sends UDP frames of one size, flows in turn, from the queue that \
+                 the core (--core) determines; omit --engine live"
             )
         );
     }

@@ -67,9 +67,9 @@ pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
         }
         let is_asked = signals.take_report_request();
         match control.progress() {
-            Some(now) if is_asked => line.print_total(snapshot(&now), |rates| progress::line(&now, rates)),
+            Some(now) if is_asked => line.print_total(snapshot(&now), |rates| progress::fields(&now, rates)),
             Some(now) if line.is_due() => {
-                line.show_rates(snapshot(&now), |rates| progress::line(&now, rates))
+                line.show_rates(snapshot(&now), |rates| progress::fields(&now, rates))
             }
             None if is_asked => note!("nothing is sent yet"),
             _ => {}

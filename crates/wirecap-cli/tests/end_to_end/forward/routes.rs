@@ -145,7 +145,7 @@ fn a_table_that_makes_no_sense_is_refused_by_its_line() {
         assert!(ended.stderr.contains(words), "{table:?} {arguments:?}: {ended:#?}");
     }
     let ended = cable.spawn(&["forward", "m0", "m1", "--route", "/nowhere/table.txt"]).wait();
-    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert_eq!(ended.code, Some(2), "{ended:#?}");
     assert!(ended.stderr.contains("cannot read the routes in /nowhere/table.txt"), "{ended:#?}");
 }
 

@@ -1,0 +1,42 @@
+//! Text files that flags name.
+
+use std::{fs, io::ErrorKind, path::Path};
+
+use crate::exit::Usage;
+
+/// Reads `what` from a file; `format` says in which form it is written.
+///
+/// # Errors
+/// Why the file cannot be read, or that it is not a text file, with the remedy.
+pub(crate) fn text_file(path: &Path, what: &str, format: &str) -> Result<String, Usage> {
+    let name = path.display();
+    fs::read_to_string(path).map_err(|cause| match cause.kind() {
+        ErrorKind::InvalidData => usage!("{name} is not a text file; {format}"),
+        ErrorKind::IsADirectory => {
+            usage!("cannot read {what} in {name}: it is a directory; name a file in it")
+        }
+        _ => usage!("cannot read {what} in {name}: {cause}; check the name, and that you may read the file"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_text_is_refused_with_a_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        let binary = directory.path().join("rnd.pcap");
+        fs::write(&binary, b"\xd4\xc3\xb2\xa1").unwrap();
+        let missing = directory.path().join("missing");
+        for (path, words) in [
+            (binary.as_path(), "rnd.pcap is not a text file; settings are TOML"),
+            (directory.path(), ": it is a directory; name a file in it"),
+            (&missing, "missing: No such file or directory (os error 2); check the name, and that you may"),
+        ] {
+            let refused = text_file(path, "the settings", "settings are TOML").unwrap_err().to_string();
+            assert!(refused.contains(words), "{refused}");
+        }
+        assert_eq!(text_file("/dev/null".as_ref(), "", "").unwrap(), "");
+    }
+}
