@@ -5,7 +5,14 @@ use std::io;
 use crate::{Diagnostic, LeftToHost, QueueSet, QueueSetError, diagnostic::NicDataRefusal};
 use thiserror::Error;
 use wirecap_core::{GeometryError, chunk::MAX_RINGS};
-use wirecap_sys::{bpf, clock::ClockError, memory::MemoryError, netdev, packet::PacketError, xsk::XskError};
+use wirecap_sys::{
+    bpf,
+    clock::ClockError,
+    memory::MemoryError,
+    netdev::{self, AttachedMode},
+    packet::PacketError,
+    xsk::XskError,
+};
 
 /// Why a capture could not be opened.
 #[derive(Debug, Error)]
@@ -107,8 +114,9 @@ pub enum Error {
     },
     /// Another XDP program is attached to the interface.
     #[error(
-        "{name} is held by the XDP program {program}{}; end that program, or take it off: ip link set {name} xdp off",
-        if holders.is_empty() { String::new() } else { format!(" of {holders}") }
+        "{name} is held by the XDP program {program}{}; {}",
+        if holders.is_empty() { String::new() } else { format!(" of {holders}") },
+        take_off(*attachment, name, holders)
     )]
     Held {
         /// The interface.
@@ -117,6 +125,8 @@ pub enum Error {
         program: String,
         /// Processes that hold it; empty if unknown.
         holders: String,
+        /// How it is attached.
+        attachment: XdpAttachment,
     },
     /// The text behind the `@` of a name is no set of receive queues.
     #[error(
@@ -188,17 +198,20 @@ pub enum Error {
     },
     /// The capture wants the whole interface, and other processes capture some of its queues.
     #[error(
-        "receive queues of {name} are captured by {holders}; end that, or name queues that are free, as in {name}@2"
+        "receive queues of {name} are captured by {holders}; end that{}",
+        free.map(|queue| format!(", or name queues that are free, as in {name}@{queue}")).unwrap_or_default()
     )]
     Shared {
         /// The interface.
         name: String,
         /// The processes.
         holders: String,
+        /// A receive queue that no process captures, if there is one.
+        free: Option<u32>,
     },
     /// The capture wants some queues, and another process captures the whole interface.
     #[error(
-        "{name} is captured as a whole{}; end that capture, or let it name its queues, too: {name}@0",
+        "{name} is captured as a whole{}; end that capture, or let it name its queues, too, without yours",
         if holders.is_empty() { String::new() } else { format!(" by {holders}") }
     )]
     TakenWhole {
@@ -220,10 +233,7 @@ pub enum Error {
     PassiveRss(String),
     /// The process may not join the processes that share the interface.
     #[error(
-        "{name} is shared with other processes already, and joining them also needs the capability CAP_SYS_ADMIN ({reason}); run as \
-         root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && sudo setcap \
-         cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock,cap_sys_admin+ep {program}",
-        program = this_program()
+        "{name} is shared with other processes already, and joining them also needs the capability CAP_SYS_ADMIN ({reason})"
     )]
     JoinNotPermitted {
         /// The interface.
@@ -270,12 +280,7 @@ pub enum Error {
         attempts: Vec<Diagnostic>,
     },
     /// The process lacks a privilege for a step, which it names.
-    #[error(
-        "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_PERFMON for \
-         filters in the kernel ({0}); run as root, or let a group: sudo chgrp GROUP {program} && sudo chmod 750 {program} && \
-         sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep {program}",
-        program = this_program()
-    )]
+    #[error("capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK ({0})")]
     NotPermitted(String),
     /// An AF_XDP socket could not be set up.
     #[error("{name}: {source}")]
@@ -349,6 +354,31 @@ pub enum Error {
     Thread(io::Error),
 }
 
+/// How another XDP program is attached to an interface, which decides how it is taken off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XdpAttachment {
+    /// By a BPF link, which goes with the processes that hold it: nothing else can take its place.
+    Link,
+    /// Without a link, in this mode: `ip link` takes it off.
+    Netlink(AttachedMode),
+    /// This process may not list BPF links.
+    Unknown,
+}
+
+/// How an XDP program is taken off an interface.
+fn take_off(attachment: XdpAttachment, interface: &str, holders: &str) -> String {
+    let mode = match attachment {
+        XdpAttachment::Link | XdpAttachment::Unknown if holders.is_empty() => {
+            return "end the process that attached it; bpftool net and bpftool link show the program".into();
+        }
+        XdpAttachment::Link | XdpAttachment::Unknown => return "end that process".into(),
+        XdpAttachment::Netlink(AttachedMode::Native) => "xdp",
+        XdpAttachment::Netlink(AttachedMode::Generic) => "xdpgeneric",
+        XdpAttachment::Netlink(AttachedMode::Offload) => "xdpoffload",
+    };
+    format!("take it off, if nothing needs it: ip link set {interface} {mode} off")
+}
+
 impl From<netdev::Error> for Error {
     /// An `@` in a name that no interface has is meant for queues.
     fn from(error: netdev::Error) -> Self {
@@ -369,7 +399,32 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Path of the running program.
-fn this_program() -> String {
-    std::env::current_exe().map_or_else(|_| "PROGRAM".into(), |path| path.display().to_string())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_without_a_link_is_taken_off_by_ip_in_its_mode_and_only_such_a_one() {
+        let held = |attachment, holders: &str| {
+            let (name, program) = ("in0".into(), "stranger".into());
+            Error::Held { name, program, holders: holders.into(), attachment }.to_string()
+        };
+        for (attachment, holders, end) in [
+            (XdpAttachment::Link, "x (pid 7)", "program stranger of x (pid 7); end that process"),
+            (XdpAttachment::Unknown, "", "bpftool link show the program"),
+            (XdpAttachment::Netlink(AttachedMode::Native), "", ": ip link set in0 xdp off"),
+            (XdpAttachment::Netlink(AttachedMode::Generic), "", ": ip link set in0 xdpgeneric off"),
+        ] {
+            let text = held(attachment, holders);
+            assert!(text.ends_with(end), "{text:?} does not end with {end:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_free_queue_is_an_example() {
+        let shared =
+            |free| Error::Shared { name: "in0".into(), holders: "x (pid 7)".into(), free }.to_string();
+        assert!(shared(Some(3)).ends_with("name queues that are free, as in in0@3"));
+        assert!(shared(None).ends_with("captured by x (pid 7); end that"));
+    }
 }

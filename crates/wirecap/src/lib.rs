@@ -95,7 +95,7 @@ pub use engine::{
     horizon::{Horizon, Horizons},
     worker::{Next, Worker},
 };
-pub use error::Error;
+pub use error::{Error, XdpAttachment};
 pub use nic::{
     devices::{QueueDevice, queue_devices},
     host_use::{Choice, HostView},

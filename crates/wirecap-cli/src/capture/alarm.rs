@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use wirecap::{Report, report::PortReport};
 
-use crate::text::{loss::Losses, plural::counted};
+use crate::text::{
+    loss::{Losses, Output},
+    plural::counted,
+};
 
 /// The time between two warnings of a port, at first and at most.
 const SHORTEST: Duration = Duration::from_secs(10);
@@ -16,6 +19,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Warns of losses.
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
+    /// What packets wait for.
+    output: Output,
     /// By port, in the order of the report.
     ports: Vec<PortAlarm>,
 }
@@ -30,16 +35,20 @@ struct PortAlarm {
 }
 
 impl Alarm {
+    pub(super) fn new(output: Output) -> Self {
+        Self { output, ports: Vec::new() }
+    }
+
     /// Lines about the losses since the last lines.
     pub(super) fn lines(&mut self, report: &Report, now: Instant) -> Vec<String> {
         self.ports.resize_with(report.ports.len(), PortAlarm::default);
         let ports = self.ports.iter_mut().zip(&report.ports);
-        ports.filter_map(|(warned, port)| warned.line(port, now)).collect()
+        ports.filter_map(|(warned, port)| warned.line(port, self.output, now)).collect()
     }
 }
 
 impl PortAlarm {
-    fn line(&mut self, port: &PortReport, now: Instant) -> Option<String> {
+    fn line(&mut self, port: &PortReport, output: Output, now: Instant) -> Option<String> {
         if self.silence.is_some_and(|(until, _)| now < until) {
             return None;
         }
@@ -56,7 +65,7 @@ impl PortAlarm {
             port.name,
             counted(since.total(), "packet"),
             losses.total(),
-            since.describe()
+            since.describe(output)
         ))
     }
 }

@@ -64,7 +64,7 @@ impl EndedCapture<'_> {
     /// Prints the account and the failures. A JSON record is the last line of its stream; after tables, the
     /// failures follow, where users see them.
     fn print(&self, report: &Report, outcome: Option<Outcome>, failures: &[Failure], job: &impl Job) -> Exit {
-        let loss = loss::verdict(report, job.lost(report));
+        let loss = loss::verdict(report, self.plan.delays(job), job.lost(report));
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
         let moved = outcome.as_ref().and_then(|outcome| self.moved(outcome));

@@ -14,6 +14,7 @@ use wirecap::{Batch, Capture, HostUse, Report};
 use wirecap_record::Progress;
 
 use super::end::End;
+use crate::text::loss::Unforwarded;
 
 /// How long a worker waits for packets when it has nothing else to do.
 const LONG: Duration = Duration::from_secs(1);
@@ -39,6 +40,9 @@ pub(crate) trait BatchHandler: Send + 'static {
 pub(crate) trait Job {
     /// Its name on the command line.
     const COMMAND: &'static str;
+
+    /// What stops while a port has no link, in messages.
+    const ACTIVITY: &'static str = "capture";
 
     /// What its workers do with batches.
     type BatchHandler: BatchHandler;
@@ -80,8 +84,8 @@ pub(crate) trait Job {
     }
 
     /// Packets that were lost after they were captured.
-    fn lost(&self, _: &Report) -> u64 {
-        0
+    fn lost(&self, _: &Report) -> Unforwarded {
+        Unforwarded::default()
     }
 
     /// What the job adds to the account as text.

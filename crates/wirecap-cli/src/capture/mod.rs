@@ -85,6 +85,7 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let started = SystemTime::now();
     let (notices, noticed) = channel();
     let waits = job.without_output().is_none();
+    let delays = plan.delays(&job);
     let recorder = idle
         .writer
         .map(|writer| threads::record((&plan, &places), &signals, &notices, writer, &capture, waits));
@@ -104,7 +105,7 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     drop(count);
     let head = Head::new(J::COMMAND, started);
     let statistics = Statistics::new(&plan, &head, progress);
-    let watch = Watch::new(&plan, &signals, noticed, statistics);
+    let watch = Watch::new(&plan, &signals, noticed, statistics, delays);
     let end = watch.until_end(&mut capture, &threads.workers, &mut job);
     let ended = close::EndedCapture { plan: &plan, head: &head, signals: &signals, end };
     Ok(ended.close(capture, threads, &mut job))

@@ -10,8 +10,8 @@ use anyhow::{Result, bail, ensure};
 use wirecap::{Builder, Config, Dispatch};
 use wirecap_file::Format;
 
-use super::known_interfaces::KnownInterfaces;
-use crate::{exit::Usage, settings::OutputSettings};
+use super::{job::Job, known_interfaces::KnownInterfaces};
+use crate::{exit::Usage, settings::OutputSettings, text::loss::Output};
 
 /// Names of standard output. If these were opened as files, packets and account would overwrite each other.
 const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
@@ -55,6 +55,17 @@ impl Destination {
         }
     }
 
+    /// Whether a disk or another program has to keep up.
+    fn kind(&self) -> Output {
+        let path = match self {
+            Destination::File(path, _) => path,
+            Destination::Stdout => Path::new("/dev/stdout"),
+        };
+        let kind = path.metadata().map(|metadata| metadata.file_type());
+        let is_pipe = kind.as_ref().map(|kind| kind.is_fifo() || kind.is_socket());
+        if is_pipe.unwrap_or(*self == Destination::Stdout) { Output::Pipe } else { Output::File }
+    }
+
     /// Its name in messages.
     pub(crate) fn describe(&self) -> String {
         match self {
@@ -92,6 +103,14 @@ impl Plan {
     /// Cores that threads are pinned to.
     pub(crate) fn cores(&self) -> Vec<usize> {
         [self.config.worker_cores.as_slice(), &self.config.capture_cores].concat()
+    }
+
+    /// What delays the workers of a job when it is slow.
+    pub(crate) fn delays(&self, job: &impl Job) -> Output {
+        match &self.destination {
+            Some(destination) if job.without_output().is_none() => destination.kind(),
+            _ => Output::None,
+        }
     }
 
     /// Whether packets go to standard output, so that results go to standard error.

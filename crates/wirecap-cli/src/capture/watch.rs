@@ -18,7 +18,10 @@ use super::{
     statistics::Statistics,
     times::Times,
 };
-use crate::{process::signals::Signals, text::event::describe};
+use crate::{
+    process::signals::Signals,
+    text::{event::describe, loss::Output},
+};
 
 /// How often signals and ports are checked.
 const TICK: Duration = Duration::from_millis(50);
@@ -54,7 +57,7 @@ pub(crate) struct Watch<'a> {
     next_report: Instant,
     alarm: Alarm,
     times: Times,
-    /// Ports that are down now.
+    /// Ports that are down, or without a carrier, now.
     down: HashSet<String>,
 }
 
@@ -64,10 +67,11 @@ impl<'a> Watch<'a> {
         signals: &'a Signals,
         notices: Receiver<Notice>,
         statistics: Statistics<'a>,
+        output: Output,
     ) -> Self {
         let deadline = plan.output.duration.and_then(|duration| Instant::now().checked_add(duration));
         let next_report = Instant::now();
-        let (progress, alarm, times) = (Progress::new(plan), Alarm::default(), Times::new(plan));
+        let (progress, alarm, times) = (Progress::new(plan), Alarm::new(output), Times::new(plan));
         Self {
             signals,
             notices,
@@ -151,18 +155,18 @@ impl<'a> Watch<'a> {
 
     /// Reports what happened to a port, if it is news: the kernel also reports "up" when another program
     /// changes an interface that was up all along. Events that cost packets are printed with `-q`, too.
-    fn report(&mut self, event: &PortEvent, capture: &Capture, job: &impl Job) {
+    fn report<J: Job>(&mut self, event: &PortEvent, capture: &Capture, job: &J) {
         let is_news = match event {
-            PortEvent::Down(port) => self.down.insert(port.clone()),
+            PortEvent::Down(port) | PortEvent::NoCarrier(port) => self.down.insert(port.clone()),
             PortEvent::Up(port) => self.down.remove(port),
             PortEvent::Read(_) => !capture.is_at_end(),
             _ => true,
         };
-        let Some(line) = describe(event, |host_use| job.deprives(host_use)).filter(|_| is_news) else {
-            return;
-        };
+        let line = describe(event, J::ACTIVITY, |host_use| job.deprives(host_use));
+        let Some(line) = line.filter(|_| is_news) else { return };
         match event {
             PortEvent::Down(_)
+            | PortEvent::NoCarrier(_)
             | PortEvent::Up(_)
             | PortEvent::Read(_)
             | PortEvent::Warning { warning: Diagnostic::RssChanged { .. }, .. } => {

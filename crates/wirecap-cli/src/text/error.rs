@@ -2,10 +2,13 @@
 //!
 //! Rule: the hint follows from the type of the error, never from its text.
 
+use std::env;
+
 use wirecap::{Error, LeftToHost, diagnostic::NicDataRefusal};
 use wirecap_core::GeometryError;
 use wirecap_send::SendError;
 use wirecap_sys::{
+    bpf,
     memory::{MemoryBound, MemoryError},
     netdev,
     packet::PacketError,
@@ -17,7 +20,17 @@ use super::{diagnostic, host_use, plural::counted};
 /// The remedy for a lack of threads, ready to be appended.
 pub(crate) const MORE_THREADS: &str =
     "; raise the limit on threads: pids.max of its control group (TasksMax= in a service), or ulimit -u";
+/// What every command needs, filters in the kernel included, as in the book.
+const CAPABILITIES: &str = "cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock";
 const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
+
+/// The remedy for a lack of privilege, ready to be appended. `more` are capabilities that few commands need.
+fn privileges(more: &str) -> String {
+    let program = env::current_exe().map_or_else(|_| "wirecap".into(), |path| path.display().to_string());
+    format!(
+        "; run as root (sudo), or give the program the capabilities: sudo setcap {CAPABILITIES}{more}+ep {program}"
+    )
+}
 
 /// The text of an error, in one line.
 pub(crate) fn describe(error: &anyhow::Error) -> String {
@@ -66,6 +79,8 @@ fn hint(error: &Error) -> Option<String> {
         Error::PassiveQueues { name, queues, reason: None } => {
             format!("; give packet:{name}, or xdp:{name}@{queues} to take them from the host")
         }
+        Error::NotPermitted(_) => privileges(""),
+        Error::JoinNotPermitted { .. } => privileges(",cap_sys_admin"),
         Error::Rss { .. } => "; omit --rss symmetric to capture without it".into(),
         Error::PassiveRss(name) => format!(
             ", where --fanout hash keeps both directions of a connection together; omit --rss, or give xdp:{name}"
@@ -115,6 +130,7 @@ fn of_command(error: &anyhow::Error) -> Option<String> {
         | (_, Some(Traffic::Interface(error)), _)
         | (.., Some(Router::Kernel(error))) => interface(error),
         (Some(Replay::Send(error)), ..) | (_, Some(Traffic::Send(error)), _) => sending(error),
+        (_, Some(Traffic::Bpf(bpf::Error::NotPermitted { .. })), _) => Some(privileges(",cap_sys_admin")),
         (Some(Replay::OnePass { .. }), ..) => Some("; raise --memory, or write it to a file first".into()),
         (Some(Replay::Thread(_)), ..) | (_, Some(Traffic::Thread(_)), _) | (.., Some(Router::Thread(_))) => {
             Some(MORE_THREADS.into())
@@ -125,6 +141,7 @@ fn of_command(error: &anyhow::Error) -> Option<String> {
 
 fn sending(error: &SendError) -> Option<String> {
     match error {
+        SendError::Open { source: XskError::NotPermitted, .. } => Some(privileges("")),
         SendError::Open { source, .. } if source.is_unsupported() => {
             Some("; omit --tx-mode, or write --tx-mode copy".into())
         }
@@ -156,6 +173,7 @@ fn passive(error: &PacketError) -> Option<String> {
     match error {
         PacketError::RingMemory { .. } => Some("; lower -R or -M".into()),
         PacketError::SmallBlock { .. } => Some("; raise -M".into()),
+        PacketError::NotPermitted => Some(privileges("")),
         _ => None,
     }
 }
@@ -193,7 +211,7 @@ mod tests {
                 "; give packet:in0, or xdp:in0@2 to take them from the host",
             ),
             (
-                Error::Shared { name: name(), holders: "x (pid 7)".into() },
+                Error::Shared { name: name(), holders: "x (pid 7)".into(), free: Some(2) },
                 "free, as in in0@2: wirecap interfaces lists them",
             ),
             (
@@ -225,6 +243,30 @@ mod tests {
             let text = describe(&error.into());
             assert!(text.ends_with(end), "{text:?} does not end with {end:?}");
         }
+    }
+
+    #[test]
+    fn every_lack_of_privilege_has_the_same_remedy_once() {
+        let (name, reason) = ("in0".to_owned(), XskError::NotPermitted.to_string());
+        let joining = Error::JoinNotPermitted { name: name.clone(), reason: reason.clone() };
+        let passive = Error::Passive { name: name.clone(), source: PacketError::NotPermitted };
+        let sending =
+            || SendError::Open { interface: name.clone(), queue: 0, source: XskError::NotPermitted };
+        let program = env::current_exe().unwrap().display().to_string();
+        let errors: [(anyhow::Error, &str); 5] = [
+            (Error::NotPermitted(reason).into(), "cap_ipc_lock"),
+            (joining.into(), "cap_ipc_lock,cap_sys_admin"),
+            (passive.into(), "cap_ipc_lock"),
+            (wirecap_traffic::Error::Send(sending()).into(), "cap_ipc_lock"),
+            (wirecap_replay::Error::Send(sending()).into(), "cap_ipc_lock"),
+        ];
+        for (error, last) in errors {
+            let text = describe(&error);
+            assert!(text.ends_with(&format!("{last}+ep {program}")), "{text}");
+            assert_eq!(text.matches("setcap").count(), 1, "{text}");
+            assert!(text.len() - program.len() < 400, "{text}");
+        }
+        assert!(include_str!("../../../../docs/book/privileges.md").contains(CAPABILITIES));
     }
 
     #[test]

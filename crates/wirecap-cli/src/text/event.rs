@@ -6,10 +6,17 @@ use super::diagnostic;
 use crate::text::host_use;
 
 /// The text of an event; `None` if it does not matter, because no user of the interface `is_deprived` of
-/// packets.
-pub(crate) fn describe(event: &PortEvent, is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
+/// packets. `activity` is what stops without a link.
+pub(crate) fn describe(
+    event: &PortEvent,
+    activity: &str,
+    is_deprived: impl Fn(&HostUse) -> bool,
+) -> Option<String> {
     Some(match event {
-        PortEvent::Down(port) => format!("{port} is down; capture resumes when it comes back up"),
+        PortEvent::Down(port) => format!("{port} is down; {activity} resumes when it comes back up"),
+        PortEvent::NoCarrier(port) => {
+            format!("{port} has no carrier; {activity} resumes when the other end is connected and up again")
+        }
         PortEvent::Up(port) => format!("{port} is up"),
         PortEvent::Removed(port) => format!("{port} was removed; its packets so far are kept"),
         PortEvent::Read(port) => format!("{port} is read; the capture continues with the other ports"),
@@ -41,10 +48,15 @@ mod tests {
 
     #[test]
     fn an_event_names_its_port_and_a_warning_is_the_diagnostic() {
-        let words = |event| describe(&event, |_| true).unwrap();
+        let words = |event| describe(&event, "capture", |_| true).unwrap();
         assert_eq!(
             words(PortEvent::Down("in0".into())),
             "in0 is down; capture resumes when it comes back up"
+        );
+        let no_carrier = PortEvent::NoCarrier("m1".into());
+        assert_eq!(
+            describe(&no_carrier, "forwarding", |_| true).unwrap(),
+            "m1 has no carrier; forwarding resumes when the other end is connected and up again"
         );
         let warning = Diagnostic::QueuesGone { queues: 1 };
         let text = format!("WARNING: in0: {}", diagnostic::describe(&warning));

@@ -12,7 +12,7 @@ use crate::text::plural::was;
 /// The causes: their names in the account, what happened, and the remedy. The last is the NIC or its driver,
 /// before the XDP program.
 const CAUSES: [(&str, &str); 5] = [
-    ("no_free_cell", "the pool was used up: raise -R, or have more workers or a faster disk"),
+    ("no_free_cell", "the pool was used up: raise -R, or have more workers"),
     ("rx_ring_full", "the kernel's ring was full: leave --ring out"),
     ("too_long", "longer than a cell: --cell-bytes 4096, or Linux 6.6 or newer"),
     ("left_at_stop", "no worker took them before the end"),
@@ -20,6 +20,56 @@ const CAUSES: [(&str, &str); 5] = [
 ];
 /// The index of the cause that has another remedy for packets of a trace file, and that remedy.
 const OF_TRACE: (usize, &str) = (2, "longer than M cells: raise -M");
+
+/// What the workers wait for, besides their own work, which decides what helps against a pool that is used
+/// up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Nothing: packets are only counted, or the output does not delay them.
+    #[default]
+    None,
+    /// A file on a disk.
+    File,
+    /// A pipe, and the program that reads it.
+    Pipe,
+}
+
+impl Output {
+    /// What has to be faster, ready to be appended to the remedy of `no_free_cell`, the first of [`CAUSES`].
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::File => " or a faster disk",
+            Self::Pipe => " or a faster reader",
+        }
+    }
+}
+
+/// Packets that forwarding lost after they were captured, in the words of its table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Unforwarded {
+    /// Dropped by wirecap, for a cause that is a loss.
+    pub(crate) dropped: u64,
+    /// Accepted by an interface that did not send them.
+    pub(crate) unsent: u64,
+}
+
+impl Unforwarded {
+    pub(crate) fn total(self) -> u64 {
+        self.dropped + self.unsent
+    }
+
+    /// Each count, and the lines of the account that have its details.
+    fn describe(self) -> String {
+        let counts = [
+            (self.dropped, "dropped", "\"dropped from\" have the causes"),
+            (self.unsent, "unsent", "\"did not send\" have the interfaces"),
+        ];
+        let counts = counts.into_iter().filter(|(packets, ..)| *packets > 0);
+        let words = counts.map(|(packets, name, lines)| format!("{name} {packets} (the lines {lines})"));
+        format!("after capture, {}", words.collect::<Vec<_>>().join(" and "))
+    }
+}
 
 /// Packets that were lost, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,10 +118,11 @@ impl Losses {
     }
 
     /// The causes that occurred, each with its packets, its reason and its remedy.
-    pub(crate) fn describe(&self) -> String {
-        let mut causes = CAUSES;
+    pub(crate) fn describe(&self, output: Output) -> String {
+        let mut causes = CAUSES.map(|(name, reason)| (name, reason.to_owned()));
+        causes[0].1 += output.remedy();
         if self.of_trace {
-            causes[OF_TRACE.0].1 = OF_TRACE.1;
+            causes[OF_TRACE.0].1 = OF_TRACE.1.to_owned();
         }
         let occurred = causes.into_iter().zip(self.packets).filter(|(_, packets)| *packets > 0);
         let words = occurred.map(|((name, reason), packets)| format!("{name} {packets} ({reason})"));
@@ -79,18 +130,17 @@ impl Losses {
     }
 }
 
-/// The line on losses at the end; `None` without any. `not_sent` counts packets that were captured and then
-/// lost instead of forwarded.
-pub(crate) fn verdict(report: &Report, not_sent: u64) -> Option<String> {
+/// The line on losses at the end; `None` without any.
+pub(crate) fn verdict(report: &Report, output: Output, unforwarded: Unforwarded) -> Option<String> {
     let losses = Losses::of(report);
-    let lost = losses.total() + not_sent;
+    let lost = losses.total() + unforwarded.total();
     let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
     let came = report.total().seen + early;
     let percent = 100.0 * lost as f64 / came.max(1) as f64;
-    let mut words = losses.describe();
-    if not_sent > 0 {
-        let comma = if words.is_empty() { "" } else { ", " };
-        words += &format!("{comma}captured and not sent on {not_sent} (the forwarding table has the causes)");
+    let mut words = losses.describe(output);
+    if unforwarded.total() > 0 {
+        let separator = if words.is_empty() { "" } else { "; " };
+        words += &format!("{separator}{}", unforwarded.describe());
     }
     let were = was(lost);
     (lost > 0).then(|| format!("{lost} of {came} packets {were} lost ({percent:.2} %): {words}"))
@@ -114,7 +164,7 @@ mod tests {
     #[test]
     fn each_cause_has_its_reason_and_remedy() {
         let lost = Lost { no_free_cell: 30, rx_ring_full: 2, too_long: 3, left_at_stop: 4 };
-        let words = verdict(&report(lost, 11), 0).unwrap();
+        let words = verdict(&report(lost, 11), Output::None, Unforwarded::default()).unwrap();
         for expected in [
             "50 of 1011 packets were lost (4.95 %)",
             "no_free_cell 30 (the pool was used up: raise -R",
@@ -136,19 +186,47 @@ mod tests {
     fn a_trace_has_another_remedy() {
         let mut report = report(Lost { too_long: 1, ..Lost::default() }, 0);
         report.ports[0].queues.iter_mut().for_each(|queue| queue.mode = QueueMode::Trace);
-        assert!(verdict(&report, 0).unwrap().contains("raise -M"));
+        assert!(verdict(&report, Output::None, Unforwarded::default()).unwrap().contains("raise -M"));
     }
 
     #[test]
     fn without_a_loss_there_is_no_line() {
-        assert_eq!(verdict(&report(Lost::default(), 0), 0), None);
-        assert!(verdict(&report(Lost::default(), 0), 7).unwrap().contains("not sent on 7"));
+        assert_eq!(verdict(&report(Lost::default(), 0), Output::None, Unforwarded::default()), None);
+    }
+
+    #[test]
+    fn losses_of_forwarding_have_the_words_of_its_account() {
+        let of = |dropped, unsent| {
+            let lost = Lost { left_at_stop: 1, ..Lost::default() };
+            verdict(&report(lost, 0), Output::None, Unforwarded { dropped, unsent }).unwrap()
+        };
+        let both = "(no worker took them before the end); after capture, dropped 7 (the lines \"dropped from\" have the \
+                    causes) and unsent 2 (the lines \"did not send\" have the interfaces)";
+        assert!(of(7, 2).ends_with(both), "{}", of(7, 2));
+        assert!(
+            of(0, 2).ends_with("; after capture, unsent 2 (the lines \"did not send\" have the interfaces)")
+        );
+    }
+
+    #[test]
+    fn what_has_to_be_faster_is_what_the_packets_go_to() {
+        let losses = Losses::of(&report(Lost { no_free_cell: 1, ..Lost::default() }, 0));
+        for (output, end) in [
+            (Output::None, "or have more workers)"),
+            (Output::File, "or have more workers or a faster disk)"),
+            (Output::Pipe, "or have more workers or a faster reader)"),
+        ] {
+            assert!(losses.describe(output).ends_with(end), "{output:?}");
+        }
     }
 
     #[test]
     fn losses_are_counted_since_the_last_time() {
         let before = Losses::of(&report(Lost { no_free_cell: 5, ..Lost::default() }, 1));
         let now = Losses::of(&report(Lost { no_free_cell: 8, ..Lost::default() }, 1));
-        assert_eq!((now.since(&before).total(), before.since(&before).describe()), (3, String::new()));
+        assert_eq!(
+            (now.since(&before).total(), before.since(&before).describe(Output::None)),
+            (3, String::new())
+        );
     }
 }

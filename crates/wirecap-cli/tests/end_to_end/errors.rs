@@ -159,7 +159,11 @@ fn an_interface_that_is_held_by_somebody_is_refused() {
     let lab = Lab::with_queues("held", 1);
     let running = lab.capture(&["r0"]);
     let ended = lab.spawn(&["capture", "r0"]).wait();
-    assert_refused(&ended, 1, &["wirecap: r0 is held by the XDP program wirecap of ", "(pid "]);
+    assert_refused(
+        &ended,
+        1,
+        &["wirecap: r0 is held by the XDP program wirecap of ", "(pid ", "); end that process"],
+    );
     assert_eq!(ended.stderr.matches("is held by").count(), 1, "said once: {ended:#?}");
     let ended = running.stop();
     assert!(!ended.stderr.contains("is up"), "nothing happened to it: {ended:#?}");
@@ -171,7 +175,7 @@ fn without_privilege_it_says_which_is_missing() {
     if !require_root("without_privilege_it_says_which_is_missing") {
         return;
     }
-    let lab = Lab::with_queues("nobody", 1);
+    let lab = Lab::new("nobody", &[VethOptions::default(), VethOptions::default()]);
     // Where the program was built, others may not be allowed to look.
     let program = std::env::temp_dir().join(format!("wirecap-{}", std::process::id()));
     std::fs::copy(WIRECAP, &program).unwrap();
@@ -181,10 +185,20 @@ fn without_privilege_it_says_which_is_missing() {
         Running::spawn(command).wait()
     };
     let capture = as_nobody(&["capture", "r0"]);
+    let forward = as_nobody(&["forward", "r0", "r1"]);
+    let generate = as_nobody(&["generate", "-i", "r0", "--count", "1"]);
     let denied = as_nobody(&["capture", "r0", "-w", "/x.pcapng"]);
     let interfaces = as_nobody(&["interfaces"]);
     std::fs::remove_file(&program).unwrap();
-    assert_refused(&capture, 1, &["CAP_NET_RAW", "CAP_BPF", "setcap"]);
+    let remedy = format!("cap_ipc_lock+ep {}", program.display());
+    for ended in [capture, forward, generate] {
+        assert_refused(
+            &ended,
+            1,
+            &["CAP_NET_RAW", "run as root (sudo), or", "sudo setcap cap_net_raw,", &remedy],
+        );
+        assert_eq!(ended.stderr.lines().count(), 1, "nothing precedes the error: {ended:#?}");
+    }
     assert_refused(&denied, 1, &["cannot write /x.pcapng", "Permission denied", "choose a directory"]);
     assert_eq!(interfaces.code, Some(0), "{interfaces:#?}");
 }

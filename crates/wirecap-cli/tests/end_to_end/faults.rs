@@ -119,7 +119,7 @@ fn a_link_that_goes_down_and_up_is_told_and_survived() {
     let running = lab.capture(&["r0", "-w", path.to_str().unwrap()]);
     lab.send(0, 0, 1_000, LiveOptions::default());
     lab.pairs[0].a().set_down().unwrap();
-    running.wait_for("r0 is down");
+    running.wait_for("r0 has no carrier; capture resumes");
     lab.pairs[0].a().set_up().unwrap();
     running.wait_for("r0 is up");
     lab.send(0, 0, 1_000, LiveOptions::default());

@@ -67,7 +67,7 @@ pub enum Error {
     /// The process lacks the capabilities.
     #[error(
         "no permission to {action} ({cause}): needs CAP_BPF and CAP_NET_ADMIN (and CAP_PERFMON for some programs; \
-         CAP_SYS_ADMIN before Linux 5.8); run with sudo, or setcap cap_bpf,cap_net_admin,cap_net_raw+ep on the program"
+         CAP_SYS_ADMIN before Linux 5.8)"
     )]
     NotPermitted {
         /// What was attempted.
@@ -91,7 +91,7 @@ pub enum Error {
     /// Another XDP program is on the interface.
     #[error(
         "another XDP program is already attached to {interface}{holder}; see it with `ip link show {interface}` and \
-         `bpftool net`, stop its owner, or take it off with `ip link set dev {interface} xdp off`"
+         `bpftool net`, and stop its owner"
     )]
     Busy {
         /// Name or, where it has none here, number of the interface.
@@ -135,7 +135,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error for a failed call: lack of privilege gets its own variant, with its hint.
+    /// The error for a failed call: lack of privilege gets its own variant.
     pub(super) fn call(action: impl Into<String>, cause: io::Error) -> Self {
         let action = action.into();
         match cause.raw_os_error() {

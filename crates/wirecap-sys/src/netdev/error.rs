@@ -46,10 +46,7 @@ pub enum Error {
     NoSuchIndex(u32),
 
     /// The process lacks a capability.
-    #[error(
-        "{action}: not permitted; this needs {capability}: run with sudo, \
-         or give the program the capability with setcap"
-    )]
+    #[error("{action} is not permitted: it needs {capability}")]
     NotPermitted {
         /// What was attempted, and on what.
         action: String,

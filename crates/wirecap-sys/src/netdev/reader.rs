@@ -1,12 +1,12 @@
 //! What changes about an interface, asked again and again.
 
-use super::Queues;
 use super::error::Result;
 use super::ethtool::Ethtool;
 use super::interface::queues;
 use super::link::{self, Selector};
 use super::netlink::Conversation;
 use super::statistics::{LinkStatistics, statistics};
+use super::{Interface, Queues};
 
 /// Asks about interfaces of the network namespace it was opened in, whichever thread does so later.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct LinkReader {
 /// What an interface can send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkState {
+    /// Switched on by the administrator.
+    pub up: bool,
     /// Switched on and connected.
     pub carrier: bool,
     /// Its MTU in bytes.
@@ -47,7 +49,8 @@ impl LinkReader {
     /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
     pub fn state(&mut self, ifindex: u32) -> Result<LinkState> {
         let link = link::link(&mut self.rtnetlink, Selector::Index(ifindex))?;
-        Ok(LinkState { carrier: link.interface.carrier, mtu: link.interface.mtu })
+        let Interface { up, carrier, mtu, .. } = link.interface;
+        Ok(LinkState { up, carrier, mtu })
     }
 
     /// How many transmit queues it has now, as [`transmit_queues`](super::transmit_queues).

@@ -9,10 +9,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum PacketError {
     /// The process may not open AF_PACKET sockets.
-    #[error(
-        "opening an AF_PACKET socket is not permitted: it needs CAP_NET_RAW; run as root, or give the program the \
-         capability (setcap cap_net_raw+ep)"
-    )]
+    #[error("opening an AF_PACKET socket is not permitted: it needs CAP_NET_RAW")]
     NotPermitted,
     /// The kernel has no memory for the ring.
     #[error("the kernel has no memory for a ring of {blocks} x {block_bytes} bytes")]

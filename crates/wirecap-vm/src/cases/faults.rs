@@ -56,7 +56,7 @@ fn link_unplugged(machine: &Machine) {
     link_goes_and_comes(machine, |capture| {
         cable.plug(false);
         wait_until("the carrier is gone", || !netdev::interface(CAPTURED).unwrap().carrier);
-        wait_for_event(capture, &PortEvent::Down(CAPTURED.into()));
+        wait_for_event(capture, &PortEvent::NoCarrier(CAPTURED.into()));
         cable.plug(true);
         wait_for_event(capture, &PortEvent::Up(CAPTURED.into()));
     });

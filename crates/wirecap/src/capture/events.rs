@@ -5,7 +5,10 @@ use std::sync::PoisonError;
 use wirecap_sys::netdev::{self, LinkEvent, LinkStatistics};
 
 use super::Capture;
-use crate::{PortEvent, port::open_port::OpenPort};
+use crate::{
+    PortEvent,
+    port::open_port::{OpenPort, link_event},
+};
 
 impl Capture {
     /// What happened to the ports since the last call.
@@ -25,7 +28,7 @@ impl Capture {
                 LinkEvent::Removed { ifindex, .. } => remove(&mut ports, ifindex, &mut events),
                 LinkEvent::State { ifindex, up, carrier, mtu, .. } => {
                     let of_link = ports.iter().filter(|port| port.ifindex == Some(ifindex));
-                    let event = if up && carrier { PortEvent::Up } else { PortEvent::Down };
+                    let event = link_event(up, carrier);
                     events.extend(of_link.map(|port| {
                         port.outlet.note(up && carrier, mtu);
                         event(port.report.name.clone())

@@ -1,5 +1,6 @@
 //! The processes that hold the queues of an interface. Finding them takes CAP_SYS_ADMIN.
 
+use wirecap_core::chunk::MAX_RINGS;
 use wirecap_sys::{
     bpf::{self, Map, SharedMap},
     netdev::AttachedProgram,
@@ -23,6 +24,14 @@ pub(crate) fn members(attached: AttachedProgram) -> Option<Vec<Process>> {
 pub(crate) fn holders_of_queues(attached: AttachedProgram) -> Option<Vec<(u32, Vec<Process>)>> {
     let SharedMap { map, max_entries } = bpf::shared_map(attached.program_id, TABLE).ok().flatten()?;
     Some(of_entries(&map, 0..max_entries - 1))
+}
+
+/// The first of `queues` receive queues that no process captures, of an interface that is shared; `None` if
+/// there is none, or it cannot be known.
+pub(crate) fn free_queue(attached: AttachedProgram, queues: u32) -> Option<u32> {
+    let entries = holders_of_queues(attached)?;
+    let is_held = |queue| entries.iter().any(|(held, holders)| *held == queue && !holders.is_empty());
+    (0..queues.min(MAX_RINGS.into())).find(|&queue| !is_held(queue))
 }
 
 /// The first of these queues that a process has, by this table, and the process.

@@ -3,12 +3,12 @@
 use std::{thread, time::Duration};
 
 use wirecap_sys::{
-    bpf,
-    netdev::{self, HardwareType, Interface},
+    bpf::{self, XdpLink},
+    netdev::{self, AttachedProgram, HardwareType, Interface},
 };
 
 use super::holders;
-use crate::Error;
+use crate::{Error, XdpAttachment};
 
 /// How long a program whose process has ended may stay attached, and how often to look.
 const HOLDER_TIMEOUT: Duration = Duration::from_millis(500);
@@ -41,18 +41,35 @@ pub(crate) fn check_holder(interface: &Interface) -> Result<(), Error> {
     }
     let Some(program) = attached.first() else { return Ok(()) };
     if let Some(members) = holders::members(*program) {
-        return Err(Error::Shared { name: interface.name.clone(), holders: holders::describe(&members) });
+        let free = holders::free_queue(*program, interface.queues.current);
+        return Err(Error::Shared {
+            name: interface.name.clone(),
+            holders: holders::describe(&members),
+            free,
+        });
     }
     let program_name = bpf::Program::name_by_id(program.program_id).unwrap_or_else(|_| "unnamed".into());
-    let links = bpf::links().unwrap_or_default();
+    let links = bpf::links();
+    let attachment = match &links {
+        Err(_) => XdpAttachment::Unknown,
+        Ok(links) if links.iter().any(|link| is_of(link, *program, interface)) => XdpAttachment::Link,
+        Ok(_) => XdpAttachment::Netlink(program.mode),
+    };
+    let links = links.unwrap_or_default();
     let holders = links
         .iter()
-        .filter(|link| link.prog_id == program.program_id)
+        .filter(|link| is_of(link, *program, interface))
         .flat_map(|link| bpf::link_holders(link.id))
         .map(|holder| holder.to_string());
     Err(Error::Held {
         name: interface.name.clone(),
         program: program_name,
         holders: holders.collect::<Vec<_>>().join(", "),
+        attachment,
     })
+}
+
+/// Whether the link keeps this program on this interface.
+fn is_of(link: &XdpLink, program: AttachedProgram, interface: &Interface) -> bool {
+    link.prog_id == program.program_id && link.ifindex == interface.ifindex
 }

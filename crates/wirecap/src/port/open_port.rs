@@ -83,8 +83,8 @@ impl OpenPort {
         }
         // It was looked up before its events were followed, and may have changed in between.
         let state = self.link.as_mut().and_then(LinkWatch::state);
-        let LinkState { carrier, mtu } =
-            state.unwrap_or(LinkState { carrier: interface.carrier, mtu: interface.mtu });
+        let Interface { up, carrier, mtu, .. } = *interface;
+        let LinkState { carrier, mtu, .. } = state.unwrap_or(LinkState { up, carrier, mtu });
         self.outlet.note(carrier, mtu);
         self.ifindex = Some(interface.ifindex);
         self.report.driver = interface.driver.as_ref().map(|driver| driver.name.clone());
@@ -111,9 +111,17 @@ impl OpenPort {
 
     /// Looks whether its interface can send now. Returns the change, if there is one.
     pub(crate) fn look_at_link(&mut self) -> Option<PortEvent> {
-        let LinkState { carrier, mtu } = self.link.as_mut()?.state()?;
+        let LinkState { up, carrier, mtu } = self.link.as_mut()?.state()?;
         let was_up = self.outlet.note(carrier, mtu);
-        let event = if carrier { PortEvent::Up } else { PortEvent::Down };
-        (was_up != carrier).then(|| event(self.report.name.clone()))
+        (was_up != carrier).then(|| link_event(up, carrier)(self.report.name.clone()))
+    }
+}
+
+/// The event of a port whose link has this state now.
+pub(crate) fn link_event(up: bool, carrier: bool) -> fn(String) -> PortEvent {
+    match (up, carrier) {
+        (true, true) => PortEvent::Up,
+        (true, false) => PortEvent::NoCarrier,
+        (false, _) => PortEvent::Down,
     }
 }

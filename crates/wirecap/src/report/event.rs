@@ -7,8 +7,10 @@ use super::{HostUse, diagnostic::Diagnostic};
 /// What happened to a port while the capture ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortEvent {
-    /// The link went down. The capture goes on when it is up again.
+    /// The interface was switched off. The capture continues when it is switched on and connected again.
     Down(String),
+    /// The interface is switched on and not connected. The capture continues when it has a carrier again.
+    NoCarrier(String),
     /// The link is up.
     Up(String),
     /// The interface was deleted; what had been captured is kept.

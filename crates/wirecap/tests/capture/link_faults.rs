@@ -35,9 +35,11 @@ fn a_capture_goes_on_when_the_link_is_up_again() {
         };
         captures(&mut expected, &mut generator);
         // Once the captured end, once the other, which takes its carrier.
-        for end in [wire.veth.b(), wire.veth.a()] {
+        let name = || "in0".to_owned();
+        let ends = [(wire.veth.b(), PortEvent::Down(name())), (wire.veth.a(), PortEvent::NoCarrier(name()))];
+        for (end, event) in ends {
             end.set_down().unwrap();
-            wait_for_event(&mut capture, &PortEvent::Down("in0".into()));
+            wait_for_event(&mut capture, &event);
             assert!(!capture.all_ports_gone());
             end.set_up().unwrap();
             wait_for_event(&mut capture, &PortEvent::Up("in0".into()));

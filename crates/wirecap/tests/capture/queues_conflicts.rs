@@ -34,13 +34,17 @@ fn the_whole_interface_and_some_of_its_queues_exclude_each_other() {
     let wire = Wire::with_queues("exclude", 2);
     let open = |port: &str| wire.capture_of(port, Capture::builder().chunks_per_pool(4));
     let some = open("in0@1");
-    let error = refused(&wire, "in0", &["receive queues of in0 are captured by", &own_pid(), "in0@2"]);
-    assert!(matches!(error, Error::Shared { .. }), "{error:?}");
+    let error = refused(&wire, "in0", &["receive queues of in0 are captured by", &own_pid(), "as in in0@0"]);
+    assert!(matches!(error, Error::Shared { free: Some(0), .. }), "{error:?}");
+    let other = open("in0@0");
+    let error = refused(&wire, "in0", &["receive queues of in0 are captured by"]);
+    assert!(matches!(error, Error::Shared { free: None, .. }), "{error:?}");
+    drop(other);
     drop(some);
     let whole = open("in0");
     let error = refused(&wire, "in0@1", &["in0 is captured as a whole by", &own_pid()]);
     assert!(matches!(error, Error::TakenWhole { .. }), "{error:?}");
-    refused(&wire, "in0", &["in0 is held by the XDP program wirecap"]);
+    refused(&wire, "in0", &["in0 is held by the XDP program wirecap", "; end that process"]);
     drop(whole);
     drop(open("in0@1"));
     let error =
@@ -128,8 +132,9 @@ fn a_program_of_another_process_is_named() {
     let insns = asm.finish().unwrap();
     let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "stranger", &insns)).unwrap();
     let ifindex = wire.veth.b().ifindex().unwrap();
-    let _link = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
-    refused(&wire, "in0@1", &["in0 is held by the XDP program stranger", &own_pid()]);
+    let link = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
+    refused(&wire, "in0@1", &["in0 is held by the XDP program stranger", &own_pid(), "; end that process"]);
+    drop(link);
 }
 
 #[test]

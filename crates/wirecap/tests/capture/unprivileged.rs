@@ -1,4 +1,4 @@
-//! Without privilege the message says which capabilities are missing, and how to give them.
+//! Without privilege the message names the capabilities that are missing.
 
 use std::{env, process::Command};
 
@@ -28,8 +28,7 @@ fn a_process_without_privilege_gets_the_capabilities_it_needs_named() {
     };
     let output = wire.inside.enter(run);
     let said = String::from_utf8(output.stderr).unwrap();
-    let program = program.display().to_string();
-    for word in ["CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF", "sudo setcap", "cap_net_raw", &program] {
+    for word in ["CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF", "CAP_IPC_LOCK"] {
         assert!(said.contains(word), "no {word:?} in: {said}");
     }
     assert!(!wire.is_captured());
@@ -124,7 +123,7 @@ fn founding_takes_the_same_capabilities_and_joining_says_which_one_more() {
     assert!(run("in0@0", "").contains("opened"), "the founder does not look at other processes");
     let _other = wire.capture_of("in0@1", Capture::builder().chunks_per_pool(4));
     let refused = run("in0@0", "");
-    for word in ["in0 is shared with other processes already", "CAP_SYS_ADMIN", "setcap", "cap_sys_admin"] {
+    for word in ["in0 is shared with other processes already", "CAP_SYS_ADMIN"] {
         assert!(refused.contains(word), "no {word:?} in: {refused}");
     }
     let joined = run("in0@0", ",+sys_admin");

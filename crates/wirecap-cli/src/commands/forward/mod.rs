@@ -50,6 +50,7 @@ use crate::{
     process::signals::Signals,
     text::{
         forward::{self, ForwardWarning},
+        loss::Unforwarded,
         plural::counted,
     },
 };
@@ -64,16 +65,12 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
     let ForwardPlan { capture, interfaces, rules, router, rewrite, warnings } =
         ForwardPlan::new(settings, &signals)?;
-    if !capture.output.quiet {
-        warnings.iter().for_each(|warning| warn!("{}", forward::describe(warning)));
-        announce(&interfaces, &rules);
-    }
     let router = router.map(Router::start).transpose()?;
-    let names = interfaces.into_iter().map(|interface| interface.name).collect();
+    let names = interfaces.iter().map(|interface| interface.name.clone()).collect();
     let job = Forward {
         names,
         next_hops: router.as_ref().map(RunningRouter::next_hop_counts),
-        start: Some(Start { rules, router, rewrite }),
+        start: Some(Start { interfaces, warnings, rules, router, rewrite }),
         quiet: capture.output.quiet,
         ..Forward::default()
     };
@@ -87,8 +84,10 @@ fn announce(interfaces: &[Interface], rules: &Rules) {
     }
 }
 
-/// What the handlers of the workers are made of.
+/// What is printed at the start, and what the handlers of the workers are made of.
 struct Start {
+    interfaces: Vec<Interface>,
+    warnings: Vec<ForwardWarning>,
     rules: Rules,
     router: Option<RunningRouter>,
     rewrite: [Rewrite; 2],
@@ -216,6 +215,7 @@ fn describe(report: &ForwardReport, since: u64) -> String {
 
 impl Job for Forward {
     const COMMAND: &'static str = "forward";
+    const ACTIVITY: &'static str = "forwarding";
     type BatchHandler = Forwarder;
 
     fn begin(
@@ -225,11 +225,14 @@ impl Job for Forward {
         output: Option<Progress>,
     ) -> Result<Vec<Forwarder>> {
         self.output = output;
+        let Start { interfaces, warnings, rules, router, rewrite } =
+            self.start.take().expect("it begins once");
         if !self.quiet {
+            warnings.iter().for_each(|warning| warn!("{}", forward::describe(warning)));
+            announce(&interfaces, &rules);
             warn_of_generic(capture);
         }
         let batch_times = capture.report().ports.iter().all(|port| port.timestamp.source == Timestamp::Batch);
-        let Start { rules, router, rewrite } = self.start.take().expect("it begins once");
         self.batch_times = batch_times;
         let rules = Arc::new(Rules { batch_times, ..rules });
         let ports = self.names.len();
@@ -272,9 +275,9 @@ impl Job for Forward {
     }
 
     /// Packets that a rule, a route or a length limit drops are not lost.
-    fn lost(&self, report: &Report) -> u64 {
-        let dropped: u64 = self.reports().iter().map(|way| way.lost).sum();
-        dropped + report.ports.iter().map(|port| unsent(port).0).sum::<u64>()
+    fn lost(&self, report: &Report) -> Unforwarded {
+        let dropped = self.reports().iter().map(|way| way.lost).sum();
+        Unforwarded { dropped, unsent: report.ports.iter().map(|port| unsent(port).0).sum() }
     }
 
     fn describe(&self, report: &Report) -> String {

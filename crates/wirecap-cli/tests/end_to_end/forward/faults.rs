@@ -37,7 +37,7 @@ fn unsent_packets_are_counted_by_cause_and_reported_rarely() {
     thread::sleep(PERIOD);
     send(5, 1_400);
     cable.right.ip(&["link", "set", "r0", "down"]).unwrap();
-    running.wait_for("m1 is down");
+    running.wait_for("m1 has no carrier; forwarding resumes when the other end is connected and up again");
     for _ in 0..8 {
         send(10, 200);
         thread::sleep(PERIOD / 8);
@@ -81,6 +81,8 @@ fn drops_of_the_driver_are_reported_during_and_after_the_run() {
     assert_eq!(row, ["m0", "m1", "10", "5500", "0", "5"], "{table}");
     let told = "m1 did not send 5 packets that it got: driver 5, by its own counters 5";
     assert!(table.contains(told), "{table}");
+    let lost = "5 of 10 packets were lost (50.00 %): after capture, unsent 5 (the lines \"did not send\" have the interfaces)";
+    assert!(ended.stderr.contains(lost), "{ended:#?}");
 }
 
 #[test]

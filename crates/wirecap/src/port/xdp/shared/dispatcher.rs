@@ -64,7 +64,7 @@ pub(crate) fn find(interface: &Interface) -> Result<Option<Dispatcher>, Error> {
             // It is no dispatcher; a program whose process has just ended may be there for a moment.
             Joined::Gone | Joined::Other => match preflight::check_holder(interface) {
                 Err(Error::Shared { .. }) if attempts.again() => {}
-                Err(Error::Held { name, program, holders }) if program == program::NAME => {
+                Err(Error::Held { name, program, holders, .. }) if program == program::NAME => {
                     return Err(Error::TakenWhole { name, holders });
                 }
                 checked => checked?,
