@@ -34,8 +34,10 @@ fuzz_target!(|input: &[u8]| {
     let Some((&count, rest)) = input.split_first() else { return };
     let (code, packet) = rest.split_at(rest.len().min(usize::from(count % 64) * 8));
     let program = Program::new(insns(code)).expect("valid by construction");
-    let libpcap =
-        pcap::library().expect("libpcap is installed").filter(program.insns()).expect("libpcap takes it, too");
+    let libpcap = pcap::library()
+        .expect("libpcap is installed")
+        .filter(program.insns())
+        .expect("libpcap takes it, too");
     let native = NativeFilter::new(&program).expect("native code");
     for wirelen in [packet.len() as u32, 1_500, u32::MAX] {
         let decided = program.decide(packet, wirelen);

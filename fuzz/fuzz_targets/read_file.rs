@@ -7,7 +7,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use wirecap_file::pcapng::{self, InterfaceInfo, SectionInfo};
-use wirecap_file::{Capture, Error, PacketHeader};
+use wirecap_file::{Error, PacketHeader};
+use wirecap_lab::Capture;
 
 fuzz_target!(|input: &[u8]| {
     let Some((kind, rest)) = input.split_first() else { return };

@@ -13,7 +13,7 @@ use std::{net::IpAddr, sync::LazyLock};
 use libfuzzer_sys::fuzz_target;
 use wirecap_headers::checksum::{self, Verdict};
 use wirecap_headers::{IpVersion, Layout, MacAddress, SourceMac};
-use wirecap_router::{DropCause, MAX_ICMP_ERROR_LEN, IcmpProblem, IcmpSource, Offender, Routes, valid_ip};
+use wirecap_router::{DropCause, IcmpProblem, IcmpSource, MAX_ICMP_ERROR_LEN, Offender, Routes, valid_ip};
 
 use typed_frame::with_type;
 
@@ -70,7 +70,8 @@ fn answer(which: u8, bytes: &[u8]) {
     };
     let mac = SourceMac::try_from(MacAddress([2, 0, 0, 0, 0, 1])).unwrap();
     let mut error = Vec::new();
-    if offender.answer(problems[usize::from(which) % problems.len()], IcmpSource { mac, address }, &mut error) {
+    if offender.answer(problems[usize::from(which) % problems.len()], IcmpSource { mac, address }, &mut error)
+    {
         let start = Layout::of(&error).unwrap().network();
         assert!(error.len() - start <= MAX_ICMP_ERROR_LEN);
         assert_eq!(checksum::verify(&error[start..]), Verdict::Right);

@@ -54,8 +54,8 @@ pub use error::{Damage, Error};
 pub use format::Format;
 pub use packet_header::{MAX_CAPTURED_LEN, PacketHeader};
 pub use read::{
-    Capture, CapturedPacket, Interface, KnownInterface, MAX_BLOCK_LEN, MAX_COMMENTS, MAX_INTERFACES,
-    MAX_NAME_LEN, Packet, Reader, Record, Resolution, Section, Statistics,
+    Interface, KnownInterface, MAX_BLOCK_LEN, MAX_COMMENTS, MAX_INTERFACES, MAX_NAME_LEN, Packet, Reader,
+    Record, Resolution, Section, Statistics,
 };
 
 /// The link type (`LINKTYPE_ETHERNET`) of an Ethernet interface, from the

@@ -1,10 +1,11 @@
 //! All packets of real traces, the damaged ones too, through every change.
 
-use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
+use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_headers::{
     Frame, IpVersion, Layout, Rewrite, RewriteError, Toward, VecFrame,
     checksum::{self, FilledChecksums, Verdict},
 };
+use wirecap_lab::Capture;
 
 /// Room for one tag.
 const ROOM: usize = 4;

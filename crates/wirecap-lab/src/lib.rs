@@ -38,6 +38,7 @@ mod sweep;
 pub mod trace_bytes;
 mod traces;
 mod veth;
+mod whole_file;
 
 pub use bridge::Bridge;
 pub use control_group::{ControlGroup, Controller};
@@ -48,3 +49,4 @@ pub use root::{is_root, require_root, skip};
 pub use sweep::sweep;
 pub use traces::{trace_directory, trace_files};
 pub use veth::{Interface, VethOptions, VethPair};
+pub use whole_file::{Capture, CapturedPacket};

@@ -1,7 +1,7 @@
 //! Routes of all packets of real traces, the damaged ones too.
 
-use wirecap_file::Capture;
 use wirecap_headers::Layout;
+use wirecap_lab::Capture;
 use wirecap_router::Routes;
 
 /// All packets. `None`, with a loud notice, if there is no such directory.

@@ -2,7 +2,8 @@
 
 use nix::sys::signal::Signal;
 use serde_json::json;
-use wirecap_file::{Capture, Format};
+use wirecap_file::Format;
+use wirecap_lab::Capture;
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 

@@ -13,7 +13,7 @@ use nix::{
     unistd::Pid,
 };
 use serde_json::Value;
-use wirecap_file::Capture;
+use wirecap_lab::Capture;
 use wirecap_lab::require_root;
 use wirecap_traffic::LiveOptions;
 

@@ -3,7 +3,8 @@
 use std::{thread, time::Duration};
 
 use nix::sys::signal::Signal;
-use wirecap_file::{Capture, Error};
+use wirecap_file::Error;
+use wirecap_lab::Capture;
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 

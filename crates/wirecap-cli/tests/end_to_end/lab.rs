@@ -9,7 +9,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use wirecap_file::{Capture, CapturedPacket};
+use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::{cpu, netdev};
 pub use wirecap_testing::running::{Account, Ended, READY, Running};

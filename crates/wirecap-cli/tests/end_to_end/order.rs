@@ -7,7 +7,7 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use wirecap_file::{Capture, CapturedPacket};
+use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_testing::{PacketSender, SendPath};
 use wirecap_traffic::{FrameSpec, LiveOptions, Template};

@@ -6,7 +6,7 @@ use nix::{
     sys::{signal::Signal, stat::Mode},
     unistd::mkfifo,
 };
-use wirecap_file::Capture;
+use wirecap_lab::Capture;
 use wirecap_lab::require_root;
 use wirecap_traffic::{FrameSpec, LiveOptions};
 

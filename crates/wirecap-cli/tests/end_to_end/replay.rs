@@ -14,8 +14,9 @@ use nix::{
     unistd::mkfifo,
 };
 use tempfile::TempDir;
-use wirecap_file::{Capture, CapturedPacket, Format, LINK_TYPE_ETHERNET, PacketHeader, pcap};
+use wirecap_file::{Format, LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_lab::require_root;
+use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_traffic::LiveOptions;
 
 use crate::lab::{Ended, Lab, READY, Running, WIRECAP, read};

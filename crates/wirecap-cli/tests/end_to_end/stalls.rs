@@ -15,7 +15,7 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use wirecap_file::Capture;
+use wirecap_lab::Capture;
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_sys::clock::system_ns;
 use wirecap_testing::{PacketSender, SendPath};

@@ -10,7 +10,6 @@
 
 mod blocks;
 mod byte_order;
-mod capture;
 mod known;
 mod options;
 mod pcap;
@@ -23,7 +22,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-pub use capture::{Capture, CapturedPacket};
 pub use known::{KnownInterface, MAX_NAME_LEN};
 pub use record::{Interface, Packet, Record, Section, Statistics};
 pub use time::Resolution;

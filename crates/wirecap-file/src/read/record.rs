@@ -107,7 +107,7 @@ pub struct Interface {
 /// # Example
 ///
 /// ```
-/// use wirecap_file::{CapturedPacket, LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
+/// use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
 ///
 /// let mut file = Vec::new();
 /// pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
@@ -116,10 +116,10 @@ pub struct Interface {
 /// let mut kept = Vec::new();
 /// while let Some(record) = reader.next()? {
 ///     if let Record::Packet(packet) = record {
-///         kept.push(CapturedPacket::from(packet));
+///         kept.push((packet.data.to_vec(), packet.original_len));
 ///     }
 /// }
-/// assert_eq!((kept[0].data.as_slice(), kept[0].original_len), (b"ab".as_slice(), 60));
+/// assert_eq!(kept, [(b"ab".to_vec(), 60)]);
 /// # Ok::<(), wirecap_file::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,7 +150,7 @@ pub struct Packet<'a> {
 /// # Example
 ///
 /// ```
-/// use wirecap_file::Capture;
+/// use wirecap_file::{Reader, Record};
 /// use wirecap_file::pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo};
 ///
 /// let mut file = Vec::new();
@@ -158,7 +158,12 @@ pub struct Packet<'a> {
 /// pcapng::interface(&mut file, &InterfaceInfo::default());
 /// let counters = Counters { received: Some(10), delivered_to_user: Some(9), ..Default::default() };
 /// pcapng::interface_statistics(&mut file, &InterfaceStatistics { counters, ..Default::default() });
-/// assert_eq!(Capture::read(file.as_slice())?.statistics[0].counters, counters);
+/// let mut reader = Reader::new(file.as_slice())?;
+/// while let Some(record) = reader.next()? {
+///     if let Record::Statistics(statistics) = record {
+///         assert_eq!(statistics.counters, counters);
+///     }
+/// }
 /// # Ok::<(), wirecap_file::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use std::io::{self, Read};
 
-use wirecap_file::{Capture, Damage, Error, Format, MAX_BLOCK_LEN, MAX_COMMENTS, PacketHeader, Reader, pcap};
+use wirecap_file::{Damage, Error, Format, MAX_BLOCK_LEN, MAX_COMMENTS, PacketHeader, Reader, pcap};
+use wirecap_lab::Capture;
 
 use wirecap_lab::trace_bytes::{EPB, IDB, ISB, ORDERS, Order, SHB, SPB};
 

@@ -1,7 +1,8 @@
 //! Everything the formats allow that our own encoders do not write.
 
 use wirecap_file::pcapng::Counters;
-use wirecap_file::{Capture, Format, Reader, Resolution};
+use wirecap_file::{Format, Reader, Resolution};
+use wirecap_lab::Capture;
 
 use wirecap_lab::trace_bytes::{ISB, ORDERS, Order, PB, SPB, pad};
 

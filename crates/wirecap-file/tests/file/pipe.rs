@@ -2,7 +2,8 @@
 
 use std::io::{self, ErrorKind, Read};
 
-use wirecap_file::{CapturedPacket, Error, Reader, Record};
+use wirecap_file::{Error, Reader, Record};
+use wirecap_lab::CapturedPacket;
 
 use wirecap_lab::trace_bytes::{IDB, ORDERS, Order};
 
@@ -73,7 +74,7 @@ fn pcapng(order: Order) -> Vec<u8> {
 fn nothing_is_missing_when_there_was_nothing_for_a_while() {
     for order in ORDERS {
         for file in [pcap(order), pcapng(order)] {
-            let whole = wirecap_file::Capture::read(file.as_slice()).unwrap();
+            let whole = wirecap_lab::Capture::read(file.as_slice()).unwrap();
             assert_eq!((whole.packets.len(), whole.damage.is_none()), (4, true));
             for piece in [1, 3, 64, 1000] {
                 let mut reader =

@@ -4,7 +4,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use wirecap_file::pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo};
-use wirecap_file::{Capture, CapturedPacket, PacketHeader, pcap};
+use wirecap_file::{PacketHeader, pcap};
+use wirecap_lab::{Capture, CapturedPacket};
 
 use wirecap_lab::trace_bytes::{ORDERS, Order};
 

@@ -6,7 +6,8 @@
 
 use std::path::Path;
 
-use wirecap_file::{Capture, Error, Format};
+use wirecap_file::{Error, Format};
+use wirecap_lab::Capture;
 
 use crate::skip::skipped;
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use wirecap_file::pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo};
-use wirecap_file::{Capture, PacketHeader, pcap};
+use wirecap_file::{PacketHeader, pcap};
+use wirecap_lab::Capture;
 
 use crate::skip::skipped;
 

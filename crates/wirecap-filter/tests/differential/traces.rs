@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use wirecap_file::Capture;
 use wirecap_filter::LINK_TYPE_ETHERNET;
+use wirecap_lab::Capture;
 
 use crate::packets::Packet;
 

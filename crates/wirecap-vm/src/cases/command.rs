@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs::File, path::Path};
 
 use serde_json::Value;
-use wirecap_file::{Capture, CapturedPacket};
+use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_traffic::{FrameSpec, Marks, Template};
 
 use super::Case;

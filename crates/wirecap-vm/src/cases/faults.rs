@@ -180,8 +180,8 @@ fn killed(machine: &Machine) {
 }
 
 /// What can be read of a file that is being written, or was.
-fn in_file(path: &Path) -> wirecap_file::Capture {
-    wirecap_file::Capture::read(File::open(path).unwrap()).unwrap()
+fn in_file(path: &Path) -> wirecap_lab::Capture {
+    wirecap_lab::Capture::read(File::open(path).unwrap()).unwrap()
 }
 
 /// The driver is taken from the NIC while it is captured, and given back: once when nobody reads and nothing

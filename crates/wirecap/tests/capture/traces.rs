@@ -90,7 +90,7 @@ fn small_trace() -> Vec<Vec<u8>> {
 /// The Ethernet frames of a file that can be sent, and how many cannot; `None` if it is no capture or has
 /// none.
 fn ethernet_frames(path: &Path) -> Option<(Vec<Vec<u8>>, usize)> {
-    let capture = wirecap_file::Capture::read(fs::File::open(path).ok()?).ok()?;
+    let capture = wirecap_lab::Capture::read(fs::File::open(path).ok()?).ok()?;
     let ethernet = capture.packets.into_iter().filter(|packet| packet.link_type == LINK_TYPE_ETHERNET);
     let (frames, others): (Vec<_>, Vec<_>) = ethernet
         .map(|packet| packet.data)

@@ -33,7 +33,7 @@ fn only_what_is_wanted(link_type: u16, data_link_type: u16, skipped: usize, expr
 
 /// The same of a file of 2,000 packets.
 fn only_what_is_wanted_of(bytes: &[u8], data_link_type: u16, expression: &str) {
-    let packets = wirecap_file::Capture::read(bytes).unwrap().packets;
+    let packets = wirecap_lab::Capture::read(bytes).unwrap().packets;
     let filter = Filter::compile(expression, data_link_type, DEFAULT_SNAPLEN).unwrap();
     let wanted: Vec<_> =
         packets.iter().filter(|packet| filter.matches(&packet.data, packet.original_len)).cloned().collect();

@@ -207,7 +207,7 @@ fn what_our_own_encoder_writes_is_read() {
         let header = PacketHeader { timestamp_ns: number, original_len: 100, ..PacketHeader::default() };
         pcapng::packet(&mut bytes, &header, 0, [number.to_be_bytes().as_slice()]);
     }
-    let packets = wirecap_file::Capture::read(bytes.as_slice()).unwrap().packets;
+    let packets = wirecap_lab::Capture::read(bytes.as_slice()).unwrap().packets;
     assert_eq!(packets.len(), 10_000);
     comes_out("own", &bytes, &expected(&packets));
 }

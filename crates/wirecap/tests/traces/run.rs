@@ -6,7 +6,7 @@ use std::{
 };
 
 use wirecap::{Batch, Builder, Capture, Direction, Dispatch, Mode, PortSpec, Report, Worker};
-use wirecap_file::CapturedPacket;
+use wirecap_lab::CapturedPacket;
 
 use wirecap_testing::{check, wait_until};
 

@@ -12,7 +12,7 @@ fn every_trace_comes_out_as_it_is_read_up_to_its_damage() {
     let Some(paths) = wirecap_lab::trace_files(TEST) else { return };
     let (mut whole, mut damaged, mut mixed) = (0, 0, 0);
     for path in paths {
-        let Ok(file) = wirecap_file::Capture::read(fs::File::open(&path).unwrap()) else { continue };
+        let Ok(file) = wirecap_lab::Capture::read(fs::File::open(&path).unwrap()) else { continue };
         let link_type = file.interfaces[0].link_type;
         let ours = file.packets.iter().position(|packet| packet.link_type != link_type);
         let (packets, other) = (&file.packets[..ours.unwrap_or(file.packets.len())], ours.is_some());

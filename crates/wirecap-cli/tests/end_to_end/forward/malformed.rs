@@ -3,8 +3,9 @@
 
 use std::fs;
 
-use wirecap_file::{Capture, LINK_TYPE_ETHERNET};
+use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_headers::checksum::Pending;
+use wirecap_lab::Capture;
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_testing::{MAX_PACKET_LEN, MIN_PACKET_LEN};
 use wirecap_traffic::Random;

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_file::Capture;
+use wirecap_lab::Capture;
 use wirecap_lab::require_root;
 use wirecap_testing::PacketSender;
 

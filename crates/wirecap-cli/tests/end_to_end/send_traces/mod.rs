@@ -16,7 +16,8 @@ use std::{
 };
 
 use serde_json::Value;
-use wirecap_file::{Capture, CapturedPacket, LINK_TYPE_ETHERNET, PacketHeader, pcap};
+use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
+use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_traffic::Random;
 
 use crate::lab::{Ended, Lab, Running, WIRECAP, read};

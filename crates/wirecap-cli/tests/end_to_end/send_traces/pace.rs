@@ -1,6 +1,6 @@
 //! When packets are sent.
 
-use wirecap_file::CapturedPacket;
+use wirecap_lab::CapturedPacket;
 use wirecap_lab::{require_root, skip};
 
 use super::{Sketch, even, figure, replayed, report, run, trace, write};

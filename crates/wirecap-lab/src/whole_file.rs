@@ -1,17 +1,16 @@
-//! A whole file in memory, with all of its texts: for tests and small files.
+//! A whole capture file in memory, with all of its texts.
 
 use std::io::Read;
 
-use super::record::{Interface, Packet, Record, Section, Statistics};
-use super::{Error, Reader};
-use crate::Format;
+use wirecap_file::{Error, Format, Interface, Packet, Reader, Record, Section, Statistics};
 
 /// Everything a capture file holds, up to its end or its damage.
 ///
 /// # Example
 ///
 /// ```
-/// use wirecap_file::{Capture, LINK_TYPE_ETHERNET, PacketHeader, pcap};
+/// use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
+/// use wirecap_lab::Capture;
 ///
 /// let mut file = Vec::new();
 /// pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
@@ -96,7 +95,7 @@ impl Capture {
             Record::Interface(interface) => self.interfaces.push(interface),
             Record::Packet(packet) => self.packets.push(packet.into()),
             Record::Statistics(statistics) => self.statistics.push(statistics),
-            Record::Other(_) => {}
+            _ => {}
         }
     }
 }
