@@ -104,7 +104,7 @@ fn statistics_come_as_often_as_asked_for() {
 
     let running = lab.spawn(&["capture", "r0", "--stats", "200ms"]);
     running.wait_for(READY);
-    running.wait_for(" s  0 packets  ");
+    running.wait_for(" s  lost 0  0 packets  ");
     let ended = running.stop();
     assert!(lines(&ended, "wirecap: 0.").len() <= 5, "{ended:#?}");
 }
