@@ -53,7 +53,7 @@ impl Lane {
             self.idle();
             return Ok(());
         }
-        // There is none at the start, and while the writer holds blocks back.
+        // No emptied block has come back at the start, nor while the writer holds blocks back.
         let empty = self.emptied.try_recv().unwrap_or_else(|_| Records::new(Some(self.worker)));
         let mut block = self.encoding.encode(&batch, empty);
         then(batch);

@@ -69,8 +69,8 @@ impl Writer {
 }
 
 impl Recording {
-    /// Takes waiting blocks. If there is none, waits for one; while packets are held back, only until queues
-    /// are to be asked again. Returns whether there is still a lane.
+    /// Takes the blocks that wait. Without any, it waits for one: while packets are held back, only until the
+    /// next look at the queues. Returns whether a lane is still open.
     fn collect(&mut self, messages: &Receiver<Block>) -> bool {
         let first = match self.merger.held_bytes() {
             0 => messages.recv().map_err(RecvTimeoutError::from),

@@ -131,7 +131,7 @@ pub(crate) fn show_over(fields: &[String]) -> io::Result<()> {
     write_if_room(Stream::Stderr, format!("{CLEAR}{line}").as_bytes())
 }
 
-/// The width of the terminal; `None` if the stream is none.
+/// The width of the terminal in columns; `None` if the stream is not a terminal.
 pub(crate) fn columns(stream: Stream) -> Option<usize> {
     with(stream, |fd| {
         let columns = || terminal_size_of(fd).map_or(COLUMNS, |(Width(columns), _)| usize::from(columns));

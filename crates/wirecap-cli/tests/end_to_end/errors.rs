@@ -175,7 +175,7 @@ fn without_privilege_it_says_which_is_missing() {
     if !require_root("without_privilege_it_says_which_is_missing") {
         return;
     }
-    let lab = Lab::new("nobody", &[VethOptions::default(), VethOptions::default()]);
+    let lab = Lab::new("unprivileged", &[VethOptions::default(), VethOptions::default()]);
     // Where the program was built, others may not be allowed to look.
     let program = std::env::temp_dir().join(format!("wirecap-{}", std::process::id()));
     std::fs::copy(WIRECAP, &program).unwrap();

@@ -115,7 +115,7 @@ impl ResolverEnd {
     /// A next hop that a worker wants.
     ///
     /// # Errors
-    /// When there is none now, or no worker any more.
+    /// [`TryRecvError::Empty`] without a request, [`TryRecvError::Disconnected`] once all workers have ended.
     pub(crate) fn next_request(&self) -> Result<Pending, TryRecvError> {
         self.queue.try_recv().inspect(|_| _ = self.shared.requests.fetch_sub(1, Ordering::Relaxed))
     }

@@ -150,16 +150,16 @@ fn a_table_that_makes_no_sense_is_refused_by_its_line() {
 }
 
 #[test]
-fn packets_to_nobody_do_not_use_up_the_pools() {
-    if !require_root("forward::packets_to_nobody_do_not_use_up_the_pools") {
+fn packets_without_an_answering_next_hop_do_not_use_up_the_pools() {
+    if !require_root("forward::packets_without_an_answering_next_hop_do_not_use_up_the_pools") {
         return;
     }
     let cable = networks("scan");
     let table = "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1";
     let running = route(&cable, table, &["-M", "64", "-R", "4"]);
     cable.assert_ping(3, &["198.51.100.1"]);
-    // Each packet to nobody waits for three seconds, among hundreds that go on: in a chunk of its own, if it
-    // were not copied. With `-w`, ping(8) waits for late answers too; without it, no longer than twice the
+    // A packet whose next hop does not answer waits for three seconds while hundreds pass. If it were not
+    // copied, it would pin a chunk of its own. With `-w`, ping(8) waits for late answers too; without it, no longer than twice the
     // longest one so far.
     let scan = "for last in $(seq 100 129); do
         ping -q -c 1 -W 1 198.51.100.$last > /dev/null &
