@@ -159,8 +159,8 @@ fn packets_without_an_answering_next_hop_do_not_use_up_the_pools() {
     let running = route(&cable, table, &["-M", "64", "-R", "4"]);
     cable.assert_ping(3, &["198.51.100.1"]);
     // A packet whose next hop does not answer waits for three seconds while hundreds pass. If it were not
-    // copied, it would pin a chunk of its own. With `-w`, ping(8) waits for late answers too; without it, no longer than twice the
-    // longest one so far.
+    // copied, it would pin a chunk of its own. With `-w`, ping(8) waits for late answers too; without it, no
+    // longer than twice the longest one so far.
     let scan = "for last in $(seq 100 129); do
         ping -q -c 1 -W 1 198.51.100.$last > /dev/null &
         ping -q -i 0.0002 -c 100 -w 20 198.51.100.1 | grep 'packets transmitted'
