@@ -14,6 +14,22 @@ use crate::{
     slots::{Descriptor, Slot},
 };
 
+/// Packets that lie in a chunk one behind the other, as an XDP program packs them: what came between two
+/// looks. The chunk is filled from its start, part by part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackedPart {
+    /// Where it begins, in bytes from the start of the chunk.
+    pub start: u32,
+    /// How long it is, in bytes.
+    pub len: u32,
+    /// Packets in it.
+    pub packets: u32,
+    /// Bytes of these packets, without what lies between them.
+    pub bytes: u32,
+    /// Nothing follows in this chunk.
+    pub is_last: bool,
+}
+
 /// The chunk that is being filled: the oldest attached one.
 #[derive(Debug, Default)]
 pub(crate) struct Filling {
@@ -59,8 +75,8 @@ pub struct Filler<'p> {
     cell_bytes: u64,
     filled: u32,
     bytes_filled: u32,
-    /// Packets, where they are not as many as cells: in a block.
-    block_packets: Option<u32>,
+    /// Packets, where they are not as many as cells: in blocks and their parts.
+    packed_packets: Option<u32>,
     any_more: bool,
     foreign: u64,
     uncertainty_ns: u64,
@@ -86,7 +102,7 @@ impl<'p> Filler<'p> {
             cell_bytes: u64::from(geometry.cell_bytes()),
             filled: pool.filling.filled,
             bytes_filled: 0,
-            block_packets: None,
+            packed_packets: None,
             any_more: false,
             foreign: 0,
             uncertainty_ns: 0,
@@ -143,7 +159,30 @@ impl<'p> Filler<'p> {
         }
         self.filled = self.slots.len() as u32;
         self.bytes_filled = bytes;
-        self.block_packets = Some(packets);
+        self.packed_packets = Some(packets);
+        true
+    }
+
+    /// Takes the next part of a chunk that packets are packed into. It takes as many cells as its bytes, at
+    /// least one, and the last part takes all that are left. Nothing is taken, and false returned, if the
+    /// part does not lie in a chunk, or only the last part has a cell left.
+    pub fn fill_part(&mut self, part: PackedPart) -> bool {
+        let Self { slots, cell_bytes, filled, .. } = *self;
+        let PackedPart { start, len, packets, bytes, is_last } = part;
+        let cells = slots.len() as u32;
+        let end = u64::from(start) + u64::from(len);
+        let left = cells - filled;
+        if end > u64::from(cells) * cell_bytes || left < 2 - u32::from(is_last) {
+            return false;
+        }
+        let until = if is_last { cells } else { ((end / cell_bytes) as u32).clamp(filled + 1, cells - 1) };
+        let (first, rest) =
+            slots[filled as usize..until as usize].split_first().expect("a cell is left, as was checked");
+        first.set_part(start..start + len);
+        rest.iter().for_each(|slot| slot.set_part(0..0));
+        self.filled = until;
+        self.bytes_filled += bytes;
+        self.packed_packets = Some(self.packed_packets.unwrap_or(0) + packets);
         true
     }
 
@@ -156,7 +195,7 @@ impl<'p> Filler<'p> {
     #[inline]
     pub fn finish(self) {
         let Self {
-            slots, filled, bytes_filled, block_packets, any_more, foreign, uncertainty_ns, pool, ..
+            slots, filled, bytes_filled, packed_packets, any_more, foreign, uncertainty_ns, pool, ..
         } = self;
         *pool.foreign += foreign;
         pool.waiting.uncertainty_ns = pool.waiting.uncertainty_ns.max(uncertainty_ns);
@@ -166,7 +205,7 @@ impl<'p> Filler<'p> {
             return finish_parts(&slots[..filled as usize], first, pool);
         }
         pool.filling.complete = filled;
-        let packets = block_packets.unwrap_or(filled - first);
+        let packets = packed_packets.unwrap_or(filled - first);
         pool.waiting.packets += packets;
         pool.waiting.bytes += bytes_filled;
         *pool.captured_packets += u64::from(packets);

@@ -59,14 +59,14 @@ pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_
 pub use choice::{Choice, nearest};
 pub use chunk::{ChunkRange, ChunkState, Handover, PoolId, PoolNumber};
 pub use dispatch::Dispatcher;
-pub use filler::Filler;
+pub use filler::{Filler, PackedPart};
 pub use geometry::{Geometry, GeometryError};
 pub use group::{BuddyGroup, Load};
 pub use mode::Mode;
 pub use orphans::{CaptureQueues, Orphans};
 pub use pool::{Pool, PoolLevels, RecycleError};
 pub use recycle_queue::RecycleQueue;
-pub use slots::{Descriptor, Direction, FilledSlots, SlotTable};
+pub use slots::{Descriptor, Direction, FilledParts, FilledSlots, SlotTable};
 pub use spread::Spread;
 
 #[cfg(all(test, loom))]

@@ -261,14 +261,20 @@ impl Pool {
     /// Gives this chunk to the kernel, if it is free: for rings whose order is fixed. Takes the chunk
     /// that is attached longer to be filled first, as the kernel does.
     pub fn attach_chunk(&mut self, chunk_id: u32) -> bool {
-        if self.chunks[chunk_id as usize].state != ChunkState::Free {
-            return false;
-        }
-        let at = self.free.iter().rposition(|&free| free == chunk_id).expect("free chunks are in the list");
-        self.free.swap_remove(at);
+        let at = self.free.iter().rposition(|&free| free == chunk_id);
+        let taken = at.map(|at| self.free.swap_remove(at));
+        taken.inspect(|&chunk_id| self.attach_whole(chunk_id)).is_some()
+    }
+
+    /// Gives a free chunk to the kernel, if there is one: for packets that are packed into it. Chunks are
+    /// filled in the order in which they are given.
+    pub fn attach_free_chunk(&mut self) -> Option<u32> {
+        self.free.pop().inspect(|&chunk_id| self.attach_whole(chunk_id))
+    }
+
+    fn attach_whole(&mut self, chunk_id: u32) {
         self.chunks[chunk_id as usize].state = ChunkState::Attached;
         self.attach_run(Run::whole(chunk_id, self.geometry), &mut |_| ());
-        true
     }
 
     /// Cells with the kernel, as far as the pool knows.

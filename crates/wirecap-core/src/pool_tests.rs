@@ -1,7 +1,7 @@
 //! Tests of the pool, the last one against a model that tracks every cell.
 
 use super::*;
-use crate::slots::Descriptor;
+use crate::{filler::PackedPart, slots::Descriptor};
 use proptest::prelude::*;
 
 const ID: PoolId = PoolId { nic_id: 1, ring_id: 2 };
@@ -362,4 +362,34 @@ fn a_block_is_a_whole_chunk_with_any_number_of_packets() {
         pool.recycle(handover.range).unwrap();
     }
     assert_eq!((pool.levels().free_chunks, pool.levels().outstanding_cells), (2, 0));
+}
+
+/// As much as the bytes of a chunk allow, also where they are fewer than its cells.
+#[test]
+fn parts_of_a_chunk_take_cells_by_their_bytes() {
+    let part = |start, len, packets, is_last| PackedPart { start, len, packets, bytes: len / 2, is_last };
+    let mut pool = pool(8, 2);
+    let first = pool.attach_free_chunk().unwrap();
+    assert!(pool.attach_free_chunk().is_some() && pool.attach_free_chunk().is_none());
+    let fill = |pool: &mut Pool, part| {
+        let mut filler = pool.filler().unwrap();
+        let taken = filler.fill_part(part);
+        filler.finish();
+        taken.then(|| pool.hand_over()).flatten()
+    };
+    assert!(fill(&mut pool, part(0, 8 * 2048 + 1, 1, true)).is_none(), "longer than the chunk");
+    let small = fill(&mut pool, part(0, 96, 1, false)).unwrap();
+    assert_eq!((small.range.first(), small.range.count(), small.packets), (first * 8, 1, 1));
+    let large = fill(&mut pool, part(96, 5 * 2048, 40, false)).unwrap();
+    assert_eq!((large.range.count(), large.packets, large.first_number), (4, 40, 1));
+    assert!(pool.slots().parts(&large.range).unwrap().eq([(); 1].map(|()| 96..10_336)));
+    for start in [10_336, 10_432] {
+        assert_eq!(fill(&mut pool, part(start, 96, 1, false)).unwrap().range.count(), 1);
+    }
+    assert!(fill(&mut pool, part(10_528, 96, 1, false)).is_none(), "the last cell is that of the last part");
+    // Without a packet it only ends the chunk.
+    assert!(fill(&mut pool, part(10_528, 0, 0, true)).is_none());
+    assert_eq!((pool.state(first), pool.captured_packets()), (ChunkState::Captured, 43));
+    let next = fill(&mut pool, part(0, 8 * 2048, 100, true)).unwrap();
+    assert_eq!((next.range.first(), next.range.count()), ((1 - first) * 8, 8));
 }

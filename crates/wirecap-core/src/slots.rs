@@ -16,6 +16,8 @@
 //! packet is changed, written) by the holder of the [`ChunkRange`] that covers it. The queue that carried the
 //! range orders the two.
 
+use std::ops::Range;
+
 use crate::{
     chunk::{ChunkRange, PoolNumber},
     geometry::Geometry,
@@ -118,6 +120,14 @@ impl SlotTable {
         Some(FilledSlots { slots })
     }
 
+    /// The parts of a range, or `None` when it is of another pool: of a pool whose chunks are filled
+    /// [in parts](crate::Filler::fill_part).
+    #[inline]
+    pub fn parts(&self, range: &ChunkRange) -> Option<FilledParts<'_>> {
+        let FilledSlots { slots } = self.range(range)?;
+        Some(FilledParts { slots })
+    }
+
     /// The first slot of a range, if it is of this pool.
     #[inline]
     fn own(&self, range: &ChunkRange) -> Option<usize> {
@@ -156,6 +166,17 @@ impl Slot {
         self.timestamp_ns.store(descriptor.timestamp_ns, Ordering::Relaxed);
     }
 
+    /// Notes which bytes of its chunk a part takes. Of the other cells of the part, the range is empty.
+    pub(crate) fn set_part(&self, part: Range<u32>) {
+        self.place.store(u64::from(part.start) << ADDRESS_SHIFT, Ordering::Relaxed);
+        self.timestamp_ns.store(part.end.into(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn part(&self) -> Range<u32> {
+        self.address() as u32..self.timestamp_ns.load(Ordering::Relaxed) as u32
+    }
+
     #[inline]
     pub(crate) fn address(&self) -> u64 {
         self.place.load(Ordering::Relaxed) >> ADDRESS_SHIFT
@@ -169,6 +190,28 @@ impl Slot {
             len: place as u32 & MAX_PART_BYTES,
             more: place & MORE != 0,
             timestamp_ns: self.timestamp_ns.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The parts of a range, in order, as bytes from the start of its chunk.
+#[derive(Debug, Clone)]
+pub struct FilledParts<'s> {
+    slots: &'s [Slot],
+}
+
+impl Iterator for FilledParts<'_> {
+    type Item = Range<u32>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Range<u32>> {
+        loop {
+            let (next, rest) = self.slots.split_first()?;
+            self.slots = rest;
+            let part = next.part();
+            if !part.is_empty() {
+                return Some(part);
+            }
         }
     }
 }

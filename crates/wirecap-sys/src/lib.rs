@@ -5,6 +5,7 @@
 //! | the memory of all cells, and how they are read | [`memory`] |
 //! | AF_XDP sockets and their rings | [`xsk`] |
 //! | AF_PACKET sockets with a ring of blocks | [`packet`] |
+//! | packets that a BPF program packs into mapped memory | [`packed`] |
 //! | eBPF: assembler, maps, programs, links | [`bpf`] |
 //! | what the kernel knows of a network interface | [`netdev`] |
 //! | which processes hold a socket or a program | [`process`] |
@@ -32,6 +33,7 @@ pub mod machine_code;
 mod mapped;
 pub mod memory;
 pub mod netdev;
+pub mod packed;
 pub mod packet;
 pub mod pcap;
 pub mod process;

@@ -41,7 +41,7 @@ use std::{
 pub use available::{Available, MemoryBound, Need, available};
 pub(crate) use claim::{PoolClaim, PoolPlace, QueueName, Tenant};
 pub use error::MemoryError;
-pub use filled::{FilledBlock, FilledCell};
+pub use filled::{FilledBlock, FilledCell, FilledPart};
 pub use live_pool::{LiveFiller, LivePool};
 use mapping::Mapping;
 pub use mapping::{Advice, MemoryFallback, Pages};

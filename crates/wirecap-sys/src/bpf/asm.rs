@@ -40,6 +40,9 @@ const MODE_ATOMIC: u8 = 0xc0;
 /// Bit of an ALU or jump opcode: the operand is a register. In a byte swap: to big endian.
 const SOURCE_REG: u8 = 0x08;
 
+/// `BPF_XCHG`, which fetches the old value.
+const ATOMIC_EXCHANGE: i32 = 0xe1;
+
 const OP_NEG: u8 = 0x80;
 const OP_END: u8 = 0xd0;
 const JUMP_ALWAYS: u8 = 0x00;
@@ -153,6 +156,12 @@ impl Assembler {
     /// `*(size *)(dst + off) += src`, atomically over all CPUs; the kernel takes `Word` and `Double`.
     pub fn atomic_add(&mut self, size: Size, dst: Reg, off: i16, src: Reg) -> &mut Self {
         self.push(Insn::new(CLASS_STX | MODE_ATOMIC | size as u8, dst, src as u8, off, Alu::Add as i32))
+    }
+
+    /// Exchanges `src` and `*(size *)(dst + off)`, atomically over all CPUs and with a full barrier; the
+    /// kernel takes `Word` and `Double` (Linux 5.12).
+    pub fn atomic_exchange(&mut self, size: Size, dst: Reg, off: i16, src: Reg) -> &mut Self {
+        self.push(Insn::new(CLASS_STX | MODE_ATOMIC | size as u8, dst, src as u8, off, ATOMIC_EXCHANGE))
     }
 
     /// `dst = dst op operand` on 64 bits; a constant's sign is extended.

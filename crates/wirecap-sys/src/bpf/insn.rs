@@ -171,6 +171,8 @@ pub enum Helper {
     TailCall = 12,
     /// `bpf_redirect(ifindex, flags)`.
     Redirect = 23,
+    /// `bpf_skb_load_bytes(ctx, offset, to, len)`: copies bytes of a socket buffer, wherever they lie.
+    SkbLoadBytes = 26,
     /// `bpf_xdp_adjust_head(ctx, delta)`.
     XdpAdjustHead = 44,
     /// `bpf_redirect_map(map, key, flags)`: to a socket of an XSKMAP or a device of a DEVMAP; the low two
@@ -180,4 +182,7 @@ pub enum Helper {
     XdpAdjustMeta = 54,
     /// `bpf_xdp_get_buff_len(ctx)`: length over all fragments, in bytes (Linux 5.18).
     XdpGetBuffLen = 188,
+    /// `bpf_xdp_load_bytes(ctx, offset, to, len)`: copies bytes of the packet, in whichever buffers they lie
+    /// (Linux 5.18).
+    XdpLoadBytes = 189,
 }

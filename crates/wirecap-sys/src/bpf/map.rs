@@ -21,6 +21,8 @@ pub enum MapKind {
     /// written by its file descriptor and read back as its number. The kernel empties it once no process
     /// holds it any more.
     ProgArray = 3,
+    /// An [`Array`](Self::Array) whose memory this process maps.
+    MappedArray = BPF_F_MMAPABLE | 2,
     /// An array with one value per possible CPU; a program sees its own CPU's.
     PerCpuArray = 6,
     /// Devices to redirect to; keys and values `u32`, the value is an interface index of the namespace of the
@@ -30,11 +32,25 @@ pub enum MapKind {
     XskMap = 17,
 }
 
+/// The array's memory can be mapped (Linux 5.5).
+const BPF_F_MMAPABLE: u32 = 1 << 10;
+
 impl MapKind {
+    /// The kernel's type of map.
+    fn map_type(self) -> u32 {
+        self as u32 & !BPF_F_MMAPABLE
+    }
+
+    /// The flags that it is made with.
+    fn flags(self) -> u32 {
+        self as u32 & BPF_F_MMAPABLE
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Hash => "hash",
             Self::Array => "array",
+            Self::MappedArray => "mapped array",
             Self::ProgArray => "program array",
             Self::PerCpuArray => "per-CPU array",
             Self::DevMap => "devmap",
@@ -87,7 +103,8 @@ impl Map {
         };
         let fd = with_memlock(|| {
             let mut attr = MapCreate {
-                map_type: spec.kind as u32,
+                map_type: spec.kind.map_type(),
+                map_flags: spec.kind.flags(),
                 key_size: spec.key_size,
                 value_size: spec.value_size,
                 max_entries: spec.max_entries,

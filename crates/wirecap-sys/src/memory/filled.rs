@@ -4,12 +4,13 @@
 //!   rx ring, or a CellWriter ──► FilledCell ──┬── LiveFiller::fill() ──► the pool: captured
 //!                                             └── Socket::give_back() ──► fill ring: as if it had never been filled
 //!   ring of blocks ──► FilledBlock ── LiveFiller::fill_block() ──► the pool
+//!   stream ──► FilledPart ── LiveFiller::fill_part() ──► the pool
 //! ```
 //!
 //! Rule: these are tokens. The ring or writer that has the claim to a pool makes each once, and going either
 //! way consumes it. A token bears the number of its pool, and no other pool takes it.
 
-use wirecap_core::{Descriptor, PoolNumber};
+use wirecap_core::{Descriptor, PackedPart, PoolNumber};
 
 /// A filled cell that is neither the kernel's nor its pool's. Forgetting one loses the cell until the port is
 /// closed, and nothing else.
@@ -95,6 +96,21 @@ impl FilledBlock {
     /// The next block of the ring whose chunks are those of `pool`.
     pub(crate) fn new(pool: PoolNumber, packets: u32, bytes: u32) -> Self {
         Self { pool, packets, bytes }
+    }
+}
+
+/// A part of a block that an XDP program has packed with packets.
+#[derive(Debug)]
+#[must_use = "its packets are lost until it is put into its pool"]
+pub struct FilledPart {
+    pub(super) pool: PoolNumber,
+    pub(super) part: PackedPart,
+}
+
+impl FilledPart {
+    /// The next part of the stream whose blocks are the chunks of `pool`.
+    pub(crate) fn new(pool: PoolNumber, part: PackedPart) -> Self {
+        Self { pool, part }
     }
 }
 

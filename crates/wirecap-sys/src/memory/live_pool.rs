@@ -17,11 +17,12 @@ use wirecap_core::{ChunkRange, Descriptor, Filler, Handover, Pool, PoolNumber, R
 use super::{
     CellReader, PacketMemory,
     claim::{PoolClaim, Tenancy, Tenant},
-    filled::{FilledBlock, FilledCell},
+    filled::{FilledBlock, FilledCell, FilledPart},
 };
 
 /// The pool of one receive queue whose cells lie in a [`PacketMemory`], or whose chunks are the blocks of a
-/// [`PacketSocket`](crate::packet::PacketSocket). All that can be asked of a [`Pool`] can be asked of it.
+/// [`PacketSocket`](crate::packet::PacketSocket) or of a [`PackedStream`](crate::packed::PackedStream). All
+/// that can be asked of a [`Pool`] can be asked of it.
 ///
 /// It cannot be filled with anything but what its own socket has received, so no descriptor fills it twice:
 ///
@@ -152,6 +153,11 @@ impl LivePool {
     pub(crate) fn attach_block(&mut self, block: u32) -> bool {
         self.pool.attach_chunk(block)
     }
+
+    /// As [`Pool::attach_free_chunk`]: for the stream whose blocks are its chunks.
+    pub(crate) fn attach_free_block(&mut self) -> Option<u32> {
+        self.pool.attach_free_chunk()
+    }
 }
 
 /// Takes filled cells into the slots of one run. What it counted is the pool's only after
@@ -181,6 +187,13 @@ impl LiveFiller<'_> {
     /// Takes a block. Returns false, and the block is lost, if it is of another pool or the run has begun.
     pub fn fill_block(&mut self, block: FilledBlock) -> bool {
         block.pool == self.number && self.filler.fill_block(block.packets, block.bytes)
+    }
+
+    /// Takes a part of the block that is filled. Returns false, and the part is lost, if it is of another
+    /// pool.
+    #[inline]
+    pub fn fill_part(&mut self, part: FilledPart) -> bool {
+        part.pool == self.number && self.filler.fill_part(part.part)
     }
 
     /// Tries to take a cell that lies nowhere, as a broken driver reports one: it is counted as foreign.

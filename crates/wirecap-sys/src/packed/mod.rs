@@ -1,0 +1,56 @@
+//! Packets that a BPF program packs into memory which this process maps: one behind the other, as pcapng
+//! Enhanced Packet Blocks.
+//!
+//! ```text
+//!   two BPF arrays (BPF_F_MMAPABLE), mapped here
+//!
+//!   blocks:   R blocks for each stream          │ packet: 28 bytes, data, options, 4 bytes │ packet │ …
+//!   streams:  one entry for each stream
+//!             │ position  ◄── program: block number and end of the last packet │ writer: a lock │
+//!             │ given     ──► program: number of blocks given so far │ retire: end this block  │
+//!             │ order     ──► program: which block each number is                              │
+//!             │ ends      ◄── program: where each block that it has left ends                  │
+//! ```
+//!
+//! A stream is a receive queue, whose blocks are the chunks of its pool. Blocks are numbered in the order in
+//! which they are given, and filled in that order.
+//!
+//! Rule: bytes of a block are with one of these at a time:
+//!
+//! | with | which | passed on by |
+//! |---|---|---|
+//! | the program | a block that was given, behind `position` | the store of `position`, after the bytes |
+//! | the [`PackedStream`] | in front of `position`, not received | a [`FilledPart`](crate::memory::FilledPart), made once |
+//! | the pool, and the holder of a [`ChunkRange`](wirecap_core::ChunkRange) | parts that were received | the tokens of the pool |
+//!
+//! Only the program that [`PackedMemory::emit_pack`] emits writes into blocks: the descriptors of both arrays
+//! stay in this module. It takes the lock `writer` of its stream first, so two runs for one stream never
+//! write at the same time, wherever the program is attached.
+//!
+//! Memory order: the program publishes `position` by a plain store on x86-64, where a store is never seen
+//! before an earlier one, and elsewhere by `BPF_XCHG`, which is a full barrier; the load that it pairs with
+//! has acquire order. `given` is stored here with release order, after the entry of `order`; the program
+//! reads `order` after `given`: loads stay in order on x86-64, and elsewhere a `BPF_XCHG` stands between
+//! them.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | the two arrays | `memory.rs` |
+//! | what the program does | `program.rs` |
+//! | how a packet lies in a block | `record.rs` |
+//! | giving blocks and receiving parts | `stream.rs` |
+//! | reading packets | `reader.rs` |
+
+mod error;
+mod memory;
+mod program;
+mod reader;
+mod record;
+mod stream;
+
+pub use error::PackedError;
+pub use memory::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedMemory};
+pub use program::{Pack, PackHook};
+pub use reader::{PackedPackets, PackedReader};
+pub use record::{PackedHash, PackedPacket, PackedRecord};
+pub use stream::PackedStream;

@@ -1,0 +1,295 @@
+//! What the program does with a packet.
+//!
+//! ```text
+//!   lock the stream ─► length ─► does it fit behind `position`? ── no, or the block is retired ──► the next block that was given
+//!        │                            │ yes                                                        └─ none: `no_block`
+//!        │                            ▼
+//!        └────── unlock ◄── publish `position` ◄── header, data, options, trailer
+//! ```
+//!
+//! Rule: the verifier has to see that no byte lands outside of a block. It takes the longest packet that
+//! could come for the one that does, so there is a way of its own for each of a few sizes: with one for all
+//! sizes, the last 64 KiB of each block would stay empty.
+
+use super::{
+    PackedMemory,
+    memory::{GIVEN_AT, Layout, ORDER_AT, POSITION_AT, RETIRE_AT, WRITER_AT},
+    record::{
+        ALIGNMENT, CAPTURED_AT, HASH_OPTION, HASH_OPTION_BYTES, HASH_OPTION_LEN, HEADER_BYTES, INTERFACE_AT,
+        ORIGINAL_AT, PACKET_TYPE, TIME_HIGH_AT, TIME_LOW_AT, TOEPLITZ, TOTAL_AT, TRAILER_BYTES, TYPE_AT,
+    },
+};
+use crate::bpf::{Alu, Assembler, Cond, Helper, Label, Map, Reg, Size};
+
+/// The most that stands around the data: header, options, padding, trailer.
+const AROUND_BYTES: u32 = 64;
+const _: () = assert!(HEADER_BYTES + HASH_OPTION_BYTES + ALIGNMENT + TRAILER_BYTES <= AROUND_BYTES);
+/// The room that a packet of each size takes, at most. The last one is that of the longest packet of any
+/// interface: an MTU of 65,535 bytes, an Ethernet header and two VLAN tags.
+const ROOMS: [u32; 3] = [2048, 16 << 10, 66_048];
+const _: () = assert!(ROOMS[2] - AROUND_BYTES >= 65_535 + 14 + 2 * 4);
+/// The least room that any packet takes.
+pub(super) const MIN_ROOM_BYTES: u32 = ROOMS[0];
+const _: () = assert!(ROOMS[2] < super::MIN_BLOCK_BYTES);
+
+/// Longest data of a packet that takes this room.
+const fn data_bytes(room: u32) -> i32 {
+    (room - AROUND_BYTES) as i32
+}
+
+/// On x86-64 stores and loads stay in order among themselves.
+const IS_ORDERED: bool = cfg!(target_arch = "x86_64");
+
+/// Where the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackHook {
+    /// In the driver: the context is a `struct xdp_md`.
+    Xdp,
+}
+
+/// What is packed, and where the program goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Pack {
+    /// Where the program runs.
+    pub hook: PackHook,
+    /// Holds the number of the stream, below that of all streams.
+    pub stream: Reg,
+    /// Where on the stack the time of the packet is, as eight bytes; without it the time is 0.
+    pub stamp: Option<i16>,
+    /// Where on the stack the hash of the packet is: four bytes, and four of its type, of which 0 says that
+    /// there is none.
+    pub hash: Option<i16>,
+    /// The stack below is free: a multiple of eight.
+    pub stack_end: i16,
+    /// Where it goes on when no block has room.
+    pub no_block: Label,
+    /// Where it goes on when something that cannot happen has happened.
+    pub impossible: Label,
+}
+
+impl Pack {
+    /// On the stack: a key of a map.
+    fn key(&self) -> i16 {
+        self.stack_end - 8
+    }
+
+    /// Where the packet goes in its block.
+    fn offset(&self) -> i16 {
+        self.stack_end - 16
+    }
+
+    /// The number of the block.
+    fn number(&self) -> i16 {
+        self.stack_end - 24
+    }
+
+    /// Where the packet goes in memory.
+    fn place(&self) -> i16 {
+        self.stack_end - 32
+    }
+
+    /// How long the packet is.
+    fn original(&self) -> i16 {
+        self.stack_end - 40
+    }
+
+    /// Bytes of the options.
+    fn option_bytes(&self) -> i32 {
+        if self.hash.is_some() { HASH_OPTION_BYTES as i32 } else { 0 }
+    }
+}
+
+impl PackedMemory {
+    /// Emits code that packs the packet into its stream, and goes on behind it. The context is in R6; all
+    /// registers but this one, R8 and R10 are lost.
+    pub fn emit_pack(&self, asm: &mut Assembler, pack: &Pack) {
+        use Reg::{R0, R1, R2, R3, R7, R9, R10};
+        let (full, broken, packed, released) = (asm.label(), asm.label(), asm.label(), asm.label());
+        asm.store(Size::Word, R10, pack.key(), pack.stream);
+        emit_look_up(asm, &self.streams, pack.key(), pack.impossible);
+        asm.mov(R9, R0);
+        asm.mov_imm(R1, 1).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
+        asm.jump_if32(Cond::Ne, R1, 0, pack.impossible);
+
+        emit_length(asm, pack, broken);
+        emit_choice(asm, &self.layout, full);
+        emit_barrier_at_start(asm);
+        asm.store(Size::Double, R10, pack.offset(), R3).store(Size::Double, R10, pack.number(), R2);
+        emit_entry(asm, &self.layout, R2, ORDER_AT);
+        asm.load(Size::Word, R1, R2, 0).store(Size::Word, R10, pack.key(), R1);
+        emit_look_up(asm, &self.blocks, pack.key(), broken);
+        let block_bytes = self.layout.geometry.chunk_bytes();
+        for room in ROOMS {
+            let longer = asm.label();
+            asm.jump_if(Cond::Gt, R7, data_bytes(room), longer);
+            asm.load(Size::Double, R3, R10, pack.offset());
+            asm.jump_if(Cond::Gt, R3, (block_bytes - room) as i32, broken);
+            asm.alu64(Alu::Add, R0, R3).store(Size::Double, R10, pack.place(), R0);
+            emit_record(asm, pack, broken);
+            asm.jump(packed).bind(longer);
+        }
+        asm.jump(broken);
+
+        asm.bind(full);
+        emit_release(asm);
+        asm.jump(pack.no_block);
+        asm.bind(broken);
+        emit_release(asm);
+        asm.jump(pack.impossible);
+
+        // Publishes what is in front of R1, the length of the record behind its offset.
+        asm.bind(packed);
+        asm.load(Size::Double, R3, R10, pack.offset()).alu64(Alu::Add, R1, R3);
+        asm.load(Size::Double, R2, R10, pack.number()).alu64(Alu::Lsh, R2, 32).alu64(Alu::Or, R1, R2);
+        if IS_ORDERED {
+            asm.store(Size::Double, R9, POSITION_AT, R1);
+        } else {
+            asm.atomic_exchange(Size::Double, R9, POSITION_AT, R1);
+        }
+        emit_release(asm);
+        asm.bind(released);
+    }
+}
+
+/// Looks up the key on the stack: R0, or jumps to `none`.
+fn emit_look_up(asm: &mut Assembler, map: &Map, key: i16, none: Label) {
+    use Reg::{R0, R1, R2, R10};
+    asm.load_map_fd(R1, map).mov(R2, R10).alu64(Alu::Add, R2, i32::from(key));
+    asm.call(Helper::MapLookupElem).jump_if(Cond::Eq, R0, 0, none);
+}
+
+/// The length of the packet on the stack, and in R7 as much of it as is packed.
+fn emit_length(asm: &mut Assembler, pack: &Pack, broken: Label) {
+    use Reg::{R0, R1, R6, R7, R10};
+    let fits = asm.label();
+    match pack.hook {
+        PackHook::Xdp => asm.mov(R1, R6).call(Helper::XdpGetBuffLen),
+    };
+    asm.store(Size::Double, R10, pack.original(), R0).mov(R7, R0);
+    asm.jump_if(Cond::Eq, R7, 0, broken);
+    let longest = data_bytes(ROOMS[ROOMS.len() - 1]);
+    asm.jump_if(Cond::Le, R7, longest, fits).mov_imm(R7, longest);
+    asm.bind(fits);
+}
+
+/// Where the packet of R7 bytes goes: the number of the block in R2, the offset there in R3; or jumps to
+/// `full`. The stream's entry is in R9.
+fn emit_choice(asm: &mut Assembler, layout: &Layout, full: Label) {
+    use Reg::{R0, R1, R2, R3, R4, R5, R7, R9};
+    let (next, advance, chosen) = (asm.label(), asm.label(), asm.label());
+    let block_bytes = layout.geometry.chunk_bytes();
+    asm.load(Size::Double, R2, R9, POSITION_AT);
+    asm.alu32(Alu::Mov, R3, R2).alu32(Alu::And, R3, -(ALIGNMENT as i32)).alu64(Alu::Rsh, R2, 32);
+    // The last offset at which a packet of this size begins.
+    let known = asm.label();
+    for room in ROOMS {
+        asm.mov_imm(R4, (block_bytes - room) as i32).jump_if(Cond::Le, R7, data_bytes(room), known);
+    }
+    asm.bind(known);
+    asm.load(Size::Word, R5, R9, GIVEN_AT).jump_if(Cond::Eq, R5, R2, full);
+    asm.alu32(Alu::Mov, R1, R2).alu32(Alu::Add, R1, 1);
+    asm.jump_if(Cond::Gt, R3, R4, next);
+    asm.load(Size::Word, R0, R9, RETIRE_AT).jump_if(Cond::Ne, R0, R1, chosen);
+    // Without another block, the packet still has room in this one.
+    asm.jump_if(Cond::Eq, R5, R1, chosen).jump(advance);
+    asm.bind(next).jump_if(Cond::Eq, R5, R1, full);
+    asm.bind(advance);
+    asm.mov(R4, R2);
+    emit_entry(asm, layout, R4, layout.ends_at());
+    asm.store(Size::Word, R4, 0, R3);
+    asm.mov(R2, R1).mov_imm(R3, 0);
+    asm.bind(chosen);
+}
+
+/// Makes the number of a block in `register` the address of its entry in a table of the stream.
+fn emit_entry(asm: &mut Assembler, layout: &Layout, register: Reg, table_at: u32) {
+    asm.alu64(Alu::And, register, (layout.numbers - 1) as i32).alu64(Alu::Lsh, register, 2);
+    asm.alu64(Alu::Add, register, Reg::R9).alu64(Alu::Add, register, table_at as i32);
+}
+
+/// Before the first packet of a block: `order` is read after `given`. Keeps the lock.
+fn emit_barrier_at_start(asm: &mut Assembler) {
+    use Reg::{R1, R3, R9};
+    if !IS_ORDERED {
+        let behind = asm.label();
+        asm.jump_if(Cond::Ne, R3, 0, behind);
+        asm.mov_imm(R1, 1).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
+        asm.bind(behind);
+    }
+}
+
+/// Writes the record of R7 bytes at R0, which is on the stack, too. Its length is in R1 afterwards.
+fn emit_record(asm: &mut Assembler, pack: &Pack, broken: Label) {
+    use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
+    let at = |at: usize| at as i16;
+    asm.store_imm(Size::Word, R0, at(TYPE_AT), PACKET_TYPE as i32);
+    asm.store_imm(Size::Word, R0, at(INTERFACE_AT), 0);
+    match pack.stamp {
+        Some(stamp) => {
+            asm.load(Size::Double, R1, R10, stamp).store(Size::Word, R0, at(TIME_LOW_AT), R1);
+            asm.alu64(Alu::Rsh, R1, 32).store(Size::Word, R0, at(TIME_HIGH_AT), R1);
+        }
+        None => {
+            asm.store_imm(Size::Word, R0, at(TIME_HIGH_AT), 0).store_imm(Size::Word, R0, at(TIME_LOW_AT), 0);
+        }
+    }
+    asm.load(Size::Double, R1, R10, pack.original());
+    asm.store(Size::Word, R0, at(CAPTURED_AT), R7).store(Size::Word, R0, at(ORIGINAL_AT), R1);
+    // The padding is in the last word of the data.
+    emit_behind_data(asm);
+    asm.store_imm(Size::Word, R2, HEADER_BYTES as i16 - 4, 0);
+    match pack.hook {
+        PackHook::Xdp => {
+            asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32).mov(R4, R7);
+            asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
+        }
+    }
+    asm.load(Size::Double, R0, R10, pack.place());
+    emit_behind_data(asm);
+    if let Some(hash) = pack.hash {
+        emit_hash(asm, hash);
+    }
+    let around = (HEADER_BYTES + TRAILER_BYTES) as i32 + pack.option_bytes();
+    asm.alu64(Alu::Add, R1, around);
+    asm.store(Size::Word, R2, (around - TRAILER_BYTES as i32) as i16, R1);
+    asm.store(Size::Word, R0, at(TOTAL_AT), R1);
+}
+
+/// The padded length of the data in R1, and R0 so much later in R2: what is behind the data is the length of
+/// the header behind that.
+fn emit_behind_data(asm: &mut Assembler) {
+    use Reg::{R0, R1, R2, R7};
+    asm.mov(R1, R7).alu64(Alu::Add, R1, ALIGNMENT as i32 - 1).alu64(Alu::And, R1, -(ALIGNMENT as i32));
+    asm.mov(R2, R0).alu64(Alu::Add, R2, R1);
+}
+
+/// The hash and its type, which are on the stack, as an option behind R2. A packet without a hash has one of
+/// an algorithm that there is not, so that the length of a record does not depend on it.
+fn emit_hash(asm: &mut Assembler, hash: i16) {
+    use Reg::{R2, R3, R4, R10};
+    let (has_hash, at) = (asm.label(), HEADER_BYTES as i16);
+    asm.store_imm(Size::Half, R2, at, HASH_OPTION.into());
+    asm.store_imm(Size::Half, R2, at + 2, HASH_OPTION_LEN.into());
+    asm.load(Size::Word, R3, R10, hash).load(Size::Word, R4, R10, hash + 4);
+    asm.store_imm(Size::Word, R2, at + 4, 0).store_imm(Size::Word, R2, at + 8, 0);
+    asm.store_imm(Size::Word, R2, at + 12, 0);
+    let none = asm.label();
+    asm.jump_if(Cond::Eq, R4, 0, none).bind(has_hash);
+    asm.store_imm(Size::Byte, R2, at + 4, TOEPLITZ.into());
+    asm.store(Size::Half, R2, at + 10, R4);
+    for byte in (0..4).rev() {
+        asm.store(Size::Byte, R2, at + 5 + byte, R3);
+        asm.alu64(Alu::Rsh, R3, 8);
+    }
+    asm.bind(none);
+}
+
+/// Unlocks the stream.
+fn emit_release(asm: &mut Assembler) {
+    use Reg::{R1, R9};
+    if IS_ORDERED {
+        asm.store_imm(Size::Word, R9, WRITER_AT, 0);
+    } else {
+        asm.mov_imm(R1, 0).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
+    }
+}

@@ -1,0 +1,99 @@
+//! Reading packets that were packed.
+
+use std::{marker::PhantomData, ptr::NonNull, sync::Arc};
+
+use wirecap_core::{ChunkRange, FilledParts, Pool, SlotTable};
+
+use super::{
+    PackedMemory,
+    record::{Checked, PackedPacket, PackedRecord},
+};
+
+/// Reads captured parts of one stream.
+#[derive(Debug, Clone)]
+pub struct PackedReader {
+    memory: Arc<PackedMemory>,
+    stream: u32,
+    /// INVARIANT: of the pool that was made for the stream; only one is.
+    slots: Arc<SlotTable>,
+    cells_per_block: u32,
+}
+
+impl PackedReader {
+    pub(super) fn new(memory: &Arc<PackedMemory>, stream: u32, pool: &Pool) -> Self {
+        let cells_per_block = pool.geometry().cells_per_chunk();
+        Self { memory: Arc::clone(memory), stream, slots: pool.slots(), cells_per_block }
+    }
+
+    /// The packets of a range, in the order in which they came. Empty when the range is of another pool.
+    #[inline]
+    pub fn packets<'a>(&'a self, range: &'a ChunkRange) -> PackedPackets<'a> {
+        let parts = self.slots.parts(range);
+        let block = match &parts {
+            Some(_) => self.memory.block(self.stream, range.first() / self.cells_per_block),
+            None => NonNull::dangling(),
+        };
+        let block_bytes = self.memory.layout.geometry.chunk_bytes();
+        PackedPackets { block, block_bytes, parts, at: 0, left: 0, _block: PhantomData }
+    }
+}
+
+/// The packets of a range.
+#[derive(Debug, Clone)]
+pub struct PackedPackets<'a> {
+    /// INVARIANT: start of a block of which `parts` are captured, as long as `'a` lasts: a `ChunkRange` of
+    /// its pool is borrowed, and such a range is made from parts that were received and consumed before the
+    /// block is given back (rule of `mod.rs`).
+    block: NonNull<u8>,
+    block_bytes: u32,
+    parts: Option<FilledParts<'a>>,
+    /// The next record of the current part, and what is left of the part, in bytes.
+    at: u32,
+    left: u32,
+    _block: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: only reads bytes that are not written during `'a`.
+unsafe impl Send for PackedPackets<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for PackedPackets<'_> {}
+
+impl<'a> PackedPackets<'a> {
+    /// Goes on to the next part.
+    #[cold]
+    fn next_part(&mut self) -> Option<()> {
+        let part = self.parts.as_mut()?.next()?;
+        (self.at, self.left) =
+            if part.end <= self.block_bytes { (part.start, part.end - part.start) } else { (0, 0) };
+        Some(())
+    }
+}
+
+impl<'a> Iterator for PackedPackets<'a> {
+    type Item = PackedPacket<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<PackedPacket<'a>> {
+        loop {
+            if self.left == 0 {
+                self.next_part()?;
+            }
+            // SAFETY: the part lies in the block (`next_part`), which is mapped, and its bytes are not
+            // written during `'a`, by the invariant on `block`.
+            let (start, checked) = unsafe {
+                let start = self.block.add(self.at as usize);
+                (start, Checked::at(start, self.left))
+            };
+            let Some(checked) = checked else {
+                self.left = 0;
+                continue;
+            };
+            self.at += checked.total;
+            self.left -= checked.total;
+            if !checked.is_refused {
+                // SAFETY: it was checked there just now, and nothing writes it during `'a`, as above.
+                return Some(unsafe { PackedRecord::new(start, checked).packet() });
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! How a packet lies in a block: a pcapng Enhanced Packet Block, in the byte order of the machine.
+//!
+//! ```text
+//!   0      4       8           12          16         20         24         28     28 + padded length
+//!   ┌──────┬───────┬───────────┬───────────┬──────────┬──────────┬──────────┬──────┬─────────┬───────┐
+//!   │ type │ total │ interface │ time high │ time low │ captured │ original │ data │ options │ total │
+//!   └──────┴───────┴───────────┴───────────┴──────────┴──────────┴──────────┴──────┴─────────┴───────┘
+//! ```
+//!
+//! Rule: the lengths are checked once, when a part is received and again when it is read: none reaches beyond
+//! its part, whatever a program has written.
+//!
+//! See draft-ietf-opsawg-pcapng, section 4.3.
+
+use std::ptr::NonNull;
+
+use wirecap_core::Direction;
+
+pub(super) const TYPE_AT: usize = 0;
+pub(super) const TOTAL_AT: usize = 4;
+pub(super) const INTERFACE_AT: usize = 8;
+pub(super) const TIME_HIGH_AT: usize = 12;
+pub(super) const TIME_LOW_AT: usize = 16;
+pub(super) const CAPTURED_AT: usize = 20;
+pub(super) const ORIGINAL_AT: usize = 24;
+/// Bytes in front of the data.
+pub(super) const HEADER_BYTES: u32 = 28;
+/// Bytes behind data and options: the total length once more.
+pub(super) const TRAILER_BYTES: u32 = 4;
+/// Everything is a multiple of this.
+pub(super) const ALIGNMENT: u32 = 4;
+
+pub(super) const PACKET_TYPE: u32 = 6;
+/// A type for local use: the packet was refused by a filter.
+const REFUSED_TYPE: u32 = 0x8000_0000 | PACKET_TYPE;
+
+/// `epb_hash`: the algorithm, four bytes of hash, the most significant first, and three of padding. Its type
+/// (`enum xdp_rss_hash_type`) is in the last two of these, which readers skip.
+pub(super) const HASH_OPTION: u16 = 3;
+pub(super) const HASH_OPTION_LEN: u16 = 5;
+pub(super) const TOEPLITZ: u8 = 5;
+/// Code, length, value and padding; and behind it the end of options.
+pub(super) const HASH_OPTION_BYTES: u32 = 4 + 8 + 4;
+
+/// The padded length of data.
+pub(super) fn padded(len: u32) -> u32 {
+    len.next_multiple_of(ALIGNMENT)
+}
+
+/// The hash of a packet by its NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackedHash {
+    /// The hash.
+    pub value: u32,
+    /// What it is over: bits of `enum xdp_rss_hash_type`.
+    pub type_bits: u16,
+}
+
+/// A packet of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackedPacket<'a> {
+    /// Its captured bytes.
+    pub data: &'a [u8],
+    /// How long it was, in bytes.
+    pub original_len: u32,
+    /// Its time, as [`PackedRecord::set_time`] has set it.
+    pub timestamp_ns: u64,
+    /// The NIC's hash, if the program was to ask for it and there is one.
+    pub hash: Option<PackedHash>,
+    /// Which way it went, if the program says so.
+    pub direction: Option<Direction>,
+}
+
+/// A packet that is being received.
+#[derive(Debug)]
+pub struct PackedRecord<'a> {
+    /// INVARIANT: start of a record that was [checked](Checked::at), whose bytes are this value's alone
+    /// during `'a`.
+    start: NonNull<u8>,
+    pub(super) checked: Checked,
+    _bytes: std::marker::PhantomData<&'a mut [u8]>,
+}
+
+/// Lengths of a record that lies in its part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Checked {
+    pub(super) total: u32,
+    pub(super) captured: u32,
+    pub(super) is_refused: bool,
+}
+
+impl Checked {
+    /// The record at the start of `left` bytes; `None` if it does not lie in them.
+    ///
+    /// # Safety
+    /// `start` points to `left` bytes, aligned to 4, which nothing writes.
+    #[inline]
+    pub(super) unsafe fn at(start: NonNull<u8>, left: u32) -> Option<Self> {
+        if left < HEADER_BYTES + TRAILER_BYTES {
+            return None;
+        }
+        // SAFETY: these words lie in the bytes (checked above), aligned as the caller promises.
+        let [kind, total, captured] =
+            [TYPE_AT, TOTAL_AT, CAPTURED_AT].map(|at| unsafe { start.add(at).cast::<u32>().read() });
+        let lies_within = total <= left
+            && total % ALIGNMENT == 0
+            && captured <= total
+            && padded(captured) + HEADER_BYTES + TRAILER_BYTES <= total;
+        let is_refused = kind == REFUSED_TYPE;
+        (lies_within && (is_refused || kind == PACKET_TYPE)).then_some(Self { total, captured, is_refused })
+    }
+}
+
+impl<'a> PackedRecord<'a> {
+    /// # Safety
+    /// `checked` was read at `start`, and the record's bytes are the caller's alone during `'a`.
+    pub(super) unsafe fn new(start: NonNull<u8>, checked: Checked) -> Self {
+        Self { start, checked, _bytes: std::marker::PhantomData }
+    }
+
+    /// A word of the header.
+    #[inline]
+    fn word(&self, at: usize) -> u32 {
+        debug_assert!(at < HEADER_BYTES as usize);
+        // SAFETY: a record has a header, aligned to 4, by the invariant on `start`.
+        unsafe { self.start.add(at).cast::<u32>().read() }
+    }
+
+    #[inline]
+    fn set_word(&mut self, at: usize, word: u32) {
+        debug_assert!(at < HEADER_BYTES as usize);
+        // SAFETY: as in `word`, and the bytes are this value's alone.
+        unsafe { self.start.add(at).cast::<u32>().write(word) }
+    }
+
+    /// The captured bytes.
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: the data lie in the record, as was checked, and are not written while `self` is borrowed.
+        unsafe {
+            let data = self.start.add(HEADER_BYTES as usize);
+            std::slice::from_raw_parts(data.as_ptr(), self.checked.captured as usize)
+        }
+    }
+
+    /// How long the packet was, in bytes.
+    #[inline]
+    pub fn original_len(&self) -> u32 {
+        self.word(ORIGINAL_AT)
+    }
+
+    /// What the program has taken for its time; 0 without a time.
+    #[inline]
+    pub fn stamp(&self) -> u64 {
+        u64::from(self.word(TIME_HIGH_AT)) << 32 | u64::from(self.word(TIME_LOW_AT))
+    }
+
+    /// Sets the time of the packet, in nanoseconds since 1970 (UTC).
+    #[inline]
+    pub fn set_time(&mut self, timestamp_ns: u64) {
+        self.set_word(TIME_HIGH_AT, (timestamp_ns >> 32) as u32);
+        self.set_word(TIME_LOW_AT, timestamp_ns as u32);
+    }
+
+    /// Nobody reads this packet.
+    pub(super) fn refuse(&mut self) {
+        self.set_word(TYPE_AT, REFUSED_TYPE);
+    }
+
+    /// The packet, without holding on to the record.
+    ///
+    /// # Safety
+    /// The record is not written during `'b`.
+    #[inline]
+    pub(super) unsafe fn packet<'b>(self) -> PackedPacket<'b> {
+        let Checked { total, captured, .. } = self.checked;
+        // SAFETY: the record lies in memory that is mapped, and is not written during `'b`.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
+        let behind = (HEADER_BYTES + padded(captured)) as usize;
+        let options = &bytes[behind..(total - TRAILER_BYTES) as usize];
+        PackedPacket {
+            data: &bytes[HEADER_BYTES as usize..(HEADER_BYTES + captured) as usize],
+            original_len: self.original_len(),
+            timestamp_ns: self.stamp(),
+            hash: if options.is_empty() { None } else { hash_in(options) },
+            direction: None,
+        }
+    }
+}
+
+/// The hash among the options of a packet.
+fn hash_in(options: &[u8]) -> Option<PackedHash> {
+    let half = |at: usize| Some(u16::from_ne_bytes(options.get(at..at + 2)?.try_into().ok()?));
+    if half(0)? != HASH_OPTION || half(2)? != HASH_OPTION_LEN || *options.get(4)? != TOEPLITZ {
+        return None;
+    }
+    let value = u32::from_be_bytes(options.get(5..9)?.try_into().ok()?);
+    Some(PackedHash { value, type_bits: half(10)? })
+}

@@ -1,0 +1,222 @@
+//! One stream, as its receiver has it: gives blocks to the program, and receives what is in them.
+
+use std::sync::{Arc, PoisonError, atomic::Ordering};
+
+use wirecap_core::{PackedPart, Pool, PoolId, PoolNumber};
+
+use super::{
+    PackedMemory, PackedReader,
+    memory::{GIVEN_AT, ORDER_AT, RETIRE_AT},
+    program::MIN_ROOM_BYTES,
+    record::{Checked, PackedRecord},
+};
+use crate::memory::{FilledPart, LivePool};
+
+/// A part ends behind the packet with which it has this number of bytes, so that a worker can begin with what
+/// is there.
+const PART_BYTES: u32 = 32 << 10;
+
+/// One stream. For the thread that owns its pool.
+#[derive(Debug)]
+pub struct PackedStream {
+    memory: Arc<PackedMemory>,
+    stream: u32,
+    /// The pool of its blocks.
+    pool: PoolNumber,
+    /// The block of each number that was given.
+    order: Box<[u32]>,
+    /// Blocks that were given so far: the number of the next one.
+    given: u32,
+    /// The number of the block that is received. INVARIANT: that of the program's block, one before it whose
+    /// end was not received yet, or the one behind it if that is full.
+    current: u32,
+    /// INVARIANT: what is in front of this offset of the current block was received.
+    at: u32,
+    /// Bytes of all blocks that were received to their end.
+    before: u64,
+    /// Blocks are still given.
+    gives: bool,
+}
+
+/// How far the program has come in the block that is received.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    /// What is in front of this offset is there.
+    end: u32,
+    /// Nothing will follow.
+    is_closed: bool,
+}
+
+impl PackedMemory {
+    /// Opens a stream: what receives from it, the pool of its blocks, and what reads them. `None` when it was
+    /// opened before, or there is none of that number: two pools would both give the same blocks away.
+    pub fn open_stream(
+        self: &Arc<Self>,
+        stream: u32,
+        id: PoolId,
+    ) -> Option<(PackedStream, LivePool, PackedReader)> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = opened.get_mut(stream as usize).filter(|opened| !**opened)?;
+        *opened = true;
+        let pool = Pool::new(id, self.layout.geometry, 0);
+        let reader = PackedReader::new(self, stream, &pool);
+        Some((PackedStream::new(self, stream, pool.number()), LivePool::of_blocks(pool), reader))
+    }
+}
+
+impl PackedStream {
+    fn new(memory: &Arc<PackedMemory>, stream: u32, pool: PoolNumber) -> Self {
+        let order = vec![0; memory.layout.numbers as usize].into();
+        let memory = Arc::clone(memory);
+        let (given, current, at, before, gives) = (0, 0, 0, 0, true);
+        Self { memory, stream, pool, order, given, current, at, before, gives }
+    }
+
+    /// Gives the free blocks of the pool to the program; none from now on without a pool. Returns how many.
+    ///
+    /// # Panics
+    /// When the pool is not the one of this stream.
+    pub fn attach(&mut self, pool: Option<&mut LivePool>) -> u32 {
+        self.gives = pool.is_some();
+        let Some(pool) = pool else { return 0 };
+        assert!(pool.number() == self.pool, "the pool that was made for this stream");
+        let before = self.given;
+        while let Some(block) = pool.attach_free_block() {
+            let entry = self.entry(self.given);
+            self.order[entry as usize] = block;
+            let index = self.memory.block_index(self.stream, block);
+            self.memory.word(self.stream, ORDER_AT + 4 * entry).store(index, Ordering::Relaxed);
+            self.given = self.given.wrapping_add(1);
+        }
+        if self.given != before {
+            // Pairs with the program's load, behind which it reads the block's entry and writes into the
+            // block: all our reads of the block come before.
+            self.memory.word(self.stream, GIVEN_AT as u32).store(self.given, Ordering::Release);
+        }
+        self.given.wrapping_sub(before)
+    }
+
+    /// The entry of a block's number in `order` and `ends`.
+    fn entry(&self, number: u32) -> u32 {
+        number & (self.memory.layout.numbers - 1)
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.memory.layout.geometry.chunk_bytes()
+    }
+
+    /// Where the program is.
+    fn position(&self) -> (u32, u32) {
+        // Pairs with the program's publication: all bytes in front of it are there.
+        let position = self.memory.position(self.stream).load(Ordering::Acquire);
+        ((position >> 32) as u32, (position as u32).min(self.block_bytes()))
+    }
+
+    /// Where a block that the program has left ends.
+    fn end_of(&self, number: u32) -> u32 {
+        let at = self.memory.layout.ends_at() + 4 * self.entry(number);
+        // Ordered by the load of the position.
+        self.memory.word(self.stream, at).load(Ordering::Relaxed).min(self.block_bytes())
+    }
+
+    fn extent(&self, (number, offset): (u32, u32)) -> Extent {
+        if number == self.current {
+            // No packet is so short that it would find room.
+            return Extent { end: offset, is_closed: offset > self.block_bytes() - MIN_ROOM_BYTES };
+        }
+        if number.wrapping_add(1) == self.current {
+            // The program has filled the block before, and has not come to this one.
+            return Extent { end: 0, is_closed: false };
+        }
+        Extent { end: self.end_of(self.current), is_closed: true }
+    }
+
+    /// What waits, in bytes counted since the start.
+    pub fn waiting(&self) -> std::ops::Range<u64> {
+        let position = self.position();
+        let start = self.before + u64::from(self.at);
+        if self.given == self.current || position.0.wrapping_add(1) == self.current {
+            return start..start;
+        }
+        let mut end = self.before + u64::from(self.extent(position).end.max(self.at));
+        let mut number = self.current;
+        while number != position.0 && number != self.given {
+            number = number.wrapping_add(1);
+            end += u64::from(if number == position.0 { position.1 } else { self.end_of(number) });
+        }
+        start..end
+    }
+
+    /// Receives the next part, up to what [`waiting`](Self::waiting) counts as `end`, into a pool that can
+    /// still fill `space` cells of the block. `visit` sees each packet, may set its time, and returns whether
+    /// it is wanted. The others are as if they had not been there.
+    pub fn receive(
+        &mut self,
+        end: u64,
+        space: u32,
+        mut visit: impl FnMut(&mut PackedRecord<'_>) -> bool,
+    ) -> Option<FilledPart> {
+        if self.given == self.current {
+            return None;
+        }
+        let Extent { end: limit, is_closed } = self.extent(self.position());
+        let wanted = end.saturating_sub(self.before).min(limit.into()) as u32;
+        // The last cell is kept for the last part. At the end of the capture, that is this one.
+        let is_final = !is_closed && !self.gives && space == 1;
+        if space < 2 && !is_closed && !is_final {
+            return None;
+        }
+        let (start, block) = (self.at, self.order[self.entry(self.current) as usize]);
+        let block = self.memory.block(self.stream, block);
+        let part_end = if space < 2 { u32::MAX } else { start + PART_BYTES };
+        let (mut packets, mut bytes) = (0, 0);
+        while self.at < wanted && self.at < part_end {
+            // SAFETY: the program has published all bytes in front of `limit`, which lies in the block, and
+            // does not write there until the block is given again.
+            let (place, checked) = unsafe {
+                let place = block.add(self.at as usize);
+                (place, Checked::at(place, limit - self.at))
+            };
+            let Some(checked) = checked else {
+                // Only a program that is not ours writes such a record. The rest cannot be read.
+                self.at = limit;
+                break;
+            };
+            self.at += checked.total;
+            // SAFETY: it was checked there just now. It is received for the first time, by the invariant on
+            // `at`, so nothing else reads or writes it.
+            let mut record = unsafe { PackedRecord::new(place, checked) };
+            if visit(&mut record) {
+                packets += 1;
+                bytes += checked.captured;
+            } else {
+                record.refuse();
+            }
+        }
+        let is_last = is_closed && self.at >= limit || is_final;
+        if self.at == start && !is_last {
+            return None;
+        }
+        let part = PackedPart { start, len: self.at - start, packets, bytes, is_last };
+        self.note(space, part);
+        Some(FilledPart::new(self.pool, part))
+    }
+
+    /// Notes a part that was received.
+    fn note(&mut self, space: u32, part: PackedPart) {
+        if part.is_last {
+            self.before += u64::from(self.at);
+            self.current = self.current.wrapping_add(1);
+            self.at = 0;
+            return;
+        }
+        // Small parts take more cells than their bytes would: before none is left, the block is exchanged.
+        let geometry = self.memory.layout.geometry;
+        let by_bytes = self.at / geometry.cell_bytes();
+        let taken = geometry.cells_per_chunk() - space + 1;
+        if taken.saturating_sub(by_bytes) >= geometry.cells_per_chunk() / 2 {
+            let retired = self.current.wrapping_add(1);
+            self.memory.word(self.stream, RETIRE_AT as u32).store(retired, Ordering::Relaxed);
+        }
+    }
+}

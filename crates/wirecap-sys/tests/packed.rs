@@ -1,0 +1,216 @@
+//! Packed packets against the running kernel. Needs root: programs run on test packets, without an interface.
+
+use std::sync::Arc;
+
+use wirecap_core::{Geometry, Handover, PoolId};
+use wirecap_sys::{
+    bpf::{Assembler, Program, ProgramKind, ProgramSpec, Reg, Size, XDP_ABORTED, XDP_DROP, XDP_PASS, xdp_md},
+    memory::LivePool,
+    packed::{Pack, PackHook, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream},
+};
+
+const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
+/// Blocks of 128 KiB, the smallest.
+const M: u32 = 64;
+
+/// A program that drops what it has packed and passes what had no room, and its stream.
+struct Bench {
+    program: Program,
+    stream: PackedStream,
+    pool: LivePool,
+    reader: PackedReader,
+    at_end: bool,
+}
+
+impl Bench {
+    fn new(blocks: u32, hash: Option<PackedHash>) -> Self {
+        let geometry = Geometry::new(M, blocks, 2048).unwrap();
+        let memory = Arc::new(PackedMemory::create(2, geometry).unwrap());
+        let program = load(&memory, hash);
+        let (mut stream, mut pool, reader) = memory.open_stream(0, ID).unwrap();
+        assert!(memory.open_stream(0, ID).is_none() && memory.open_stream(2, ID).is_none());
+        assert_eq!(stream.attach(Some(&mut pool)), blocks);
+        Self { program, stream, pool, reader, at_end: false }
+    }
+
+    /// Whether it found room.
+    fn send(&self, frame: &[u8], repeat: u32) -> bool {
+        match self.program.test_run(frame, repeat).unwrap().action as i32 {
+            XDP_DROP => true,
+            XDP_PASS => false,
+            action => panic!("action {action}"),
+        }
+    }
+
+    /// Takes the next part: packet n gets the time `first_ns + n`.
+    fn receive(&mut self, first_ns: u64) -> Option<Handover> {
+        self.stream.attach((!self.at_end).then_some(&mut self.pool));
+        let mut filler = self.pool.filler()?;
+        let mut time_ns = first_ns;
+        let part = self.stream.receive(u64::MAX, filler.space(), |record| {
+            record.set_time(time_ns);
+            time_ns += 1;
+            record.data()[0] != b'x'
+        })?;
+        assert!(filler.fill_part(part));
+        filler.finish();
+        self.pool.hand_over()
+    }
+
+    fn recycle(&mut self, handover: Handover) {
+        handover.into_ranges().for_each(|range| self.pool.recycle(range).unwrap());
+    }
+}
+
+/// Packs each packet into the stream of its receive queue, with the time 7 and this hash.
+fn load(memory: &PackedMemory, hash: Option<PackedHash>) -> Program {
+    use Reg::{R0, R1, R6, R7, R10};
+    let mut asm = Assembler::new();
+    let (no_block, impossible) = (asm.label(), asm.label());
+    asm.mov(R6, R1).load(Size::Word, R7, R6, xdp_md::RX_QUEUE_INDEX);
+    asm.mov_imm(R1, 7).store(Size::Double, R10, -8, R1);
+    if let Some(PackedHash { value, type_bits }) = hash {
+        asm.store_imm(Size::Word, R10, -16, value as i32);
+        asm.store_imm(Size::Word, R10, -12, 1 << 31 | i32::from(type_bits));
+    }
+    let pack = Pack {
+        hook: PackHook::Xdp,
+        stream: R7,
+        stamp: Some(-8),
+        hash: hash.map(|_| -16),
+        stack_end: -16,
+        no_block,
+        impossible,
+    };
+    memory.emit_pack(&mut asm, &pack);
+    asm.mov_imm(R0, XDP_DROP).exit();
+    asm.bind(no_block).mov_imm(R0, XDP_PASS).exit();
+    asm.bind(impossible).mov_imm(R0, XDP_ABORTED).exit();
+    let insns = asm.finish().unwrap();
+    Program::load(&ProgramSpec { frags: true, ..ProgramSpec::new(ProgramKind::Xdp, "pack", &insns) }).unwrap()
+}
+
+fn frame(len: usize, first: u8) -> Vec<u8> {
+    let mut frame: Vec<_> = (0..len).map(|at| at as u8).collect();
+    frame[0] = first;
+    frame
+}
+
+#[test]
+fn packets_come_as_they_were_sent() {
+    let hash = PackedHash { value: 0xdead_beef, type_bits: 9 };
+    for hash in [None, Some(hash)] {
+        let mut bench = Bench::new(4, hash);
+        assert!(bench.receive(0).is_none(), "nothing was sent");
+        // Lengths at the edges of the sizes that the program distinguishes, and of the padding.
+        let lengths = [14, 15, 16, 17, 60, 1514, 1983, 1984, 1985, 2049, 9000, 16_320, 16_321, 60_000];
+        let frames: Vec<_> = lengths.iter().map(|&len| frame(len, len as u8)).collect();
+        let mut got = Vec::new();
+        for frame in &frames {
+            assert!(bench.send(frame, 1));
+        }
+        while let Some(handover) = bench.receive(1000 + got.len() as u64) {
+            assert_eq!(handover.first_number, got.len() as u64);
+            got.extend(bench.reader.packets(&handover.range).map(|packet| {
+                assert_eq!((packet.original_len as usize, packet.hash), (packet.data.len(), hash));
+                (packet.data.to_vec(), packet.timestamp_ns)
+            }));
+            bench.recycle(handover);
+        }
+        let sent: Vec<_> = frames.into_iter().zip(1000..).collect();
+        assert!(got == sent, "{} of {}", got.len(), sent.len());
+    }
+}
+
+/// Over many rounds through the blocks: nothing is lost while there is room, all that has none is refused.
+#[test]
+fn a_full_pool_refuses_packets_and_takes_them_again() {
+    let mut bench = Bench::new(3, None);
+    let record = 64 + 32;
+    let in_block = 1 + (u64::from(M) * 2048 - 2048) / record;
+    let mut sent = 0;
+    for round in 0..5 {
+        let mut taken = 0;
+        while bench.send(&frame(64, b'a'), 1) {
+            taken += 1;
+        }
+        assert_eq!(taken, 3 * in_block, "round {round}");
+        assert!(!bench.send(&frame(64, b'a'), 100), "still none");
+        let mut handovers = Vec::new();
+        while let Some(handover) = bench.receive(0) {
+            assert_eq!(handover.first_number, sent);
+            sent += u64::from(handover.packets);
+            assert_eq!(bench.reader.packets(&handover.range).count(), handover.packets as usize);
+            handovers.push(handover);
+        }
+        assert_eq!(sent, (round + 1) * 3 * in_block);
+        assert!(
+            bench.receive(0).is_none() && !bench.send(&frame(64, b'a'), 1),
+            "the blocks are with the reader"
+        );
+        handovers.into_iter().for_each(|handover| bench.recycle(handover));
+        assert!(bench.receive(0).is_none() && bench.pool.levels().attached_chunks == 3);
+    }
+}
+
+/// One by one, they take a cell each, of which there are fewer than a block has room for.
+#[test]
+fn packets_that_are_received_one_by_one_end_their_block_early() {
+    let mut bench = Bench::new(4, None);
+    for number in 0..1000 {
+        assert!(bench.send(&frame(60, b'a'), 1));
+        let handover = loop {
+            if let Some(handover) = bench.receive(number) {
+                break handover;
+            }
+        };
+        assert_eq!((handover.packets, handover.first_number), (1, number));
+        assert_eq!(bench.reader.packets(&handover.range).next().unwrap().timestamp_ns, number);
+        bench.recycle(handover);
+    }
+}
+
+#[test]
+fn a_packet_that_is_not_wanted_is_as_if_it_had_not_come() {
+    let mut bench = Bench::new(2, None);
+    for first in *b"axbxxc" {
+        assert!(bench.send(&frame(100, first), 1));
+    }
+    let handover = bench.receive(0).unwrap();
+    let firsts: Vec<_> = bench.reader.packets(&handover.range).map(|packet| packet.data[0]).collect();
+    assert_eq!((firsts.as_slice(), handover.packets, handover.bytes), (b"abc".as_slice(), 3, 300));
+    let (_, other, _) = {
+        let geometry = Geometry::new(M, 2, 2048).unwrap();
+        Arc::new(PackedMemory::create(1, geometry).unwrap()).open_stream(0, ID).unwrap()
+    };
+    assert_ne!(other.number(), bench.pool.number());
+    bench.recycle(handover);
+}
+
+#[test]
+fn what_is_left_at_the_end_is_received_with_the_last_cell() {
+    let mut bench = Bench::new(2, None);
+    let keep: Vec<_> = (0..2)
+        .flat_map(|_| {
+            let mut kept = Vec::new();
+            while bench.pool.filler().is_some_and(|filler| filler.space() > 1) {
+                assert!(bench.send(&frame(60, b'a'), 1));
+                kept.extend(bench.receive(0));
+            }
+            kept
+        })
+        .collect();
+    assert!(bench.send(&frame(60, b'b'), 1000));
+    assert!(bench.receive(0).is_none(), "the last cell is kept for the last part");
+    bench.at_end = true;
+    let last = bench.receive(0).unwrap();
+    assert_eq!((last.packets, bench.reader.packets(&last.range).count()), (1000, 1000));
+    drop(keep);
+}
+
+#[test]
+fn sizes_that_cannot_work_are_refused() {
+    let create = |cells, blocks| PackedMemory::create(1, Geometry::new(cells, blocks, 2048).unwrap());
+    assert!(matches!(create(32, 4), Err(PackedError::SmallBlock { block_bytes: 65_536 })));
+    assert!(matches!(create(64, 1), Err(PackedError::FewBlocks { blocks: 1 })));
+}
