@@ -6,7 +6,9 @@ use std::{
     ptr::{self, NonNull},
 };
 
-/// A mapping of this process, readable and writable when it is made.
+const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// A mapping of this process, readable when it is made, and writable unless it is [to read](Self::to_read).
 #[derive(Debug)]
 pub(crate) struct Mapped {
     /// INVARIANT: start of a mapping of `len` bytes that is this value's alone, until it is dropped.
@@ -25,7 +27,7 @@ impl Mapped {
     /// # Errors
     /// What mmap(2) returned: `EINVAL` for a length of 0.
     pub(crate) fn anonymous(len: usize, flags: libc::c_int) -> io::Result<Self> {
-        Self::new(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags, -1, 0)
+        Self::new(len, READ_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags, -1, 0)
     }
 
     /// A ring of a socket, shared with the kernel. It is not in core dumps: packets in it are confidential.
@@ -33,14 +35,27 @@ impl Mapped {
     /// # Errors
     /// What mmap(2) or madvise(2) returned.
     pub(crate) fn ring(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<Self> {
-        let ring = Self::new(len, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset)?;
+        let ring = Self::new(len, READ_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset)?;
         // SAFETY: the mapping is ours, and the advice changes no contents.
         let refused = unsafe { libc::madvise(ring.start.as_ptr().cast(), len, libc::MADV_DONTDUMP) } != 0;
         if refused { Err(io::Error::last_os_error()) } else { Ok(ring) }
     }
 
-    fn new(len: usize, flags: libc::c_int, fd: libc::c_int, offset: libc::off_t) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
+    /// Memory that only the kernel writes: no byte of it may be written here.
+    ///
+    /// # Errors
+    /// What mmap(2) returned.
+    pub(crate) fn to_read(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<Self> {
+        Self::new(len, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), offset)
+    }
+
+    fn new(
+        len: usize,
+        protection: libc::c_int,
+        flags: libc::c_int,
+        fd: libc::c_int,
+        offset: libc::off_t,
+    ) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
         let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, fd, offset) };
         if start == libc::MAP_FAILED {

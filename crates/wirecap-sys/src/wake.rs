@@ -11,7 +11,7 @@
 //! [`Wakers`] are dropped and all bells have been rung.
 
 use std::{
-    io,
+    fmt, io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     ptr,
     sync::{Arc, Weak},
@@ -52,11 +52,32 @@ impl Bell {
 /// A descriptor that becomes readable when packets wait, and is not for anything else. It is open as long as
 /// there is one.
 #[derive(Debug, Clone)]
-pub struct Waker(Arc<OwnedFd>);
+pub struct Waker {
+    fd: Arc<OwnedFd>,
+    /// What has to be told that a thread waits.
+    alarm: Option<Arc<dyn Alarm>>,
+}
+
+/// Makes a descriptor readable only when a thread waits for it.
+pub(crate) trait Alarm: fmt::Debug + Send + Sync {
+    /// From now on a packet makes the descriptor readable. Returns false if one waits already.
+    fn arm(&self) -> bool;
+}
+
+impl Waker {
+    /// One that has to be armed before each wait.
+    pub(crate) fn with_alarm(fd: Arc<OwnedFd>, alarm: Arc<dyn Alarm>) -> Self {
+        Self { fd, alarm: Some(alarm) }
+    }
+
+    fn arm(&self) -> bool {
+        self.alarm.as_ref().is_none_or(|alarm| alarm.arm())
+    }
+}
 
 impl From<Arc<OwnedFd>> for Waker {
     fn from(fd: Arc<OwnedFd>) -> Self {
-        Self(fd)
+        Self { fd, alarm: None }
     }
 }
 
@@ -105,7 +126,7 @@ impl Watch {
         let queues: Vec<_> = queues.into_iter().filter(|&queue| wakers.has(queue)).collect();
         let of_queues = queues.iter().filter_map(|&queue| wakers.0[queue].as_ref());
         let fds =
-            [bell.event.as_fd().as_raw_fd()].into_iter().chain(of_queues.map(|waker| waker.0.as_raw_fd()));
+            [bell.event.as_fd().as_raw_fd()].into_iter().chain(of_queues.map(|waker| waker.fd.as_raw_fd()));
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let polls = fds.map(poll).collect();
         Self { bell: Arc::clone(bell), wakers: Arc::downgrade(wakers), queues, polls }
@@ -122,6 +143,10 @@ impl Watch {
     pub fn wait(&mut self, wakers: usize, timeout: Duration) -> WakeCause {
         let open = self.wakers.upgrade();
         let count = if open.is_some() { 1 + wakers.min(self.wakers()) } else { 1 };
+        let of = |queue: &usize| open.as_ref().and_then(|wakers| wakers.0[*queue].as_ref());
+        if !self.queues[..count - 1].iter().filter_map(of).all(Waker::arm) {
+            return WakeCause::Waker;
+        }
         let polls = &mut self.polls[..count];
         let timeout = libc::timespec {
             tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
@@ -136,8 +161,8 @@ impl Watch {
             return WakeCause::Timeout;
         }
         let [bell, polls @ ..] = polls else { unreachable!("the bell is always there") };
-        for (poll, &queue) in polls.iter_mut().zip(&self.queues) {
-            settle(poll, open.as_ref().and_then(|wakers| wakers.0[queue].as_ref()));
+        for (poll, queue) in polls.iter_mut().zip(&self.queues) {
+            settle(poll, of(queue));
         }
         if bell.revents == 0 {
             return WakeCause::Waker;
@@ -152,7 +177,7 @@ fn settle(poll: &mut libc::pollfd, waker: Option<&Waker>) {
     if poll.revents & libc::POLLERR != 0 {
         // Asking for the error of a socket takes it away: its link was down for a moment, for instance. A
         // pipe has none.
-        let _ = waker.map(|waker| socket_option::get::<u32>(&waker.0, libc::SOL_SOCKET, libc::SO_ERROR));
+        let _ = waker.map(|waker| socket_option::get::<u32>(&waker.fd, libc::SOL_SOCKET, libc::SO_ERROR));
     }
     if poll.revents & (libc::POLLHUP | libc::POLLIN) == libc::POLLHUP {
         // A pipe at its end: its reader finds that out without being woken.
@@ -169,7 +194,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     fn waker(socket: &UnixDatagram) -> Option<Waker> {
-        Some(Waker(Arc::new(socket.as_fd().try_clone_to_owned().unwrap())))
+        Some(Waker::from(Arc::new(socket.as_fd().try_clone_to_owned().unwrap())))
     }
 
     #[test]
@@ -213,7 +238,7 @@ mod tests {
     #[test]
     fn a_pipe_at_its_end_wakes_once() {
         let (read, write) = nix::unistd::pipe().unwrap();
-        let wakers = Arc::new(Wakers::new(vec![Some(Waker(Arc::new(read)))]));
+        let wakers = Arc::new(Wakers::new(vec![Some(Waker::from(Arc::new(read)))]));
         let mut watch = Watch::new(&Arc::new(Bell::new().unwrap()), &wakers, [0]);
         drop(write);
         assert_eq!(watch.wait(1, LONG), WakeCause::Waker);

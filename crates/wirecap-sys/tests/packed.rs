@@ -1,12 +1,13 @@
 //! Packed packets against the running kernel. Needs root: programs run on test packets, without an interface.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread, time::Duration};
 
 use wirecap_core::{Geometry, Handover, PoolId};
 use wirecap_sys::{
     bpf::{Assembler, Program, ProgramKind, ProgramSpec, Reg, Size, XDP_ABORTED, XDP_DROP, XDP_PASS, xdp_md},
     memory::LivePool,
     packed::{Pack, PackHook, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream},
+    wake::{Bell, WakeCause, Wakers, Watch},
 };
 
 const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
@@ -27,8 +28,10 @@ impl Bench {
         let geometry = Geometry::new(M, blocks, 2048).unwrap();
         let memory = Arc::new(PackedMemory::create(2, geometry).unwrap());
         let program = load(&memory, hash);
-        let (mut stream, mut pool, reader) = memory.open_stream(0, ID).unwrap();
-        assert!(memory.open_stream(0, ID).is_none() && memory.open_stream(2, ID).is_none());
+        let (mut stream, mut pool, reader) = memory.open_stream(0, ID).unwrap().unwrap();
+        for stream in [0, 2] {
+            assert!(memory.open_stream(stream, ID).unwrap().is_none());
+        }
         assert_eq!(stream.attach(Some(&mut pool)), blocks);
         Self { program, stream, pool, reader, at_end: false }
     }
@@ -181,7 +184,7 @@ fn a_packet_that_is_not_wanted_is_as_if_it_had_not_come() {
     assert_eq!((firsts.as_slice(), handover.packets, handover.bytes), (b"abc".as_slice(), 3, 300));
     let (_, other, _) = {
         let geometry = Geometry::new(M, 2, 2048).unwrap();
-        Arc::new(PackedMemory::create(1, geometry).unwrap()).open_stream(0, ID).unwrap()
+        Arc::new(PackedMemory::create(1, geometry).unwrap()).open_stream(0, ID).unwrap().unwrap()
     };
     assert_ne!(other.number(), bench.pool.number());
     bench.recycle(handover);
@@ -206,6 +209,43 @@ fn what_is_left_at_the_end_is_received_with_the_last_cell() {
     let last = bench.receive(0).unwrap();
     assert_eq!((last.packets, bench.reader.packets(&last.range).count()), (1000, 1000));
     drop(keep);
+}
+
+/// The last cell is that of the last part, which is received once all of it was seen.
+#[test]
+fn the_end_of_a_block_waits_until_it_was_seen_whole() {
+    let mut bench = Bench::new(3, None);
+    while bench.pool.filler().is_some_and(|filler| filler.space() > 1) {
+        assert!(bench.send(&frame(1400, b'a'), 1));
+        assert!(bench.receive(0).is_some());
+    }
+    let seen = bench.stream.waiting().start + 1;
+    // More than the block has room for.
+    assert!(bench.send(&frame(1400, b'b'), 50));
+    let filler = bench.pool.filler().unwrap();
+    assert!(bench.stream.receive(seen, filler.space(), |_| true).is_none());
+    let rest: Vec<_> = std::iter::from_fn(|| bench.receive(0)).collect();
+    assert_eq!(rest.iter().map(|handover| handover.packets).sum::<u32>(), 50);
+}
+
+#[test]
+fn a_thread_that_waits_is_woken_by_a_packet() {
+    let mut bench = Bench::new(2, None);
+    let bell = Arc::new(Bell::new().unwrap());
+    let wakers = Arc::new(Wakers::new(vec![Some(bench.stream.waker().unwrap())]));
+    let mut watch = Watch::new(&bell, &wakers, [0]);
+    let (short, long) = (Duration::from_millis(1), Duration::from_secs(60));
+    for _ in 0..300 {
+        assert_eq!(watch.wait(1, short), WakeCause::Timeout);
+        thread::scope(|scope| {
+            let woken = scope.spawn(|| watch.wait(1, long));
+            assert!(bench.send(&frame(60, b'a'), 1));
+            assert_eq!(woken.join().unwrap(), WakeCause::Waker);
+        });
+        assert_eq!(watch.wait(1, long), WakeCause::Waker, "it was not received");
+        let handover = (0..2).find_map(|_| bench.receive(0)).unwrap();
+        bench.recycle(handover);
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use wirecap_sys::{
     clock::ClockError,
     memory::MemoryError,
     netdev::{self, AttachedMode},
+    packed::PackedError,
     packet::PacketError,
     xsk::XskError,
 };
@@ -111,6 +112,14 @@ pub enum Error {
         name: String,
         /// Why.
         source: PacketError,
+    },
+    /// Its packets cannot be packed.
+    #[error("{name}: {source}")]
+    Packed {
+        /// The interface.
+        name: String,
+        /// Why.
+        source: PackedError,
     },
     /// Another XDP program is attached to the interface.
     #[error(

@@ -14,7 +14,7 @@ use crate::{
     Capture, Config, Dispatch, Error,
     capture::Parts,
     port::{
-        contract::PreparedPort,
+        contract::{PoolMaker, PreparedPort},
         opening::{Hooks, OpenContext},
     },
     report::BoundedMemory,
@@ -98,8 +98,8 @@ impl PreparedCapture {
             self.reserve()?;
         let Reserved { memories, pools, allocators } = reserved.expect("just reserved");
         // Only batches need it; beside the host the kernel has stamped the packets.
-        let is_in_memory = |port: &PreparedPort| port.facts.queues_in_memory() > 0;
-        let clock = if ports.iter().any(is_in_memory) { BatchClock::new() } else { BatchClock::system() };
+        let has_batches = |port: &PreparedPort| port.facts.pools != PoolMaker::Kernel;
+        let clock = if ports.iter().any(has_batches) { BatchClock::new() } else { BatchClock::system() };
         let context = OpenContext { config: &config, hooks: &hooks, geometry, ring_entries };
         let watched = ports.iter().any(|port| port.facts.ifindex().is_some());
         let changes = watched.then(netdev::changes).transpose()?;

@@ -98,6 +98,7 @@ fn mode(mode: QueueMode) -> &'static str {
     match mode {
         QueueMode::ZeroCopy => "native XDP, zero-copy",
         QueueMode::Copy => "native XDP, copy",
+        QueueMode::Packed => "native XDP, packed by the program",
         QueueMode::Generic => "generic XDP, copy: slow",
         QueueMode::Packet => "AF_PACKET: the host keeps its packets",
         QueueMode::Trace => "a trace file, read into cells",

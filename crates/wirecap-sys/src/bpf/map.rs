@@ -28,8 +28,13 @@ pub enum MapKind {
     /// Devices to redirect to; keys and values `u32`, the value is an interface index of the namespace of the
     /// thread that writes it.
     DevMap = 14,
+    /// Maps of one kind; keys `u32`. See [`Map::array_of`].
+    ArrayOfMaps = 12,
     /// AF_XDP sockets to redirect to; keys `u32`, values socket file descriptors; cannot be read back.
     XskMap = 17,
+    /// A ring of events, without keys and values; `max_entries` is its size in bytes: whole pages, a power of two
+    /// (Linux 5.8). Its descriptor is readable while events wait.
+    RingBuffer = 27,
 }
 
 /// The array's memory can be mapped (Linux 5.5).
@@ -54,7 +59,9 @@ impl MapKind {
             Self::ProgArray => "program array",
             Self::PerCpuArray => "per-CPU array",
             Self::DevMap => "devmap",
+            Self::ArrayOfMaps => "array of maps",
             Self::XskMap => "xskmap",
+            Self::RingBuffer => "ring buffer",
         }
     }
 }
@@ -64,9 +71,9 @@ impl MapKind {
 pub struct MapSpec<'a> {
     /// Its kind.
     pub kind: MapKind,
-    /// Length of a key in bytes; 4 for all but `Hash`.
+    /// Length of a key in bytes; 4 for all but `Hash` and `RingBuffer`.
     pub key_size: u32,
-    /// Length of a value in bytes; 4 for `ProgArray`, `DevMap` and `XskMap`.
+    /// Length of a value in bytes; 4 for `ProgArray`, `DevMap`, `ArrayOfMaps` and `XskMap`.
     pub value_size: u32,
     /// Number of entries, for a `Hash` the most it may hold.
     pub max_entries: u32,
@@ -93,6 +100,28 @@ impl Map {
     /// [`Error::NotPermitted`] without CAP_BPF (`DevMap` and `XskMap` also want CAP_NET_ADMIN),
     /// [`Error::BadName`], [`Error::Call`] for what the kernel does not take (zero sizes, too much memory).
     pub fn create(spec: &MapSpec<'_>) -> Result<Self, Error> {
+        Self::create_with(spec, None)
+    }
+
+    /// Makes an `ArrayOfMaps` with these in it, all made with the same settings.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    ///
+    /// # Panics
+    /// Without a map.
+    pub fn array_of(maps: &[Map], name: &str) -> Result<Self, Error> {
+        let max_entries = maps.len() as u32;
+        let spec = MapSpec { kind: MapKind::ArrayOfMaps, key_size: 4, value_size: 4, max_entries, name };
+        let array = Self::create_with(&spec, Some(&maps[0]))?;
+        for (index, map) in (0u32..).zip(maps) {
+            array.update(&index.to_ne_bytes(), &map.raw_fd().to_ne_bytes())?;
+        }
+        Ok(array)
+    }
+
+    /// Makes a map, one of maps like `inner` if there is one.
+    fn create_with(spec: &MapSpec<'_>, inner: Option<&Map>) -> Result<Self, Error> {
         let action = || {
             format!("create the BPF map {} ({}, {} entries)", spec.name, spec.kind.name(), spec.max_entries)
         };
@@ -108,6 +137,7 @@ impl Map {
                 key_size: spec.key_size,
                 value_size: spec.value_size,
                 max_entries: spec.max_entries,
+                inner_map_fd: inner.map_or(0, |map| map.raw_fd() as u32),
                 map_name,
                 ..MapCreate::default()
             };
@@ -154,7 +184,7 @@ impl Map {
     /// [`Error::WrongKind`] for per-CPU maps (see [`Self::lookup_per_cpu`]) and `XskMap`,
     /// [`Error::WrongSize`], [`Error::Call`].
     pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        if self.is_per_cpu() || self.kind == MapKind::XskMap {
+        if self.is_per_cpu() || matches!(self.kind, MapKind::XskMap | MapKind::ArrayOfMaps) {
             return Err(self.wrong_kind("lookup"));
         }
         self.read(key, self.value_size)

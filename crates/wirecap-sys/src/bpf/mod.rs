@@ -64,6 +64,9 @@ pub use link::{Link, XdpLink, XdpMode, link_holders, links};
 pub use map::{Map, MapKind, MapSpec, PerCpuValues, possible_cpus};
 pub use program::{Program, ProgramKind, ProgramSpec, TestRun};
 
+/// Flag of [`Helper::RingbufOutput`]: wakes in any case.
+pub const RING_FORCE_WAKEUP: i32 = 2;
+
 /// XDP action: drop the packet and raise the `xdp_exception` tracepoint (a program's bug).
 pub const XDP_ABORTED: i32 = 0;
 /// XDP action: drop the packet.

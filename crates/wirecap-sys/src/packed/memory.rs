@@ -1,6 +1,7 @@
 //! The two arrays, mapped.
 
 use std::{
+    io,
     os::fd::AsFd,
     ptr::NonNull,
     sync::{
@@ -11,7 +12,7 @@ use std::{
 
 use wirecap_core::Geometry;
 
-use super::PackedError;
+use super::{PackedError, alarm::RING_BYTES};
 use crate::{
     bpf::{Map, MapKind, MapSpec},
     mapped::Mapped,
@@ -27,6 +28,7 @@ pub(super) const POSITION_AT: i16 = 0;
 pub(super) const WRITER_AT: i16 = 8;
 pub(super) const GIVEN_AT: i16 = 64;
 pub(super) const RETIRE_AT: i16 = 68;
+pub(super) const ARMED_AT: i16 = 72;
 pub(super) const ORDER_AT: u32 = 128;
 const LINE_BYTES: u32 = 128;
 
@@ -54,6 +56,16 @@ impl Layout {
     }
 }
 
+/// The kernel did not map so much.
+pub(super) fn map_failed(bytes: u64) -> impl FnOnce(io::Error) -> PackedError {
+    move |source| PackedError::Mapping { bytes, source }
+}
+
+fn event_ring() -> Result<Map, PackedError> {
+    let (kind, name) = (MapKind::RingBuffer, "wirecap_events");
+    Ok(Map::create(&MapSpec { kind, key_size: 0, value_size: 0, max_entries: RING_BYTES, name })?)
+}
+
 /// The blocks of several streams, which a program fills and this process reads.
 #[derive(Debug)]
 pub struct PackedMemory {
@@ -62,6 +74,9 @@ pub struct PackedMemory {
     pub(super) streams: Map,
     block_memory: Mapped,
     stream_memory: Mapped,
+    /// The ring of events of each stream, and all of them for the program.
+    pub(super) rings: Vec<Map>,
+    pub(super) all_rings: Map,
     /// Streams that were opened.
     pub(super) opened: Mutex<Vec<bool>>,
 }
@@ -91,12 +106,23 @@ impl PackedMemory {
             })?;
             let bytes = u64::from(value_size) * u64::from(max_entries);
             let mapped = Mapped::ring(map.as_fd(), bytes as usize, 0);
-            Ok((map, mapped.map_err(|source| PackedError::Mapping { bytes, source })?))
+            Ok((map, mapped.map_err(map_failed(bytes))?))
         };
         let (blocks, block_memory) = array("wirecap_blocks", block_bytes, layout.blocks())?;
         let (streams_map, stream_memory) = array("wirecap_streams", layout.stream_bytes(), streams)?;
+        let rings = (0..streams).map(|_| event_ring()).collect::<Result<Vec<_>, _>>()?;
+        let all_rings = Map::array_of(&rings, "wirecap_rings")?;
         let opened = Mutex::new(vec![false; streams as usize]);
-        Ok(Self { layout, blocks, streams: streams_map, block_memory, stream_memory, opened })
+        Ok(Self {
+            layout,
+            blocks,
+            streams: streams_map,
+            block_memory,
+            stream_memory,
+            rings,
+            all_rings,
+            opened,
+        })
     }
 
     /// Index of a stream's block among all blocks.

@@ -8,6 +8,7 @@
 //!   streams:  one entry for each stream
 //!             │ position  ◄── program: block number and end of the last packet │ writer: a lock │
 //!             │ given     ──► program: number of blocks given so far │ retire: end this block  │
+//!             │ armed     ──► program: a thread waits for the next packet                       │
 //!             │ order     ──► program: which block each number is                              │
 //!             │ ends      ◄── program: where each block that it has left ends                  │
 //! ```
@@ -40,7 +41,9 @@
 //! | how a packet lies in a block | `record.rs` |
 //! | giving blocks and receiving parts | `stream.rs` |
 //! | reading packets | `reader.rs` |
+//! | waking a thread that waits for packets | `alarm.rs` |
 
+mod alarm;
 mod error;
 mod memory;
 mod program;
@@ -50,7 +53,7 @@ mod stream;
 
 pub use error::PackedError;
 pub use memory::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedMemory};
-pub use program::{Pack, PackHook};
+pub use program::{MAX_PACKET_BYTES, Pack, PackHook};
 pub use reader::{PackedPackets, PackedReader};
 pub use record::{PackedHash, PackedPacket, PackedRecord};
 pub use stream::PackedStream;

@@ -13,13 +13,13 @@
 
 use super::{
     PackedMemory,
-    memory::{GIVEN_AT, Layout, ORDER_AT, POSITION_AT, RETIRE_AT, WRITER_AT},
+    memory::{ARMED_AT, GIVEN_AT, Layout, ORDER_AT, POSITION_AT, RETIRE_AT, WRITER_AT},
     record::{
         ALIGNMENT, CAPTURED_AT, HASH_OPTION, HASH_OPTION_BYTES, HASH_OPTION_LEN, HEADER_BYTES, INTERFACE_AT,
         ORIGINAL_AT, PACKET_TYPE, TIME_HIGH_AT, TIME_LOW_AT, TOEPLITZ, TOTAL_AT, TRAILER_BYTES, TYPE_AT,
     },
 };
-use crate::bpf::{Alu, Assembler, Cond, Helper, Label, Map, Reg, Size};
+use crate::bpf::{Alu, Assembler, Cond, Helper, Label, Map, RING_FORCE_WAKEUP, Reg, Size};
 
 /// The most that stands around the data: header, options, padding, trailer.
 const AROUND_BYTES: u32 = 64;
@@ -27,7 +27,9 @@ const _: () = assert!(HEADER_BYTES + HASH_OPTION_BYTES + ALIGNMENT + TRAILER_BYT
 /// The room that a packet of each size takes, at most. The last one is that of the longest packet of any
 /// interface: an MTU of 65,535 bytes, an Ethernet header and two VLAN tags.
 const ROOMS: [u32; 3] = [2048, 16 << 10, 66_048];
-const _: () = assert!(ROOMS[2] - AROUND_BYTES >= 65_535 + 14 + 2 * 4);
+const _: () = assert!(MAX_PACKET_BYTES >= 65_535 + 14 + 2 * 4);
+/// Longer packets are cut to this length, in bytes.
+pub const MAX_PACKET_BYTES: u32 = ROOMS[2] - AROUND_BYTES;
 /// The least room that any packet takes.
 pub(super) const MIN_ROOM_BYTES: u32 = ROOMS[0];
 const _: () = assert!(ROOMS[2] < super::MIN_BLOCK_BYTES);
@@ -68,7 +70,12 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// On the stack: a key of a map.
+    /// On the stack: the number of the stream.
+    fn stream_key(&self) -> i16 {
+        self.stack_end - 4
+    }
+
+    /// The index of a block.
     fn key(&self) -> i16 {
         self.stack_end - 8
     }
@@ -103,10 +110,11 @@ impl PackedMemory {
     /// Emits code that packs the packet into its stream, and goes on behind it. The context is in R6; all
     /// registers but this one, R8 and R10 are lost.
     pub fn emit_pack(&self, asm: &mut Assembler, pack: &Pack) {
-        use Reg::{R0, R1, R2, R3, R7, R9, R10};
-        let (full, broken, packed, released) = (asm.label(), asm.label(), asm.label(), asm.label());
-        asm.store(Size::Word, R10, pack.key(), pack.stream);
-        emit_look_up(asm, &self.streams, pack.key(), pack.impossible);
+        use Reg::{R0, R1, R2, R3, R4, R7, R9, R10};
+        let (full, broken, packed) = (asm.label(), asm.label(), asm.label());
+        let (armed, done) = (asm.label(), asm.label());
+        asm.store(Size::Word, R10, pack.stream_key(), pack.stream);
+        emit_look_up(asm, &self.streams, pack.stream_key(), pack.impossible);
         asm.mov(R9, R0);
         asm.mov_imm(R1, 1).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
         asm.jump_if32(Cond::Ne, R1, 0, pack.impossible);
@@ -146,8 +154,16 @@ impl PackedMemory {
         } else {
             asm.atomic_exchange(Size::Double, R9, POSITION_AT, R1);
         }
+        asm.load(Size::Word, R1, R9, ARMED_AT).jump_if(Cond::Ne, R1, 0, armed);
         emit_release(asm);
-        asm.bind(released);
+        asm.jump(done);
+
+        asm.bind(armed).store_imm(Size::Word, R9, ARMED_AT, 0);
+        emit_release(asm);
+        emit_look_up(asm, &self.all_rings, pack.stream_key(), done);
+        asm.mov(R1, R0).mov(R2, R10).alu64(Alu::Add, R2, i32::from(pack.offset())).mov_imm(R3, 8);
+        asm.mov_imm(R4, RING_FORCE_WAKEUP).call(Helper::RingbufOutput);
+        asm.bind(done);
     }
 }
 
@@ -167,7 +183,7 @@ fn emit_length(asm: &mut Assembler, pack: &Pack, broken: Label) {
     };
     asm.store(Size::Double, R10, pack.original(), R0).mov(R7, R0);
     asm.jump_if(Cond::Eq, R7, 0, broken);
-    let longest = data_bytes(ROOMS[ROOMS.len() - 1]);
+    let longest = MAX_PACKET_BYTES as i32;
     asm.jump_if(Cond::Le, R7, longest, fits).mov_imm(R7, longest);
     asm.bind(fits);
 }

@@ -5,12 +5,16 @@ use std::sync::{Arc, PoisonError, atomic::Ordering};
 use wirecap_core::{PackedPart, Pool, PoolId, PoolNumber};
 
 use super::{
-    PackedMemory, PackedReader,
+    PackedError, PackedMemory, PackedReader,
+    alarm::StreamAlarm,
     memory::{GIVEN_AT, ORDER_AT, RETIRE_AT},
     program::MIN_ROOM_BYTES,
     record::{Checked, PackedRecord},
 };
-use crate::memory::{FilledPart, LivePool};
+use crate::{
+    memory::{FilledPart, LivePool},
+    wake::Waker,
+};
 
 /// A part ends behind the packet with which it has this number of bytes, so that a worker can begin with what
 /// is there.
@@ -36,6 +40,7 @@ pub struct PackedStream {
     before: u64,
     /// Blocks are still given.
     gives: bool,
+    alarm: Arc<StreamAlarm>,
 }
 
 /// How far the program has come in the block that is received.
@@ -50,26 +55,33 @@ struct Extent {
 impl PackedMemory {
     /// Opens a stream: what receives from it, the pool of its blocks, and what reads them. `None` when it was
     /// opened before, or there is none of that number: two pools would both give the same blocks away.
+    ///
+    /// # Errors
+    /// [`PackedError::Mapping`].
     pub fn open_stream(
         self: &Arc<Self>,
         stream: u32,
         id: PoolId,
-    ) -> Option<(PackedStream, LivePool, PackedReader)> {
+    ) -> Result<Option<(PackedStream, LivePool, PackedReader)>, PackedError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let opened = opened.get_mut(stream as usize).filter(|opened| !**opened)?;
+        let Some(opened) = opened.get_mut(stream as usize).filter(|opened| !**opened) else {
+            return Ok(None);
+        };
+        let alarm = Arc::new(StreamAlarm::new(self, stream)?);
         *opened = true;
         let pool = Pool::new(id, self.layout.geometry, 0);
         let reader = PackedReader::new(self, stream, &pool);
-        Some((PackedStream::new(self, stream, pool.number()), LivePool::of_blocks(pool), reader))
+        let stream = PackedStream::new(self, stream, pool.number(), alarm);
+        Ok(Some((stream, LivePool::of_blocks(pool), reader)))
     }
 }
 
 impl PackedStream {
-    fn new(memory: &Arc<PackedMemory>, stream: u32, pool: PoolNumber) -> Self {
+    fn new(memory: &Arc<PackedMemory>, stream: u32, pool: PoolNumber, alarm: Arc<StreamAlarm>) -> Self {
         let order = vec![0; memory.layout.numbers as usize].into();
         let memory = Arc::clone(memory);
         let (given, current, at, before, gives) = (0, 0, 0, 0, true);
-        Self { memory, stream, pool, order, given, current, at, before, gives }
+        Self { memory, stream, pool, order, given, current, at, before, gives, alarm }
     }
 
     /// Gives the free blocks of the pool to the program; none from now on without a pool. Returns how many.
@@ -105,10 +117,22 @@ impl PackedStream {
         self.memory.layout.geometry.chunk_bytes()
     }
 
-    /// Where the program is.
-    fn position(&self) -> (u32, u32) {
+    /// What wakes a thread for packets of this stream.
+    ///
+    /// # Errors
+    /// [`PackedError::Mapping`].
+    pub fn waker(&self) -> Result<Waker, PackedError> {
+        self.alarm.waker()
+    }
+
+    /// Where the program is, as it says so.
+    fn published(&self) -> u64 {
         // Pairs with the program's publication: all bytes in front of it are there.
-        let position = self.memory.position(self.stream).load(Ordering::Acquire);
+        self.memory.position(self.stream).load(Ordering::Acquire)
+    }
+
+    /// The number of a block and an offset in it.
+    fn place(&self, position: u64) -> (u32, u32) {
         ((position >> 32) as u32, (position as u32).min(self.block_bytes()))
     }
 
@@ -133,7 +157,7 @@ impl PackedStream {
 
     /// What waits, in bytes counted since the start.
     pub fn waiting(&self) -> std::ops::Range<u64> {
-        let position = self.position();
+        let position = self.place(self.published());
         let start = self.before + u64::from(self.at);
         if self.given == self.current || position.0.wrapping_add(1) == self.current {
             return start..start;
@@ -159,11 +183,14 @@ impl PackedStream {
         if self.given == self.current {
             return None;
         }
-        let Extent { end: limit, is_closed } = self.extent(self.position());
+        let position = self.published();
+        let Extent { end: limit, is_closed } = self.extent(self.place(position));
         let wanted = end.saturating_sub(self.before).min(limit.into()) as u32;
-        // The last cell is kept for the last part. At the end of the capture, that is this one.
+        // The last cell is kept for the last part, which has to be seen to its end. At the end of the capture,
+        // that is whatever is there.
         let is_final = !is_closed && !self.gives && space == 1;
-        if space < 2 && !is_closed && !is_final {
+        let is_whole = is_closed && wanted == limit;
+        if space < 2 && !is_whole && !is_final {
             return None;
         }
         let (start, block) = (self.at, self.order[self.entry(self.current) as usize]);
@@ -194,6 +221,9 @@ impl PackedStream {
             }
         }
         let is_last = is_closed && self.at >= limit || is_final;
+        if self.at >= limit && self.current == (position >> 32) as u32 {
+            self.alarm.received.store(position, Ordering::Relaxed);
+        }
         if self.at == start && !is_last {
             return None;
         }

@@ -89,6 +89,10 @@ choices! {
         Best = "best",
         /// The driver writes into the cells; else an error.
         ZeroCopy = "zero-copy",
+        /// Native XDP: the program packs packets into blocks, one behind the other.
+        ///
+        /// The kernel's only copy is this one. Packets in blocks are not sent on, nor changed in place.
+        Packed = "packed",
         /// Native XDP, with one copy by the kernel.
         Copy = "copy",
         /// Works with every driver, slowly.

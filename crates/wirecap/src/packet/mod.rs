@@ -12,7 +12,7 @@ pub(crate) mod rx_hash;
 use std::fmt;
 
 use wirecap_core::Direction;
-use wirecap_sys::packet::BlockPacket;
+use wirecap_sys::{packed::PackedPacket, packet::BlockPacket};
 
 use self::cursor::{Cursor, PacketMeta};
 pub(crate) use self::reader::{ChunkReader, Front};
@@ -72,6 +72,16 @@ impl<'b> Packet<'b> {
         let BlockPacket { data: first, original_len: length_or_hash, timestamp_ns, direction } = packet;
         let (len, direction) = (first.len(), Some(direction));
         Packet { first, rest: None, len, length_or_hash, hash: 0, timestamp_ns, number, direction }
+    }
+
+    #[inline]
+    fn of_packed(packet: PackedPacket<'b>, number: u64) -> Self {
+        let PackedPacket { data: first, original_len, timestamp_ns, hash, direction } = packet;
+        let (length_or_hash, hash) = match hash {
+            Some(hash) => (hash.value, hash.type_bits | HAS_HASH),
+            None => (original_len, 0),
+        };
+        Packet { first, rest: None, len: first.len(), length_or_hash, hash, timestamp_ns, number, direction }
     }
 
     /// Length in bytes, all parts together.

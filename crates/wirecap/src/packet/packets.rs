@@ -1,7 +1,7 @@
 //! The packets of a batch, in order.
 
 use wirecap_core::Handover;
-use wirecap_sys::packet::BlockPackets;
+use wirecap_sys::{packed::PackedPackets, packet::BlockPackets};
 
 use super::{
     Packet,
@@ -14,6 +14,7 @@ use super::{
 enum Source<'b> {
     Cells(Cursor<'b>),
     Block(BlockPackets<'b>),
+    Packed(PackedPackets<'b>),
     /// They were drained.
     Nothing,
 }
@@ -33,6 +34,7 @@ impl<'b> Packets<'b> {
         let (source, front) = match reader {
             ChunkReader::Cells(reader, front) => (Source::Cells(Cursor::new(reader, handover)), *front),
             ChunkReader::Blocks(reader) => (Source::Block(reader.packets(&handover.range)), Front::Nothing),
+            ChunkReader::Packed(reader) => (Source::Packed(reader.packets(&handover.range)), Front::Nothing),
         };
         Self { source, front, number: handover.first_number, left: handover.packets }
     }
@@ -59,6 +61,7 @@ impl<'b> Iterator for Packets<'b> {
                 }
             }
             Source::Block(packets) => Packet::of_block(packets.next()?, number),
+            Source::Packed(packets) => Packet::of_packed(packets.next()?, number),
             Source::Nothing => return None,
         };
         self.number += 1;

@@ -1,6 +1,6 @@
 //! How the packets of a queue lie in its chunks.
 
-use wirecap_sys::{memory::CellReader, packet::BlockReader};
+use wirecap_sys::{memory::CellReader, packed::PackedReader, packet::BlockReader};
 
 /// Reads what was captured from one queue.
 #[derive(Debug)]
@@ -9,6 +9,8 @@ pub(crate) enum ChunkReader {
     Cells(CellReader, Front),
     /// A chunk is a block that the kernel has packed with packets.
     Blocks(BlockReader),
+    /// A chunk is a block that an XDP program has packed with packets.
+    Packed(PackedReader),
 }
 
 /// The data in front of each packet of a queue.
@@ -30,7 +32,7 @@ impl ChunkReader {
     pub(crate) fn cells(&self) -> Option<&CellReader> {
         match self {
             ChunkReader::Cells(reader, _) => Some(reader),
-            ChunkReader::Blocks(_) => None,
+            ChunkReader::Blocks(_) | ChunkReader::Packed(_) => None,
         }
     }
 }

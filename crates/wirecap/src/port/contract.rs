@@ -128,6 +128,8 @@ pub(crate) enum PoolMaker {
     InProcess,
     /// The kernel: each queue has a ring of its own.
     Kernel,
+    /// The port: blocks into which its XDP program packs packets.
+    Packed,
 }
 
 impl PortFacts {
@@ -168,7 +170,10 @@ impl PortFacts {
 
     /// Its queues whose pools are parts of the packet memory.
     pub(crate) fn queues_in_memory(&self) -> usize {
-        if self.pools == PoolMaker::Kernel { 0 } else { self.rings.len() }
+        match self.pools {
+            PoolMaker::Registered | PoolMaker::InProcess => self.rings.len(),
+            PoolMaker::Kernel | PoolMaker::Packed => 0,
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! later. Only when the system clock is set back do they go back with it, which is counted: see
 //! `engine/arrival.rs`.
 
-use wirecap_sys::memory::{CellReader, FilledBlock, FilledCell, LiveFiller};
+use wirecap_sys::memory::{CellReader, FilledBlock, FilledCell, FilledPart, LiveFiller};
 
 /// What is known of the time of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,18 +57,53 @@ pub(crate) struct BatchEnd {
     pub(crate) uncertainty_ns: u64,
 }
 
-/// Takes cells that the kernel has filled.
-#[derive(Debug)]
-#[must_use = "the cells count as filled only after finish()"]
-pub(crate) struct Intake<'q> {
-    filler: LiveFiller<'q>,
-    /// The times of the batch; the minimum grows with each packet.
-    pub(crate) batch: BatchTime,
+/// The times of the packets of a batch, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PacketTimes {
+    /// The time of packets that have none of their own.
+    time_ns: u64,
+    /// No further packet may have a time before this one.
+    min_ns: u64,
     /// Number of packets that have the time of the batch, and the latest time one of them got.
     untimed: u64,
     latest_ns: u64,
     /// By how much times of single packets were raised, at most.
     raised_ns: u64,
+}
+
+impl PacketTimes {
+    fn new(batch: &BatchTime) -> Self {
+        let &BatchTime { time_ns, min_ns, .. } = batch;
+        Self { time_ns, min_ns, untimed: 0, latest_ns: 0, raised_ns: 0 }
+    }
+
+    /// The time of the next cell.
+    #[inline]
+    pub(crate) fn next(&mut self, time: CellTime) -> u64 {
+        let timestamp_ns = match time {
+            CellTime::At(own_ns) => {
+                self.raised_ns = self.raised_ns.max(self.min_ns.saturating_sub(own_ns));
+                own_ns.max(self.min_ns)
+            }
+            CellTime::Unknown => {
+                self.untimed += 1;
+                self.latest_ns = self.time_ns.max(self.min_ns);
+                self.latest_ns
+            }
+            CellTime::Continued => self.min_ns - 1,
+        };
+        self.min_ns = timestamp_ns + 1;
+        timestamp_ns
+    }
+}
+
+/// Takes cells that the kernel has filled.
+#[derive(Debug)]
+#[must_use = "the cells count as filled only after finish()"]
+pub(crate) struct Intake<'q> {
+    filler: LiveFiller<'q>,
+    pub(crate) batch: BatchTime,
+    pub(crate) times: PacketTimes,
     /// Set if this thread reads the packets, too: it prefetches them.
     near: Option<&'q CellReader>,
 }
@@ -77,7 +112,7 @@ impl<'q> Intake<'q> {
     /// Fills what is left of a chunk.
     #[inline]
     pub(crate) fn new(filler: LiveFiller<'q>, batch: BatchTime, near: Option<&'q CellReader>) -> Self {
-        Self { filler, batch, untimed: 0, latest_ns: 0, raised_ns: 0, near }
+        Self { filler, batch, times: PacketTimes::new(&batch), near }
     }
 
     /// How many cells it takes.
@@ -89,7 +124,7 @@ impl<'q> Intake<'q> {
     /// Takes cells, as long as there is space. Packets get the time of the batch, 1 ns apart.
     #[inline]
     pub(crate) fn take(&mut self, cells: impl Iterator<Item = FilledCell>) {
-        let (near, first_ns) = (self.near, self.batch.time_ns.max(self.batch.min_ns));
+        let (near, first_ns) = (self.near, self.times.time_ns.max(self.times.min_ns));
         let (space, mut timestamp_ns) = (self.space(), first_ns);
         self.filler.fill(cells.map(|cell| {
             if let Some(reader) = near {
@@ -101,38 +136,24 @@ impl<'q> Intake<'q> {
             (cell, packet_ns)
         }));
         if self.space() < space {
-            self.batch.min_ns = timestamp_ns;
-            self.untimed += timestamp_ns - first_ns;
-            self.latest_ns = timestamp_ns;
+            self.times.min_ns = timestamp_ns;
+            self.times.untimed += timestamp_ns - first_ns;
+            self.times.latest_ns = timestamp_ns;
         }
     }
 
     /// Takes cells whose times may be known one by one, as long as there is space.
     #[inline]
     pub(crate) fn take_stamped(&mut self, cells: impl Iterator<Item = (FilledCell, CellTime)>) {
-        let (near, time_ns, mut min_ns) = (self.near, self.batch.time_ns, self.batch.min_ns);
-        let (mut untimed, mut latest_ns, mut raised_ns) = (self.untimed, self.latest_ns, self.raised_ns);
+        // A copy, so that it can be in registers.
+        let (near, mut times) = (self.near, self.times);
         self.filler.fill(cells.map(|(cell, time)| {
             if let Some(reader) = near {
                 reader.fetch(cell.address());
             }
-            let timestamp_ns = match time {
-                CellTime::At(own_ns) => {
-                    raised_ns = raised_ns.max(min_ns.saturating_sub(own_ns));
-                    own_ns.max(min_ns)
-                }
-                CellTime::Unknown => {
-                    untimed += 1;
-                    latest_ns = time_ns.max(min_ns);
-                    latest_ns
-                }
-                CellTime::Continued => min_ns - 1,
-            };
-            min_ns = timestamp_ns + 1;
-            (cell, timestamp_ns)
+            (cell, times.next(time))
         }));
-        (self.batch.min_ns, self.raised_ns) = (min_ns, raised_ns);
-        (self.untimed, self.latest_ns) = (untimed, latest_ns);
+        self.times = times;
     }
 
     /// Takes cells whose packets have a time already: it is kept as it is.
@@ -145,6 +166,12 @@ impl<'q> Intake<'q> {
         self.filler.fill_block(block);
     }
 
+    /// Takes a part of a block, whose packets have their times already: those of [`PacketTimes`].
+    #[inline]
+    pub(crate) fn take_part(&mut self, part: FilledPart) {
+        self.filler.fill_part(part);
+    }
+
     /// Counts a cell that lies nowhere, as a broken driver reports it.
     pub(crate) fn take_nowhere(&mut self) {
         self.filler.fill_nowhere();
@@ -153,7 +180,8 @@ impl<'q> Intake<'q> {
     /// Makes what was taken known to the pool.
     #[inline]
     pub(crate) fn finish(self) -> BatchEnd {
-        let Self { mut filler, batch, untimed, latest_ns, raised_ns, .. } = self;
+        let Self { mut filler, batch, times, .. } = self;
+        let PacketTimes { min_ns, untimed, latest_ns, raised_ns, .. } = times;
         // The beginning of a packet counts, too.
         let uncertainty_ns = match latest_ns {
             0 => 0,
@@ -162,7 +190,7 @@ impl<'q> Intake<'q> {
         let uncertainty_ns = uncertainty_ns.max(raised_ns);
         filler.uncertain(uncertainty_ns);
         filler.finish();
-        BatchEnd { last_ns: batch.min_ns, untimed, uncertainty_ns }
+        BatchEnd { last_ns: min_ns, untimed, uncertainty_ns }
     }
 }
 

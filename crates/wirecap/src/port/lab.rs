@@ -21,7 +21,7 @@ use super::{
     opening::{Hooks, OpenContext},
     queue::ReceiveQueue,
     xdp::{
-        attempt::{Prepared, XdpOpener},
+        attempt::{AttemptQueues, Prepared, XdpOpener},
         queue::XdpQueue,
     },
 };
@@ -78,7 +78,8 @@ impl Lab {
             opener.open_prepared(prepared, &mut pools)
         })?;
         let [pool] = pools;
-        let queue = opened.queues.remove(0);
+        let AttemptQueues::Sockets(mut queues) = opened.queues else { panic!("a queue without a socket") };
+        let queue = queues.remove(0);
         opened.port.backend = Some(Box::new(opened.backend));
         Ok(Opened { port: opened.port, queue, pool })
     }

@@ -81,10 +81,10 @@ pub(crate) enum Outlook {
     Ended,
 }
 
-/// Cells that wait in a ring.
+/// What waits in a ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// The cells, numbered in the order in which they come.
+    /// The cells, numbered in the order in which they come; or bytes, where packets are packed into blocks.
     pub(crate) cells: Range<u64>,
     /// More cells may be taken than are received: a filter refuses some.
     pub(crate) may_refuse: bool,

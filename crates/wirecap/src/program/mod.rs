@@ -8,6 +8,7 @@
 //!              captured queue, and times of single packets are asked for? ──► a stamp in front of the packet
 //!              captured queue, and the NIC's hash is asked for? ──► in front of that
 //!              redirect to sockets[rx_queue] ── no socket there ──► passed += 1, to the host's stack
+//!          or  pack it into the blocks of the queue ── no block has room ──► no_block += 1, drop
 //! ```
 //!
 //! Rule: every packet that enters leaves through exactly one counted exit, the redirect being
@@ -19,12 +20,15 @@ pub(crate) mod socket_filter;
 pub(crate) mod stamp;
 pub(crate) mod tags;
 
+use std::sync::Arc;
+
 use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::{
     bpf::{
         self, Alu, Assembler, Cond, Helper, Insn, Label, Map, MapKind, MapSpec, Program, ProgramKind,
         ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
     },
+    packed::{Pack, PackHook, PackedMemory},
     xsk::Socket,
 };
 
@@ -43,7 +47,8 @@ const TOO_LONG: i16 = 24;
 const UNSTAMPED: i16 = 32;
 const UNTAGGED: i16 = 40;
 const UNHASHED: i16 = 48;
-const COUNTERS_BYTES: u32 = 56;
+const NO_BLOCK: i16 = 56;
+const COUNTERS_BYTES: u32 = 64;
 
 /// On the stack: the driver's time of a packet that was asked for before the packet is changed.
 const ASKED_TIME: i16 = tags::STACK_END - 8;
@@ -69,10 +74,34 @@ pub(crate) struct CaptureProgram {
     pub(crate) leave_all: Program,
     /// One entry for each queue the NIC can have, and one for all others.
     counters: Map,
-    sockets: Map,
+    outlet: Outlet,
     /// Queues 0 to `captured` - 1 have sockets.
     captured: u32,
     queues: u32,
+}
+
+/// Where packets of captured queues go.
+#[derive(Debug)]
+pub(crate) enum Outlet {
+    /// To the socket of their queue, in this map.
+    Sockets(Map),
+    /// Into the blocks of their queue.
+    Blocks(Arc<PackedMemory>),
+}
+
+impl Outlet {
+    /// For sockets of queues below this number.
+    pub(crate) fn sockets(queues: u32) -> Result<Self, bpf::Error> {
+        array(MapKind::XskMap, 4, queues, "wirecap_socks").map(Outlet::Sockets)
+    }
+
+    /// The map of sockets, if there is one.
+    fn map(&self) -> Option<&Map> {
+        match self {
+            Outlet::Sockets(map) => Some(map),
+            Outlet::Blocks(_) => None,
+        }
+    }
 }
 
 /// What the program of a port has to know.
@@ -129,12 +158,12 @@ impl CaptureProgram {
     /// Loads the program, with a filter in it if there is one.
     pub(crate) fn load(
         plan: ProgramPlan,
+        outlet: Outlet,
         filter: Option<&PortFilter>,
     ) -> Result<Self, wirecap_filter::Error> {
         let ProgramPlan { queues, captured, .. } = plan;
         let counters = array(MapKind::PerCpuArray, COUNTERS_BYTES, queues + 1, COUNTERS)?;
-        let sockets = array(MapKind::XskMap, 4, queues, "wirecap_socks")?;
-        let insns = assemble(&counters, &sockets, plan, filter)?;
+        let insns = assemble(&counters, &outlet, plan, filter)?;
         let spec = ProgramSpec {
             frags: plan.frags(),
             bound_to: plan.bound_to(),
@@ -145,12 +174,12 @@ impl CaptureProgram {
         let pass = pass.finish()?;
         let pass = ProgramSpec { frags: plan.frags(), ..ProgramSpec::new(ProgramKind::Xdp, NAME, &pass) };
         let (program, leave_all) = (Program::load(&spec)?, Program::load(&pass)?);
-        Ok(Self { program, leave_all, counters, sockets, captured, queues })
+        Ok(Self { program, leave_all, counters, outlet, captured, queues })
     }
 
     /// From now on packets of the queue go to this socket.
     pub(crate) fn set_socket(&self, queue: u32, socket: &Socket) -> Result<(), bpf::Error> {
-        socket.put_into(&self.sockets, queue)
+        self.outlet.map().map_or(Ok(()), |sockets| socket.put_into(sockets, queue))
     }
 
     /// The numbers of the queues without a socket. The last stands for all higher numbers, which no driver
@@ -171,6 +200,7 @@ impl CaptureProgram {
             unstamped: sum(UNSTAMPED),
             untagged: sum(UNTAGGED),
             unhashed: sum(UNHASHED),
+            no_free_cell: sum(NO_BLOCK),
             ..QueueCounts::default()
         })
     }
@@ -178,11 +208,11 @@ impl CaptureProgram {
 
 fn assemble(
     counters: &Map,
-    sockets: &Map,
+    outlet: &Outlet,
     plan: ProgramPlan,
     filter: Option<&PortFilter>,
 ) -> Result<Vec<Insn>, wirecap_filter::Error> {
-    use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
+    use Reg::{R0, R1, R2, R6, R7, R8, R10};
     let mut asm = Assembler::new();
     let (pass, known, keep, to_host) = (asm.label(), asm.label(), asm.label(), asm.label());
 
@@ -199,7 +229,7 @@ fn assemble(
     asm.mov(R8, R0);
     count(&mut asm, R8, SEEN);
 
-    if plan.share.is_some() {
+    if let (Some(_), Some(sockets)) = (plan.share, outlet.map()) {
         // The program stays in the dispatcher's table when its process is killed: the host gets all packets
         // then.
         asm.store(Size::Word, R10, -4, R7);
@@ -250,18 +280,17 @@ fn assemble(
     }
 
     asm.bind(keep);
-    if let Some(stamping) = plan.stamping {
-        let asked = plan.tags.map(|_| ASKED_TIME);
-        mark(&mut asm, plan.captured, UNSTAMPED, |asm, failed| stamping.emit(asm, failed, asked));
-    }
-    if let Some(hashing) = plan.hashing {
-        let behind = plan.stamp_bytes();
-        mark(&mut asm, plan.captured, UNHASHED, |asm, failed| hashing.emit_write(asm, behind, failed));
-    }
-    asm.load_map_fd(R1, sockets).mov(R2, R7).mov_imm(R3, XDP_PASS);
-    asm.call(Helper::RedirectMap);
     let done = asm.label();
-    asm.jump_if(Cond::Eq, R0, XDP_REDIRECT, done);
+    match outlet {
+        Outlet::Sockets(sockets) => {
+            redirect(&mut asm, sockets, plan);
+            asm.jump_if(Cond::Eq, R0, XDP_REDIRECT, done);
+        }
+        Outlet::Blocks(memory) => {
+            asm.jump_if(Cond::Ge, R7, plan.captured as i32, to_host);
+            pack(&mut asm, memory, plan);
+        }
+    }
     asm.bind(to_host);
     if let Some(tags) = plan.tags {
         tags.emit_take_off(&mut asm);
@@ -275,6 +304,54 @@ fn assemble(
     asm.bind(pass);
     asm.mov_imm(R0, XDP_PASS).exit();
     Ok(asm.finish()?)
+}
+
+/// Marks the packet and sends it to the socket of its queue. Without one, R0 is [`XDP_PASS`].
+fn redirect(asm: &mut Assembler, sockets: &Map, plan: ProgramPlan) {
+    use Reg::{R1, R2, R3, R7};
+    if let Some(stamping) = plan.stamping {
+        let asked = plan.tags.map(|_| ASKED_TIME);
+        mark(asm, plan.captured, UNSTAMPED, |asm, failed| stamping.emit(asm, failed, asked));
+    }
+    if let Some(hashing) = plan.hashing {
+        let behind = plan.stamp_bytes();
+        mark(asm, plan.captured, UNHASHED, |asm, failed| hashing.emit_write(asm, behind, failed));
+    }
+    asm.load_map_fd(R1, sockets).mov(R2, R7).mov_imm(R3, XDP_PASS);
+    asm.call(Helper::RedirectMap);
+}
+
+/// Packs the packet into the blocks of its queue, and ends.
+fn pack(asm: &mut Assembler, memory: &PackedMemory, plan: ProgramPlan) {
+    use Reg::{R0, R1, R7, R8, R10};
+    if let Some(stamping) = plan.stamping {
+        if plan.tags.is_none() {
+            stamping.emit_ask(asm, ASKED_TIME);
+        }
+        let (unstamped, done) = (asm.label(), asm.label());
+        stamping.emit_answer(asm, ASKED_TIME, unstamped);
+        asm.jump(done).bind(unstamped);
+        count(asm, R8, UNSTAMPED);
+        asm.bind(done);
+    }
+    if plan.hashing.is_some() {
+        let hashed = asm.label();
+        asm.load(Size::Double, R1, R10, rx_hash::ANSWER).jump_if(Cond::Ne, R1, 0, hashed);
+        count(asm, R8, UNHASHED);
+        asm.bind(hashed);
+    }
+    let (no_block, impossible) = (asm.label(), asm.label());
+    let stamp = plan.stamping.map(|_| ASKED_TIME);
+    let hash = plan.hashing.map(|_| rx_hash::ANSWER);
+    let pack =
+        Pack { hook: PackHook::Xdp, stream: R7, stamp, hash, stack_end: ASKED_TIME, no_block, impossible };
+    memory.emit_pack(asm, &pack);
+    asm.mov_imm(R0, XDP_DROP).exit();
+    asm.bind(no_block);
+    count(asm, R8, NO_BLOCK);
+    asm.mov_imm(R0, XDP_DROP).exit();
+    // Shown by the kernel as a program's defect, and in the account as unexplained.
+    asm.bind(impossible).mov_imm(R0, bpf::XDP_ABORTED).exit();
 }
 
 /// Counts packets that the filter does not want, and ends. With the others, the program goes on. What the

@@ -23,8 +23,8 @@ use crate::{
 
 /// What asks the driver for the hash of a packet (Linux 6.3).
 const RX_HASH: &str = "bpf_xdp_metadata_rx_hash";
-/// The driver's answer on the stack: the hash, and behind it the type.
-const ANSWER: i16 = -32;
+/// The driver's answer on the stack: the hash, and behind it the type. Both are 0 without an answer.
+pub(super) const ANSWER: i16 = -32;
 const ANSWER_TYPE: i16 = ANSWER + 4;
 /// The stack below is free.
 pub(crate) const STACK_END: i16 = ANSWER;

@@ -11,7 +11,7 @@ use crate::{
         queue::ReceiveQueue,
         xdp::attempt::Prepared,
     },
-    program::{CaptureProgram, ProgramPlan},
+    program::{CaptureProgram, Outlet, ProgramPlan},
 };
 
 const FRAMES: u32 = 40;
@@ -98,7 +98,7 @@ fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
                 tags: Some(Tags::of(&interface).unwrap()),
                 hashing: None,
             };
-            let program = CaptureProgram::load(plan, None).unwrap();
+            let program = CaptureProgram::load(plan, Outlet::sockets(plan.queues).unwrap(), None).unwrap();
             let link = Link::attach_xdp(&program.program, interface.ifindex, XdpMode::Native).unwrap();
             (program, link)
         });

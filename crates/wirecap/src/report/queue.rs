@@ -11,6 +11,8 @@ choices! {
         ZeroCopy = "zero-copy",
         /// Native XDP; the kernel copies each packet once.
         Copy = "copy",
+        /// Native XDP; the program packs each packet into a block, one behind the other.
+        Packed = "packed",
         /// Generic XDP; the kernel makes a socket buffer of each packet and copies it.
         Generic = "generic",
         /// AF_PACKET: the kernel copies each packet into a block, and the host keeps it.

@@ -4,17 +4,19 @@
 
 use std::sync::Arc;
 
-use wirecap_core::{Geometry, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
+use wirecap_core::{Geometry, PoolId, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
     bpf::{self, XdpMode},
     memory::{LivePool, PacketMemory},
     netdev::Interface,
+    packed::{MAX_PACKET_BYTES, PackedError, PackedMemory},
     xsk::{BindMode, Registration, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
 
 use super::{
     closing::Opening,
     frame_room::{self, cell_payload},
+    packed::PackedQueue,
     placed_filter::PlacedFilter,
     queue::XdpQueue,
     shared::{Attachment, Way},
@@ -25,8 +27,11 @@ use crate::{
     Diagnostic, Error,
     diagnostic::{Cause, KernelRefusal, ModeRefusal},
     nic::stamping::Stamping,
-    port::{contract::OpenRequest, queue::QueueCounts},
-    program::{CaptureProgram, ProgramPlan, rx_hash::RxHashing, tags::Tags},
+    port::{
+        contract::OpenRequest,
+        queue::{OpenQueue, QueueCounts},
+    },
+    program::{CaptureProgram, Outlet, ProgramPlan, rx_hash::RxHashing, tags::Tags},
     report::QueueMode,
 };
 
@@ -56,89 +61,207 @@ pub(super) struct Attempt<'a> {
     pub(super) way: &'a Way,
     pub(super) prepared: &'a Prepared,
     pub(super) xdp_mode: XdpMode,
-    pub(super) bind_mode: BindMode,
+    pub(super) delivery: Delivery,
     pub(super) multi_buffer: bool,
     pub(super) tags: Option<Tags>,
+}
+
+/// How packets get from the program to this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delivery {
+    /// By a socket of this mode for each queue.
+    Socket(BindMode),
+    /// In blocks, into which the program packs them.
+    Packed,
+}
+
+impl Delivery {
+    fn mode(self, xdp: XdpMode) -> QueueMode {
+        match self {
+            Delivery::Socket(bind) => QueueMode::of(xdp, bind),
+            Delivery::Packed => QueueMode::Packed,
+        }
+    }
+
+    /// The longest frame that comes whole in one buffer.
+    fn longest_frame(self, geometry: Geometry) -> u32 {
+        match self {
+            Delivery::Socket(_) => cell_payload(geometry),
+            Delivery::Packed => MAX_PACKET_BYTES,
+        }
+    }
+}
+
+/// The queues that an attempt has opened, in the order of the port's rings.
+#[derive(Debug)]
+pub(crate) enum AttemptQueues {
+    /// Each with a socket, for the pools of the port.
+    Sockets(Vec<XdpQueue>),
+    /// Each with a pool of blocks.
+    Packed(Vec<OpenQueue>),
+}
+
+impl AttemptQueues {
+    /// The mode of all of them.
+    pub(super) fn mode(&self, xdp: XdpMode) -> QueueMode {
+        match self {
+            AttemptQueues::Sockets(queues) => QueueMode::of(xdp, queues[0].bind_mode()),
+            AttemptQueues::Packed(_) => QueueMode::Packed,
+        }
+    }
 }
 
 /// The result of an attempt.
 #[derive(Debug)]
 pub(super) struct AttemptResult {
     pub(super) link: Attachment,
-    pub(super) queues: Vec<XdpQueue>,
+    pub(super) program: Arc<CaptureProgram>,
+    pub(super) queues: AttemptQueues,
     pub(super) filter: PlacedFilter,
     pub(super) hash_at: Option<u32>,
 }
 
 impl Attempt<'_> {
     pub(super) fn run(&self, pools: &mut [LivePool]) -> Result<AttemptResult, Error> {
-        let geometry = pools[0].geometry();
+        let facts = self.opener.request.facts;
+        let geometry = self.opener.request.context.geometry;
         let program_error = |source| self.program_error(source);
         let queues = self.opener.interface.queues.max.max(self.opener.interface.queues.current);
         let hook = self.way.hook(queues, self.multi_buffer).map_err(program_error)?;
         let plan = ProgramPlan {
             queues,
-            captured: if hook.share().is_some() { queues + 1 } else { pools.len() as u32 },
-            longest_frame: (!self.multi_buffer).then(|| cell_payload(geometry)),
+            captured: if hook.share().is_some() { queues + 1 } else { facts.rings.len() as u32 },
+            longest_frame: (!self.multi_buffer).then(|| self.delivery.longest_frame(geometry)),
             share: hook.share(),
             stamping: self.prepared.stamping.as_ref().map(|stamping| stamping.asked),
             tags: self.tags,
             hashing: self.prepared.hashing,
         };
-        let (program, not_in_kernel) = self.load(plan)?;
+        let memory = match self.delivery {
+            Delivery::Socket(_) => None,
+            Delivery::Packed => Some(self.packed_memory(geometry)?),
+        };
+        let (program, not_in_kernel) = self.load(plan, memory.as_ref())?;
         let filter = PlacedFilter::new(self.opener.request.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
+        let mut sockets = Opening::default();
+        let packed = match (self.delivery, &memory) {
+            (_, Some(memory)) => Some(self.open_packed(memory, &program, &filter)?),
+            (Delivery::Socket(mode), None) => {
+                self.open_sockets(mode, pools, &program, &filter, &mut sockets)?;
+                None
+            }
+            (Delivery::Packed, None) => unreachable!("made above"),
+        };
+        for queue in &mut sockets.queues {
+            queue.entry = hook.entry(queue.queue, &program.program).map_err(program_error)?;
+        }
+        let entries = sockets.queues.iter().filter_map(|queue| queue.entry.as_ref());
+        let link = hook.attach(&program.program, self.opener.interface.ifindex, self.xdp_mode, entries);
+        let link = link.map_err(program_error)?;
+        let queues = packed.map_or_else(|| AttemptQueues::Sockets(sockets.finish()), AttemptQueues::Packed);
+        Ok(AttemptResult { link, program, queues, filter, hash_at: plan.hash_at() })
+    }
 
-        let mut opened = Opening::default();
+    /// Opens a socket for each pool.
+    fn open_sockets(
+        &self,
+        mode: BindMode,
+        pools: &mut [LivePool],
+        program: &Arc<CaptureProgram>,
+        filter: &PlacedFilter,
+        opened: &mut Opening,
+    ) -> Result<(), Error> {
         for (pool, memory) in pools.iter_mut().zip(self.opener.memories) {
             self.opener.request.context.hooks.gives_up.check()?;
-            let registration = self.registration(memory, &opened.queues);
+            let registration = self.registration(mode, memory, &opened.queues);
             let umem = registration.as_ref().map_or(Umem::Register(memory), Umem::Share);
-            let socket = self.open_socket(pool, umem)?;
+            let socket = self.open_socket(mode, pool, umem)?;
             let queue = u32::from(pool.id().ring_id);
-            program.set_socket(queue, &socket).map_err(program_error)?;
+            program.set_socket(queue, &socket).map_err(|source| self.program_error(source))?;
             opened.queues.push(XdpQueue {
                 entry: None,
                 socket,
-                program: Arc::clone(&program),
+                program: Arc::clone(program),
                 queue,
                 multi_buffer: self.multi_buffer,
-                sieve: filter.sieve(geometry.cells_per_pool()),
+                sieve: filter.sieve(pool.geometry().cells_per_pool()),
                 stamps: StampReader::new(self.prepared.stamping.as_ref()),
                 last: QueueCounts::default(),
             });
         }
-        for queue in &mut opened.queues {
-            queue.entry = hook.entry(queue.queue, &program.program).map_err(program_error)?;
+        Ok(())
+    }
+
+    /// Opens a stream for each queue.
+    fn open_packed(
+        &self,
+        memory: &Arc<PackedMemory>,
+        program: &Arc<CaptureProgram>,
+        filter: &PlacedFilter,
+    ) -> Result<Vec<OpenQueue>, Error> {
+        let OpenRequest { facts, nic_id, .. } = self.opener.request;
+        let open = |&ring_id| {
+            let stamps = StampReader::new(self.prepared.stamping.as_ref());
+            let opened =
+                PackedQueue::open(memory, PoolId { nic_id, ring_id }, program, filter.user(), stamps);
+            opened.map_err(|source| self.packed_error(source))
+        };
+        facts.rings.iter().map(open).collect()
+    }
+
+    /// Blocks for all queues.
+    fn packed_memory(&self, geometry: Geometry) -> Result<Arc<PackedMemory>, Error> {
+        let rings = self.opener.request.facts.rings.len();
+        let memory = PackedMemory::create(rings as u32, geometry);
+        memory.map(Arc::new).map_err(|source| self.packed_error(source))
+    }
+
+    fn packed_error(&self, source: PackedError) -> Error {
+        match source {
+            PackedError::Map(source) => self.program_error(source),
+            source => Error::Packed { name: self.opener.interface.name.clone(), source },
         }
-        let entries = opened.queues.iter().filter_map(|queue| queue.entry.as_ref());
-        let link = hook.attach(&program.program, self.opener.interface.ifindex, self.xdp_mode, entries);
-        let link = link.map_err(program_error)?;
-        Ok(AttemptResult { link, queues: opened.finish(), filter, hash_at: plan.hash_at() })
     }
 
     /// The registration of the memory that a socket uses, if there is one. Another port's is used only if it
     /// has the mode that is wanted here, which sharing would impose. Multi-buffer is part of the
     /// registration, too.
-    fn registration(&self, memory: &Arc<PacketMemory>, opened: &[XdpQueue]) -> Option<Registration> {
+    fn registration(
+        &self,
+        mode: BindMode,
+        memory: &Arc<PacketMemory>,
+        opened: &[XdpQueue],
+    ) -> Option<Registration> {
         let of_this_port = opened.iter().map(|queue| queue.socket.registration());
         let own = of_this_port.into_iter().find(|registration| registration.is_of(memory));
         let others = if self.multi_buffer { &[] } else { self.opener.request.registrations };
-        own.or_else(|| with_mode(others, self.bind_mode, |other| other.is_of(memory)).cloned())
+        own.or_else(|| with_mode(others, mode, |other| other.is_of(memory)).cloned())
     }
 
     /// Loads the program, with the filter in it if the kernel takes it; else with the reason.
-    fn load(&self, plan: ProgramPlan) -> Result<(CaptureProgram, Option<KernelRefusal>), Error> {
-        let refused = match CaptureProgram::load(plan, self.opener.request.filter) {
+    fn load(
+        &self,
+        plan: ProgramPlan,
+        memory: Option<&Arc<PackedMemory>>,
+    ) -> Result<(CaptureProgram, Option<KernelRefusal>), Error> {
+        let load = |filter| {
+            let outlet = match memory {
+                Some(memory) => Outlet::Blocks(Arc::clone(memory)),
+                None => Outlet::sockets(plan.queues)?,
+            };
+            CaptureProgram::load(plan, outlet, filter)
+        };
+        let refused = match load(self.opener.request.filter) {
             Err(error) if self.opener.request.filter.is_some() => Some(KernelRefusal::from(&error)),
             loaded => return Ok((loaded.map_err(|error| self.load_error(error))?, None)),
         };
         // If it was not for the filter, it fails again.
-        let program = CaptureProgram::load(plan, None).map_err(|error| self.load_error(error))?;
+        let program = load(None).map_err(|error| self.load_error(error))?;
         Ok((program, refused))
     }
 
-    fn open_socket(&self, pool: &mut LivePool, umem: Umem<'_>) -> Result<Socket, Error> {
+    fn open_socket(&self, mode: BindMode, pool: &mut LivePool, umem: Umem<'_>) -> Result<Socket, Error> {
         let context = self.opener.request.context;
         let socket_error = |source| self.socket_error(source);
         let config = SocketConfig {
@@ -155,7 +278,7 @@ impl Attempt<'_> {
         pool.allow_runs(if self.multi_buffer { MIN_CELLS_PER_CHUNK_MULTI_BUFFER } else { 1 });
         let mut socket = Socket::create(config, umem).map_err(socket_error)?;
         socket.attach(pool);
-        self.bind(pool.id().ring_id, &mut socket)?;
+        self.bind(pool.id().ring_id, mode, &mut socket)?;
         Ok(socket)
     }
 
@@ -163,9 +286,12 @@ impl Attempt<'_> {
     pub(super) fn refused(&self, geometry: Geometry) -> Option<Diagnostic> {
         self.way.refuses(self.xdp_mode).or_else(|| {
             let unhashed = self.prepared.hashing.is_some() && self.xdp_mode == XdpMode::Generic;
-            let reason = frame_room::refuses(self.opener.interface, geometry, self.bind_mode)
-                .or_else(|| unhashed.then_some(ModeRefusal::NoRxHash))?;
-            let mode = QueueMode::of(self.xdp_mode, self.bind_mode);
+            let short_cells = match self.delivery {
+                Delivery::Socket(mode) => frame_room::refuses(self.opener.interface, geometry, mode),
+                Delivery::Packed => None,
+            };
+            let reason = short_cells.or_else(|| unhashed.then_some(ModeRefusal::NoRxHash))?;
+            let mode = self.delivery.mode(self.xdp_mode);
             Some(Diagnostic::ModeUnavailable { mode, several_cells: false, reason })
         })
     }
@@ -174,6 +300,7 @@ impl Attempt<'_> {
     pub(super) fn is_final(&self, error: &Error) -> bool {
         match error {
             Error::NotPermitted { .. }
+            | Error::Packed { .. }
             | Error::GivenUp
             | Error::Held { .. }
             | Error::Shared { .. }
@@ -215,7 +342,7 @@ impl Attempt<'_> {
             Error::Program { source, .. } => ModeRefusal::Failed(source.into()),
             error => ModeRefusal::Failed(error.into()),
         };
-        let mode = QueueMode::of(self.xdp_mode, self.bind_mode);
+        let mode = self.delivery.mode(self.xdp_mode);
         Diagnostic::ModeUnavailable { mode, several_cells: self.multi_buffer, reason }
     }
 

@@ -11,7 +11,10 @@
 
 use std::time::Duration;
 
-use wirecap_sys::{netdev, xsk::Socket};
+use wirecap_sys::{
+    netdev,
+    xsk::{BindMode, Socket},
+};
 
 use super::{
     attempt::{Attempt, XdpOpener},
@@ -25,16 +28,16 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const MOMENT: Duration = Duration::from_millis(300);
 
 impl Attempt<'_> {
-    /// Gives the receive queue to `socket`.
+    /// Gives the receive queue to `socket`, in this mode.
     ///
     /// # Errors
     /// Another process has it, or the kernel refuses.
-    pub(super) fn bind(&self, queue: u16, socket: &mut Socket) -> Result<(), Error> {
+    pub(super) fn bind(&self, queue: u16, mode: BindMode, socket: &mut Socket) -> Result<(), Error> {
         let XdpOpener { interface, request, .. } = self.opener;
         let hooks = request.context.hooks;
         let wait = || QueueWait { interface: interface.name.clone(), queue, timeout: TIMEOUT };
         let (mut refused, mut reported) = (None, false);
-        let bound = socket.bind(self.bind_mode, TIMEOUT, |waited| {
+        let bound = socket.bind(mode, TIMEOUT, |waited| {
             refused = hooks.gives_up.check().and_then(|()| self.check_holder(queue)).err();
             if waited >= MOMENT && !std::mem::replace(&mut reported, waited >= MOMENT) {
                 hooks.on_wait.inspect(|report| report(&wait()));

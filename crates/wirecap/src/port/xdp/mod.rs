@@ -5,7 +5,7 @@
 //! | which modes are tried, and in which order things happen | `open.rs`, `attempt.rs` |
 //! | a queue that another socket has | `bind.rs` |
 //! | sockets of an attempt that fails | `closing.rs` |
-//! | one receive queue at work | `queue.rs`; its stamps: `stamp_reader.rs` |
+//! | one receive queue at work | `queue.rs`, or `packed.rs`; its stamps: `stamp_reader.rs` |
 //! | where the filter runs | `placed_filter.rs`, `sieve.rs` |
 //! | how long a frame may be | `frame_room.rs` |
 //! | VLAN tags that the NIC takes off | `vlan_tags.rs` |
@@ -21,6 +21,7 @@ mod bind;
 mod closing;
 mod frame_room;
 mod open;
+mod packed;
 mod placed_filter;
 pub(super) mod queue;
 mod shared;
@@ -33,14 +34,17 @@ use wirecap_core::chunk::MAX_RINGS;
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::netdev::Interface;
 
-use self::{attempt::XdpOpener, open::Opened};
+use self::{
+    attempt::{AttemptQueues, XdpOpener},
+    open::Opened,
+};
 use super::{
     contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
     open_port::OpenPort,
     queue::{OpenQueue, SocketParts},
 };
 use crate::{
-    Config, Error, HostUse, QueueSet, Timestamp,
+    Config, Error, HostUse, Modes, QueueSet, Timestamp,
     config::device_name,
     diagnostic::NicDataRefusal,
     filter::OriginInfo,
@@ -54,6 +58,11 @@ use crate::{
 struct XdpPort {
     interface: Interface,
     queues: Option<QueueSet>,
+}
+
+/// Who makes the pools of a port.
+fn pool_maker(config: &Config) -> PoolMaker {
+    if config.xdp_mode == Modes::Packed { PoolMaker::Packed } else { PoolMaker::Registered }
 }
 
 /// Finds out whether these queues of an interface, or all of them, can be captured.
@@ -77,7 +86,7 @@ pub(super) fn look_up(
         source: PacketSource::Interface { ifindex: interface.ifindex, queues: queues.cloned() },
         link_type: LINK_TYPE_ETHERNET,
         origin: OriginInfo::Incoming { ifindex: interface.ifindex },
-        pools: PoolMaker::Registered,
+        pools: pool_maker(config),
         numa_node: interface.numa_node,
         host_use,
         // The socket, and again for its sending half.
@@ -131,7 +140,14 @@ impl Port for XdpPort {
         backend.upkeep.host = Some(HostWatch::new(&facts.host_use));
         port.backend = Some(Box::new(backend));
         let front = hash_at.map_or(Front::Nothing, |at| Front::Hash { at });
-        for (mut queue, pool) in queues.into_iter().zip(pools) {
+        let sockets = match queues {
+            AttemptQueues::Sockets(sockets) => sockets,
+            AttemptQueues::Packed(queues) => {
+                port.queues = queues;
+                Vec::new()
+            }
+        };
+        for (mut queue, pool) in sockets.into_iter().zip(pools) {
             let sender = queue.socket.take_sender().map_err(|source| Error::Transmit {
                 port: facts.name.clone(),
                 queue: pool.id().ring_id,

@@ -6,7 +6,7 @@
 //!       sockets of all queues, fill rings filled ─► bind ─► program loaded, sockets registered ─► link attached     attempt.rs
 //! ```
 
-use std::{mem::take, sync::Arc};
+use std::mem::take;
 
 use wirecap_core::{Geometry, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_file::LINK_TYPE_ETHERNET;
@@ -18,10 +18,9 @@ use wirecap_sys::{
 };
 
 use super::{
-    attempt::{Attempt, AttemptResult, Prepared, XdpOpener},
+    attempt::{Attempt, AttemptQueues, AttemptResult, Delivery, Prepared, XdpOpener},
     backend::XdpBackend,
     frame_room::cell_payload,
-    queue::XdpQueue,
     shared::{Attempts, Way},
     upkeep::Upkeep,
     vlan_tags,
@@ -36,13 +35,14 @@ use crate::{
 };
 
 impl Modes {
-    fn attempts(self) -> &'static [(XdpMode, BindMode)] {
-        const ALL: &[(XdpMode, BindMode)] = &[
-            (XdpMode::Native, BindMode::ZeroCopy),
-            (XdpMode::Native, BindMode::Copy),
-            (XdpMode::Generic, BindMode::Copy),
+    fn attempts(self) -> &'static [(XdpMode, Delivery)] {
+        const ALL: &[(XdpMode, Delivery)] = &[
+            (XdpMode::Native, Delivery::Socket(BindMode::ZeroCopy)),
+            (XdpMode::Native, Delivery::Socket(BindMode::Copy)),
+            (XdpMode::Generic, Delivery::Socket(BindMode::Copy)),
         ];
         match self {
+            Modes::Packed => &[(XdpMode::Native, Delivery::Packed)],
             Modes::Best => ALL,
             Modes::ZeroCopy => &ALL[..1],
             Modes::Copy => &ALL[1..2],
@@ -56,20 +56,19 @@ impl Modes {
 pub(crate) struct Opened {
     pub(crate) port: OpenPort,
     pub(crate) backend: XdpBackend,
-    /// By pool.
-    pub(crate) queues: Vec<XdpQueue>,
+    pub(crate) queues: AttemptQueues,
     /// How far in front of a packet the NIC's hash of it begins, in bytes, if it has one.
     pub(crate) hash_at: Option<u32>,
 }
 
 impl XdpOpener<'_> {
-    /// Opens a socket for each of `pools`, whose `ring_id` names the queue, and attaches the program.
+    /// Opens each queue, with the socket of its pool if there are pools, and attaches the program.
     pub(crate) fn open(self, pools: &mut [LivePool]) -> Result<Opened, Error> {
         let Self { interface, shared, request, .. } = self;
         let config = request.context.config;
         preflight::check_kind(interface)?;
         // Before anything is set on the NIC: a refusal must not disturb another process's capture.
-        self.way(pools)?;
+        self.way()?;
         let hashing = config.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
         let stamping = Stamping::prepare(interface, config.timestamp, config.stamp_packets)?;
         let tags = vlan_tags::prepare(interface, shared);
@@ -88,7 +87,7 @@ impl XdpOpener<'_> {
         let rss = (config.rss == Rss::Symmetric).then(|| rss::set(interface)).transpose()?;
         let mut attempts = Attempts::new();
         let mut opened = loop {
-            let way = self.way(pools)?;
+            let way = self.way()?;
             match self.open_by(&way, &prepared, pools) {
                 // Another process became the founder just before this one.
                 Err(Error::Program { source: bpf::Error::Busy { .. }, .. }) if shared && attempts.again() => {
@@ -107,15 +106,15 @@ impl XdpOpener<'_> {
     }
 
     /// How the program gets to its packets, if it can.
-    fn way(self, pools: &[LivePool]) -> Result<Way, Error> {
-        let queues = pools.iter().map(|pool| pool.id().ring_id);
+    fn way(self) -> Result<Way, Error> {
+        let queues = self.request.facts.rings.iter().copied();
         if self.shared { Way::of_queues(self.interface, queues) } else { Way::of_whole(self.interface) }
     }
 
     /// Tries the modes, the best first.
     fn open_by(self, way: &Way, prepared: &Prepared, pools: &mut [LivePool]) -> Result<Opened, Error> {
         let interface = self.interface;
-        let geometry = pools[0].geometry();
+        let geometry = self.request.context.geometry;
         let large_frames = longest_frame(interface) > cell_payload(geometry);
         let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
         let mut failures = Vec::new();
@@ -124,10 +123,10 @@ impl XdpOpener<'_> {
             if large_frames && !multi_buffer {
                 failures.push(unsplit(geometry, can_split));
             }
-            for &(xdp_mode, bind_mode) in self.request.context.config.xdp_mode.attempts() {
+            for &(xdp_mode, delivery) in self.request.context.config.xdp_mode.attempts() {
                 let tags = prepared.tags.as_ref().ok().filter(|_| xdp_mode == XdpMode::Native).copied();
                 let mut attempt =
-                    Attempt { opener: self, way, prepared, xdp_mode, bind_mode, multi_buffer, tags };
+                    Attempt { opener: self, way, prepared, xdp_mode, delivery, multi_buffer, tags };
                 if let Some(refused) = attempt.refused(geometry) {
                     // The same for zero-copy and copy.
                     if !failures.contains(&refused) {
@@ -170,8 +169,8 @@ impl XdpOpener<'_> {
 
     /// The port that an attempt has made. Promiscuous mode and the NIC's settings are still missing.
     fn opened(self, attempt: &Attempt<'_>, result: AttemptResult, fallbacks: Vec<Diagnostic>) -> Opened {
-        let AttemptResult { link, queues, filter, hash_at } = result;
-        let mode = QueueMode::of(attempt.xdp_mode, queues[0].bind_mode());
+        let AttemptResult { link, program, queues, filter, hash_at } = result;
+        let mode = queues.mode(attempt.xdp_mode);
         let features = self.interface.xdp_features;
         let max_parts = features.and_then(|features| features.zero_copy_max_segments);
         let mut port = OpenPort::new(&self.request.facts.name, mode, LINK_TYPE_ETHERNET);
@@ -184,7 +183,6 @@ impl XdpOpener<'_> {
             multi_buffer: attempt.multi_buffer,
             ..port.report
         };
-        let program = Arc::clone(&queues[0].program);
         let (promiscuous, rss, stamping, upkeep) = (None, None, None, Upkeep::default());
         let backend = XdpBackend { link: Some(link), program, promiscuous, rss, stamping, upkeep };
         Opened { port, backend, queues, hash_at }

@@ -48,7 +48,12 @@ impl PlacedFilter {
         Self { runs: Some(runs), fallbacks, user: Some(Arc::new(user)) }
     }
 
-    /// What a queue needs of it in user space.
+    /// The filter that decides in user space what the kernel has not, if it is needed.
+    pub(crate) fn user(&self) -> Option<Arc<UserFilter>> {
+        self.user.clone()
+    }
+
+    /// What a queue of cells needs of it in user space.
     pub(crate) fn sieve(&self, cells_per_pool: u32) -> Option<Sieve> {
         self.user.as_ref().map(|user| Sieve::new(Arc::clone(user), cells_per_pool))
     }

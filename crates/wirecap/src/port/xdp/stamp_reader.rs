@@ -67,6 +67,17 @@ impl StampReader {
         self.stamps.as_ref().map_or(Outlook::OnReceipt, |stamps| Outlook::NotOlderThan(stamps.lateness_ns))
     }
 
+    /// What is known of the time of packets, by their stamps. They are taken in a batch of `now_ns`.
+    pub(crate) fn times(&mut self, now_ns: u64) -> impl FnMut(u64) -> CellTime {
+        let mut stamps = self.stamps.as_mut();
+        if let Some(stamps) = &mut stamps {
+            stamps.look(now_ns);
+        }
+        move |stamp| {
+            stamps.as_mut().map_or(CellTime::Unknown, |stamps| stamps.time_of(stamp, now_ns, system_ns))
+        }
+    }
+
     /// Puts cells into `intake`, with the times of their packets.
     #[inline]
     pub(crate) fn take(

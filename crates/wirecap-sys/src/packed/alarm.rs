@@ -1,0 +1,78 @@
+//! Waking a thread that waits for packets of a stream.
+//!
+//! ```text
+//!   arm: events so far are taken, `armed` = 1, is there something? ─► poll(2) of the ring
+//!   program: packet published, `armed`? ─► `armed` = 0, an event ─► the ring is readable
+//! ```
+//!
+//! Rule: an event is sent only to a thread that has said that it waits, so that a packet costs nothing else while
+//! threads are awake. The program may read `armed` before its own store of the position is seen here: then the
+//! event is missed, and the packet is found when the wait ends. So waits are bounded, and the first of a
+//! silence is short.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering, fence},
+    },
+};
+
+use super::{
+    PackedError, PackedMemory,
+    memory::{ARMED_AT, map_failed},
+};
+use crate::{
+    mapped::Mapped,
+    wake::{Alarm, Waker},
+};
+
+/// Bytes of an event ring, without its two pages of positions.
+pub(super) const RING_BYTES: u32 = PAGE_BYTES;
+const PAGE_BYTES: u32 = 4096;
+
+/// The ring of events of one stream.
+#[derive(Debug)]
+pub(super) struct StreamAlarm {
+    memory: Arc<PackedMemory>,
+    stream: u32,
+    /// INVARIANT: begins with the position of the consumer, which is written here only.
+    consumer: Mapped,
+    /// INVARIANT: begins with the position of the producer, which the kernel writes.
+    producer: Mapped,
+    /// The position of the program up to which everything was received.
+    pub(super) received: AtomicU64,
+}
+
+impl StreamAlarm {
+    pub(super) fn new(memory: &Arc<PackedMemory>, stream: u32) -> Result<Self, PackedError> {
+        let ring = memory.rings[stream as usize].as_fd();
+        let page = PAGE_BYTES as usize;
+        let consumer = Mapped::ring(ring, page, 0).map_err(map_failed(page as u64))?;
+        let producer = Mapped::to_read(ring, page, page as libc::off_t).map_err(map_failed(page as u64))?;
+        Ok(Self { memory: Arc::clone(memory), stream, consumer, producer, received: AtomicU64::new(0) })
+    }
+
+    /// What wakes a thread for packets of this stream.
+    pub(super) fn waker(self: &Arc<Self>) -> Result<Waker, PackedError> {
+        let ring: OwnedFd =
+            self.memory.rings[self.stream as usize].as_fd().try_clone_to_owned().map_err(map_failed(0))?;
+        Ok(Waker::with_alarm(Arc::new(ring), Arc::clone(self) as Arc<dyn Alarm>))
+    }
+
+    fn position_of(mapped: &Mapped) -> &AtomicU64 {
+        // SAFETY: both pages begin with an aligned `unsigned long`, which is accessed atomically on our side.
+        unsafe { mapped.start().cast().as_ref() }
+    }
+}
+
+impl Alarm for StreamAlarm {
+    fn arm(&self) -> bool {
+        let events = Self::position_of(&self.producer).load(Ordering::Acquire);
+        Self::position_of(&self.consumer).store(events, Ordering::Release);
+        self.memory.word(self.stream, ARMED_AT as u32).store(1, Ordering::Relaxed);
+        // As far as it is up to us, the program sees `armed` if we do not see its packet.
+        fence(Ordering::SeqCst);
+        self.memory.position(self.stream).load(Ordering::Relaxed) == self.received.load(Ordering::Relaxed)
+    }
+}
