@@ -4,10 +4,6 @@ use std::{io, mem};
 
 use nix::{
     sched::{CpuSet, sched_setaffinity},
-    sys::{
-        resource::{UsageWho, getrusage},
-        time::TimeVal,
-    },
     unistd::Pid,
 };
 
@@ -53,13 +49,6 @@ pub fn precise_sleeps() {
 pub fn wait_for_kernel() -> bool {
     // SAFETY: membarrier takes no pointers.
     unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) == 0 }
-}
-
-/// CPU time the process has used so far, user and system, in seconds.
-pub fn process_cpu_seconds() -> f64 {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("every Linux knows it");
-    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
 /// The processor's time-stamp counter: cycles at its nominal rate since some moment. `None` on a machine

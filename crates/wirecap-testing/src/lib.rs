@@ -17,6 +17,7 @@
 pub mod chains;
 pub mod check;
 mod copy_sender;
+pub mod cpu_time;
 pub mod crew;
 pub mod gate;
 mod live_sender;

@@ -9,9 +9,9 @@ use std::{
 };
 
 use wirecap::{Builder, Capture, Dispatch, Mode, Next, Wait};
-use wirecap_sys::cpu::process_cpu_seconds;
 use wirecap_testing::{
     check,
+    cpu_time::process_cpu_seconds,
     crew::Crew,
     gate::Gate,
     need_root, wait_until,

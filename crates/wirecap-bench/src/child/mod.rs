@@ -23,6 +23,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use wirecap::port::null::NullPort;
 use wirecap::{Batch, Capture, Dispatch, Mode, Next, PortSpec, Report, Timestamp, Wait, Worker};
 use wirecap_sys::cpu;
+use wirecap_testing::cpu_time;
 
 use pace::Pace;
 use tally::Tally;
@@ -258,7 +259,7 @@ fn print_result(tally: &Tally, stopped_by: &str, report: &Report) {
         "bytes": tally.bytes,
         "seconds": tally.seconds(),
         "cpu_seconds": tally.cpu_seconds(),
-        "cpu_seconds_process": cpu::process_cpu_seconds(),
+        "cpu_seconds_process": cpu_time::process_cpu_seconds(),
         "stopped_by": stopped_by,
         "left_in_ring": 0,
         "latest_wake_ms": tally.latest_wake.as_secs_f64() * 1e3,

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use wirecap_sys::cpu::process_cpu_seconds;
+use wirecap_testing::cpu_time::process_cpu_seconds;
 
 /// The figures of one worker.
 #[derive(Debug, Default)]
