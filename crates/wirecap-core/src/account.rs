@@ -52,17 +52,18 @@ impl AddAssign for Lost {
 }
 
 /// The account of one receive queue, in packets since the capture began.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueAccount {
-    /// Packets that reached the XDP program (or whatever stands first in the port).
+    /// Packets that reached the port.
     pub seen: u64,
     /// Packets the filter did not want.
     pub filtered: u64,
-    /// Packets given to the host's stack because no capture was there for them.
+    /// Packets left to the host.
     pub passed: u64,
     /// Packets given to workers.
     pub delivered: u64,
-    /// Packets lost, by cause.
+    /// Packets lost.
     pub lost: Lost,
 }
 

@@ -96,7 +96,7 @@ fn account_comments(account: &QueueAccount) -> Vec<String> {
 fn account(port: &PortReport) -> QueueAccount {
     let mut total = QueueAccount::default();
     for queue in &port.queues {
-        total += queue.account();
+        total += queue.account;
     }
     total
 }

@@ -13,7 +13,7 @@ use crate::crew::Arrival;
 pub fn account_closed(report: &Report) -> QueueAccount {
     for queue in report.ports.iter().flat_map(|port| &port.queues) {
         assert_eq!(queue.unexplained, 0, "{queue:#?}");
-        assert_eq!(queue.account().unexplained(), 0, "{queue:#?}");
+        assert_eq!(queue.account.unexplained(), 0, "{queue:#?}");
         assert_eq!(queue.refused, 0, "{queue:#?}");
     }
     let given: u64 = report.workers.iter().map(|worker| worker.packets).sum();

@@ -83,7 +83,7 @@ mod tests {
         let (mut alarm, start) = (Alarm::default(), Instant::now());
         let mut printed = Vec::new();
         for second in 0..100 {
-            report.ports[0].queues[0].lost.no_free_cell += u64::from((3..95).contains(&second));
+            report.ports[0].queues[0].account.lost.no_free_cell += u64::from((3..95).contains(&second));
             let lines = alarm.lines(&report, start + Duration::from_secs(second));
             printed.extend(lines.into_iter().map(|line| (second, line)));
         }
@@ -94,7 +94,7 @@ mod tests {
         assert!(printed[1].1.contains("null lost 10 packets, 11 so far"), "{printed:#?}");
         // What was lost within the interval is reported after it; then a loss is news again.
         let mut at = |seconds, lost| {
-            report.ports[0].queues[0].lost.no_free_cell += lost;
+            report.ports[0].queues[0].account.lost.no_free_cell += lost;
             alarm.lines(&report, start + Duration::from_secs(seconds)).len()
         };
         let later = [(132, 0), (133, 0), (192, 0), (193, 0), (201, 1), (205, 1), (211, 0)];

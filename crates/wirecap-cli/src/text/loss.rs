@@ -63,7 +63,7 @@ impl Losses {
     /// What a port has lost since the start.
     pub(crate) fn of_port(port: &PortReport) -> Self {
         let mut lost = Lost::default();
-        port.queues.iter().for_each(|queue| lost += queue.lost);
+        port.queues.iter().for_each(|queue| lost += queue.account.lost);
         let of_trace = port.queues.iter().all(|queue| queue.mode == QueueMode::Trace);
         Self { lost, dropped_before_xdp: port.dropped_before_xdp, of_trace }
     }
@@ -151,8 +151,8 @@ mod tests {
     fn report(lost: Lost, dropped_before_xdp: u64) -> Report {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 0 };
         let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
-        report.ports[0].queues[1].lost = lost;
-        report.ports[0].queues[0].seen = 1_000;
+        report.ports[0].queues[1].account.lost = lost;
+        report.ports[0].queues[0].account.seen = 1_000;
         report.ports[0].dropped_before_xdp = dropped_before_xdp;
         report
     }

@@ -83,7 +83,7 @@ impl Report {
     pub fn total(&self) -> QueueAccount {
         let mut total = QueueAccount::default();
         for queue in self.ports.iter().flat_map(|port| &port.queues) {
-            total += queue.account();
+            total += queue.account;
         }
         total
     }

@@ -110,7 +110,7 @@ fn each_port_of_a_capture_answers_for_itself() {
         sender.send(&frame).unwrap();
         talker.send_to(&[7], "127.0.0.1:5300").unwrap();
     }
-    wait_until("all frames are judged", || capture.report().ports[0].queues[0].filtered == 20);
+    wait_until("all frames are judged", || capture.report().ports[0].queues[0].account.filtered == 20);
     // Each is answered: no program listens there.
     crew.wait_for(40);
     capture.stopper().stop();

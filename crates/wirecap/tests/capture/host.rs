@@ -57,11 +57,11 @@ fn queues_that_are_added_are_in_the_account() {
     // veth numbers the queues of the generic program one too low: queue 3 stays empty.
     let [first, second, added] = report.ports[0].queues.as_slice() else { panic!("{report:#?}") };
     assert_eq!(
-        (first.mode, first.passed, second.mode, second.passed),
+        (first.mode, first.account.passed, second.mode, second.account.passed),
         (QueueMode::Generic, 0, QueueMode::Generic, 0)
     );
-    assert_eq!((added.queue, added.mode, added.delivered), (2, QueueMode::Host, 0));
-    assert_eq!((added.seen, added.passed), (to_host, to_host));
+    assert_eq!((added.queue, added.mode, added.account.delivered), (2, QueueMode::Host, 0));
+    assert_eq!((added.account.seen, added.account.passed), (to_host, to_host));
     assert!(to_host > 0);
 }
 

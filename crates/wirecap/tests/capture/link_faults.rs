@@ -133,5 +133,5 @@ fn with_two_ports_the_other_goes_on() {
     let report = capture.finish();
     check::account_closed(&report);
     assert_eq!((report.ports[0].removed, report.ports[1].removed), (true, false));
-    assert_eq!(report.ports[1].queues[0].delivered, 500);
+    assert_eq!(report.ports[1].queues[0].account.delivered, 500);
 }

@@ -159,7 +159,8 @@ fn basic_mode_loses_on_the_hot_queue_and_nowhere_else() {
         }
         wait_until("all frames are seen", || lab.capture.report().total().seen == HOT + 3 * COLD);
         let report = lab.finish(POOL + 3 * COLD);
-        let lost: Vec<u64> = report.ports[0].queues.iter().map(|queue| queue.lost.no_free_cell).collect();
+        let lost: Vec<u64> =
+            report.ports[0].queues.iter().map(|queue| queue.account.lost.no_free_cell).collect();
         assert_eq!(lost, [HOT - POOL, 0, 0, 0], "{dispatch:?}");
         assert_eq!(report.total().lost.total(), HOT - POOL);
         assert_eq!(offloaded(&report), 0);

@@ -55,7 +55,9 @@ fn packets_of_each_port_are_distinguished() {
         }
         let names: Vec<_> = report.ports.iter().map(|port| (port.name.as_str(), port.queues.len())).collect();
         assert_eq!(names, [("in0", 2), ("in1", 3)]);
-        assert!(report.ports.iter().flat_map(|port| &port.queues).all(|queue| queue.delivered == 300));
+        assert!(
+            report.ports.iter().flat_map(|port| &port.queues).all(|queue| queue.account.delivered == 300)
+        );
         check::pools_whole(&report);
     }
 }

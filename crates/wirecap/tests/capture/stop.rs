@@ -55,7 +55,8 @@ fn what_no_worker_reads_is_left_at_the_stop() {
         let report = capture.finish();
         let account = check::account_closed(&report);
         assert_eq!((account.delivered, account.lost.total()), (0, FRAMES + 10), "{dispatch:?}");
-        let left: Vec<u64> = report.ports[0].queues.iter().map(|queue| queue.lost.left_at_stop).collect();
+        let left: Vec<u64> =
+            report.ports[0].queues.iter().map(|queue| queue.account.lost.left_at_stop).collect();
         assert_eq!(left, [FRAMES, 10], "{dispatch:?}");
     }
 }

@@ -128,6 +128,7 @@ fn in_basic_mode_the_queue_of_a_worker_that_is_gone_fills_up() {
         let report = capture.finish();
         check::account_closed(&report);
         let [gone, other] = &report.ports[0].queues[..] else { panic!("two queues") };
+        let (gone, other) = (gone.account, other.account);
         assert_eq!((gone.seen, gone.delivered), (1 + 2 * POOL, 1), "{dispatch:?}");
         assert_eq!(gone.lost.no_free_cell + gone.lost.left_at_stop, 2 * POOL);
         // The first packet's cell may or may not have been home in time.

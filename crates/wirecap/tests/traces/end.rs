@@ -201,7 +201,7 @@ fn a_capture_goes_on_for_its_live_ports() {
         assert_eq!(crew.join().len(), 1_500);
         let report = capture.finish();
         check::account_closed(&report);
-        let delivered: Vec<_> = report.ports.iter().map(|port| port.queues[0].delivered).collect();
+        let delivered: Vec<_> = report.ports.iter().map(|port| port.queues[0].account.delivered).collect();
         assert_eq!(delivered, [1_000, 500], "{setup}");
     }
 }
