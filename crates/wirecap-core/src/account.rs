@@ -7,7 +7,7 @@
 //! Rule: each packet is in exactly one term. What no term explains is [`QueueAccount::unexplained`],
 //! and anything but 0 there is a defect of the highest rank.
 
-use std::ops::AddAssign;
+use std::{iter::Sum, ops::AddAssign};
 
 use serde::Serialize;
 
@@ -92,6 +92,14 @@ impl AddAssign for QueueAccount {
         self.passed += other.passed;
         self.delivered += other.delivered;
         self.lost += other.lost;
+    }
+}
+
+impl Sum for QueueAccount {
+    fn sum<I: Iterator<Item = Self>>(accounts: I) -> Self {
+        let mut sum = Self::default();
+        accounts.for_each(|account| sum += account);
+        sum
     }
 }
 

@@ -62,10 +62,8 @@ pub(crate) struct Losses {
 impl Losses {
     /// What a port has lost since the start.
     pub(crate) fn of_port(port: &PortReport) -> Self {
-        let mut lost = Lost::default();
-        port.queues.iter().for_each(|queue| lost += queue.account.lost);
         let of_trace = port.queues.iter().all(|queue| queue.mode == QueueMode::Trace);
-        Self { lost, dropped_before_xdp: port.dropped_before_xdp, of_trace }
+        Self { lost: port.total().lost, dropped_before_xdp: port.dropped_before_xdp, of_trace }
     }
 
     /// What all ports have lost since the start.
