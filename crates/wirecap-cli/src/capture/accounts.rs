@@ -124,12 +124,12 @@ total                      7          7     0
     }
 
     #[test]
-    fn each_cause_that_there_is_has_its_column_and_nothing_is_hidden() {
+    fn each_cause_in_the_account_has_its_column_and_nothing_is_hidden() {
         let mut report = report(1);
         let queue = &mut report.ports[0].queues[0];
         (queue.seen, queue.passed, queue.delivered) = (10, 1, 2);
         (queue.lost.no_free_cell, queue.lost.too_long) = (3, 2);
-        // Too wide for one table: the heads of both.
+        // One table would be too wide: the headings of both.
         for (stage, left_over) in [(Stage::Over, "unexplained"), (Stage::Running, "on_the_way")] {
             let table = queues(&report, stage).to_string();
             let heads = table.lines().filter(|line| line.starts_with("port"));
