@@ -139,7 +139,7 @@ impl Bench {
             for range in at.batch.drain(..) {
                 let mut pools = self.queues.iter_mut().map(|queue| &mut queue.pool);
                 let home = pools.find(|pool| pool.number() == range.pool()).expect("a pool of this bench");
-                home.recycle(range).expect("it was captured");
+                home.recycle(range).expect("the range was captured");
             }
             let Some(handover) = self.crew.consumers[worker].pop() else {
                 at.credit = 0.0;
