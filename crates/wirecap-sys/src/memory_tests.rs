@@ -94,7 +94,7 @@ fn parts_begin_on_separate_pages_and_keep_the_mapping() {
     // SAFETY: only this test has the memories.
     let write = |memory: &PacketMemory, address, bytes| unsafe { memory.write(address, bytes) };
     assert!(write(&memories[0], 0, b"first") && write(&memories[1], 0, b"second"));
-    assert!(!write(&memories[0], 4092, b"beyond it"), "the next part is another pool's");
+    assert!(!write(&memories[0], 4092, b"beyond it"), "the next part is another memory");
     let last = memories.remove(1);
     drop(memories);
     // SAFETY: only this test has the memory.

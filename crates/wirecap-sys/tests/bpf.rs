@@ -125,7 +125,7 @@ fn the_kernel_closes_the_files_of_a_killed_process_from_the_highest_descriptor_d
         let mut sleeper = Command::new("sleep");
         sleeper.arg("1000").stdin(OwnedFd::from(its_low)).stdout(OwnedFd::from(its_high));
         let mut child = sleeper.spawn().unwrap();
-        // The command holds our copies of the other ends.
+        // The command still holds copies of the child's ends.
         drop(sleeper);
         // SAFETY: epoll_create1(2) and epoll_ctl(2) get descriptors that are open and an event that is live.
         let events = unsafe {

@@ -148,8 +148,8 @@ mod tests {
         header[0] = AF_INET as u8;
         let of_other = Message::new(0, &header).with(RTA_OIF, &8_u32.to_ne_bytes());
         assert_eq!(parse(&of_other.payload, 7).unwrap(), None);
-        // The interfaces of a route with several hops or a next-hop object are elsewhere, and the kernel has
-        // chosen one.
+        // A route with several hops or a next-hop object names its interfaces elsewhere; the kernel has
+        // selected it by interface.
         assert!(parse(&Message::new(0, &header).payload, 7).unwrap().is_some());
         header[0] = libc::AF_BRIDGE as u8;
         assert_eq!(parse(&Message::new(0, &header).payload, 7).unwrap(), None);

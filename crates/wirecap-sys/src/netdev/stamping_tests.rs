@@ -12,7 +12,7 @@ fn info(abilities: u32, clock: i32, receive_filters: u32) -> TimestampInfo {
 fn abilities_are_read_bit_by_bit() {
     let software = StampAbilities { software: true, ..StampAbilities::default() };
     assert_eq!(StampAbilities::of(&info(0b11010, -1, 0)), software);
-    // A stamp that differs from the packet that the NIC received does not count.
+    // A hardware stamp does not count unless the NIC's raw time is available.
     assert!(!StampAbilities::of(&info(0b0000100, 0, 0b11)).hardware);
     let all = StampAbilities { hardware: true, all_packets: true, software: true, clock: Some(3) };
     assert_eq!(StampAbilities::of(&info(0b1011111, 3, 0b11)), all);
@@ -75,7 +75,7 @@ fn the_earlier_setting_is_restored_unless_another_process_has_changed_it() {
 
     let less = Fake { filter_for_all: 14, ..Fake::new() };
     SettingGuard::enable(less.clone()).unwrap_err();
-    assert_eq!(less.setting.get(), EARLIER, "also after a failure");
+    assert_eq!(less.setting.get(), EARLIER, "even after a failure");
 }
 
 #[test]
