@@ -67,7 +67,7 @@ impl Namespace {
         &self.inner.name
     }
 
-    /// Runs `work` in a thread inside the namespace and gives its result; the calling thread stays outside
+    /// Runs `work` in a thread inside the namespace and returns its result; the calling thread stays outside
     /// and waits.
     ///
     /// Everything the thread creates (sockets, BPF links, child processes, threads) belongs to the namespace

@@ -266,7 +266,7 @@ pub(crate) fn assert_mode(port: &PortReport, expected: &str) {
 }
 
 fn nic(name: &'static str, queues: u32) -> Nic {
-    wait_until(&format!("{name} is there"), || netdev::interface(name).is_ok());
+    wait_until(&format!("{name} exists"), || netdev::interface(name).is_ok());
     run("ethtool", &["-L", name, "combined", &queues.to_string()]);
     run("ip", &["link", "set", name, "up"]);
     // A driver without this setting hashes ports anyway; the cases check that all queues get packets.
