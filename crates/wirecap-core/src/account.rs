@@ -107,7 +107,7 @@ impl Sum for QueueAccount {
 mod tests {
     use super::*;
 
-    /// Each counter has a bit of its own, so that no sum of others is equal to it.
+    /// Each counter has its own bit, so that no sum of others equals it.
     fn lost() -> Lost {
         Lost { no_free_cell: 1, rx_ring_full: 2, too_long: 4, left_at_stop: 8 }
     }
@@ -135,11 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn what_no_term_explains_is_unexplained() {
+    fn packets_in_no_term_are_unexplained() {
         assert_eq!(account().unexplained(), 1024 - 16 - 32 - 64 - 15);
         let closed = QueueAccount { seen: 16 + 32 + 64 + 15, ..account() };
         assert_eq!(closed.unexplained(), 0);
-        // Each term counts by itself, and just once.
+        // Each term counts exactly once.
         for term in 0..8 {
             let mut one_more = closed;
             *[

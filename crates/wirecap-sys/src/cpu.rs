@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_tries_cores_stays_where_it_was() {
+    fn trying_cores_leaves_the_affinity_of_the_thread_unchanged() {
         let cores = || std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let allowed = || cores().lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap().to_owned();
         let before = allowed();

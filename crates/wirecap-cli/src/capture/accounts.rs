@@ -124,12 +124,12 @@ total                      7          7     0
     }
 
     #[test]
-    fn each_cause_that_there_is_has_its_column_and_nothing_is_hidden() {
+    fn each_cause_in_the_account_has_its_column_and_nothing_is_hidden() {
         let mut report = report(1);
         let account = &mut report.ports[0].queues[0].account;
         (account.seen, account.passed, account.delivered) = (10, 1, 2);
         (account.lost.no_free_cell, account.lost.too_long) = (3, 2);
-        // Too wide for one table: the heads of both.
+        // One table would be too wide: the headings of both.
         for (stage, left_over) in [(Stage::Over, "unexplained"), (Stage::Running, "on_the_way")] {
             let table = queues(&report, stage).to_string();
             let heads = table.lines().filter(|line| line.starts_with("port"));

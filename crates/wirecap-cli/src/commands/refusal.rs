@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_one_line_of_our_own_words() {
+    fn a_refusal_is_one_line_in_our_own_words() {
         for (arguments, words) in [
             ("capture eth0 --mod basic", "there is no flag --mod; did you mean --mode?"),
             ("capture eth0 --foo", "there is no flag --foo; try wirecap capture --help"),
@@ -186,7 +186,7 @@ mod tests {
         ] {
             assert_eq!(refusal(arguments), words, "{arguments}");
         }
-        // The rest is clap's, in one line.
+        // Other refusals are clap's, in one line.
         let line = refusal("capture eth0 --config a --config b");
         assert!(line.ends_with("; try wirecap capture --help"), "{line}");
         assert!(!line.contains('\n') && !line.contains("Usage"), "{line}");

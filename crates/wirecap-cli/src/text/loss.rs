@@ -169,7 +169,7 @@ mod tests {
         ] {
             assert!(words.contains(expected), "{expected}: {words}");
         }
-        // Each cause of the account is among them.
+        // Each cause of the account has a reason and a remedy.
         let causes = Losses::default().causes(Output::None).map(|(name, ..)| name);
         assert_eq!(Lost::default().causes().map(|(name, _)| name), *causes.first_chunk().unwrap());
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_forwarding_have_the_words_of_its_account() {
+    fn losses_of_forwarding_use_the_words_of_its_account() {
         let of = |dropped, unsent| {
             let lost = Lost { left_at_stop: 1, ..Lost::default() };
             verdict(&report(lost, 0), Output::None, Unforwarded { dropped, unsent }).unwrap()
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_be_faster_is_what_the_packets_go_to() {
+    fn the_remedy_names_the_output_that_is_too_slow() {
         let losses = Losses::of(&report(Lost { no_free_cell: 1, ..Lost::default() }, 0));
         for (output, end) in [
             (Output::None, "or have more workers)"),

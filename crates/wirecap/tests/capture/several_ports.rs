@@ -7,7 +7,7 @@ use wirecap_traffic::{FrameSpec, Template};
 
 use wirecap_testing::{CopySender, check, crew::Crew, need_root, wire::Wire};
 
-/// The frames of each port have a length of their own.
+/// The frames of each port have their own length.
 const LENGTHS: [usize; 2] = [60, 200];
 
 fn spec(port: usize) -> FrameSpec {
@@ -63,8 +63,8 @@ fn packets_of_each_port_are_distinguished() {
 }
 
 #[test]
-fn ports_of_different_mtu_go_together() {
-    need_root!("several_ports::ports_of_different_mtu_go_together");
+fn ports_with_different_mtus_can_be_combined() {
+    need_root!("several_ports::ports_with_different_mtus_can_be_combined");
     let wire = Wire::with_queues("mtus", 1);
     let options = VethOptions { mtu: 9_000, ..VethOptions::default() };
     let second = VethPair::new(&wire.outside, "out1", &wire.inside, "in1", options).unwrap();
