@@ -50,7 +50,7 @@ def account(path):
 
 def tshark(file, *arguments):
     """Lines that tshark prints about the file."""
-    # Bursts carry only numbers: no dissector need guess what they are.
+    # Burst frames carry only numbers; heuristic dissectors would misread them.
     command = ["tshark", "-n", "-r", file, "-o", "tcp.reassemble_out_of_order:TRUE", "--disable-heuristic", "wol_udp", *arguments]
     return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.splitlines()
 

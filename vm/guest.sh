@@ -1,15 +1,13 @@
 # shellcheck shell=bash
 # One guest: a machine with two connected NICs, which boots, runs the suite and switches itself off.
 
-# Seconds that all guests together should take at most; seconds that they may take on a busy machine, more on request; and seconds that
-# have to be left for a guest to begin.
+# The budget of all guests together, in seconds; their limit, for a busy machine; and the seconds that must be left to start a guest.
 VM_BUDGET_SECONDS=600
 VM_SECONDS=${WIRECAP_VM_SECONDS:-900}
-GUEST_SECONDS_LEAST=30
+GUEST_SECONDS_MIN=30
 
 # run_guest NIC KERNEL QUEUES ZERO_COPY LARGE_FRAMES TESTS LOG [CASE,…]: fails unless the guest reports that all cases have passed.
-# LARGE_FRAMES is what happens to frames larger than a cell there (crates/wirecap-vm/src/boot.rs), TESTS a test program to run as well,
-# or empty.
+# LARGE_FRAMES is what happens to frames larger than a cell (crates/wirecap-vm/src/boot.rs), TESTS an additional test program, or empty.
 run_guest() {
     local nic=$1 kernel=$2 queues=$3 zero_copy=$4 large_frames=$5 tests=$6 log=$7 cases=${8:-} image machine attempt end_to_end=no
     image=$steps_dir/initramfs
@@ -41,11 +39,11 @@ wirecap.end_to_end=$end_to_end wirecap.cases=$cases")
     guest_has_passed "$log"
 }
 
-# boot_guest NIC QUEUES LOG COMMAND…: runs a guest until it switches itself off or its time is over.
+# boot_guest NIC QUEUES LOG COMMAND…: runs a guest until it switches itself off or time runs out.
 boot_guest() {
     local nic=$1 queues=$2 log=$3 left=$((VM_SECONDS - (SECONDS - vm_begun))) limit
     shift 3
-    ((left >= GUEST_SECONDS_LEAST)) || {
+    ((left >= GUEST_SECONDS_MIN)) || {
         echo "earlier guests have used up the $VM_SECONDS s of all guests: WIRECAP_VM_SECONDS=1200 allows more"
         return 1
     }
@@ -61,7 +59,7 @@ boot_guest() {
     } </dev/null 2>&1 9>&- | sed -u 's/\r//g' | tee "$log" | worth_reading || true
 }
 
-# The guest's first serial port is its console, the second QEMU's own monitor, by which it can unplug the cable of a NIC.
+# The guest's first serial port is its console, the second QEMU's monitor, through which the guest can unplug the cable of a NIC.
 console_and_monitor() {
     local socket=$steps_dir/qemu.monitor
     printf '%s\n' -display none -serial stdio \
@@ -69,7 +67,7 @@ console_and_monitor() {
         -chardev "socket,id=guest,path=$socket" -serial chardev:guest
 }
 
-# Of a console: what the suite reports, and why it fails.
+# Filters a console: the reports of the suite, and the reasons of failures.
 worth_reading() {
     grep --line-buffered -a -A6 -e '^vm: ' -e 'panicked at' -e '^kernel: ' -e 'Kernel panic' |
         grep --line-buffered -v -e '^--$' -e '^vm: row ' -e '^\[[ .0-9]*\] \(ACPI: PM: Preparing\|reboot: \)' | sed -u 's/^\(.\{300\}\).*/\1/'
@@ -101,7 +99,7 @@ guest_has_passed() {
     }
 }
 
-# Each on a root port of its own: on one bus, their virtual functions collide.
+# Each NIC has its own root port: on one bus, their virtual functions collide.
 igb_devices() {
     local n
     for n in 0 1; do

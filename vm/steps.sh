@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# The guests, what each has to show, and the table of their results.
+# The guests, their cases, and the table of their results.
 source vm/fetch.sh
 source vm/image.sh
 source vm/guest.sh
 
-# To build guests, and programs inside; tcpdump brings libpcap, whose package has different names.
+# For building guests and the programs inside. tcpdump depends on libpcap, whose package has different names.
 VM_PACKAGES=(cpio ethtool iproute2 tcpdump util-linux xz-utils zstd)
 
 # vm_steps [CASE…]: runs all cases, or those whose names contain one of the given words.
@@ -31,7 +31,7 @@ vm_steps() {
         step_cannot "virtual machines" "their packages could not be installed: ${VM_PACKAGES[*]}"
     elif ! fetch_qemu 9>&-; then
         step_cannot "virtual machines" "$(vm_cache) has no QEMU with igb, and the download failed: see above"
-    elif step "vm: what runs inside" build_for_guests "$@" 9>&- && [[ ${step_result:-} == passed ]]; then
+    elif step "vm: programs for the guests" build_for_guests "$@" 9>&- && [[ ${step_result:-} == passed ]]; then
         fetch_kernels 9>&-
         vm_begun=$SECONDS
         vm_guests "$cases"

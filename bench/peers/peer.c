@@ -149,7 +149,7 @@ void run_start(struct run *run, const struct peer_options *options)
     *run = (struct run){.options = options, .waited = true};
     if (options->cpu != PEER_CPU_ANY)
         pin(options->cpu);
-    /* Without it each sleep is up to 50 µs too long. */
+    /* Without this, each sleep is up to 50 µs too long. */
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     /* No SA_RESTART: poll and the paced sleep must return. */
     struct sigaction action = {.sa_handler = on_signal};

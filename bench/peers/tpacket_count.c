@@ -41,11 +41,11 @@ static void ring_map(struct ring *ring, const struct settings *settings)
         .tp_retire_blk_tov = (unsigned)settings->retire_ms,
     };
     if (setsockopt(ring->socket, SOL_PACKET, PACKET_RX_RING, &request, sizeof request))
-        peer_fail("PACKET_RX_RING", "--block-kib must be a multiple of the page size, and the memory must be there");
+        peer_fail("PACKET_RX_RING", "--block-kib must be a multiple of the page size; or use fewer --blocks");
     ring->memory = mmap(NULL, ring->block_bytes * ring->blocks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
                         ring->socket, 0);
     if (ring->memory == MAP_FAILED)
-        peer_fail("mmap of the ring", "less memory: --blocks");
+        peer_fail("mmap of the ring", "fewer --blocks");
 }
 
 static void ring_open(struct ring *ring, const struct settings *settings, unsigned ifindex)

@@ -198,7 +198,7 @@ int main(int argc, char **argv)
     run_ready();
     count(&xsk, &run, &settings);
 
-    redirect_detach(&redirect); /* first, so that the figures stand still */
+    redirect_detach(&redirect); /* first, so that the counters stop */
     report(&xsk, &run, &settings, redirect.native);
     close(promiscuous);
     close(xsk.socket);

@@ -143,7 +143,7 @@ static void kick(const struct side *out)
         if (errno == EAGAIN && ring_room(&out->tx) <= out->tx.mask)
             continue;
         if (errno != EAGAIN && errno != EBUSY && errno != ENOBUFS && errno != ENETDOWN)
-            peer_fail("sendto", "is the interface there?");
+            peer_fail("sendto", "does the interface still exist?");
         return;
     }
 }
@@ -253,7 +253,7 @@ int main(int argc, char **argv)
     forward_all(&forwarder, &run, &settings);
 
     for (struct side *side = forwarder.sides; side < forwarder.sides + SIDES; side++)
-        redirect_detach(&side->redirect); /* first, so that the figures stand still */
+        redirect_detach(&side->redirect); /* first, so that the counters stop */
     report(&forwarder, &run, &settings);
     for (struct side *side = forwarder.sides; side < forwarder.sides + SIDES; side++) {
         close(side->promiscuous);

@@ -2,7 +2,7 @@
  *
  *   UMEM: frames written once ─► TX ring ─► sendto ─► the kernel copies ─► completion ring ─► as many frames may be sent again
  *
- * Frames are sent in a fixed order, so a completion is only counted: the next frame is the one that is back. */
+ * Frames are sent in a fixed order and complete in it, so the loop only counts completions. */
 #include "peer.h"
 #include "xsk_ring.h"
 
@@ -19,7 +19,7 @@ struct xsk {
     int socket;
     uint8_t *umem;
     struct ring tx, completion;
-    uint32_t free; /* frames that are not with the kernel */
+    uint32_t free; /* frames that the kernel does not own */
 };
 
 /* An IPv4/UDP header to the discard port, as the other generators send it; the rest is zeros. */

@@ -1,13 +1,12 @@
 //! Any classic BPF program over any packet: libpcap's `bpf_filter`, the interpreter and native code
-//! return the same, and its eBPF can be assembled.
+//! return the same value, and the program's eBPF assembles.
 //!
 //! ```text
-//!   input: number of instructions, 8 bytes each, the rest is the packet
+//!   input: number of instructions, instructions of 8 bytes each, packet
 //! ```
 //!
-//! Codes are folded onto those that exist and jumps onto instructions that do, so that most inputs are
-//! programs. Jumps may go backward. `bpf_filter` may then loop forever, and runs only where the interpreter
-//! comes to an end.
+//! Codes and jump targets are folded onto existing ones, so that most inputs are valid programs. Jumps may go
+//! backward. Since `bpf_filter` may then loop forever, it runs only if the interpreter ends.
 #![no_main]
 
 #[allow(dead_code)]
@@ -20,7 +19,8 @@ use wirecap_sys::pcap;
 
 use trial::{socket_program, xdp_program};
 
-/// Slots that are used; all are written first, since libpcap before 1.11 leaves them as they are.
+/// Memory slots in use. Each program writes all of them first, because libpcap before 1.11 does not clear
+/// them.
 const SLOTS: u32 = 4;
 
 #[rustfmt::skip]
@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
     let libpcap = pcap::library()
         .expect("libpcap is installed")
         .filter(program.insns())
-        .expect("libpcap takes it, too");
+        .expect("libpcap accepts it, too");
     let native = NativeFilter::new(&program).expect("native code");
     for wirelen in [packet.len() as u32, 1_500, u32::MAX] {
         let decided = program.decide(packet, wirelen);
@@ -58,17 +58,17 @@ fn insns(code: &[u8]) -> Vec<Insn> {
     let raw = code.chunks_exact(8);
     let len = insns.len() + raw.len() + 1;
     for bytes in raw {
-        let (before, behind) = (insns.len() as u32, (len - insns.len() - 2) as u32);
-        insns.push(folded(bytes, before, behind));
+        let (before, after) = (insns.len() as u32, (len - insns.len() - 2) as u32);
+        insns.push(folded(bytes, before, after));
     }
     insns.push(Insn::new(0x16, 0, 0, 0));
     insns
 }
 
-/// The instruction in 8 bytes, with `before` instructions before it and `behind` behind the next one.
-fn folded(bytes: &[u8], before: u32, behind: u32) -> Insn {
+/// The instruction in 8 bytes, with `before` instructions before it and `after` after the next one.
+fn folded(bytes: &[u8], before: u32, after: u32) -> Insn {
     let code = CODES[usize::from(bytes[0]) % CODES.len()];
-    let skip = |byte: u8| (u32::from(byte) % (behind + 1)).min(255) as u8;
+    let skip = |byte: u8| (u32::from(byte) % (after + 1)).min(255) as u8;
     let k = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
     // One byte chooses whether the constant is small, as in most filters.
     let k = if bytes[1] & 1 == 0 { k % 128 } else { k };
@@ -77,7 +77,7 @@ fn folded(bytes: &[u8], before: u32, behind: u32) -> Insn {
         0x34 | 0x94 => k.max(1),
         0x64 | 0x74 => k % 32,
         0x05 if bytes[2] % 4 == 0 => (k % (before + 1)).wrapping_neg().wrapping_sub(1),
-        0x05 => k % (behind + 1),
+        0x05 => k % (after + 1),
         _ => k,
     };
     Insn::new(code, skip(bytes[2]), skip(bytes[3]), k)

@@ -1,8 +1,7 @@
-//! Any bytes as a frame: a layout that lies within it, changes that keep to what they are for, and the same
-//! again after there and back.
+//! Any bytes as a frame: its layout lies within the frame, and a rewrite changes only what it promises.
 //!
 //! ```text
-//!   input: which changes, room in front, the first EtherType, the rest is the frame
+//!   input: which changes, room in front, kind of EtherTypes, frame
 //! ```
 #![no_main]
 
@@ -44,7 +43,7 @@ fn rewrite(changes: u8) -> Rewrite {
     }
 }
 
-/// What is found lies within the frame.
+/// Asserts that the layout lies within the frame.
 fn look(bytes: &[u8]) {
     let Some(layout) = Layout::of(bytes) else { return assert!(bytes.len() < 14) };
     assert!(layout.network() <= bytes.len());
@@ -55,7 +54,7 @@ fn look(bytes: &[u8]) {
     assert!(ip.transport().is_none_or(|offset| offset < bytes.len()));
 }
 
-/// What was changed is no more than what the rewrite is for.
+/// Asserts that a rewrite changes only what it promises.
 fn check(rewrite: &Rewrite, before: &[u8], after: &[u8]) {
     look(after);
     let (Some(old), Some(new)) = (Layout::of(before), Layout::of(after)) else {
@@ -64,7 +63,8 @@ fn check(rewrite: &Rewrite, before: &[u8], after: &[u8]) {
     if rewrite.vlans.is_empty() {
         assert_eq!(old, new);
     }
-    // A tag more may be one too many to look behind, and a tag less one that is not.
+    // `Layout` looks behind a limited number of tags, so a change of their number may hide or reveal the
+    // packet.
     if let (Some(old), Some(new)) = (old.ip(), new.ip()) {
         assert_eq!(old.destination(before), new.destination(after));
         assert_eq!(checksum::verify(&before[old.start()..]), checksum::verify(&after[new.start()..]));

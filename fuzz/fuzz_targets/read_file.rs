@@ -1,8 +1,8 @@
-//! Any bytes at all, read as a capture file: no panic, an end, an error inside the file, and what was read
-//! can be written and is read back the same.
+//! Any bytes as a capture file: reading ends without a panic, errors have an offset inside the file, and the
+//! packets are the same after writing and reading them again.
 //!
-//! The first byte says what the others stand behind: nothing, a file header of one of the kinds, or the start
-//! of a pcapng section, so that a fuzzer need not find those by itself.
+//! The first byte chooses the beginning of the file: none, a pcap header, or the start of a pcapng section,
+//! so that the fuzzer need not find those by itself.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -20,12 +20,12 @@ fuzz_target!(|input: &[u8]| {
         | Error::Truncated { offset, .. }
         | Error::UnsupportedVersion { offset, .. }) = error
         else {
-            panic!("a slice cannot fail to be read: {error}");
+            panic!("reading a slice cannot fail: {error}");
         };
         assert!(*offset <= file.len() as u64 && !error.to_string().is_empty());
     }
     let kept: usize = capture.packets.iter().map(|packet| packet.data.len()).sum();
-    assert!(kept <= file.len(), "more bytes come out than went in");
+    assert!(kept <= file.len(), "packets are not larger than the file");
 
     let mut written = Vec::new();
     pcapng::section_header(&mut written, &SectionInfo::default());
@@ -52,7 +52,7 @@ fuzz_target!(|input: &[u8]| {
     assert!(again.packets.iter().map(|p| &p.data).eq(capture.packets.iter().map(|p| &p.data)));
 });
 
-/// What a file begins with.
+/// The beginning of the file.
 fn beginning(kind: u8) -> Vec<u8> {
     let pcap = |magic: u32| {
         let fields = [magic, 4 << 16 | 2, 0, 0, 0x4_0000, 1];

@@ -1,8 +1,8 @@
-//! Any bytes as a frame that a router has to decide about: no route to what is not forwarded, ICMP errors
-//! that are right, and none about a damaged packet or an error.
+//! Any bytes as a frame for a router: addresses that are never forwarded have no route, ICMP errors are
+//! correct, and no error answers a damaged packet or another error.
 //!
 //! ```text
-//!   input: which error, the first EtherType, the rest is the frame
+//!   input: which error, kind of EtherTypes, frame
 //! ```
 #![no_main]
 
@@ -17,7 +17,7 @@ use wirecap_router::{DropCause, IcmpProblem, IcmpSource, MAX_ICMP_ERROR_LEN, Off
 
 use typed_frame::with_type;
 
-/// Made once: it takes longer than all the rest.
+/// Made once, because that takes longer than the rest of an iteration.
 static ROUTES: LazyLock<Routes> = LazyLock::new(|| "default drop\n::/0 drop".parse().unwrap());
 
 fuzz_target!(|input: &[u8]| {
@@ -34,13 +34,13 @@ fn look(bytes: &[u8]) {
         assert!(ROUTES.to(destination).is_none() == ROUTES.is_martian(destination));
     }
     let valid = valid_ip(&layout, bytes, bytes.len());
-    // No error is about a damaged packet.
+    // No error answers a damaged packet.
     if Offender::of(bytes, bytes.len()).is_some() {
         assert!(matches!(valid, Ok(_) | Err(DropCause::StrictSourceRoute)), "{valid:?}");
     }
 }
 
-/// With a correct length and checksum of IP, which most answerable packets have.
+/// The frame with a correct IP length and correct checksums, so that more packets can be answered.
 fn mended(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(ip) = Layout::of(&bytes).and_then(|layout| layout.ip().copied()) else { return bytes };
     let packet = &mut bytes[ip.start()..];
@@ -53,7 +53,7 @@ fn mended(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// An ICMP error is valid, fits, and is not answered itself.
+/// Asserts that an ICMP error is valid, fits, and is not answered itself.
 fn answer(which: u8, bytes: &[u8]) {
     let Some(offender) = Offender::of(bytes, bytes.len()) else { return };
     let problems = [

@@ -1,7 +1,7 @@
-//! Frames whose EtherType is chosen, so that most inputs are packets of IP.
+//! Frames with chosen EtherTypes, so that most inputs are IP packets.
 
-/// A frame of these bytes with the types of a `kind` between its addresses and the rest: IP, some behind VLAN
-/// tags, or the bytes as they are.
+/// Inserts the EtherTypes of `kind` after the MAC addresses in `rest`: those of IP, some after VLAN tags. The
+/// last kind leaves the bytes unchanged.
 pub fn with_type(kind: u8, rest: &[u8]) -> Vec<u8> {
     let (v4, v6, tag) = ([0x08, 0x00], [0x86, 0xdd], [0x81, 0x00, 0x00, 10]);
     let types: Vec<u8> = match kind % 6 {
@@ -12,6 +12,6 @@ pub fn with_type(kind: u8, rest: &[u8]) -> Vec<u8> {
         4 => [&tag[..], &[0x88, 0xa8, 0xe0, 20], &v4].concat(),
         _ => return rest.to_vec(),
     };
-    let (macs, behind) = rest.split_at(rest.len().min(12));
-    [macs, &types, behind].concat()
+    let (macs, payload) = rest.split_at(rest.len().min(12));
+    [macs, &types, payload].concat()
 }

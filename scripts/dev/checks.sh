@@ -10,12 +10,12 @@ lint_steps() {
 }
 
 check_shell() {
-    # Together with the scripts that it sources.
+    # --check-sourced: with the scripts that ./dev sources.
     shellcheck --external-sources --check-sourced dev &&
         shellcheck .ci/run scripts/tidy scripts/clean-namespaces scripts/book demo/*.sh vm/with-taps
 }
 
-# The units of dist/systemd/, with a program that exists in the place of wirecap. systemd-analyze succeeds even if it warns.
+# Checks the units of dist/systemd/, with an existing program in place of wirecap. systemd-analyze succeeds even if it warns.
 check_units() {
     local directory unit said
     directory=$(mktemp -d)
@@ -61,7 +61,7 @@ cargo_test() {
     env "${runner[@]}" "${limit[@]}" cargo test --locked --workspace "$@"
 }
 
-# The environment variable that tells cargo how to run test programs.
+# The name of the environment variable for the command with which cargo runs test programs.
 runner_variable() {
     local host
     host=$(rustc -vV | sed -n 's/^host: //p')
@@ -69,7 +69,7 @@ runner_variable() {
 }
 
 check_loom() {
-    # A target directory of its own: the flag would cause two rebuilds of everything per run.
+    # A separate target directory: otherwise the flag would cause two rebuilds of everything per run.
     CARGO_TARGET_DIR="$(target_dir)/loom" RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" \
         cargo test --locked -p wirecap-core --release --lib loom
 }
@@ -147,7 +147,7 @@ need_cargo_mutants() {
     cargo install cargo-mutants --locked
 }
 
-# check_mutants PACKAGE: runs the tests of this package alone, since a promise is tested where it is kept. .cargo/mutants.toml
+# check_mutants PACKAGE: runs the tests of this package alone, since each package tests its own promises. .cargo/mutants.toml
 # lists the mutants that may survive, with reasons.
 check_mutants() {
     cargo mutants --package "$1" --output "$(target_dir)/mutants/$1"

@@ -12,7 +12,7 @@ need() {
     ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
 }
 
-# can_need PACKAGE…: the same, for packages that a chore can do without.
+# can_need PACKAGE…: as need, but returns the failure, for packages that a chore can do without.
 can_need() {
     (need "$@")
 }

@@ -26,7 +26,7 @@ can_be_root() {
     ((EUID == 0)) || { have sudo && { sudo -n true 2>/dev/null || { [[ -t 0 ]] && sudo -v; }; }; }
 }
 
-# as_root COMMAND…: runs it as root, through sudo if necessary.
+# as_root COMMAND…: runs the command as root, through sudo if necessary.
 as_root() {
     if ((EUID == 0)); then
         "$@"

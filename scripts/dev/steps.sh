@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Steps run one after the other, timed and counted, even after one has failed; a summary lists them.
 
-# The directory of what follows; what the steps have printed; a line for each that has ended: result, seconds, name.
+# The directory of all files of a run; the output of the steps; a line for each step that has ended: result, seconds, name.
 steps_dir='' steps_output='' steps_list=''
 # Lines of each failed step that the summary repeats.
 LAST_LINES=25
@@ -70,7 +70,7 @@ step_cannot() {
 }
 
 # steps_beside LANE…: runs functions that run steps, all of them at the same time. For steps that take one core each and depend on
-# no time. What they print is mixed; the summary lists them lane by lane.
+# no time. Their output is mixed; the summary lists them lane by lane.
 steps_beside() {
     local lane pids=()
     for lane; do
@@ -78,7 +78,7 @@ steps_beside() {
         pids+=($!)
     done
     for lane; do
-        # A lane whose steps fail ends well: its list says so.
+        # A lane succeeds even if its steps fail; its list has the failures.
         wait "${pids[0]}" || printf '%-8s %5s s  %s\n' FAILED '?' "$lane: ended early" >>"$steps_list"
         pids=("${pids[@]:1}")
         cat "$steps_dir/output.$lane" >>"$steps_output"

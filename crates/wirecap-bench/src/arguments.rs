@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
-/// What can be measured.
+/// A set of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Scenario {
-    /// Everything but soak, in the order of this list.
+    /// All scenarios except the soaks, in the order of this list.
     All,
     /// One queue, count only: rate, and highest rate without loss.
     Count,
@@ -31,7 +31,7 @@ pub enum Scenario {
     Replay,
     /// Skewed traffic for long: no loss, no growth.
     Soak,
-    /// Forwarding for half as long, at 0.9 of its top rate: no loss.
+    /// Forwarding for half the time of soak, at 0.9 of the top rate: no loss.
     SoakForward,
 }
 
@@ -70,9 +70,9 @@ impl Scenario {
     }
 }
 
-/// Measures wirecap beside its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset;
-/// tcpdump for `write`, tc for `forward`, and dpdk-testpmd with net_af_xdp if it is to compete there; trafgen
-/// and tcpreplay for `generate` and `replay`, where they are. Makes network namespaces of its own and removes
+/// Compares wirecap with its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset;
+/// tcpdump for `write` and tc for `forward`. If installed, dpdk-testpmd with net_af_xdp competes in
+/// `forward`, trafgen and tcpreplay in `generate` and `replay`. Makes its own network namespaces and removes
 /// them.
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench", version)]
@@ -80,7 +80,7 @@ pub struct Arguments {
     /// What to measure.
     #[arg(value_enum, default_values_t = [Scenario::All])]
     pub scenarios: Vec<Scenario>,
-    /// One short round of each measurement, to see that everything works. The figures mean little.
+    /// One short round of each measurement, to check that everything works. The figures mean little.
     #[arg(long)]
     pub quick: bool,
     /// Rounds of each measurement [default: 5; with --quick 1].
@@ -89,7 +89,7 @@ pub struct Arguments {
     /// Directory of the raw runs (JSON lines) and tables (markdown).
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub out: PathBuf,
-    /// The wirecap command [default: beside this program].
+    /// The wirecap command [default: the one beside this program].
     #[arg(long, value_name = "PATH")]
     pub wirecap: Option<PathBuf>,
     /// Source directory of the peers.
@@ -107,7 +107,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The scenarios asked for, each once.
+    /// The scenarios on the command line, each once.
     pub fn chosen(&self) -> Vec<Scenario> {
         let mut chosen = Vec::new();
         for &scenario in &self.scenarios {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_everything_but_soak_and_nothing_twice() {
+    fn all_means_each_scenario_once_except_the_soaks() {
         let chosen = |words: &[&str]| Arguments::parse_from([&["wirecap-bench"], words].concat()).chosen();
         assert_eq!(chosen(&[]), Scenario::ALL);
         assert_eq!(chosen(&["skew", "all"]).len(), Scenario::ALL.len());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds() {
+    fn rounds_default_to_five_or_to_one_if_quick() {
         let rounds = |words: &[&str]| Arguments::parse_from([&["wirecap-bench"], words].concat()).rounds();
         assert_eq!((rounds(&[]), rounds(&["--quick"]), rounds(&["--quick", "--rounds", "3"])), (5, 1, 3));
     }

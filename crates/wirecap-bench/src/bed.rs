@@ -5,9 +5,9 @@
 //!   generator ─► tx ═══ veth ═══ rx queue ─► (softirq, on the sender's core) ─► ring ─► receiver
 //! ```
 //!
-//! Rule: each measurement has a pair of its own, so that nothing of the run before is left in it. The
-//! receiving end has GRO on: without an XDP program it accepts redirected frames only then, and libpcap's
-//! best case is what counts.
+//! Rule: each measurement has its own pair, without any state of the run before. The receiving end has GRO
+//! on: without an XDP program it accepts redirected frames only then, and libpcap is measured in its best
+//! case.
 
 use std::process::Command;
 use std::time::Duration;
@@ -42,29 +42,29 @@ pub fn receiver_core() -> usize {
 /// How much to send.
 #[derive(Debug, Clone, Copy)]
 pub enum Amount {
-    /// This number of frames.
+    /// A number of frames.
     Frames(u64),
-    /// For this time.
+    /// A duration.
     For(Duration),
 }
 
-/// What to send to queue 0.
+/// Traffic to queue 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Traffic {
     /// Frame length in bytes, without FCS.
     pub frame_len: usize,
-    /// Frames per second; `None` as fast as it goes.
+    /// Frames per second; `None` means as fast as possible.
     pub rate_pps: Option<f64>,
-    /// How much.
+    /// How much to send.
     pub amount: Amount,
 }
 
 /// The two namespaces.
 #[derive(Debug)]
 pub struct Bed {
-    /// Where traffic comes from.
+    /// The namespace of the generator.
     pub sender: Namespace,
-    /// Where the tools run.
+    /// The namespace of the tools.
     pub receiver: Namespace,
 }
 
@@ -87,7 +87,7 @@ impl Bed {
         Ok(Self { sender, receiver })
     }
 
-    /// A new pair with `queues` queues.
+    /// Makes a new pair with `queues` queues.
     ///
     /// # Errors
     /// The error of ip(8) or ethtool(8).
@@ -119,7 +119,7 @@ impl Link<'_> {
         command
     }
 
-    /// Drops whatever arrives, in XDP, for as long as the link is held: the cheapest receiver there is.
+    /// Drops all arriving frames in XDP while the returned link is held: the cheapest receiver.
     ///
     /// # Errors
     /// If the program cannot be loaded or attached.
@@ -131,11 +131,11 @@ impl Link<'_> {
         Ok(self.bed.receiver.enter(|| bpf::Link::attach_xdp(&program, ifindex, XdpMode::Native))?)
     }
 
-    /// Frames that have gone through so far, by the counters of the sending interface.
+    /// Frames sent so far, by the counters of the sending interface.
     ///
     /// # Errors
-    /// If it is gone.
-    pub fn gone_through(&self) -> Result<u64> {
+    /// If the interface is gone.
+    pub fn transmitted(&self) -> Result<u64> {
         let ifindex = self.pair.a().ifindex()?;
         let statistics = self.bed.sender.enter(|| LinkStatistics::of_index(ifindex))?;
         Ok(statistics.tx_packets)
@@ -179,8 +179,8 @@ fn go_to_sender_core() -> Result<()> {
     Ok(())
 }
 
-/// Sends from the kernel's live-frame generator by an interface of this thread's namespace; blocks until
-/// done. Binds the thread to the sender's core.
+/// Sends from the kernel's live-frame generator through an interface of this thread's namespace; blocks until
+/// done. Pins the thread to the sender's core.
 ///
 /// # Errors
 /// Those of the generator.
@@ -202,7 +202,7 @@ pub fn send_from(ifindex: u32, traffic: Traffic) -> Result<Sent> {
     })
 }
 
-/// What was sent, for the record.
+/// The generator's account, for the record.
 pub fn sent_json(sent: &Sent) -> Value {
     json!({ "frames": sent.frames, "taken": sent.taken, "dropped": sent.dropped, "seconds": sent.seconds })
 }

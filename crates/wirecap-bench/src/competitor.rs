@@ -14,29 +14,29 @@ use crate::bed::{Bed, Link, RECEIVER, Traffic, receiver_core, sent_json};
 use crate::child;
 use crate::run::{Process, Ready};
 
-/// A receiver stops this long after its last packet. libpcap hands over the last ones 100 ms late, and on a
-/// busy machine the generator may pause before its end.
+/// A receiver stops this long after its last packet. libpcap hands over the last packets 100 ms late, and on
+/// a busy machine the generator may pause before its end.
 const IDLE_MS: u64 = 1000;
 /// How long a receiver may take to end after the last packet was sent.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A way to capture packets.
+/// A program that captures packets, with its flags.
 #[derive(Debug, Clone)]
 pub struct Competitor {
     /// Name in the tables.
     pub name: String,
     program: PathBuf,
-    /// Arguments in front of the interface.
+    /// Arguments before the interface.
     command: Vec<String>,
     flags: Vec<String>,
 }
 
-/// Where the peers are built.
+/// The directory of the built peers.
 #[derive(Debug, Clone)]
 pub struct Peers(PathBuf);
 
 impl Peers {
-    /// Builds them.
+    /// Builds the peers.
     ///
     /// # Errors
     /// With the output of make.
@@ -78,7 +78,7 @@ impl Competitor {
         Ok(Self { name: name.into(), program, command: vec![child::COMMAND.into()], flags: words(flags) })
     }
 
-    /// Starts it on the receiving end of a link and waits until it is ready.
+    /// Starts the competitor on the receiving end of a link and waits until it is ready.
     ///
     /// # Errors
     /// With its output.
@@ -89,7 +89,7 @@ impl Competitor {
         Process::start(&self.name, command, Ready::Line("READY"))
     }
 
-    /// Starts it without a network: only for wirecap on the port that is memory only.
+    /// Measures wirecap on the null port, which needs no network.
     ///
     /// # Errors
     /// With its output.
@@ -98,10 +98,10 @@ impl Competitor {
         command.args(&self.command).arg(child::NULL).args(&self.flags);
         command.args(["--cpu", &receiver_core().to_string(), "--idle-ms", "100"]);
         let process = Process::start(&self.name, command, Ready::Line("READY"))?;
-        Outcome::read(process.wait(PATIENCE)?.json()?)
+        Outcome::read(process.wait(TIMEOUT)?.json()?)
     }
 
-    /// One run on a link of its own: start, send, wait for the result.
+    /// One run on a new link: start, send, wait for the result.
     ///
     /// # Errors
     /// If either side fails.
@@ -109,17 +109,17 @@ impl Competitor {
         let link = bed.link(1)?;
         let process = self.start(&link, &[])?;
         let sent = link.send(traffic)?;
-        let outcome = Outcome::read(process.wait(PATIENCE)?.json()?)?;
+        let outcome = Outcome::read(process.wait(TIMEOUT)?.json()?)?;
         Ok(Measured { sent, outcome })
     }
 }
 
-/// What a competitor reports about itself.
+/// The report of a competitor.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Outcome {
-    /// Packets it read.
+    /// Packets that it read.
     pub packets: u64,
-    /// From its first packet to its last.
+    /// Time from its first packet to its last.
     pub seconds: f64,
     /// CPU time in that span, user and system.
     pub cpu_seconds: f64,
@@ -129,6 +129,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Reads a report.
+    ///
     /// # Errors
     /// If a field is missing.
     pub fn read(all: Value) -> Result<Self> {
@@ -143,12 +145,12 @@ impl Outcome {
 
     /// Packets under a cause of loss, all causes together.
     pub fn dropped(&self) -> u64 {
-        // This one is in rx_dropped already, and counts looks at the fill ring, not packets.
+        // rx_fill_ring_empty_descs counts looks at the fill ring; the packets are in rx_dropped.
         let causes = self.all["dropped"].as_object().into_iter().flatten();
         causes.filter(|(cause, _)| *cause != "rx_fill_ring_empty_descs").filter_map(|(_, n)| n.as_u64()).sum()
     }
 
-    /// wirecap only: the longest time by which a paced worker's sleep ended too late, in milliseconds.
+    /// wirecap only: the longest delay of a paced worker's wake-up, in milliseconds.
     pub fn latest_wake_ms(&self) -> f64 {
         self.all["latest_wake_ms"].as_f64().unwrap_or(f64::NAN)
     }
@@ -162,19 +164,19 @@ impl Outcome {
 /// Both sides of a run.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// The generator's.
+    /// The generator's account.
     pub sent: Sent,
-    /// The receiver's.
+    /// The receiver's report.
     pub outcome: Outcome,
 }
 
 impl Measured {
-    /// Frames sent and not read.
+    /// Frames that were sent but not read.
     pub fn lost(&self) -> u64 {
         self.sent.frames.saturating_sub(self.outcome.packets)
     }
 
-    /// In percent of what was sent.
+    /// Loss in percent of the frames sent.
     pub fn loss_percent(&self) -> f64 {
         100.0 * self.lost() as f64 / self.sent.frames as f64
     }
@@ -185,7 +187,7 @@ impl Measured {
         self.outcome.packets as f64 / self.outcome.seconds.max(self.sent.seconds)
     }
 
-    /// For the record.
+    /// The run as JSON, for the record.
     pub fn json(&self, kind: &str, asked_pps: Option<f64>) -> Value {
         json!({
             "kind": kind, "asked_pps": asked_pps, "sent": sent_json(&self.sent), "received": self.outcome.all,
@@ -211,13 +213,13 @@ mod tests {
     fn figures_of_a_run() {
         let measured = measured();
         assert_eq!((measured.lost(), measured.loss_percent()), (100, 10.0));
-        assert_eq!(measured.received_pps(), 900.0, "not 1800: sending took a second");
+        assert_eq!(measured.received_pps(), 900.0, "the longer duration counts, so not 1800");
         assert!((measured.outcome.cpu_ns_per_packet() - 200.0).abs() < 1e-6);
         assert_eq!(measured.outcome.dropped(), 100);
     }
 
     #[test]
-    fn a_result_has_its_fields() {
+    fn a_report_without_its_fields_is_an_error() {
         assert!(Outcome::read(json!({ "packets": 1 })).is_err());
     }
 }

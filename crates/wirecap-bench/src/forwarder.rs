@@ -1,12 +1,12 @@
 //! The forwarders between the two interfaces of a [`Wire`]: programs, and the kernel by itself.
 //!
-//! | kind | where its work is done |
+//! | kind | core of its work |
 //! |---|---|
 //! | wirecap, the bare loop, testpmd | core 1; the kernel copies a packet into a frame on core 0, where veth receives |
 //! | bridge, mirred | core 1, by receive packet steering: core 0 only makes the packet buffer |
-//! | XDP redirect | core 1, by threaded NAPI: its work is that of receiving, which steering cannot move |
+//! | XDP redirect | core 1, by threaded NAPI: it works while receiving, which steering cannot move |
 //!
-//! Rule: all of a forwarder's work is on one core, which is not the generator's, as far as the two can be
+//! Rule: a forwarder does all its work on one core, and the generator uses another, as far as the two can be
 //! separated.
 
 use std::fs;
@@ -27,15 +27,15 @@ use crate::bed::receiver_core;
 use crate::run::{Process, Ready};
 use crate::wire::{FAR, NEAR, Wire};
 
-/// The bare loop has as many frames a side as wirecap's M = 256 and R = 32, rings as long, and may ask the
-/// kernel to send as much at once. It ends on a signal.
+/// The bare loop has as many frames per side as wirecap with M = 256 and R = 32, rings of the same length,
+/// and the same limit of packets per send call. It ends on a signal.
 const BARE_FLAGS: &str = "--frames 8192 --tx-ring 2048 --tx-budget 2048 --idle-ms 600000 --batch 256";
 /// How long a program may take to end.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long testpmd takes to start its cores once its programs are attached.
+/// How long testpmd takes to start its cores after it attaches its XDP programs.
 const TESTPMD_START: Duration = Duration::from_secs(1);
 
-/// A way to forward.
+/// A program or a kernel feature that forwards packets.
 #[derive(Debug, Clone)]
 pub struct Forwarder {
     /// Name in the tables.
@@ -55,32 +55,33 @@ enum Kind {
     Bridge,
     /// `tc … action mirred egress redirect`.
     Mirred,
-    /// An XDP program that redirects.
+    /// An XDP program that redirects packets.
     Redirect,
 }
 
-/// A forwarder at work. Dropping it ends it.
+/// A running forwarder. Dropping it ends it.
 pub enum Running {
     /// A program, and whether its last line is JSON.
     Program(Process, bool),
-    /// The kernel does it until this is dropped.
+    /// The kernel forwards until this is dropped.
     Kernel { _set: Set },
 }
 
-/// What a way of the kernel has set; dropping it removes it. Settings of the interfaces go with them.
+/// The configuration of a kernel forwarder; dropping it removes it. Settings of an interface go with the
+/// interface.
 pub enum Set {
     /// Rules of an interface.
     Rules,
-    /// A bridge, by the command that deletes it.
+    /// The command that deletes the bridge.
     Bridge(Command),
-    /// Programs that are attached.
+    /// Attached XDP programs.
     Programs { _links: [Link; 2] },
 }
 
 impl Drop for Set {
     fn drop(&mut self) {
         if let Self::Bridge(delete) = self {
-            // If it fails, the next one cannot be made, and reports that.
+            // If this fails, making the next bridge fails and reports it.
             let _ = delete.status();
         }
     }
@@ -106,7 +107,7 @@ impl Forwarder {
         Ok(Self { name, kind: Kind::Testpmd })
     }
 
-    /// The ways of the kernel, which need no program.
+    /// The kernel's forwarders, which need no program.
     pub fn of_kernel() -> [Self; 3] {
         let of = |name, kind| Self { name, kind };
         [
@@ -116,7 +117,7 @@ impl Forwarder {
         ]
     }
 
-    /// Starts it, and waits until it forwards.
+    /// Starts the forwarder and waits until it forwards.
     ///
     /// # Errors
     /// With its output.
@@ -151,7 +152,7 @@ impl Forwarder {
                 steer(wire)?;
                 for (from, to) in [(NEAR, FAR), (FAR, NEAR)] {
                     wire.run("tc", &format!("qdisc add dev {from} clsact"))?;
-                    // The same as `matchall`, which fewer kernels have.
+                    // Equivalent to `matchall`, which fewer kernels have.
                     let action = format!("u32 match u32 0 0 action mirred egress redirect dev {to}");
                     wire.run("tc", &format!("filter add dev {from} ingress protocol all {action}"))?;
                 }
@@ -173,7 +174,7 @@ impl Forwarder {
     fn start_testpmd(&self, wire: &Wire<'_>) -> Result<Running> {
         let core = receiver_core();
         let mut command = wire.pinned(TESTPMD);
-        // Both of its threads are on one core; the first only sleeps.
+        // Both threads of testpmd share one core; the first only sleeps.
         command.args(["--lcores", &format!("0@{core},1@{core}")]).args(TESTPMD_EAL.split_whitespace());
         for (number, interface) in [NEAR, FAR].into_iter().enumerate() {
             command.args(["--vdev", &format!("net_af_xdp{number},iface={interface}")]);
@@ -186,10 +187,10 @@ impl Forwarder {
 }
 
 impl Running {
-    /// Ends it, and returns its output.
+    /// Ends the forwarder and returns its output.
     ///
     /// # Errors
-    /// If it failed.
+    /// If it fails.
     pub fn end(self) -> Result<Value> {
         match self {
             Self::Program(process, speaks_json) => {
@@ -205,11 +206,11 @@ impl Running {
 const TESTPMD: &str = "dpdk-testpmd";
 /// No huge pages, no PCI, nothing shared with other programs.
 const TESTPMD_EAL: &str = "--no-huge --no-pci -m 512 --no-shconf --no-telemetry";
-/// With a period it goes on without a terminal, until it is interrupted.
+/// With a statistics period, testpmd runs without a terminal until it is interrupted.
 const TESTPMD_FLAGS: &str =
     "--forward-mode=io --auto-start --stats-period=3600 --nb-cores=1 --total-num-mbufs=32768";
 
-/// Whether testpmd and its AF_XDP driver are there.
+/// Whether testpmd and its AF_XDP driver are installed.
 fn testpmd_can_run() -> Result<()> {
     let mut command = Command::new(TESTPMD);
     command.args(TESTPMD_EAL.split_whitespace()).args(["--vdev", "net_af_xdp0,iface=there-is-none"]);
@@ -223,7 +224,7 @@ fn testpmd_can_run() -> Result<()> {
     Ok(())
 }
 
-/// Has the kernel go on with received packets on the forwarder's core.
+/// Has the kernel process received packets on the forwarder's core (receive packet steering).
 fn steer(wire: &Wire<'_>) -> Result<()> {
     wire.set_near("queues/rx-0/rps_cpus", &format!("{:x}", 1_u64 << receiver_core()))
 }
@@ -239,14 +240,14 @@ fn poll_in_thread(wire: &Wire<'_>) -> Result<()> {
         })
         .collect();
     threads.sort_unstable();
-    // The newest: another bed may have an interface of this name.
-    let thread = threads.last().with_context(|| format!("there is no thread {name}*"))?;
+    // The newest thread: another bed may have an interface of this name.
+    let thread = threads.last().with_context(|| format!("no thread {name}* exists"))?;
     let mut only = CpuSet::new();
     only.set(receiver_core())?;
-    sched_setaffinity(Pid::from_raw(*thread), &only).context("bind the thread that polls")
+    sched_setaffinity(Pid::from_raw(*thread), &only).context("pin the polling thread")
 }
 
-/// All that comes in by one interface leaves by the other, without leaving the driver.
+/// Redirects all frames of one interface to the other, within the driver.
 fn redirect(from: u32, to: u32) -> Result<Link> {
     let spec =
         MapSpec { kind: MapKind::DevMap, key_size: 4, value_size: 4, max_entries: 1, name: "bench_far" };

@@ -1,4 +1,4 @@
-//! Where and when figures were taken, without which they mean nothing.
+//! The machine, the commit and the time of the figures, without which they mean nothing.
 
 use std::fs;
 use std::process::Command;
@@ -19,7 +19,7 @@ pub struct Machine {
     pub cores: usize,
     /// Clock of the time stamp counter in MHz, as the kernel reports it for core 0.
     pub cpu_mhz: Option<f64>,
-    /// How the clock is governed, where the kernel does that.
+    /// The frequency governor, if the kernel has one.
     pub governor: Option<String>,
     /// Kernel release.
     pub kernel: String,
@@ -27,7 +27,7 @@ pub struct Machine {
     pub memory_mib: u64,
     /// Whether it is a virtual machine.
     pub hypervisor: bool,
-    /// What else runs here: the load average over the last minute, at the start.
+    /// Other work on the machine: the load average over the last minute, at the start.
     pub load: f64,
     /// Commit of the source tree, `-dirty` if files differ from it.
     pub commit: Option<String>,
@@ -36,7 +36,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Asks the kernel, and git in the current directory. What cannot be learnt stays empty.
+    /// Asks the kernel, and git in the current directory. Unknown fields stay empty.
     pub fn inspect() -> Self {
         let cpuinfo = read("/proc/cpuinfo");
         let load = read("/proc/loadavg");
@@ -58,7 +58,7 @@ impl Machine {
     }
 
     /// One line for people.
-    pub fn in_words(&self) -> String {
+    pub fn describe(&self) -> String {
         let virtual_machine = if self.hypervisor { ", virtual machine" } else { "" };
         let governor = self.governor.as_deref().map(|name| format!(", governor {name}")).unwrap_or_default();
         let mhz = self.cpu_mhz.map(|mhz| format!(" at {mhz:.0} MHz")).unwrap_or_default();
@@ -97,17 +97,17 @@ fn kib(value: &str) -> Option<u64> {
     value.strip_suffix(" kB")?.trim().parse().ok()
 }
 
-/// Memory of a process in bytes: what is resident, and its proportional share.
+/// Resident memory of a process in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Resident {
     /// Resident set.
     pub rss: u64,
-    /// Of that, what belongs to this process, shared pages divided by their users.
+    /// Proportional set: each shared page is divided by the number of its users.
     pub pss: u64,
 }
 
 impl Resident {
-    /// As the kernel adds it up in `smaps_rollup`. `None` if the process is gone.
+    /// The sums of the kernel's `smaps_rollup`. `None` if the process is gone.
     pub fn of(pid: u32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
         Self::parse(&text)
@@ -119,16 +119,16 @@ impl Resident {
     }
 }
 
-/// What the hypervisor took from the cores of a virtual machine while they had work.
+/// CPU time that the hypervisor took from the cores of a virtual machine while they had work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Stolen {
-    /// Of the time of all cores together.
+    /// Share of the time of all cores together.
     pub share: f64,
-    /// Of one core's time, in the second in which it was most.
+    /// Largest share of one core's time within a second.
     pub worst_second: f64,
 }
 
-/// Watches, second by second, what is stolen.
+/// Measures stolen time, second by second.
 #[derive(Debug)]
 pub struct StealWatch {
     end: mpsc::Sender<()>,
@@ -136,17 +136,17 @@ pub struct StealWatch {
 }
 
 impl StealWatch {
-    /// Begins.
+    /// Starts to measure.
     pub fn start() -> Self {
         let (end, ended) = mpsc::channel();
         Self { end, thread: thread::spawn(move || watch_steal(&ended)) }
     }
 
-    /// Ends, and returns what was stolen.
+    /// Stops, and returns the stolen time.
     pub fn end(self) -> Stolen {
         // The thread runs until this message.
         let _ = self.end.send(());
-        self.thread.join().expect("it does nothing that can fail")
+        self.thread.join().expect("the thread does not panic")
     }
 }
 
@@ -171,8 +171,7 @@ fn watch_steal(ended: &mpsc::Receiver<()>) -> Stolen {
     }
 }
 
-/// What was stolen of each core since the machine was started (proc_stat(5): the eighth figure, in hundredths
-/// of a second).
+/// Time stolen from each core since boot (proc_stat(5): the eighth figure, in hundredths of a second).
 fn steal_seconds(stat: &str) -> Vec<f64> {
     let cores = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
     cores
@@ -211,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
+    fn dates_of_leap_years_and_centuries() {
         assert_eq!(utc(0), "1970-01-01T00:00:00Z");
         assert_eq!(utc(951_827_696), "2000-02-29T12:34:56Z");
         assert_eq!(utc(1_767_225_599), "2025-12-31T23:59:59Z");
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_proc() {
+    fn fields_are_found_by_their_whole_name() {
         let text = "Rss:              123 kB\nPss:     7 kB\nmodel name\t: A: B\n";
         assert_eq!(Resident::parse(text), Some(Resident { rss: 123 * 1024, pss: 7 * 1024 }));
         assert_eq!(field(text, "model name"), Some("A: B"));
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_that_of_each_core() {
+    fn stolen_time_is_read_per_core() {
         let stat =
             "cpu  9 9 9 9 9 9 9 250 0 0\ncpu0 1 2 3 4 5 6 7 150 9 9\ncpu1 1 2 3 4 5 6 7 100 9 9\nintr 1\n";
         assert_eq!(steal_seconds(stat), [1.5, 1.0]);

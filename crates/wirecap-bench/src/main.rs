@@ -1,5 +1,5 @@
-//! Benchmarks of wirecap beside what else captures packets: one generator, one machine, one run, tables and
-//! raw figures.
+//! Benchmarks that compare wirecap with other capture programs: one generator, one machine, one run, tables
+//! and raw figures.
 //!
 //! ```text
 //!   arguments ─► scenario ─► competitor ─► run (child process) ──► JSON line ─┐
@@ -9,13 +9,13 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | what is measured, and the targets | [`scenario`] |
+//! | the measurements, and their targets | [`scenario`] |
 //! | the competitors | [`competitor`], [`child`], [`forwarder`] |
 //! | the network | [`bed`], [`sender`], [`wire`] |
-//! | what should come out | [`predict`] |
-//! | where the figures go | [`record`], [`table`] |
+//! | the predicted losses | [`predict`] |
+//! | the output | [`record`], [`table`] |
 //!
-//! Rule: a figure is compared only with figures of the same run, taken in turn with it, round by round.
+//! Rule: compare a figure only with figures of the same run, measured in turn with it, round by round.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 

@@ -1,21 +1,20 @@
-//! What arithmetic predicts of losses, before anything is measured.
+//! Losses predicted by arithmetic, before any measurement.
 //!
 //! ```text
 //!   cells in use
-//!   R·M ┤· · · · · · · · · ·╱▔▔▔▔▔▔▔▔▔▔▔  from here on, what comes beyond the pace is lost
+//!   R·M ┤· · · · · · · · · ·╱▔▔▔▔▔▔▔▔▔▔▔  from here on, packets beyond the pace are lost
 //!       │              ╱╲╱
 //!       │        ╱╲╱            each ╲ is a chunk that comes home: M cells every M / pace seconds
 //!       │  ╱╲╱
 //!       └──────────────────────────────── time, arrivals at a constant rate
 //! ```
 //!
-//! Rule: plain functions of the sizes and rates; the only measurement that goes in is the rate that was
-//! offered.
+//! Rule: plain functions of sizes and rates; the only measured input is the offered rate.
 
 /// A pool and the worker that empties it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drain {
-    /// M: how many cells come home at a time.
+    /// M: the number of cells that come home at a time.
     pub cells_per_chunk: u64,
     /// R × M.
     pub cells_per_pool: u64,
@@ -24,20 +23,20 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Cells that came home `seconds` after the first packet.
+    /// Cells that have come home `seconds` after the first packet.
     fn home_after(&self, seconds: f64) -> u64 {
         let chunks = (self.pace_pps * seconds / self.cells_per_chunk as f64).floor();
         chunks as u64 * self.cells_per_chunk
     }
 
-    /// Packets lost of a burst of `packets` that takes `seconds` to arrive: what neither the pool nor the
-    /// cells that come home in that time have room for.
+    /// Packets lost of a burst of `packets` that arrives within `seconds`: those for which neither the pool
+    /// nor the cells that come home in that time have room.
     pub fn burst_loss(&self, packets: u64, seconds: f64) -> u64 {
         packets.saturating_sub(self.cells_per_pool + self.home_after(seconds))
     }
 
     /// The largest burst without loss when packets arrive at `arrival_pps`: the paper's P_m · R · M / (P_m −
-    /// P_p), less what is due to cells coming home a chunk at a time. `None` when the worker keeps up.
+    /// P_p), reduced because cells come home a chunk at a time. `None` if the worker keeps up.
     pub fn largest_burst(&self, arrival_pps: f64) -> Option<u64> {
         if arrival_pps <= self.pace_pps {
             return None;
@@ -46,20 +45,19 @@ impl Drain {
         (0..).find_map(|chunks: u64| {
             let arrived = arrival_pps * seconds_per_chunk * (chunks + 1) as f64;
             let room = self.cells_per_pool + chunks * self.cells_per_chunk;
-            // Just before the next chunk is home there were more packets than room.
+            // Just before the next chunk is home, more packets have arrived than there is room for.
             (arrived > room as f64).then_some(room)
         })
     }
 
-    /// Packets lost of traffic at a constant rate for a time: the excess over the pace, less what the pool
-    /// holds at the end.
+    /// Packets lost of traffic at a constant rate within `seconds`: the excess over the pace, less the pool.
     pub fn overload_loss(&self, arrival_pps: f64, seconds: f64) -> u64 {
         self.burst_loss((arrival_pps * seconds) as u64, seconds)
     }
 }
 
-/// By how much a loss differs from the one predicted, in percent of the prediction; of `offered` where no
-/// loss was predicted.
+/// The difference between a loss and its prediction, in percent of the prediction, or of `offered` if the
+/// prediction is 0.
 pub fn difference_percent(lost: u64, predicted: u64, offered: u64) -> f64 {
     let base = if predicted == 0 { offered } else { predicted };
     if base == 0 { 0.0 } else { 100.0 * (lost as f64 - predicted as f64) / base as f64 }
@@ -77,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_s_figure_9() {
+    fn burst_loss_matches_figure_9_of_the_paper() {
         // 100,000 packets at 14.88 Mpps: B-(256, 500) loses none, B-(256, 100) about 71 to 74 percent.
         let seconds = 100_000.0 / 14_880_000.0;
         assert_eq!(drain(256, 500).burst_loss(100_000, seconds), 0);
@@ -86,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_burst_is_the_paper_s_within_a_chunk_s_time() {
+    fn the_largest_burst_is_at_most_two_chunks_below_the_paper_s() {
         for (cells_per_chunk, chunks) in [(64, 100), (256, 100), (128, 200)] {
             let arrival = 2.0 * PACE;
             let ours = drain(cells_per_chunk, chunks).largest_burst(arrival).unwrap() as f64;
@@ -98,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_the_largest_size_loses_nothing_by_the_other_formula() {
+    fn the_largest_burst_has_no_predicted_loss() {
         let drain = drain(256, 100);
         let arrival = 100_000.0;
         let burst = drain.largest_burst(arrival).unwrap();
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn overload_for_long() {
+    fn overload_loses_the_excess_less_the_pool() {
         let drain = Drain { cells_per_chunk: 256, cells_per_pool: 25_600, pace_pps: PACE };
         let expected = (80_000.0 - PACE) * 30.0 - 25_600.0;
         let lost = drain.overload_loss(80_000.0, 30.0) as f64;
@@ -115,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn differences() {
+    fn a_difference_is_relative_to_the_prediction_or_to_the_traffic() {
         assert_eq!(difference_percent(102, 100, 1000), 2.0);
         assert_eq!(difference_percent(10, 0, 1000), 1.0);
         assert_eq!(difference_percent(0, 0, 0), 0.0);

@@ -1,4 +1,4 @@
-//! Where the figures go: tables on the terminal and in a markdown file, every single run as a JSON line.
+//! The output: tables on the terminal and in a markdown file, every single run as a JSON line.
 //!
 //! ```text
 //!   OUT/2026-01-31T23-59-59Z.jsonl   {"machine": …}, then {"scenario", "who", "round", "run": …} for each run
@@ -25,7 +25,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Makes both files and writes down the machine.
+    /// Makes both files and records the machine.
     ///
     /// # Errors
     /// If the directory cannot be written.
@@ -36,11 +36,11 @@ impl Record {
         let create = |path: &Path| File::create(path).with_context(|| format!("--out {}", path.display()));
         let mut record = Self { raw: create(&path)?, tables: create(&path.with_extension("md"))?, path };
         writeln!(record.raw, "{}", json!({ "machine": machine }))?;
-        record.say(&format!("{}\n\n`{}`\n", machine.in_words(), machine.command.join(" ")))?;
+        record.say(&format!("{}\n\n`{}`\n", machine.describe(), machine.command.join(" ")))?;
         Ok(record)
     }
 
-    /// Keeps one run.
+    /// Records one run.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -49,7 +49,7 @@ impl Record {
         writeln!(self.raw, "{line}").with_context(|| format!("{}", self.path.display()))
     }
 
-    /// Shows and keeps a table.
+    /// Prints and records a table.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -1,4 +1,4 @@
-//! Child processes: started, found ready, signalled, and their last line read.
+//! Child processes: starts them, waits until they are ready, signals them, and reads their last line.
 //!
 //! ```text
 //!   start(command, Ready) ──► Process ──► wait() ──► Ended { lines, errors }
@@ -17,17 +17,17 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// How long a child may take until it is ready.
+/// How long a child may take to become ready.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(5);
-/// What a child said last may still be on its way.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long to wait for the last lines of a child that has ended.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// How a child shows that no packet can be missed any more.
+/// The sign that a child misses no packet from now on.
 pub enum Ready<'a> {
-    /// A line on standard error that begins like this.
+    /// A line on standard error that begins with this text.
     Line(&'a str),
-    /// Something that can be checked from outside.
+    /// A condition that can be checked from outside.
     When(&'a dyn Fn() -> bool),
 }
 
@@ -41,10 +41,10 @@ pub struct Process {
     said: Vec<String>,
 }
 
-/// What a child left.
+/// The output of a child that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Lines of standard output that were not read before.
+    /// Lines of standard output not read before.
     pub lines: Vec<String>,
     /// Lines of standard error.
     pub errors: Vec<String>,
@@ -65,12 +65,12 @@ impl Process {
     /// Starts a child and waits until it is ready.
     ///
     /// # Errors
-    /// If it cannot be started, ends, or is not ready in time; with its output.
+    /// If it cannot be started, ends early, or is not ready in time; with its output.
     pub fn start(name: &str, mut command: Command, ready: Ready<'_>) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("{name}: cannot run {command:?}"))?;
-        let lines = line_channel(child.stdout.take().expect("it is piped"));
-        let errors = line_channel(child.stderr.take().expect("it is piped"));
+        let lines = line_channel(child.stdout.take().expect("standard output is piped"));
+        let errors = line_channel(child.stderr.take().expect("standard error is piped"));
         let mut process = Self { name: name.into(), child, lines, errors, said: Vec::new() };
         process.await_ready(&ready)?;
         Ok(process)
@@ -79,12 +79,12 @@ impl Process {
     fn await_ready(&mut self, ready: &Ready<'_>) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            // Checked before its output is read: a child that has ended has written everything.
+            // Check the status before reading the output: a child that has ended has written everything.
             let status = self.child.try_wait()?;
-            let heard = self.hear(if status.is_some() { LAST_WORDS } else { Duration::ZERO });
+            let new = self.read_errors(if status.is_some() { LAST_LINES } else { Duration::ZERO });
             let is_ready = match ready {
-                Ready::Line(start) => heard.iter().any(|line| line.starts_with(start)),
-                Ready::When(asked) => asked(),
+                Ready::Line(start) => new.iter().any(|line| line.starts_with(start)),
+                Ready::When(is_ready) => is_ready(),
             };
             if is_ready {
                 return Ok(());
@@ -101,35 +101,35 @@ impl Process {
 
     /// Takes the lines on standard error since the last call. Waits `wait` for each further line, unless the
     /// pipe ends.
-    fn hear(&mut self, wait: Duration) -> Vec<String> {
-        let heard: Vec<String> = iter::from_fn(|| self.errors.recv_timeout(wait).ok()).collect();
-        self.said.extend(heard.iter().cloned());
-        heard
+    fn read_errors(&mut self, wait: Duration) -> Vec<String> {
+        let new: Vec<String> = iter::from_fn(|| self.errors.recv_timeout(wait).ok()).collect();
+        self.said.extend(new.iter().cloned());
+        new
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next line of standard output, if one comes in time.
+    /// The next line of standard output, if one arrives in time.
     pub fn next_line(&mut self, timeout: Duration) -> Option<String> {
         self.lines.recv_timeout(timeout).ok()
     }
 
-    /// Asks it to end, as Ctrl-C would.
+    /// Asks the process to end, as Ctrl-C would.
     ///
     /// # Errors
-    /// If it is gone.
+    /// If the process is gone.
     pub fn interrupt(&self) -> Result<()> {
         kill(Pid::from_raw(self.pid() as i32), Signal::SIGINT)
             .with_context(|| format!("{} is gone", self.name))
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the process ends by itself.
     ///
     /// # Errors
-    /// If it has not ended after `timeout` (it is killed then), or failed; with its output.
+    /// If it does not end within `timeout` (then it is killed), or fails; with its output.
     pub fn wait(mut self, timeout: Duration) -> Result<Ended> {
         let deadline = Instant::now() + timeout;
         let status = loop {
@@ -137,7 +137,7 @@ impl Process {
                 break status;
             }
             if Instant::now() > deadline {
-                self.hear(Duration::ZERO);
+                self.read_errors(Duration::ZERO);
                 bail!("{} has not ended after {timeout:?}: {}", self.name, self.said.join("; "));
             }
             thread::sleep(TICK);
@@ -158,7 +158,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has usually ended; then there is nothing to kill.
+        // Both fail if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -182,14 +182,14 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Command {
-        // A shell that is started in the background ignores SIGINT, and so does all that it starts.
+        // A shell started in the background ignores SIGINT, and so do its children.
         let mut command = Command::new("env");
         command.args(["--default-signal=INT", "sh", "-c", script]);
         command
     }
 
     #[test]
-    fn a_child_that_behaves() {
+    fn the_last_line_of_a_child_is_its_result() {
         let script = "echo READY >&2; echo '{\"early\":1}'; echo '{\"packets\":7}'";
         let process = Process::start("child", shell(script), Ready::Line("READY")).unwrap();
         let ended = process.wait(TIMEOUT).unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_fails_is_quoted() {
+    fn the_error_quotes_a_child_that_fails() {
         let early = Process::start("child", shell("echo no luck >&2; exit 1"), Ready::Line("READY"));
         assert!(format!("{:#}", early.unwrap_err()).contains("no luck"));
         let late = Process::start("child", shell("echo READY >&2; exit 3"), Ready::Line("READY")).unwrap();

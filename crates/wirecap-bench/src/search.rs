@@ -5,12 +5,12 @@
 //!                              ▲ tried next
 //! ```
 //!
-//! Rule: success is monotone except for noise, so a failure is tried a second time and a success is believed.
+//! Rule: success is monotone except for noise, so the search retries a failure once and believes a success.
 
 /// Where bisection starts and stops.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Taken to work, and the result when nothing else does.
+    /// Assumed to work; the result if no tried value works.
     pub low: f64,
     /// Tried first; the result if it works.
     pub high: f64,
@@ -21,7 +21,7 @@ pub struct Bounds {
 /// The largest value for which `works` returns true.
 ///
 /// # Errors
-/// That of `works`, which ends the search.
+/// The first error of `works`, which ends the search.
 pub fn largest<E>(bounds: Bounds, mut works: impl FnMut(f64) -> Result<bool, E>) -> Result<f64, E> {
     let Bounds { mut low, mut high, precision } = bounds;
     let mut holds = |value| Ok(works(value)? || works(value)?);
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_the_edge() {
+    fn the_result_is_within_the_precision_of_the_limit() {
         let bounds = Bounds { low: 0.0, high: 1000.0, precision: 0.01 };
         for limit in [3.0, 250.0, 612.0, 999.0] {
             let found = search(limit, bounds);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn one_failure_by_chance_does_not_count() {
+    fn a_single_failure_by_chance_is_retried() {
         let mut calls = 0;
         let found = largest::<()>(Bounds { low: 0.0, high: 100.0, precision: 0.01 }, |value| {
             calls += 1;
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_ends_it() {
+    fn an_error_ends_the_search() {
         let bounds = Bounds { low: 0.0, high: 1.0, precision: 0.1 };
         assert_eq!(largest(bounds, |_| Err("broken")), Err("broken"));
     }

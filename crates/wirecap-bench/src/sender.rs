@@ -1,21 +1,20 @@
-//! Traffic at a rate of its own for each queue: what `wirecap generate --queue-share` does, with the same
-//! library code.
+//! Traffic with a separate rate for each queue, by the library code of `wirecap generate --queue-share`.
 //!
-//! Rule: the schedule is absolute, so the rate holds over the whole run; what the kernel has not sent at the
-//! end is awaited.
+//! Rule: the schedule is absolute, so the rate holds over the whole run. At the end, the sender waits until
+//! the kernel has sent all frames.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use wirecap_traffic::{End, FrameSpec, QueueShare, Rate, Sizes, Timing, XdpGenerator, XdpOptions, drive};
 
-/// What was sent, and how evenly.
+/// The frames sent, and the evenness of sending.
 #[derive(Debug, Clone)]
 pub struct Paced {
-    /// Frames to each queue.
+    /// Frames sent to each queue.
     pub sent: Vec<u64>,
     /// The longest time between two looks at the schedule. Frames due in that time leave in one burst, which
-    /// may cause a loss that is not the receiver's fault.
+    /// may cause losses that are not the receiver's fault.
     pub longest_pause: Duration,
 }
 
@@ -23,15 +22,15 @@ pub struct Paced {
 #[derive(Debug)]
 pub struct PacedSender {
     generator: XdpGenerator,
-    /// All queues together, in packets per second.
+    /// The rate of all queues together, in packets per second.
     rate_pps: u64,
 }
 
 impl PacedSender {
-    /// Opens queue q for `rates_pps[q]` packets per second. To be called in the interface's namespace.
+    /// Opens queue q for `rates_pps[q]` packets per second. Call this in the interface's namespace.
     ///
     /// # Errors
-    /// If a queue cannot be opened, or there are no such frames.
+    /// If a queue cannot be opened, or `frame` is not valid.
     pub fn open(ifindex: u32, rates_pps: &[u32], frame: FrameSpec, flows: u32) -> Result<Self> {
         let options = XdpOptions {
             frame,
@@ -47,7 +46,7 @@ impl PacedSender {
     /// Sends for `duration` and calls `each_look` with the time and the frames sent so far.
     ///
     /// # Errors
-    /// If the kernel refuses, or has not sent everything one second after the end.
+    /// If the kernel refuses frames, or has not sent all of them one second after the end.
     pub fn run(&mut self, duration: Duration, mut each_look: impl FnMut(Duration, u64)) -> Result<Paced> {
         let frames = (u128::from(self.rate_pps) * duration.as_nanos() / 1_000_000_000) as u64;
         let timing =
@@ -62,7 +61,7 @@ impl PacedSender {
         if let End::Failed(error) = outcome.end {
             bail!(error);
         }
-        ensure!(self.generator.finish() == 0, "the kernel did not send everything within a second");
+        ensure!(self.generator.finish() == 0, "the kernel did not send all frames within a second");
         let sent = self.generator.queues().into_iter().map(|queue| queue.made).collect();
         Ok(Paced { sent, longest_pause })
     }

@@ -1,22 +1,22 @@
-//! The figures of several rounds in one: median, smallest, largest; and a straight line through points.
+//! Summaries of several rounds: median, smallest, largest; and a straight line through points.
 
 use serde::Serialize;
 
-/// Several measurements of one thing.
+/// A summary of several measurements of the same figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {
-    /// The middle one; the mean of the two in the middle if their number is even.
+    /// The middle value, or the mean of the two middle values.
     pub median: f64,
-    /// The smallest.
+    /// The smallest value.
     pub min: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
-    /// How many.
+    /// The number of values.
     pub rounds: usize,
 }
 
 impl Summary {
-    /// `None` without measurements. Values that are no numbers are left out.
+    /// Summarises `values` without NaN; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| !value.is_nan()).collect();
         values.sort_by(f64::total_cmp);
@@ -27,7 +27,7 @@ impl Summary {
         Some(Self { median, min, max, rounds: values.len() })
     }
 
-    /// As a table shows it: the median and, if there was more than one round, the range.
+    /// The text for a table: the median and, for more than one round, the range.
     pub fn show(&self, decimals: usize) -> String {
         let Self { median, min, max, rounds } = self;
         if *rounds == 1 {
@@ -38,13 +38,12 @@ impl Summary {
     }
 }
 
-/// As [`Summary::show`], with a dash where nothing was measured.
+/// As [`Summary::show`], or a dash without a summary.
 pub fn show(summary: Option<Summary>, decimals: usize) -> String {
     summary.map_or_else(|| "–".into(), |summary| summary.show(decimals))
 }
 
-/// A line `y = constant + slope * x` with the least squares of the distances. `None` for fewer than two
-/// different x.
+/// The least-squares line through `points`. `None` for fewer than two different x.
 pub fn line(points: &[(f64, f64)]) -> Option<Line> {
     let count = points.len() as f64;
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;
@@ -57,7 +56,7 @@ pub fn line(points: &[(f64, f64)]) -> Option<Line> {
     Some(Line { constant: mean_y - slope * mean_x, slope })
 }
 
-/// See `line`.
+/// A line `y = constant + slope * x`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Line {
     /// y at x = 0.
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_one() {
+    fn the_median_is_the_middle_value() {
         let odd = Summary::of([5.0, 1.0, 3.0]).unwrap();
         assert_eq!(odd, Summary { median: 3.0, min: 1.0, max: 5.0, rounds: 3 });
         assert_eq!(Summary::of([4.0, 1.0, 2.0, 100.0]).unwrap().median, 3.0);
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_is_shown_when_there_is_one() {
+    fn the_range_is_shown_for_several_rounds() {
         assert_eq!(Summary::of([4.05, 3.9, 4.2]).unwrap().show(1), "4.0 (3.9–4.2)");
         assert_eq!(Summary::of([4.25]).unwrap().show(2), "4.25");
         assert_eq!(show(None, 2), "–");

@@ -1,8 +1,8 @@
-//! Tables in markdown that can be read without rendering them, too.
+//! Markdown tables that are readable without rendering.
 
 use std::fmt;
 
-/// A table with its heading and what must be known to read it.
+/// A table with its heading and its notes.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     title: String,
@@ -44,7 +44,7 @@ impl fmt::Display for Table {
         let widths = self.widths();
         writeln!(formatter, "### {}\n", self.title)?;
         write_row(formatter, &self.header, &widths)?;
-        // The first column names things, the others are figures.
+        // The first column has names, the others have figures.
         let rule = widths.iter().enumerate().map(|(column, &width)| {
             if column == 0 { "-".repeat(width) } else { format!("{}:", "-".repeat(width - 1)) }
         });
@@ -68,7 +68,7 @@ fn write_row(formatter: &mut fmt::Formatter<'_>, cells: &[String], widths: &[usi
     writeln!(formatter)
 }
 
-/// A whole number with its thousands apart: 1,234,567.
+/// A whole number with thousands separators: 1,234,567.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -91,7 +91,7 @@ pub fn mib(bytes: f64) -> String {
     format!("{:.1}", bytes / f64::from(1 << 20))
 }
 
-/// Whether a target was reached, in a word.
+/// Whether a target was reached, as a word for a table.
 pub fn verdict(reached: bool) -> String {
     if reached { "yes".into() } else { "**no**".into() }
 }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_apart() {
+    fn thousands_have_separators() {
         let text = [0, 999, 1000, 100_000, 1_234_567].map(grouped);
         assert_eq!(text, ["0", "999", "1,000", "100,000", "1,234,567"]);
         assert_eq!(mib(1_572_864.0), "1.5");

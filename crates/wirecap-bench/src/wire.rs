@@ -5,9 +5,10 @@
 //!   generator ─► wc0 ═══ wc1 ─► (softirq, on the sender's core) ─► forwarder ─► wc2 ═══ wc3: counted, and dropped
 //! ```
 //!
-//! Rule: what arrives at `wc3` counts, by the interface's own counter. Nothing listens there: it has no
-//! program and no address, and the stack drops frames for another host as soon as it sees them. veth does
-//! that work, too, on the core that sends, which is the forwarder's: all forwarders pay for it alike.
+//! Rule: the figure is the number of frames that arrive at `wc3`, by the interface's own counter. Nothing
+//! listens there: `wc3` has no program and no address, and the stack drops frames for another host as soon as
+//! it sees them. veth does that work on the sending core, which is the forwarder's, so it costs all
+//! forwarders the same.
 
 use std::fs;
 use std::process::Command;
@@ -21,11 +22,11 @@ use wirecap_testing::Sent;
 
 use crate::bed::{Bed, Traffic, receiver_core, send_from};
 
-/// By which interface frames come to the forwarder.
+/// The interface through which frames reach the forwarder.
 pub const NEAR: &str = "wc1";
-/// By which they leave it.
+/// The interface through which frames leave it.
 pub const FAR: &str = "wc2";
-/// After this time without a packet, none is on its way.
+/// After this time without a packet, none is in transit.
 const QUIET: Duration = Duration::from_millis(200);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -38,12 +39,12 @@ pub struct Wire<'b> {
     second: VethPair,
 }
 
-/// What became of the frames of one run.
+/// The frames of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Passed {
     /// The generator's account.
     pub sent: Sent,
-    /// Frames that had arrived when the generator was through.
+    /// Frames that had arrived when the generator finished.
     pub while_sending: u64,
     /// Frames that arrived in the end.
     pub arrived: u64,
@@ -55,14 +56,14 @@ impl Passed {
         self.while_sending as f64 / self.sent.seconds
     }
 
-    /// Frames that were sent and did not arrive, wherever they were lost.
+    /// Frames that were sent but did not arrive, wherever they were lost.
     pub fn lost(&self) -> u64 {
         self.sent.frames.saturating_sub(self.arrived)
     }
 }
 
 impl<'b> Wire<'b> {
-    /// Both pairs, up, one queue each.
+    /// Makes both pairs, up, with one queue each.
     ///
     /// # Errors
     /// The error of ip(8) or ethtool(8).
@@ -70,25 +71,25 @@ impl<'b> Wire<'b> {
         let (sender, middle) = (&bed.sender, &bed.receiver);
         let pair = |outer, inner| VethPair::new(sender, outer, middle, inner, VethOptions::default());
         let (first, second) = (pair("wc0", NEAR)?, pair("wc3", FAR)?);
-        // Without it, or a program, an end of a veth pair takes no frames that were redirected to the other.
+        // Without GRO or a program, an end of a veth pair accepts no frames redirected to the other end.
         first.b().set_gro(true)?;
         second.a().set_gro(true)?;
         Ok(Self { sender, middle, first, second })
     }
 
-    /// A command where the forwarder is, not bound.
+    /// A command in the forwarder's namespace, not pinned.
     pub fn command(&self, program: &str) -> Command {
         self.middle.command(program)
     }
 
-    /// A command where the forwarder is, on its core.
+    /// A command in the forwarder's namespace, pinned to its core.
     pub fn pinned(&self, program: &str) -> Command {
         let mut command = self.command("taskset");
         command.args(["-c", &receiver_core().to_string(), program]);
         command
     }
 
-    /// Runs a command where the forwarder is, to its end.
+    /// Runs a command in the forwarder's namespace to its end.
     ///
     /// # Errors
     /// With its output.
@@ -101,17 +102,17 @@ impl<'b> Wire<'b> {
         Ok(())
     }
 
-    /// Runs `work` where the forwarder is.
+    /// Runs `work` in the forwarder's namespace.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.middle.enter(work)
     }
 
-    /// The interface by which frames come.
+    /// The interface through which frames arrive.
     pub fn near(&self) -> &Interface {
         self.first.b()
     }
 
-    /// The interface by which they leave.
+    /// The interface through which frames leave.
     pub fn far(&self) -> &Interface {
         self.second.b()
     }
@@ -122,7 +123,7 @@ impl<'b> Wire<'b> {
         self.inside(|| has(NEAR) && has(FAR))
     }
 
-    /// Sets a file of the near interface in /sys/class/net.
+    /// Writes a file of the near interface in /sys/class/net.
     ///
     /// # Errors
     /// The kernel's error.
@@ -131,7 +132,7 @@ impl<'b> Wire<'b> {
         self.inside(|| fs::write(&path, value)).with_context(|| format!("write {value} to {path}"))
     }
 
-    /// Sends, and looks what arrives.
+    /// Sends, and counts the arrivals.
     ///
     /// # Errors
     /// Those of the generator; if the counter cannot be read.
@@ -149,7 +150,7 @@ impl<'b> Wire<'b> {
     }
 }
 
-/// Waits until a counter stands still, and reads it.
+/// Waits until a counter stops growing, and returns its value.
 fn quiet(count: &mut impl FnMut() -> Result<u64>) -> Result<u64> {
     let (mut last, mut since, start) = (count()?, Instant::now(), Instant::now());
     while since.elapsed() < QUIET && start.elapsed() < TIMEOUT {
@@ -167,14 +168,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrives_later_is_no_rate_and_no_loss() {
+    fn late_frames_count_neither_in_the_rate_nor_as_lost() {
         let sent = Sent { frames: 1000, taken: 1000, dropped: 0, seconds: 2.0 };
         let passed = Passed { sent, while_sending: 800, arrived: 990 };
         assert_eq!((passed.pps(), passed.lost()), (400.0, 10));
     }
 
     #[test]
-    fn a_counter_is_read_when_it_stands_still() {
+    fn the_counter_is_read_after_it_stops_growing() {
         let mut calls = 0_u64;
         let mut count = || {
             calls += 1;

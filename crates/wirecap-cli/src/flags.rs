@@ -21,6 +21,9 @@ use crate::{
     values::{ANY, Cores, choice, choice_but, cores, duration, number, size},
 };
 
+/// What arguments that take interfaces call their values.
+pub(crate) const INTERFACE: &str = "IFACE";
+
 /// The file that packets are written to.
 #[derive(Debug, Args)]
 pub(crate) struct FileFlags {

@@ -7,7 +7,7 @@
 //! Rule: each packet is in exactly one term. What no term explains is [`QueueAccount::unexplained`],
 //! and anything but 0 there is a defect of the highest rank.
 
-use std::ops::AddAssign;
+use std::{iter::Sum, ops::AddAssign};
 
 use serde::Serialize;
 
@@ -52,17 +52,18 @@ impl AddAssign for Lost {
 }
 
 /// The account of one receive queue, in packets since the capture began.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueAccount {
-    /// Packets that reached the XDP program (or whatever stands first in the port).
+    /// Packets that reached the port.
     pub seen: u64,
     /// Packets the filter did not want.
     pub filtered: u64,
-    /// Packets given to the host's stack because no capture was there for them.
+    /// Packets left to the host.
     pub passed: u64,
     /// Packets given to workers.
     pub delivered: u64,
-    /// Packets lost, by cause.
+    /// Packets lost.
     pub lost: Lost,
 }
 
@@ -94,11 +95,19 @@ impl AddAssign for QueueAccount {
     }
 }
 
+impl Sum for QueueAccount {
+    fn sum<I: Iterator<Item = Self>>(accounts: I) -> Self {
+        let mut sum = Self::default();
+        accounts.for_each(|account| sum += account);
+        sum
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
-    /// Each counter has a bit of its own, so that no sum of others is equal to it.
+    /// Each counter has its own bit, so that no sum of others equals it.
     fn lost() -> Lost {
         Lost { no_free_cell: 1, rx_ring_full: 2, too_long: 4, left_at_stop: 8 }
     }
@@ -126,11 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn what_no_term_explains_is_unexplained() {
+    fn packets_in_no_term_are_unexplained() {
         assert_eq!(account().unexplained(), 1024 - 16 - 32 - 64 - 15);
         let closed = QueueAccount { seen: 16 + 32 + 64 + 15, ..account() };
         assert_eq!(closed.unexplained(), 0);
-        // Each term counts by itself, and just once.
+        // Each term counts exactly once.
         for term in 0..8 {
             let mut one_more = closed;
             *[

@@ -105,24 +105,28 @@ mod tests {
     fn a_cell_came_between_the_look_that_missed_it_and_the_one_that_saw_it() {
         let mut arrivals = Arrivals::new(100);
         assert_eq!(arrivals.window(0..1), None, "before the first look");
-        arrivals.looked(200, 0..0, || unreachable!("there was nothing"));
+        arrivals.looked(200, 0..0, || unreachable!("the ring was empty"));
         assert_eq!(arrivals.oldest(), None);
         arrivals.looked(300, 0..6, || 301);
         assert_eq!(arrivals.window(0..6), Some(Window { since: 200, seen: 301 }));
         arrivals.looked(400, 2..10, || 401);
-        arrivals.looked(500, 4..10, || unreachable!("all were seen before"));
+        arrivals.looked(500, 4..10, || unreachable!("all cells were seen before"));
         assert_eq!(arrivals.oldest(), Some(Window { since: 200, seen: 301 }));
-        assert_eq!(arrivals.window(4..6), Some(Window { since: 200, seen: 301 }), "however long they wait");
+        assert_eq!(
+            arrivals.window(4..6),
+            Some(Window { since: 200, seen: 301 }),
+            "however long the cells wait"
+        );
         assert_eq!(arrivals.window(6..10), Some(Window { since: 300, seen: 401 }));
-        assert_eq!(arrivals.window(4..10), Some(Window { since: 200, seen: 401 }), "some of both");
-        assert_eq!(arrivals.window(9..11), None, "the last was not seen");
-        // All are taken; what comes now came after the last look.
+        assert_eq!(arrivals.window(4..10), Some(Window { since: 200, seen: 401 }), "cells of both looks");
+        assert_eq!(arrivals.window(9..11), None, "the last cell was not seen");
+        // All cells are taken; any cell that comes now came after the last look.
         arrivals.looked(600, 10..11, || 601);
         assert_eq!(arrivals.window(10..11), Some(Window { since: 500, seen: 601 }));
         assert_eq!(arrivals.window(10..10), None);
     }
 
-    /// What happens to a ring, one after the other.
+    /// One event of a ring.
     #[derive(Debug, Clone)]
     enum Event {
         Comes(u64),
@@ -144,11 +148,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 256 }, ..ProptestConfig::default() })]
 
-        /// Whatever the order of events, each cell that waits came in its window, also when looks were made
-        /// one.
-        #[cfg(not(miri))] // No unsafe code, and minutes there.
+        /// In any order of events, each waiting cell came in its window, even when looks were merged.
+        #[cfg(not(miri))] // No unsafe code, and it takes minutes under miri.
         #[test]
-        fn every_window_holds_what_came_in_it(events in events()) {
+        fn every_cell_came_in_its_window(events in events()) {
             let mut now = 0_u64;
             let mut tick = || { now += 1; now };
             let mut arrivals = Arrivals::new(tick());
@@ -166,7 +169,7 @@ mod tests {
                     }
                 }
                 for cell in taken..seen {
-                    let Window { since, seen } = arrivals.window(cell..cell + 1).expect("it was seen");
+                    let Window { since, seen } = arrivals.window(cell..cell + 1).expect("the cell was seen");
                     let at = came[cell as usize];
                     prop_assert!(since < at && at < seen, "{since} {at} {seen}");
                 }

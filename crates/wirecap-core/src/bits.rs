@@ -73,8 +73,7 @@ fn find(range: Range<usize>, word: impl Fn(usize) -> u64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Step between the places and lengths that are tried: larger under miri, which is a hundred times
-    /// slower.
+    /// Step between the positions and lengths tried: larger under miri, which is a hundred times slower.
     const STEP: usize = if cfg!(miri) { 13 } else { 1 };
 
     #[test]
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_lies_between_bits_of_either() {
+    fn a_gap_lies_between_bits_set_in_either() {
         for begin in (1..130).step_by(STEP) {
             for len in (1..100).step_by(STEP) {
                 let (mut one, mut other) = (Bits::new(5 * 64), Bits::new(5 * 64));
@@ -105,12 +104,12 @@ mod tests {
                 assert_eq!(
                     one.first_gap(&other, 0..begin + 1),
                     Some(begin..begin + 1),
-                    "it ends with the range"
+                    "the gap ends with the range"
                 );
                 assert_eq!(one.first_gap(&other, 0..begin), None);
                 assert_eq!(one.first_gap(&other, begin + len..300), Some(begin + len + 3..300));
                 assert_eq!(one.first_gap(&other, begin + len..begin + len + 3), None);
-                // Bits that are set in both are no gap.
+                // Bits that are set in both form no gap.
                 one.set(begin + len, 3);
                 other.set(0, begin as u32);
                 assert_eq!(one.first_gap(&other, 0..300), Some(begin..begin + len));

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out_in_order_and_a_full_queue_gives_the_token_back() {
+    fn hand_overs_come_out_in_order_and_a_full_queue_gives_the_token_back() {
         for capacity in 1..10 {
             let (mut producer, mut consumer) = capture_queue(capacity);
             let (mut next_in, mut next_out) = (0, 0);

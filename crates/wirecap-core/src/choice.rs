@@ -272,7 +272,7 @@ mod tests {
     ];
 
     #[test]
-    fn slips_beginnings_and_words_are_found_and_other_words_are_not() {
+    fn typos_beginnings_and_parts_are_found_and_other_words_are_not() {
         for (given, meant) in [
             ("mod", Some("mode")),
             ("modes", Some("mode")),
@@ -290,7 +290,7 @@ mod tests {
         ] {
             assert_eq!(nearest(given, FLAGS), meant, "{given}");
         }
-        assert_eq!(nearest("bp", FLAGS), None, "half of it");
+        assert_eq!(nearest("bp", FLAGS), None, "one slip in two letters");
         assert_eq!(nearest("bpss", FLAGS), Some("bps"), "the nearest, not the first");
     }
 }

@@ -275,14 +275,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Fewer under miri, which takes a hundred times as long.
+    /// Fewer under miri, which is a hundred times slower.
     const CASES: u32 = if cfg!(miri) { 16 } else { 256 };
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 
         #[test]
-        fn a_range_survives_the_word(pool in 0_u32..1 << POOL_BITS, first in 0..MAX_CELLS_PER_POOL as u32, count in any::<u32>()) {
+        fn a_range_is_read_back_from_its_word(pool in 0_u32..1 << POOL_BITS, first in 0..MAX_CELLS_PER_POOL as u32, count in any::<u32>()) {
             let count = 1 + count % MAX_CELLS_PER_CHUNK.min(MAX_CELLS_PER_POOL as u32 - first);
             let range = || ChunkRange::new(PoolNumber(pool), first, count);
             let word = range().into_word();
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// Otherwise two pools of the same name would make the same ranges.
+    /// Two pools with the same number would make equal ranges.
     #[test]
     fn no_two_pools_have_the_same_number() {
         let numbers = || (0..100).map(|_| PoolNumber::next().get()).collect::<Vec<_>>();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_takes_a_word_and_so_does_an_option_of_it() {
+    fn a_range_and_an_option_of_it_take_one_word() {
         assert_eq!(size_of::<Option<ChunkRange>>(), 8);
         let text = format!("{:?}", ChunkRange::new(PoolNumber(7), 3, 2));
         assert_eq!(text, "ChunkRange { pool: 7, first: 3, count: 2 }");
@@ -325,7 +325,7 @@ mod tests {
             ((7, 3, 2), (7, 4, 1)),
             // The end of a pool is not the beginning of the next.
             ((7, end - 1, 1), (8, 0, 1)),
-            // More than fits.
+            // More cells than fit.
             ((7, 0, MAX_CELLS_PER_CHUNK), (7, MAX_CELLS_PER_CHUNK, 1)),
         ] {
             let [one, other] = [one, other].map(|(pool, first, count)| move || range(pool, first, count));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   arrivals ──► fill ring ──► pool ──► Dispatcher ──► capture queue ──► worker of a fixed pace ──► pool
-//!                every 1 ms: all that arrived since, as a capture thread that sleeps sees it
+//!                every 1 ms: all that arrived since, as a sleeping capture thread sees it
 //! ```
 
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ impl Queue {
         self.pool.attach(u32::MAX, |address| self.fill_ring.push_back(address));
     }
 
-    /// A packet comes. There is space for it: full chunks were handed over.
+    /// A packet arrives. It has space, since full chunks were handed over.
     fn arrive(&mut self) {
         match self.fill_ring.pop_front() {
             None => self.lost += 1,
@@ -48,7 +48,7 @@ impl Queue {
     }
 }
 
-/// A worker that has a fixed pace and one batch at a time.
+/// A worker that works at a fixed pace, one batch at a time.
 #[derive(Default)]
 struct Worker {
     batch: Vec<ChunkRange>,
@@ -62,7 +62,7 @@ struct Bench {
     crew: Workers,
     workers: Vec<Worker>,
     group: BuddyGroup,
-    /// The next hand-over's.
+    /// The number of the next hand-over.
     turn: u64,
 }
 
@@ -109,7 +109,7 @@ impl Bench {
         self.dispatch(queue, true);
     }
 
-    /// Full chunks, and with `all` what goes to an idle worker.
+    /// Hands over full chunks, and with `all` also what goes to an idle worker.
     fn dispatch(&mut self, queue: usize, all: bool) {
         let Self { queues, crew, group, turn, .. } = self;
         let at = &mut queues[queue];
@@ -124,7 +124,7 @@ impl Bench {
             );
             let next = worker.and_then(|worker| Some((worker, at.pool.hand_over()?)));
             let Some((worker, handover)) = next else { break };
-            crew.producers[worker].push(*turn, handover).expect("room for all there is");
+            crew.producers[worker].push(*turn, handover).expect("room for every hand-over");
             *turn += 1;
         }
     }
@@ -138,8 +138,8 @@ impl Bench {
             at.batch_packets = 0.0;
             for range in at.batch.drain(..) {
                 let mut pools = self.queues.iter_mut().map(|queue| &mut queue.pool);
-                let home = pools.find(|pool| pool.number() == range.pool()).expect("one of these");
-                home.recycle(range).expect("it was captured");
+                let home = pools.find(|pool| pool.number() == range.pool()).expect("a pool of this bench");
+                home.recycle(range).expect("the range was captured");
             }
             let Some(handover) = self.crew.consumers[worker].pop() else {
                 at.credit = 0.0;
@@ -155,8 +155,8 @@ impl Bench {
     }
 }
 
-/// Packets of each queue in a millisecond. One queue is hot: it has twice what a worker handles in that time,
-/// which is `PACE`. All together can handle it. Under miri everything is smaller.
+/// Packets of each queue per millisecond. One queue is hot: it gets twice as many as a worker handles in that
+/// time, which is `PACE`. All workers together can handle the traffic. Under miri everything is smaller.
 const ARRIVALS: [u64; 6] = if cfg!(miri) { [8, 2, 2, 2, 2, 2] } else { [80, 20, 20, 20, 20, 20] };
 const PACE: f64 = if cfg!(miri) { 3.8844 } else { 38.844 };
 const M: u32 = if cfg!(miri) { 8 } else { 256 };
@@ -167,7 +167,7 @@ fn skewed_bench(mode: Mode) -> Bench {
     Bench::new(6, Geometry::new(M, R, 2048).unwrap(), mode)
 }
 
-/// Runs the skewed traffic; returns how many chunks of the hot pool were away at most.
+/// Runs the skewed traffic; returns the greatest number of chunks of the hot pool that were away at once.
 fn run_skewed(bench: &mut Bench) -> u32 {
     let mut most_away = 0;
     for _ in 0..MILLISECONDS {
@@ -197,7 +197,7 @@ fn long_term_skew_costs_nothing_and_a_backlog_keeps_no_more_chunks_than_it_fills
 }
 
 #[test]
-fn basic_mode_loses_what_arithmetic_says() {
+fn basic_mode_loses_as_many_packets_as_predicted() {
     let mut bench = skewed_bench(Mode::Basic);
     run_skewed(&mut bench);
     let predicted = (ARRIVALS[0] as f64 - PACE) * MILLISECONDS as f64 - f64::from(M * R);
@@ -207,23 +207,23 @@ fn basic_mode_loses_what_arithmetic_says() {
 }
 
 #[test]
-fn the_rest_of_a_chunk_follows_its_first_cells_unless_that_worker_is_gone() {
+fn the_rest_of_a_chunk_follows_its_first_cells_unless_their_worker_is_gone() {
     let mut bench =
         Bench::new(3, Geometry::new(8, 2, 2048).unwrap(), Mode::Advanced { threshold_percent: 0 });
     bench.serve(1, 6);
     bench.serve(0, 2);
-    assert_eq!(backlogs(&bench), [2, 6, 0], "idle workers get their own at once");
+    assert_eq!(backlogs(&bench), [2, 6, 0], "idle workers get the packets of their own queues at once");
     bench.serve(0, 3);
     assert_eq!(backlogs(&bench), [2, 6, 0], "over T, but the chunk has begun with worker 0");
     bench.serve(0, 4);
     assert_eq!(backlogs(&bench), [8, 6, 1], "the full chunk follows; the next one goes to a buddy");
     bench.crew.gone[2] = true;
     bench.serve(0, 7);
-    assert_eq!(backlogs(&bench), [8, 13, 1], "the keeper is gone: chosen anew");
+    assert_eq!(backlogs(&bench), [8, 13, 1], "its worker is gone, so another one is chosen");
 }
 
-/// A chunk may be full of the beginning of one packet: nothing leaves it, and the next chunk is filled all
-/// the same.
+/// A chunk may hold only the beginning of one packet: none of it is handed over, and yet the next chunk is
+/// filled.
 #[test]
 fn a_chunk_that_holds_no_whole_packet_makes_room_for_the_next() {
     let mut bench = Bench::new(1, Geometry::new(4, 3, 2048).unwrap(), Mode::Basic);
@@ -246,9 +246,9 @@ fn a_chunk_that_holds_no_whole_packet_makes_room_for_the_next() {
             false
         ),
         Some(0),
-        "to be handed over"
+        "the chunk is full"
     );
-    assert!(pool.hand_over().is_none(), "there is nothing to be handed over");
+    assert!(pool.hand_over().is_none(), "no whole packet yet");
     assert!(!pool.is_full(), "the next chunk is filled from now on");
     let mut filler = pool.filler().unwrap();
     let address = fill_ring.pop_front().unwrap();

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn space_shrinks_with_each_cell_taken_and_with_none_refused() {
+    fn space_shrinks_with_each_cell_taken_but_not_with_a_refused_one() {
         let mut pool = pool();
         let mut filler = pool.filler().unwrap();
         assert_eq!(filler.space(), 4);

@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(group(60).destination(0, loads([600, 0, 0])), 0);
         assert_eq!(group(60).destination(0, loads([601, 40, 30])), 2);
         assert_eq!(group(60).destination(0, loads([601, 900, 700])), 0, "no worker is less busy");
-        assert_eq!(group(60).destination(0, loads([601, 601, 601])), 0, "as busy is not less busy");
+        assert_eq!(group(60).destination(0, loads([601, 601, 601])), 0, "equally busy is not less busy");
         assert_eq!(group(0).destination(0, loads([1, 0, 0])), 1);
         assert_eq!(group(100).destination(0, loads([1000, 0, 0])), 0);
     }
@@ -139,11 +139,11 @@ mod tests {
     fn an_idle_worker_helps_the_buddy_in_greatest_need() {
         assert_eq!(group(60).buddy_in_need(2, loads([601, 700, 0])), Some(1));
         assert_eq!(group(60).buddy_in_need(2, loads([600, 600, 0])), None);
-        assert_eq!(group(60).buddy_in_need(1, loads([0, 1000, 0])), None, "not itself");
+        assert_eq!(group(60).buddy_in_need(1, loads([0, 1000, 0])), None, "a worker is not its own buddy");
     }
 
     #[test]
-    fn a_worker_that_is_gone_gets_nothing_and_is_helped_with_what_it_left() {
+    fn a_gone_worker_gets_nothing_and_buddies_take_what_it_left() {
         let loads = |worker: usize| Load {
             backlog_cells: [5, 100, 90][worker],
             capacity_cells: 1000,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_gone_is_over_only_while_something_waits_for_it() {
+    fn a_gone_worker_is_over_any_threshold_while_cells_wait_for_it() {
         let load = |backlog_cells| Load { backlog_cells, capacity_cells: 1000, gone: true };
         assert!(!load(0).is_over(0));
         assert!(load(1).is_over(100));

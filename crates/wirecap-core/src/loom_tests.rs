@@ -55,7 +55,7 @@ fn loom_capture_queue() {
     });
 }
 
-/// Bounds the switches between threads, which keeps a test with loops at seconds; two are enough to
+/// Bounds the switches between threads, so that a test with loops takes seconds; two switches are enough to
 /// find any missing release or acquire here (tried by weakening each).
 fn bounded_model(test: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
@@ -63,8 +63,8 @@ fn bounded_model(test: impl Fn() + Sync + Send + 'static) {
     model.check(test);
 }
 
-/// Two workers recycle while the owner takes: each range arrives exactly once, and a node can be
-/// used again.
+/// Two workers recycle while the owner takes: each range arrives exactly once, and its node can be used
+/// again.
 #[test]
 fn loom_recycle_queue() {
     bounded_model(|| {
@@ -92,8 +92,8 @@ fn loom_recycle_queue() {
     });
 }
 
-/// The whole way of a chunk: filled by the owner, handed to a worker, read there, recycled, filled
-/// again. The worker must see what was written for it, never what comes after.
+/// The whole cycle of a chunk: filled by the owner, handed to a worker, read there, recycled, filled again.
+/// The worker must see what was written for it, never what is written later.
 #[test]
 fn loom_chunk_hand_over() {
     bounded_model(|| {
@@ -139,7 +139,7 @@ fn loom_chunk_hand_over() {
 }
 
 /// A worker keeps one cell of a chunk and recycles the other, which is filled again as a run: the worker sees
-/// what was written for it, and what it keeps stays as it was.
+/// what was written for it, and the kept cell stays unchanged.
 #[test]
 fn loom_run_hand_over() {
     bounded_model(|| {
@@ -189,8 +189,8 @@ fn loom_run_hand_over() {
     });
 }
 
-/// A worker goes away while a capture thread pushes: its buddy gets everything, in order, though what is
-/// pushed after the mark was seen goes to the buddy's own queue.
+/// A worker leaves while a capture thread pushes: its buddy gets everything in order, although hand-overs
+/// pushed after the thread saw the mark go to the buddy's own queue.
 #[test]
 fn loom_an_heir_takes_over_in_order() {
     bounded_model(|| {

@@ -1,7 +1,7 @@
-//! Tests of what heirs take: histories of a buddy group in virtual time, one event after the other.
+//! Tests of what heirs take: histories of a buddy group in virtual time, one event after another.
 //!
 //! ```text
-//!   look ──► destination by the loads of now          what happens in between may be anything, so that
+//!   look ──► destination by the current loads         anything may happen in between, so that
 //!   push ──► the queue of that worker                  hand-overs reach queues whose worker has just left
 //! ```
 
@@ -20,9 +20,9 @@ use crate::{
 const WORKERS: usize = 3;
 const QUEUES: usize = 4;
 const THREADS: usize = 2;
-/// Hand-overs of one cell that a worker may have waiting before it is over T = 50.
+/// Hand-overs of one cell that may wait for a worker before it is over T = 50.
 const CAPACITY: u64 = 8;
-/// Hand-overs that a queue has room for: all of a history.
+/// Hand-overs that fit a queue: all of a history.
 const ROOM: usize = if cfg!(miri) { 16 } else { 1024 };
 
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ struct Delivery {
     worker: usize,
     queue: usize,
     number: u64,
-    /// When, counted in events.
+    /// When it was delivered, counted in events.
     at: usize,
 }
 
@@ -116,7 +116,7 @@ impl Bench {
             Event::Push(thread) => self.push(thread),
             Event::Pop(worker) => self.pop(worker),
             Event::Leave(worker) => {
-                // One stays, so that everything has an heir.
+                // One worker stays, so that everything has an heir.
                 let others = self.workers.iter().flatten().count() > 1;
                 if let Some(own) = self.workers[worker].take_if(|_| others) {
                     self.orphans.leave(0, own, &self.gone[worker]);
@@ -126,7 +126,7 @@ impl Bench {
         }
     }
 
-    /// The capture thread of the queue decides, unless it has something to push still.
+    /// The capture thread of the queue decides, unless it still has a hand-over to push.
     fn look(&mut self, queue: usize) {
         let thread = queue % THREADS;
         if self.decided[thread].is_none() {
@@ -142,7 +142,7 @@ impl Bench {
         let range = ChunkRange::new(PoolNumber::of_test(queue as u32), 0, 1);
         let handover =
             Handover { lead: None, range, first_number: number, packets: 1, bytes: 60, uncertainty_ns: 0 };
-        self.producers[thread][worker].push(self.turns[thread], handover).expect("room for all");
+        self.producers[thread][worker].push(self.turns[thread], handover).expect("room for every hand-over");
         self.turns[thread] += 1;
         self.pushed.insert((queue, number), worker);
     }
@@ -155,7 +155,7 @@ impl Bench {
         }
     }
 
-    /// The workers that are left take everything.
+    /// The remaining workers take everything.
     fn finish(&mut self) {
         (0..THREADS).for_each(|thread| self.push(thread));
         for worker in (0..WORKERS).cycle() {
@@ -170,8 +170,7 @@ impl Bench {
         }
     }
 
-    /// Pairs of one queue that one worker got the wrong way round: the later number, and behind it the
-    /// earlier one.
+    /// Pairs of hand-overs of one queue that one worker got in the wrong order: the later number first.
     fn inversions(&self) -> impl Iterator<Item = (Delivery, Delivery)> + '_ {
         self.deliveries.iter().enumerate().flat_map(|(index, &behind)| {
             let before = self.deliveries[..index].iter().copied();
@@ -191,25 +190,25 @@ fn run(threshold_percent: u8, events: Vec<Event>) -> Bench {
     bench
 }
 
-/// Fewer under miri, which takes a hundred times as long.
+/// Fewer under miri, which is a hundred times slower.
 const CASES: u32 = if cfg!(miri) { 2 } else { 1_000 };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 
-    /// Later packets come first only if the heir had been given them while the worker they waited for was
-    /// there.
+    /// Later packets come first only if the heir got them while the worker that the earlier ones waited for
+    /// was still there.
     #[test]
-    fn nothing_overtakes_what_waits_for_an_heir(events in events(1)) {
+    fn no_packet_overtakes_one_that_waits_for_an_heir(events in events(1)) {
         let bench = run(50, events);
         for (first, behind) in bench.inversions() {
             let waited_for = bench.pushed[&(behind.queue, behind.number)];
             let left = bench.left[waited_for].expect("only orphans are inherited");
-            prop_assert!(first.at < left, "{first:?}, then {behind:?} of worker {waited_for}, who left at {left}");
+            prop_assert!(first.at < left, "{first:?}, then {behind:?} of worker {waited_for}, which left at {left}");
         }
     }
 
-    /// A worker that was never over T had all of its queues; its only heir gets them in order.
+    /// A worker that was never over T kept all its queues; its only heir gets them in order.
     #[test]
     fn an_only_heir_gets_a_queue_in_order_unless_chunks_were_offloaded(before in events(0), after in events(0)) {
         let mut bench = Bench::new(50, u64::MAX / 100);
@@ -228,13 +227,13 @@ proptest! {
         let mut delivered: Vec<_> = bench.deliveries.iter().map(|delivery| (delivery.queue, delivery.number)).collect();
         delivered.sort_unstable();
         let all = (0..QUEUES).flat_map(|queue| (0..bench.numbers[queue]).map(move |number| (queue, number)));
-        // What was decided last by each thread is pushed in the end.
+        // Each thread has pushed its last decision.
         prop_assert_eq!(delivered, all.collect::<Vec<_>>());
     }
 }
 
 #[test]
-fn what_waits_for_another_group_or_of_another_thread_stays() {
+fn an_heir_takes_nothing_of_another_group_or_thread() {
     let mut bench = Bench::new(50, CAPACITY);
     for queue in [0, 3] {
         bench.step(Event::Look(queue));
@@ -244,7 +243,7 @@ fn what_waits_for_another_group_or_of_another_thread_stays() {
     bench.orphans.leave(7, own, &bench.gone[0]);
     bench.step(Event::Pop(1));
     assert!(bench.deliveries.is_empty() && !bench.orphans.wait_for(0) && bench.orphans.wait_for(7));
-    assert!(bench.orphans.pop(7, 0, 0).is_none(), "what the heir has comes before it");
+    assert!(bench.orphans.pop(7, 0, 0).is_none(), "the heir's own hand-overs come first");
     for (thread, queue) in [(0, 0), (1, 3)] {
         let handover = bench.orphans.pop(7, thread, u64::MAX).unwrap();
         assert_eq!(handover.pool().get() as usize, queue);

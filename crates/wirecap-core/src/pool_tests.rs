@@ -8,7 +8,7 @@ const ID: PoolId = PoolId { nic_id: 1, ring_id: 2 };
 const BASE: u64 = 1 << 20;
 
 // Under miri, which is a hundred times slower, fewer cases of the same kinds.
-/// Histories that are tried, and steps each of them has at most.
+/// Histories to try, and the most steps that one of them has.
 const HISTORIES: u32 = if cfg!(miri) { 3 } else { 256 };
 const STEPS: usize = if cfg!(miri) { 30 } else { 400 };
 
@@ -41,8 +41,8 @@ impl Kernel {
     }
 }
 
-/// What is handed over is as uncertain as the worst of it, also a packet of which only the beginning was
-/// there.
+/// A hand-over is as uncertain as its most uncertain packet, even one of which only the beginning has
+/// arrived.
 #[test]
 fn the_uncertainty_of_a_hand_over_is_the_largest_of_its_packets() {
     let mut pool = pool(8, 1);
@@ -62,9 +62,9 @@ fn the_uncertainty_of_a_hand_over_is_the_largest_of_its_packets() {
     assert_eq!(hand_over(&mut pool), 900);
     receive(&mut pool, false, 5);
     receive(&mut pool, true, 700);
-    assert_eq!(hand_over(&mut pool), 700, "the packet that has begun came with it");
+    assert_eq!(hand_over(&mut pool), 700, "the incomplete packet counts");
     receive(&mut pool, false, 1);
-    assert_eq!(hand_over(&mut pool), 700, "it bears the time at which it began");
+    assert_eq!(hand_over(&mut pool), 700, "the packet keeps the time of its beginning");
     receive(&mut pool, false, 2);
     assert_eq!(hand_over(&mut pool), 2);
 }
@@ -107,7 +107,7 @@ fn a_partly_filled_chunk_is_handed_over_as_a_range_and_goes_home_with_its_last_c
 }
 
 #[test]
-fn cells_that_come_back_before_the_chunk_is_full_do_not_free_it() {
+fn cells_that_come_home_before_the_chunk_is_full_do_not_free_it() {
     let (mut pool, mut kernel) = (pool(2, 1), Kernel::default());
     kernel.attach(&mut pool, 2);
     kernel.receive(&mut pool, false);
@@ -130,7 +130,7 @@ fn a_packet_in_two_chunks_is_handed_over_whole() {
     kernel.receive(&mut pool, true);
     let first = pool.hand_over().unwrap();
     assert_eq!(first.cells(), 1);
-    assert!(pool.hand_over().is_none(), "a packet that is not whole stays");
+    assert!(pool.hand_over().is_none(), "an incomplete packet stays");
     kernel.receive(&mut pool, false);
     let second = pool.hand_over().unwrap();
     assert_eq!((second.cells(), second.range.first(), second.first_number), (4, 4, 1));
@@ -188,7 +188,7 @@ fn recycling_is_strictly_validated() {
 }
 
 #[test]
-fn a_descriptor_that_is_not_ours_is_counted_and_left_alone() {
+fn a_foreign_descriptor_is_counted_and_left_alone() {
     let (mut pool, mut kernel) = (pool(4, 1), Kernel::default());
     kernel.attach(&mut pool, 4);
     for address in [0, BASE - 1, BASE + 4 * 2048, u64::MAX] {
@@ -207,13 +207,13 @@ fn a_descriptor_that_is_not_ours_is_counted_and_left_alone() {
 #[derive(Debug, Clone)]
 enum Step {
     Attach(u32),
-    /// Attach as long as there is anything.
+    /// Attach until nothing is left to attach.
     Settle,
     /// Fill the cell at this place of the kernel's list, so that order is not assumed.
     Receive(prop::sample::Index, bool),
     HandOver,
     Recycle(prop::sample::Index),
-    /// A range of these cells that the pool has not made.
+    /// Recycle a range of these cells that the pool has not made.
     Forge(u32, u32),
 }
 
@@ -233,8 +233,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: HISTORIES, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order, no cell is lost, doubled or handed to two. With `shortest` less
-    /// than a chunk, runs are attached, and what is home does not stay there.
+    /// In any order of events, no cell is lost, doubled or handed out twice. With `shortest` less than a
+    /// chunk, runs are attached, so free cells do not stay at home.
     #[test]
     fn every_cell_is_always_in_one_place(
         shortest in prop::sample::select(vec![1, 2, 3, 8]),
@@ -309,7 +309,7 @@ proptest! {
             prop_assert_eq!(pool.scattered_cells, captured.map(|chunk| chunk.home).sum::<u32>());
         }
         prop_assert_eq!(pool.foreign(), 0);
-        // Everything that is attached is filled, everything that is held goes home: all is free again.
+        // Every attached cell is filled and every held range goes home: all chunks are free again.
         while pool.levels().free_chunks < 4 {
             while pool.space() > 0 {
                 let address = kernel.pop().unwrap();
@@ -338,19 +338,19 @@ proptest! {
 #[test]
 fn a_block_is_a_whole_chunk_with_any_number_of_packets() {
     let mut pool = pool(4, 2);
-    assert!(pool.attach_chunk(1) && !pool.attach_chunk(1), "only what is free");
+    assert!(pool.attach_chunk(1) && !pool.attach_chunk(1), "only a free chunk can be attached");
     assert!(pool.attach_chunk(0));
     let fill_block = |pool: &mut Pool, packets, bytes| {
         let mut filler = pool.filler().unwrap();
         assert!(filler.fill_block(packets, bytes));
-        assert!(!filler.fill_block(packets, bytes), "there is room for one");
+        assert!(!filler.fill_block(packets, bytes), "there is room for one block");
         filler.finish();
     };
     fill_block(&mut pool, 100, 6_000);
     let first = pool.hand_over().unwrap();
     assert_eq!((first.range.first(), first.range.count()), (4, 4));
     assert_eq!((first.packets, first.bytes, first.first_number), (100, 6_000, 0));
-    // An empty one is not handed over.
+    // An empty block is not handed over.
     fill_block(&mut pool, 0, 0);
     assert!(pool.hand_over().is_none());
     assert_eq!((pool.state(0), pool.state(1)), (ChunkState::Free, ChunkState::Captured));

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_come_out_once_and_twice_is_refused() {
+    fn ranges_come_out_once_and_a_second_push_is_refused() {
         let pool = pool(8, 2);
         let range = |first, count| ChunkRange::new(pool.number(), first, count);
         let queue = RecycleQueue::new(&pool);
@@ -139,7 +139,7 @@ mod tests {
         queue.push(range(0, 3)).unwrap();
     }
 
-    /// Every cell of a pool has a node of its own, and a refusal says which cells were meant.
+    /// Every cell of a pool has its own node, and a refusal names the cells.
     #[test]
     fn each_cell_goes_home_by_itself() {
         let pool = pool(4, 3);
@@ -166,7 +166,7 @@ mod tests {
         let of_other = ChunkRange::new(other.number(), 0, 1);
         assert!(
             matches!(queue.push(of_other), Err(RecycleError::WrongPool(ID))),
-            "though it is called the same"
+            "although both have the same name"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Runs in virtual time: a kernel, a worker that handles packets at once, and a user who keeps some of them
+//! Runs in virtual time: a kernel, a worker that handles packets at once, and a user who keeps some packets
 //! for long.
 //!
 //! ```text
@@ -57,7 +57,7 @@ impl Bench {
         self.pool.attach(room, |address| self.fill_ring.push_back(address));
     }
 
-    /// Packets come while no thread of ours runs. Then all of them are handled.
+    /// Packets come while none of our threads runs. Then all of them are handled.
     fn burst(&mut self, packets: u32, kept_every: u32) {
         self.attach();
         for _ in 0..packets {
@@ -96,7 +96,7 @@ impl Bench {
         }
     }
 
-    /// All packets of the pool are kept, and then all but one in `kept_every` come home.
+    /// Keeps all packets of the pool, then recycles all but one in `kept_every`.
     fn keep_every(&mut self, kept_every: u32) {
         self.burst(CELLS, 1);
         for (number, packet) in (1..).zip(std::mem::take(&mut self.kept)) {
@@ -109,16 +109,16 @@ impl Bench {
         assert!(self.fill_ring.is_empty());
     }
 
-    /// Packets of a batch, on average, since the last call.
+    /// The average number of packets in a batch since the last call.
     fn take_batch_size(&mut self) -> u32 {
         std::mem::take(&mut self.packets) / std::mem::take(&mut self.batches)
     }
 }
 
 #[test]
-fn a_user_who_keeps_one_packet_in_twenty_leaves_the_rest_of_the_pool() {
+fn a_user_who_keeps_one_packet_in_twenty_blocks_no_other_cells() {
     let keeps = CELLS / 8;
-    // What is not kept, except for one in nine.
+    // Eight ninths of the cells that are not kept.
     let burst = (CELLS - keeps) * 8 / 9 - M;
     let mut bench = Bench::new(Some(1), keeps);
     for _ in 0..BURSTS {
@@ -129,7 +129,7 @@ fn a_user_who_keeps_one_packet_in_twenty_leaves_the_rest_of_the_pool() {
     let batch = bench.take_batch_size();
     assert!(batch >= 3, "{batch} packets a batch");
 
-    // With whole chunks only, all of them are soon away.
+    // With whole chunks only, all chunks are soon away.
     let mut bench = Bench::new(None, keeps);
     for _ in 0..BURSTS {
         bench.burst(burst, 20);
@@ -139,7 +139,7 @@ fn a_user_who_keeps_one_packet_in_twenty_leaves_the_rest_of_the_pool() {
 }
 
 #[test]
-fn chunks_are_whole_again_soon_after_the_last_packet_that_was_kept() {
+fn chunks_are_whole_again_soon_after_the_last_kept_packet() {
     let mut bench = Bench::new(Some(1), CELLS / 4);
     for _ in 0..BURSTS {
         bench.burst(CELLS / 2, 7);
@@ -147,8 +147,8 @@ fn chunks_are_whole_again_soon_after_the_last_packet_that_was_kept() {
     assert_eq!(bench.lost, 0);
     bench.keeps = 0;
     bench.take_batch_size();
-    // One part in sixteen is mended each time that all cells are filled once, and what is at home besides
-    // grows together, too.
+    // Each time all cells have been filled once, one part in sixteen is mended; free cells elsewhere join
+    // up, too.
     for _ in 0..2 * 16 {
         bench.burst(CELLS / 2, 1);
     }
@@ -160,9 +160,9 @@ fn chunks_are_whole_again_soon_after_the_last_packet_that_was_kept() {
 }
 
 #[test]
-fn a_kernel_without_cells_gets_what_is_home_a_bounded_number_of_steps_at_a_time() {
+fn a_kernel_without_cells_gets_free_ones_in_bounded_steps() {
     let mut bench = Bench::new(Some(1), CELLS);
-    // Between any two cells that are home there is one that is kept.
+    // One cell is kept between any two cells that are home.
     bench.keep_every(2);
     bench.attach();
     let given = bench.fill_ring.len() as u32;
@@ -177,13 +177,13 @@ fn a_kernel_without_cells_gets_what_is_home_a_bounded_number_of_steps_at_a_time(
 }
 
 #[test]
-fn what_had_no_room_in_the_ring_goes_to_the_kernel_later() {
+fn cells_that_did_not_fit_the_ring_go_to_the_kernel_later() {
     let mut bench = Bench::new(Some(2), CELLS);
     bench.keep_every(4);
     for room in [0, 1].into_iter().cycle().take(4 * R as usize) {
-        assert_eq!(bench.pool.attach(room, |_| ()), 0, "two cells at least");
+        assert_eq!(bench.pool.attach(room, |_| ()), 0, "a run has at least two cells");
     }
-    // Cut to what there is room for.
+    // The runs are cut to the room in the ring.
     assert_eq!(bench.pool.attach(2, |_| ()), 2);
     assert_eq!(bench.pool.attach(5, |_| ()), 5);
     assert!(bench.pool.attach(CELLS, |_| ()) > M / 2);

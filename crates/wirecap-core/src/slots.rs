@@ -262,7 +262,7 @@ mod tests {
     }
 
     const CELL: u64 = 2048;
-    /// Not a multiple of the pool's size: where a pool begins is not 0.
+    /// Not a multiple of the pool's size.
     const BASE: u64 = 6 * CELL;
 
     /// A table of two chunks of four cells, each with a packet of 60 bytes behind 256 of head room.
@@ -296,7 +296,7 @@ mod tests {
         for (address, len) in moved {
             assert!(table.replace(&mut two, 0, address, len), "{address} {len}");
             let expected = Descriptor { address, len, more: true, timestamp_ns: 35 };
-            assert_eq!(table.get(&two, 0), Some(expected), "what else is known of it stays");
+            assert_eq!(table.get(&two, 0), Some(expected), "the rest of the descriptor stays");
         }
         let refused = [
             (cell - 1, 1),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_come_in_order_and_can_be_looked_ahead_of() {
+    fn cells_come_in_order_and_later_addresses_are_visible() {
         let table = table();
         let mut filled = table.range(&range(1, 1, 3)).unwrap();
         assert_eq!(filled.address_ahead(0), Some(BASE + 5 * CELL + 256));

@@ -98,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn each_length_is_in_the_class_that_ends_with_an_eighth_more_at_most() {
+    fn a_class_ends_at_most_an_eighth_above_each_of_its_lengths() {
         for bits in 0..64 {
             for near in -2_i64..=2 {
                 let length = (1_u64 << bits).wrapping_add_signed(near);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counted_is_no_length() {
+    fn without_counts_every_length_is_zero() {
         let spread = Spread::new();
         assert_eq!((spread.count(), spread.longest(), spread.quantile(0.5)), (0, 0, 0));
     }
@@ -118,9 +118,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
 
-        #[cfg(not(miri))] // No unsafe code, and minutes there.
+        #[cfg(not(miri))] // No unsafe code, and it takes minutes under miri.
         #[test]
-        fn a_quantile_is_no_less_than_it_was_and_hardly_more(
+        fn a_quantile_is_rounded_up_by_an_eighth_at_most(
             lengths in prop::collection::vec(prop_oneof![0..100_u64, any::<u64>()], 1..60), part in 0.0..=1.0_f64,
         ) {
             let (mut spread, mut other) = (Spread::new(), Spread::new());

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_is_called_by_its_extension() {
+    fn a_format_is_recognised_by_its_extension() {
         for format in [Format::Pcap, Format::Pcapng] {
             let name = format!("trace.{}", format.extension());
             assert_eq!(Format::from_path(&name).unwrap(), format);

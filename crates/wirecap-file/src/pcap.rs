@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_those_of_the_format() {
+    fn the_bytes_follow_the_format() {
         let mut out = Vec::new();
         file_header(&mut out, 1, 96);
         let header = PacketHeader {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_takes_the_memory_that_it_needs() {
+    fn a_packet_takes_only_the_memory_it_needs() {
         let mut out = Vec::new();
         packet(&mut out, &PacketHeader::default(), 0, [[0; 100].as_slice()]);
         assert_eq!((out.len(), out.capacity()), (116, 116));

@@ -1,4 +1,4 @@
-//! The memory that reading a hostile file takes. This is the only test of its process, because it reads the
+//! The memory that reading a hostile file takes. This is the only test in its process, because it reads the
 //! process's peak.
 
 use std::io::{self, Read};
@@ -78,7 +78,7 @@ fn assert_peak_grows_by_at_most(bytes: u64, what: &str, work: impl FnOnce()) {
 }
 
 #[test]
-fn what_is_kept_of_a_file_is_bounded() {
+fn the_memory_for_a_file_is_bounded() {
     let texts = [option(IF_NAME, 1_000), option(IF_DESCRIPTION, 500), option(COMMENT, 500)].concat();
     let described = interface(&texts);
     assert_peak_grows_by_at_most(32 * MIB, "132 MB of interface descriptions", || {

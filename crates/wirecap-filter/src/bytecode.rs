@@ -145,7 +145,7 @@ mod tests {
 
     /// Both forms mean the same as `JumpEqual`, and take half the time.
     #[test]
-    fn a_comparison_that_goes_on_with_the_next_instruction_is_short() {
+    fn a_comparison_that_may_fall_through_has_a_short_form() {
         let jump = |then, otherwise| Op::JumpIf { cond: Cond::Eq, operand: Operand::K(7), then, otherwise };
         let ops = [jump(3, 1), jump(2, 3), jump(3, 3), Op::Return(0)];
         let code = flatten(&ops);

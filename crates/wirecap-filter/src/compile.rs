@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_directions_and_interfaces_are_asked_of_a_socket() {
+    fn only_directions_and_interfaces_need_a_socket() {
         for (expression, asks) in
             [("inbound", true), ("outbound", true), ("ifindex 7", true), ("tcp port 80", false), ("", false)]
         {

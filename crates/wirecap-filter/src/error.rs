@@ -186,8 +186,8 @@ fn hint(message: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// `tests/differential/refusals.rs` asks libpcap itself; these are what it says elsewhere, or in other
-    /// versions.
+    /// `tests/differential/refusals.rs` asks libpcap itself; these are its messages on other systems and in
+    /// other versions.
     #[test]
     fn each_message_of_libpcap_has_its_hint() {
         for (message, hinted) in [

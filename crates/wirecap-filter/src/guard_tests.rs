@@ -15,10 +15,10 @@ fn guards_of(insns: &[(u16, u8, u8, u32)]) -> Vec<Guard> {
     guards(&Program::new(insns).unwrap(), Runner::USER_SPACE)
 }
 
-/// `ip proto 6 and port 80`, written by hand: everything up to X is checked once, in front; so is everything
-/// after X.
+/// `ip proto 6 and port 80`, written by hand: one check in front covers everything up to X, and another one
+/// everything after X.
 #[test]
-fn one_check_for_all_that_every_accepting_path_reads() {
+fn one_check_covers_all_that_every_accepting_path_reads() {
     let guards = guards_of(&[
         (LDH, 0, 0, 12),
         (JEQ, 0, 8, 0x800),
@@ -46,7 +46,7 @@ fn one_check_for_all_that_every_accepting_path_reads() {
 
 #[test]
 fn a_path_that_accepts_without_reading_is_not_checked_early() {
-    // Byte 0 is 1: accepted as it is. Otherwise byte 100 has to be 2.
+    // A packet whose byte 0 is 1 is accepted as it is. In any other, byte 100 has to be 2.
     let guards = guards_of(&[
         (LDB, 0, 0, 0),
         (JEQ, 2, 0, 1),
@@ -59,7 +59,7 @@ fn a_path_that_accepts_without_reading_is_not_checked_early() {
 }
 
 #[test]
-fn what_is_known_on_one_of_two_paths_only_is_checked_again() {
+fn a_length_known_on_only_one_of_two_paths_is_checked_again() {
     let guards = guards_of(&[
         (LDB, 0, 0, 0),
         (JEQ, 0, 1, 1),
@@ -93,18 +93,18 @@ fn a_new_x_forgets_what_was_known_after_the_old_one() {
         (LDH_IND, 0, 0, 4),
         (0x16, 0, 0, 0),
     ]);
-    // What the new X needs is nothing to the old one, but the packet has to be that long in any case.
+    // The check for the new X does not help the old one, but the packet needs that length in any case.
     assert_eq!(guards, [LengthFromX(6), Length(42), LengthFromX(42), Free, Free]);
 }
 
 #[test]
-fn dead_ends_are_seen() {
+fn dead_ends_are_recognised() {
     let guards = guards_of(&[(JA, 0, 0, 1), (LDB, 0, 0, 0), (LDB, 0, 0, 9), (RET, 0, 0, 0)]);
     assert_eq!(guards, [Reject, Unreachable, Unreachable, Unreachable]);
 }
 
 #[test]
-fn what_no_packet_has_rejects_and_does_not_wrap() {
+fn an_offset_that_no_packet_has_rejects_and_does_not_wrap() {
     for last in [u32::MAX, u32::MAX - 3] {
         assert_eq!(guards_of(&[(0x20, 0, 0, last), (0x16, 0, 0, 0)]), [Reject, Unreachable]);
         assert_eq!(guards_of(&[(0x40, 0, 0, last), (0x16, 0, 0, 0)]), [Reject, Unreachable]);
@@ -112,14 +112,14 @@ fn what_no_packet_has_rejects_and_does_not_wrap() {
     assert_eq!(guards_of(&[(0x20, 0, 0, u32::MAX - 4), (0x16, 0, 0, 0)])[0], Length(u32::MAX));
 }
 
-/// What is known behind a jump backward is not known in the next round.
+/// What is known behind a backward jump is not known in the next round.
 #[test]
 fn a_loop_has_no_guards() {
     assert_eq!(guards_of(&[(LDB, 0, 0, 0), (JA, 0, 0, -2_i32 as u32), (RET, 0, 0, 1)]), []);
 }
 
 #[test]
-fn no_buffer_of_the_kernel_reaches_as_far_as_an_offset_may() {
+fn the_kernel_rejects_offsets_beyond_its_largest_buffer() {
     let insns = [(LDB, 0, 0, 1 << 24), (RET, 0, 0, 1)].map(|(code, jt, jf, k)| Insn::new(code, jt, jf, k));
     let program = Program::new(insns.to_vec()).unwrap();
     assert_eq!(guards(&program, Runner::USER_SPACE)[0], Length((1 << 24) + 1));
@@ -127,7 +127,7 @@ fn no_buffer_of_the_kernel_reaches_as_far_as_an_offset_may() {
     assert_eq!(guards(&program, Runner::SOCKET)[0], Reject);
 }
 
-/// The field that libpcap asks a socket for is at no offset.
+/// The field that libpcap reads from a socket is at no offset of the packet.
 #[test]
 fn only_a_socket_filter_knows_where_a_packet_comes_from() {
     let insns =

@@ -201,7 +201,7 @@ mod tests {
     use crate::NativeFilter;
     use wirecap_sys::pcap::Insn;
 
-    /// Jumps backward `times` times, whatever the packet is, and returns 7.
+    /// Jumps backward `times` times, whatever the packet, and returns 7.
     fn counting(times: u32) -> Program {
         let back = -5_i32 as u32;
         let count =
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_round_is_run_and_none_behind_it() {
+    fn the_last_allowed_round_runs_and_none_after_it() {
         for len in [0, 3, 4, 8, 60] {
             let packet = vec![0; len];
             let most = len as u32 / 4 + 1;

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_valid_is_told_with_its_place() {
+    fn an_invalid_program_is_reported_with_the_place() {
         assert_eq!(reason(&[]), (0, Invalid::Length(0)));
         assert_eq!(reason(&vec![RETURN; MAX_INSNS + 1]), (0, Invalid::Length(MAX_INSNS + 1)));
         assert_eq!(reason(&[RETURN, Insn::new(0x07, 0, 0, 0)]), (1, Invalid::NoReturn));
@@ -162,9 +162,9 @@ mod tests {
         assert_eq!(reason(&[Insn::new(0x05, 0, 0, -2_i32 as u32), RETURN]), (0, Invalid::Jump(-1)));
     }
 
-    /// All 65,536 codes: the same are valid here and there.
+    /// All 65,536 codes: ours and libpcap's valid codes are the same.
     #[test]
-    fn the_same_codes_are_valid_as_in_libpcap() {
+    fn the_valid_codes_are_those_of_libpcap() {
         let libpcap = wirecap_sys::pcap::library().expect("these tests need libpcap");
         for code in 0..=u16::MAX {
             let insns = [Insn::new(code, 0, 0, 1), RETURN, RETURN, RETURN];

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interpreter_serves_where_there_is_no_native_code() {
+    fn the_interpreter_runs_where_there_is_no_native_code() {
         let native = UserFilter::new(&filter("arp"));
         let runners = vec![Runner::Interpreter(filter("arp").program().clone())];
         let interpreted = Some(Error::Loops);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_reports_which_way_a_packet_goes() {
+    fn a_socket_reports_the_direction_of_a_packet() {
         const OTHERHOST: u8 = 3;
         const OUTGOING: u8 = 4;
         for (expression, for_others, sent) in [

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_in_both_notations_and_nothing_else_is() {
+    fn addresses_are_read_in_both_notations_and_other_text_is_refused() {
         let expected = MacAddress([0x02, 0x0a, 0, 0, 0xff, 0x01]);
         for text in ["02:0a:00:00:ff:01", "2:A:0:0:FF:1", "02-0a-00-00-ff-01"] {
             assert_eq!(text.parse::<MacAddress>().unwrap(), expected, "{text}");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_and_zeros_are_no_source() {
+    fn groups_and_zeros_are_refused_as_a_source() {
         for text in ["01:00:5e:00:00:01", "33:33:00:00:00:01", "ff:ff:ff:ff:ff:ff", "0:0:0:0:0:0"] {
             let error = text.parse::<SourceMac>().unwrap_err();
             assert!(matches!(error, Error::NotASource(_)), "{error}");

@@ -1,4 +1,4 @@
-//! All changes together, in one piece or not at all.
+//! All changes together, completely or not at all.
 
 use super::*;
 use crate::{
@@ -23,7 +23,7 @@ fn all() -> Rewrite {
 }
 
 #[test]
-fn all_headers_are_changed_where_they_are_then() {
+fn each_change_finds_the_headers_where_earlier_ones_moved_them() {
     let mut frame = frame(64, 4);
     assert_eq!(all().apply(Toward::B, &mut frame), Ok(()));
     let data = frame.data();
@@ -35,7 +35,7 @@ fn all_headers_are_changed_where_they_are_then() {
 }
 
 #[test]
-fn what_is_refused_is_as_it_was() {
+fn a_refused_frame_is_unchanged() {
     for (ttl, room, refused) in
         [(1, 4, RewriteError::Expired), (0, 0, RewriteError::Expired), (64, 3, RewriteError::NoRoom)]
     {

@@ -1,4 +1,4 @@
-//! Every value of every form, and the checksum after it.
+//! Every TTL in every form, and the checksum after the change.
 
 use super::*;
 use crate::checksum::{self, Verdict};
@@ -27,9 +27,9 @@ fn changed(ttl: Ttl, frame: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_checksum_is_what_would_be_computed_for_every_ttl() {
+fn the_checksum_equals_a_new_computation_for_every_ttl() {
     for old in 0..=255 {
-        // Identifications such that the checksum takes all values at the carries.
+        // Identifications with which the checksum takes all values at the carries.
         for id in (0..=u16::MAX).step_by(251).chain(0xff00..=0xffff) {
             let frame = v4(old, id);
             let decremented = changed(Ttl::Decrement, &frame);
@@ -47,7 +47,7 @@ fn the_checksum_is_what_would_be_computed_for_every_ttl() {
 }
 
 #[test]
-fn what_is_decremented_to_nothing_expires() {
+fn a_ttl_decremented_to_zero_expires() {
     let set = Ttl::Set(NonZeroU8::MIN);
     for ttl in 0..=255 {
         for frame in [v4(ttl, 1), v6(ttl)] {

@@ -1,4 +1,4 @@
-//! All changes of the outer tag, both ways, and what is refused.
+//! All changes of the outer tag, in both directions, and refusals.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -18,7 +18,7 @@ fn mapped(map: &str, toward: Toward, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_pair_is_a_new_number_a_new_tag_or_no_tag_and_the_mirror_of_it() {
+fn a_pair_changes_adds_or_removes_a_tag_and_its_mirror_undoes_that() {
     let untagged = with(&[]);
     let ten = with(&[[0x81, 0x00, 0xf0, 10]]);
     let twenty = with(&[[0x81, 0x00, 0xf0, 20]]);
@@ -43,7 +43,7 @@ fn a_pair_is_a_new_number_a_new_tag_or_no_tag_and_the_mirror_of_it() {
 }
 
 #[test]
-fn the_outer_tag_alone_is_changed_and_keeps_its_type_and_priority() {
+fn only_the_outer_tag_changes_and_it_keeps_its_type_and_priority() {
     for tpid in [[0x81, 0x00], [0x88, 0xa8], [0x91, 0x00]] {
         let tag = |id: u16| [tpid[0], tpid[1], 0xb0 | (id >> 8) as u8, id as u8];
         let inner = [0x81, 0x00, 0x00, 10];
@@ -55,7 +55,7 @@ fn the_outer_tag_alone_is_changed_and_keeps_its_type_and_priority() {
 }
 
 #[test]
-fn a_tag_with_a_priority_only_is_no_vlan() {
+fn a_tag_with_only_a_priority_is_no_vlan() {
     let priority = with(&[[0x81, 0x00, 0xa0, 0]]);
     assert_eq!(mapped("none=20", Toward::B, &priority), with(&[[0x81, 0x00, 0xa0, 20]]));
     assert_eq!(mapped("20=30", Toward::B, &priority), priority);
@@ -71,14 +71,14 @@ fn without_room_or_header_a_frame_stays_as_it_is() {
     for len in 0..14 {
         assert_eq!(mapped("none=20", Toward::B, &with(&[])[..len]), with(&[])[..len]);
     }
-    // A tag that is cut behind its type is no tag that could be known.
+    // A tag that is cut behind its type is not recognised.
     let cut = &with(&[[0x81, 0x00, 0, 30]])[..15];
     assert_eq!(mapped("30=40", Toward::B, cut), cut);
     assert_eq!(mapped("none=40", Toward::B, cut), cut);
 }
 
 #[test]
-fn a_map_is_shown_as_it_was_given() {
+fn a_map_is_printed_as_given() {
     for text in ["10=20", "none=1,4094=none,7=7"] {
         let map: VlanMap = text.parse().unwrap();
         assert_eq!((map.to_string().as_str(), map.is_empty()), (text, false));
@@ -88,7 +88,7 @@ fn a_map_is_shown_as_it_was_given() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_would() {
+fn nonsense_is_refused_with_an_example() {
     for text in [
         "",
         ",",
@@ -125,7 +125,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
 
 proptest! {
     #[test]
-    fn there_and_back_is_as_before(
+    fn a_frame_sent_there_and_back_is_unchanged(
         bytes in vec(any::<u8>(), 0..40), id in 0u16..40, tagged in any::<bool>(),
         a in vec(0u16..40, 1..20), b in vec(0u16..40, 1..20),
     ) {
@@ -141,18 +141,18 @@ proptest! {
         let pair = map.pairs.iter().find(|pair| pair.a == from).copied();
         let mut frame = VecFrame::new(&bytes, TAG_LEN);
         map.apply(Toward::B, &mut frame).unwrap();
-        // The rest, and the addresses, are never changed.
+        // Neither the addresses nor the rest change.
         let vlan = VlanTag::at(frame.data(), TAG_OFFSET).map_or(NONE, VlanTag::id);
         prop_assert_eq!(bytes.get(..12), frame.data().get(..12));
         match pair {
             None => prop_assert_eq!(frame.data(), bytes.as_slice()),
-            // Behind a tag that is taken away may be another.
+            // Another tag may follow a tag that is removed.
             Some(Pair { b: NONE, .. }) => {}
             Some(Pair { b, .. }) if bytes.len() >= 14 => {
                 let known = tagged_or_whole(&bytes);
                 prop_assert_eq!(vlan, if known { b } else { NONE });
                 map.apply(Toward::A, &mut frame).unwrap();
-                // A tag that came with no VLAN but a priority is gone.
+                // A tag with a priority but no VLAN is gone.
                 if from != NONE || VlanTag::at(&bytes, TAG_OFFSET).is_none() {
                     prop_assert_eq!(frame.data(), bytes.as_slice());
                 }

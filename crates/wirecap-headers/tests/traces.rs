@@ -1,4 +1,4 @@
-//! All packets of real traces, the damaged ones too, through every change.
+//! All packets of real traces, even damaged ones, through every change.
 
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_headers::{
@@ -10,8 +10,8 @@ use wirecap_lab::Capture;
 /// Room for one tag.
 const ROOM: usize = 4;
 
-/// All packets, also those that are not Ethernet: they are as good as any other bytes. `None`, with a loud
-/// notice, if there is no such directory.
+/// All packets, even those that are not Ethernet: they serve as arbitrary bytes. `None`, with a loud notice,
+/// if there is no such directory.
 fn packets(test: &str) -> Option<Vec<(u16, Vec<u8>)>> {
     let paths = wirecap_lab::trace_files(test)?.into_iter();
     let captures = paths.map(|path| Capture::read(std::fs::File::open(path).unwrap()).unwrap());
@@ -30,7 +30,7 @@ fn rewrite(vlans: &str, ttl: &str) -> Rewrite {
     Rewrite { vlans, ttl: ttl.parse().unwrap(), ..Rewrite::default() }
 }
 
-/// What a rewrite makes of a packet.
+/// The packet as a rewrite leaves it.
 fn rewritten(rewrite: &Rewrite, toward: Toward, packet: &[u8]) -> Result<Vec<u8>, RewriteError> {
     let mut frame = VecFrame::new(packet, ROOM);
     rewrite.apply(toward, &mut frame)?;
@@ -38,8 +38,8 @@ fn rewritten(rewrite: &Rewrite, toward: Toward, packet: &[u8]) -> Result<Vec<u8>
 }
 
 #[test]
-fn no_packet_is_changed_by_what_is_not_for_it() {
-    let Some(packets) = packets("no_packet_is_changed_by_what_is_not_for_it") else { return };
+fn a_rewrite_for_others_changes_no_packet() {
+    let Some(packets) = packets("a_rewrite_for_others_changes_no_packet") else { return };
     let nothing = rewrite("", "keep");
     let absent = rewrite("4094=4093,4092=none", "keep");
     for (_, packet) in &packets {
@@ -71,12 +71,12 @@ fn every_packet_gets_a_tag_and_loses_it_again() {
             tagged += 1;
         }
     }
-    assert!(tagged > 1_000 && in_vlans > 10, "{tagged} tagged, {in_vlans} in VLANs before");
+    assert!(tagged > 1_000 && in_vlans > 10, "{tagged} tagged, {in_vlans} already in VLANs");
 }
 
 #[test]
-fn the_ttl_is_changed_and_checksums_stay_as_right_as_they_were() {
-    let Some(packets) = packets("the_ttl_is_changed_and_checksums_stay_as_right_as_they_were") else {
+fn the_ttl_changes_and_checksums_stay_right_or_wrong() {
+    let Some(packets) = packets("the_ttl_changes_and_checksums_stay_right_or_wrong") else {
         return;
     };
     let decrement = rewrite("", "decrement");
@@ -112,8 +112,8 @@ fn the_ttl_is_changed_and_checksums_stay_as_right_as_they_were() {
 }
 
 #[test]
-fn what_is_right_is_filled_with_what_it_has() {
-    let Some(packets) = packets("what_is_right_is_filled_with_what_it_has") else { return };
+fn filling_right_checksums_changes_nothing() {
+    let Some(packets) = packets("filling_right_checksums_changes_nothing") else { return };
     let mut right = 0;
     for (link_type, packet) in &packets {
         let start = Layout::of(packet).map_or(0, |layout| layout.network());

@@ -1,13 +1,13 @@
-//! A bridge: what comes in at one of its interfaces goes out of the others.
+//! A bridge: it forwards the frames of each of its interfaces to the others.
 
 use std::fs;
 
 use crate::{Error, Namespace};
 
-/// A bridge of the kernel that learns nothing of multicast and filters nothing. Dropping it deletes it.
+/// A kernel bridge without multicast snooping and without filters. Dropping it deletes it.
 ///
-/// What comes in by an interface of a bridge has its outermost VLAN tag taken off by the kernel, which keeps
-/// it beside the packet from there on: behind a bridge, frames are as a NIC gives them that takes tags off.
+/// The kernel removes the outermost VLAN tag of a frame that enters a bridge, and stores it beside the
+/// packet: behind a bridge, frames look as if a NIC had removed their tags.
 #[derive(Debug)]
 pub struct Bridge {
     namespace: Namespace,
@@ -22,8 +22,7 @@ impl Bridge {
     pub fn new(namespace: &Namespace, name: &str, interfaces: &[&str]) -> Result<Self, Error> {
         namespace.ip(&["link", "add", name, "type", "bridge", "mcast_snooping", "0"])?;
         let bridge = Self { namespace: namespace.clone(), name: name.into() };
-        // Frames that are no good IPv4 would not get through; without netfilter there is nothing to switch
-        // off.
+        // Netfilter on bridges would drop frames with invalid IPv4. A kernel without it lacks the file.
         let unfiltered = || fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0");
         let _ = namespace.enter(unfiltered);
         for interface in interfaces {
@@ -36,7 +35,7 @@ impl Bridge {
 
 impl Drop for Bridge {
     fn drop(&mut self) {
-        // It may be gone already, or go with its namespace.
+        // The bridge may be gone already, or go with its namespace.
         let _ = self.namespace.ip(&["link", "del", "dev", &self.name]);
     }
 }

@@ -1,4 +1,4 @@
-//! Control groups, to run things short of threads or memory.
+//! Control groups, to run processes short of threads or memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::sweep;
 /// Attempts to remove a group whose processes are about to end.
 const ATTEMPTS: u32 = 100;
 
-/// What a group limits.
+/// The resource that a group limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
     /// The number of threads.
@@ -22,8 +22,8 @@ pub enum Controller {
     Memory,
 }
 
-/// A control group, of version 2 or 1, whichever the machine has. Dropping it removes it, once all that runs
-/// in it has ended.
+/// A control group, of version 2 or 1, whichever the machine has. Dropping it waits up to a second for its
+/// processes to end, and removes it.
 #[derive(Debug)]
 pub struct ControlGroup {
     directory: PathBuf,
@@ -32,7 +32,7 @@ pub struct ControlGroup {
 }
 
 impl Controller {
-    /// Its name, and the files with the limit in version 1 and 2.
+    /// The controller's name, and the files with its limit in version 1 and 2.
     fn names(self) -> (&'static str, [&'static str; 2]) {
         match self {
             Controller::Pids => ("pids", ["pids.max"; 2]),
@@ -42,10 +42,10 @@ impl Controller {
 }
 
 impl ControlGroup {
-    /// A new group without a limit.
+    /// Makes a group without a limit.
     ///
     /// # Errors
-    /// Why there can be none here, as a text for [`skip`](crate::skip).
+    /// Why this machine has no such groups, as a reason for [`skip`](crate::skip).
     pub fn new(controller: Controller) -> Result<Self, String> {
         let (name, files) = controller.names();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -53,43 +53,43 @@ impl ControlGroup {
             .lines()
             .find_map(|line| root(line, name, files))
             .ok_or_else(|| format!("no hierarchy of control groups here counts {name}"))?;
-        // Only uniqueness matters, nothing is published by it.
+        // Relaxed: the counter only has to be unique.
         static COUNTER: AtomicUsize = AtomicUsize::new(0);
         let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
         let directory = root.join(format!("wirecap-{}-{counter}", std::process::id()));
         fs::create_dir(&directory)
             .map_err(|cause| format!("no control group in {}: {cause}", root.display()))?;
         let group = Self { directory, limit };
-        // In version 2 it is there only if the group above hands the controller on.
+        // In version 2 the file exists only if the parent group delegates the controller.
         match group.directory.join(limit).exists() {
             true => Ok(group),
             false => Err(format!("control groups in {} cannot limit {name}", root.display())),
         }
     }
 
-    /// Its directory.
+    /// The group's directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Limits it.
+    /// Sets the limit.
     ///
     /// # Panics
-    /// If the kernel does not take the number.
+    /// If the kernel refuses the number.
     pub fn limit(&self, limit: u64) {
         self.write(self.limit, limit);
     }
 
-    /// Moves a process into it, with all its threads.
+    /// Moves a process with all its threads into the group.
     ///
     /// # Panics
-    /// If the kernel does not move it.
+    /// If the kernel refuses.
     pub fn take(&self, pid: u32) {
         self.write("cgroup.procs", pid.into());
     }
 
-    /// A command that will run in it, and inside a network namespace. Other than with [`Namespace::command`],
-    /// it sees the files of control groups, and `/sys/class/net` of the machine.
+    /// A command that will run in the group and inside a network namespace. Unlike one of
+    /// [`Namespace::command`], it sees the files of control groups, and the machine's `/sys/class/net`.
     pub fn command(&self, namespace: &Namespace, program: &str) -> Command {
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", self.directory.display());
         let mut command = Command::new("sh");
@@ -106,7 +106,7 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // It stays behind if something still runs in it; then the test has failed.
+        // If a process still runs in the group, the group stays; the test has failed in that case.
         let _ = (0..ATTEMPTS).find(|_| {
             let removed = fs::remove_dir(&self.directory).is_ok();
             if !removed {
@@ -117,8 +117,8 @@ impl Drop for ControlGroup {
     }
 }
 
-/// Where groups can be made that have this controller, if this line of /proc/self/mountinfo is such a place;
-/// and the file with the limit.
+/// The directory and the file with the limit, if a line of /proc/self/mountinfo mounts a hierarchy with this
+/// controller.
 fn root(line: &str, controller: &str, [first, second]: [&'static str; 2]) -> Option<(PathBuf, &'static str)> {
     let (before, after) = line.split_once(" - ")?;
     let mount = PathBuf::from(before.split(' ').nth(4)?);
@@ -128,8 +128,8 @@ fn root(line: &str, controller: &str, [first, second]: [&'static str; 2]) -> Opt
         "cgroup2" => {
             let controllers = fs::read_to_string(mount.join("cgroup.controllers")).ok()?;
             controllers.split_whitespace().find(|&name| name == controller)?;
-            // Handed on already where services are limited; elsewhere it may be refused, which the missing
-            // file shows.
+            // Delegates the controller, unless systemd has done so. The kernel may refuse; then the file with
+            // the limit is missing, which the caller checks.
             let _ = fs::write(mount.join("cgroup.subtree_control"), format!("+{controller}"));
             Some((mount, second))
         }

@@ -1,10 +1,10 @@
-//! What a benchmark prints: a table with the cost of each operation.
+//! Output of a benchmark: a table with the cost of each operation.
 
 use std::time::Instant;
 
 /// Rounds of each row.
 const ROUNDS: usize = 9;
-/// Operations of a round.
+/// Operations per round.
 pub const RUNS: usize = 1 << 20;
 
 /// Prints the head of the table.
@@ -27,7 +27,7 @@ pub fn row(what: &str, mut round: impl FnMut()) {
     println!("| {what} | {:.1} ({:.1} to {:.1}) |", times[ROUNDS / 2], times[0], times[ROUNDS - 1]);
 }
 
-/// Numbers in no order, the same each time: Marsaglia's xorshift.
+/// Pseudo-random numbers, the same in every run: Marsaglia's xorshift.
 #[derive(Debug)]
 pub struct Random(pub u64);
 

@@ -1,4 +1,4 @@
-//! An ear: the frames that come into a namespace, one after the other.
+//! An ear: receives the frames that arrive in a namespace, one after the other.
 //!
 //! ```text
 //!   Earshot:  end(), which sends ════ veth ════ ear
@@ -13,14 +13,14 @@ use nix::sys::{
 
 use crate::{Error, Interface, Namespace, VethOptions, VethPair};
 
-/// Room for frames that wait to be heard, in bytes, with what the kernel keeps beside them.
+/// Buffer for frames not yet read, in bytes, with the kernel's overhead.
 const BUFFER_BYTES: usize = 64 << 20;
-/// How long the next frame is waited for.
-const PATIENCE: TimeVal = TimeVal::new(10, 0);
-/// Longer than any frame, put together from segments or not.
-const LONGEST: usize = 70_000;
+/// How long to wait for the next frame.
+const TIMEOUT: TimeVal = TimeVal::new(10, 0);
+/// Longer than any frame, even one reassembled from segments.
+const MAX_FRAME_LEN: usize = 70_000;
 
-/// Hears every frame of a namespace, on all of its interfaces, from when it is made on.
+/// Receives every frame of a namespace, on all of its interfaces, from its creation on.
 #[derive(Debug)]
 pub struct Ear(OwnedFd);
 
@@ -34,7 +34,7 @@ impl Ear {
             let ear =
                 socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)?;
             setsockopt(&ear, sockopt::RcvBufForce, &BUFFER_BYTES)?;
-            setsockopt(&ear, sockopt::ReceiveTimeout, &PATIENCE)?;
+            setsockopt(&ear, sockopt::ReceiveTimeout, &TIMEOUT)?;
             nix::Result::Ok(ear)
         };
         let failed = |errno: nix::errno::Errno| Error::Setting {
@@ -47,9 +47,9 @@ impl Ear {
     /// The next frame, from its Ethernet header on, without FCS.
     ///
     /// # Panics
-    /// If none comes for ten seconds.
+    /// If none arrives for ten seconds.
     pub fn hear(&self) -> Vec<u8> {
-        let mut bytes = vec![0; LONGEST];
+        let mut bytes = vec![0; MAX_FRAME_LEN];
         let len =
             recv(self.0.as_raw_fd(), &mut bytes, MsgFlags::empty()).expect("a frame within ten seconds");
         bytes.truncate(len);
@@ -65,7 +65,7 @@ pub struct Earshot {
 }
 
 impl Earshot {
-    /// Makes a wire between two namespaces of its own. The near end is `l0`.
+    /// Makes two namespaces and a wire between them. The near end is `l0`.
     ///
     /// # Errors
     /// As [`Namespace::new`], [`VethPair::new`] and [`Ear::new`].
@@ -81,10 +81,10 @@ impl Earshot {
         self.wire.a()
     }
 
-    /// Does something in the near end's namespace, as [`Namespace::enter`].
+    /// Runs `work` in the near end's namespace, as [`Namespace::enter`].
     ///
     /// # Panics
-    /// As that.
+    /// As [`Namespace::enter`].
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.end().namespace().enter(work)
     }
@@ -92,7 +92,7 @@ impl Earshot {
     /// The next frame at the far end, as [`Ear::hear`].
     ///
     /// # Panics
-    /// As that.
+    /// As [`Ear::hear`].
     pub fn hear(&self) -> Vec<u8> {
         self.ear.hear()
     }

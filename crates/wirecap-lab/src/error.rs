@@ -1,4 +1,4 @@
-//! What can go wrong while setting up.
+//! Errors of setting up the laboratory.
 
 use std::io;
 
@@ -11,9 +11,9 @@ pub enum Error {
     NotFound {
         /// The command line.
         command: String,
-        /// The package it is in.
+        /// The package that contains the program.
         package: &'static str,
-        /// Why not.
+        /// The system's error.
         cause: io::Error,
     },
     /// A command failed.
@@ -21,7 +21,7 @@ pub enum Error {
     Failed {
         /// The command line.
         command: String,
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
         /// Its output on standard error.
         stderr: String,
@@ -29,9 +29,9 @@ pub enum Error {
     /// A setting inside a namespace could not be made.
     #[error("cannot {action}: {cause}")]
     Setting {
-        /// What was attempted, to what.
+        /// The attempted action and its object.
         action: String,
-        /// Why not.
+        /// The system's error.
         cause: io::Error,
     },
     /// A label that cannot be part of a name.

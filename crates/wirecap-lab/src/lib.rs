@@ -7,12 +7,12 @@
 //! ```
 //!
 //! **The rule that holds here:** nothing outlives its owner. Dropping the last [`Namespace`] value of a
-//! namespace kills what still runs inside and deletes it with all its interfaces; what a killed test left
-//! behind is removed by [`sweep`], which every [`Namespace::new`] calls. And nothing is heard but what was
-//! sent: IPv6 is off inside unless asked for, so that the kernel does not add packets of its own.
+//! namespace kills the processes inside and deletes it with all its interfaces; [`sweep`], which every
+//! [`Namespace::new`] calls, removes the namespaces that killed tests left behind. And a receiver sees only
+//! the packets that the test sends: IPv6 is off inside unless requested, so the kernel adds none.
 //!
 //! Names carry the process id and a counter, so tests may run in parallel. Needs root, and ip(8) and
-//! ethtool(8). For development only: failures that can only be mistakes of a test panic.
+//! ethtool(8). For development only: mistakes of a test panic.
 //!
 //! ```no_run
 //! use wirecap_lab::{Namespace, VethOptions, VethPair};

@@ -33,7 +33,7 @@ struct Inner {
 
 impl Namespace {
     /// Makes a namespace with the loopback interface up and IPv6 off. `label` (1 to 32 letters, digits, `_`)
-    /// is part of its name, for those who look with `ip netns`.
+    /// is part of the name that `ip netns` shows.
     ///
     /// First removes namespaces of dead processes ([`sweep`](crate::sweep())). Costs a few milliseconds.
     ///
@@ -45,7 +45,7 @@ impl Namespace {
             return Err(Error::BadLabel { label: label.into() });
         }
         sweep::sweep();
-        // Only uniqueness matters, nothing is published by it.
+        // Relaxed: the counter only has to be unique.
         static COUNTER: AtomicUsize = AtomicUsize::new(0);
         let name = sweep::name(std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed), label);
         ip(&["netns", "add", &name])?;
@@ -67,15 +67,15 @@ impl Namespace {
         &self.inner.name
     }
 
-    /// Runs `work` in a thread inside the namespace and gives its result; the calling thread stays outside
+    /// Runs `work` in a thread inside the namespace and returns its result; the calling thread stays outside
     /// and waits.
     ///
-    /// What the thread makes (sockets, BPF links, child processes, threads) belongs to the namespace and may
-    /// be used outside afterwards. It also sees the namespace's `/sys/class/net`. But `/proc/net` is always
-    /// that of the process's first thread: use `/proc/thread-self/net`.
+    /// Everything the thread creates (sockets, BPF links, child processes, threads) belongs to the namespace
+    /// and may be used outside afterwards. The thread also sees the namespace's `/sys/class/net`. But
+    /// `/proc/net` is always that of the process's first thread: use `/proc/thread-self/net`.
     ///
     /// # Panics
-    /// If `work` panics, with its payload; if entering fails, which takes root.
+    /// If `work` panics, with its payload; if entering fails, for instance without root.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let inside = || {
             self.switch().unwrap_or_else(|errno| panic!("cannot enter namespace {}: {errno}", self.name()));
@@ -93,7 +93,7 @@ impl Namespace {
         command
     }
 
-    /// Runs ip(8) on the namespace, for what has no method here, and gives what it printed.
+    /// Runs ip(8) on the namespace, for operations without a method here, and returns its output.
     ///
     /// # Errors
     /// [`Error::Failed`] with its output.
@@ -101,7 +101,7 @@ impl Namespace {
         ip(&[&["-n", self.name()], arguments].concat())
     }
 
-    /// Runs ethtool(8) inside the namespace and gives what it printed.
+    /// Runs ethtool(8) inside the namespace and returns its output.
     ///
     /// # Errors
     /// [`Error::Failed`] with its output.
@@ -129,7 +129,7 @@ impl Namespace {
         let none = None::<&str>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?;
         match mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none) {
-            // The caller is inside already and has this very sysfs.
+            // The caller is already inside and has mounted this sysfs.
             Err(Errno::EBUSY) => Ok(()),
             result => result,
         }
@@ -138,7 +138,7 @@ impl Namespace {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // There is no caller to report to; what stays is swept once this process is dead.
+        // If this fails, a sweep removes the namespace once this process is dead.
         sweep::remove(&self.name);
     }
 }

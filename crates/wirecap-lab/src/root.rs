@@ -1,5 +1,5 @@
-//! Skipping, for want of root or of an input: loud and counted, and without root forbidden where it must not
-//! happen.
+//! Skips tests that lack root or an input, loudly and with a count. Skipping for lack of root can be
+//! forbidden.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 const SKIP_LOG: &str = "WIRECAP_SKIP_LOG";
 /// If set and not empty, skipping fails the test.
 const NO_SKIP: &str = "WIRECAP_NO_SKIP";
-/// If "true", too, as continuous integration sets it.
+/// If "true", as continuous integration sets it, skipping also fails the test.
 const CI: &str = "CI";
 
 /// Whether this process is root.
@@ -18,14 +18,13 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Called first by a test that needs root; `false` means return now.
+/// A test that needs root calls this first and returns if the result is `false`.
 ///
-/// Then a line `SKIPPED: …` has been written to standard error, also under a test runner that captures
-/// output, and appended to the file named by the environment variable `WIRECAP_SKIP_LOG`.
+/// Without root, writes a line `SKIPPED: …` to standard error, even under a test runner that captures output,
+/// and appends it to the file named by the environment variable `WIRECAP_SKIP_LOG`.
 ///
 /// # Panics
-/// Without root if the environment variable `WIRECAP_NO_SKIP` is set or `CI` is `true`: where the privilege
-/// is there.
+/// Without root if the environment variable `WIRECAP_NO_SKIP` is set or `CI` is `true`.
 ///
 /// ```
 /// fn a_test() {
@@ -47,7 +46,7 @@ fn skipping_is_forbidden(no_skip: Option<OsString>, ci: Option<OsString>) -> boo
     no_skip.is_some_and(|value| !value.is_empty()) || ci.is_some_and(|value| value == "true")
 }
 
-/// Whether a test that needs root runs; `false` is to skip it.
+/// Whether a test that needs root may run; `false` means to skip it.
 fn may_run(test_name: &str, is_root: bool, skipping_is_forbidden: bool) -> bool {
     assert!(
         is_root || !skipping_is_forbidden,
@@ -56,8 +55,8 @@ fn may_run(test_name: &str, is_root: bool, skipping_is_forbidden: bool) -> bool 
     is_root
 }
 
-/// Reports that a test is skipped for another reason than privilege: an input that is not on every machine,
-/// for instance. Loud and logged as in [`require_root`], but never forbidden; return after it.
+/// Reports that a test is skipped for another reason than lack of root: an input that some machines lack, for
+/// instance. Loud and logged as in [`require_root`], but never forbidden. The test returns after this call.
 ///
 /// # Panics
 /// If the file that `WIRECAP_SKIP_LOG` names cannot be written.
@@ -67,7 +66,7 @@ pub fn skip(test_name: &str, reason: &str) {
 
 fn write_skip(test_name: &str, reason: &str, log: Option<OsString>, mut loud: impl Write) {
     let line = format!("SKIPPED: {test_name}: {reason}\n");
-    // Not eprintln!: the test runner would swallow that. A closed standard error is no reason to fail.
+    // Not eprintln!, which the test runner captures. A closed standard error is no reason to fail.
     let _ = loud.write_all(line.as_bytes());
     if let Some(path) = log {
         let append = OpenOptions::new().create(true).append(true).open(&path);
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn skipping_is_forbidden_where_the_privilege_is_there() {
+    fn either_variable_forbids_skipping() {
         let set = |value: &str| Some(OsString::from(value));
         assert!(skipping_is_forbidden(set("1"), None) && skipping_is_forbidden(None, set("true")));
         assert!(!skipping_is_forbidden(None, None) && !skipping_is_forbidden(set(""), set("false")));
@@ -95,12 +94,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a needs root, and WIRECAP_NO_SKIP or CI forbids skipping it")]
-    fn a_skip_that_is_forbidden_is_a_failure() {
+    fn a_forbidden_skip_fails() {
         may_run("a", false, true);
     }
 
     #[test]
-    fn each_skip_is_a_line_in_the_log() {
+    fn each_skip_is_logged_as_a_line() {
         let path = env::temp_dir().join(format!("wirecap-skip-{}", std::process::id()));
         let mut loud = Vec::new();
         write_skip("one", "needs root", Some(path.clone().into()), &mut loud);
@@ -109,6 +108,6 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(log.lines().count(), 2, "{log}");
         assert!(log.starts_with("SKIPPED: one: needs root\n"), "{log}");
-        assert_eq!(log.as_bytes(), loud, "what is logged is also said");
+        assert_eq!(log.as_bytes(), loud, "standard error gets the same lines as the log");
     }
 }

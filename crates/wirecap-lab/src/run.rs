@@ -4,14 +4,14 @@ use std::process::Command;
 
 use crate::error::Error;
 
-/// Runs ip(8) with `arguments` and gives what it printed.
+/// Runs ip(8) with `arguments` and returns its output.
 pub(crate) fn ip(arguments: &[&str]) -> Result<String, Error> {
     let mut command = Command::new("ip");
     command.args(arguments);
     run(command, "iproute2")
 }
 
-/// Runs `command` to its end; `package` is where a user would find it.
+/// Runs `command` to its end and returns its output. `package` is the package that contains the program.
 pub(crate) fn run(mut command: Command, package: &'static str) -> Result<String, Error> {
     let line = || {
         let words = std::iter::once(command.get_program()).chain(command.get_args());

@@ -1,4 +1,4 @@
-//! Removes what dead processes left behind, and the names by which it is known.
+//! Removes the namespaces that dead processes left behind; defines the names that identify them.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 use crate::run::ip;
 
-/// Where ip(8) keeps namespaces that have a name.
+/// The directory in which ip(8) keeps named namespaces.
 pub(crate) const NAMESPACES: &str = "/run/netns";
 /// Start of the names of our namespaces: `wirecap-PID-COUNTER-LABEL`.
 const PREFIX: &str = "wirecap-";
@@ -18,7 +18,7 @@ pub(crate) fn name(pid: u32, counter: usize, label: &str) -> String {
     format!("{PREFIX}{pid}-{counter}-{label}")
 }
 
-/// The process a namespace of ours belongs to; `None` for other people's.
+/// The process that owns one of our namespaces; `None` for other namespaces.
 fn owner(name: &str) -> Option<u32> {
     let (pid, rest) = name.strip_prefix(PREFIX)?.split_once('-')?;
     let (counter, label) = rest.split_once('-')?;
@@ -26,16 +26,16 @@ fn owner(name: &str) -> Option<u32> {
     pid.parse().ok().filter(|_| !label.is_empty())
 }
 
-/// Deletes the laboratory's namespaces whose process is dead, with everything in them; gives their names.
+/// Deletes the laboratory's namespaces whose process is dead, with everything in them; returns their names.
 ///
-/// Namespaces that have another name than ours are never touched. Two processes may sweep at once.
+/// Never touches namespaces with other names. Two processes may sweep at once.
 pub fn sweep() -> Vec<String> {
     let Ok(entries) = fs::read_dir(NAMESPACES) else { return Vec::new() };
     let stale = entries
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| is_stale(name));
-    // Deleting fails if another process swept faster: then it is gone, which is what we want.
+    // Deleting fails if another process was faster; the namespace is gone either way.
     stale.filter(|name| remove(name)).collect()
 }
 
@@ -43,13 +43,13 @@ fn is_stale(name: &str) -> bool {
     owner(name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
 }
 
-/// Kills what runs in namespace `name` and deletes it; whether that worked.
+/// Kills the processes in namespace `name` and deletes it. Returns whether the namespace was deleted.
 pub(crate) fn remove(name: &str) -> bool {
     let inside = ip(&["netns", "pids", name]).unwrap_or_default();
     for pid in inside.lines().filter_map(|line| line.trim().parse().ok()) {
         // Our own process is inside if its main thread called setns(2).
         if pid != std::process::id() as i32 {
-            // It may have ended since.
+            // The process may have ended since.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_ours_have_an_owner() {
+    fn only_our_names_have_an_owner() {
         assert_eq!(owner(&name(4711, 3, "left")), Some(4711));
         for foreign in
             ["left", "wirecap-", "wirecap-4711", "wirecap-x-1-left", "wirecap-1-left", "mywirecap-1-2-left"]
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_living_are_not_stale() {
+    fn namespaces_of_living_processes_are_not_stale() {
         assert!(!is_stale(&name(std::process::id(), 0, "x")));
         assert!(is_stale(&name(u32::MAX, 0, "x")));
         assert!(!is_stale("default"));

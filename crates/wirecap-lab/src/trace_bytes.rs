@@ -9,7 +9,7 @@ pub enum Order {
     Big,
 }
 
-/// Both.
+/// Both byte orders.
 pub const ORDERS: [Order; 2] = [Order::Little, Order::Big];
 
 /// Block type: section header.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::skip;
 
 /// The directory of real traces: the one that the environment variable `WIRECAP_TRACES` names, else
-/// `shared/traces` beside the repository. `None` if neither is there.
+/// `shared/traces` beside the repository. `None` if it does not exist.
 pub fn trace_directory() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let directory = std::env::var_os("WIRECAP_TRACES").map_or_else(beside, PathBuf::from);
@@ -13,7 +13,7 @@ pub fn trace_directory() -> Option<PathBuf> {
 }
 
 /// The traces of [`trace_directory`] (`*.pcap`, `*.pcapng`, `*.cap`), by name. `None` if there is no
-/// directory; then the test named is [skipped](skip), and has to return.
+/// directory; then this reports the test as [skipped](skip), and the test must return.
 ///
 /// # Panics
 /// If the directory cannot be read, or has no trace.

@@ -1,4 +1,4 @@
-//! A pair of virtual Ethernet interfaces: what goes in at one end comes out of the other.
+//! A pair of virtual Ethernet interfaces: each end receives what the other sends.
 
 use std::{
     io, thread,
@@ -8,13 +8,13 @@ use std::{
 use crate::error::Error;
 use crate::namespace::Namespace;
 
-/// How long an interface has to come up.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long an interface may take to come up.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The settings of a pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VethOptions {
-    /// Receive and transmit queues of each end; at most this many later, too.
+    /// Receive and transmit queues of each end; [`Interface::set_channels`] cannot exceed this number.
     pub queues: u32,
     /// Largest packet in bytes, without the Ethernet header. XDP without multi-buffer support takes about
     /// 3,500.
@@ -53,7 +53,7 @@ impl VethPair {
     /// same).
     ///
     /// # Errors
-    /// [`Error::Failed`] with the words of ip(8), e.g. for a name that is taken or longer than 15 bytes.
+    /// [`Error::Failed`] with the output of ip(8), e.g. for a name that is in use or longer than 15 bytes.
     pub fn new(
         namespace_a: &Namespace,
         name_a: &str,
@@ -85,15 +85,14 @@ impl VethPair {
         Ok(pair)
     }
 
-    /// Waits until both ends send: after the carrier has come, the kernel gives an end its queueing
-    /// discipline when it comes to that, and drops what is sent before (`linkwatch`).
+    /// Waits until both ends can send: the kernel attaches an end's queueing discipline some time after the
+    /// carrier is up (`linkwatch`), and drops frames sent before.
     fn wait_until_connected(&self) -> Result<(), Error> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         for end in [&self.a, &self.b] {
             while !end.namespace.ip(&["-o", "link", "show", "dev", &end.name])?.contains(" state UP ") {
                 if Instant::now() >= deadline {
-                    let cause =
-                        io::Error::new(io::ErrorKind::TimedOut, "the kernel does not say that it is up");
+                    let cause = io::Error::new(io::ErrorKind::TimedOut, "the link does not come up");
                     return Err(Error::Setting { action: format!("connect {}", end.name), cause });
                 }
                 thread::sleep(Duration::from_millis(1));
@@ -115,26 +114,26 @@ impl VethPair {
 
 impl Drop for VethPair {
     fn drop(&mut self) {
-        // It may be gone already, or go with its namespace.
+        // The pair may be gone already, or go with its namespace.
         let _ = self.a.namespace.ip(&["link", "del", "dev", &self.a.name]);
     }
 }
 
 impl Interface {
-    /// Its name.
+    /// The interface's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The namespace it is in.
+    /// The interface's namespace.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Its index, which means this interface only inside its namespace.
+    /// The interface's index, which is valid only inside its namespace.
     ///
     /// # Errors
-    /// [`Error::Setting`] if it is gone.
+    /// [`Error::Setting`] if the interface is gone.
     pub fn ifindex(&self) -> Result<u32, Error> {
         self.namespace.enter(|| nix::net::if_::if_nametoindex(self.name.as_str())).map_err(|errno| {
             Error::Setting {
@@ -144,7 +143,7 @@ impl Interface {
         })
     }
 
-    /// Brings it up.
+    /// Brings the interface up.
     ///
     /// # Errors
     /// [`Error::Failed`].
@@ -152,7 +151,7 @@ impl Interface {
         self.namespace.ip(&["link", "set", "dev", &self.name, "up"]).map(drop)
     }
 
-    /// Takes it down; the carrier of the other end goes, too.
+    /// Takes the interface down; the other end loses its carrier.
     ///
     /// # Errors
     /// [`Error::Failed`].
@@ -163,13 +162,13 @@ impl Interface {
     /// Sets the largest packet in bytes, without the Ethernet header.
     ///
     /// # Errors
-    /// [`Error::Failed`], e.g. for more than an attached XDP program takes.
+    /// [`Error::Failed`], e.g. above the limit of an attached XDP program.
     pub fn set_mtu(&self, mtu: u32) -> Result<(), Error> {
         self.namespace.ip(&["link", "set", "dev", &self.name, "mtu", &mtu.to_string()]).map(drop)
     }
 
-    /// Changes the number of receive and transmit queues in use (`ethtool -L`), up to those the pair was made
-    /// with.
+    /// Changes the number of receive and transmit queues in use (`ethtool -L`), at most
+    /// [`VethOptions::queues`].
     ///
     /// # Errors
     /// [`Error::Failed`]; with an XDP program attached the kernel refuses fewer receive queues than the other
@@ -178,8 +177,8 @@ impl Interface {
         self.namespace.ethtool(&["-L", &self.name, "rx", &rx.to_string(), "tx", &tx.to_string()]).map(drop)
     }
 
-    /// Turns generic receive offload on or off. On makes a veth end poll (NAPI), which it needs to receive
-    /// redirected frames when it has no XDP program.
+    /// Turns generic receive offload on or off. If on, a veth end polls (NAPI), which it needs to receive
+    /// redirected frames without an XDP program.
     ///
     /// # Errors
     /// [`Error::Failed`].

@@ -1,10 +1,10 @@
-//! A whole capture file in memory, with all of its texts.
+//! A whole capture file in memory.
 
 use std::io::Read;
 
 use wirecap_file::{Error, Format, Interface, Packet, Reader, Record, Section, Statistics};
 
-/// Everything a capture file holds, up to its end or its damage.
+/// Everything in a capture file, up to its end or its damage.
 ///
 /// # Example
 ///
@@ -44,7 +44,7 @@ pub struct CapturedPacket {
     pub interface: u32,
     /// The link type of its interface.
     pub link_type: u16,
-    /// When it was received, in nanoseconds since the Unix epoch, if the file says.
+    /// When it was received, in nanoseconds since the Unix epoch, if the file has the time.
     pub timestamp_ns: Option<u64>,
     /// Length on the wire, in bytes.
     pub original_len: u32,
@@ -52,9 +52,9 @@ pub struct CapturedPacket {
     pub data: Vec<u8>,
     /// The receive queue it came in on.
     pub queue: Option<u32>,
-    /// The number that names it.
+    /// The number that identifies it.
     pub packet_id: Option<u64>,
-    /// Whether it was sent, not received, if the file says so.
+    /// Whether it was sent rather than received, if the file records the direction.
     pub outbound: Option<bool>,
     /// Comments on it.
     pub comments: Vec<String>,
@@ -65,8 +65,8 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// Those of [`Reader::new`], for a file that is no capture. What comes up later is in
-    /// [`damage`](Self::damage), next to everything that was read before it.
+    /// Those of [`Reader::new`], for a file that is no capture. Later errors are in
+    /// [`damage`](Self::damage), next to everything read before them.
     pub fn read(reader: impl Read) -> Result<Self, Error> {
         let mut reader = Reader::new(reader)?;
         let mut capture = Self {

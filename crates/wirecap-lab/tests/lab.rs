@@ -1,4 +1,4 @@
-//! The laboratory itself. Needs root.
+//! Tests of the laboratory. Need root.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,8 +10,8 @@ use nix::unistd::{Uid, setresuid};
 use wirecap_lab::{Error, Namespace, VethOptions, VethPair, require_root, sweep};
 
 #[test]
-fn a_namespace_is_there_and_gone() {
-    if !require_root("a_namespace_is_there_and_gone") {
+fn a_namespace_lives_as_long_as_its_last_clone() {
+    if !require_root("a_namespace_lives_as_long_as_its_last_clone") {
         return;
     }
     let namespace = Namespace::new("gone").unwrap();
@@ -23,10 +23,10 @@ fn a_namespace_is_there_and_gone() {
     }
     let clone = namespace.clone();
     drop(namespace);
-    assert!(Path::new(&path).exists(), "a clone still holds it");
+    assert!(Path::new(&path).exists(), "the clone keeps the namespace");
     drop(clone);
     assert!(!Path::new(&path).exists());
-    assert!(!sleeper.wait().unwrap().success(), "killed with its namespace");
+    assert!(!sleeper.wait().unwrap().success(), "the process is killed with its namespace");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn the_caller_stays_outside() {
     });
     assert_ne!(inside, before);
     assert_eq!(here(), before);
-    assert_eq!(interfaces, ["lo"], "/sys is the namespace's, too");
+    assert_eq!(interfaces, ["lo"], "/sys shows the namespace");
     let panicked =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| namespace.enter(|| panic!("inner"))));
     assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"inner"));
@@ -71,12 +71,12 @@ fn a_pair_carries_packets() {
 }
 
 #[test]
-fn nothing_is_heard_on_a_quiet_pair() {
-    if !require_root("nothing_is_heard_on_a_quiet_pair") {
+fn the_kernel_sends_nothing_on_a_new_pair() {
+    if !require_root("the_kernel_sends_nothing_on_a_new_pair") {
         return;
     }
     let (left, right) = (Namespace::new("quiet_l").unwrap(), Namespace::new("quiet_r").unwrap());
-    let heard = |ipv6| {
+    let received = |ipv6| {
         let veth =
             VethPair::new(&left, "l0", &right, "r0", VethOptions { ipv6, ..VethOptions::default() }).unwrap();
         std::thread::sleep(Duration::from_millis(1500));
@@ -86,8 +86,8 @@ fn nothing_is_heard_on_a_quiet_pair() {
         drop(veth);
         packets.unwrap()
     };
-    assert_eq!(heard(false), 0);
-    assert!(heard(true) > 0, "with IPv6 the kernel speaks, so the silence above means something");
+    assert_eq!(received(false), 0);
+    assert!(received(true) > 0, "with IPv6 the kernel sends packets, so the zero above is meaningful");
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn queues_mtu_and_carrier() {
 }
 
 #[test]
-fn mistakes_are_explained() {
-    if !require_root("mistakes_are_explained") {
+fn errors_name_the_mistake() {
+    if !require_root("errors_name_the_mistake") {
         return;
     }
     for label in ["", "with space", "../escape", "-", &"x".repeat(33)] {
@@ -137,11 +137,11 @@ fn mistakes_are_explained() {
 }
 
 #[test]
-fn what_the_dead_leave_is_swept() {
-    if !require_root("what_the_dead_leave_is_swept") {
+fn a_sweep_removes_namespaces_of_dead_processes() {
+    if !require_root("a_sweep_removes_namespaces_of_dead_processes") {
         return;
     }
-    // A process that has ended and been waited for: its id is free.
+    // Once the process has been waited for, its id is free.
     let mut child = Command::new("true").stdin(Stdio::null()).spawn().unwrap();
     let dead = child.id();
     child.wait().unwrap();
@@ -152,27 +152,28 @@ fn what_the_dead_leave_is_swept() {
     }
     let living = Namespace::new("living").unwrap();
     sweep();
-    let there = |name: &str| Path::new("/run/netns").join(name).exists();
-    let outcome = (there(&stale), there(&foreign), there(living.name()));
+    let exists = |name: &str| Path::new("/run/netns").join(name).exists();
+    let outcome = (exists(&stale), exists(&foreign), exists(living.name()));
     assert!(Command::new("ip").args(["netns", "del", &foreign]).status().unwrap().success());
     assert_eq!(outcome, (false, true, true));
 }
 
-/// Set for the process without privilege: the test below, run again.
-const NOBODY: &str = "WIRECAP_LAB_TEST_NOBODY";
+/// Set for the child process, which runs the test below without root.
+const UNPRIVILEGED: &str = "WIRECAP_LAB_TEST_UNPRIVILEGED";
+/// The user id of nobody.
 const NOBODY_ID: u32 = 65_534;
 
 #[test]
 fn without_root_a_test_is_skipped_loudly_or_fails() {
-    if std::env::var_os(NOBODY).is_some() {
-        // Whoever is not root stays who he is.
+    if std::env::var_os(UNPRIVILEGED).is_some() {
+        // Without root this fails, and the user stays the same.
         let _ = setresuid(Uid::from_raw(NOBODY_ID), Uid::from_raw(NOBODY_ID), Uid::from_raw(NOBODY_ID));
         assert!(!require_root("the_child"));
         return;
     }
     let child = |variable: Option<(&str, &str)>| {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "without_root_a_test_is_skipped_loudly_or_fails"]).env(NOBODY, "1");
+        command.args(["--exact", "without_root_a_test_is_skipped_loudly_or_fails"]).env(UNPRIVILEGED, "1");
         for name in ["WIRECAP_NO_SKIP", "WIRECAP_SKIP_LOG", "CI"] {
             command.env_remove(name);
         }

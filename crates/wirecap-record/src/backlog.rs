@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_full_takes_more_when_half_of_it_is_free() {
+    fn a_full_backlog_takes_more_when_half_of_it_is_free() {
         let backlog = Backlog::default();
         assert!(backlog.has_room());
         backlog.add(MAX_BYTES);

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use wirecap::{QueueAccount, Report, report::PortReport};
+use wirecap::{QueueAccount, Report};
 use wirecap_file::{
     Format, MAX_CAPTURED_LEN, pcap,
     pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo},
@@ -58,7 +58,7 @@ pub(crate) fn trailer(closing: &Closing, format: Format, started: SystemTime, pa
         .then(|| format!("delivered and not in this file, all interfaces together: {unwritten}"));
     let (start_ns, end_ns) = (nanoseconds(started), nanoseconds(SystemTime::now()));
     for (interface, port) in closing.report.ports.iter().enumerate() {
-        let account = account(port);
+        let account = port.total();
         let own = account_comments(&account);
         let others = closing.comments.get(interface).into_iter().flatten();
         let comments: Vec<&str> = own.iter().chain(others).chain(&unwritten).map(String::as_str).collect();
@@ -90,15 +90,6 @@ fn account_comments(account: &QueueAccount) -> Vec<String> {
     let causes = lost.causes();
     let causes = causes.iter().map(|(cause, packets)| format!("lost, {cause}: {packets}"));
     [sum].into_iter().chain(causes).collect()
-}
-
-/// The accounts of a port's queues added up.
-fn account(port: &PortReport) -> QueueAccount {
-    let mut total = QueueAccount::default();
-    for queue in &port.queues {
-        total += queue.account();
-    }
-    total
 }
 
 fn nanoseconds(time: SystemTime) -> u64 {

@@ -83,7 +83,7 @@ mod tests {
         *,
     };
 
-    /// Packets of a trace.
+    /// Packets per trace.
     const PACKETS: usize = 1_000;
 
     fn trace(directory: &Path, name: &str) -> PortSpec {
@@ -100,7 +100,7 @@ mod tests {
         Lookout::new(capture.horizons(), Arc::new(Queues::of(&capture.report())))
     }
 
-    /// Packets of each port that come now.
+    /// Counts the packets that each port delivers now.
     fn delivered(worker: &mut Worker) -> [usize; 2] {
         let mut delivered = [0; 2];
         while let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(50)) {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_which_enough_is_held_back_is_read_on_when_half_of_that_has_gone() {
+    fn a_file_with_too_much_held_back_pauses_until_half_of_it_is_gone() {
         let directory = tempfile::tempdir().unwrap();
         let mut builder = Capture::builder().chunks_per_pool(8).workers(1);
         for name in ["a.pcap", "b.pcap"] {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_not_held_up() {
+    fn a_port_that_is_no_file_is_not_paused() {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 10 };
         let capture = Capture::builder().port(port).chunks_per_pool(4).open().unwrap();
         let lookout = lookout(&capture);

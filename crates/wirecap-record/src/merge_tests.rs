@@ -2,7 +2,7 @@ use proptest::{prelude::*, sample::Index};
 
 use super::{super::order::Order, *};
 
-/// A packet that says whose it is.
+/// A packet that carries its queue and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Packet {
     time_ns: u64,
@@ -10,7 +10,7 @@ struct Packet {
     number: u64,
 }
 
-/// The blocks of a queue whose packets have these times, cut into lengths in turn.
+/// The packets of a queue, with these times, cut into blocks whose lengths take turns.
 fn blocks(queue: usize, times: &[u64], lengths: &[usize]) -> Vec<Block> {
     let (mut blocks, mut next) = (Vec::new(), 0);
     while next < times.len() {
@@ -32,7 +32,7 @@ fn block(queue: usize, first_number: u64, times: &[u64]) -> Block {
     Block { queue, numbers: first_number..first_number + times.len() as u64, records }
 }
 
-/// What the records say.
+/// Reads the packets back from the records.
 fn read(out: &VecDeque<Records>) -> Vec<Packet> {
     let mut packets = Vec::new();
     for records in out {
@@ -50,7 +50,7 @@ fn read(out: &VecDeque<Records>) -> Vec<Packet> {
     packets
 }
 
-/// All packets in the order in which they should come out.
+/// All packets in the expected order.
 fn sorted(queues: &[Vec<u64>]) -> Vec<Packet> {
     let mut packets = Vec::new();
     for (queue, times) in queues.iter().enumerate() {
@@ -60,12 +60,12 @@ fn sorted(queues: &[Vec<u64>]) -> Vec<Packet> {
     packets
 }
 
-/// Times that increase within each queue, and are near each other, or the same, over the queues.
+/// Times that increase within each queue and are close or equal across queues.
 fn queues() -> impl Strategy<Value = Vec<Vec<u64>>> {
     let times = prop::collection::vec((1..4_u64, 0..20_u64), 0..60).prop_map(|steps| {
-        // A promise of 0 promises nothing.
+        // A promise of time 0 promises nothing.
         let mut now = 1;
-        // Mostly steps of one, as in a batch, and sometimes a pause.
+        // Mostly small steps, as in a batch, and sometimes a pause.
         steps
             .into_iter()
             .map(|(step, pause)| {
@@ -77,21 +77,21 @@ fn queues() -> impl Strategy<Value = Vec<Vec<u64>>> {
     prop::collection::vec(times, 1..6)
 }
 
-/// Blocks, the whole of which comes in this order.
+/// All blocks, in an order of arrival that `order` picks.
 fn arrivals(queues: &[Vec<u64>], lengths: &[usize], order: &[Index]) -> Vec<Block> {
     let mut left: Vec<_> =
         (0..).zip(queues).flat_map(|(queue, times)| blocks(queue, times, lengths)).collect();
     let mut order = order.iter().cycle();
     let mut arrivals = Vec::new();
     while !left.is_empty() {
-        // Not from anywhere: blocks overtake each other by a few.
+        // Picks among the next four, so that a block overtakes only a few others.
         let at = order.next().unwrap().index(left.len().min(4));
         arrivals.push(left.remove(at));
     }
     arrivals
 }
 
-/// Lets queues take turns, each in its order.
+/// Lets queues take turns, each in its own order.
 fn in_turn(mut blocks: Vec<Block>) -> Vec<Block> {
     blocks.sort_by_key(|block| (block.numbers.start, block.queue));
     blocks
@@ -127,7 +127,7 @@ impl Bed {
 
 proptest! {
     #[test]
-    fn what_comes_out_is_sorted_and_complete_whatever_comes_when_and_is_promised(
+    fn output_is_sorted_and_complete_for_any_arrivals_and_promises(
         queues in queues(), lengths in prop::collection::vec(1..12_usize, 1..5),
         order in prop::collection::vec(any::<Index>(), 1..50), shuffle in any::<bool>(),
     ) {
@@ -139,7 +139,7 @@ proptest! {
         }
         for (block, index) in blocks.into_iter().zip(order.iter().cycle()) {
             bed.merger.accept(block);
-            // Any true promise: before, at or behind what has come.
+            // Any true promise: before, at or after the packets so far.
             bed.merger.ask(|queue| {
                 let times = &queues[queue];
                 let number = index.index(times.len() + 1);
@@ -165,7 +165,7 @@ proptest! {
         let all = (0..).zip(&queues).flat_map(|(queue, times)| blocks(queue, times, &lengths));
         in_turn(all.collect()).into_iter().for_each(|block| bed.merger.accept(block));
         let newest_ns = queues.iter().flatten().copied().max().unwrap_or(0);
-        // A queue is asked when it holds the others up, which may be more than once.
+        // A queue that holds the others up is asked, perhaps more than once.
         for _ in 0..=queues.len() {
             bed.merge();
             bed.merger.ask(|queue| {
@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn beyond_the_bound_nothing_is_lost_and_what_is_late_is_counted(
+    fn beyond_the_bound_nothing_is_lost_and_late_packets_are_counted(
         queues in queues(), lengths in prop::collection::vec(1..12_usize, 1..5),
         order in prop::collection::vec(any::<Index>(), 1..50), most_bytes in 0..2_000_usize,
     ) {
@@ -225,7 +225,7 @@ fn a_silent_queue_holds_the_others_up_until_it_promises() {
     bed.merge();
     assert_eq!(read(&bed.out), []);
     let mut asked = Vec::new();
-    // A worker has packets 0 to 2 of queue 1 still: the promise is about what comes behind them.
+    // A worker still holds packets 0 to 2 of queue 1: the promise is about the packets after them.
     let mut ask = |bed: &mut Bed, promise| {
         bed.merger.ask(|queue| {
             asked.push(queue);
@@ -239,15 +239,15 @@ fn a_silent_queue_holds_the_others_up_until_it_promises() {
     bed.merger.accept(block(1, 0, &[7, 8, 9]));
     bed.merge();
     let times: Vec<_> = read(&bed.out).iter().map(|packet| packet.time_ns).collect();
-    assert_eq!(times, [7, 8, 9, 10, 11], "12 may still be the second");
+    assert_eq!(times, [7, 8, 9, 10, 11], "12 has to wait for queue 1");
     ask(&mut bed, Some(Horizon { number: 3, time_ns: 12 }));
-    assert_eq!(asked, [1, 1], "not while its promise is to come true");
+    assert_eq!(asked, [1, 1], "not asked while its promise is pending");
     bed.merge();
     assert_eq!((read(&bed.out).len(), bed.merger.held_bytes()), (6, 0));
 }
 
 #[test]
-fn a_queue_that_has_paused_is_not_waited_for_until_it_goes_on() {
+fn a_paused_queue_is_not_waited_for_until_it_resumes() {
     let mut bed = Bed::new(2);
     let pause = |number| Some(Horizon { number, time_ns: 0 });
     let times = |bed: &Bed| read(&bed.out).iter().map(|packet| packet.time_ns).collect::<Vec<_>>();
@@ -256,7 +256,7 @@ fn a_queue_that_has_paused_is_not_waited_for_until_it_goes_on() {
     bed.merge();
     assert_eq!((times(&bed), bed.merger.held_bytes()), (vec![10, 11], 0));
 
-    // It may have gone on by the next time.
+    // The queue may have resumed before the next round.
     bed.merger.accept(block(0, 2, &[20, 21]));
     bed.merge();
     bed.merger.ask(|_| None);
@@ -266,7 +266,7 @@ fn a_queue_that_has_paused_is_not_waited_for_until_it_goes_on() {
     bed.merge();
     assert_eq!(times(&bed), [10, 11, 15, 16]);
 
-    // A worker has its packet 2 still: the pause is behind that. And packet 3 came after it.
+    // A worker still holds packet 2: the pause comes after packet 2, and packet 3 after the pause.
     bed.merger.ask(|_| pause(3));
     bed.merge();
     assert_eq!(times(&bed).len(), 4);
@@ -294,7 +294,7 @@ fn blocks_that_do_not_overlap_are_not_copied() {
 }
 
 #[test]
-fn the_memory_that_is_held_counts_not_what_is_in_it() {
+fn held_bytes_count_capacity_and_not_contents() {
     let mut bed = Bed::new(2);
     let mut capacity = 0;
     for number in 0..10 {
@@ -325,31 +325,31 @@ fn runs_are_copied_together_up_to_a_size() {
 }
 
 #[test]
-fn what_came_from_a_queue_is_a_promise_of_it() {
+fn a_packet_promises_that_its_queue_continues_later() {
     let mut bed = Bed::new(2);
     for queue in [1, 0] {
         bed.merger.accept(block(queue, 0, &[5]));
     }
     bed.merge();
-    // Times of a queue increase, so that queue 0 has no second packet with the time 5.
+    // Times of a queue increase, so queue 0 has no second packet at time 5.
     let queues: Vec<_> = read(&bed.out).iter().map(|packet| packet.queue).collect();
     assert_eq!(queues, [0, 1]);
 }
 
 #[test]
-fn what_is_skipped_is_not_waited_for() {
+fn skipped_numbers_are_not_waited_for() {
     let mut bed = Bed::new(2);
     let numbers = |bed: &Bed| read(&bed.out).iter().map(|packet| packet.number).collect::<Vec<_>>();
     bed.merger.accept(block(1, 0, &[100]));
     bed.merger.accept(block(0, 0, &[10, 11]));
-    // Behind a gap: 2 to 6 of queue 0 will never come, and the message that says so is late.
+    // After a gap: packets 2 to 6 of queue 0 never come, and the message about the gap is late.
     bed.merger.accept(block(0, 7, &[20, 21]));
     bed.merge();
     assert_eq!(numbers(&bed), [0, 1]);
     bed.merger.accept(Block::gap(0, 2..7));
     bed.merge();
     assert_eq!(numbers(&bed), [0, 1, 7, 8]);
-    // At the end of what has come, it makes a promise come true.
+    // A gap after the last packet fulfils a promise.
     bed.merger.accept(Block::gap(0, 9..12));
     bed.merger.ask(|queue| (queue == 0).then_some(Horizon { number: 12, time_ns: 200 }));
     bed.merge();

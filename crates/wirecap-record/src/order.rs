@@ -38,7 +38,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packets_behind_a_later_one_are_counted_each(
+        fn each_packet_behind_a_later_one_is_counted(
             blocks in prop::collection::vec(prop::collection::vec(0..20_u64, 1..6), 0..6),
         ) {
             let mut order = Order::default();

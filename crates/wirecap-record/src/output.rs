@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_of_a_capture_that_failed_is_removed_and_an_old_one_untouched() {
+    fn a_failed_capture_removes_its_new_file_and_leaves_an_old_one_alone() {
         let directory = tempfile::tempdir().unwrap();
         let (new, old) = (directory.path().join("new.pcapng"), directory.path().join("old.pcapng"));
         fs::write(&old, "precious").unwrap();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_another_program_cuts_is_noticed() {
+    fn truncation_by_another_program_is_noticed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cut.pcapng");
         let mut output = open(&path).unwrap();
@@ -273,11 +273,11 @@ mod tests {
         File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         output.append(&mut [IoSlice::new(b"more")]).unwrap();
         output.keep(4);
-        assert_eq!(output.whereabouts(), Whereabouts::Cut, "as long, with a hole");
+        assert_eq!(output.whereabouts(), Whereabouts::Cut, "the same length, with a hole");
     }
 
     #[test]
-    fn a_link_to_a_file_that_is_not_there_makes_the_file() {
+    fn a_dangling_link_creates_its_target() {
         let directory = tempfile::tempdir().unwrap();
         let (link, target) = (directory.path().join("link.pcapng"), directory.path().join("target.pcapng"));
         std::os::unix::fs::symlink(&target, &link).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_another_program_put_in_the_place_of_ours_is_not_removed() {
+    fn a_file_that_replaced_ours_is_not_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ours.pcapng");
         let output = open(&path).unwrap();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_replaces_what_was_there_and_cutting_leaves_what_was_kept() {
+    fn begin_replaces_old_contents_and_cut_leaves_kept_bytes() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcapng");
         fs::write(&path, "a long text of another time").unwrap();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_by_one_at_a_time_and_the_second_leaves_it_alone() {
+    fn a_second_writer_is_refused_and_leaves_the_file_alone() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcapng");
         let mut first = open(&path).unwrap();

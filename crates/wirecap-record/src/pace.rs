@@ -44,18 +44,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn asked_at_most_once_in_a_period() {
+    fn queues_are_asked_at_most_once_in_a_period() {
         let (mut pace, start) = (Pace::default(), Instant::now());
         assert!(pace.may_ask(start));
         assert!(!pace.may_ask(start + ASK_PERIOD / 2));
         assert!(pace.may_ask(start + ASK_PERIOD));
-        assert!(!pace.may_ask(start + ASK_PERIOD * 3 / 2), "since it was last asked");
+        assert!(!pace.may_ask(start + ASK_PERIOD * 3 / 2), "counted from the last time");
     }
 
     #[test]
-    fn patience_begins_anew_whenever_something_is_given_on() {
+    fn the_timeout_restarts_whenever_packets_are_passed_on() {
         let (mut pace, mut now) = (Pace::default(), Instant::now());
-        // Looks once every 10 ms, for that many half times of patience; says how often it was too long.
+        // Checks every 10 ms for `halves` half timeouts; returns how often the timeout ran out.
         let mut held_up_for = |held_up: bool, halves: u32| {
             let looks = (HOLD_TIMEOUT * halves / 2).as_millis() / 10;
             let look = |_| {
@@ -66,15 +66,15 @@ mod tests {
         };
         assert_eq!(held_up_for(true, 1), 0);
         assert_eq!(held_up_for(true, 2), 1);
-        assert_eq!(held_up_for(true, 1), 0, "it has ended once");
+        assert_eq!(held_up_for(true, 1), 0, "the timeout restarted when it ran out");
         assert_eq!(held_up_for(false, 1), 0);
-        assert_eq!(held_up_for(true, 1), 0, "something was given on");
+        assert_eq!(held_up_for(true, 1), 0, "packets were passed on");
         assert_eq!(held_up_for(true, 5), 2);
     }
 
-    /// A process that is stopped for longer than the patience, and goes on: workers get as much time as ever.
+    /// A process that is stopped for longer than the timeout and resumes: workers still get the full time.
     #[test]
-    fn the_time_in_which_the_process_stood_still_does_not_count() {
+    fn time_while_the_process_is_stopped_does_not_count() {
         let (mut pace, mut now) = (Pace::default(), Instant::now());
         for _ in 0..5 {
             assert!(!pace.is_too_long(true, now));

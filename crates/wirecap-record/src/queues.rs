@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_are_numbered_through_all_ports() {
+    fn queues_are_numbered_across_ports() {
         let places = [(0, 0), (0, 1), (1, 0), (2, 5), (2, 2), (2, 3), (3, 64)];
         let queues = Queues(places.map(|(port, queue)| Place { port, queue }).to_vec());
         assert_eq!(queues.count(), places.len());

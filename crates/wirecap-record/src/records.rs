@@ -216,7 +216,7 @@ mod tests {
             });
         }
 
-        /// Packets that have these times and a byte each.
+        /// Records with these times and one byte each.
         pub(crate) fn of_times(times: &[u64]) -> Self {
             let mut records = Self::new(None);
             for (number, &time_ns) in times.iter().enumerate() {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_before_the_first_record_that_is_later() {
+    fn a_run_ends_before_the_first_later_record() {
         let records = Records::of_times(&[7, 5_000_000_001, 4_000_000_000_000_000_007, 8]);
         for (limit_ns, packets) in [(6, 0), (7, 1), (5_000_000_000, 1), (5_000_000_001, 2), (u64::MAX, 4)] {
             let end = records.run_until(Position::default(), limit_ns);

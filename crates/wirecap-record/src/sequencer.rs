@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// Lengths of consecutive items in several queues, and a shuffled order of arrival.
+    /// Consecutive items of several queues, in a shuffled order of arrival.
     fn arrivals() -> impl Strategy<Value = Vec<(usize, Range<u64>)>> {
         let queue = prop::collection::vec(1..20_u64, 0..30);
         prop::collection::vec(queue, 1..4)
@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_order_of_arrival_each_queue_comes_out_in_order(items in arrivals()) {
+        fn each_queue_comes_out_in_order_for_any_order_of_arrival(items in arrivals()) {
             let mut sequencer = Sequencer::new(4);
             let mut out = Vec::new();
             for (queue, numbers) in &items {
@@ -121,7 +121,7 @@ mod tests {
         }
 
         #[test]
-        fn what_comes_before_a_gap_is_given_on_at_once_and_the_rest_at_the_end(
+        fn items_before_a_gap_pass_at_once_and_the_rest_at_the_end(
             items in arrivals(), missing in any::<prop::sample::Index>(),
         ) {
             prop_assume!(!items.is_empty());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_no_longer_waited_for_is_given_on_when_it_comes() {
+    fn an_item_no_longer_waited_for_passes_when_it_comes() {
         let mut sequencer = Sequencer::new(1);
         let mut out = Vec::new();
         sequencer.accept(0, 5..9, "early", &mut out);

@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Ends of a pipe that is opened anew, of one that is not, and of a socket.
+    /// The two ends of a reopened pipe, of a pipe that is not reopened, and of a socket.
     fn ends() -> [(Box<dyn Read + Send>, Sink); 3] {
         let pipe = || pipe2(OFlag::O_CLOEXEC).unwrap();
         let ((one, own), (other, piecewise)) = (pipe(), pipe());
@@ -153,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_takes_nothing_can_be_given_up() {
+    fn a_reader_that_takes_nothing_can_be_given_up_on() {
         for (reader, mut sink) in ends() {
             let bytes = vec![7; 1_000_000];
-            // Until it is full.
+            // Fills the sink.
             while wait_for_room(sink.file.as_fd(), Duration::ZERO) {
                 sink.write(&[IoSlice::new(&bytes)]).unwrap();
             }

@@ -15,10 +15,10 @@ use super::{
 
 const PACKETS_PER_BATCH: u64 = 16;
 
-/// The next batch of a queue; those of the other are let go.
+/// The next batch of `queue`; drops batches of the other queue.
 fn next_of(worker: &mut Worker, queue: u16) -> Batch {
     loop {
-        let batch = worker.next_batch().expect("packets of memory");
+        let batch = worker.next_batch().expect("a batch of the null port");
         if batch.queue() == queue {
             return batch;
         }
@@ -26,9 +26,9 @@ fn next_of(worker: &mut Worker, queue: u16) -> Batch {
 }
 
 #[test]
-fn a_batch_that_is_kept_is_waited_for_and_then_no_longer() {
+fn a_held_batch_is_waited_for_until_the_timeout() {
     let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 1_000 };
-    // One chunk: what comes next is seen when the one before is home, so that each batch has a later time.
+    // With one chunk, a batch comes only after the one before is returned, so each batch has a later time.
     let builder = Capture::builder().port(port).cells_per_chunk(PACKETS_PER_BATCH as u32).chunks_per_pool(1);
     let mut capture = builder.workers(1).open().unwrap();
     let mut worker = capture.take_workers().remove(0);
@@ -63,9 +63,9 @@ fn a_batch_that_is_kept_is_waited_for_and_then_no_longer() {
     let both = (early.records.bytes.len() + late.records.bytes.len()) as u64;
     sender.send(early).unwrap();
     sender.send(late).unwrap();
-    // Queue 1 has packets, so it promises nothing; and its first are with a worker that does not get to them.
+    // Queue 1 has packets, so it promises nothing, and a worker holds the first of them.
     thread::sleep(Duration::from_millis(300));
-    assert_eq!(fs::metadata(&path).unwrap().len(), 0, "something earlier may come");
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0, "earlier packets may still come");
     while fs::metadata(&path).unwrap().len() < both {
         thread::sleep(Duration::from_millis(10));
     }

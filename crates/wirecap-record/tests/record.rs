@@ -1,4 +1,4 @@
-//! Recording through the public interface alone: trace files and memory as ports, no privileges.
+//! Records through the public interface alone, from trace files and memory, without privileges.
 
 use std::{
     fs::{self, File, Permissions},
@@ -18,7 +18,7 @@ use wirecap::{Builder, Capture, PortSpec, port::null::NullPort};
 use wirecap_file::{Format, LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
 use wirecap_record::{Closing, Outcome, Output, RecordConfig, RecordError, Recorder, Stop, Whereabouts};
 
-/// A packet as a file has it.
+/// A packet as read from a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Packet {
     timestamp_ns: u64,
@@ -27,7 +27,7 @@ struct Packet {
     data: Vec<u8>,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Default)]
 struct Contents {
     names: Vec<String>,
@@ -59,7 +59,7 @@ fn read(file: impl Read) -> Contents {
     contents
 }
 
-/// A trace file whose packets have these times, and names and numbers in their bytes.
+/// A trace file whose packets have these times and hold `name` and their number.
 fn trace(directory: &Path, name: &str, times: impl IntoIterator<Item = u64>) -> PortSpec {
     let (path, mut bytes) = (directory.join(name), Vec::new());
     pcap::file_header(&mut bytes, LINK_TYPE_ETHERNET, 0);
@@ -73,7 +73,7 @@ fn trace(directory: &Path, name: &str, times: impl IntoIterator<Item = u64>) -> 
     PortSpec::Trace { path }
 }
 
-/// Records all of these ports, with each worker in a thread of its own.
+/// Records these ports, with each worker in its own thread.
 fn record(ports: Vec<PortSpec>, workers: usize, output: Output, config: RecordConfig) -> Outcome {
     let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(8).workers(workers);
     let mut capture = ports.into_iter().fold(builder, Builder::port).open().unwrap();
@@ -111,9 +111,9 @@ fn output(directory: &tempfile::TempDir, format: Format) -> (PathBuf, Output) {
 }
 
 #[test]
-fn several_traces_become_one_file_in_the_order_of_time_with_every_byte() {
+fn several_traces_merge_into_one_file_by_time_with_every_byte() {
     let directory = tempfile::tempdir().unwrap();
-    // Near each other, with pauses, and with equal times in several files.
+    // Times close to each other, with pauses, and equal in several files.
     let times =
         |first: u64, step: u64| (0..5_000).map(move |number| first + number * step + number / 100 * 1_000);
     let ports: Vec<_> = [("a", 10, 3), ("b", 11, 4), ("c", 1_000, 3), ("d", 10, 3)]
@@ -147,7 +147,7 @@ fn several_traces_become_one_file_in_the_order_of_time_with_every_byte() {
 }
 
 #[test]
-fn queues_of_memory_become_one_file_that_names_them() {
+fn queues_merge_into_one_file_that_names_them() {
     let directory = tempfile::tempdir().unwrap();
     for format in [Format::Pcapng, Format::Pcap] {
         let (path, output) = output(&directory, format);
@@ -179,7 +179,7 @@ fn queues_of_memory_become_one_file_that_names_them() {
 }
 
 #[test]
-fn a_limit_is_kept_to_the_packet_and_announced() {
+fn a_limit_is_exact_and_announced() {
     let directory = tempfile::tempdir().unwrap();
     let ports = ["a", "b"].map(|name| trace(directory.path(), &format!("{name}.pcap"), 1..2_000));
     let (path, output) = output(&directory, Format::Pcapng);
@@ -205,7 +205,7 @@ fn a_full_device_is_a_typed_failure_and_no_worker_waits() {
     let refused = Recorder::start(output, &capture, RecordConfig::default(), |_| ()).unwrap_err();
     assert!(matches!(&refused, RecordError::Io(cause) if cause.kind() == io::ErrorKind::StorageFull));
 
-    // A pipe whose reader goes away behind the header.
+    // A pipe whose reader goes away after 4 bytes.
     let (reader, writer) = io::pipe().unwrap();
     let output = Output::stream(File::from(std::os::fd::OwnedFd::from(writer)), Format::Pcapng);
     let (sender, stops) = mpsc::channel();
@@ -226,7 +226,7 @@ fn a_full_device_is_a_typed_failure_and_no_worker_waits() {
 }
 
 #[test]
-fn a_reader_that_stalls_is_given_up_by_a_flag() {
+fn a_flag_gives_up_on_a_stalled_reader() {
     let directory = tempfile::tempdir().unwrap();
     let port = trace(directory.path(), "a.pcap", 1..20_000);
     let (_reader, writer) = io::pipe().unwrap();
@@ -243,7 +243,7 @@ fn a_reader_that_stalls_is_given_up_by_a_flag() {
 }
 
 #[test]
-fn packets_that_a_stalled_output_does_not_take_are_dropped_and_it_is_given_up() {
+fn a_stalled_output_drops_packets_and_is_given_up_on() {
     let port = NullPort { queues: 1, packet_bytes: 1_500, packets_per_queue: 100_000 };
     let (_reader, writer) = io::pipe().unwrap();
     let output = Output::stream(File::from(std::os::fd::OwnedFd::from(writer)), Format::Pcapng);
@@ -264,7 +264,7 @@ fn packets_that_a_stalled_output_does_not_take_are_dropped_and_it_is_given_up() 
 }
 
 #[test]
-fn what_was_there_is_untouched_until_it_starts_and_a_new_file_is_for_its_owner_alone() {
+fn an_old_file_is_untouched_until_the_start_and_a_new_one_is_private() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.pcapng");
     fs::write(&path, "precious").unwrap();
@@ -280,7 +280,7 @@ fn what_was_there_is_untouched_until_it_starts_and_a_new_file_is_for_its_owner_a
 }
 
 #[test]
-fn a_pcap_file_is_not_for_several_ports_and_a_pipe_without_reader_is_not_waited_for() {
+fn a_pcap_file_for_several_ports_and_a_pipe_without_reader_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let ports = ["a", "b"].map(|name| trace(directory.path(), &format!("{name}.pcap"), [1]));
     let capture =
@@ -288,7 +288,7 @@ fn a_pcap_file_is_not_for_several_ports_and_a_pipe_without_reader_is_not_waited_
     let (path, output) = output(&directory, Format::Pcap);
     let refused = Recorder::start(output, &capture, RecordConfig::default(), |_| ()).unwrap_err();
     assert!(matches!(refused, RecordError::SeveralPorts(2)));
-    assert!(!path.exists(), "what was made for it is removed");
+    assert!(!path.exists(), "the new file is removed");
 
     let pipe = directory.path().join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -298,7 +298,7 @@ fn a_pcap_file_is_not_for_several_ports_and_a_pipe_without_reader_is_not_waited_
 }
 
 #[test]
-fn a_writer_that_never_ran_is_a_failure_and_not_a_wait() {
+fn a_writer_that_never_ran_fails_instead_of_blocking() {
     let directory = tempfile::tempdir().unwrap();
     let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 100 };
     let mut capture = Capture::builder().port(port).chunks_per_pool(4).workers(1).open().unwrap();

@@ -63,8 +63,8 @@ impl CatchUp {
 mod tests {
     use super::*;
 
-    /// Departures of packets that are due every `gap_ns`, with a look at the clock every 100 ns except during
-    /// a stall.
+    /// Departures of packets that are due every `gap_ns`, with the clock read every 100 ns except during a
+    /// stall.
     fn departures(gap_ns: u64, packets: u64, stall: std::ops::Range<u64>) -> Vec<u64> {
         let (mut catch_up, mut now) = (CatchUp::default(), 0);
         let departures = (0..packets).map(|number| {
@@ -79,23 +79,26 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_makes_one_gap_long_and_those_behind_it_a_fifth_shorter() {
+    fn a_stall_lengthens_one_gap_and_shortens_those_after_it() {
         let departures = departures(100_000, 200, 1_000_000..2_000_000);
         let gaps: Vec<_> = departures.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let (stalled, others): (Vec<u64>, Vec<u64>) = gaps.iter().partition(|&&gap| gap > 100_000);
         assert_eq!(stalled, [1_100_000]);
         assert!(others.iter().all(|gap| (72_000..=100_000).contains(gap)), "{others:?}");
-        assert!(others.windows(2).skip(10).all(|pair| pair[0] <= pair[1] + 100), "less and less: {others:?}");
-        assert_eq!(departures[80], 80 * 100_000, "it is caught up");
+        assert!(
+            others.windows(2).skip(10).all(|pair| pair[0] <= pair[1] + 100),
+            "shortened less and less: {others:?}"
+        );
+        assert_eq!(departures[80], 80 * 100_000, "caught up");
     }
 
     #[test]
-    fn what_is_very_late_goes_at_once() {
+    fn very_late_packets_depart_at_once() {
         let departures = departures(100_000, 2_000, 1_000_000..101_000_000);
         let at_once = departures.iter().filter(|&&departed| departed == 101_000_000).count();
-        // Of a thousand that fell due during the stall; the others wait for each other.
+        // A thousand packets fell due during the stall; the last ones are spaced out.
         assert!((900..=910).contains(&at_once), "{at_once}");
-        assert_eq!(departures[1_999], 1_999 * 100_000, "it is caught up");
+        assert_eq!(departures[1_999], 1_999 * 100_000, "caught up");
     }
 
     #[test]

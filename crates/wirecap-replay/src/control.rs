@@ -143,7 +143,7 @@ mod tests {
     fn the_nearest_end_is_reported() {
         let four = Forecast { passes: Some(4), ..Forecast::default() };
         let planned = Forecast { planned: Some(40 * SECOND), packets: Some(600), ..four };
-        assert_eq!(share(planned, None), Some(0.25), "as planned, whatever the packets are");
+        assert_eq!(share(planned, None), Some(0.25), "the plan counts, not the packets");
         assert_eq!(planned.progress(10 * SECOND, 500, 0, None).left, Some(30 * SECOND));
         assert_eq!(share(Forecast { limits: limits(None, Some(20)), ..planned }, None), Some(0.5));
         assert_eq!(share(Forecast { limits: limits(Some(1_000), Some(60)), ..planned }, None), Some(0.5));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_until_the_end_that_comes_first() {
+    fn the_earliest_end_sets_the_length() {
         let length = |count, seconds| {
             let (planned, packets) = (Some(40 * SECOND), Some(600));
             Forecast { planned, packets, limits: limits(count, seconds), ..Forecast::default() }.length()

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_type_is_named_with_what_can_be_done() {
+    fn an_unsupported_link_type_comes_with_a_remedy() {
         let message = |link_type| {
             let known = known_link_type(link_type);
             Error::LinkType { name: "x.pcap".into(), interface: "interface 0".into(), link_type, known }

@@ -242,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_sent_or_padded_or_left_out() {
+    fn cut_packets_are_sent_padded_or_skipped() {
         for (cut, len) in [(Cut::Send, Some(96)), (Cut::Pad, Some(1_000)), (Cut::Skip, None)] {
             assert_eq!(lens(96, 1_000, cut), (len, Tally { cut: 1, ..Tally::default() }));
             assert_eq!(lens(96, 96, cut), (Some(96), Tally::default()));
         }
-        assert_eq!(lens(96, 9_000, Cut::Send).0, Some(96), "as much as is there");
+        assert_eq!(lens(96, 9_000, Cut::Send).0, Some(96), "the captured bytes alone");
         assert_eq!(
             lens(96, 9_000, Cut::Pad),
             (None, Tally { cut: 1, too_long: 1, mtu_needed: 8_986, ..Tally::default() })
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_interface_takes_is_left_out() {
+    fn frames_that_no_interface_takes_are_left_out() {
         assert_eq!(lens(14, 14, Cut::Send).0, Some(14));
         assert_eq!(lens(13, 13, Cut::Send), (None, Tally { too_short: 1, ..Tally::default() }));
         assert_eq!(lens(0, 60, Cut::Pad), (None, Tally { too_short: 1, cut: 1, ..Tally::default() }));

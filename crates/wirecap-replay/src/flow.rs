@@ -109,7 +109,7 @@ mod tests {
         let mut header = vec![0; 40];
         (header[0], header[6], header[23], header[39]) = (0x60, extension.unwrap_or(17), source, destination);
         if extension.is_some() {
-            // As a fragment header: the first part, and more to come.
+            // As a fragment header: the first fragment, with more to follow.
             header.extend([17, 0, 0, 1, 0, 0, 0, 0]);
         }
         header.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_any_part_is_another_flow() {
+    fn a_difference_in_any_field_is_another_flow() {
         let packets = [
             frame(0, IPV4, &packet4(1, 2, 6, 0, [1_000, 80])),
             frame(0, IPV4, &packet4(1, 2, 17, 0, [1_000, 80])),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn all_fragments_of_a_packet_go_together() {
+    fn all_fragments_of_a_packet_share_a_flow() {
         let first = flow_hash(&frame(0, IPV4, &packet4(1, 2, 17, 0x2000, [1_000, 80])));
         assert_eq!(first, flow_hash(&frame(0, IPV4, &packet4(1, 2, 17, 0x00b9, [7, 7]))));
         let first = flow_hash(&frame(0, IPV6, &packet6(1, 2, Some(FRAGMENT), [1_000, 80])));
@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_have_a_number(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0_usize..4) {
+        fn any_bytes_have_a_hash(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0_usize..4) {
             let mut bytes = bytes;
             if let (Some(place), Some(kind)) = (bytes.get_mut(12..14), [IPV4, IPV6, 0x8100].get(kind)) {
                 place.copy_from_slice(&kind.to_be_bytes());

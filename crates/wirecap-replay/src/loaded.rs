@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::feed::FeedPlan;
 
-    /// A trace of one frame of this length.
+    /// A trace with one frame of `len` bytes.
     fn trace(len: usize) -> Vec<u8> {
         let mut file = Vec::new();
         pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
@@ -148,9 +148,9 @@ mod tests {
         thread::spawn(move || done.send(read(path, &reading)));
         thread::sleep(Duration::from_millis(200));
         control.stop();
-        let loaded = is_done.recv_timeout(Duration::from_secs(10)).expect("it ends once it is stopped");
+        let loaded = is_done.recv_timeout(Duration::from_secs(10)).expect("reading ends once stopped");
         let closed = writing.join().unwrap().unwrap_err();
-        assert_eq!(closed.kind(), std::io::ErrorKind::BrokenPipe, "it was written for ever");
+        assert_eq!(closed.kind(), std::io::ErrorKind::BrokenPipe, "the writer writes until the pipe closes");
         loaded
     }
 

@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// A trace of packets that hold `name` and their number, at these times in microseconds.
+    /// Writes a trace whose packets hold `name` and their number, at these times in microseconds.
     fn write(directory: &Path, name: &str, times_us: &[u64]) -> PathBuf {
         let mut file = Vec::new();
         pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_goes_first_and_of_equals_the_first_named() {
+    fn the_earliest_packet_goes_first_and_ties_go_by_file() {
         let directory = tempfile::tempdir().unwrap();
         let a = write(directory.path(), "a", &[1_000, 1_200, 1_300]);
         let b = write(directory.path(), "b", &[1_100, 1_300, 2_000]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn files_begin_together_if_that_is_wanted_and_long_gaps_are_cut() {
+    fn files_can_be_aligned_and_long_gaps_cut() {
         let directory = tempfile::tempdir().unwrap();
         let a = write(directory.path(), "a", &[1_000, 1_200, 9_000]);
         let b = write(directory.path(), "b", &[500_000, 500_100]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_goes_back_keeps_its_order() {
+    fn a_file_whose_times_go_back_keeps_its_order() {
         let directory = tempfile::tempdir().unwrap();
         let a = write(directory.path(), "a", &[1_000, 900, 1_500]);
         let b = write(directory.path(), "b", &[950, 1_400]);

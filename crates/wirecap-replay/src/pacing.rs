@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_those_of_gaps_and_not_of_times() {
+    fn errors_are_measured_on_gaps_not_on_times() {
         let mut pacing = Pacing::new();
         // All are 500 ns late, except one that is 800 ns late.
         for (due, departed) in [(0, 500), (1_000, 1_500), (2_000, 2_800), (3_000, 3_500), (3_000, 3_500)] {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_sent_is_nothing_measured() {
+    fn without_gaps_nothing_is_measured() {
         assert_eq!(Pacing::new().report(), PacingReport::default());
         let mut pacing = Pacing::new();
         pacing.departed(0, u64::MAX);

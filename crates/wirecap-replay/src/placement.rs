@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn one_queue_or_each_in_turn() {
+    fn packets_go_to_one_queue_or_to_each_in_turn() {
         assert_eq!(places(&Placement::One(3), 4), [3; 4]);
         assert_eq!(places(&Placement::RoundRobin(Some(vec![1, 5, 6])), 5), [1, 5, 6, 1, 5]);
         assert_eq!(places(&Placement::RoundRobin(None), 9), [0, 1, 2, 3, 4, 5, 6, 7, 0]);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_file_says_the_queue_of_each_packet() {
+    fn a_side_file_gives_the_queue_of_each_packet() {
         let (_directory, placement) = side("2\n0\n\n# the third\n 2 # same as the first\n7\n");
         assert_eq!(placement.queues(8).unwrap(), [0, 2, 7]);
         assert_eq!(places(&placement, 4), [2, 0, 2, 7]);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_side_file_is_named_with_its_line() {
+    fn errors_in_a_side_file_name_the_line() {
         let (_directory, placement) = side("1\n\ntwo\n");
         let error = placement.queues(8).unwrap_err().to_string();
         assert!(error.contains("line 3") && error.contains("\"two\""), "{error}");

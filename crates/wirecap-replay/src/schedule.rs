@@ -132,7 +132,7 @@ mod tests {
         NonZeroU64::new(number).unwrap()
     }
 
-    /// Due times of packets at these times and of these lengths.
+    /// Due times of packets with these offsets and lengths.
     fn due(speed: Speed, packets: &[(u64, u32)]) -> Vec<u64> {
         let mut schedule = Schedule::new(speed);
         let due = packets.iter().map(|&(offset_ns, len)| {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_hold_over_any_time_without_an_error_that_adds_up() {
+    fn rounding_errors_of_rates_do_not_add_up() {
         let mut schedule = Schedule::new(Speed::Packets { per_second: number(7) });
         for _ in 0..7_000_000 {
             schedule.sent(60);
@@ -173,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn passes_follow_each_other_in_the_files_time() {
+    fn passes_follow_each_other_in_file_time() {
         let mut schedule = Schedule::new(Speed::Recorded { millionths: number(2_000_000) });
         assert_eq!(mean_gap_ns(3_000, 4), 1_000);
         schedule.next_pass(3_000, mean_gap_ns(3_000, 4));
         assert_eq!((schedule.due_ns(0), schedule.due_ns(3_000)), (2_000, 3_500));
         assert_eq!((mean_gap_ns(0, 0), mean_gap_ns(0, 1)), (0, 0));
-        // Rates go on as if there were one pass.
+        // Rates continue across passes.
         let mut schedule = Schedule::new(Speed::Packets { per_second: number(1_000) });
         schedule.sent(60);
         schedule.next_pass(3_000, 1_000);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_cannot_be_counted_are_the_end_of_time() {
+    fn overflowing_times_saturate() {
         let slow = Speed::Recorded { millionths: number(1) };
         assert_eq!(due(slow, &[(u64::MAX, 1)]), [u64::MAX]);
         let mut schedule = Schedule::new(Speed::recorded());

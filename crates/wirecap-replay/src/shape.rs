@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_one_cell_needs_nothing_of_the_driver() {
+    fn a_frame_that_fits_one_cell_needs_no_multi_buffer() {
         for (mtu, cell_bytes) in
             [(1_500, SHORT_CELL), (2_030, SHORT_CELL), (2_031, LONG_CELL), (4_078, LONG_CELL)]
         {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn in_zero_copy_a_frame_takes_as_many_cells_as_the_driver_has() {
+    fn in_zero_copy_the_driver_limits_the_cells_of_a_frame() {
         let driver = |zero_copy_max_segments| Interface {
             xdp_features: Some(XdpFeatures { zero_copy_max_segments, ..XdpFeatures::default() }),
             ..loopback(9_000)
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_a_stream_are_as_many_as_memory_allows() {
+    fn memory_limits_the_cells_of_a_stream() {
         let room = Room { longest: 1_518, of_cells: 2_048 };
         let shape = Shape { cell_bytes: SHORT_CELL, multi_buffer: false, room, refused: false };
         assert_eq!(shape.stream_cells(1 << 30, 4), STREAM_CELLS);

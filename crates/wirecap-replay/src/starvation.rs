@@ -36,10 +36,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_behind_once_for_each_frame_that_was_due_and_not_there() {
+    fn each_late_frame_counts_once() {
         let mut starvation = Starvation::default();
         starvation.came(true);
-        assert_eq!(starvation.times, 0, "it was not waited for");
+        assert_eq!(starvation.times, 0, "nothing waited for the frame");
         for times in 1..3 {
             starvation.waits();
             starvation.waits();
@@ -50,6 +50,6 @@ mod tests {
         starvation.waits();
         starvation.came(false);
         starvation.came(true);
-        assert_eq!(starvation.times, 2, "it came in time");
+        assert_eq!(starvation.times, 2, "the frame came in time");
     }
 }

@@ -1,4 +1,4 @@
-//! What is read ahead: in blocks, pass after pass, with what was found on the way.
+//! Reading ahead: in blocks, pass after pass, with tallies and failures.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use super::*;
 use crate::{FailureCode, Speed, feed::Room};
 
-/// Packets of a trace that is more than a block, every other one too long.
+/// Packets in a trace longer than one block; every other packet is too long.
 const PACKETS: u64 = 20_000;
 
-/// Begins to read such a trace, this often.
+/// Starts to read such a trace `count` times.
 fn started(path: &Path, count: u64) -> StreamedTrace {
     let mut file = Vec::new();
     pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
@@ -29,7 +29,7 @@ fn started(path: &Path, count: u64) -> StreamedTrace {
     StreamedTrace::start(feed, Vec::new(), plan, &[64], &Arc::default()).unwrap()
 }
 
-/// Takes the next block, and all frames of it. False at the end.
+/// Takes the next block and all its frames. False at the end.
 fn take_block(trace: &mut StreamedTrace) -> bool {
     while !trace.has_frame() {
         if trace.is_at_end {
@@ -42,7 +42,7 @@ fn take_block(trace: &mut StreamedTrace) -> bool {
 }
 
 #[test]
-fn what_was_found_is_known_before_the_pass_has_ended() {
+fn the_tally_is_known_before_the_pass_ends() {
     let directory = tempfile::tempdir().unwrap();
     let mut trace = started(&directory.path().join("a.pcap"), 1);
     assert!(take_block(&mut trace));
@@ -66,12 +66,12 @@ fn blocks_without_frames_are_taken_a_few_at_a_time() {
     }
     for looks in 1..=3 {
         assert!(!trace.has_frame() && trace.is_dry && !trace.is_at_end);
-        assert_eq!(trace.tally.packets, looks * MESSAGES_AT_ONCE as u64, "what was found is known");
+        assert_eq!(trace.tally.packets, looks * MESSAGES_AT_ONCE as u64, "the tally is known");
     }
 }
 
 #[test]
-fn a_file_that_is_gone_at_the_second_pass_takes_nothing_from_the_first() {
+fn the_first_pass_is_whole_if_the_file_is_removed_later() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcap");
     // More passes than are read ahead.
@@ -102,7 +102,7 @@ fn a_file_that_was_emptied_is_reported() {
 }
 
 #[test]
-fn a_reader_that_is_gone_before_the_end_is_a_failure() {
+fn a_reader_that_ends_early_is_a_failure() {
     let directory = tempfile::tempdir().unwrap();
     let mut trace = started(&directory.path().join("a.pcap"), 1);
     let (messages, receiver) = sync_channel(1);
@@ -114,7 +114,7 @@ fn a_reader_that_is_gone_before_the_end_is_a_failure() {
 }
 
 #[test]
-fn a_failure_of_several_passes_is_kept_once() {
+fn a_repeated_failure_is_kept_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut trace = started(&directory.path().join("a.pcap"), 1);
     let failure = |text: &str| Failure { code: FailureCode::TraceUnreadable, text: text.into() };
@@ -136,5 +136,9 @@ fn cells_are_taken_in_a_circle_and_ready_ones_are_left_alone() {
     circle.next = 7;
     assert_eq!(circle.place(2), Some(0), "one cell at the end is left out");
     circle.ready = 3;
-    assert_eq!((circle.place(1), circle.place(2)), (Some(7), None), "half of them at most");
+    assert_eq!(
+        (circle.place(1), circle.place(2)),
+        (Some(7), None),
+        "a frame takes at most half of the cells"
+    );
 }

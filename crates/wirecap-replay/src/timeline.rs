@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn small_steps_back_are_waited_out_and_large_ones_are_another_clock() {
+    fn small_steps_back_are_waited_out_and_large_ones_are_clock_steps() {
         let second = CLOCK_STEP_NS;
         let times =
             [10 * second, 10 * second + 2, 10 * second + 1, 10 * second + 5, 9 * second - 1, 9 * second + 2];
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn packets_without_a_time_go_with_those_before_them() {
+    fn packets_without_a_time_take_that_of_the_packet_before() {
         let (placed, faults) = placed(&[None, Some(1_000), None, Some(1_500), Some(u64::MAX), None]);
         assert_eq!(placed, [None, Some(1_000), Some(1_000), Some(1_500), Some(u64::MAX), Some(u64::MAX)]);
         assert_eq!(faults, TimeFaults { untimed: 3, ..TimeFaults::default() });
     }
 
     #[test]
-    fn times_count_from_the_first_and_long_gaps_are_cut() {
+    fn times_count_from_the_first_packet_and_long_gaps_are_cut() {
         let times = [None, Some(5_000), Some(5_100), Some(9_000), Some(9_010)];
         let offsets = |longest| {
             let mut clock = PassClock::new(longest);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_address_of_the_right_kind_speaks() {
+    fn the_nearest_suitable_address_answers() {
         let router = addresses(&[
             &["192.0.2.254/24", "10.0.0.1/8", "fe80::1/64", "2001:db8:1::fe/64"],
             &["203.0.113.1/32", "fe80::2/64"],
@@ -100,12 +100,12 @@ mod tests {
         for (port, sender, expected) in [
             (0, "192.0.2.1", "192.0.2.254"),
             (0, "10.1.2.3", "10.0.0.1"),
-            // From behind another router: the first.
+            // A sender behind another router: the first address of the port.
             (0, "8.8.8.8", "192.0.2.254"),
             (0, "2001:db8:9::1", "2001:db8:1::fe"),
             (0, "fe80::77", "fe80::1"),
             (1, "192.0.2.1", "203.0.113.1"),
-            // None of its own of that scope: one of another port.
+            // The port has no address of that scope: one of another port.
             (1, "2001:db8:9::1", "2001:db8:1::fe"),
             (1, "fe80::77", "fe80::2"),
             (2, "192.0.2.1", "192.0.2.254"),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_address_of_a_network_is_that_of_all_its_hosts() {
+    fn the_last_address_of_a_network_is_its_broadcast() {
         let router = addresses(&[
             &["192.0.2.254/24", "198.51.100.1/31"],
             &["10.1.0.1/16", "203.0.113.9/32", "fd00::1/64"],

@@ -48,19 +48,19 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_and_then_a_number_each_second() {
+    fn a_burst_and_then_a_steady_rate_is_allowed() {
         let limit = Limit::new(Instant::now());
         assert_eq!(taken(&limit, 0, 1000), BURST);
         assert_eq!(taken(&limit, 0, 1), 0);
         assert_eq!(taken(&limit, 1, 10), 1);
         assert_eq!(taken(&limit, 11, 100), 10);
-        // What is not used is kept up to a burst, however long.
+        // Unused errors add up to one burst at most, however long the pause.
         assert_eq!(taken(&limit, 31, 1000), 20);
         assert_eq!(taken(&limit, 86_400_000, 1000), BURST);
-        // Over a second of a flood.
+        // During one second of a flood.
         let in_a_second: u64 = (1..=1000).map(|ms| taken(&limit, 86_400_000 + ms, 1000)).sum();
         assert_eq!(in_a_second, ERRORS_PER_SECOND);
-        // A worker whose time is of a while ago takes nothing in advance.
+        // A worker with an older time takes nothing in advance.
         assert_eq!(taken(&limit, 86_400_000, 1000), 0);
     }
 }

@@ -57,7 +57,7 @@ mod tests {
 
     const MACS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
-    /// IPv4 with these options and 8 bytes behind them, changed, then with the checksum of what it is.
+    /// IPv4 with these options and 8 bytes after them; its checksum covers the change.
     fn v4(options: &[u8], change: impl Fn(&mut [u8])) -> Vec<u8> {
         let len = 28 + options.len() as u8;
         let words = 0x45 + (options.len() / 4) as u8;
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_whole_is_valid_also_with_padding_and_as_the_first_part() {
+    fn whole_packets_are_valid_even_padded_or_seen_in_part() {
         for frame in [v4(&[], |_| {}), v4(&[1; 40], |_| {}), v6(8), v6(0)] {
             assert_eq!(found(&frame), Ok(()));
             let padded = [&frame[..], &[0; 6]].concat();
@@ -90,12 +90,12 @@ mod tests {
             let layout = Layout::of(&frame).unwrap();
             assert!(valid_ip(&layout, &frame[..frame.len() - 8], frame.len()).is_ok());
         }
-        // As long as its header.
+        // A packet that is only a header.
         assert_eq!(found(&v4(&[1; 8], |packet| packet[3] = 28)), Ok(()));
     }
 
     #[test]
-    fn each_defect_has_its_name() {
+    fn each_defect_has_its_drop_cause() {
         for (change, expected) in [
             ((|packet| packet[0] = 0x44) as fn(&mut [u8]), DropCause::BadHeader),
             (|packet| packet[0] = 0x4f, DropCause::BadHeader),
@@ -109,7 +109,7 @@ mod tests {
             let frame = v4(&[], change);
             assert_eq!(found(&frame), Err(expected), "{frame:02x?}");
         }
-        // Longer than the frame by the options only.
+        // A packet shorter than its header with options.
         assert_eq!(found(&v4(&[1; 8], |packet| packet[3] = 27)), Err(DropCause::BadLength));
         for at in 14..34 {
             let mut frame = v4(&[], |_| {});
@@ -130,16 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn a_strict_source_route_is_found_wherever_it_stands() {
+    fn a_strict_source_route_is_found_anywhere_in_the_options() {
         let route = |kind: u8, pointer: u8| [kind, 7, pointer, 10, 0, 0, 1];
         for (options, expected) in [
             ([&route(137, 4)[..], &[0]].concat(), Err(DropCause::StrictSourceRoute)),
-            // Used up; behind others; twice as much as fits.
+            // Used up; after other options; longer than its room.
             ([&route(137, 8)[..], &[1]].concat(), Err(DropCause::StrictSourceRoute)),
             ([&[1, 148, 4, 0, 0][..], &route(137, 4)].concat(), Err(DropCause::StrictSourceRoute)),
             ([&[1; 10][..], &[137, 40]].concat(), Err(DropCause::StrictSourceRoute)),
             ([&route(131, 4)[..], &[0]].concat(), Ok(())),
-            // Behind the end of the options, or in another.
+            // After the end of the options, or inside another one.
             ([&[0][..], &route(137, 4)].concat(), Ok(())),
             (vec![68, 8, 137, 0, 137, 7, 4, 10], Ok(())),
             (vec![1, 1, 1, 7, 0, 137, 3, 4], Ok(())),

@@ -153,7 +153,7 @@ mod tests {
 
     const MAC: HopStatus = HopStatus::Mac(MacAddress([2, 0, 0, 0, 0, 1]));
 
-    /// Of a source, to a next hop.
+    /// A packet of `source` that waits for the next hop `hop`.
     fn pending(source: u32, hop: u8) -> Pending {
         let source = Source::new(0, Ipv4Addr::from_bits(0x0a00_0000 + source).into());
         Pending { hop: Hop { port: 1, address: IpAddr::from([198, 51, 100, hop]) }, source }
@@ -163,7 +163,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Puts in packets of a source until there is no room for it. Returns how many.
+    /// Adds packets of `source` while there is room for it. Returns how many.
     fn fill(room: &mut WaitingRoom<u32>, source: u32, now: Instant) -> usize {
         (0..1_000)
             .take_while(|&packet| {
@@ -187,7 +187,7 @@ mod tests {
             }
         };
         assert_eq!((room.settle(begun + ms(2_950), look_up(Some(1)))), [("to a", Outcome::Known)]);
-        // It goes on waiting whatever became of the other one.
+        // The packet to b keeps waiting, although the one to a has gone.
         room.put("to c", pending(1, 3), begun + ms(3_500));
         assert!(!room.is_overdue(begun + ms(5_800)));
         assert_eq!((room.settle(begun + ms(5_800), look_up(None))), []);
@@ -198,10 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn one_source_takes_half_and_a_stranger_finds_room() {
+    fn one_source_takes_half_and_others_find_room() {
         let (mut room, now) = (WaitingRoom::new(), Instant::now());
         assert_eq!(fill(&mut room, 1, now), MAX_WAITING / 2 + 1);
-        // Sources of other groups: two sources may be in one.
+        // A source of an empty group, since two sources may share a group.
         let stranger = |room: &WaitingRoom<u32>| {
             (2..).find(|&source| room.of_group[room.group(pending(source, 1))] == 0).unwrap()
         };
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn when_many_sources_fill_it_the_oldest_goes_after_its_chance() {
+    fn when_many_sources_fill_the_room_the_oldest_packet_goes_after_its_chance() {
         let (mut room, now) = (WaitingRoom::new(), Instant::now());
         for number in 0..10_000 {
             if let Admission::Free = room.admit(pending(number, 1), now) {

@@ -1,4 +1,4 @@
-//! A router in virtual time: a worker, next hops, and a kernel that is made up; no thread, no clock.
+//! A router in virtual time: a worker, next hops and a fake kernel, without threads or clocks.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl World {
     fn new() -> Self {
         let (resolver, channel) = Resolver::without_thread();
         let worker = RouterWorker::new(&Arc::new(router(ROUTES)), &resolver);
-        // The time begins when all is made.
+        // Time begins when everything is set up.
         let now = Instant::now();
         let next_hops = NextHops::new(channel.counts(), now);
         let mut world = Self { worker, channel, next_hops, kernel: FakeKernel::default(), now };
@@ -60,7 +60,7 @@ impl World {
         world
     }
 
-    /// A while later a batch begins, and the resolver has done its work.
+    /// Advances the time, does the work of the resolver and begins a batch.
     fn pass(&mut self, ms: u64) {
         self.now += Duration::from_millis(ms);
         while let Ok(pending) = self.channel.next_request() {
@@ -73,7 +73,7 @@ impl World {
         self.worker.begin(self.now, [1500, 1000]);
     }
 
-    /// The kernel says what became of a next hop on the right.
+    /// The kernel reports the state of a next hop on the right.
     fn answer(&mut self, host: [u8; 4], state: NeighbourState, mac: Option<MacAddress>) {
         let hop = Hop { port: 1, address: host.into() };
         self.next_hops.changed(hop, neighbour(hop, state, mac), self.now);
@@ -83,14 +83,16 @@ impl World {
         let before = frame.to_vec();
         let decision = self.worker.route(frame, before.len(), 0);
         if !matches!(decision, Decision::Forward { .. }) {
-            assert_eq!(frame, before, "only what is forwarded is changed");
+            assert_eq!(frame, before, "only forwarded packets are changed");
         }
         decision
     }
 
-    /// Has a packet wait. Returns whether there was room.
+    /// Parks a packet. Returns whether there was room.
     fn park(&mut self, mut frame: Vec<u8>) -> bool {
-        let Decision::Wait(pending) = self.route(&mut frame) else { panic!("it need not wait") };
+        let Decision::Wait(pending) = self.route(&mut frame) else {
+            panic!("the packet does not have to wait")
+        };
         let is_admitted = !matches!(self.worker.admit(pending), Admission::Full);
         if is_admitted {
             self.worker.park(frame, pending);
@@ -98,7 +100,7 @@ impl World {
         is_admitted
     }
 
-    /// Type and code of the ICMP error about a packet that is dropped for a cause.
+    /// Type and code of the ICMP error about a packet dropped for `cause`.
     fn error(&mut self, frame: &[u8], cause: DropCause) -> Option<[u8; 2]> {
         match self.worker.answer(frame, frame.len(), 0, cause) {
             Answer::Error(error) => {
@@ -112,7 +114,7 @@ impl World {
     }
 }
 
-/// A frame from a host on the left to the router, with this many bytes behind its IPv4 header.
+/// A frame from a host on the left to the router, with `payload` bytes after its IPv4 header.
 fn v4(source: [u8; 4], destination: [u8; 4], ttl: u8, payload: usize) -> Vec<u8> {
     let [high, low] = (20 + payload as u16).to_be_bytes();
     let mut packet = vec![0x45, 0, high, low, 0, 0, 0x40, 0, ttl, 17, 0, 0];
@@ -122,7 +124,7 @@ fn v4(source: [u8; 4], destination: [u8; 4], ttl: u8, payload: usize) -> Vec<u8>
     [&LEFT.0[..], &SENDER.0, &[8, 0], &packet, &vec![7; payload]].concat()
 }
 
-/// From a host on the left.
+/// A frame from a host on the left.
 fn to(destination: [u8; 4]) -> Vec<u8> {
     v4([192, 0, 2, 1], destination, 64, 26)
 }
@@ -132,7 +134,7 @@ fn dropped(cause: DropCause) -> Decision {
 }
 
 #[test]
-fn a_known_next_hop_gets_the_packet_rewritten_and_the_checksum_stays_right() {
+fn a_packet_to_a_known_next_hop_is_rewritten_with_a_correct_checksum() {
     let mut world = World::new();
     let mut frame = to([203, 0, 113, 5]);
     assert_eq!(world.route(&mut frame), Decision::Forward { port: 1 });
@@ -142,7 +144,7 @@ fn a_known_next_hop_gets_the_packet_rewritten_and_the_checksum_stays_right() {
 }
 
 #[test]
-fn a_packet_waits_until_its_next_hop_answers_and_goes_there() {
+fn a_packet_waits_until_its_next_hop_answers() {
     let mut world = World::new();
     assert!(world.park(to([10, 1, 2, 3])));
     world.pass(1);
@@ -160,7 +162,7 @@ fn a_packet_waits_until_its_next_hop_answers_and_goes_there() {
 }
 
 #[test]
-fn a_next_hop_that_does_not_answer_loses_its_packets_and_then_drops_them_at_once() {
+fn packets_to_a_silent_next_hop_are_lost_and_later_ones_dropped_at_once() {
     let mut world = World::new();
     assert!(world.park(to([198, 51, 100, 5])));
     world.pass(1);
@@ -170,20 +172,20 @@ fn a_next_hop_that_does_not_answer_loses_its_packets_and_then_drops_them_at_once
     let mut frame = to([198, 51, 100, 5]);
     assert_eq!(world.route(&mut frame), dropped(DropCause::NoNeighbour));
     assert_eq!(world.error(&frame, DropCause::NoNeighbour), Some([3, 1]));
-    // After a pause it is asked for again.
+    // After a pause the next hop is asked for again.
     world.pass(1_000);
     assert!(matches!(world.route(&mut frame), Decision::Wait(_)));
 }
 
 #[test]
-fn without_news_a_packet_waits_for_three_seconds() {
+fn without_an_answer_a_packet_waits_for_three_seconds() {
     let mut world = World::new();
     assert!(world.park(to([198, 51, 100, 5])));
     world.pass(2_900);
     assert!(world.worker.settle().is_empty());
     world.pass(100);
     assert_eq!(world.worker.settle(), [(to([198, 51, 100, 5]), Outcome::Lost)]);
-    // What still waits at the end is taken out.
+    // Packets that still wait at the end are taken out.
     assert!(world.park(to([198, 51, 100, 6])));
     assert_eq!(world.worker.take_waiting().count(), 1);
     assert!(!world.worker.has_waiting());
@@ -194,7 +196,7 @@ fn a_scan_by_one_source_leaves_others_room_to_wait() {
     let mut world = World::new();
     let scan = |host: usize| to([198, 51, 100, (host % 250) as u8]);
     assert!((0..300).filter(|&host| world.park(scan(host))).count() < 200);
-    // A source may be in the group of the scanning one, by chance.
+    // By chance, a source may share the group of the scanning one.
     assert!((70..80).any(|other| world.park(v4([192, 0, 2, other], [198, 51, 100, 5], 64, 26))));
 }
 
@@ -265,7 +267,7 @@ fn a_flood_of_errors_is_suppressed_until_time_passes() {
 }
 
 #[test]
-fn a_device_may_have_any_of_its_names_and_an_unknown_one_is_refused() {
+fn a_device_goes_by_any_of_its_names_and_an_unknown_one_is_refused() {
     let ports =
         |mac| [RouterPort { names: vec!["a".into(), "b".into()], ifindex: 1, mac, addresses: Vec::new() }];
     let new = |routes: &str, mac| Router::new(routes.parse().unwrap(), &ports(mac), Ttl::Keep);

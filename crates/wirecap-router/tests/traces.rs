@@ -1,4 +1,4 @@
-//! Routes of all packets of real traces, the damaged ones too.
+//! Looks up routes for all packets of real traces, damaged ones included.
 
 use wirecap_headers::Layout;
 use wirecap_lab::Capture;
@@ -12,8 +12,8 @@ fn packets(test: &str) -> Option<Vec<Vec<u8>>> {
 }
 
 #[test]
-fn packets_of_ip_have_a_route() {
-    let Some(packets) = packets("packets_of_ip_have_a_route") else { return };
+fn ip_packets_have_a_route() {
+    let Some(packets) = packets("ip_packets_have_a_route") else { return };
     let routes: Routes = "default dev v4\n::/0 dev v6".parse().unwrap();
     let (mut routed, mut not) = (0, 0);
     for packet in &packets {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_errno_of_the_link_is_a_fault_of_the_link() {
+    fn a_link_errno_is_a_link_fault() {
         let removed = refused(NO_INTERFACE, Errno::ENXIO);
         assert!(matches!(removed, SendError::Link { fault: LinkFault::Removed, .. }), "{removed}");
         assert!(matches!(refused(NO_INTERFACE, Errno::ENETDOWN), SendError::Link { .. }));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_an_interface_does_not_have_is_refused() {
+    fn a_missing_queue_is_refused() {
         let loopback = netdev::interface("lo").unwrap();
         let there = transmit_queues(&loopback);
         check_queues(&loopback, 0..there as u16).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_the_link_has_a_remedy() {
+    fn a_link_fault_has_a_remedy() {
         let message = |fault| SendError::Link { interface: "x0".into(), fault }.to_string();
         assert_eq!(message(LinkFault::Down), "x0 is down; bring it up: ip link set x0 up");
         assert!(message(LinkFault::NoCarrier).starts_with("x0 has no carrier"));

@@ -62,8 +62,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_that_was_lost_before_it_was_watched_is_reported_once() {
-        // No interface has this index, as if it was deleted after it was looked up.
+    fn a_link_lost_before_the_watch_is_reported_once() {
+        // No interface has this index, as if the interface was deleted after its lookup.
         let mut interface = netdev::interface("lo").unwrap();
         interface.ifindex = i32::MAX as u32;
         let mut link = LinkMonitor::watch(&interface).unwrap();
@@ -73,7 +73,7 @@ mod tests {
         assert!(is_removed(link.check(now)));
         assert!(link.check(now + TICK).is_ok());
         link.is_doubtful = true;
-        assert!(link.check(now + TICK + TICK / 2).is_ok(), "it looks every 20 ms");
+        assert!(link.check(now + TICK + TICK / 2).is_ok(), "the link is checked every 20 ms");
         assert!(is_removed(link.check(now + 2 * TICK)));
     }
 }

@@ -36,7 +36,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn what_moves_now_and_then_is_never_waited_for_longer_than_since_then() {
+    fn a_restart_resets_the_wait() {
         let (mut timer, begin) = (StallTimer::default(), Instant::now());
         for second in 0..3_600 {
             let now = begin + second * SECOND;
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_move_is_waited_for_from_the_first_look_on() {
+    fn the_wait_counts_from_the_first_look() {
         let (mut timer, begin) = (StallTimer::default(), Instant::now());
         timer.restart();
         let waited: Vec<_> = (0..4).map(|second| timer.waited(begin + second * SECOND)).collect();

@@ -4,10 +4,6 @@ use std::{io, mem};
 
 use nix::{
     sched::{CpuSet, sched_setaffinity},
-    sys::{
-        resource::{UsageWho, getrusage},
-        time::TimeVal,
-    },
     unistd::Pid,
 };
 
@@ -55,13 +51,6 @@ pub fn wait_for_kernel() -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) == 0 }
 }
 
-/// CPU time the process has used so far, user and system, in seconds.
-pub fn process_cpu_seconds() -> f64 {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("every Linux knows it");
-    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    seconds(usage.user_time()) + seconds(usage.system_time())
-}
-
 /// The processor's time-stamp counter: cycles at its nominal rate since some moment. `None` on a machine
 /// without one that programs may read. Not ordered with what is around it; for durations of some microseconds
 /// and more.
@@ -95,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_tries_cores_stays_where_it_was() {
+    fn trying_cores_leaves_the_affinity_of_the_thread_unchanged() {
         let cores = || std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let allowed = || cores().lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap().to_owned();
         let before = allowed();

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_pipe_has_nothing_then_something_then_its_end() {
+    fn a_named_pipe_is_empty_then_has_bytes_then_ends() {
         let directory = directory("fifo");
         let path = directory.join("pipe");
         mkfifo(&path, Mode::S_IRWXU).unwrap();
@@ -128,7 +128,7 @@ mod tests {
         assert!(input.len().is_none() && input.waker().is_some());
         input.set_patient(false);
         let mut buffer = [0; 8];
-        assert_eq!(kind(input.read(&mut buffer)), io::ErrorKind::WouldBlock, "it has no writer yet");
+        assert_eq!(kind(input.read(&mut buffer)), io::ErrorKind::WouldBlock, "the pipe has no writer yet");
         let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
         assert_eq!(kind(input.read(&mut buffer)), io::ErrorKind::WouldBlock, "nothing is written yet");
         writer.write_all(b"abc").unwrap();
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(kind(input.read(&mut buffer)), io::ErrorKind::WouldBlock);
         input.set_patient(true);
         let later = thread::spawn(move || writer.write_all(b"later").unwrap());
-        assert_eq!(input.read(&mut buffer).unwrap(), 5, "it waits");
+        assert_eq!(input.read(&mut buffer).unwrap(), 5, "the read waits");
         later.join().unwrap();
         assert_eq!(input.read(&mut buffer).unwrap(), 0, "the writer is gone");
         std::fs::remove_dir_all(directory).unwrap();

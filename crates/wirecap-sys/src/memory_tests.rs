@@ -1,4 +1,4 @@
-//! Tests of the packet memory: who gets which part of it, and what is reported.
+//! Tests of the packet memory: its division into pools, and what is reported.
 
 use super::{mapping::too_few_reserved, *};
 
@@ -12,12 +12,12 @@ fn pools_do_not_overlap_and_the_memory_cannot_be_carved_twice() {
         (0..1000).map_while(|_| memory.carve(ID, geometry).ok()).map(|pool| pool.base()).collect();
     assert_eq!(bases, [0, 1, 2].map(|pool| pool * geometry.pool_bytes()));
     assert!(matches!(memory.carve(ID, geometry), Err(MemoryError::Exhausted(_))));
-    // SAFETY: this test alone has the memory.
+    // SAFETY: only this test has the memory.
     let write = |address| unsafe { memory.write(address, b"ab") };
     assert!(write(memory.len() - 2) && !write(memory.len() - 1) && !write(u64::MAX));
 }
 
-/// The kernel divides a registration into cells of one size: a pool of smaller ones would be given to it two
+/// The kernel divides a registration into cells of one size: from a pool of smaller ones it would get two
 /// cells at a time.
 #[test]
 fn all_cells_of_a_memory_are_of_one_size() {
@@ -27,7 +27,7 @@ fn all_cells_of_a_memory_are_of_one_size() {
         assert!(matches!(refused, Err(MemoryError::CellBytes { given: 2048, memory: 4096 })));
     }
     let pools = [(); 2].map(|()| memory.carve(ID, Geometry::new(1, 1, 4096).unwrap()).unwrap());
-    assert_eq!(pools.map(|pool| pool.base()), [0, 4096], "a refusal takes no room");
+    assert_eq!(pools.map(|pool| pool.base()), [0, 4096], "a refusal takes no memory");
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn a_lack_of_reserved_pages_is_reported() {
 }
 
 #[test]
-fn more_memory_than_there_is_is_refused_before_it_hurts() {
+fn more_memory_than_available_is_refused_early() {
     assert!(matches!(PacketMemory::allocate(1 << 46, 2048), Err(MemoryError::TooLarge { .. })));
 }
 
 #[test]
-fn all_pages_are_brought_in_up_to_the_last() {
+fn populating_brings_in_every_page() {
     let memory = PacketMemory::allocate(2 * mapping::HUGE_PAGE_BYTES as u64 + 4096, 2048).unwrap();
     let resident = || {
         let mut pages = vec![0_u8; memory.len.div_ceil(4096)];
@@ -61,7 +61,7 @@ fn all_pages_are_brought_in_up_to_the_last() {
     assert_eq!(resident(), memory.len.next_multiple_of(4096));
 }
 
-/// The flags of the mapping that an address of this process lies in, as the kernel has them.
+/// The flags of the mapping that holds an address of this process, as the kernel reports them.
 fn flags_at(address: u64) -> String {
     let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mut lines = text.lines();
@@ -71,7 +71,7 @@ fn flags_at(address: u64) -> String {
         let of = |text| u64::from_str_radix(text, 16).ok();
         Some((of(start)?..of(end)?).contains(&address))
     };
-    lines.find(|line| holds(line) == Some(true)).expect("it is mapped");
+    lines.find(|line| holds(line) == Some(true)).expect("the address is mapped");
     lines.find_map(|line| line.strip_prefix("VmFlags:")).unwrap().to_owned()
 }
 
@@ -86,23 +86,23 @@ fn packets_are_neither_in_core_dumps_nor_in_children() {
 }
 
 #[test]
-fn parts_lie_apart_each_from_a_page_on_and_keep_the_mapping() {
+fn parts_begin_on_separate_pages_and_keep_the_mapping() {
     let mut memories = PacketMemory::allocate_parts(&[1, 6000, 0], 2048, Need::default()).unwrap();
     assert_eq!(memories.iter().map(PacketMemory::len).collect::<Vec<_>>(), [4096, 8192, 4096]);
     let starts: Vec<_> = memories.iter().map(PacketMemory::start_address).collect();
     assert_eq!((starts[0] % 4096, starts[1] - starts[0], starts[2] - starts[1]), (0, 4096, 8192));
-    // SAFETY: this test alone has the memories.
+    // SAFETY: only this test has the memories.
     let write = |memory: &PacketMemory, address, bytes| unsafe { memory.write(address, bytes) };
     assert!(write(&memories[0], 0, b"first") && write(&memories[1], 0, b"second"));
-    assert!(!write(&memories[0], 4092, b"beyond it"), "what follows is another's");
+    assert!(!write(&memories[0], 4092, b"beyond it"), "the next part is another memory");
     let last = memories.remove(1);
     drop(memories);
-    // SAFETY: this test alone has the memory.
+    // SAFETY: only this test has the memory.
     assert_eq!(unsafe { last.bytes(0, 6) }, b"second");
 }
 
 #[test]
-fn bringing_pages_in_ends_when_asked() {
+fn populating_stops_on_request() {
     let memory = PacketMemory::allocate(64 << 20, 2048).unwrap();
     let asked = std::cell::Cell::new(0);
     let ended = memory.populate(0..u64::MAX, &|| asked.replace(asked.get() + 1) < 3);

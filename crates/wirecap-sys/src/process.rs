@@ -81,7 +81,7 @@ mod tests {
         let target = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap();
         let inode = socket_inode(target.to_str().unwrap()).unwrap();
         let holders = holders_of_sockets(&[inode]);
-        // A process that another test starts at this very moment may still have it, too.
+        // A process that another test is just starting may still have the socket, too.
         assert!(holders[&inode].iter().any(|process| process.pid == std::process::id()), "{holders:?}");
         assert_eq!(holders.len(), 1);
         assert_eq!(holders_of_sockets(&[]), BTreeMap::new());

@@ -152,7 +152,8 @@ fn state(stage: Stage, now_ns: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// What signals at these times lead to, if the command begins to end at `ending_ns`. Patience is 100 ns.
+    /// The reactions to signals at these times, if the command begins to end at `ending_ns`. The patience is
+    /// 100 ns.
     fn reactions(signals_ns: &[u64], mut ending_ns: Option<u64>) -> Vec<Reaction> {
         let mut now = state(Stage::Running, 0);
         let mut react = |at_ns: u64| {
@@ -167,13 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_ends_and_one_that_comes_later_exits() {
+    fn the_first_signal_ends_the_command_and_a_late_second_one_exits() {
         use Reaction::{End, Exit, Nothing};
         assert_eq!(reactions(&[0, 1, 99, 100], None), [End, Nothing, Nothing, Exit]);
     }
 
     #[test]
-    fn while_it_ends_one_gives_up_and_the_next_exits() {
+    fn while_the_command_ends_a_signal_gives_up_and_the_next_one_exits() {
         use Reaction::{End, Exit, GiveUp, Nothing};
         let by_signal = reactions(&[1_000, 1_004, 1_110, 1_120, 1_220], Some(1_005));
         assert_eq!(by_signal, [End, Nothing, GiveUp, Nothing, Exit]);
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_known() {
+    fn requests_to_end_and_to_give_up_are_visible() {
         let escalation = Escalation::new(Duration::ZERO);
         let gives_up = || escalation.give_up_flag().load(Ordering::Relaxed);
         assert_eq!((escalation.is_asked_to_end(), gives_up()), (false, false));

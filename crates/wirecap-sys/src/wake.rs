@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_ends_one_wait_also_if_it_was_rung_before() {
+    fn a_bell_ends_one_wait_even_if_rung_before() {
         let (bell, wakers) = (Arc::new(Bell::new().unwrap()), Arc::new(Wakers::new(vec![])));
         let mut watch = Watch::new(&bell, &wakers, []);
         bell.ring();
@@ -221,7 +221,7 @@ mod tests {
         let bell = Arc::new(Bell::new().unwrap());
         assert!(wakers.has(0) && !wakers.has(1));
         let mut watch = Watch::new(&bell, &wakers, [1, 2, 0]);
-        assert_eq!(watch.wakers(), 2, "queue 1 has none");
+        assert_eq!(watch.wakers(), 2, "queue 1 has no waker");
         let short = Duration::from_millis(1);
         pairs[2].1.send(b"not watched").unwrap();
         assert_eq!(watch.wait(2, short), WakeCause::Timeout);
@@ -230,7 +230,7 @@ mod tests {
         bell.ring();
         assert_eq!(watch.wait(2, LONG), WakeCause::Bell);
         drop(wakers);
-        assert_eq!(watch.wait(2, short), WakeCause::Timeout, "it does not touch what may be closed");
+        assert_eq!(watch.wait(2, short), WakeCause::Timeout, "descriptors that may be closed are left alone");
         bell.ring();
         assert_eq!(watch.wait(2, LONG), WakeCause::Bell);
     }

@@ -1,4 +1,4 @@
-//! The bpf module against the running kernel. Needs root; each test has a network namespace of its own.
+//! The bpf module with the running kernel. Needs root; each test has its own network namespace.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -30,8 +30,8 @@ fn a_trivial_program_runs_and_has_a_name() {
 }
 
 #[test]
-fn maps_keep_what_is_written() {
-    privileged("maps_keep_what_is_written", || {
+fn maps_keep_written_values() {
+    privileged("maps_keep_written_values", || {
         let array = map(MapKind::Array, 16, "array");
         assert_eq!(array.lookup(&3u32.to_ne_bytes()).unwrap().unwrap(), vec![0; 16]);
         array.update(&3u32.to_ne_bytes(), &[7; 16]).unwrap();
@@ -48,8 +48,8 @@ fn maps_keep_what_is_written() {
 }
 
 #[test]
-fn a_program_array_calls_what_is_in_it_and_takes_one_kind_only() {
-    privileged("a_program_array_calls_what_is_in_it_and_takes_one_kind_only", || {
+fn a_program_array_calls_its_programs_and_takes_only_one_kind() {
+    privileged("a_program_array_calls_its_programs_and_takes_only_one_kind", || {
         let programs = map(MapKind::ProgArray, 4, "programs");
         let mut asm = Assembler::new();
         asm.mov_imm(Reg::R3, 2).load_map_fd(Reg::R2, &programs).call(Helper::TailCall);
@@ -80,7 +80,7 @@ fn a_program_array_calls_what_is_in_it_and_takes_one_kind_only() {
             programs.accepts(&called, 3).unwrap()
                 && !programs.accepts(&Program::load(&spec).unwrap(), 3).unwrap()
         );
-        assert_eq!(programs.program_id(3).unwrap(), None, "it was tried only");
+        assert_eq!(programs.program_id(3).unwrap(), None, "the program was only tried");
         assert_eq!(programs.set_program(4, &called).unwrap_err().errno(), Some(libc::E2BIG));
         assert!(matches!(
             map(MapKind::Array, 4, "array").set_program(0, &called),
@@ -90,15 +90,15 @@ fn a_program_array_calls_what_is_in_it_and_takes_one_kind_only() {
 }
 
 #[test]
-fn a_table_and_a_link_of_others_are_found_by_the_attached_program() {
-    privileged("a_table_and_a_link_of_others_are_found_by_the_attached_program", || {
+fn a_foreign_table_and_link_are_found_by_the_attached_program() {
+    privileged("a_foreign_table_and_link_are_found_by_the_attached_program", || {
         let programs = map(MapKind::ProgArray, 4, "of_others");
         let mut asm = Assembler::new();
         asm.mov_imm(Reg::R3, 0).load_map_fd(Reg::R2, &programs).call(Helper::TailCall);
         asm.mov_imm(Reg::R0, XDP_PASS).exit();
         let program = load(&asm.finish().unwrap(), "shared").unwrap();
         let (ifindex, id) = (veth(), program.id().unwrap());
-        assert!(Link::of_program(id).unwrap().is_none(), "it is not attached yet");
+        assert!(Link::of_program(id).unwrap().is_none(), "the program is not attached yet");
         let theirs = Link::attach_xdp(&program, ifindex, XdpMode::Native).unwrap();
 
         let called = returning(XDP_DROP, "called");
@@ -111,13 +111,13 @@ fn a_table_and_a_link_of_others_are_found_by_the_attached_program() {
         assert!(ours.as_fd().as_raw_fd() > map.as_fd().as_raw_fd());
 
         drop((theirs, program, programs));
-        assert!(shows_xdp("wc0") && map.program_id(1).unwrap().is_some(), "ours keep both");
+        assert!(shows_xdp("wc0") && map.program_id(1).unwrap().is_some(), "our handles keep both");
         drop(ours);
         assert!(loses_xdp("wc0"));
     });
 }
 
-/// What [`Link::closed_before`] rests on.
+/// [`Link::closed_before`] relies on this order.
 #[test]
 fn the_kernel_closes_the_files_of_a_killed_process_from_the_highest_descriptor_down() {
     for _ in 0..20 {
@@ -125,7 +125,7 @@ fn the_kernel_closes_the_files_of_a_killed_process_from_the_highest_descriptor_d
         let mut sleeper = Command::new("sleep");
         sleeper.arg("1000").stdin(OwnedFd::from(its_low)).stdout(OwnedFd::from(its_high));
         let mut child = sleeper.spawn().unwrap();
-        // It has our ends of them.
+        // The command still holds copies of the child's ends.
         drop(sleeper);
         // SAFETY: epoll_create1(2) and epoll_ctl(2) get descriptors that are open and an event that is live.
         let events = unsafe {
@@ -142,7 +142,7 @@ fn the_kernel_closes_the_files_of_a_killed_process_from_the_highest_descriptor_d
             }
             child.kill().unwrap();
             child.wait().unwrap();
-            // Events are given in the order in which they came.
+            // The kernel returns events in the order in which they came.
             let mut events = [libc::epoll_event { events: 0, u64: 9 }; 2];
             assert_eq!(libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), 2, 1000), 2);
             events.map(|event| event.u64)
@@ -189,8 +189,8 @@ fn per_cpu_values_are_rounded_up_and_summed() {
 }
 
 #[test]
-fn a_single_value_is_reached_without_a_lookup() {
-    privileged("a_single_value_is_reached_without_a_lookup", || {
+fn a_single_value_is_read_without_a_lookup() {
+    privileged("a_single_value_is_read_without_a_lookup", || {
         let spec = MapSpec { kind: MapKind::Array, key_size: 4, value_size: 16, max_entries: 1, name: "one" };
         let one = Map::create(&spec).unwrap();
         let mut asm = Assembler::new();
@@ -207,10 +207,10 @@ fn a_single_value_is_reached_without_a_lookup() {
     });
 }
 
-/// Runs every operation in the kernel and compares with what the documentation of [`Alu`] says.
+/// Runs every operation in the kernel and compares the results with the documentation of [`Alu`].
 #[test]
-fn arithmetic_is_what_the_names_say() {
-    privileged("arithmetic_is_what_the_names_say", || {
+fn arithmetic_matches_the_names() {
+    privileged("arithmetic_matches_the_names", || {
         let (a, b) = (0x8000_1234u32 as i32, 13i32);
         let (x, y) = (a as i64 as u64, b as u64);
         let cases: [(Alu, u64); 12] = [
@@ -250,8 +250,8 @@ fn arithmetic_is_what_the_names_say() {
 }
 
 #[test]
-fn a_rejected_program_comes_with_the_verifiers_log() {
-    privileged("a_rejected_program_comes_with_the_verifiers_log", || {
+fn a_rejection_contains_the_verifiers_log() {
+    privileged("a_rejection_contains_the_verifiers_log", || {
         let mut asm = Assembler::new();
         asm.mov(Reg::R0, Reg::R5).exit();
         let error = load(&asm.finish().unwrap(), "uninitialised").unwrap_err();
@@ -275,7 +275,7 @@ fn a_link_detaches_when_it_is_dropped() {
             assert!(shows_xdp("wc0"), "{mode}: the link keeps the program");
             assert_eq!(link.ifindex().unwrap(), Some(ifindex));
             drop(link);
-            assert!(loses_xdp("wc0"), "{mode}: dropped");
+            assert!(loses_xdp("wc0"), "{mode}: dropping the link detaches the program");
         }
         let link = Link::attach_xdp(&returning(XDP_PASS, "detached"), ifindex, XdpMode::Native).unwrap();
         let other_fd = link.as_fd().try_clone_to_owned().unwrap();
@@ -307,15 +307,15 @@ fn a_busy_interface_names_its_holder() {
 }
 
 #[test]
-fn attaching_to_the_wrong_thing_says_why() {
-    privileged("attaching_to_the_wrong_thing_says_why", || {
+fn attaching_to_an_unsuitable_interface_fails_with_the_reason() {
+    privileged("attaching_to_an_unsuitable_interface_fails_with_the_reason", || {
         let program = returning(XDP_PASS, "nowhere");
         let error = Link::attach_xdp(&program, 999_999, XdpMode::Native).unwrap_err();
         assert!(
             matches!(error, Error::Attach { .. }) && error.to_string().contains("no such interface"),
             "{error}"
         );
-        // The loopback device has no XDP of its own.
+        // The loopback device has no native XDP.
         let error = Link::attach_xdp(&program, 1, XdpMode::Native).unwrap_err();
         assert!(matches!(&error, Error::Unsupported { interface, .. } if interface == "lo"), "{error}");
         let ifindex = veth();
@@ -341,8 +341,8 @@ fn a_program_with_frags_takes_jumbo_frames() {
 }
 
 #[test]
-fn live_frames_are_run_and_counted() {
-    privileged("live_frames_are_run_and_counted", || {
+fn live_frames_run_and_are_counted() {
+    privileged("live_frames_run_and_are_counted", || {
         let counts = map(MapKind::PerCpuArray, 8, "counts");
         let program = load(&counting(&counts), "live").unwrap();
         // Not a multiple of the batch: the kernel must not round up.
@@ -396,7 +396,7 @@ fn computed(write: impl FnOnce(&mut Assembler)) -> u64 {
     u64::from_ne_bytes(value.try_into().unwrap())
 }
 
-/// Runs `test` in a thread with a fresh network namespace, which ends with it; skips loudly without root.
+/// Runs `test` in a thread with a fresh network namespace that ends with it; skips loudly without root.
 fn privileged(name: &str, test: impl FnOnce() + Send) {
     // SAFETY: geteuid(2) has no preconditions.
     if unsafe { libc::geteuid() } != 0 {
@@ -404,7 +404,7 @@ fn privileged(name: &str, test: impl FnOnce() + Send) {
     }
     let outcome = thread::scope(|scope| {
         let inside = || {
-            // SAFETY: unshare(2) of the network namespace concerns this thread only.
+            // SAFETY: unshare(2) of the network namespace affects only this thread.
             assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0, "{}", io::Error::last_os_error());
             ip("link set lo up");
             test();
@@ -420,7 +420,7 @@ fn skip(name: &str) {
         "{name} needs root, and WIRECAP_NO_SKIP forbids skipping"
     );
     let line = format!("SKIPPED: {name}: needs root; run it with sudo\n");
-    // Not eprintln!: the test runner would swallow that.
+    // Not eprintln!, which the test runner would swallow.
     let _ = io::stderr().write_all(line.as_bytes());
     if let Some(path) = env::var_os("WIRECAP_SKIP_LOG") {
         let mut log = OpenOptions::new().create(true).append(true).open(path).unwrap();
@@ -428,7 +428,7 @@ fn skip(name: &str) {
     }
 }
 
-/// Makes the pair wc0, wc1 and gives the index of wc0.
+/// Makes the pair wc0 and wc1; returns the index of wc0.
 fn veth() -> u32 {
     ip("link add wc0 type veth peer name wc1");
     ip("link set wc0 up");
@@ -444,7 +444,7 @@ fn shows_xdp(interface: &str) -> bool {
     ip(&format!("link show {interface}")).contains("xdp")
 }
 
-/// Whether `ip link` shows no program any more: a process that lists the links of the machine holds each for
+/// Whether `ip link` soon shows no program: a process that lists the links of the machine holds each one for
 /// a moment.
 fn loses_xdp(interface: &str) -> bool {
     (0..1_000).any(|_| {

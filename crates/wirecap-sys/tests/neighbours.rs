@@ -1,4 +1,4 @@
-//! The kernel's neighbours: asked for, announced, and left as they are where others keep them.
+//! The kernel's neighbours: requested, announced, and left alone where others keep them.
 
 use std::{
     net::IpAddr,
@@ -53,8 +53,8 @@ fn await_event(changes: &mut NeighbourChanges, wanted: impl Fn(&NeighbourEvent) 
 }
 
 #[test]
-fn a_neighbour_that_answers_is_announced_and_one_that_does_not_fails() {
-    if !require_root("a_neighbour_that_answers_is_announced_and_one_that_does_not_fails") {
+fn a_neighbour_that_answers_is_announced_and_a_silent_one_fails() {
+    if !require_root("a_neighbour_that_answers_is_announced_and_a_silent_one_fails") {
         return;
     }
     let link = Link::new("answers");
@@ -71,7 +71,7 @@ fn a_neighbour_that_answers_is_announced_and_one_that_does_not_fails() {
         );
         let NeighbourEvent::State(neighbour) = found else { unreachable!() };
         assert_eq!((neighbour.ifindex, neighbour.usable_mac()), (link.ifindex, Some(far_mac)));
-        // To ask again changes nothing.
+        // Asking again changes nothing.
         let again = neighbours.ask(link.ifindex, address).unwrap().unwrap();
         assert_eq!(again.usable_mac(), Some(far_mac));
     }
@@ -83,7 +83,7 @@ fn a_neighbour_that_answers_is_announced_and_one_that_does_not_fails() {
         &mut changes,
         |event| matches!(event, NeighbourEvent::State(neighbour) if is_of(neighbour) && neighbour.state == NeighbourState::Failed),
     );
-    // One that has failed is asked for anew, and can be given up while it is.
+    // A failed neighbour is requested anew, and the request can be given up.
     assert!(!neighbours.forget(link.ifindex, silent).unwrap());
     assert_eq!(neighbours.ask(link.ifindex, silent).unwrap().unwrap().state, NeighbourState::Failed);
     assert_eq!(neighbours.get(link.ifindex, silent).unwrap().unwrap().state, NeighbourState::Incomplete);
@@ -95,8 +95,8 @@ fn a_neighbour_that_answers_is_announced_and_one_that_does_not_fails() {
 }
 
 #[test]
-fn what_is_not_the_kernels_own_stays_as_it_is() {
-    if !require_root("what_is_not_the_kernels_own_stays_as_it_is") {
+fn foreign_entries_stay_unchanged() {
+    if !require_root("foreign_entries_stay_unchanged") {
         return;
     }
     let link = Link::new("others");
@@ -132,7 +132,7 @@ fn addresses_of_groups_are_not_used() {
     }
     let link = Link::new("groups");
     let mut neighbours = link.near.enter(|| Neighbours::open().unwrap());
-    // The kernel itself makes this entry: everybody, without asking.
+    // The kernel itself makes this entry: a group needs no request.
     let everybody = neighbours.ask(link.ifindex, "192.0.2.255".parse().unwrap()).unwrap().unwrap();
     assert_eq!(everybody.usable_mac(), None, "{everybody:?}");
     assert!(everybody.mac.is_some_and(|mac| mac.is_group()), "{everybody:?}");

@@ -1,7 +1,7 @@
-//! Interfaces asked about in a network namespace of the test's own: a veth pair with four queues each way.
+//! Queries about interfaces in the test's own network namespace: a veth pair with four queues each way.
 //!
 //! Needs root and the commands `ip` and `ping`. Without root the tests are skipped, loudly: WIRECAP_NO_SKIP
-//! makes that a failure, WIRECAP_SKIP_LOG names a file that the skipped ones are written to.
+//! makes that a failure, and WIRECAP_SKIP_LOG names a file that lists the skipped tests.
 
 use std::env;
 use std::fs::File;
@@ -20,13 +20,14 @@ use wirecap_sys::netdev::{
     LinkStatistics, Promiscuous, QueueSource, changes, interface, interfaces,
 };
 
-/// Whether the host can be reached over the interface: it has an address other than the link-local one that
-/// every interface gives itself.
+/// Whether hosts can reach the interface: it has an address other than the link-local one that every
+/// interface gives itself.
 fn has_ip_address(interface: &Interface) -> bool {
     interface.addresses.iter().any(|address| !address.is_ipv6_link_local())
 }
 
-/// A network namespace with the pair `left` and `right` in it, deleted when the test ends, however it ends.
+/// A network namespace with the pair `left` and `right` in it; deleted at the end of the test, even if that
+/// fails.
 struct Namespace {
     name: String,
 }
@@ -75,12 +76,12 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // No panic here: this runs while another one unwinds.
+        // No panic here: `drop` may run during another panic.
         let _ = Command::new("ip").args(["netns", "delete", &self.name]).status();
     }
 }
 
-/// Says, and where wanted writes down, that the running test was skipped.
+/// Prints that the running test was skipped, and logs it if WIRECAP_SKIP_LOG is set.
 fn skip() {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test of netdev");
@@ -137,7 +138,7 @@ fn a_veth_is_described() {
 fn xdp_features_of_a_veth_are_native_and_not_zero_copy() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     let Some(features) = namespace.enter(|| interface("left").unwrap()).xdp_features else {
-        // "unknown" is the right answer only where the kernel is older than the question.
+        // "unknown" is right only where the kernel is older than the query.
         let release = nix::sys::utsname::uname().unwrap().release().to_string_lossy().into_owned();
         let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
         let version = (numbers.next().unwrap(), numbers.next().unwrap());
@@ -161,7 +162,7 @@ fn all_interfaces_of_the_namespace_and_no_other_are_listed_by_index() {
     names.sort_unstable();
     assert_eq!(names, ["left", "lo", "right"]);
     assert!(all.is_sorted_by_key(|interface| interface.ifindex));
-    assert_eq!(all, each, "the list and the single question give the same answers");
+    assert_eq!(all, each, "the list and the single queries agree");
     let loopback = &all[0];
     assert_eq!((loopback.name.as_str(), loopback.hardware_type), ("lo", HardwareType::LOOPBACK));
     assert_eq!((loopback.up, loopback.mac, &loopback.driver), (false, None, &None));
@@ -169,9 +170,9 @@ fn all_interfaces_of_the_namespace_and_no_other_are_listed_by_index() {
 }
 
 #[test]
-fn the_queues_are_asked_for_again_from_anywhere() {
+fn queues_can_be_read_again_from_any_namespace() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
-    // ethtool -L is not everywhere; a pair that is made with fewer queues shows the same.
+    // Some machines have no ethtool -L; a pair made with fewer queues shows the same.
     namespace.ip("link add three numrxqueues 3 type veth peer name other numtxqueues 3");
     let (mut reader, left, three) = namespace.enter(|| {
         let ifindex = |name: &str| interface(name).unwrap().ifindex;
@@ -186,7 +187,7 @@ fn the_queues_are_asked_for_again_from_anywhere() {
 }
 
 #[test]
-fn down_is_told_from_without_carrier() {
+fn a_link_that_is_down_is_distinguished_from_one_without_carrier() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     namespace.ip("link set right down");
     let state = |name: &'static str| namespace.enter(move || interface(name).unwrap());
@@ -195,7 +196,7 @@ fn down_is_told_from_without_carrier() {
 }
 
 #[test]
-fn link_local_addresses_are_listed_and_do_not_count() {
+fn link_local_addresses_are_listed_but_do_not_count() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     namespace.ip("addr add fe80::1/64 dev left nodad");
     let left = namespace.enter(|| interface("left").unwrap());
@@ -208,7 +209,7 @@ fn link_local_addresses_are_listed_and_do_not_count() {
 }
 
 #[test]
-fn the_own_address_is_listed_and_not_the_peers() {
+fn an_interface_lists_its_own_address_not_the_peers() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     namespace.ip("addr add 192.0.2.1 peer 192.0.2.99/32 dev left");
     let left = namespace.enter(|| interface("left").unwrap());
@@ -248,7 +249,7 @@ fn an_attached_program_is_reported_with_its_mode() {
 }
 
 #[test]
-fn a_misspelt_name_is_answered_with_the_nearest() {
+fn a_misspelt_name_gets_the_nearest_as_a_suggestion() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     namespace.enter(|| {
         let error = interface("rihgt").unwrap_err();
@@ -272,7 +273,7 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn an_alternative_name_serves_as_well() {
+fn an_alternative_name_is_accepted() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     let long = "the-left-end-of-the-pair";
     namespace.ip(&format!("link property add dev left altname sinister altname {long}"));
@@ -321,12 +322,11 @@ fn promiscuous_mode_ends_with_the_last_guard() {
         assert_eq!(interface("right").unwrap().promiscuity, 0);
         let second = Promiscuous::enable(ifindex).unwrap();
         assert_eq!(promiscuity(), 2);
-        // Another test may start a process at this very moment, which has our descriptors until it is
-        // executed.
+        // A process that another test is just starting has our descriptors until it executes its program.
         let falls_to = |expected| {
             let deadline = Instant::now() + Duration::from_secs(10);
             while promiscuity() != expected {
-                assert!(Instant::now() < deadline, "{} and not {expected}", promiscuity());
+                assert!(Instant::now() < deadline, "{} instead of {expected}", promiscuity());
                 std::thread::sleep(Duration::from_millis(1));
             }
         };
@@ -342,7 +342,7 @@ fn promiscuous_mode_ends_with_the_last_guard() {
 fn changes_report_down_up_and_removal() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     let (mut changes, left) = namespace.enter(|| (changes().unwrap(), interface("left").unwrap().ifindex));
-    // It does not block. The kernel may still be telling that the pair came up.
+    // The call does not block. The kernel may still be reporting that the pair came up.
     while let Some(event) = changes.next_event().unwrap() {
         assert!(matches!(event, LinkEvent::State { up: true, carrier: true, .. }), "{event:?}");
     }
@@ -379,7 +379,7 @@ fn changes_report_down_up_and_removal() {
 }
 
 #[test]
-fn moving_away_counts_as_removal() {
+fn moving_to_another_namespace_counts_as_removal() {
     let Some(namespace) = Namespace::with_veth_pair() else { return };
     let Some(elsewhere) = Namespace::with_veth_pair() else { return };
     namespace.ip("link set left name wanderer");

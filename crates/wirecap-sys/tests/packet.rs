@@ -1,4 +1,4 @@
-//! AF_PACKET rings on real veth pairs: what was sent is in the blocks, and blocks come home in any order.
+//! AF_PACKET rings on real veth pairs: sent packets are in the blocks, and blocks come home in any order.
 //!
 //! Needs root. Without it the tests are skipped, loudly.
 
@@ -37,7 +37,7 @@ impl Bed {
             .unwrap()
     }
 
-    /// Sends frames with the numbers of this range from the left.
+    /// Sends frames with these numbers from the left.
     fn send(&self, numbers: std::ops::Range<u64>) {
         let ifindex = self.veth.a().ifindex().unwrap();
         self.left.enter(|| {
@@ -92,8 +92,8 @@ impl Reader {
 }
 
 #[test]
-fn what_was_sent_is_in_the_blocks_in_order() {
-    if !require_root("what_was_sent_is_in_the_blocks_in_order") {
+fn sent_packets_are_in_the_blocks_in_order() {
+    if !require_root("sent_packets_are_in_the_blocks_in_order") {
         return;
     }
     let bed = Bed::new();
@@ -101,7 +101,7 @@ fn what_was_sent_is_in_the_blocks_in_order() {
     bed.send(0..100);
     socket.listen(None).unwrap();
     bed.send(100..200);
-    // What came before the blocks were attached is kept.
+    // Packets that came before the blocks were attached are kept.
     let mut reader = Reader::new(socket);
     bed.send(200..5_000);
     let (mut numbers, mut packets, mut bytes, mut last_ns) = (Vec::new(), 0, 0, 0);
@@ -111,7 +111,7 @@ fn what_was_sent_is_in_the_blocks_in_order() {
         assert_eq!(of_block.iter().map(|packet| packet.data.len()).sum::<usize>(), handover.bytes as usize);
         for packet in &of_block {
             assert_eq!((packet.direction, packet.original_len as usize), (Direction::In, packet.data.len()));
-            assert!(packet.timestamp_ns > last_ns, "time goes on");
+            assert!(packet.timestamp_ns > last_ns, "times increase");
             last_ns = packet.timestamp_ns;
         }
         numbers.extend(reader.numbers(&handover));
@@ -119,15 +119,18 @@ fn what_was_sent_is_in_the_blocks_in_order() {
         bytes += u64::from(handover.bytes);
         reader.recycle(handover);
     }
-    assert!(numbers.iter().copied().eq(100..5_000), "nothing from before it listened, nothing lost");
+    assert!(
+        numbers.iter().copied().eq(100..5_000),
+        "no packet from before the socket listened, and none lost"
+    );
     assert!(bytes >= packets * 60);
     assert_eq!(reader.pool.captured_packets(), packets);
     assert_eq!(reader.socket.statistics().unwrap(), PacketStatistics { packets, dropped: 0 });
 }
 
 #[test]
-fn blocks_come_home_in_any_order_and_what_found_no_block_is_counted() {
-    if !require_root("blocks_come_home_in_any_order_and_what_found_no_block_is_counted") {
+fn blocks_come_home_in_any_order_and_packets_without_a_block_are_counted() {
+    if !require_root("blocks_come_home_in_any_order_and_packets_without_a_block_are_counted") {
         return;
     }
     let bed = Bed::new();
@@ -166,7 +169,7 @@ fn the_vlan_tag_is_put_back_and_both_directions_are_seen() {
     let mut socket = bed.open(1 << 16, 4);
     socket.listen(None).unwrap();
     let mut reader = Reader::new(socket);
-    // Two tags: the kernel takes the outer one out of the frame.
+    // Two tags: the kernel removes the outer one from the frame.
     let mut frame = vec![0xff; 12];
     frame.extend([0x88, 0xa8, 0x60, 0x07, 0x81, 0x00, 0x00, 0x2a, 0x08, 0x06]);
     frame.extend([0x5a; 50]);
@@ -191,8 +194,8 @@ fn the_vlan_tag_is_put_back_and_both_directions_are_seen() {
 }
 
 #[test]
-fn a_socket_that_is_closed_keeps_what_it_heard_and_hears_no_more() {
-    if !require_root("a_socket_that_is_closed_keeps_what_it_heard_and_hears_no_more") {
+fn a_closed_socket_keeps_its_packets_and_receives_no_more() {
+    if !require_root("a_closed_socket_keeps_its_packets_and_receives_no_more") {
         return;
     }
     let bed = Bed::new();
@@ -200,7 +203,7 @@ fn a_socket_that_is_closed_keeps_what_it_heard_and_hears_no_more() {
     socket.listen(None).unwrap();
     let closer = socket.closer().unwrap();
     let mut reader = Reader::new(socket);
-    // Twice around the ring, so that blocks have old contents.
+    // Twice around the ring, so that blocks hold old contents.
     for round in 0..8 {
         bed.send(round * 100..round * 100 + 100);
         while let Some(handover) = reader.next() {

@@ -1,4 +1,4 @@
-//! TCX programs of others. Needs root and Linux 6.6.
+//! TCX programs of other processes. Needs root and Linux 6.6.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -42,7 +42,7 @@ fn bpf<T>(command: libc::c_long, attr: &T) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was just made for us.
+    // SAFETY: the system call has just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -66,8 +66,8 @@ fn load() -> OwnedFd {
 }
 
 #[test]
-fn tcx_programs_on_the_way_in_are_found() {
-    if !wirecap_lab::require_root("tcx_programs_on_the_way_in_are_found") {
+fn tcx_ingress_programs_are_found() {
+    if !wirecap_lab::require_root("tcx_ingress_programs_are_found") {
         return;
     }
     let namespace = Namespace::new("tcx").unwrap();

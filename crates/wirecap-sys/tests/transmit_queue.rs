@@ -1,4 +1,4 @@
-//! Transmit queues on a veth pair: frames that lie in cells, sent again and again.
+//! Transmit queues on a veth pair: frames in cells, sent again and again.
 
 use std::{io, time::Duration};
 
@@ -18,7 +18,7 @@ fn open(wire: &Earshot, options: TransmitOptions) -> Result<TransmitQueue, XskEr
     wire.enter(|| TransmitQueue::open(ifindex, 0, options))
 }
 
-/// A frame of an unused type, with a number.
+/// A numbered frame of an unused type.
 fn frame(number: u32, len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|index| (index as u32 * 7 + number) as u8).collect();
     bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
@@ -28,8 +28,8 @@ fn frame(number: u32, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn frames_lie_in_more_cells_than_the_ring_has_and_are_sent_again_and_again() {
-    if !require_root("frames_lie_in_more_cells_than_the_ring_has_and_are_sent_again_and_again") {
+fn more_cells_than_the_ring_has_entries_are_sent_again_and_again() {
+    if !require_root("more_cells_than_the_ring_has_entries_are_sent_again_and_again") {
         return;
     }
     const CELLS: u32 = 300;
@@ -40,7 +40,7 @@ fn frames_lie_in_more_cells_than_the_ring_has_and_are_sent_again_and_again() {
     assert!(queue.fallback().expect("no veth has zero-copy").is_unsupported());
     let len = |cell: u32| 60 + cell as usize * 4;
     for cell in 0..CELLS {
-        let bytes = queue.cell_mut(cell).expect("idle at the start");
+        let bytes = queue.cell_mut(cell).expect("cells are idle at the start");
         assert!(bytes.len() == 2048 && bytes.iter().all(|&byte| byte == 0), "cell {cell}");
         bytes[..len(cell)].copy_from_slice(&frame(cell, len(cell)));
     }
@@ -51,12 +51,12 @@ fn frames_lie_in_more_cells_than_the_ring_has_and_are_sent_again_and_again() {
             let batch = (CELLS - next).min(64);
             for cell in next..next + batch {
                 assert!(queue.stage(cell, len(cell) as u32), "round {round}, cell {cell}");
-                assert!(queue.cell_mut(cell).is_none() && !queue.stage(cell, 60), "it is the kernel's");
+                assert!(queue.cell_mut(cell).is_none() && !queue.stage(cell, 60), "the cell is the kernel's");
             }
             assert_eq!(queue.in_flight(), batch);
             assert!(queue.finish(PATIENCE, |cell| round_trip.push(cell)).unwrap());
             for cell in next..next + batch {
-                assert!(queue.cell_mut(cell).is_some(), "it came back");
+                assert!(queue.cell_mut(cell).is_some(), "the cell came back");
                 assert_eq!(wire.hear(), frame(cell, len(cell)), "round {round}, cell {cell}");
             }
             next += batch;
@@ -67,8 +67,8 @@ fn frames_lie_in_more_cells_than_the_ring_has_and_are_sent_again_and_again() {
 }
 
 #[test]
-fn what_cannot_be_sent_changes_nothing() {
-    if !require_root("what_cannot_be_sent_changes_nothing") {
+fn a_refused_frame_changes_nothing() {
+    if !require_root("a_refused_frame_changes_nothing") {
         return;
     }
     let wire = wire("cannot", 1500);
@@ -113,10 +113,10 @@ fn a_frame_of_several_cells_is_one_frame() {
         ..TransmitOptions::default()
     };
     let mut queue = open(&wire, options).unwrap();
-    assert!(queue.fallback().is_none(), "copy is what was asked for");
+    assert!(queue.fallback().is_none(), "copy mode was requested");
     for len in [2048, 2049, 4096, 9014] {
         let frame = frame(len as u32, len);
-        // Not one behind the other.
+        // The cells of a frame are not adjacent.
         let parts: Vec<CellPart> = (0..)
             .zip(frame.chunks(2048))
             .map(|(index, bytes)| {
@@ -132,10 +132,10 @@ fn a_frame_of_several_cells_is_one_frame() {
         assert!(wire.hear() == frame, "{len} bytes");
     }
     let same = CellPart { cell: 7, len: 100 };
-    assert!(!queue.stage_parts(&[same, same]), "a cell is there once");
+    assert!(!queue.stage_parts(&[same, same]), "a frame cannot contain a cell twice");
     let many: Vec<CellPart> = (0..=MAX_PARTS as u32).map(|cell| CellPart { cell, len: 10 }).collect();
     assert!(!queue.stage_parts(&many));
-    assert!(queue.stage_parts(&many[1..]), "as many as are possible");
+    assert!(queue.stage_parts(&many[1..]), "the largest number of parts");
     assert!(queue.finish(PATIENCE, |_| ()).unwrap());
     assert_eq!(wire.hear().len(), MAX_PARTS * 10);
 }
@@ -151,7 +151,7 @@ fn frames_wait_in_the_ring_while_the_interface_is_down() {
     queue.cell_mut(3).unwrap()[..60].copy_from_slice(&frame(3, 60));
     assert!(queue.stage(3, 60));
     assert_eq!(queue.flush().unwrap_err().kind(), io::ErrorKind::NetworkDown);
-    assert!(queue.cell_mut(3).is_none() && queue.in_flight() == 1, "it is still the kernel's");
+    assert!(queue.cell_mut(3).is_none() && queue.in_flight() == 1, "the cell is still the kernel's");
     wire.end().set_up().unwrap();
     assert!(queue.finish(PATIENCE, |cell| assert_eq!(cell, 3)).unwrap());
     assert_eq!(wire.hear(), frame(3, 60));
@@ -161,8 +161,8 @@ fn frames_wait_in_the_ring_while_the_interface_is_down() {
 }
 
 #[test]
-fn a_mode_that_is_insisted_on_and_a_queue_that_is_not_there_are_errors() {
-    if !require_root("a_mode_that_is_insisted_on_and_a_queue_that_is_not_there_are_errors") {
+fn an_unavailable_mode_and_a_missing_queue_are_errors() {
+    if !require_root("an_unavailable_mode_and_a_missing_queue_are_errors") {
         return;
     }
     let wire = wire("modes", 1500);
@@ -176,8 +176,8 @@ fn a_mode_that_is_insisted_on_and_a_queue_that_is_not_there_are_errors() {
 }
 
 #[test]
-fn what_lies_in_the_ring_of_a_socket_is_seen_from_outside() {
-    if !require_root("what_lies_in_the_ring_of_a_socket_is_seen_from_outside") {
+fn entries_in_the_ring_of_a_socket_are_seen_from_outside() {
+    if !require_root("entries_in_the_ring_of_a_socket_are_seen_from_outside") {
         return;
     }
     /// No other test here has a ring of this size.
@@ -199,26 +199,26 @@ fn what_lies_in_the_ring_of_a_socket_is_seen_from_outside() {
     let mut rings = TransmitRings::of_process(ENTRIES).unwrap();
     let mut seen = || {
         let mut rings = rings.take()?;
-        assert_eq!(rings.len(), 1, "one for each socket with such a ring");
+        assert_eq!(rings.len(), 1, "one socket has such a ring");
         let lists = rings.remove(0).into_iter().map(|entry| (entry.address, entry.len, entry.options));
         Ok::<_, io::Error>(lists.collect::<Vec<_>>())
     };
-    assert_eq!(seen().unwrap(), [], "what was there before is not reported");
+    assert_eq!(seen().unwrap(), [], "earlier frames are not reported");
     assert!(queue.stage(7, 60));
-    assert_eq!(seen().unwrap(), [], "the kernel does not see it yet");
+    assert_eq!(seen().unwrap(), [], "the kernel does not see the frame yet");
     assert!(queue.finish(PATIENCE, |_| ()).unwrap());
     assert_eq!(seen().unwrap(), [(7 * 2048, 60, 0)]);
     for round in 0..3 {
         let cells = round * 300..round * 300 + 300;
         send(&mut queue, cells.clone());
         let expected: Vec<_> = cells.map(|cell| (u64::from(cell) * 2048, 60 + cell % 7, 0)).collect();
-        assert_eq!(seen().unwrap(), expected, "also around the end of the ring");
+        assert_eq!(seen().unwrap(), expected, "even across the end of the ring");
     }
     send(&mut queue, 0..ENTRIES);
     assert_eq!(seen().unwrap().len(), ENTRIES as usize);
     send(&mut queue, 0..ENTRIES);
     send(&mut queue, 0..1);
-    assert_eq!(seen().unwrap_err().kind(), io::ErrorKind::InvalidData, "one is lost");
+    assert_eq!(seen().unwrap_err().kind(), io::ErrorKind::InvalidData, "one entry is lost");
     drop(queue);
     assert_eq!(seen().unwrap_err().kind(), io::ErrorKind::NotFound);
 }

@@ -1,4 +1,4 @@
-//! AF_XDP sockets on a veth pair: what was captured is sent again from the same cells.
+//! AF_XDP sockets on a veth pair: captured packets are sent again from the same cells.
 
 use std::{
     sync::Arc,
@@ -19,7 +19,7 @@ use wirecap_testing::{PacketSender, SendPath};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One end of a veth pair, captured and able to send.
+/// One end of a veth pair that captures and sends.
 struct End {
     socket: Socket,
     sender: Sender,
@@ -28,7 +28,7 @@ struct End {
     _link: Link,
 }
 
-/// All packets of queue 0 to the socket.
+/// Redirects all packets of queue 0 to the socket.
 fn program(socket: &Socket) -> Program {
     let sockets = Map::create(&MapSpec {
         kind: MapKind::XskMap,
@@ -56,13 +56,13 @@ impl End {
         let mut socket = Socket::create(config, Umem::Register(memory)).unwrap();
         socket.attach(&mut pool);
         socket.bind(BindMode::Copy, PATIENCE, |_| true).unwrap();
-        let sender = socket.take_sender().unwrap().expect("it has a transmit ring");
+        let sender = socket.take_sender().unwrap().expect("the socket has a transmit ring");
         assert!(socket.take_sender().unwrap().is_none(), "once");
         let link = Link::attach_xdp(&program(&socket), ifindex, XdpMode::Native).unwrap();
         Self { socket, sender, pool, reader, _link: link }
     }
 
-    /// The next packet that comes, as the cells that hold it.
+    /// The cells that hold the next packet.
     fn receive(&mut self) -> ChunkRange {
         let begun = Instant::now();
         loop {
@@ -79,8 +79,8 @@ impl End {
 }
 
 #[test]
-fn a_captured_cell_is_sent_as_it_lies_and_comes_home() {
-    if !require_root("a_captured_cell_is_sent_as_it_lies_and_comes_home") {
+fn a_captured_cell_is_sent_in_place_and_comes_home() {
+    if !require_root("a_captured_cell_is_sent_in_place_and_comes_home") {
         return;
     }
     const ROUNDS: u32 = 200;
@@ -91,7 +91,7 @@ fn a_captured_cell_is_sent_as_it_lies_and_comes_home() {
     let geometry = Geometry::new(8, 4, 2048).unwrap();
     let memory = Arc::new(PacketMemory::allocate(3 * geometry.pool_bytes(), 2048).unwrap());
     let (m0, m1) = (first.b().ifindex().unwrap(), second.a().ifindex().unwrap());
-    // The two ends in the middle have registrations of their own over one memory.
+    // The two ends in the middle have separate registrations of one memory.
     let id = |nic_id| PoolId { nic_id, ring_id: 0 };
     let (mut from, mut to) =
         middle.enter(|| (End::open(m0, &memory, id(0), geometry), End::open(m1, &memory, id(1), geometry)));
@@ -132,8 +132,8 @@ fn a_captured_cell_is_sent_as_it_lies_and_comes_home() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_given_back() {
-    if !require_root("what_cannot_be_sent_is_given_back") {
+fn a_refused_packet_is_given_back() {
+    if !require_root("a_refused_packet_is_given_back") {
         return;
     }
     let [left, right] = ["back_l", "back_r"].map(|name| Namespace::new(name).unwrap());
@@ -150,14 +150,14 @@ fn what_cannot_be_sent_is_given_back() {
     let range = end.receive();
     // Cells of another memory, with a pool of the same name.
     let stranger = other.carve(id, geometry).unwrap().reader();
-    let range = end.sender.send_cell(&stranger, range).expect_err("not its memory");
-    let refused = end.sender.send(&stranger, [Some(range), None]).expect_err("not its memory");
-    let refused = end.sender.send(&end.reader, [None, None]).expect_err("nothing is no packet")[0]
+    let range = end.sender.send_cell(&stranger, range).expect_err("another memory");
+    let refused = end.sender.send(&stranger, [Some(range), None]).expect_err("another memory");
+    let refused = end.sender.send(&end.reader, [None, None]).expect_err("there is no packet to send")[0]
         .is_none()
         .then_some(refused)
         .expect("nothing back");
-    let [Some(range), None] = refused else { panic!("the range, as it was") };
-    end.sender.send(&end.reader, [Some(range), None]).expect("its own");
+    let [Some(range), None] = refused else { panic!("the refusal returns the range") };
+    end.sender.send(&end.reader, [Some(range), None]).expect("its own memory");
     assert_eq!((end.sender.in_flight(), end.sender.room()), (1, 63));
     end.sender.flush().unwrap();
     let begun = Instant::now();
@@ -167,8 +167,8 @@ fn what_cannot_be_sent_is_given_back() {
 }
 
 #[test]
-fn cells_that_follow_each_other_come_home_as_one_range() {
-    if !require_root("cells_that_follow_each_other_come_home_as_one_range") {
+fn adjacent_cells_come_home_as_one_range() {
+    if !require_root("adjacent_cells_come_home_as_one_range") {
         return;
     }
     const CELLS: u32 = 5;
@@ -194,7 +194,7 @@ fn cells_that_follow_each_other_come_home_as_one_range() {
         assert!(begun.elapsed() < PATIENCE, "never completed");
         let mut home = Vec::new();
         let completed = end.sender.complete(|cells| home.push(cells));
-        assert!(home.len() <= 1, "they lie in a row: {home:?}");
+        assert!(home.len() <= 1, "adjacent cells come home as one range: {home:?}");
         assert_eq!(home.iter().map(ChunkRange::count).sum::<u32>(), completed);
         home.into_iter().for_each(|cells| end.pool.recycle(cells).unwrap());
         sent += completed;
@@ -203,8 +203,8 @@ fn cells_that_follow_each_other_come_home_as_one_range() {
     assert_eq!(end.pool.levels().outstanding_cells, 0);
 }
 
-/// The kernel fills cells until the last descriptor of a socket is closed, and a driver may go on until its
-/// queue can be bound again.
+/// The kernel fills cells until the last descriptor of a socket is closed, and a driver may continue until
+/// its queue can be bound again.
 #[test]
 fn cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed() {
     if !require_root("cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed") {
@@ -224,10 +224,10 @@ fn cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed() {
     let mut socket = open(ifindex, 0);
     assert_eq!(socket.attach(&mut pool), 32);
     socket.bind(BindMode::Copy, PATIENCE, |_| true).unwrap();
-    assert!(!pool.renew(), "it is open");
+    assert!(!pool.renew(), "the socket is open");
     drop(socket);
-    assert!(pool.renew(), "it is closed");
-    assert!(CellWriter::new(&pool).is_none(), "the driver may not be through with it");
+    assert!(pool.renew(), "the socket is closed");
+    assert!(CellWriter::new(&pool).is_none(), "the driver may still use the cells");
     let attach = |socket: &mut Socket, pool: &mut LivePool| {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| socket.attach(pool)))
     };
@@ -239,5 +239,5 @@ fn cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed() {
     drop(same);
     assert!(!pool.renew(), "its sending half is open");
     drop(sender);
-    assert!(!pool.renew(), "it was open when its claim ended");
+    assert!(!pool.renew(), "the sending half was open when its claim ended");
 }

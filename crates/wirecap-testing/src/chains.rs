@@ -8,10 +8,10 @@ const DESTINATION: u8 = 60;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// One frame in this number has a chain that leads back into itself, on which `bpf_filter` loops forever.
+/// Every frame of this number has a chain that leads back into itself, on which `bpf_filter` loops forever.
 pub const ENDLESS_EVERY: usize = 7;
 
-/// Frames of TCP and UDP behind none to four headers, in turn; some without an end.
+/// Frames of TCP and UDP behind zero to four headers, in turn; some chains are endless.
 pub fn frames(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(frame).collect()
 }
@@ -24,7 +24,7 @@ fn frame(index: usize) -> Vec<u8> {
     }
     frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 100]);
     if index % ENDLESS_EVERY == 0 {
-        // Its length, (8 + 2) × 4 bytes, is where it begins.
+        // The header's length of (8 + 2) × 4 bytes leads back to its own start.
         frame.extend([AUTHENTICATION, 64]);
         frame.extend([0xfd; 32]);
         frame.extend([AUTHENTICATION, 8]);
@@ -33,10 +33,10 @@ fn frame(index: usize) -> Vec<u8> {
         let chain: Vec<u8> = headers.into_iter().take(index % 5).chain([last]).collect();
         frame.extend([chain[0], 64]);
         frame.extend([0xfd; 32]);
-        for (behind, next) in chain[1..].iter().enumerate() {
+        for (words, next) in chain[1..].iter().enumerate() {
             // Headers of 8, 16, 24 and 32 bytes.
-            frame.extend([*next, behind as u8]);
-            frame.resize(frame.len() + 6 + 8 * behind, 0);
+            frame.extend([*next, words as u8]);
+            frame.resize(frame.len() + 6 + 8 * words, 0);
         }
     }
     frame.extend((index as u32).to_be_bytes());

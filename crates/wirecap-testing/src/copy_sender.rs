@@ -4,14 +4,14 @@ use std::{io, time::Duration};
 
 use wirecap_sys::xsk::{TransmitOptions, TransmitQueue, XskError};
 
-/// The longest frame that fits into a cell.
+/// The size of a cell: the longest frame that can be sent.
 const CELL_BYTES: u32 = 4096;
 
-/// Sends frames from one queue of an interface, by AF_XDP.
+/// Sends frames from one queue of an interface, through AF_XDP.
 #[derive(Debug)]
 pub struct CopySender {
     queue: TransmitQueue,
-    /// Cells that are not with the kernel.
+    /// Cells that the kernel does not own.
     idle: Vec<u32>,
 }
 
@@ -32,7 +32,7 @@ impl CopySender {
         Ok(Self { queue, idle: (0..frames).collect() })
     }
 
-    /// Sends as many of the frames as there is room for. Returns how many were taken.
+    /// Sends as many of the frames as there is room for. Returns their number.
     ///
     /// # Errors
     /// The kernel's error: ENETDOWN when the interface is down, for instance.
@@ -46,14 +46,14 @@ impl CopySender {
         for frame in frames.take((queue.room() as usize).min(idle.len())) {
             let Some(cell) = idle.pop() else { break };
             queue.cell_mut(cell).expect("an idle cell")[..frame.len()].copy_from_slice(frame);
-            assert!(queue.stage(cell, frame.len() as u32), "a frame of at least a byte, and there was room");
+            assert!(queue.stage(cell, frame.len() as u32), "the frame is not empty, and there is room");
             taken += 1;
         }
         queue.flush()?;
         Ok(taken)
     }
 
-    /// Waits until every frame was sent, at most `timeout`. Returns whether it was.
+    /// Waits until the kernel has sent every frame, for `timeout` at most. Returns whether it has.
     ///
     /// # Errors
     /// As for [`CopySender::send`].

@@ -1,4 +1,4 @@
-//! Threads that run workers and keep all they get.
+//! Threads that run workers and keep all their packets.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use crate::wait_until;
 /// A packet as a worker got it.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// Which worker got it.
+    /// The worker that got it.
     pub worker: usize,
     /// Its port.
     pub port: usize,
@@ -23,13 +23,13 @@ pub struct Arrival {
     pub queue: u16,
     /// Its number within the queue.
     pub number: u64,
-    /// Parts it came in.
+    /// The number of its parts.
     pub parts: usize,
     /// When it was captured.
     pub timestamp_ns: u64,
-    /// How much earlier it may have come.
+    /// How much earlier it may have arrived.
     pub uncertainty_ns: u64,
-    /// Its bytes, parts joined.
+    /// The bytes of all its parts.
     pub bytes: Vec<u8>,
 }
 
@@ -59,15 +59,15 @@ pub fn arrivals(worker: usize, batch: &Batch) -> Vec<Arrival> {
     arrivals
 }
 
-/// A thread for each worker, until the capture ends.
+/// A thread for each worker; the threads run until the capture ends.
 pub struct Crew {
     threads: Vec<JoinHandle<Vec<Arrival>>>,
     arrived: Arc<AtomicU64>,
 }
 
 impl Crew {
-    /// Starts the threads. Each calls `before` with the number of its worker and each batch it got, then
-    /// copies the packets and recycles the batch.
+    /// Starts the threads. Each calls `before` with the number of its worker and each batch, then copies the
+    /// packets and recycles the batch.
     pub fn start(workers: Vec<Worker>, before: impl Fn(usize, &Batch) + Clone + Send + 'static) -> Self {
         let arrived = Arc::new(AtomicU64::new(0));
         let run = |mut worker: Worker| {
@@ -87,24 +87,24 @@ impl Crew {
         Self { threads: workers.into_iter().map(run).collect(), arrived }
     }
 
-    /// Threads that take packets as fast as they can.
+    /// Starts threads that take packets as fast as they can.
     pub fn eager(workers: Vec<Worker>) -> Self {
         Self::start(workers, |_, _| ())
     }
 
-    /// Packets that came and whose cells were recycled.
+    /// Packets that have arrived and whose cells are recycled.
     pub fn arrived(&self) -> u64 {
         self.arrived.load(Ordering::Acquire)
     }
 
-    /// Waits until this number of packets has come in all.
+    /// Waits until at least `packets` packets have arrived in total.
     #[track_caller]
     pub fn wait_for(&self, packets: u64) {
         wait_until(&format!("{packets} packets arrive"), || self.arrived() >= packets);
     }
 
-    /// Waits for the threads, which end when the capture has been stopped, and gives what they got: by
-    /// worker, in the order in which the worker got it.
+    /// Waits for the threads, which end once the capture is stopped. Returns their packets: by worker, in the
+    /// order in which the worker got them.
     pub fn join(self) -> Vec<Arrival> {
         self.threads.into_iter().flat_map(|thread| thread.join().expect("a worker panicked")).collect()
     }

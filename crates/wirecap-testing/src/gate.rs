@@ -1,26 +1,26 @@
-//! A gate that holds workers up until a test opens it: slowness without a clock.
+//! A gate that blocks workers until a test opens it: makes workers slow without a clock.
 
 use std::sync::{Arc, Condvar, Mutex};
 
-/// Closed when it is made. Clones are the same gate.
+/// Closed at first. Clones are the same gate.
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
     inner: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Gate {
-    /// A gate, closed.
+    /// Makes a closed gate.
     pub fn closed() -> Self {
         Self::default()
     }
 
-    /// Lets everybody through from now on.
+    /// Opens the gate for all threads.
     pub fn open(&self) {
         *self.inner.0.lock().unwrap() = true;
         self.inner.1.notify_all();
     }
 
-    /// Closes it again.
+    /// Closes the gate again.
     pub fn close(&self) {
         *self.inner.0.lock().unwrap() = false;
     }

@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: those of the library, of the command, and of the virtual machines.
+//! Shared by the end-to-end tests of the library, of the command, and of the virtual machines.
 //!
 //! ```text
 //!   Wire:  namespace outside ── out0 ═══ veth ═══ in0 ── namespace inside ── Capture
@@ -6,17 +6,18 @@
 //!            ▼ frames with sequence numbers                                     ▼
 //!                                                     Crew: one thread per worker, keeps every packet
 //!                                                       └─► check: order, bytes, account
-//!   Running:  a `wirecap` that runs as a process of its own ──► Ended ──► Account, checked
+//!   Running:  a `wirecap` process ──► Ended ──► Account, checked
 //! ```
 //!
-//! Rule: nothing here waits for a time that is expected to suffice. A test waits for what it needs to happen
-//! ([`wait_until`]), and fails only after a time that no busy machine exceeds. For development only: whatever
-//! goes wrong panics.
+//! Rule: nothing here sleeps for a time that should suffice. A test waits for the condition it needs
+//! ([`wait_until`]), and fails only after a time that no busy machine exceeds. For development only: every
+//! failure panics.
 #![forbid(unsafe_code)]
 
 pub mod chains;
 pub mod check;
 mod copy_sender;
+pub mod cpu_time;
 pub mod crew;
 pub mod gate;
 mod live_sender;
@@ -37,14 +38,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long to wait for something that must happen. A machine that does much else can stand still for half a
-/// minute.
+/// How long to wait for a condition that must become true. A busy machine can stall for half a minute.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Waits until `condition` holds.
 ///
 /// # Panics
-/// After [`PATIENCE`], with `what` was waited for.
+/// After [`PATIENCE`], with `what`, which describes the condition, and the counters of the test's interfaces.
 #[track_caller]
 pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
     wait_or_explain(|| format!("{what}\n{}", wire::explain_all()), condition);
@@ -53,7 +53,7 @@ pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
 /// Waits until `condition` holds.
 ///
 /// # Panics
-/// After [`PATIENCE`], with what `explain` says then.
+/// After [`PATIENCE`], with the result of `explain`.
 #[track_caller]
 pub fn wait_or_explain(explain: impl Fn() -> String, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -63,14 +63,14 @@ pub fn wait_or_explain(explain: impl Fn() -> String, mut condition: impl FnMut()
     }
 }
 
-/// Whether the kernel is of this version or a later one.
+/// Whether the kernel has this version or a later one.
 pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
     let mut numbers = release.split(['.', '-']).map_while(|number| number.trim().parse().ok());
     (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
 }
 
-/// Whether the test may run: `false` means return now, see [`wirecap_lab::require_root`].
+/// Returns from a test that lacks root; see [`wirecap_lab::require_root`].
 #[macro_export]
 macro_rules! need_root {
     ($test:literal) => {

@@ -1,5 +1,5 @@
-//! The generator of live frames, run for a number of frames or a time, with an account of what the interface
-//! took.
+//! Runs the generator of live frames for a number of frames or a time, and accounts for the frames that the
+//! interface took.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use wirecap_send::TxCounters;
 use wirecap_sys::netdev;
 use wirecap_traffic::{End, Error, LiveGenerator, LiveOptions, Rate, Timing, drive};
 
-/// What a run has sent.
+/// The account of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sent {
-    /// Frames the sender made and gave to the interface, by its own count.
+    /// Frames that the sender made and gave to the interface, by its own count.
     pub frames: u64,
-    /// Frames by which the interface's `tx_packets` grew during the run; other traffic on it counts, too. For
-    /// veth these are the frames the other end has taken from its ring, whatever it then did with them.
+    /// Growth of the interface's `tx_packets` during the run; other traffic on the interface counts, too. For
+    /// veth these are the frames that the other end has taken from its ring, even if it then dropped them.
     pub taken: u64,
     /// Frames that the interface did not take.
     pub dropped: u64,
@@ -28,7 +28,7 @@ impl Sent {
     }
 }
 
-/// Sends live frames by one interface, run after run.
+/// Sends live frames through one interface, run after run.
 #[derive(Debug)]
 pub struct LiveSender {
     generator: LiveGenerator,
@@ -38,8 +38,8 @@ pub struct LiveSender {
 }
 
 impl LiveSender {
-    /// Prepares sending to interface `ifindex`, as fast as it goes. Must be called, as the runs must, by a
-    /// thread in its network namespace.
+    /// Prepares sending through interface `ifindex`, as fast as possible. Call this and the runs from a
+    /// thread in the interface's network namespace.
     ///
     /// # Errors
     /// Those of [`LiveGenerator::new`]; [`Error::Interface`].
@@ -49,13 +49,13 @@ impl LiveSender {
         Ok(Self { generator, interface, ifindex, rate: None })
     }
 
-    /// Sends `frames_per_second` over the whole of a run: time lost is made up for in a burst.
+    /// Sends `frames_per_second` on average over a run: after a delay, a burst catches up.
     #[must_use]
     pub fn at(self, frames_per_second: u64) -> Self {
         Self { rate: Some(Rate::frames(frames_per_second)), ..self }
     }
 
-    /// Sends `count` frames. Sequence and flow numbers go on where the last run ended. Blocks until done.
+    /// Sends `count` frames. Sequence and flow numbers continue where the last run ended. Blocks until done.
     ///
     /// # Errors
     /// [`Error::NothingTaken`] if the interface took none; those of the generator.
@@ -71,7 +71,7 @@ impl LiveSender {
         self.drive(Timing { rate: self.rate, time: Some(duration), ..Timing::default() })
     }
 
-    /// Sequence number of the next frame: how many were made so far.
+    /// Sequence number of the next frame, which is the number of frames made so far.
     ///
     /// # Errors
     /// [`Error::Bpf`].

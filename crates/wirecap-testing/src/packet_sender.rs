@@ -1,15 +1,15 @@
-//! Any frame, one at a time, through the host's own transmit path: an `AF_PACKET` socket.
+//! Sends any frame, one at a time, through the host's own transmit path: an `AF_PACKET` socket.
 //!
 //! ```text
 //!  send(frame) ─► AF_PACKET socket ─┬─ Queueing ─► queueing discipline ─► driver     queue by flow hash
 //!                                   └─ Direct ───────────────────────► driver     queue by the kernel's choice
 //! ```
 //!
-//! Rule: a frame that [`PacketSender::send`] has taken, the kernel has taken; while its queues are full,
-//! `send` tries again. [`PacketSender::finish`] reports what the interface did with the frames.
+//! Rule: [`PacketSender::send`] succeeds only if the kernel has accepted the frame; while the kernel's queues
+//! are full, `send` retries. [`PacketSender::finish`] reports what the interface did with the frames.
 //!
-//! Slow (about half a million frames per second), but it takes frames that live frames cannot be: longer than
-//! a page, damaged, from a trace.
+//! Slow (about half a million frames per second), but it sends frames that the live generator cannot: longer
+//! than a page, damaged, from a trace.
 
 use std::{
     io,
@@ -30,33 +30,35 @@ use crate::Sent;
 
 /// Shortest frame that can be sent: an Ethernet header.
 pub const MIN_PACKET_LEN: usize = 14;
-/// Longest frame that can be sent: a header, and the largest MTU there is.
+/// Longest frame that can be sent: a header, and the largest possible MTU.
 pub const MAX_PACKET_LEN: usize = 65_549;
 
-/// How long a full queue is tried again.
+/// How long to retry while a queue is full.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before the next try.
 const RETRY: Duration = Duration::from_micros(50);
-/// Which way frames take to the driver.
+
+/// The path of frames to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SendPath {
-    /// Through the queueing discipline, as the host's own frames. Flows are spread over the transmit queues.
+    /// Through the queueing discipline, like the host's own frames, which spreads flows over the transmit
+    /// queues.
     #[default]
     Queueing,
-    /// Past it (`PACKET_QDISC_BYPASS`), which is faster.
+    /// Past the queueing discipline (`PACKET_QDISC_BYPASS`), which is faster.
     Direct,
 }
 
 /// Why a frame was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum PacketSenderError {
-    /// It is shorter or longer than any interface takes.
-    #[error("a frame of {len} bytes is not possible here: choose {MIN_PACKET_LEN} to {MAX_PACKET_LEN}")]
+    /// It is shorter or longer than any interface accepts.
+    #[error("cannot send a frame of {len} bytes: choose {MIN_PACKET_LEN} to {MAX_PACKET_LEN}")]
     FrameLen {
         /// Its length.
         len: usize,
     },
-    /// The socket cannot be opened, or be bound to the interface.
+    /// The socket cannot be opened or bound to the interface.
     #[error("cannot open a packet socket on {interface}: {cause}; needs CAP_NET_RAW, run with sudo")]
     Socket {
         /// Name of the interface.
@@ -64,9 +66,9 @@ pub enum PacketSenderError {
         /// The kernel's error.
         cause: io::Error,
     },
-    /// The kernel did not take a frame.
+    /// The kernel did not accept a frame.
     #[error(
-        "{interface} did not take a frame of {len} bytes: {cause}; is it up, and its MTU at least the length less 14?"
+        "{interface} did not accept a frame of {len} bytes: {cause}; is it up, and its MTU at least the length less 14?"
     )]
     NotAccepted {
         /// Name of the interface.
@@ -81,7 +83,7 @@ pub enum PacketSenderError {
     Interface(#[from] netdev::Error),
 }
 
-/// Sends frames of 14 to 65,549 bytes, as they are.
+/// Sends frames of 14 to 65,549 bytes unchanged.
 #[derive(Debug)]
 pub struct PacketSender {
     socket: OwnedFd,
@@ -92,8 +94,8 @@ pub struct PacketSender {
 }
 
 impl PacketSender {
-    /// Opens a socket on interface `ifindex` of the calling thread's network namespace. It may be used from
-    /// outside.
+    /// Opens a socket on interface `ifindex` of the calling thread's network namespace. The sender may be
+    /// used outside that namespace.
     ///
     /// # Errors
     /// [`PacketSenderError::Interface`]; [`PacketSenderError::Socket`] without CAP_NET_RAW.
@@ -101,7 +103,7 @@ impl PacketSender {
         let interface = netdev::interface_with_index(ifindex)?.name;
         let refused = |cause: io::Error| PacketSenderError::Socket { interface: interface.clone(), cause };
         let failed = |errno: Errno| refused(errno.into());
-        // No protocol: the socket receives nothing, which would cost memory and time for each frame.
+        // Without a protocol, the socket receives nothing; receiving would cost memory and time.
         let flags = SockFlag::SOCK_CLOEXEC;
         let socket = socket::socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(failed)?;
         if path == SendPath::Direct {
@@ -116,8 +118,8 @@ impl PacketSender {
     /// Sends a frame. Blocks while the kernel has no room for it.
     ///
     /// # Errors
-    /// [`PacketSenderError::FrameLen`]; [`PacketSenderError::NotAccepted`] if the kernel refused it, e.g. as
-    /// longer than the MTU, or had no room for ten seconds.
+    /// [`PacketSenderError::FrameLen`]; [`PacketSenderError::NotAccepted`] if the kernel refuses the frame,
+    /// e.g. because it is longer than the MTU, or has no room for ten seconds.
     pub fn send(&mut self, frame: &[u8]) -> Result<(), PacketSenderError> {
         let len = frame.len();
         if !(MIN_PACKET_LEN..=MAX_PACKET_LEN).contains(&len) {
@@ -132,7 +134,7 @@ impl PacketSender {
                     return Ok(());
                 }
                 Err(Errno::EINTR) => {}
-                // The frame was dropped for want of room in a queue; nothing has left.
+                // A full queue dropped the frame; nothing was sent.
                 Err(Errno::ENOBUFS | Errno::EAGAIN) if begun.elapsed() < TIMEOUT => thread::sleep(RETRY),
                 Err(errno) => {
                     return Err(PacketSenderError::NotAccepted {
@@ -145,14 +147,14 @@ impl PacketSender {
         }
     }
 
-    /// Frames the kernel has accepted so far.
+    /// Frames that the kernel has accepted so far.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Waits until the interface has counted what was sent since the socket was opened, for two seconds at
-    /// most, and gives the account: frames the kernel accepted and the interface never counted are `dropped`.
-    /// Must be called by a thread in the interface's network namespace.
+    /// Waits until the interface has counted all frames sent since the socket was opened, for two seconds at
+    /// most. Returns the account: frames that the kernel accepted and the interface never counted are
+    /// `dropped`. Call this from a thread in the interface's network namespace.
     ///
     /// # Errors
     /// [`PacketSenderError::Interface`].
@@ -163,7 +165,7 @@ impl PacketSender {
     }
 }
 
-/// The link-layer address of an interface. It names the interface by its index, which is what binding needs.
+/// The link-layer address of an interface. It contains the interface's index, which binding needs.
 fn link_address(ifindex: u32) -> nix::Result<Option<LinkAddr>> {
     let mut addresses = getifaddrs()?.filter_map(|interface| interface.address?.as_link_addr().copied());
     Ok(addresses.find(|address| address.ifindex() == ifindex as usize))

@@ -1,4 +1,4 @@
-//! A `wirecap` that runs as a process of its own, as its users run it, and how it ended.
+//! A `wirecap` process, run as users run it, and its result.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use crate::{PATIENCE, schema::check_records, wait_or_explain};
 /// The line that `wirecap` prints once it captures.
 pub const READY: &str = "wirecap: M = ";
 
-/// Lines that another thread still writes, and whether they are complete.
+/// Lines that a reader thread appends, and whether they are complete.
 #[derive(Default)]
 struct Lines {
     text: Mutex<(Vec<String>, bool)>,
@@ -41,19 +41,19 @@ pub struct Running {
     stdout: Option<JoinHandle<Vec<u8>>>,
 }
 
-/// How it ended.
+/// The result of a `wirecap` that has ended.
 #[derive(Debug)]
 pub struct Ended {
     /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it printed on standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
 impl Running {
-    /// Starts it, and keeps what it prints.
+    /// Starts `command` and keeps its output.
     pub fn spawn(command: Command) -> Self {
         let mut running = Self::spawn_unread(command);
         let mut stdout = running.take_stdout();
@@ -65,12 +65,12 @@ impl Running {
         running
     }
 
-    /// Starts it without a reader of its standard output; see [`Running::take_stdout`].
+    /// Starts `command` without a reader of its standard output; see [`Running::take_stdout`].
     pub fn spawn_unread(command: Command) -> Self {
         Self::spawn_into(command, Stdio::piped())
     }
 
-    /// Starts it with a standard output of the test's own.
+    /// Starts `command` with the given standard output.
     pub fn spawn_into(mut command: Command, stdout: Stdio) -> Self {
         command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -87,33 +87,33 @@ impl Running {
         Self { child, stderr, stdout: None }
     }
 
-    /// The standard output of one that was spawned unread.
+    /// The standard output after [`Running::spawn_unread`].
     pub fn take_stdout(&mut self) -> ChildStdout {
         self.child.stdout.take().unwrap()
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has printed on standard error so far.
+    /// Its standard error so far.
     pub fn said(&self) -> String {
         self.stderr.joined()
     }
 
-    /// Waits until it prints this on standard error.
+    /// Waits until a line of standard error contains `words`.
     #[track_caller]
     pub fn wait_for(&self, words: &str) {
         let deadline = Instant::now() + PATIENCE;
         let mut text = self.stderr.text.lock().unwrap();
         while !text.0.iter().any(|line| line.contains(words)) {
-            assert!(!text.1 && Instant::now() < deadline, "it did not say {words:?}: {:#?}", text.0);
+            assert!(!text.1 && Instant::now() < deadline, "it did not print {words:?}: {:#?}", text.0);
             text = self.stderr.changed.wait_timeout(text, Duration::from_millis(100)).unwrap().0;
         }
     }
 
-    /// Waits until the file has at least `bytes` bytes.
+    /// Waits until the file at `path` has at least `bytes` bytes.
     #[track_caller]
     pub fn wait_for_bytes(&self, path: &Path, bytes: u64) {
         let len = || fs::metadata(path).map_or(0, |file| file.len());
@@ -121,31 +121,31 @@ impl Running {
         wait_or_explain(explain, || len() >= bytes);
     }
 
-    /// Sends it a signal.
+    /// Sends `signal` to the process.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
-    /// Kills it, so that it cannot tidy up.
+    /// Kills the process, so that it cannot clean up.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to end, and waits.
+    /// Sends SIGTERM and waits for the end.
     pub fn stop(self) -> Ended {
         self.signal(Signal::SIGTERM);
         self.wait()
     }
 
-    /// Waits until it has ended. Holds each JSON record that it has printed to the schema of its command.
+    /// Waits for the end. Checks each printed JSON record against the schema of its command.
     ///
     /// # Panics
-    /// If it does not end, or has printed what its schema does not describe.
+    /// If the process does not end, or a record does not match its schema.
     pub fn wait(mut self) -> Ended {
         let said = Arc::clone(&self.stderr);
         wait_or_explain(
-            || format!("it ends\n{}", said.joined()),
+            || format!("wirecap ends\n{}", said.joined()),
             || self.child.try_wait().unwrap().is_some(),
         );
         let status = self.child.wait().unwrap();
@@ -164,7 +164,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended, unless the test failed.
+        // The process has ended, unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -182,7 +182,7 @@ impl Ended {
     }
 }
 
-/// What `--json` says of a capture, checked: every packet is explained.
+/// The account that `--json` prints of a capture. Reading it checks that every packet is explained.
 #[derive(Debug)]
 pub struct Account(pub Value);
 
@@ -194,7 +194,7 @@ impl Account {
         account
     }
 
-    /// The identity, for each queue.
+    /// Asserts that the account of each queue closes.
     fn check(&self) {
         for queue in self.queues() {
             let figure = |name: &str| queue[name].as_u64().unwrap();
@@ -218,18 +218,18 @@ impl Account {
         ports.iter().flat_map(|port| port["queues"].as_array().unwrap()).collect()
     }
 
-    /// A figure, over all queues.
+    /// The sum of a figure over all queues.
     pub fn sum(&self, name: &str) -> u64 {
         self.queues().iter().map(|queue| queue[name].as_u64().unwrap()).sum()
     }
 
-    /// Asserts that everything that was sent was delivered.
+    /// Asserts that all `sent` packets were seen and delivered.
     #[track_caller]
     pub fn assert_lossless(&self, sent: u64) {
         assert_eq!((self.sum("seen"), self.sum("delivered")), (sent, sent), "{:#}", self.0);
     }
 
-    /// A figure of what was written.
+    /// A figure of the file written.
     #[track_caller]
     pub fn written(&self, name: &str) -> u64 {
         self.0["written"][name].as_u64().unwrap_or_else(|| panic!("{:#}", self.0))

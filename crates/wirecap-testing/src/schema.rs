@@ -1,13 +1,13 @@
-//! Holds JSON that was printed to its JSON Schema.
+//! Checks printed JSON against its JSON Schema.
 //!
-//! Rule: it knows the keywords that `docs/schemas/` has, panics at any other, and is stricter than they are:
-//! a field that no schema names is a mistake, though the schemas let readers accept it.
+//! Rule: the check knows the keywords that occur in `docs/schemas/` and panics at any other. It is stricter
+//! than the schemas: a field that no schema names is a mistake, though the schemas let readers accept it.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What `wirecap COMMAND --json` prints, as `docs/schemas/` has it.
+/// The schemas of `docs/schemas/` for the output of `wirecap COMMAND --json`.
 const SCHEMAS: [(&str, &str); 5] = [
     ("capture", include_str!("../../../docs/schemas/capture.json")),
     ("forward", include_str!("../../../docs/schemas/forward.json")),
@@ -16,18 +16,18 @@ const SCHEMAS: [(&str, &str); 5] = [
     ("interfaces", include_str!("../../../docs/schemas/interfaces.json")),
 ];
 
-/// Holds every record among the lines that a `wirecap` has printed to the schema of its command. Gives the
-/// number of records.
+/// Checks every record in the output of `wirecap` against the schema of its command. Returns the number of
+/// records.
 ///
 /// # Panics
-/// With what is wrong.
+/// With the mistakes, if a record does not match.
 pub fn check_records(printed: &[u8]) -> usize {
     let records = printed.split(|&byte| byte == b'\n').filter_map(record);
     records
         .map(|(command, record)| {
             let (_, schema) =
-                SCHEMAS.iter().find(|(name, _)| *name == command).expect("a schema of that command");
-            let mistakes = mistakes(&serde_json::from_str(schema).expect("a schema"), &record);
+                SCHEMAS.iter().find(|(name, _)| *name == command).expect("the command has a schema");
+            let mistakes = mistakes(&serde_json::from_str(schema).expect("the schema is JSON"), &record);
             assert!(mistakes.is_empty(), "docs/schemas/{command}.json: {mistakes:#?}\n{record:#}");
         })
         .count()
@@ -42,10 +42,10 @@ fn record(line: &[u8]) -> Option<(String, Value)> {
     Some((record["command"].as_str()?.into(), record))
 }
 
-/// Names of fields that a schema has looked at.
+/// Names of the fields that a schema knows.
 type Known = BTreeSet<String>;
 
-/// What is wrong with a value, by its path; empty if the schema describes it.
+/// The mistakes in a value, each with its path; empty if the value matches the schema.
 ///
 /// # Panics
 /// If the schema has a keyword that this module does not know.
@@ -69,7 +69,7 @@ struct Check<'s> {
 }
 
 impl Check<'_> {
-    /// A whole value: all its fields have to be known.
+    /// Checks a whole value, whose fields must all be known.
     fn value(&self, schema: &Value, value: &Value, path: &str, mistakes: &mut Vec<String>) {
         let known = self.part(schema, value, path, mistakes);
         let fields = value.as_object().into_iter().flatten();
@@ -77,23 +77,26 @@ impl Check<'_> {
         mistakes.extend(unknown.map(|(name, _)| format!("{path}.{name}: not in the schema")));
     }
 
-    /// What one schema says of a value, beside others of the same value.
+    /// Checks a value against one of several schemas that apply to it. Returns the fields that this schema
+    /// knows.
     fn part(&self, schema: &Value, value: &Value, path: &str, mistakes: &mut Vec<String>) -> Known {
-        let Value::Object(schema) = schema else { panic!("{schema} is no schema") };
+        let Value::Object(schema) = schema else { panic!("{schema} is not a schema") };
         let mut known = Known::new();
         for (keyword, rule) in schema {
             match keyword.as_str() {
                 "$ref" => {
-                    let target =
-                        rule.as_str().and_then(|target| target.strip_prefix('#')).expect("a local reference");
-                    let target = self.root.pointer(target).unwrap_or_else(|| panic!("there is no {rule}"));
+                    let target = rule
+                        .as_str()
+                        .and_then(|target| target.strip_prefix('#'))
+                        .expect("the reference is local");
+                    let target = self.root.pointer(target).unwrap_or_else(|| panic!("{rule} does not exist"));
                     known.extend(self.part(target, value, path, mistakes));
                 }
                 "type" if !is_of_type(rule, value) => {
                     mistakes.push(format!("{path}: {value} is not of type {rule}"))
                 }
                 "enum" if !list(rule).contains(value) => {
-                    mistakes.push(format!("{path}: {value} is none of {rule}"))
+                    mistakes.push(format!("{path}: {value} is not one of {rule}"))
                 }
                 "const" if rule != value => mistakes.push(format!("{path}: {value} is not {rule}")),
                 "minimum" if value.is_number() && value.as_f64() < rule.as_f64() => {
@@ -121,14 +124,14 @@ impl Check<'_> {
                 "additionalProperties" => assert_eq!(*rule, false, "{path}: {keyword}"),
                 "type" | "enum" | "const" | "minimum" | "maximum" | "$schema" | "$defs" | "title"
                 | "description" | "format" => {}
-                _ => panic!("{path}: the keyword {keyword} is not known"),
+                _ => panic!("{path}: unknown keyword {keyword}"),
             }
         }
         known
     }
 
     fn properties(&self, rules: &Value, value: &Value, path: &str, mistakes: &mut Vec<String>) -> Known {
-        let Value::Object(rules) = rules else { panic!("{path}: no properties") };
+        let Value::Object(rules) = rules else { panic!("{path}: `properties` is not an object") };
         let Some(fields) = value.as_object() else { return Known::new() };
         let named = rules.iter().filter_map(|(name, rule)| Some((name, rule, fields.get(name)?)));
         named
@@ -139,7 +142,7 @@ impl Check<'_> {
             .collect()
     }
 
-    /// What the schema that fits knows; with `exactly` only one may fit.
+    /// The fields that the fitting schemas know. With `exactly`, only one schema may fit.
     fn one_of(
         &self,
         schemas: &Value,
@@ -171,7 +174,7 @@ impl Check<'_> {
 }
 
 fn list(rule: &Value) -> &[Value] {
-    rule.as_array().expect("a list")
+    rule.as_array().expect("the rule is a list")
 }
 
 fn is_of_type(rule: &Value, value: &Value) -> bool {
@@ -183,12 +186,12 @@ fn is_of_type(rule: &Value, value: &Value) -> bool {
         "number" => value.is_number(),
         "object" => value.is_object(),
         "array" => value.is_array(),
-        _ => panic!("the type {name} is not known"),
+        _ => panic!("unknown type {name}"),
     };
     match rule {
         Value::String(name) => is(name),
         Value::Array(names) => names.iter().filter_map(Value::as_str).any(is),
-        _ => panic!("{rule} is no type"),
+        _ => panic!("{rule} is not a type"),
     }
 }
 
@@ -198,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// A schema with all that those of the records have.
+    /// A schema with every feature that the schemas of the records use.
     fn schema() -> Value {
         json!({
             "type": "object",
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_describes_is_accepted() {
+    fn a_matching_value_has_no_mistakes() {
         for value in [
             json!({ "end": "signal", "seconds": 1.5, "queues": [], "driver": null, "filter": null }),
             json!({ "end": null, "queues": [{ "text": "x", "code": "gone", "queues": 3 }], "filter": { "text": "", "code": "set" } }),
@@ -238,7 +241,7 @@ mod tests {
     fn each_kind_of_mistake_is_found() {
         for (value, mistake) in [
             (json!({ "queues": [] }), ".end: missing"),
-            (json!({ "end": "x", "queues": [] }), ".end: \"x\" is none of [\"signal\",null]"),
+            (json!({ "end": "x", "queues": [] }), ".end: \"x\" is not one of [\"signal\",null]"),
             (json!({ "end": null, "queues": [], "odd": 1 }), ".odd: not in the schema"),
             (json!({ "end": null, "queues": [], "driver": 3 }), ".driver: 3 is not of type"),
             (
@@ -258,8 +261,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the keyword pattern is not known")]
-    fn a_keyword_that_is_not_checked_is_refused() {
+    #[should_panic(expected = "unknown keyword pattern")]
+    fn an_unknown_keyword_panics() {
         mistakes(&json!({ "pattern": "x" }), &json!("x"));
     }
 }

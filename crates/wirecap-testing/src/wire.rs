@@ -1,4 +1,4 @@
-//! Two namespaces joined by a veth pair: one sends, in the other is the capture.
+//! Two namespaces joined by a veth pair: one sends, the other has the capture.
 
 use std::{cell::RefCell, process::Command, thread, time::Duration};
 
@@ -8,12 +8,12 @@ use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::{cpu, netdev};
 use wirecap_traffic::{FrameSpec, LiveOptions, Template};
 
-/// The end that sends.
+/// The sending end.
 pub const SENDER: &str = "out0";
-/// The end that is captured.
+/// The captured end.
 pub const PORT: &str = "in0";
 
-/// Frames under way at most: fewer than a veth's ring of 256 takes, so that none is lost on the way.
+/// Frames in flight at most: fewer than the 256 that a veth's ring holds, so that none is lost.
 const IN_FLIGHT: u32 = 64;
 
 thread_local! {
@@ -21,7 +21,7 @@ thread_local! {
     static NAMESPACES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the kernel has counted on the interfaces of this test, for one whose frames do not come.
+/// The kernel's counters of this test's interfaces, to explain missing frames.
 pub fn explain_all() -> String {
     let counters = |namespace: &String| {
         let output = Command::new("ip").args(["-n", namespace, "-s", "-s", "link", "show"]).output();
@@ -32,11 +32,11 @@ pub fn explain_all() -> String {
 
 /// A veth pair.
 pub struct Wire {
-    /// Where the frames come from.
+    /// The namespace that sends.
     pub outside: Namespace,
-    /// Where the capture is.
+    /// The namespace with the capture.
     pub inside: Namespace,
-    /// The pair: a sends, b is captured.
+    /// The pair: end a sends, end b is captured.
     pub veth: VethPair,
 }
 
@@ -61,24 +61,23 @@ impl Wire {
         self.try_capture(builder).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Opens a capture of end b, or not.
+    /// Opens a capture of end b, or returns the error.
     pub fn try_capture(&self, builder: Builder) -> Result<Capture, Error> {
         self.try_capture_of(PORT, builder)
     }
 
-    /// Opens a capture of a port of the namespace inside: `in0@0-2`.
+    /// Opens a capture of a port in the namespace inside, such as `in0@0-2`.
     #[track_caller]
     pub fn capture_of(&self, port: &str, builder: Builder) -> Capture {
         self.try_capture_of(port, builder).unwrap_or_else(|error| panic!("{port}: {error}"))
     }
 
-    /// Opens a capture of a port of the namespace inside, or not.
+    /// Opens a capture of a port in the namespace inside, or returns the error.
     pub fn try_capture_of(&self, port: &str, builder: Builder) -> Result<Capture, Error> {
         self.inside.enter(|| builder.port(port).open())
     }
 
-    /// Where the frames are, for a test that waits for them too long: the account, and the kernel's counters
-    /// of both ends.
+    /// The account and the kernel's counters of both ends, to explain missing frames.
     pub fn explain(&self, capture: &Capture) -> String {
         let counters = |namespace: &Namespace, end| {
             namespace.ip(&["-s", "-s", "link", "show", "dev", end]).unwrap_or_else(|error| error.to_string())
@@ -94,7 +93,7 @@ impl Wire {
         self.outside.enter(|| LiveSender::new(ifindex, options)).unwrap()
     }
 
-    /// Sends live frames from a core, which decides the receive queue: core modulo queues.
+    /// Sends live frames from a core. The core decides the receive queue: core modulo queues.
     pub fn live(&self, generator: &mut LiveSender, core: usize, frames: u64) -> Sent {
         self.outside.enter(|| {
             cpu::pin_to_core(core).unwrap();
@@ -117,13 +116,13 @@ impl Wire {
         QueueSender { transmitter, template, flow: u32::from(queue), next: 0 }
     }
 
-    /// Whether an XDP program is on end b.
+    /// Whether an XDP program is attached to end b.
     pub fn is_captured(&self) -> bool {
         !self.inside.enter(|| netdev::interface(PORT)).unwrap().xdp_programs.is_empty()
     }
 }
 
-/// Sends numbered frames of one flow from one transmit queue. On a veth they come out of the receive queue of
+/// Sends numbered frames of one flow from one transmit queue. On a veth they arrive in the receive queue of
 /// the same number.
 pub struct QueueSender {
     transmitter: CopySender,
@@ -133,7 +132,7 @@ pub struct QueueSender {
 }
 
 impl QueueSender {
-    /// Sends `frames` frames, and returns when the other end has taken them from the wire.
+    /// Sends `frames` frames. Returns once the other end has taken them from the wire.
     #[track_caller]
     pub fn send(&mut self, frames: u64) {
         let end = self.next + frames;
@@ -143,29 +142,30 @@ impl QueueSender {
                 .map(|sequence| self.template.stamp(self.flow, sequence).to_vec())
                 .collect();
             self.next += self.transmitter.send(stamped.iter().map(Vec::as_slice)).unwrap();
-            assert!(self.transmitter.finish(crate::PATIENCE).unwrap(), "frames are stuck");
+            assert!(self.transmitter.finish(crate::PATIENCE).unwrap(), "the kernel sends all frames");
         }
     }
 
-    /// Frames sent so far: the next sequence number.
+    /// Frames sent so far, which is the next sequence number.
     pub fn sent(&self) -> u64 {
         self.next
     }
 
-    /// Sends frames, waiting after each few as long as `more_than_can_be_taken`.
+    /// Sends frames. After each few, waits while `is_too_many`, given the number of frames sent so far, is
+    /// true.
     #[track_caller]
-    pub fn send_while(&mut self, frames: u64, mut more_than_can_be_taken: impl FnMut(u64) -> bool) {
+    pub fn send_while(&mut self, frames: u64, mut is_too_many: impl FnMut(u64) -> bool) {
         let end = self.next + frames;
         while self.next < end {
             self.send((end - self.next).min(u64::from(IN_FLIGHT)));
             let sent = self.next;
-            crate::wait_until("the workers keep up", || !more_than_can_be_taken(sent));
+            crate::wait_until("the workers keep up", || !is_too_many(sent));
         }
     }
 }
 
-/// Lets whatever should not happen happen, if it is going to: the one place where a test waits for a time,
-/// and a machine that is too slow for it makes the test weaker, never fail.
+/// Gives an unwanted event time to happen. This is the only fixed sleep of the tests; a slow machine makes a
+/// test weaker but never makes it fail.
 pub fn give_it_a_chance() {
     thread::sleep(Duration::from_millis(100));
 }

@@ -1,4 +1,4 @@
-//! The packet sender into a veth pair, heard by another packet socket's counters. Needs root.
+//! The packet sender on a veth pair, checked by a receiver and by the interface's counters. Needs root.
 
 use std::io;
 use std::net::UdpSocket;
@@ -10,7 +10,7 @@ use wirecap_sys::netdev;
 use wirecap_testing::{MAX_PACKET_LEN, MIN_PACKET_LEN, PacketSender, PacketSenderError as Error, SendPath};
 use wirecap_traffic::{FrameSpec, Template};
 
-/// Address and port that the frames of this crate are for.
+/// The destination of the frames: address and port.
 const LISTENER: &str = "198.19.0.1:9";
 
 struct Lab {
@@ -34,8 +34,8 @@ impl Lab {
         self.left.enter(|| PacketSender::open(ifindex, path)).unwrap()
     }
 
-    /// Sends until something arrives: for a moment after it came up, a link drops what goes through its
-    /// queueing discipline.
+    /// Sends until a frame arrives: shortly after it comes up, a link drops the frames of its queueing
+    /// discipline.
     fn warm_up(&self) {
         let mut sender = self.sender(SendPath::Queueing);
         let ifindex = self.veth.a().ifindex().unwrap();
@@ -67,9 +67,9 @@ fn frames_arrive_as_they_were_sent_on_either_path() {
                 Template::new(FrameSpec { len, destination_mac, ..FrameSpec::default() }).unwrap();
             let frame = template.stamp(3, len as u64);
             sender.send(frame).unwrap();
-            let mut heard = vec![0; len];
-            let payload = listener.recv(&mut heard).unwrap();
-            assert_eq!(heard[..payload], frame[len - payload..], "{path:?}, {len} bytes");
+            let mut received = vec![0; len];
+            let payload = listener.recv(&mut received).unwrap();
+            assert_eq!(received[..payload], frame[len - payload..], "{path:?}, {len} bytes");
         }
         let sent = lab.left.enter(|| sender.finish()).unwrap();
         assert_eq!((sent.frames, sent.taken, sent.dropped), (3, 3, 0), "{path:?}");
@@ -77,8 +77,8 @@ fn frames_arrive_as_they_were_sent_on_either_path() {
 }
 
 #[test]
-fn every_length_from_a_bare_header_to_the_largest_mtu_is_taken_and_no_other() {
-    if !require_root("every_length_from_a_bare_header_to_the_largest_mtu_is_taken_and_no_other") {
+fn only_lengths_from_a_bare_header_to_the_largest_mtu_are_accepted() {
+    if !require_root("only_lengths_from_a_bare_header_to_the_largest_mtu_are_accepted") {
         return;
     }
     let lab = Lab::new("lengths");
@@ -100,13 +100,13 @@ fn every_length_from_a_bare_header_to_the_largest_mtu_is_taken_and_no_other() {
 }
 
 #[test]
-fn a_full_receive_ring_is_waited_for() {
-    if !require_root("a_full_receive_ring_is_waited_for") {
+fn sending_waits_while_the_receive_ring_is_full() {
+    if !require_root("sending_waits_while_the_receive_ring_is_full") {
         return;
     }
     let lab = Lab::new("burst");
     lab.warm_up();
-    // Many more than a veth's ring of 256 holds, as fast as they can be sent.
+    // Many more frames than the 256 that a veth's ring holds, sent as fast as possible.
     let mut sender = lab.sender(SendPath::Queueing);
     let mut template = Template::new(FrameSpec::default()).unwrap();
     (0..20_000).for_each(|sequence| sender.send(template.stamp(0, sequence)).unwrap());
@@ -115,8 +115,8 @@ fn a_full_receive_ring_is_waited_for() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_or_down_is_named() {
-    if !require_root("an_interface_that_is_not_there_or_down_is_named") {
+fn a_missing_interface_and_one_that_is_down_are_errors() {
+    if !require_root("a_missing_interface_and_one_that_is_down_are_errors") {
         return;
     }
     let lab = Lab::new("down");

@@ -1,4 +1,4 @@
-//! Frames against the RFCs: lengths, checksums, and that flows differ where they should and nowhere else.
+//! Checks frames against the RFCs: lengths, checksums, and that flows differ only where they should.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ fn specs() -> Vec<FrameSpec> {
     specs
 }
 
-/// The checksum the textbook way: one word after the other, carry added at once.
+/// The textbook checksum: adds one word at a time, with its carry.
 fn slow_checksum(parts: &[&[u8]]) -> u16 {
     let mut sum: u32 = 0;
     for part in parts {
@@ -69,18 +69,18 @@ fn check_lengths_and_checksums(frame: &[u8], spec: FrameSpec) {
     let pseudo = [addresses, &length.to_be_bytes(), &[0, spec.transport.protocol()]].concat();
     match spec.transport {
         Transport::Udp => assert_eq!(be16(frame, transport + 4), Some(length)),
-        Transport::Tcp => assert_eq!(frame[transport + 12] >> 4, 5, "words of header"),
+        Transport::Tcp => assert_eq!(frame[transport + 12] >> 4, 5, "header length in words"),
     }
     if (spec.ip, spec.transport) == (IpVersion::V4, Transport::Udp) {
         assert_eq!(be16(frame, transport + 6), Some(0));
     } else {
         assert_eq!(slow_checksum(&[&pseudo, &frame[transport..]]), 0, "{spec:?}");
-        assert_ne!(be16(frame, transport + spec.transport.checksum_at()), Some(0), "zero would mean none");
+        assert_ne!(be16(frame, transport + spec.transport.checksum_at()), Some(0), "zero means no checksum");
     }
 }
 
 #[test]
-fn one_flow_of_tcp_is_one_stream() {
+fn a_tcp_flow_is_one_stream() {
     let spec = FrameSpec { len: 1514, transport: Transport::Tcp, ..FrameSpec::default() };
     let mut template = Template::new(spec).unwrap();
     let position = |frame: &[u8]| u32::from_be_bytes(frame[38..42].try_into().unwrap());
@@ -90,7 +90,7 @@ fn one_flow_of_tcp_is_one_stream() {
 }
 
 #[test]
-fn a_part_of_a_frame_is_stamped_as_the_whole() {
+fn the_first_part_of_a_frame_is_stamped_like_the_whole() {
     for spec in specs() {
         let mut template = Template::new(spec).unwrap();
         let reach = spec.len.min(MARKS_REACH);
@@ -110,7 +110,7 @@ fn flows_have_different_addresses_and_ports() {
 }
 
 #[test]
-fn the_tag_is_where_it_belongs() {
+fn the_vlan_tag_follows_the_addresses() {
     let spec = FrameSpec { len: 64, vlan: Some(100), ..FrameSpec::default() };
     let template = Template::new(spec).unwrap();
     assert_eq!(template.bytes()[..19], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0, 0, 100, 8, 0, 0x45]);
@@ -144,7 +144,7 @@ fn foreign_frames_have_no_marks() {
     let frame = template.stamp_at(3, 4, 5).to_vec();
     assert_eq!(Marks::read(&frame[..59]), None, "cut inside the marks");
     assert_eq!(Marks::read(&frame), Some(Marks { run: 0, flow: 3, sequence: 4, sent_ns: 5 }));
-    // Ether type, protocol, source address, magic; and a source port below those of flows.
+    // Ether type, protocol, source address, magic, and a source port below the ports of flows.
     for (at, bit) in [(13, 1), (23, 1), (26, 1), (42, 1), (43, 1), (34, 4)] {
         let mut foreign = frame.clone();
         foreign[at] ^= bit;

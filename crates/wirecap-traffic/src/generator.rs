@@ -134,7 +134,7 @@ mod tests {
 
     use crate::pace::{Bursts, Rate};
 
-    /// Takes a few frames at a time, and now and then none.
+    /// Takes a few frames per call, and none in every third call.
     #[derive(Default)]
     struct Slow {
         made: FrameTotals,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_as_many_frames_as_asked_for_are_sent() {
+    fn exactly_the_requested_frames_are_sent() {
         let bursts = Some(Bursts { frames: 10, gap: Duration::from_micros(300) });
         let rate = Some(Rate { per_second: 512_000_000, unit: Unit::Bits });
         for timing in
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_keep_their_distance_while_a_rate_is_kept() {
+    fn calls_are_spaced_out_when_a_rate_is_set() {
         let rate = Some(Rate::frames(1_000_000));
         let mut engine = Slow::default();
         let time = Some(Duration::from_millis(40));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_stopped_and_fails_with_what_was_made() {
+    fn a_run_ends_when_stopped_on_failure_and_on_time() {
         let mut engine = Slow::default();
         let outcome = drive(&mut engine, Timing::default(), |_, made| made.frames < 100);
         assert!(matches!(outcome.end, End::Stopped) && (100..107).contains(&engine.made.frames));

@@ -73,13 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_all_that_was_noted() {
+    fn percentiles_cover_all_noted_latencies() {
         let mut latency = Latency::default();
         assert_eq!(latency.percentiles(), None);
         latency.note(10_000, 989);
         latency.note(1_000_000, 10);
         let mut other = Latency::default();
-        // No time at all, and one beyond all bounds.
+        // A latency of zero, and one above the maximum.
         other.note(0, 1);
         other.note(u64::MAX, 1);
         latency.add(&other);

@@ -1,4 +1,4 @@
-//! The program in the kernel against [`Template::stamp`]: byte for byte the same frames.
+//! The kernel program makes the same frames as [`Template::stamp`], byte for byte.
 
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
 use wirecap_sys::bpf::XDP_REDIRECT;
@@ -7,8 +7,8 @@ use super::*;
 use crate::{Marks, SEQUENCE_END, layout::IpVersion};
 
 #[test]
-fn the_kernel_stamps_as_we_do() {
-    if !require_root("the_kernel_stamps_as_we_do") {
+fn the_kernel_stamps_frames_like_the_template() {
+    if !require_root("the_kernel_stamps_frames_like_the_template") {
         return;
     }
     let namespace = Namespace::new("stamp").unwrap();
@@ -41,7 +41,7 @@ fn the_kernel_stamps_as_we_do() {
         }
         let (off_ns, now_ns) = (1_000_000, clock::system_ns());
         assert!((begun_ns - off_ns..=now_ns + off_ns).contains(&last_ns), "{begun_ns} {last_ns} {now_ns}");
-        // Far numbers: the checksum has carries to fold.
+        // High numbers give the checksum carries to fold.
         let far = SEQUENCE_END - 3;
         let state = [far, 299, u64::MAX, 0].map(u64::to_ne_bytes).concat();
         generator.state.update(&0u32.to_ne_bytes(), &state).unwrap();

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_chunks_follow_each_other() {
+    fn without_a_rate_chunks_are_sent_back_to_back() {
         let mut pace = Pace::new(Timing { frames: Some(100_000), ..Timing::default() });
         assert_eq!(pace.next(MS), send(65_536, u64::MAX));
         pace.sent(MS, 65_536, 65_536);
@@ -213,13 +213,13 @@ mod tests {
         assert_eq!(pace.next(Duration::ZERO), Step::Wait(MS / 10));
         assert_eq!(pace.next(MS), send(999, 10));
         pace.sent(MS, 10, 10);
-        assert_eq!(pace.next(50 * MS), send(989, 490), "what was missed is made up for");
+        assert_eq!(pace.next(50 * MS), send(989, 490), "catches up on missed frames");
         pace.sent(50 * MS, 900, 900);
-        assert_eq!(pace.next(5000 * MS), send(89, 49_090), "not more than asked for");
+        assert_eq!(pace.next(5000 * MS), send(89, 49_090), "no more than requested");
     }
 
     #[test]
-    fn bits_are_counted_with_what_stands_around_a_frame() {
+    fn bit_rates_include_the_framing_overhead() {
         assert_eq!([Unit::Frames, Unit::Bits, Unit::WireBits].map(|unit| unit.of_frame(60)), [1, 512, 672]);
         // Line rate of 10 Gbit/s with 64-byte frames: 14.88 Mpps.
         let rate = Rate { per_second: 10_000_000_000, unit: Unit::WireBits };
@@ -233,11 +233,11 @@ mod tests {
                 sent += 1;
             }
         }
-        assert_eq!(sent, 14_867, "those that begin within 999 µs");
+        assert_eq!(sent, 14_867, "frames that begin within 999 µs");
     }
 
     #[test]
-    fn bursts_have_gaps_that_are_not_made_up_for() {
+    fn a_gap_starts_when_its_burst_ends() {
         let bursts = Some(Bursts { frames: 10, gap: 5 * MS });
         let mut pace = Pace::new(Timing { bursts, frames: Some(25), ..Timing::default() });
         assert_eq!(pace.next(MS), send(10, u64::MAX));
@@ -253,15 +253,15 @@ mod tests {
         let rate = Some(Rate::frames(1_000));
         let mut pace = Pace::new(Timing { rate, bursts, ..Timing::default() });
         pace.sent(9 * MS, 10, 10);
-        assert_eq!(pace.next(14 * MS), send(10, 1), "the rate begins anew with each burst");
+        assert_eq!(pace.next(14 * MS), send(10, 1), "the rate restarts with each burst");
     }
 
     #[test]
-    fn time_ends_a_run() {
+    fn a_run_ends_when_its_time_is_up() {
         let timing = Timing { rate: Some(Rate::frames(1)), time: Some(10 * MS), ..Timing::default() };
         let mut pace = Pace::new(timing);
         pace.sent(MS, 1, 1);
-        assert_eq!(pace.next(MS), Step::Wait(9 * MS), "no longer than the run");
+        assert_eq!(pace.next(MS), Step::Wait(9 * MS), "waits no longer than the run lasts");
         assert_eq!(pace.next(10 * MS), Step::Done);
     }
 }

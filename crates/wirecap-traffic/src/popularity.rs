@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_is_as_its_formula_says() {
+    fn zipf_matches_its_formula() {
         for (flows, exponent) in [(1, 1.0), (10, 1.0), (1_000, 1.2), (100, 0.0)] {
             let counts = counts(flows, Popularity::Zipf(exponent));
             let total: f64 = (1..=flows).map(|rank| f64::from(rank).powf(-exponent)).sum();

@@ -40,14 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_the_reference() {
-        // The first of seed 1234567, as in the reference implementation's examples.
+    fn numbers_match_the_reference() {
+        // The first two numbers of seed 1234567, as in the reference implementation's examples.
         let mut random = Random::new(1_234_567);
         assert_eq!([random.next(), random.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
     }
 
     #[test]
-    fn each_number_below_the_end_comes_about_as_often() {
+    fn numbers_below_the_end_are_equally_likely() {
         let (mut random, mut counts) = (Random::new(1), [0; 7]);
         for _ in 0..70_000 {
             counts[random.below(7) as usize] += 1;

@@ -114,7 +114,7 @@ mod tests {
     use crate::layout::{IpVersion, Transport};
 
     #[test]
-    fn sizes_come_as_often_as_their_weights_say() {
+    fn sizes_are_drawn_by_their_weights() {
         let imix = Sizes::imix();
         let (chooser, mut random, mut counts) = (SizeChooser::new(&imix), Random::new(3), [0u32; 3]);
         for _ in 0..120_000 {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_raised_to_what_its_headers_need_and_a_single_size_is_refused() {
+    fn a_mix_grows_to_fit_its_headers_and_a_short_single_size_is_refused() {
         let spec = FrameSpec { ip: IpVersion::V6, transport: Transport::Tcp, ..FrameSpec::default() };
         let raised = Sizes::imix().for_frames(&spec).unwrap();
         assert_eq!(raised.list()[0], Size { len: 92, weight: 7 });

@@ -1,4 +1,4 @@
-//! Verdicts over streams of which it is known what became of them.
+//! Verdicts on streams whose faults are known.
 
 use std::{
     collections::HashSet,
@@ -19,20 +19,20 @@ fn only(verifier: &Verifier) -> RunVerdict {
 }
 
 #[test]
-fn a_stream_without_trouble() {
+fn a_clean_stream_has_no_faults() {
     let mut verifier = Verifier::default();
     (100..300).for_each(|sequence| verifier.note(0, marks(5, sequence as u32 % 7, sequence), 1));
     let found = only(&verifier);
     assert_eq!((found.run, found.received, found.first, found.last, found.flows), (5, 200, 100, 299, 7));
     assert_eq!((found.lost, found.duplicated, found.reordered, found.too_late), (0, 0, 0, 0));
-    assert_eq!(found.latency, None, "no frame says when it was sent");
+    assert_eq!(found.latency, None, "no frame has a send time");
 }
 
 #[test]
-fn each_kind_of_trouble_is_counted_as_what_it_is() {
+fn each_kind_of_fault_is_counted() {
     let mut verifier = Verifier::default();
-    // 3 and 8 are lost, 5 comes again, 6 after 7; 2 of another flow comes after 9, which is no reordering of
-    // its flow.
+    // 3 and 8 are lost, 5 is duplicated, 6 comes after 7. 2 comes after 9, but in another flow, so it is in
+    // order.
     for (flow, sequence) in [(0, 0), (0, 1), (0, 4), (0, 5), (0, 7), (0, 6), (0, 5), (0, 9), (1, 2)] {
         verifier.note(0, marks(1, flow, sequence), 1);
     }
@@ -42,7 +42,7 @@ fn each_kind_of_trouble_is_counted_as_what_it_is() {
 }
 
 #[test]
-fn of_a_run_whose_length_is_known_the_ends_are_missed_as_well() {
+fn frames_missing_at_either_end_of_a_known_length_are_lost() {
     let of = |expected, numbers: &mut dyn Iterator<Item = u64>| {
         let mut verifier = Verifier::new(Some(expected));
         numbers.for_each(|sequence| verifier.note(0, marks(1, 0, sequence), 1));
@@ -50,19 +50,19 @@ fn of_a_run_whose_length_is_known_the_ends_are_missed_as_well() {
         (lost, unexpected, duplicated)
     };
     assert_eq!(of(100, &mut (0..100)), (0, 0, 0));
-    assert_eq!(of(100, &mut (3..100)), (3, 0, 0), "the first");
-    assert_eq!(of(100, &mut (0..90)), (10, 0, 0), "the last");
+    assert_eq!(of(100, &mut (3..100)), (3, 0, 0), "the first three are lost");
+    assert_eq!(of(100, &mut (0..90)), (10, 0, 0), "the last ten are lost");
     assert_eq!(of(100, &mut (40..42).chain(7..8)), (97, 0, 0));
-    assert_eq!(of(100, &mut (0..103)), (0, 3, 0), "more than there should be");
+    assert_eq!(of(100, &mut (0..103)), (0, 3, 0), "more than expected");
     assert_eq!(of(100, &mut (98..103).chain(101..102)), (98, 3, 1));
     assert_eq!(of(3 * WINDOW, &mut (0..3 * WINDOW - 1)), (1, 0, 0));
     assert_eq!(of(0, &mut (0..1)), (0, 1, 0));
 }
 
 #[test]
-fn the_order_of_frames_is_that_within_a_queue() {
+fn order_is_judged_within_each_queue() {
     let mut verifier = Verifier::default();
-    // The flow moves to another queue, which is looked at first.
+    // The flow moves to queue 1, which is read before the rest of queue 0.
     for (queue, sequence) in [(0, 0), (1, 3), (1, 4), (0, 1), (0, 2), (1, 6), (1, 5)] {
         verifier.note(queue, marks(1, 0, sequence), 1);
     }
@@ -70,7 +70,7 @@ fn the_order_of_frames_is_that_within_a_queue() {
 }
 
 #[test]
-fn what_came_first_may_be_lower_than_what_was_seen_first() {
+fn the_first_number_need_not_be_the_first_one_seen() {
     let mut verifier = Verifier::default();
     for sequence in [50, 51, 10, 12] {
         verifier.note(sequence as u16, marks(1, 0, sequence), 1);
@@ -80,13 +80,13 @@ fn what_came_first_may_be_lower_than_what_was_seen_first() {
 }
 
 #[test]
-fn numbers_far_ahead_and_far_behind() {
+fn jumps_far_ahead_and_far_behind_are_counted() {
     let mut verifier = Verifier::default();
     for sequence in [5, 6, WINDOW + 6, WINDOW + 6, 7, 6, 5 * WINDOW, 4 * WINDOW + 1, 4 * WINDOW] {
         verifier.note(0, marks(1, 0, sequence), 1);
     }
     let found = only(&verifier);
-    // 6 and 4 × WINDOW are too old to know; 7 is just not.
+    // 6 and 4 × WINDOW are too old to judge; 7 is just recent enough.
     assert_eq!((found.received, found.duplicated, found.too_late), (9, 1, 2));
     assert_eq!(found.lost, 5 * WINDOW - 5 + 1 - 6);
 }
@@ -104,7 +104,7 @@ fn a_number_far_ahead_costs_no_more_than_the_next_one() {
 }
 
 #[test]
-fn the_highest_number_of_all_is_in_order_like_any_other() {
+fn order_is_judged_up_to_the_highest_number() {
     let mut verifier = Verifier::default();
     for (queue, back) in [(0, 3), (0, 1), (0, 2), (1, 4)] {
         verifier.note(queue, marks(1, 0, SEQUENCE_END - back), 1);
@@ -113,7 +113,7 @@ fn the_highest_number_of_all_is_in_order_like_any_other() {
 }
 
 #[test]
-fn runs_are_told_apart_and_there_is_an_end_to_them() {
+fn runs_are_counted_apart_up_to_a_limit() {
     let mut verifier = Verifier::default();
     for run in 0..MAX_RUNS as u16 + 2 {
         (0..10).for_each(|sequence| verifier.note(0, marks(run, 0, sequence), 1));
@@ -124,11 +124,11 @@ fn runs_are_told_apart_and_there_is_an_end_to_them() {
     assert!(verdict.runs.iter().all(|run| (run.received, run.lost) == (10, 0)));
     let mut far = Verifier::default();
     far.note(0, marks(1, MAX_FLOWS, 0), 1);
-    assert_eq!((only(&far).flows, only(&far).received), (0, 1), "its order is not looked at");
+    assert_eq!((only(&far).flows, only(&far).received), (0, 1), "its order is not checked");
 }
 
 #[test]
-fn latencies_are_those_of_frames_that_say_when_they_were_sent() {
+fn latency_is_measured_on_frames_with_a_send_time() {
     let mut verifier = Verifier::default();
     let early = 1_000 + CLOCK_TOLERANCE_NS;
     for (sequence, sent_ns, arrived_ns) in
@@ -144,9 +144,9 @@ fn latencies_are_those_of_frames_that_say_when_they_were_sent() {
     assert_eq!(found.before_sent, 1);
 }
 
-/// Compares jumps over several windows, to their edges and over the edges of words with a set.
+/// Checks verdicts on jumps across windows, to their edges and across edges of words against a set.
 #[test]
-fn random_jumps_against_a_model() {
+fn random_jumps_match_a_model() {
     let mut random = Random::new(7);
     let (mut verifier, mut seen, mut highest) = (Verifier::default(), HashSet::new(), 0_u64);
     let (mut duplicated, mut too_late) = (0, 0);
@@ -171,9 +171,9 @@ fn random_jumps_against_a_model() {
     assert!(duplicated > 1_000 && too_late > 1_000 && highest > 100 * WINDOW);
 }
 
-/// Streams with random loss, duplication and displacement, against sets.
+/// Checks verdicts on streams with random loss, duplication and displacement against sets.
 #[test]
-fn random_streams_against_a_model() {
+fn random_streams_match_a_model() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let mut stream: Vec<u64> = (1_000..6_000).collect();

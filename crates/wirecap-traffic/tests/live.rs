@@ -1,4 +1,4 @@
-//! The live generator into a veth pair whose other end counts. Needs root.
+//! The live generator sends into a veth pair whose other end counts. Needs root.
 
 use std::time::Duration;
 
@@ -31,13 +31,13 @@ fn every_frame_sent_is_counted_and_flows_take_turns() {
     assert_eq!(counter.frames(), 100_000);
     assert_eq!(counter.out_of_order(), 0);
 
-    // 4,096 flows, found by address and port, that together make up all frames.
+    // Every frame belongs to one of 4,096 flows, which differ in address and port.
     let per_flow: Vec<u64> = (0..FLOWS).map(|flow| counter.of_flow(flow)).collect();
     let (least, most) = (100_000 / u64::from(FLOWS), 100_000 / u64::from(FLOWS) + 1);
     assert!(per_flow.iter().all(|&frames| frames == least || frames == most), "{per_flow:?}");
     assert_eq!(per_flow.iter().sum::<u64>(), 100_000);
 
-    // A second run goes on with the numbers.
+    // A second run continues the numbering.
     lab.left.enter(|| generator.run(1)).unwrap();
     assert_eq!(generator.next_sequence().unwrap(), 100_001);
     assert_eq!((counter.frames(), counter.out_of_order()), (100_001, 0));
@@ -58,10 +58,10 @@ fn a_rate_and_a_duration_are_kept() {
     assert_eq!((sent.taken, counter.frames()), (sent.frames, sent.frames));
 }
 
-/// Without the program kept in the kernel's dispatcher, each call waits for two RCU grace periods.
+/// Unless the program stays in the kernel's dispatcher, each call waits for two RCU grace periods.
 #[test]
-fn a_short_run_is_short() {
-    if !require_root("a_short_run_is_short") {
+fn a_short_run_is_fast() {
+    if !require_root("a_short_run_is_fast") {
         return;
     }
     let lab = Lab::new("short");
@@ -87,8 +87,8 @@ fn a_veth_that_cannot_take_frames_is_reported() {
 }
 
 #[test]
-fn mistakes_are_explained() {
-    if !require_root("mistakes_are_explained") {
+fn invalid_options_are_refused() {
+    if !require_root("invalid_options_are_refused") {
         return;
     }
     let lab = Lab::new("mistakes");
@@ -103,7 +103,7 @@ fn mistakes_are_explained() {
     assert!(matches!(error, Error::LiveRefused { len: 4000, .. }), "{error}");
 }
 
-/// Two namespaces and a pair between them, one queue.
+/// Two namespaces joined by a veth pair with one queue.
 struct Lab {
     left: Namespace,
     right: Namespace,
@@ -123,11 +123,11 @@ impl Lab {
     }
 }
 
-/// An XDP program at the right end that counts: all frames, those of each flow, and breaks of the sequence.
+/// An XDP program at the right end that counts frames, frames per flow, and breaks in the sequence.
 struct Counter {
-    /// Per CPU: entry 0 frames, entry 1 breaks of the sequence.
+    /// Per CPU: entry 0 counts frames, entry 1 counts breaks in the sequence.
     totals: Map,
-    /// By source address and port, as they are in the frame, padded to 8 bytes.
+    /// Keyed by source address and port in network order, padded to 8 bytes.
     flows: Map,
     _link: Link,
 }
@@ -173,7 +173,7 @@ fn counting_program(totals: &Map, expected: &Map, flows: &Map) -> Assembler {
     asm.mov(Reg::R3, Reg::R6).alu64(Alu::Add, Reg::R3, FRAME_LEN).jump_if(Cond::Gt, Reg::R3, Reg::R2, drop);
     count_total(&mut asm, totals, 0);
 
-    // Is it the sequence number that was expected?
+    // Is the sequence number the expected one?
     asm.load(Size::Double, Reg::R7, Reg::R6, SEQUENCE).be64(Reg::R7);
     asm.load_map_value(Reg::R1, expected, 0).load(Size::Double, Reg::R8, Reg::R1, 0);
     asm.mov(Reg::R2, Reg::R7).alu64(Alu::Add, Reg::R2, 1).store(Size::Double, Reg::R1, 0, Reg::R2);
@@ -181,7 +181,7 @@ fn counting_program(totals: &Map, expected: &Map, flows: &Map) -> Assembler {
     count_total(&mut asm, totals, 1);
     asm.bind(in_order);
 
-    // One more of its flow; the first of a flow makes the entry.
+    // Counts the frame for its flow; the first frame of a flow makes the entry.
     asm.load(Size::Word, Reg::R1, Reg::R6, SOURCE_ADDRESS).store(Size::Word, Reg::R10, -8, Reg::R1);
     asm.load(Size::Half, Reg::R1, Reg::R6, SOURCE_PORT).store(Size::Word, Reg::R10, -4, Reg::R1);
     asm.mov(Reg::R2, Reg::R10)

@@ -1,4 +1,4 @@
-//! Frames from transmit queues of one's choice into a veth pair. Needs root.
+//! Sends frames from chosen transmit queues into a veth pair. Needs root.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,7 +19,7 @@ fn open(wire: &Earshot, options: &XdpOptions) -> Result<XdpGenerator, Error> {
     wire.enter(|| XdpGenerator::open(ifindex, options))
 }
 
-/// Sends this number of frames, and returns those that arrived.
+/// Sends `frames` frames and returns those that arrived.
 fn send(wire: &Earshot, generator: &mut XdpGenerator, frames: u64) -> Vec<Vec<u8>> {
     let ifindex = wire.end().ifindex().unwrap();
     let counters = wire.enter(|| TxCounters::start(ifindex)).unwrap();
@@ -32,8 +32,8 @@ fn send(wire: &Earshot, generator: &mut XdpGenerator, frames: u64) -> Vec<Vec<u8
 }
 
 #[test]
-fn frames_of_every_kind_arrive_each_as_it_should_be() {
-    if !require_root("frames_of_every_kind_arrive_each_as_it_should_be") {
+fn frames_of_every_kind_arrive_intact() {
+    if !require_root("frames_of_every_kind_arrive_intact") {
         return;
     }
     let wire = wire("kinds");
@@ -68,8 +68,8 @@ fn frames_of_every_kind_arrive_each_as_it_should_be() {
 }
 
 #[test]
-fn queues_get_their_shares_and_flows_of_their_own() {
-    if !require_root("queues_get_their_shares_and_flows_of_their_own") {
+fn queues_get_their_shares_and_their_own_flows() {
+    if !require_root("queues_get_their_shares_and_their_own_flows") {
         return;
     }
     let wire = wire("shares");
@@ -91,7 +91,7 @@ fn queues_get_their_shares_and_flows_of_their_own() {
     assert_eq!(queues[0].fallback, Some(not_offered), "{queues:?}");
     let mut per_flow = [0; 7];
     heard.iter().for_each(|bytes| per_flow[Marks::read(bytes).unwrap().flow as usize] += 1);
-    // Four flows of queue 1, three of queue 0, each with the more popular ones first.
+    // Queue 1 has four flows and queue 0 has three, the most popular first.
     assert_eq!(per_flow.iter().step_by(2).sum::<u64>(), made[0].1, "{per_flow:?}");
     assert!(
         per_flow[0] > per_flow[2] && per_flow[2] > per_flow[6] && per_flow[1] > per_flow[5],
@@ -100,8 +100,8 @@ fn queues_get_their_shares_and_flows_of_their_own() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_said() {
-    if !require_root("what_cannot_be_sent_is_said") {
+fn impossible_sends_are_reported() {
+    if !require_root("impossible_sends_are_reported") {
         return;
     }
     let wire = wire("refused");

@@ -1,4 +1,4 @@
-//! From a kernel that has just started to one with file systems and drivers; and off again.
+//! Boots the guest: mounts file systems, loads drivers, reads the plan; and switches it off again.
 
 use std::{
     ffi::CString,
@@ -13,30 +13,30 @@ use nix::{
     sys::reboot::{RebootMode, reboot},
 };
 
-/// Kernel modules in the order in which they are to be loaded; `vm/image.sh` has put them there.
+/// Kernel modules, numbered in loading order by `vm/image.sh`.
 const MODULES: &str = "/modules";
 
-/// What the kernel's command line asks of the suite.
+/// What the kernel's command line asks for.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// `wirecap.queues`: receive queues that each NIC shall have.
+    /// `wirecap.queues`: receive queues of each NIC.
     pub(crate) queues: u32,
     /// `wirecap.zero_copy`: whether the driver has zero-copy on this kernel.
     pub(crate) zero_copy: bool,
-    /// `wirecap.large_frames`: what becomes of frames that are larger than a cell.
+    /// `wirecap.large_frames`: what happens to frames larger than a cell.
     pub(crate) large_frames: LargeFrames,
-    /// `wirecap.end_to_end`: whether the image has the library's end-to-end tests, which then are run.
+    /// `wirecap.end_to_end`: whether to run the library's end-to-end tests, which are then in the image.
     pub(crate) end_to_end: bool,
-    /// `wirecap.cases`: which cases are run, by parts of their names; none means all.
+    /// `wirecap.cases`: parts of the names of the cases to run; if empty, all run.
     pub(crate) cases: Vec<String>,
 }
 
-/// What becomes of frames that are larger than a cell, where the driver is asked for an MTU of 9,000.
+/// What happens to frames larger than a cell at an MTU of 9,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LargeFrames {
     /// The mode of each queue.
     pub(crate) mode: &'static str,
-    /// Whether they come in several cells; else they are counted as too long.
+    /// Whether such frames arrive in several cells; otherwise they count as too long.
     pub(crate) several_cells: bool,
 }
 
@@ -46,21 +46,21 @@ impl LargeFrames {
             "copy" => ("copy", true),
             "generic" => ("generic", true),
             "lost" => ("generic", false),
-            _ => panic!("wirecap.large_frames=copy, generic or lost on the command line"),
+            _ => panic!("the command line lacks wirecap.large_frames=copy, generic or lost"),
         };
         Self { mode, several_cells }
     }
 }
 
 impl Plan {
-    /// Reads it.
+    /// Reads the plan from `/proc/cmdline`.
     pub(crate) fn of_kernel_command_line() -> Self {
         let line = fs::read_to_string("/proc/cmdline").expect("/proc is mounted");
         let value = |name: &str| {
             line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('=')).unwrap_or("")
         };
         Self {
-            queues: value("wirecap.queues").parse().expect("wirecap.queues=NUMBER on the command line"),
+            queues: value("wirecap.queues").parse().expect("the command line has wirecap.queues=NUMBER"),
             zero_copy: value("wirecap.zero_copy") == "yes",
             large_frames: LargeFrames::named(value("wirecap.large_frames")),
             end_to_end: value("wirecap.end_to_end") == "yes",
@@ -73,7 +73,7 @@ impl Plan {
     }
 }
 
-/// The file systems that programs expect.
+/// Mounts the file systems that programs expect.
 pub(crate) fn mount_all() {
     for (kind, target) in
         [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp"), ("tmpfs", "/run")]
@@ -88,18 +88,18 @@ pub(crate) fn mount_all() {
 /// Loads the drivers.
 pub(crate) fn load_modules() {
     let mut files: Vec<_> =
-        fs::read_dir(MODULES).expect("a folder").flatten().map(|file| file.path()).collect();
+        fs::read_dir(MODULES).expect("the image has modules").flatten().map(|file| file.path()).collect();
     files.sort();
     for path in files {
-        let file = File::open(&path).expect("it was listed");
+        let file = File::open(&path).expect("the directory lists it");
         let loaded = finit_module(&file, &CString::default(), ModuleInitFlags::empty());
         loaded.unwrap_or_else(|errno| panic!("cannot load {}: {errno}", path.display()));
     }
 }
 
-/// Switches the machine off, once the console has told everything.
+/// Switches the machine off, after a pause in which the console drains.
 pub(crate) fn power_off() -> ! {
     thread::sleep(Duration::from_millis(200));
-    let error = reboot(RebootMode::RB_POWER_OFF).expect_err("it does not return");
+    let error = reboot(RebootMode::RB_POWER_OFF).expect_err("a successful reboot does not return");
     panic!("cannot switch off: {error}");
 }

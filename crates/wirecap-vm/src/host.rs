@@ -1,4 +1,4 @@
-//! The host behind the captured NIC: it receives and sends by it as if nothing had ever been captured.
+//! The host behind the captured NIC: after a capture it sends and receives through the NIC as before.
 
 use std::{
     net::UdpSocket,
@@ -19,22 +19,22 @@ use wirecap_testing::wait_or_explain;
 
 use crate::machine::{CAPTURED, Machine, SENDER, run};
 
-/// By then, whatever has happened, the interface must be the host's again.
+/// The host must have its interface back within this time.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Where the generator's frames go to, with the network they come from.
+/// The destination of the generator's frames, with the network of their sources.
 const ADDRESS: &str = "198.19.0.1/15";
 const RECEIVER: &str = "198.19.0.1:9";
-/// Somebody at the other end of the wire.
+/// An address at the other end of the wire.
 const NEIGHBOUR: &str = "198.19.0.2";
-const GREETING: &[u8] = b"the host sends by the interface that was captured";
-const PATIENCE: Duration = Duration::from_millis(20);
+const GREETING: &[u8] = b"the host sends through the interface that was captured";
+const TIMEOUT: Duration = Duration::from_millis(20);
 
-/// After a case: the interface is the host's again, not later than [`LIMIT`] after it was given back. No
-/// program is on it, it is not promiscuous, a datagram from the other end comes to a socket, and one from
-/// that socket comes out at the other end.
+/// Asserts after a case that the host has its interface back, within [`LIMIT`] of its release: no program is
+/// attached, it is not promiscuous, a datagram from the other end reaches a socket, and one from that socket
+/// reaches the other end.
 ///
 /// # Panics
-/// If it is not.
+/// If the host does not.
 #[track_caller]
 pub(crate) fn has_its_interface(machine: &Machine) {
     let since = machine.ledger.take_given_back();
@@ -43,18 +43,21 @@ pub(crate) fn has_its_interface(machine: &Machine) {
         || format!("the interfaces are the host's again: {:#?}", interfaces()),
         || interfaces().iter().flatten().filter(|interface| is_free(interface)).count() == 2,
     );
-    let [captured, sender] = interfaces().map(|interface| interface.expect("it was there"));
+    let [captured, sender] = interfaces().map(|interface| interface.expect("the interface exists"));
     run("ip", &["address", "replace", ADDRESS, "dev", CAPTURED]);
-    let neighbour_mac = sender.mac.expect("a NIC has one").to_string();
+    let neighbour_mac = sender.mac.expect("a NIC has a MAC address").to_string();
     run("ip", &["neighbour", "replace", NEIGHBOUR, "lladdr", &neighbour_mac, "dev", CAPTURED]);
     let (socket, ear) = (UdpSocket::bind(RECEIVER).unwrap(), Ear::new());
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let spec = FrameSpec { destination_mac: captured.mac.expect("a NIC has one").0, ..FrameSpec::default() };
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let spec = FrameSpec {
+        destination_mac: captured.mac.expect("a NIC has a MAC address").0,
+        ..FrameSpec::default()
+    };
     let (mut template, mut from_other_end) = (Template::new(spec).unwrap(), machine.sender());
     let counters = || run("ip", &["-s", "-s", "link", "show"]);
     let mut payload = [0; 2048];
     wait_or_explain(
-        || format!("a datagram comes to the host\n{}", counters()),
+        || format!("a datagram reaches the host\n{}", counters()),
         || {
             let frame = template.stamp(0, 1);
             assert!(Marks::read(frame).is_some());
@@ -63,7 +66,7 @@ pub(crate) fn has_its_interface(machine: &Machine) {
         },
     );
     wait_or_explain(
-        || format!("a datagram of the host comes out at the other end\n{}", counters()),
+        || format!("a datagram of the host reaches the other end\n{}", counters()),
         || {
             socket.send_to(GREETING, (NEIGHBOUR, 9)).unwrap();
             ear.hears(sender.ifindex, GREETING)
@@ -72,31 +75,31 @@ pub(crate) fn has_its_interface(machine: &Machine) {
     run("ip", &["address", "flush", "dev", CAPTURED]);
     let passed = since.elapsed();
     println!("host: has its interface after {:.1} s", passed.as_secs_f64());
-    assert!(passed < LIMIT, "the host had to wait {passed:?} for its interface");
+    assert!(passed < LIMIT, "the host waited {passed:?} for its interface");
 }
 
 fn is_free(interface: &Interface) -> bool {
     interface.xdp_programs.is_empty() && interface.promiscuity == 0 && interface.carrier
 }
 
-/// Hears what comes in by any interface.
+/// A packet socket on all interfaces.
 struct Ear(OwnedFd);
 
 impl Ear {
     fn new() -> Self {
         let ear = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll);
-        let ear = ear.expect("a guest may");
-        setsockopt(&ear, sockopt::ReceiveTimeout, &TimeVal::new(0, PATIENCE.as_micros() as i64)).unwrap();
+        let ear = ear.expect("the guest has CAP_NET_RAW");
+        setsockopt(&ear, sockopt::ReceiveTimeout, &TimeVal::new(0, TIMEOUT.as_micros() as i64)).unwrap();
         Self(ear)
     }
 
-    /// Whether a frame that ends with these bytes has come in by an interface.
+    /// Whether a frame that ends with `end` has arrived on an interface.
     fn hears(&self, ifindex: u32, end: &[u8]) -> bool {
         let mut frame = [0; 2048];
         while let Ok((len, from)) = recvfrom::<LinkAddr>(self.0.as_raw_fd(), &mut frame) {
-            // It hears what goes out by other interfaces, too.
-            let came_in = from.is_some_and(|from| from.ifindex() == ifindex as usize);
-            if came_in && frame[..len].ends_with(end) {
+            // The socket also gets what other interfaces send.
+            let arrived_there = from.is_some_and(|from| from.ifindex() == ifindex as usize);
+            if arrived_there && frame[..len].ends_with(end) {
                 return true;
             }
         }

@@ -1,4 +1,4 @@
-//! What the kernel complains of while a case runs.
+//! The complaints of the kernel while a case runs.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::OpenOptionsExt,
 };
 
-/// Words with which the kernel begins to complain.
+/// Words that mark a complaint of the kernel.
 const COMPLAINTS: [&str; 9] = [
     "WARNING: ",
     "BUG: ",
@@ -18,22 +18,22 @@ const COMPLAINTS: [&str; 9] = [
     "Call Trace:",
     "NETDEV WATCHDOG",
 ];
-/// Bits of the kernel's taint that tell of an Oops and of a warning.
+/// The bits of the kernel's taint for an Oops and for a warning.
 const TAINTS: u64 = (1 << 7) | (1 << 9);
 
-/// The kernel's log, from some moment on.
+/// A reader of the kernel's log.
 pub(crate) struct KernelLog {
     file: File,
 }
 
 impl KernelLog {
-    /// From its beginning.
+    /// Opens the log at its beginning.
     pub(crate) fn open() -> Self {
         let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open("/dev/kmsg");
-        Self { file: file.expect("the device is there") }
+        Self { file: file.expect("the device exists") }
     }
 
-    /// Everything that was not read yet.
+    /// All lines since the last call.
     pub(crate) fn lines(&mut self) -> Vec<String> {
         let (mut lines, mut record) = (Vec::new(), [0; 8192]);
         loop {
@@ -48,7 +48,7 @@ impl KernelLog {
                             .map(|(_, text)| text.into()),
                     );
                 }
-                // The kernel has overwritten what was not read in time; what is left follows.
+                // The kernel has overwritten unread records; the next read returns the oldest that remains.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
                 Err(_) => return lines,
             }
@@ -56,19 +56,19 @@ impl KernelLog {
     }
 }
 
-/// The complaints among lines of the log, each with what follows it.
+/// The first complaint in `lines`, with the lines around it; empty if there is none.
 pub(crate) fn complaints(lines: &[String]) -> Vec<String> {
     let first = lines.iter().position(|line| COMPLAINTS.iter().any(|words| line.contains(words)));
     first.map_or_else(Vec::new, |first| lines[first.saturating_sub(2)..].iter().take(40).cloned().collect())
 }
 
-/// From now on the kernel says on the console whatever it says: when nobody reads its log any more.
-pub(crate) fn speak_on_console() {
-    // Where it cannot be asked to, it goes on with what is serious.
+/// Has the kernel print all messages on the console from now on, since the suite no longer reads its log.
+pub(crate) fn log_to_console() {
+    // If this fails, the kernel still prints serious messages.
     let _ = fs::write("/proc/sys/kernel/printk", "8");
 }
 
-/// Whether the kernel says of itself that it has warned or oopsed since it was started.
+/// Whether the kernel's taint flags record a warning or an Oops since boot.
 pub(crate) fn is_tainted() -> bool {
     let taint = fs::read_to_string("/proc/sys/kernel/tainted").unwrap_or_default();
     taint.trim().parse::<u64>().unwrap_or(TAINTS) & TAINTS != 0

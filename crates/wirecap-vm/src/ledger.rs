@@ -1,4 +1,4 @@
-//! What all cases together have shown: the row of the table.
+//! The results of all cases together: the guest's row in the table.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -10,7 +10,7 @@ use wirecap_sys::xsk::{self, BindMode};
 
 use wirecap_testing::check;
 
-/// What was seen so far. One for all cases.
+/// The results so far, shared by all cases.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     inner: Mutex<Sums>,
@@ -19,22 +19,22 @@ pub(crate) struct Ledger {
 /// The sums.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sums {
-    /// The mode of each queue of the first capture, as wirecap has reported it.
+    /// The mode of each queue of the first capture, as wirecap reports it.
     pub(crate) reported: Vec<&'static str>,
-    /// The mode of each of its sockets, as the kernel has reported it (`XDP_OPTIONS`).
+    /// The mode of each socket of the first capture, as the kernel reports it (`XDP_OPTIONS`).
     pub(crate) of_kernel: Vec<&'static str>,
-    /// Packets that were delivered.
+    /// Packets delivered.
     pub(crate) packets: u64,
-    /// Captures that were started, but for those that were killed.
+    /// Captures started, without those that were killed.
     pub(crate) captures: u64,
-    /// Those that have ended with an account that closes.
+    /// Captures that ended with an account that closes.
     pub(crate) accounts: u64,
-    /// When the last capture ended, or something else was done to its interface.
+    /// When the last capture, or another change to the interface, ended.
     pub(crate) interface_given_back: Option<Instant>,
 }
 
 impl Ledger {
-    /// Notes the modes of a capture that runs in this process, as both say them; they must be the same.
+    /// Notes the modes of a capture that runs in this process. Asserts that wirecap and the kernel agree.
     pub(crate) fn note_modes(&self, report: &Report) {
         let reported: Vec<&'static str> =
             report.ports.iter().flat_map(|port| &port.queues).map(|queue| queue.mode.as_str()).collect();
@@ -43,7 +43,7 @@ impl Ledger {
             .into_iter()
             .map(|mode| if mode == BindMode::ZeroCopy { "zero-copy" } else { "copy" })
             .collect();
-        // Generic XDP copies, too; that it is generic, the socket does not know.
+        // A socket on generic XDP reports copy mode.
         let copies = |&mode: &&'static str| if mode == "generic" { "copy" } else { mode };
         assert!(reported.iter().map(copies).eq(of_kernel.iter().copied()), "{reported:?} {of_kernel:?}");
         let mut sums = self.inner();
@@ -57,22 +57,22 @@ impl Ledger {
         self.inner().captures += 1;
     }
 
-    /// Notes that one was killed, and has no account.
+    /// Notes that a capture was killed, so it has no account.
     pub(crate) fn note_killed(&self) {
         self.inner().captures -= 1;
     }
 
-    /// From now on the host waits for its interface.
+    /// Notes that the host waits for its interface from now on.
     pub(crate) fn note_given_back(&self) {
         self.inner().interface_given_back = Some(Instant::now());
     }
 
-    /// Since when the host waits for its interface, or now.
+    /// The time since which the host waits for its interface, or now. Resets it.
     pub(crate) fn take_given_back(&self) -> Instant {
         self.inner().interface_given_back.take().unwrap_or_else(Instant::now)
     }
 
-    /// Notes a capture that has ended. Its account must close.
+    /// Notes a capture that has ended. Asserts that its account closes.
     #[track_caller]
     pub(crate) fn note_end(&self, report: &Report) {
         let account = check::account_closed(report);
@@ -90,7 +90,7 @@ impl Ledger {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was seen so far.
+    /// The results so far.
     pub(crate) fn sums(&self) -> Sums {
         self.inner().clone()
     }

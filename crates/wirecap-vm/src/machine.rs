@@ -1,4 +1,4 @@
-//! The two NICs of the machine, how traffic gets from one to the other, and how the other is captured.
+//! The two NICs of the machine: one sends traffic, the other is captured.
 
 use std::{fs, process::Command, thread, time::Duration};
 
@@ -14,18 +14,19 @@ use crate::{
     ledger::Ledger,
 };
 
-/// The NIC that is captured, and the one that sends.
+/// The NIC that is captured.
 pub(crate) const CAPTURED: &str = "eth0";
 /// The NIC that sends.
 pub(crate) const SENDER: &str = "eth1";
-/// Flows of the traffic: so many that each of eight queues gets some.
+/// Flows of the traffic: enough that each of eight queues gets some.
 pub(crate) const FLOWS: u32 = 256;
-/// Of so many source ports a flow has one.
+/// Number of source ports that flows choose from.
 const SOURCE_PORTS: u32 = 60_000;
-/// Frames that are sent at once, and that may be under way.
+/// Frames sent at once.
 const BURST: u64 = 16;
+/// Frames sent that the capture has not yet seen, at most.
 const IN_FLIGHT: u64 = 48;
-/// The pause after those that are sent at once, where nobody says what has arrived.
+/// The pause after each burst when arrivals cannot be counted.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A NIC.
@@ -45,16 +46,16 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     /// Whether the driver has zero-copy on this kernel.
     pub(crate) zero_copy: bool,
-    /// What becomes of frames that are larger than a cell.
+    /// What happens to frames larger than a cell.
     pub(crate) large_frames: LargeFrames,
-    /// Whether the library's end-to-end tests are run here.
+    /// Whether to run the library's end-to-end tests.
     pub(crate) end_to_end: bool,
-    /// What the cases have shown.
+    /// The results of the cases.
     pub(crate) ledger: Ledger,
 }
 
 impl Machine {
-    /// Switches the NICs on, with so many queues, and has them spread UDP flows over them.
+    /// Brings the NICs up with the plan's number of queues, and has them spread UDP flows over the queues.
     pub(crate) fn set_up(plan: &Plan) -> Self {
         run("ip", &["link", "set", "lo", "up"]);
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
@@ -71,18 +72,18 @@ impl Machine {
         machine
     }
 
-    /// A capture of the usual size, in cells with which the driver has zero-copy.
+    /// A capture of the usual size, with the cell size that zero-copy needs.
     pub(crate) fn builder(&self) -> Builder {
         Capture::builder().chunks_per_pool(16).cell_bytes(self.cell_bytes())
     }
 
-    /// igb takes frames of 1,514 bytes into cells of 4 KiB only.
+    /// The cell size that zero-copy needs: igb receives frames of 1,514 bytes only into cells of 4 KiB.
     pub(crate) fn cell_bytes(&self) -> u32 {
         if self.captured.driver == "igb" { 4096 } else { 2048 }
     }
 
-    /// Opens a capture of [`CAPTURED`], waits until frames can come, and notes the modes: each queue of each
-    /// port must be in the best that the driver has.
+    /// Opens a capture of [`CAPTURED`], waits until frames can arrive, and notes the modes. Asserts that each
+    /// queue of each port is in the best mode of the driver.
     #[track_caller]
     pub(crate) fn capture(&self, builder: Builder) -> Capture {
         let capture = self.capture_in_any_mode(builder);
@@ -92,13 +93,13 @@ impl Machine {
         capture
     }
 
-    /// The same, in whatever mode it is: for cases that look at it themselves.
+    /// As [`Self::capture`], in any mode: for cases that check the mode themselves.
     #[track_caller]
     pub(crate) fn capture_in_any_mode(&self, builder: Builder) -> Capture {
         self.try_capture(builder).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if it opens.
+    /// As [`Self::capture_in_any_mode`], or the error.
     pub(crate) fn try_capture(&self, builder: Builder) -> Result<Capture, Error> {
         let capture = builder.port(format!("xdp:{CAPTURED}")).open()?;
         self.ledger.note_start();
@@ -108,8 +109,8 @@ impl Machine {
         Ok(capture)
     }
 
-    /// virtio-net's device forgets how to spread packets when a program comes, as the driver then sets the
-    /// number of queues.
+    /// Restores how virtio-net spreads packets over its queues: attaching a program makes the driver set the
+    /// number of queues, and the device then forgets its table.
     pub(crate) fn spread(&self) {
         if self.captured.driver == "virtio_net" {
             let queues = netdev::interface(CAPTURED).unwrap().queues.current.to_string();
@@ -118,9 +119,9 @@ impl Machine {
         }
     }
 
-    /// Has [`CAPTURED`] use so many queues.
+    /// Has [`CAPTURED`] use `queues` queues.
     pub(crate) fn set_queues(&self, queues: u32) {
-        // A table that somebody has set would hold its queues.
+        // The kernel refuses to remove a queue that a configured RSS table uses.
         let _ = try_run("ethtool", &["-X", CAPTURED, "default"]);
         if netdev::interface(CAPTURED).unwrap().queues.current != queues {
             run("ethtool", &["-L", CAPTURED, "combined", &queues.to_string()]);
@@ -128,19 +129,19 @@ impl Machine {
         }
     }
 
-    /// Brings [`CAPTURED`] back to where it was at the start, after its driver was gone.
+    /// Sets [`CAPTURED`] up as at the start, after its driver was unbound and bound again.
     pub(crate) fn set_up_again(&self) {
         let again = nic(CAPTURED, self.captured.queues);
         assert_eq!(again.queues, self.captured.queues);
         self.wait_for_links();
     }
 
-    /// The mode in which queues are to be, in the words of the product.
+    /// The mode that queues must have, as reports name it.
     pub(crate) fn best_mode(&self) -> &'static str {
         if self.zero_copy { "zero-copy" } else { "copy" }
     }
 
-    /// Waits until the workers have so many packets.
+    /// Waits until the workers have at least `packets` packets.
     #[track_caller]
     pub(crate) fn wait_for(&self, packets: u64, crew: &Crew, capture: &Capture) {
         let explain = || {
@@ -148,12 +149,12 @@ impl Machine {
             let counters = run("ip", &["-s", "-s", "link", "show"]);
             let driver = run("ethtool", &["-S", CAPTURED]);
             let driver = driver.lines().filter(|line| !line.ends_with(": 0")).collect::<Vec<_>>().join("\n");
-            format!("{packets} packets arrive, of which {arrived} have: {report:#?}\n{counters}\n{driver}")
+            format!("{packets} packets arrive, {arrived} have: {report:#?}\n{counters}\n{driver}")
         };
         wait_or_explain(explain, || crew.arrived() >= packets);
     }
 
-    /// Ends a capture and notes what came of it.
+    /// Ends a capture, notes its account and returns its report.
     #[track_caller]
     pub(crate) fn finish(&self, capture: Capture) -> Report {
         self.ledger.note_given_back();
@@ -162,19 +163,20 @@ impl Machine {
         report
     }
 
-    /// Traffic from [`SENDER`]: frames like this, numbered from 0.
+    /// Traffic from [`SENDER`]: frames of `spec`, numbered from 0.
     pub(crate) fn traffic(&self, spec: FrameSpec) -> Traffic {
         let sender = self.sender();
         Traffic { sender, template: Template::new(spec).unwrap(), flows: FLOWS, next: 0 }
     }
 
-    /// A sender of any frames. Past the queueing discipline: that of Debian, fq_codel, drops what waits too
-    /// long, which on a busy machine anything may.
+    /// A sender of any frames. It bypasses the queueing discipline: Debian's default, fq_codel, drops frames
+    /// that wait too long, as any frame may on a busy machine.
     pub(crate) fn sender(&self) -> PacketSender {
         PacketSender::open(self.sender.ifindex, SendPath::Direct).unwrap()
     }
 
-    /// Drivers reset their NIC when a program comes or goes, and the link is gone for seconds.
+    /// Waits until both links are up: drivers reset their NIC when a program is attached or detached, and the
+    /// link is then down for seconds.
     pub(crate) fn wait_for_links(&self) {
         for nic in [CAPTURED, SENDER] {
             wait_until(&format!("the link of {nic} is up"), || {
@@ -183,7 +185,7 @@ impl Machine {
         }
     }
 
-    /// After a case that has failed: as it was at the start, as far as that can be had.
+    /// Restores the state of the start after a failed case, as far as possible.
     pub(crate) fn recover(&self) {
         let _ = self.ledger.take_given_back();
         let queues = self.captured.queues.to_string();
@@ -201,7 +203,7 @@ impl Machine {
     }
 }
 
-/// Numbered frames, of [`FLOWS`] flows in turn unless that is changed.
+/// Sends numbered frames, of `flows` flows in turn: [`FLOWS`] unless a case changes it.
 pub(crate) struct Traffic {
     sender: PacketSender,
     template: Template,
@@ -210,24 +212,24 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// The flow of a frame, by its last byte one of [`FLOWS`]. A NIC's hash of an address is an exclusive or
-    /// of words of a key that is drawn at each boot, one word for each bit that is set: addresses that differ
-    /// in six bits miss half of eight queues at one boot in nine. So the other bits of a flow are drawn, too.
+    /// The flow of a frame: its low byte is `sequence` modulo `flows`, its other bits are pseudo-random. A
+    /// NIC hashes an address by an exclusive or of words of a key drawn at each boot, one word for each set
+    /// bit: addresses that differ in only six bits miss half of eight queues at one boot in nine.
     pub(crate) fn flow_of(sequence: u64, flows: u32) -> u32 {
         let flow = (sequence % u64::from(flows)) as u32;
         flow | (Random::new(flow.into()).below(SOURCE_PORTS) << u8::BITS)
     }
 
-    /// Sends so many frames, no faster than `capture` sees them: what an emulated NIC loses when it is
-    /// overrun is no loss of wirecap's.
+    /// Sends `frames` frames, no faster than `capture` sees them: frames that an overrun emulated NIC loses
+    /// are no loss of wirecap's.
     pub(crate) fn send(&mut self, capture: &Capture, frames: u64) {
         let seen = || capture.report().total().seen;
         let ahead = self.next.saturating_sub(seen());
         self.send_while(frames, |sent| sent.saturating_sub(seen() + ahead) <= IN_FLIGHT);
     }
 
-    /// Sends so many frames, and waits after each few until there is `room` for more, of so many that were
-    /// sent.
+    /// Sends `frames` frames. After each burst, waits until `room`, given the number of frames sent so far,
+    /// returns true.
     pub(crate) fn send_while(&mut self, frames: u64, room: impl Fn(u64) -> bool) {
         let end = self.next + frames;
         while self.next < end {
@@ -241,8 +243,7 @@ impl Traffic {
         }
     }
 
-    /// Sends so many frames at a pace that is slow enough for every NIC, where nobody can say what has
-    /// arrived.
+    /// Sends `frames` frames slowly enough for every NIC, for when arrivals cannot be counted.
     pub(crate) fn send_slowly(&mut self, frames: u64) {
         self.send_while(frames, |_| {
             thread::sleep(PAUSE);
@@ -250,13 +251,13 @@ impl Traffic {
         });
     }
 
-    /// Frames that were sent so far.
+    /// Frames sent so far.
     pub(crate) fn sent(&self) -> u64 {
         self.next
     }
 }
 
-/// Each queue of the port's interface is captured, in this mode, in the words of the product.
+/// Asserts that the port captures every queue of its interface, in the mode `expected`.
 #[track_caller]
 pub(crate) fn assert_mode(port: &PortReport, expected: &str) {
     let modes: Vec<&str> = port.queues.iter().map(|queue| queue.mode.as_str()).collect();
@@ -265,23 +266,23 @@ pub(crate) fn assert_mode(port: &PortReport, expected: &str) {
 }
 
 fn nic(name: &'static str, queues: u32) -> Nic {
-    wait_until(&format!("{name} is there"), || netdev::interface(name).is_ok());
+    wait_until(&format!("{name} exists"), || netdev::interface(name).is_ok());
     run("ethtool", &["-L", name, "combined", &queues.to_string()]);
     run("ip", &["link", "set", name, "up"]);
-    // A driver that cannot be told hashes ports by itself; that all queues get some is checked by the cases.
+    // A driver without this setting hashes ports anyway; the cases check that all queues get packets.
     let _ = Command::new("ethtool").args(["-N", name, "rx-flow-hash", "udp4", "sdfn"]).output();
     let interface = netdev::interface(name).unwrap();
     let driver = interface.driver.expect("a NIC has a driver").name;
     Nic { ifindex: interface.ifindex, driver, queues: interface.queues.current }
 }
 
-/// Runs a program that must succeed; gives what it printed.
+/// Runs a program that must succeed. Returns its output.
 #[track_caller]
 pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     try_run(program, arguments).unwrap_or_else(|error| panic!("{program} {}: {error}", arguments.join(" ")))
 }
 
-/// Runs a program; gives what it printed, or what it said when it failed.
+/// Runs a program. Returns its output, or its error output if it fails.
 pub(crate) fn try_run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).output().map_err(|error| error.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();

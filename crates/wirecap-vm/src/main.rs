@@ -1,5 +1,4 @@
-//! The init of a virtual machine, which is all that runs in it: proves wirecap on drivers that have
-//! zero-copy.
+//! The init and only process of a virtual machine: proves wirecap on drivers that have zero-copy.
 //!
 //! ```text
 //!  vm/guest.sh: kernel, initramfs of this program ─► QEMU: two NICs, joined
@@ -13,9 +12,9 @@
 //!      vm: end PASSED of ALL
 //! ```
 //!
-//! **The rule that holds here:** a case passes if it comes to its end and the kernel has nothing to complain
-//! of: a warning, a BUG or an Oops in the kernel's log fails the case in which it happened. A guest that dies
-//! says no `vm: end`, which fails all.
+//! **The rule that holds here:** a case passes if it returns and the kernel logs no complaint: a warning, a
+//! BUG or an Oops in the kernel's log fails the case in which it happened. A guest that dies prints no
+//! `vm: end`, so the whole run fails.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "the console is how a guest speaks")]
 
@@ -37,7 +36,7 @@ fn main() {
         eprintln!("wirecap-guest is the init of a virtual machine and nothing else: see ./dev vm");
         std::process::exit(2);
     }
-    // The firmware has left half a line. Whatever goes wrong from here on is no mishap of booting.
+    // The firmware leaves an unfinished line. From `vm: begins` on, vm/guest.sh retries no failed boot.
     println!("\nvm: begins");
     boot::mount_all();
     let plan = boot::Plan::of_kernel_command_line();

@@ -1,18 +1,18 @@
-//! The `wirecap` of the image, as a process of its own.
+//! Runs the `wirecap` command of the image as a child process.
 
 use std::process::Command;
 
 use serde_json::Value;
 use wirecap_testing::running::{READY, Running};
 
-/// Starts it.
+/// Starts `wirecap`.
 pub(crate) fn spawn(arguments: &[&str]) -> Running {
     let mut command = Command::new("wirecap");
     command.args(arguments);
     Running::spawn(command)
 }
 
-/// Starts it, and waits until it captures.
+/// Starts `wirecap` and waits until it captures.
 #[track_caller]
 pub(crate) fn start(arguments: &[&str]) -> Running {
     let running = spawn(arguments);
@@ -20,7 +20,7 @@ pub(crate) fn start(arguments: &[&str]) -> Running {
     running
 }
 
-/// Asks it to end, and gives its account.
+/// Stops `wirecap` and returns its account.
 #[track_caller]
 pub(crate) fn stop(running: Running) -> Value {
     let ended = running.stop();

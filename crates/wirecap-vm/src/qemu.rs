@@ -1,4 +1,4 @@
-//! The emulator around the machine, which pulls the plug of a NIC when it is asked to.
+//! The emulator around the guest, which can unplug the cable of a NIC.
 //!
 //! ```text
 //!   Qemu ── /dev/ttyS1 ── second serial port ── QEMU's monitor (QMP: one line of JSON each way)
@@ -12,26 +12,26 @@ use std::{
 use nix::sys::termios::{SetArg, SpecialCharacterIndices, cfmakeraw, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
 
-/// Where `vm/guest.sh` has the monitor end.
+/// The serial port that `vm/guest.sh` connects with the monitor.
 const MONITOR: &str = "/dev/ttyS1";
-/// How long it may take to answer, in tenths of a second.
-const PATIENCE_TENTHS: u8 = 100;
+/// How long the monitor may take to answer, in tenths of a second.
+const TIMEOUT_TENTHS: u8 = 100;
 
-/// The cable of a NIC. It is plugged in when this is dropped.
+/// The cable of a NIC. Dropping it plugs the cable in.
 pub(crate) struct Cable {
     monitor: Monitor,
-    /// QEMU's name of what the NIC is connected with.
+    /// QEMU's name of the network device that the NIC is connected with.
     name: String,
 }
 
 impl Cable {
-    /// That of `eth0`, `eth1`.
+    /// The cable of `eth0` or `eth1`.
     pub(crate) fn of(nic: &str) -> Self {
-        let number = nic.strip_prefix("eth").expect("a NIC of the machine");
+        let number = nic.strip_prefix("eth").expect("the NIC is named ethN");
         Self { monitor: Monitor::open(), name: format!("net{number}") }
     }
 
-    /// Pulls it out, or plugs it in.
+    /// Plugs the cable in, or pulls it out.
     #[track_caller]
     pub(crate) fn plug(&mut self, is_in: bool) {
         self.try_plug(is_in).unwrap_or_else(|error| panic!("QEMU: {}: {error}", self.name));
@@ -44,7 +44,7 @@ impl Cable {
 
 impl Drop for Cable {
     fn drop(&mut self) {
-        // A case that has failed says why by itself.
+        // A case that has failed reports its own reason.
         let _ = self.try_plug(true);
     }
 }
@@ -53,29 +53,30 @@ impl Drop for Cable {
 struct Monitor {
     commands: File,
     answers: BufReader<File>,
-    /// The number of the last thing it was asked.
+    /// The id of the last command.
     last: u64,
 }
 
 impl Monitor {
     fn open() -> Self {
-        let commands = OpenOptions::new().read(true).write(true).open(MONITOR).expect("vm/guest.sh gives it");
-        // A terminal would send what the monitor says back to it.
+        let commands =
+            OpenOptions::new().read(true).write(true).open(MONITOR).expect("vm/guest.sh connects it");
+        // Without raw mode, the terminal echoes the monitor's output back to it.
         let mut settings = tcgetattr(&commands).unwrap();
         cfmakeraw(&mut settings);
         settings.control_chars[SpecialCharacterIndices::VMIN as usize] = 0;
-        settings.control_chars[SpecialCharacterIndices::VTIME as usize] = PATIENCE_TENTHS;
+        settings.control_chars[SpecialCharacterIndices::VTIME as usize] = TIMEOUT_TENTHS;
         tcsetattr(&commands, SetArg::TCSANOW, &settings).unwrap();
         let answers = BufReader::new(commands.try_clone().unwrap());
         let mut monitor = Self { commands, answers, last: 0 };
-        // Until just now it has heard its own greeting; at this byte it begins anew.
+        // Until now the terminal has echoed the greeting as input; this byte resets the monitor's parser.
         monitor.commands.write_all(b"\xff\n").unwrap();
-        // Once it was asked, it does not know this any more.
+        // The monitor rejects this command if an earlier case has already sent it.
         let _ = monitor.execute("qmp_capabilities", &json!({}));
         monitor
     }
 
-    /// Has it do something, and waits until it has.
+    /// Executes a command and waits for its answer.
     fn execute(&mut self, command: &str, arguments: &Value) -> Result<(), String> {
         self.last += 1;
         let words = json!({ "execute": command, "arguments": arguments, "id": self.last });
@@ -85,7 +86,7 @@ impl Monitor {
             if self.answers.read_line(&mut line).map_err(|error| error.to_string())? == 0 {
                 return Err(format!("no answer to {words}"));
             }
-            // What else it says: a greeting, events, that it has not understood its greeting.
+            // Other lines are a greeting, events, or an error about the echoed greeting.
             let answer: Value = serde_json::from_str(&line).unwrap_or_default();
             if answer["id"] == self.last {
                 return match &answer["error"] {

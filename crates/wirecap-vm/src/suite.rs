@@ -1,4 +1,4 @@
-//! Runs the cases, one after the other, and tells on the console what came of them.
+//! Runs the cases, one after the other, and prints their results on the console.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,7 +14,7 @@ use crate::{
     machine::Machine,
 };
 
-/// How long after the last case the kernel may still find something to complain of.
+/// How long after the last case the suite waits for late complaints of the kernel.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
 /// Runs the cases of the plan and prints the lines that `vm/steps.sh` and `vm/guest.sh` read.
@@ -22,49 +22,48 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) {
     let mut log = KernelLog::open();
     let is_wanted = |name: &str| plan.cases.is_empty() || plan.cases.iter().any(|part| name.contains(part));
     let mut all: Vec<Case> = cases::of(machine).into_iter().filter(|(name, _)| is_wanted(name)).collect();
-    // Nothing but that the drivers were loaded, and that the host can use its interface; and what the kernel
-    // says late, of sockets and programs that it takes apart after they are closed.
+    // `boot` checks only that the drivers load and that the host can use its interface. `aftermath` collects
+    // complaints from the deferred destruction of sockets and programs.
     all.insert(0, ("boot", |_| ()));
     all.push(("aftermath", |_| thread::sleep(AFTERMATH)));
     let passed = all.iter().filter(|(name, case)| run_case(name, *case, machine, &mut log)).count();
     let all = all.len();
-    kernel_log::speak_on_console();
+    kernel_log::log_to_console();
     let sums = machine.ledger.sums();
     println!(
         "vm: row {} | {} | {} | {} | {} | {passed} of {all} | {} | {}",
         machine.captured.driver,
         machine.kernel,
         machine.captured.queues,
-        of_each(&sums.reported),
-        of_each(&sums.of_kernel),
+        mode_summary(&sums.reported),
+        mode_summary(&sums.of_kernel),
         sums.packets,
         format_args!("{} of {}", sums.accounts, sums.captures),
     );
     println!("vm: end {passed} of {all}");
 }
 
-/// The mode of each queue: one word if all have the same.
-fn of_each(modes: &[&str]) -> String {
+/// The mode of each queue, shortened to `MODE × QUEUES` if all have the same.
+fn mode_summary(modes: &[&str]) -> String {
     match modes {
         [first, rest @ ..] if rest.iter().all(|mode| mode == first) => format!("{first} × {}", modes.len()),
         _ => modes.join(", "),
     }
 }
 
-/// Runs a case; whether it passed.
+/// Runs a case. Returns whether it passed.
 fn run_case(name: &str, case: fn(&Machine), machine: &Machine, log: &mut KernelLog) -> bool {
     let begun = Instant::now();
     let was_tainted = name != "boot" && kernel_log::is_tainted();
-    // A case that fails drops what it has opened, so that the next one finds the machine as it was.
-    let came_to_its_end = catch_unwind(AssertUnwindSafe(|| {
+    // Unwinding drops what a failed case has opened, so the next case finds the machine as it was.
+    let returned = catch_unwind(AssertUnwindSafe(|| {
         case(machine);
         host::has_its_interface(machine);
     }));
     let lines = log.lines();
     let complaints = kernel_log::complaints(&lines);
-    let passed =
-        came_to_its_end.is_ok() && complaints.is_empty() && (was_tainted || !kernel_log::is_tainted());
-    if came_to_its_end.is_err() {
+    let passed = returned.is_ok() && complaints.is_empty() && (was_tainted || !kernel_log::is_tainted());
+    if returned.is_err() {
         machine.recover();
         lines.iter().for_each(|line| println!("kernel: {line}"));
     } else {

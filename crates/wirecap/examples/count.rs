@@ -59,9 +59,9 @@ fn print(report: &Report) {
                 port.name,
                 queue.queue,
                 queue.mode,
-                queue.seen,
-                queue.delivered,
-                queue.lost.total(),
+                queue.account.seen,
+                queue.account.delivered,
+                queue.account.lost.total(),
                 queue.unexplained
             );
         }

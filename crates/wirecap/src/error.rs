@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_without_a_link_is_taken_off_by_ip_in_its_mode_and_only_such_a_one() {
+    fn only_a_program_without_a_link_is_detached_by_ip_and_in_its_mode() {
         let held = |attachment, holders: &str| {
             let (name, program) = ("in0".into(), "stranger".into());
             Error::Held { name, program, holders: holders.into(), attachment }.to_string()
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_free_queue_is_an_example() {
+    fn only_a_free_queue_is_suggested() {
         let shared =
             |free| Error::Shared { name: "in0".into(), holders: "x (pid 7)".into(), free }.to_string();
         assert!(shared(Some(3)).ends_with("name queues that are free, as in in0@3"));

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_of_raw_ip_are_filtered_as_such() {
+    fn raw_ip_packets_are_filtered_as_raw_ip() {
         let filter = PortFilter::compile("ip6", 101, Unmatched::Pass, OriginInfo::Nothing).unwrap();
         let user = UserFilter::new(&filter.filter);
         assert_eq!(FilterPlace::of(&user), FilterPlace::NativeCode);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_from_the_host_comes_in_and_a_file_has_no_directions() {
+    fn packets_taken_from_the_host_are_inbound_and_a_file_has_no_directions() {
         let compile = |expression, origin| PortFilter::compile(expression, 1, Unmatched::Drop, origin);
         for (expression, wanted) in
             [("inbound and ifindex 5", true), ("outbound", false), ("ifindex 6", false)]

@@ -1,6 +1,6 @@
 //! The ways of waiting: packets that come one at a time arrive, and waiting for them costs little, in silence
-//! nothing. A test binary of its own, since the CPU time of the whole process is measured: no two tests run
-//! at the same time. Needs root; without, each test says so and returns.
+//! nothing. This is a separate test binary because it measures the CPU time of the whole process, so no two
+//! tests run at the same time. Needs root; without, each test reports that and returns.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -9,9 +9,9 @@ use std::{
 };
 
 use wirecap::{Builder, Capture, Dispatch, Mode, Next, Wait};
-use wirecap_sys::cpu::process_cpu_seconds;
 use wirecap_testing::{
     check,
+    cpu_time::process_cpu_seconds,
     crew::Crew,
     gate::Gate,
     need_root, wait_until,
@@ -19,7 +19,7 @@ use wirecap_testing::{
 };
 use wirecap_traffic::FrameSpec;
 
-/// A packet may take so long on a busy machine. Waiting itself takes a hundredth of it at most.
+/// The longest time for a packet on a busy machine. Waiting itself takes a hundredth of it at most.
 const BOUND: Duration = Duration::from_secs(2);
 /// How long the CPU time of idle threads is measured.
 const IDLE: Duration = Duration::from_millis(500);
@@ -31,7 +31,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The share of a core that the process takes.
+/// The share of a core that the process uses.
 fn cpu_share(during: Duration) -> f64 {
     let (begun, before) = (Instant::now(), process_cpu_seconds());
     thread::sleep(during);
@@ -72,11 +72,11 @@ fn single_packets_arrive_and_idling_is_cheap() {
     }
 }
 
-/// Captures from four queues: nothing, then a burst of a whole pool, at once.
+/// Captures four queues: first nothing, then a burst of a whole pool at once.
 fn waits_for_nothing(wire: &Wire, port: &str, builder: Builder, pool: u64, what: &str) {
     let mut capture = wire.capture_of(port, builder);
     let crew = Crew::eager(capture.take_workers());
-    // Until the last of what the start has brought with it is over.
+    // Until the effects of the start are over.
     give_it_a_chance();
     let share = cpu_share(Duration::from_secs(1));
     assert!(share < 0.01, "{what}: {:.2} % of a core in silence", share * 100.0);
@@ -86,12 +86,12 @@ fn waits_for_nothing(wire: &Wire, port: &str, builder: Builder, pool: u64, what:
         let sent = wire.live(&mut wire.generator(FrameSpec::default()), 0, pool);
         sent.frames - sent.dropped
     } else {
-        // Live frames do not get to the host.
+        // Live frames do not reach the host.
         sender.send(pool.min(4096));
         sender.sent()
     };
     crew.wait_for(burst);
-    // And more than the pool, as fast as it is taken.
+    // Then more than the pool, as fast as it is taken.
     let before = burst - sender.sent();
     sender.send_while(2 * pool.min(4096), |sent| before + sent > crew.arrived() + pool / 4);
     crew.wait_for(before + sender.sent());
@@ -102,8 +102,8 @@ fn waits_for_nothing(wire: &Wire, port: &str, builder: Builder, pool: u64, what:
 }
 
 #[test]
-fn silence_takes_no_cpu_time_whatever_the_pool_and_a_burst_after_it_is_not_lost() {
-    need_root!("waits::silence_takes_no_cpu_time_whatever_the_pool_and_a_burst_after_it_is_not_lost");
+fn silence_takes_no_cpu_time_and_a_burst_after_it_is_not_lost() {
+    need_root!("waits::silence_takes_no_cpu_time_and_a_burst_after_it_is_not_lost");
     let _alone = alone();
     let wire = Wire::with_queues("silence", 4);
     for (cells, chunks) in [(64, 4), (256, 8), (256, 128)] {
@@ -122,8 +122,8 @@ fn silence_takes_no_cpu_time_whatever_the_pool_and_a_burst_after_it_is_not_lost(
     }
 }
 
-/// Worker 0 stands still with a batch in its hands. What comes next is for its buddy, which has been waiting
-/// in the kernel.
+/// Worker 0 stalls with a batch in its hands. The next packets are for its buddy, which has been waiting in
+/// the kernel.
 #[test]
 fn a_buddy_that_waits_in_the_kernel_helps() {
     need_root!("waits::a_buddy_that_waits_in_the_kernel_helps");
@@ -155,8 +155,8 @@ fn a_buddy_that_waits_in_the_kernel_helps() {
     }
 }
 
-/// The kernel has no cell left, so no packet wakes anybody; cells that come home are given to it all the
-/// same.
+/// The kernel has no cell left, so no packet wakes any thread; cells that come home are still given to the
+/// kernel.
 #[test]
 fn cells_that_come_home_in_silence_are_given_to_the_kernel() {
     need_root!("waits::cells_that_come_home_in_silence_are_given_to_the_kernel");

@@ -1,11 +1,10 @@
-//! wirecap as a competitor: a process of its own that captures, reads one cache line of each packet, and
-//! counts.
+//! wirecap as a competitor: a child process that captures, reads one cache line of each packet, and counts.
 //!
 //! ```text
 //!   wirecap-bench __count PORT … ──► READY on stderr ──► workers until idle or signalled ──► one JSON line on stdout
 //! ```
 //!
-//! It speaks the protocol of the peers in bench/peers, so that both are measured alike.
+//! It follows the protocol of the peers in bench/peers, so both are measured in the same way.
 
 mod pace;
 mod tally;
@@ -23,17 +22,18 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use wirecap::port::null::NullPort;
 use wirecap::{Batch, Capture, Dispatch, Mode, Next, PortSpec, Report, Timestamp, Wait, Worker};
 use wirecap_sys::cpu;
+use wirecap_testing::cpu_time;
 
 use pace::Pace;
 use tally::Tally;
 
 /// First argument of a child.
 pub const COMMAND: &str = "__count";
-/// Name of the port that is memory only.
+/// Name of the null port, which makes packets in memory.
 pub const NULL: &str = "null";
 /// How long a worker waits before it reports that it is idle.
 const PAUSE: Duration = Duration::from_millis(1);
-/// How often the main thread looks.
+/// How often the main thread checks for the end.
 const TICK: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Parser)]
@@ -66,10 +66,10 @@ struct Arguments {
     /// Packets per second that each worker handles at most.
     #[arg(long)]
     pace: Option<f64>,
-    /// Time after the last packet at which it stops.
+    /// The child stops this long after the last packet.
     #[arg(long, default_value_t = 500)]
     idle_ms: u64,
-    /// How often to print the account.
+    /// Interval of printed reports.
     #[arg(long)]
     report_ms: Option<u64>,
     /// Packets of the null port.
@@ -123,8 +123,8 @@ impl Arguments {
 #[derive(Debug)]
 struct Activity {
     start: Instant,
-    /// Microseconds after `start` of the last packet; 0 before the first. Workers write, the main thread
-    /// reads.
+    /// Microseconds from `start` to the last packet; 0 before the first. Workers write it, the main thread
+    /// reads it.
     last_us: AtomicU64,
 }
 
@@ -149,7 +149,7 @@ impl Activity {
 pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
     let arguments = Arguments::parse_from(std::iter::once(COMMAND.to_owned()).chain(arguments));
     if let Some(core) = arguments.cpu {
-        // Before memory is allocated and threads are started: they inherit it.
+        // Before memory is allocated and threads start: they inherit the core.
         cpu::pin_to_core(core)?;
     }
     let signalled = Arc::new(AtomicBool::new(false));
@@ -167,13 +167,13 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
             .collect();
         let stopped_by = supervise(&arguments, &capture, &activity, &signalled);
         capture.stopper().stop();
-        (Tally::merge(handles.into_iter().map(|handle| handle.join().expect("a worker"))), stopped_by)
+        (Tally::merge(handles.into_iter().map(|handle| handle.join().expect("no worker panics"))), stopped_by)
     });
     print_result(&tally, stopped_by, &capture.finish());
     Ok(())
 }
 
-/// Waits for the end, and reports until then.
+/// Waits for the end and prints reports until then. Returns the reason of the end.
 fn supervise(
     arguments: &Arguments,
     capture: &Capture,
@@ -210,13 +210,13 @@ fn work(mut worker: Worker, mut pace: Option<Pace>, activity: &Activity) -> Tall
                 read(&batch);
                 let mut done = now;
                 if let Some(pace) = &mut pace {
-                    let through = pace.take(batch.len(), now);
-                    done = sleep_until(through);
-                    tally.latest_wake = tally.latest_wake.max(done.saturating_duration_since(through));
+                    let finish = pace.take(batch.len(), now);
+                    done = sleep_until(finish);
+                    tally.latest_wake = tally.latest_wake.max(done.saturating_duration_since(finish));
                 }
                 tally.add(batch.len(), batch.bytes(), done);
                 activity.touch(done);
-                // A look first: if nothing is there, the worker has been idle.
+                // Poll first: if no batch is ready, the worker has been idle.
                 timeout = Duration::ZERO;
             }
             Next::Idle => {
@@ -258,7 +258,7 @@ fn print_result(tally: &Tally, stopped_by: &str, report: &Report) {
         "bytes": tally.bytes,
         "seconds": tally.seconds(),
         "cpu_seconds": tally.cpu_seconds(),
-        "cpu_seconds_process": cpu::process_cpu_seconds(),
+        "cpu_seconds_process": cpu_time::process_cpu_seconds(),
         "stopped_by": stopped_by,
         "left_in_ring": 0,
         "latest_wake_ms": tally.latest_wake.as_secs_f64() * 1e3,

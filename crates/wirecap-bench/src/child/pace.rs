@@ -1,6 +1,6 @@
-//! A heavy handler: a worker that is through with its packets only when one of that speed would be.
+//! A slow handler: a worker finishes its packets only when a worker of the given pace would.
 //!
-//! Rule: the schedule is absolute. A sleep that ends late is made up for; time without packets is not.
+//! Rule: the schedule is absolute. The worker makes up for a sleep that ends late, but not for idle time.
 
 use std::time::{Duration, Instant};
 
@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Pace {
     packets_per_second: f64,
-    /// When the worker is through with all it took; `None` after it had nothing to do.
-    through: Option<Instant>,
+    /// When the worker finishes all packets taken so far; `None` after an idle time.
+    finish: Option<Instant>,
 }
 
 impl Pace {
     /// A worker that needs `1 / packets_per_second` for a packet.
     pub fn new(packets_per_second: f64) -> Self {
-        Self { packets_per_second, through: None }
+        Self { packets_per_second, finish: None }
     }
 
-    /// The worker had nothing to do.
+    /// Notes that the worker was idle.
     pub fn idle(&mut self) {
-        self.through = None;
+        self.finish = None;
     }
 
-    /// When a worker that took `packets` packets at `now` is through with the last of them.
+    /// When a worker that takes `packets` packets at `now` finishes the last of them.
     pub fn take(&mut self, packets: usize, now: Instant) -> Instant {
         let busy = Duration::from_secs_f64(packets as f64 / self.packets_per_second);
-        let through = self.through.unwrap_or(now) + busy;
-        self.through = Some(through);
-        through
+        let finish = self.finish.unwrap_or(now) + busy;
+        self.finish = Some(finish);
+        finish
     }
 }
 
@@ -37,12 +37,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lateness_is_made_up_for_and_idleness_is_not() {
+    fn the_schedule_makes_up_for_late_sleeps_but_not_for_idle_time() {
         let mut pace = Pace::new(1000.0);
         let start = Instant::now();
         let ms = |ms| start + Duration::from_millis(ms);
         assert_eq!(pace.take(100, start), ms(100));
-        assert_eq!(pace.take(100, ms(105)), ms(200), "5 ms late, yet through on time");
+        assert_eq!(pace.take(100, ms(105)), ms(200), "5 ms late, but finished on time");
         pace.idle();
         assert_eq!(pace.take(10, ms(500)), ms(510));
     }

@@ -1,25 +1,24 @@
-//! What one worker counted, and when.
+//! The counts of one worker, and their times.
 //!
-//! Rule: a run starts with the first packet and ends with the last one; waiting before and after it is not
-//! measured.
+//! Rule: a run starts with the first packet and ends with the last one; it excludes waiting before and after.
 
 use std::time::{Duration, Instant};
 
-use wirecap_sys::cpu::process_cpu_seconds;
+use wirecap_testing::cpu_time::process_cpu_seconds;
 
 /// The figures of one worker.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Packets it took.
+    /// Packets that it took.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The longest time by which a sleep of the worker ended late: what the machine did to it.
+    /// The longest delay of a wake-up, caused by the machine.
     pub latest_wake: Duration,
     span: Option<Span>,
 }
 
-/// From the first packet to the last one.
+/// The time from the first packet to the last one.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     first: Instant,
@@ -32,7 +31,7 @@ struct Span {
 }
 
 impl Tally {
-    /// The worker was given a batch at this moment.
+    /// Notes that the worker got a batch at `now`.
     pub fn begin(&mut self, now: Instant) {
         self.span.get_or_insert_with(|| {
             let cpu = process_cpu_seconds();
@@ -40,7 +39,7 @@ impl Tally {
         });
     }
 
-    /// The worker is through with the batch.
+    /// Notes that the worker finished the batch at `now`.
     pub fn add(&mut self, packets: usize, bytes: u64, now: Instant) {
         self.packets += packets as u64;
         self.bytes += bytes;
@@ -49,14 +48,14 @@ impl Tally {
         }
     }
 
-    /// Nothing came for a while: CPU time is a system call, so it is taken once per pause and not per batch.
+    /// Notes a pause. Reading the CPU time is a system call, so it happens once per pause, not per batch.
     pub fn pause(&mut self) {
         if let Some(span) = self.span.as_mut().filter(|span| !span.sampled) {
             (span.cpu_last, span.sampled) = (process_cpu_seconds(), true);
         }
     }
 
-    /// Everything the workers did together.
+    /// The sum over all workers.
     pub fn merge(tallies: impl IntoIterator<Item = Tally>) -> Tally {
         tallies.into_iter().fold(Tally::default(), |mut sum, mut tally| {
             tally.pause();
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_add_up() {
+    fn merging_sums_counts_and_joins_spans() {
         let start = Instant::now();
         let ms = |ms| start + Duration::from_millis(ms);
         let worker = |first, last, packets| {

@@ -1,8 +1,8 @@
-//! A burst of 100,000 frames to a worker that handles 38,844 packets/s: what a pool holds (the paper's
+//! A burst of 100,000 frames to a worker that handles 38,844 packets/s: the capacity of pools (the paper's
 //! figures 9 and 10), and the largest burst without loss (the formula of its section 3.2.2).
 //!
-//! Targets: B-(256, 500) loses none; smaller pools lose what R × M and the pace leave no room for, within 2
-//! %, every loss under its cause; the largest burst is that of the formula.
+//! Targets: B-(256, 500) loses none; smaller pools lose the packets for which R × M and the pace leave no
+//! room, within 2 %, and the account has a cause for every loss; the largest burst is that of the formula.
 
 use anyhow::Result;
 use wirecap_core::Geometry;
@@ -21,15 +21,15 @@ const BURST: u64 = 100_000;
 const GEOMETRIES: [(u64, u64); 6] = [(256, 500), (256, 100), (128, 200), (64, 400), (64, 100), (256, 4)];
 /// M and R for the formula: pools from 3,200 to 51,200 packets.
 const FORMULA: [(u64, u64); 5] = [(64, 50), (64, 100), (128, 100), (256, 100), (256, 200)];
-/// The generator keeps its rate, and a worker wakes up, to about 1 ms each: more than 2 % of a small pool's
-/// burst.
+/// The generator's rate and a worker's wake-up are each accurate to about 1 ms; together that is more than
+/// 2 % of a small pool's burst.
 const CLOCK_GRAIN_SECONDS: f64 = 0.002;
-/// Packets an `xsk_count` gives back at a time.
+/// Packets that `xsk_count` gives back at a time.
 const BARE_BATCH: u64 = 64;
 
 struct Contender {
     competitor: Competitor,
-    /// What is known about its buffer; nothing about libpcap's.
+    /// Its buffer and pace; `None` for libpcap, whose buffer holds no fixed number of packets.
     drain: Option<Drain>,
     is_wirecap: bool,
 }
@@ -72,7 +72,7 @@ fn contenders(context: &Context) -> Result<Vec<Contender>> {
 }
 
 impl Contender {
-    /// Loss by arithmetic, for the time the burst really took.
+    /// The predicted loss, for the actual duration of the burst.
     fn predicted(&self, run: &Measured) -> Option<u64> {
         self.drain.map(|drain| drain.burst_loss(run.sent.frames, run.sent.seconds))
     }
@@ -120,7 +120,7 @@ fn pools(context: &mut Context) -> Result<()> {
     }
     table.note(
         "Predicted: the burst less R × M, less the chunks that came home while it arrived. The difference is in percent \
-         of the prediction, of the burst where that is 0. In megabytes libpcap holds more short packets than cells do.",
+         of the prediction, or of the burst if the prediction is 0. Per megabyte, libpcap holds more short packets than cells do.",
     );
     context.record.table(&table)
 }
@@ -144,7 +144,8 @@ fn row(who: &Contender, rounds: &[Option<Measured>]) -> Vec<String> {
     ]
 }
 
-/// The largest burst without loss at twice the worker's pace, so that the drain counts as much as the pool.
+/// Finds the largest burst without loss at twice the worker's pace, so that the drain counts as much as the
+/// pool.
 fn formula(context: &mut Context) -> Result<()> {
     let arrival_pps = 2.0 * PACE_PPS as f64;
     let name =
@@ -158,7 +159,7 @@ fn formula(context: &mut Context) -> Result<()> {
             "pool",
             "R × M",
             "the paper's formula",
-            "less a chunk's grain",
+            "less one chunk",
             "measured",
             "of the formula",
             "within 2 %",
@@ -167,28 +168,28 @@ fn formula(context: &mut Context) -> Result<()> {
     for (&(cells_per_chunk, chunks), rounds) in FORMULA.iter().zip(&results) {
         let geometry = Geometry::new(cells_per_chunk as u32, chunks as u32, 2048)?;
         let paper = geometry.largest_burst(arrival_pps, PACE_PPS as f64).unwrap_or(f64::NAN);
-        let grained =
+        let in_chunks =
             drain(cells_per_chunk, cells_per_chunk * chunks).largest_burst(arrival_pps).unwrap_or(0);
         let measured = Summary::of(figures(rounds, |&burst| burst));
         let within = measured.is_some_and(|measured| {
-            // Between what a chunk's grain may take away and the formula.
+            // Between the formula and the formula less one chunk, with some slack.
             let slack = f64::max(0.02 * paper, arrival_pps * CLOCK_GRAIN_SECONDS);
-            measured.median >= grained as f64 - slack && measured.median <= paper + slack
+            measured.median >= in_chunks as f64 - slack && measured.median <= paper + slack
         });
         table.row([
             format!("WireCAP-B-({cells_per_chunk}, {chunks})"),
             grouped(cells_per_chunk * chunks),
             grouped(paper as u64),
-            grouped(grained),
+            grouped(in_chunks),
             show(measured, 0),
             measured.map_or_else(|| "–".into(), |measured| format!("{:.3}", measured.median / paper)),
             verdict(within),
         ]);
     }
     table.note(
-        "The formula takes it that each cell is free again once its packet is handled. Cells come home a chunk at a time, \
-         which takes up to P_m / (P_m − P_p) · M off. Agrees: within 2 %, or 2 ms (155 packets), since the generator \
-         keeps the rate in steps of 1 ms and a worker that sleeps wakes up as late.",
+        "The formula assumes that each cell is free again once its packet is handled. Cells come home a chunk at a time, \
+         which subtracts up to P_m / (P_m − P_p) · M. The tolerance is 2 %, or 2 ms (155 packets): the generator \
+         keeps the rate in steps of 1 ms, and a sleeping worker may wake up 1 ms late.",
     );
     context.record.table(&table)
 }

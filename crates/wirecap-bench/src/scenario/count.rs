@@ -1,4 +1,4 @@
-//! Count only, one queue, 64-byte frames: as fast as the generator goes, and as fast as nothing is lost.
+//! Count only, one queue, 64-byte frames: at the generator's full speed, and at the highest lossless rate.
 //!
 //! Targets: at least 0.95 of the bare AF_XDP loop that waits in the same way, at least 2.5 times libpcap with
 //! 64 MiB, and no loss.
@@ -23,12 +23,12 @@ struct Round {
 const BARE_SLEEP: usize = 3;
 const BARE_BUSY: usize = 4;
 const LIBPCAP_64: usize = 6;
-/// Which bare loop each competitor is compared with.
+/// The pairs of a wirecap competitor and its bare loop.
 const TARGETS: [(usize, usize); 3] = [(0, BARE_SLEEP), (1, BARE_BUSY), (2, BARE_SLEEP)];
 
 fn competitors(context: &Context) -> Result<Vec<Competitor>> {
     let peer = |name: &str, program: &str, flags: &str| context.peers.competitor(name, program, flags);
-    // M = 256 and R = 128 are 32,768 cells; the bare loop gets as many, and rings as deep.
+    // M = 256 and R = 128 give 32,768 cells; the bare loop gets as many frames, and rings of that length.
     let bare = "--frames 32768 --ring 32768";
     Ok(vec![
         Competitor::wirecap("wirecap pull, sleep", "--dispatch pull --wait sleep")?,
@@ -69,8 +69,8 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         ]);
     }
     table.note(
-        "veth does the receive work on the sender's core, so a slow receiver slows the generator down: the rate is what \
-         both sides together reach. CPU time is the receiver's own. libpcap and TPACKET_V3 run without an XDP program, \
+        "veth does the receive work on the sender's core, so a slow receiver slows the generator down: both sides together \
+         determine the rate. CPU time is the receiver's own. libpcap and TPACKET_V3 run without an XDP program, \
          with GRO on, which is their best case: the host's stack sees the packets, too.",
     );
     context.record.table(&table)?;
@@ -94,7 +94,7 @@ fn measure(context: &mut Context, who: &Competitor, round: usize) -> Result<Roun
             context.keep(Scenario::Count, &who.name, round, &run.json("search", Some(rate)))?;
             let lossless = run.lost() == 0;
             if lossless {
-                // What was really sent: the generator may not have reached what was asked for.
+                // The actual rate: the generator may not reach the requested one.
                 lossless_pps = f64::max(lossless_pps, run.sent.frames_per_second());
             }
             anyhow::Ok(lossless)

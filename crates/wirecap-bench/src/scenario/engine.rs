@@ -1,4 +1,4 @@
-//! The engine's own cost: the port that is memory only, 64-byte frames, one cache line of each packet read.
+//! The engine's own cost: the null port, 64-byte frames, one cache line of each packet read.
 //!
 //! Target: under 7 ns a packet, which is the line rate of 100 Gigabit Ethernet.
 
@@ -27,7 +27,7 @@ fn contenders(packets: u64) -> Result<Vec<Contender>> {
     let mut contenders = Vec::new();
     for dispatch in ["pull", "push"] {
         for (cells_per_chunk, chunks_per_pool) in GEOMETRIES {
-            // The capture thread of push has the other core.
+            // With push, the capture thread runs on the other core.
             let flags = format!(
                 "-M {cells_per_chunk} -R {chunks_per_pool} --dispatch {dispatch} --wait busy --packets {packets} \
                  --capture-cpu {SENDER_CORE}"
@@ -91,8 +91,8 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
     table.note(
         "`pull` runs on one core. `push` has the capture thread on one core and the worker on another, both waiting \
          busily, so its CPU time is twice its duration. Cycles are those of the time stamp counter. Cells are 2 KiB \
-         apart, so the cache lines of a pool fall into few sets of the cache: a pool is beyond it long before its \
-         packets are.",
+         apart, so the cache lines of a pool fall into few sets of the cache: a pool exceeds the cache long before the \
+         bytes of its packets do.",
     );
     context.record.table(&table)
 }

@@ -1,8 +1,8 @@
-//! Forwarding 64-byte frames from one veth pair to another, on one core: as fast as it goes, and as fast as
-//! nothing is lost.
+//! Forwarding 64-byte frames from one veth pair to another, on one core: at full speed, and at the highest
+//! lossless rate.
 //!
 //! Target: at least 0.95 of a bare AF_XDP loop that waits in the same way, gives the kernel as many frames
-//! and has rings as long. The kernel's own ways, and DPDK's testpmd, are measured in the same rounds.
+//! and has rings of the same length. The kernel's forwarders, and DPDK's testpmd, run in the same rounds.
 
 use std::time::Duration;
 
@@ -28,17 +28,17 @@ struct Round {
 
 const BARE_POLL: usize = 3;
 const BARE_BUSY: usize = 4;
-/// Which bare loop each competitor is compared with.
+/// The pairs of a wirecap competitor and its bare loop.
 const TARGETS: [(usize, usize); 3] = [(0, BARE_POLL), (1, BARE_BUSY), (2, BARE_BUSY)];
 const RATIO: f64 = 0.95;
-/// Of the top rate, what is held for long without loss.
+/// The share of the top rate that must be lossless for long.
 const SOAK_SHARE: f64 = 0.9;
-/// The top rate is one that loses nothing for this time.
+/// The top rate must be lossless for this time.
 const SUSTAINED: Duration = Duration::from_secs(30);
-/// What is tried next when something was lost.
+/// The factor to the next rate to try after a loss.
 const SLOWER: f64 = 0.95;
 
-/// The competitors, and why others do not compete.
+/// The competitors, and the skipped ones with their reasons.
 fn competitors(context: &mut Context) -> Result<(Vec<Forwarder>, Vec<String>)> {
     let (wirecap, bare) = (wirecap_path(context)?, context.peers.path("xsk_forward"));
     let mut competitors = vec![
@@ -89,9 +89,9 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         ]);
     }
     table.note(
-        "Counted is what arrives at the far end of the second pair. veth does the receive work of that end on the core that \
-         sends, so it is in everybody's time. Bridge and mirred run on the forwarder's core by receive packet steering, XDP \
-         redirect by threaded NAPI; the others are programs bound to it.",
+        "Counted at the far end of the second pair. veth does the receive work of that end on the sending core, so every \
+         forwarder's time includes it. Bridge and mirred run on the forwarder's core by receive packet steering, XDP \
+         redirect by threaded NAPI; the others are programs pinned to it.",
     );
     table.note(format!("Skipped: {}.", skipped.len()));
     skipped.into_iter().for_each(|reason| table.note(format!("SKIPPED: {reason}")));
@@ -105,7 +105,7 @@ fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round
     if full_speed.lost() == 0 {
         lossless_pps = full_speed.sent.frames_per_second();
     } else {
-        // A competitor may do better without a flood than in one: a quarter more is tried.
+        // A competitor may forward more without overload, so try a quarter more.
         let bounds = Bounds { low: 0.0, high: 1.25 * full_speed.pps(), precision: context.precision() };
         search::largest(bounds, |rate| {
             let passed = pass(context, who, round, Some(rate))?;
@@ -119,20 +119,20 @@ fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round
     Ok(Round { full_speed, lossless_pps })
 }
 
-/// What came of a forwarder that was held to a rate for long.
+/// The result of a forwarder at a constant rate for long.
 pub(super) struct Held {
     pub(super) name: &'static str,
     pub(super) passed: Passed,
-    /// Its output at its end.
+    /// Its final output.
     pub(super) account: Value,
     pub(super) stolen: Stolen,
 }
 
 /// Forwards for long at [`SOAK_SHARE`] of wirecap's top rate, then has the bare loop, with as many frames, do
-/// the same. Gives the rate, and both.
+/// the same. Returns the rate and both results.
 ///
-/// The top rate is the highest at which [`SUSTAINED`] go without loss: what is lossless for two seconds says
-/// how fast the machine is when nothing disturbs it.
+/// The top rate is the highest that is lossless for [`SUSTAINED`]: a rate that is lossless for only two
+/// seconds may depend on an undisturbed machine.
 pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, [Held; 2])> {
     let wirecap = Forwarder::wirecap("wirecap forward -R 2048", wirecap_path(context)?, "-R 2048");
     let bare = context.peers.path("xsk_forward");
@@ -152,7 +152,7 @@ pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, [H
     Ok((rate_pps, [hold(&wirecap)?, hold(&bare)?]))
 }
 
-/// One run on interfaces of its own.
+/// One run on new interfaces.
 fn pass(context: &mut Context, who: &Forwarder, round: usize, rate_pps: Option<f64>) -> Result<Passed> {
     let duration = context.run_time();
     Ok(pass_for(context, who, round, (rate_pps, duration))?.0)

@@ -1,9 +1,8 @@
 //! Generating 64-byte frames over one queue: `wirecap generate` against a bare AF_XDP transmit loop, trafgen
 //! and tcpreplay.
 //!
-//! The rate is that of frames which have gone through the sending interface, by its counters, while the
-//! generator runs; the other end drops them in XDP. So the same thing is measured for all, whatever they
-//! report.
+//! The rate is that of the sending interface's counters while the generator runs; the other end drops the
+//! frames in XDP. So the figure means the same for all generators, whatever they report.
 //!
 //! Targets: at least 0.95 of the bare loop, and more than trafgen and tcpreplay.
 
@@ -25,14 +24,14 @@ use crate::run::{Process, Ready};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
 
-/// Nothing is measured before: caches and page pools fill up.
+/// The measurement starts after this time, once caches and page pools are warm.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Generator {
     /// The AF_XDP engine.
     Wirecap,
-    /// The kernel's live frames, to compare.
+    /// The kernel's live frames, for comparison.
     Live,
     Bare,
     Trafgen,
@@ -42,7 +41,7 @@ enum Generator {
 const GENERATORS: [Generator; 5] =
     [Generator::Wirecap, Generator::Bare, Generator::Trafgen, Generator::Tcpreplay, Generator::Live];
 
-/// What the programs send, in the forms in which they read it.
+/// The frames to send, in the formats of the programs.
 struct Files {
     pcap: PathBuf,
     trafgen: PathBuf,
@@ -59,7 +58,7 @@ impl Generator {
         }
     }
 
-    /// A program that may not be installed.
+    /// The program to look for, if it may be missing.
     fn program(self) -> Option<&'static str> {
         match self {
             Self::Trafgen => Some("trafgen"),
@@ -68,7 +67,7 @@ impl Generator {
         }
     }
 
-    fn is_there(self) -> bool {
+    fn is_installed(self) -> bool {
         let runs = |program| {
             let mut command = Command::new(program);
             command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
@@ -103,48 +102,49 @@ impl Generator {
 }
 
 pub(super) fn run(context: &mut Context) -> Result<()> {
-    let (there, missing): (Vec<_>, Vec<_>) =
-        GENERATORS.into_iter().partition(|generator| generator.is_there());
+    let (installed, missing): (Vec<_>, Vec<_>) =
+        GENERATORS.into_iter().partition(|generator| generator.is_installed());
     for generator in missing {
         eprintln!("generate: SKIPPED {}: it is not installed", generator.name());
     }
     let files = Files::write(&context.arguments.tmpfs)?;
     let name = |generator: &Generator| generator.name().to_owned();
-    let results = context.rounds(Scenario::Generate, &there, name, |context, generator, round| {
+    let results = context.rounds(Scenario::Generate, &installed, name, |context, generator, round| {
         let pps = measure(context, *generator, &files)?;
         let run = json!({ "kind": "full speed", "frame_len": SHORT_FRAME, "pps": pps });
         context.keep(Scenario::Generate, generator.name(), round, &run)?;
         Ok(pps)
     });
     files.remove();
-    tables(context, &there, &results?)
+    tables(context, &installed, &results?)
 }
 
-/// Frames per second that have gone through.
+/// Frames per second that the interface has sent.
 fn measure(context: &Context, generator: Generator, files: &Files) -> Result<f64> {
     let link = context.bed.link(1)?;
     let _drop_all = link.drop_all()?;
-    let before = link.gone_through()?;
-    let sends = || link.gone_through().is_ok_and(|frames| frames > before + 1_000);
+    let before = link.transmitted()?;
+    let sends = || link.transmitted().is_ok_and(|frames| frames > before + 1_000);
     let process =
         Process::start(generator.name(), generator.command(context, &link, files)?, Ready::When(&sends))?;
     thread::sleep(WARM_UP);
-    let (start, first) = (Instant::now(), link.gone_through()?);
+    let (start, first) = (Instant::now(), link.transmitted()?);
     thread::sleep(context.run_time());
-    let (seconds, last) = (start.elapsed().as_secs_f64(), link.gone_through()?);
+    let (seconds, last) = (start.elapsed().as_secs_f64(), link.transmitted()?);
     drop(process);
     Ok((last - first) as f64 / seconds)
 }
 
-fn tables(context: &mut Context, there: &[Generator], results: &[Vec<Option<f64>>]) -> Result<()> {
-    let of =
-        |generator: Generator| there.iter().position(|&other| other == generator).map(|at| &results[at][..]);
-    let ours = of(Generator::Wirecap).expect("it is always there");
+fn tables(context: &mut Context, installed: &[Generator], results: &[Vec<Option<f64>>]) -> Result<()> {
+    let of = |generator: Generator| {
+        installed.iter().position(|&other| other == generator).map(|at| &results[at][..])
+    };
+    let ours = of(Generator::Wirecap).expect("wirecap is always installed");
     let mut table = Table::new(
         "Generating 64-byte frames over one queue of a veth, from one core",
         &["generator", "Mpps", "wirecap generate, of it", "target", "reached"],
     );
-    for (generator, rounds) in there.iter().zip(results) {
+    for (generator, rounds) in installed.iter().zip(results) {
         let ratio = Summary::of(ratios(ours, rounds, |&pps| pps));
         let target = match generator {
             Generator::Wirecap | Generator::Live => None,
@@ -161,8 +161,8 @@ fn tables(context: &mut Context, there: &[Generator], results: &[Vec<Option<f64>
         ]);
     }
     table.note(
-        "Frames that went through the sending interface, by its counters; the other end drops them in XDP, on the sender's core. \
-         wirecap's frames bear a number, a flow and a time each; those of the others are always the same.",
+        "Frames sent, by the counters of the sending interface; the other end drops them in XDP, on the sender's core. \
+         wirecap's frames have a number, a flow and a time each; the other tools repeat the same frames.",
     );
     context.record.table(&table)
 }
@@ -194,7 +194,7 @@ impl Files {
 
     fn remove(&self) {
         for file in [&self.pcap, &self.trafgen] {
-            // It lies in memory until then, and nothing needs it.
+            // A file that cannot be removed only occupies memory.
             let _ = fs::remove_file(file);
         }
     }

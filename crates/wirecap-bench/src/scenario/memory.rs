@@ -1,4 +1,4 @@
-//! Memory: what the process needs beside the cells that M, R and the cell size say, and whether it grows.
+//! Memory: the memory of the process in addition to its cells (M × R × the cell size), and its growth.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use crate::table::{Table, grouped, mib};
 
 const GEOMETRIES: [(u64, u64); 3] = [(64, 100), (256, 128), (256, 500)];
 const CELL_BYTES: u64 = 2048;
-/// A rate that every engine holds on every machine, so that the run shows growth and not loss.
+/// A rate that every engine sustains on every machine, so that the run shows growth and not loss.
 const RATE_PPS: f64 = 100_000.0;
-/// From then on nothing should be added: code and stacks have been touched.
+/// After this time memory should not grow: the pages of code and stacks are resident.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Memory of one run, beside the cells.
+/// The memory of one run.
 struct Run {
     ready: Resident,
     warm: Resident,
@@ -108,7 +108,7 @@ fn measure(context: &Context, (cells_per_chunk, chunks): (u64, u64), duration: D
             let start = Instant::now();
             std::thread::sleep(WARM_UP);
             let warm = resident()?;
-            // Shortly before traffic ends, so that the process is still there.
+            // Shortly before traffic ends, while the process still exists.
             std::thread::sleep((duration - Duration::from_millis(200)).saturating_sub(start.elapsed()));
             anyhow::Ok((warm, resident()?))
         });

@@ -1,18 +1,18 @@
-//! The scenarios: what is measured, against which competitors, and which target it has.
+//! The scenarios: their measurements, competitors and targets.
 //!
 //! | file | question | target |
 //! |---|---|---|
 //! | [`count`] | how fast, and how fast without loss? | 0.95 of a bare AF_XDP loop, 2.5 times libpcap with 64 MiB |
 //! | `write` | how fast to a file? | twice tcpdump |
 //! | [`forward`] | how fast from one interface to another? | 0.95 of a bare AF_XDP forwarding loop |
-//! | [`burst`] | what does a pool hold? | as arithmetic and the paper's formula say, within 2 % |
-//! | [`skew`] | what does offloading save? | no loss, where basic mode loses what arithmetic says |
+//! | [`burst`] | how much does a pool hold? | as arithmetic and the paper's formula predict, within 2 % |
+//! | [`skew`] | how much loss does offloading avoid? | no loss; basic mode loses what arithmetic predicts |
 //! | [`engine`] | what does the engine cost? | under 7 ns a packet |
-//! | [`memory`] | what does it need beside the cells? | a constant; no growth |
+//! | [`memory`] | how much memory does it need in addition to the cells? | a constant; no growth |
 //! | [`timestamp`] | what does a time for each packet cost? | no loss |
 //! | [`generate`] | how fast are frames made? | 0.95 of a bare AF_XDP loop, faster than trafgen and tcpreplay |
-//! | `replay` | how evenly and how fast is a trace sent again? | better than tcpreplay in both |
-//! | [`soak`] | does it hold for long? | no loss, nothing unexplained, no growth |
+//! | `replay` | how evenly and how fast is a trace replayed? | better than tcpreplay in both |
+//! | [`soak`] | does it stay lossless for long? | no loss, nothing unexplained, no growth |
 
 mod burst;
 mod count;
@@ -37,12 +37,12 @@ use crate::competitor::Peers;
 use crate::machine::Machine;
 use crate::record::Record;
 
-/// A worker of the paper's section 4: 300 runs of a filter on each packet, in packets per second.
+/// The pace of a worker in the paper's section 4 (300 runs of a filter per packet), in packets per second.
 const PACE_PPS: u64 = 38_844;
 /// A 64-byte frame, without its FCS.
 const SHORT_FRAME: usize = 60;
 
-/// What every scenario needs.
+/// The state that all scenarios share.
 struct Context {
     arguments: Arguments,
     machine: Machine,
@@ -51,7 +51,7 @@ struct Context {
     record: Record,
 }
 
-/// One measurement that may have failed, for each competitor and round.
+/// For each competitor and round, a measurement, or `None` if it failed.
 type Results<T> = Vec<Vec<Option<T>>>;
 
 impl Context {
@@ -64,13 +64,12 @@ impl Context {
         Duration::from_secs(if self.is_quick() { 1 } else { 2 })
     }
 
-    /// Between what rates a search stops, as a share.
+    /// The precision of a search, as a share of the rate.
     fn precision(&self) -> f64 {
         if self.is_quick() { 0.1 } else { 0.02 }
     }
 
-    /// Measures all competitors in turn, round by round. A failure is reported and recorded, and ends
-    /// nothing.
+    /// Measures all competitors in turn, round by round. Reports and records failures, and continues.
     fn rounds<C, T>(
         &mut self,
         scenario: Scenario,
@@ -99,32 +98,32 @@ impl Context {
     }
 }
 
-/// A figure of every round in which there is one.
+/// A figure of every successful round.
 fn figures<T>(results: &[Option<T>], figure: impl Fn(&T) -> f64) -> Vec<f64> {
     results.iter().flatten().map(figure).collect()
 }
 
-/// The ratio of a figure of two competitors, round by round: both were measured one after the other.
+/// The ratios of a figure of two competitors, each within one round, so measured in turn.
 fn ratios<T>(ours: &[Option<T>], theirs: &[Option<T>], figure: impl Fn(&T) -> f64) -> Vec<f64> {
     let pairs = ours.iter().zip(theirs).filter_map(|(ours, theirs)| ours.as_ref().zip(theirs.as_ref()));
     pairs.map(|(ours, theirs)| figure(ours) / figure(theirs)).filter(|ratio| ratio.is_finite()).collect()
 }
 
-/// The command that is measured.
+/// The path of the measured command.
 fn wirecap_path(context: &Context) -> Result<PathBuf> {
     let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
     let path = context.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;
     if !path.exists() {
-        bail!("{} is not there; build it or give --wirecap PATH", path.display());
+        bail!("{} does not exist; build it or give --wirecap PATH", path.display());
     }
-    // Relative paths would still be right in the namespace, but names without a slash would not.
+    // A relative path would work in the namespace, but not a name without a slash.
     Ok(path.canonicalize()?)
 }
 
-/// Runs what was asked for.
+/// Runs the chosen scenarios.
 ///
 /// # Errors
-/// Without root or a compiler; if the record cannot be written; if `soak` found a fault.
+/// Without root or a compiler; if the record cannot be written; if `soak` finds a fault.
 pub fn run(arguments: Arguments) -> Result<()> {
     let machine = Machine::inspect();
     let peers = Peers::build(&arguments.peers)?;
@@ -156,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_are_of_one_round() {
+    fn ratios_compare_figures_of_the_same_round() {
         let (ours, theirs) = ([Some(8.0), Some(9.0), None], [Some(2.0), None, Some(1.0)]);
         assert_eq!(ratios(&ours, &theirs, |&value| value), [4.0]);
         assert_eq!(figures(&ours, |&value| value), [8.0, 9.0]);

@@ -1,14 +1,13 @@
-//! Sending a trace again: `wirecap replay` against `tcpreplay`, both with the trace in memory.
+//! Replaying a trace: `wirecap replay` against `tcpreplay`, both with the trace in memory.
 //!
 //! ```text
 //!   trace with known gaps ─► tool, core 0 ═══ veth ═══ wirecap capture --timestamp kernel ─► gaps that arrived
 //! ```
 //!
-//! How evenly: what each gap between two arrivals is longer or shorter than that in the trace, by the
-//! receiver's stamps of single packets. How fast: packets a second by the tool's own clock, and how many of
-//! them arrived.
+//! How evenly: the difference of each gap between two arrivals from the gap in the trace, by the receiver's
+//! packet timestamps. How fast: packets per second by the tool's own clock, and the share that arrived.
 //!
-//! Times of the traces are whole microseconds, which is what tcpreplay reads of them.
+//! The traces have times in whole microseconds, because tcpreplay reads no finer ones.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -28,15 +27,15 @@ use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Where a frame has its number.
+/// Offset of the number in a frame.
 const NUMBER_AT: usize = 14;
-/// Packets of the trace that is sent as fast as it goes.
+/// Packets of the trace for top speed.
 const FAST_PACKETS: u64 = 10_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
     Wirecap,
-    /// With its default timer, or this one.
+    /// With the given timer, or its default one.
     Tcpreplay(Option<&'static str>),
 }
 
@@ -51,7 +50,7 @@ impl Tool {
         }
     }
 
-    /// The command that sends a trace, as recorded, or `loops` times at top speed.
+    /// The command that replays a trace as recorded, or `loops` times at top speed.
     fn command(
         self,
         context: &Context,
@@ -82,8 +81,8 @@ impl Tool {
         Ok(command)
     }
 
-    /// Packets and seconds, as the tool says.
-    fn said(self, output: &str) -> Result<(u64, f64)> {
+    /// Packets and seconds, as the tool reports them.
+    fn reported(self, output: &str) -> Result<(u64, f64)> {
         match self {
             Self::Wirecap => {
                 let report: Value = serde_json::from_str(output.trim())?;
@@ -102,7 +101,7 @@ fn actual(output: &str) -> Option<(u64, f64)> {
     Some((line.split(' ').next()?.parse().ok()?, seconds.parse().ok()?))
 }
 
-/// A trace of which the gaps are known.
+/// A trace with known gaps.
 struct Trace {
     name: &'static str,
     file: Scratch,
@@ -110,7 +109,8 @@ struct Trace {
 }
 
 impl Trace {
-    /// Exponential gaps of `mean_us` on average, between the two limits: what many independent senders make.
+    /// A trace with exponential gaps of `mean_us` on average, between the two limits, like the traffic of
+    /// many independent senders.
     fn poisson(
         context: &Context,
         name: &'static str,
@@ -152,7 +152,7 @@ struct Even {
     arrived: u64,
     /// Sorted, in nanoseconds.
     errors_ns: Vec<u64>,
-    /// From the first arrival to the last, as a multiple of the time in the trace.
+    /// Time from the first arrival to the last, as a multiple of the time in the trace.
     stretch: f64,
 }
 
@@ -224,14 +224,14 @@ fn evenness(context: &mut Context, trace: &Trace) -> Result<()> {
         ]);
     }
     table.note(
-        "The error of a gap is what it is longer or shorter at the receiver (stamped by the XDP program) than in the trace. \
-         Sender on core 0, receiver on core 1. Whoever does not make up for delays has even gaps and takes longer: both columns \
-         belong together.",
+        "The error of a gap is its difference between the receiver (stamped by the XDP program) and the trace. \
+         Sender on core 0, receiver on core 1. A tool that does not make up for delays has more even gaps but takes longer: \
+         read both columns together.",
     );
     context.record.table(&table)
 }
 
-/// Sends a trace and measures the gaps of what arrived.
+/// Replays a trace and measures the gaps between arrivals.
 fn arrivals(context: &Context, tool: Tool, trace: &Trace) -> Result<Even> {
     let captured =
         Scratch(context.arguments.tmpfs.join(format!("wirecap-bench-{}-arrived.pcapng", std::process::id())));
@@ -257,7 +257,7 @@ fn arrivals(context: &Context, tool: Tool, trace: &Trace) -> Result<Even> {
     Ok(Even { arrived: arrived.len() as u64, errors_ns, stretch })
 }
 
-/// How long it took, as a multiple of the recorded time.
+/// The duration of the arrivals, as a multiple of the recorded time.
 fn stretch(arrived: &[(u64, u64)], times_us: &[u64]) -> f64 {
     let (Some(first), Some(last)) = (arrived.first(), arrived.last()) else { return f64::NAN };
     let recorded = |number: u64| times_us.get(number as usize).map_or(f64::NAN, |&us| us as f64 * 1e3);
@@ -298,13 +298,12 @@ fn top_speed(context: &mut Context) -> Result<()> {
     let tools = [Tool::Wirecap, Tool::Tcpreplay(None)];
     let name = |tool: &Tool| format!("{}, top speed", tool.name());
     let results = context.rounds(Scenario::Replay, &tools, name, |context, tool, round| {
-        let fast = as_fast_as_it_goes(context, *tool, &trace, loops)?;
+        let fast = at_top_speed(context, *tool, &trace, loops)?;
         let run = json!({ "pps": fast.pps, "sent": fast.sent, "arrived": fast.arrived });
         context.keep(Scenario::Replay, &name(tool), round, &run)?;
         Ok(fast)
     })?;
-    let title =
-        format!("Replay as fast as it goes: {} packets of {} bytes", FAST_PACKETS * loops, SHORT_FRAME + 4);
+    let title = format!("Replay at top speed: {} packets of {} bytes", FAST_PACKETS * loops, SHORT_FRAME + 4);
     let mut table = Table::new(title, &["tool", "sent Mpps", "arrived %", "wirecap is … times", "≥ 1"]);
     for (tool, rounds) in tools.iter().zip(&results) {
         let times =
@@ -318,11 +317,11 @@ fn top_speed(context: &mut Context) -> Result<()> {
             times.map_or_else(|| "–".into(), |times| verdict(times.median >= 1.0)),
         ]);
     }
-    table.note("By the clocks of the tools. On a veth the receive work is done on the sender's core.");
+    table.note("Rates by the clocks of the tools. veth does the receive work on the sender's core.");
     context.record.table(&table)
 }
 
-fn as_fast_as_it_goes(context: &Context, tool: Tool, trace: &Trace, loops: u64) -> Result<Fast> {
+fn at_top_speed(context: &Context, tool: Tool, trace: &Trace, loops: u64) -> Result<Fast> {
     let link = context.bed.link(1)?;
     let mut command = link.pinned(&wirecap_path(context)?.to_string_lossy());
     command.args(["capture", RECEIVER, "--json"]);
@@ -332,7 +331,7 @@ fn as_fast_as_it_goes(context: &Context, tool: Tool, trace: &Trace, loops: u64) 
     let account = process.wait(TIMEOUT)?.json()?;
     let queues = account["ports"][0]["queues"].as_array().context("no queues")?;
     let arrived = queues.iter().filter_map(|queue| queue["seen"].as_u64()).sum();
-    let (sent, seconds) = tool.said(&said)?;
+    let (sent, seconds) = tool.reported(&said)?;
     Ok(Fast { pps: sent as f64 / seconds, sent, arrived })
 }
 
@@ -341,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tcpreplay_s_figures() {
+    fn tcpreplay_s_figures_are_read() {
         let said =
             "Actual: 10000 packets (600000 bytes) sent in 0.05 seconds\nRated: 12000000.0 Bps, 96.00 Mbps\n";
         assert_eq!(actual(said), Some((10_000, 0.05)));
@@ -349,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_twice_as_long_is_stretched_by_two() {
+    fn stretch_is_the_ratio_to_the_recorded_time() {
         let times_us = [1_000_000, 1_000_100, 1_000_300];
         assert!((stretch(&[(0, 5_000), (2, 605_000)], &times_us) - 2.0).abs() < 1e-6);
         assert!(stretch(&[], &times_us).is_nan());
     }
 
     #[test]
-    fn quantiles_of_errors() {
+    fn quantiles_are_errors_in_microseconds() {
         let even = Even { arrived: 5, errors_ns: vec![1_000, 2_000, 3_000, 4_000, 100_000], stretch: 1.0 };
         assert_eq!((even.quantile_us(0.5), even.quantile_us(1.0)), (3.0, 100.0));
         assert!(Even { arrived: 0, errors_ns: vec![], stretch: 1.0 }.quantile_us(0.5).is_nan());

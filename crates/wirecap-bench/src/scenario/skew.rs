@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Targets: advanced mode, T = 60, loses nothing, in push and in pull; basic mode and an engine without a
-//! pool lose on the hot queue what arithmetic says.
+//! pool lose on the hot queue what arithmetic predicts.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ use crate::table::{Table, grouped, verdict};
 /// Packets per second to each queue. The first one is hot.
 pub(super) const RATES_PPS: [u32; 6] = [80_000, 20_000, 20_000, 20_000, 20_000, 20_000];
 const CELLS_PER_CHUNK: u64 = 256;
-/// R: 100 chunks hold what the hot queue has too much in 0.6 s.
+/// R: 100 chunks hold the hot queue's excess of 0.6 s.
 const CHUNKS: u64 = 100;
-/// R of an engine without a pool: a ring of 1,024.
+/// R of an engine without a pool: a ring of 1,024 cells.
 const CHUNKS_WITHOUT_POOL: u64 = 4;
 
 struct Contender {
@@ -65,7 +65,7 @@ fn contenders() -> Result<Vec<Contender>> {
     ])
 }
 
-/// What one queue had, and its worker.
+/// The figures of a queue and of its worker.
 #[derive(Debug, Clone)]
 struct QueueFigures {
     sent: u64,
@@ -83,7 +83,7 @@ struct Run {
     outcome: Outcome,
 }
 
-/// The part of wirecap's report that is needed here.
+/// The part of wirecap's report that this scenario needs.
 #[derive(Deserialize)]
 struct ReportedQueue {
     seen: u64,
@@ -114,7 +114,7 @@ impl Run {
         Ok(Self { seconds, longest_pause: paced.longest_pause, queues: queues.collect(), outcome })
     }
 
-    /// Frames sent and not delivered, of these queues.
+    /// Frames that were sent to these queues but not delivered.
     fn lost(&self, queues: std::ops::Range<usize>) -> u64 {
         self.queues[queues].iter().map(|queue| queue.sent.saturating_sub(queue.delivered)).sum()
     }
@@ -204,7 +204,7 @@ fn summary(context: &mut Context, contenders: &[Contender], results: &[Vec<Optio
         let as_expected = rounds.iter().all(|run| {
             run.as_ref().is_some_and(|run| {
                 let hot = if who.advanced { run.lost(0..1) == 0 } else { who.difference(run).abs() <= 2.0 };
-                // Without a pool any disturbance of the machine costs packets, on every queue.
+                // Without a pool, any disturbance of the machine loses packets, on every queue.
                 let others = run.other_losses() == 0 || who.chunks == CHUNKS_WITHOUT_POOL;
                 hot && others && run.outcome.unexplained() == 0
             })
@@ -225,8 +225,8 @@ fn summary(context: &mut Context, contenders: &[Contender], results: &[Vec<Optio
     }
     table.note(
         "Predicted for basic mode: (80,000 − 38,844) · t − R · M, in whole chunks. Advanced mode should lose nothing. Over \
-         T = 60 the hot pool has room for 128 ms of its traffic: where the machine holds up the sender (which then makes \
-         up for it) or the workers for longer, packets are lost that have nowhere to go.",
+         T = 60 the hot pool has room for 128 ms of its traffic: if the machine suspends the workers for longer, or the \
+         sender, which then catches up in a burst, the pool overflows.",
     );
     context.record.table(&table)
 }

@@ -1,7 +1,7 @@
 //! Skewed traffic for long, to workers that keep up only together: pull for one half of the time, push for
-//! the other. And forwarding, for as long as a half.
+//! the other. And forwarding, for half of the time.
 //!
-//! Targets: no loss, nothing unexplained, memory that does not grow while it captures.
+//! Targets: no loss, nothing unexplained, no growth of memory during the capture.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::sender::PacedSender;
 use crate::table::{Table, grouped, mib, verdict};
 
 const REPORT_EVERY: Duration = Duration::from_secs(10);
-/// R: over T = 60, room for a quarter of a second of the hot queue's traffic, so that the machine may do
-/// other things.
+/// R: over T = 60, the pool has room for a quarter of a second of the hot queue's traffic, so that short
+/// disturbances of the machine lose nothing.
 const CHUNKS: u64 = 200;
-/// Memory may grow by this much after the first report: pages that are touched late, not a leak.
+/// Memory may grow by this much after the first report: some pages are touched late.
 const GROWTH_LIMIT_BYTES: u64 = 1 << 20;
 
-/// What a half of the soak showed.
+/// The result of one half of the soak.
 struct Half {
     sent: u64,
     longest_pause: Duration,
@@ -91,13 +91,13 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Half of the time that was asked for.
+/// Half of the requested time.
 fn half(context: &Context) -> Duration {
     Duration::from_secs_f64((context.arguments.minutes * 30.0).max(1.0))
 }
 
-/// Forwards for half of the time. Nothing may be lost, by the counters of the far end and by wirecap's own
-/// account. The bare loop beside it shows what the machine can do.
+/// Forwards for half of the time. No packet may be lost, by the counters of the far end and by wirecap's own
+/// account. The bare loop shows what the machine can do.
 pub(super) fn forwards(context: &mut Context) -> Result<()> {
     let duration = half(context);
     let (rate_pps, held) = forward::soak(context, duration)?;
@@ -112,9 +112,9 @@ pub(super) fn forwards(context: &mut Context) -> Result<()> {
             "sent",
             "arrived",
             "lost",
-            "lost, says the account",
+            "lost, by the account",
             "stolen",
-            "stolen in the worst second",
+            "stolen, worst second",
             "good",
         ],
     );
@@ -122,7 +122,7 @@ pub(super) fn forwards(context: &mut Context) -> Result<()> {
     let not_forwarded = not_forwarded(&held[0].account);
     let good = wirecap && not_forwarded == Some(0);
     for (held, account, good) in [
-        (&held[0], not_forwarded.map_or_else(|| "not told".into(), grouped), good),
+        (&held[0], not_forwarded.map_or_else(|| "unknown".into(), grouped), good),
         (&held[1], String::new(), bare),
     ] {
         let Stolen { share, worst_second } = held.stolen;
@@ -138,15 +138,15 @@ pub(super) fn forwards(context: &mut Context) -> Result<()> {
         ]);
     }
     table.note(
-        "Stolen is what the hypervisor gave of the cores' time to others: of both cores in all, and of one core in its worst second.",
+        "Stolen is the share of CPU time that the hypervisor gave to others: of all cores in total, and of one core in its worst second.",
     );
     context.record.table(&table)?;
     ensure!(good, "packets were lost, see the table");
     Ok(())
 }
 
-/// Packets that the account of `wirecap forward` has as lost, dropped, unsent or unexplained. `None` if it
-/// lacks one.
+/// Packets that the account of `wirecap forward` has as lost, dropped, unsent or unexplained. `None` if the
+/// account lacks one of these figures.
 fn not_forwarded(account: &Value) -> Option<u64> {
     let mut sum = 0;
     for port in account["ports"].as_array()? {
@@ -192,7 +192,7 @@ fn soak(context: &mut Context, dispatch: &str, duration: Duration) -> Result<Hal
 /// Prints the state and returns the resident memory, in bytes.
 fn sample(process: &mut Process, dispatch: &str, elapsed: Duration, sent: u64) -> u64 {
     let rss = Resident::of(process.pid()).map_or(0, |resident| resident.rss);
-    // The newest of the reports that have come; the first may still be on its way.
+    // The newest report so far; the first may not have arrived yet.
     let lines = std::iter::from_fn(|| process.next_line(Duration::ZERO));
     let report = lines.last().and_then(|line| serde_json::from_str::<Value>(&line).ok());
     let (delivered, lost) = report.map_or((0, 0), |line| totals(&line["report"]));
@@ -207,7 +207,7 @@ fn sample(process: &mut Process, dispatch: &str, elapsed: Duration, sent: u64) -
     rss
 }
 
-/// Delivered and lost, of all queues.
+/// Packets delivered and lost, of all queues.
 fn totals(report: &Value) -> (u64, u64) {
     let queues = report["ports"][0]["queues"].as_array().into_iter().flatten();
     queues.fold((0, 0), |(delivered, lost), queue| {
@@ -222,14 +222,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_of_a_report() {
+    fn totals_sum_all_queues() {
         let queue = json!({ "delivered": 5, "lost": { "no_free_cell": 1, "rx_ring_full": 2 } });
         assert_eq!(totals(&json!({ "ports": [{ "queues": [queue, queue] }] })), (10, 6));
         assert_eq!(totals(&Value::Null), (0, 0));
     }
 
     #[test]
-    fn the_account_of_forwarding_has_to_close() {
+    fn every_packet_not_forwarded_counts() {
         let queue = json!({ "unexplained": -1, "lost": { "no_free_cell": 2 } });
         let port = json!({ "unsent": 4, "dropped_before_xdp": 8, "queues": [queue] });
         let account = json!({ "ports": [port], "forwarded": [{ "dropped": { "ring_full": 16 } }] });
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leak_is_not_good() {
+    fn growth_or_loss_is_not_good() {
         let all = json!({ "packets": 10, "seconds": 1.0, "cpu_seconds": 1.0, "unexplained": 0 });
         let outcome = || Outcome::read(all.clone()).unwrap();
         let half = |sent, memory| Half { sent, longest_pause: Duration::ZERO, outcome: outcome(), memory };

@@ -1,7 +1,7 @@
-//! What times cost: count only, one queue, 64-byte frames, with each source of timestamps in turn.
+//! The cost of timestamps: count only, one queue, 64-byte frames, with each source of timestamps in turn.
 //!
-//! On a veth the XDP program runs on the sender's core, so `kernel` costs there, and the receiver reads 8
-//! bytes more. No veth has a clock, so there is no `hardware` here: its price is the driver's.
+//! On a veth the XDP program runs on the sender's core, so `kernel` costs time there, and the receiver reads
+//! 8 bytes more. A veth has no clock, so `hardware`, whose cost is the driver's, is not measured.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::table::{Table, millions, verdict};
 
 /// Readings of a clock that are timed together.
 const READINGS: u32 = 2_000_000;
-/// The one that the others are compared with.
+/// The source with which the others are compared.
 const BATCH: usize = 0;
 
 fn competitors() -> Result<Vec<Competitor>> {
@@ -45,7 +45,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
     )?;
 
     let mut table = Table::new(
-        "Timestamps: count only, one queue, 64-byte frames, as fast as the generator goes",
+        "Timestamps: count only, one queue, 64-byte frames, at the generator's full speed",
         &[
             "--timestamp",
             "received Mpps",
@@ -69,14 +69,14 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         ]);
     }
     table.note(
-        "Differences are those of one round, in which both ran one after the other. The sender's time is that of the \
-         generator, of the XDP program and of the kernel's copy, which run on one core on a veth.",
+        "Differences are within a round, in which both run one after the other. The sender's time is that of the \
+         generator, the XDP program and the kernel's copy, which run on one core on a veth.",
     );
     context.record.table(&table)?;
     clocks(context)
 }
 
-/// What a reading costs: `batch` takes one for each batch, `kernel` one for each packet.
+/// Measures the cost of reading a clock: `batch` reads one per batch, `kernel` one per packet.
 fn clocks(context: &mut Context) -> Result<()> {
     let mut counter = BatchClock::new();
     let (mut counter_ns, mut system_clock_ns) = (Vec::new(), Vec::new());
@@ -111,7 +111,7 @@ fn receiver_ns(measured: &Measured) -> f64 {
     measured.outcome.cpu_ns_per_packet()
 }
 
-/// How much more a figure is than that of another in the same round.
+/// The differences of a figure of two competitors, each within one round.
 fn differences<T>(ours: &[Option<T>], theirs: &[Option<T>], figure: impl Fn(&T) -> f64) -> Vec<f64> {
     let pairs = ours.iter().zip(theirs).filter_map(|(ours, theirs)| ours.as_ref().zip(theirs.as_ref()));
     pairs.map(|(ours, theirs)| figure(ours) - figure(theirs)).collect()
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_are_of_one_round() {
+    fn differences_compare_figures_of_the_same_round() {
         let (ours, theirs) = ([Some(8.0), Some(9.0), None], [Some(2.0), None, Some(1.0)]);
         assert_eq!(differences(&ours, &theirs, |&value| value), [6.0]);
     }

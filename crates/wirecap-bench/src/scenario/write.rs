@@ -1,8 +1,8 @@
-//! Writing to a file: `wirecap capture -w` against `tcpdump -w`, to memory and to a disk; also with times of
-//! batches, to see what those of packets cost.
+//! Writing to a file: `wirecap capture -w` against `tcpdump -w`, to memory and to a disk; also with batch
+//! timestamps, to show the cost of packet timestamps.
 //!
-//! Lossless means: packets in the file == frames sent, by the tool's own count, and checked by reading one
-//! file of each.
+//! Lossless means that the tool's own count of packets in the file equals the frames sent. For one file of
+//! each tool, reading the file checks that count.
 //!
 //! Target: at least twice tcpdump's highest lossless rate.
 
@@ -23,8 +23,8 @@ use crate::search::{self, Bounds};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
 
-/// A file that has not grown for this time is complete, except for what the tool still buffers. tcpdump gets
-/// packets of a part-filled block a second late.
+/// A file that has not grown for this time is complete, except for the tool's own buffer. tcpdump gets the
+/// packets of a partly filled block a second late.
 const QUIET: Duration = Duration::from_millis(1500);
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Frame lengths without FCS.
@@ -32,11 +32,11 @@ const FRAMES: [usize; 2] = [SHORT_FRAME, 508];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
-    /// As installed: each packet is stamped.
+    /// With default flags, which stamp each packet.
     Wirecap,
     /// With `--timestamp batch`.
     WirecapBatch,
-    /// With its default buffer, or one of this many KiB.
+    /// With a buffer of the given KiB, or its default one.
     Tcpdump(Option<u32>),
 }
 
@@ -60,7 +60,7 @@ impl Tool {
         }
     }
 
-    /// Packets in the file, as the tool says.
+    /// Packets in the file, as the tool reports them.
     fn written(self, ended: &Ended) -> Result<u64> {
         match self {
             Self::Wirecap | Self::WirecapBatch => {
@@ -161,8 +161,8 @@ fn one(context: &mut Context, place: &str, directory: &Path, frame_len: usize) -
         ]);
     }
     table.note(format!(
-        "Runs of {} s, all threads of the tool on one core. What goes to a disk in this time stays in the page cache for \
-         the most part.",
+        "Runs of {} s, all threads of the tool on one core. In this time, most of the data for the disk stays in the page \
+         cache.",
         context.run_time().as_secs()
     ));
     context.record.table(&table)
@@ -177,7 +177,7 @@ fn measure(
 ) -> Result<Round> {
     let amount = Amount::For(context.run_time());
     let traffic = |rate_pps| Traffic { frame_len, rate_pps, amount };
-    // One file of each is read again.
+    // In the first round, read the file to check the tool's count.
     let full_speed = write(context, tool, directory, traffic(None), round == 1)?;
     context.keep(Scenario::Write, who, round, &full_speed.json(None, frame_len))?;
 
@@ -199,7 +199,7 @@ fn measure(
     Ok(Round { full_speed, lossless_pps })
 }
 
-/// A file that is removed when it is no longer needed.
+/// A file that is removed on drop.
 pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Drop for Scratch {
@@ -224,7 +224,7 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
         }
         Tool::Tcpdump(buffer_kib) => {
             let mut command = link.pinned("tcpdump");
-            // -Z: it would give up root, and with it a directory that only root may write.
+            // -Z root: tcpdump would drop root, and then could not write to a directory of root.
             command.args(["-i", RECEIVER, "-nn", "-Z", "root", "-w"]).arg(&scratch.0);
             if let Some(kib) = buffer_kib {
                 command.args(["-B", &kib.to_string()]);
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tcpdump_s_count() {
+    fn tcpdump_s_count_is_read() {
         let lines = |text: &str| text.lines().map(Into::into).collect::<Vec<String>>();
         let said = "tcpdump: listening on wc1, link-type EN10MB\n1200 packets captured\n1300 packets received by filter";
         assert_eq!(captured(&lines(said)), Some(1200));

@@ -63,10 +63,10 @@ fn figures(account: &QueueAccount, stage: Stage) -> Vec<(&'static str, i64)> {
 fn rows_of(port: &PortReport) -> Vec<Row> {
     let row = |(label, queues): (String, Vec<&QueueReport>)| Row {
         name: [port.name.clone(), label, queues[0].mode.as_str().into()],
-        account: queues[0].account(),
+        account: queues[0].account,
     };
     let queues = port.queues.iter().map(|queue| (queue.queue.into(), queue));
-    grouped(queues, |queue| queue.account() == QueueAccount::default()).into_iter().map(row).collect()
+    grouped(queues, |queue| queue.account == QueueAccount::default()).into_iter().map(row).collect()
 }
 
 /// The packets of the workers.
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn queues_without_packets_are_one_row() {
         let mut report = report(8);
-        (report.ports[0].queues[2].seen, report.ports[0].queues[2].delivered) = (7, 7);
+        report.ports[0].queues[2].account = QueueAccount { seen: 7, delivered: 7, ..QueueAccount::default() };
         let table = queues(&report, Stage::Over).to_string();
         let expected = "\
 port     queue  mode    seen  delivered  lost
@@ -116,7 +116,7 @@ total                      7          7     0
     fn many_separate_queues_without_packets_are_counted() {
         let mut report = report(32);
         for queue in report.ports[0].queues.iter_mut().step_by(2) {
-            (queue.seen, queue.filtered) = (1, 1);
+            (queue.account.seen, queue.account.filtered) = (1, 1);
         }
         let table = queues(&report, Stage::Over).to_string();
         assert!(table.contains("null   16 idle  memory"), "{table}");
@@ -124,12 +124,12 @@ total                      7          7     0
     }
 
     #[test]
-    fn each_cause_that_there_is_has_its_column_and_nothing_is_hidden() {
+    fn each_cause_in_the_account_has_its_column_and_nothing_is_hidden() {
         let mut report = report(1);
-        let queue = &mut report.ports[0].queues[0];
-        (queue.seen, queue.passed, queue.delivered) = (10, 1, 2);
-        (queue.lost.no_free_cell, queue.lost.too_long) = (3, 2);
-        // Too wide for one table: the heads of both.
+        let account = &mut report.ports[0].queues[0].account;
+        (account.seen, account.passed, account.delivered) = (10, 1, 2);
+        (account.lost.no_free_cell, account.lost.too_long) = (3, 2);
+        // One table would be too wide: the headings of both.
         for (stage, left_over) in [(Stage::Over, "unexplained"), (Stage::Running, "on_the_way")] {
             let table = queues(&report, stage).to_string();
             let heads = table.lines().filter(|line| line.starts_with("port"));

@@ -77,13 +77,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_is_reported_at_once_and_then_in_ever_longer_intervals() {
+    fn a_loss_is_reported_at_once_and_then_at_ever_longer_intervals() {
         let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
         let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
         let (mut alarm, start) = (Alarm::default(), Instant::now());
         let mut printed = Vec::new();
         for second in 0..100 {
-            report.ports[0].queues[0].lost.no_free_cell += u64::from((3..95).contains(&second));
+            report.ports[0].queues[0].account.lost.no_free_cell += u64::from((3..95).contains(&second));
             let lines = alarm.lines(&report, start + Duration::from_secs(second));
             printed.extend(lines.into_iter().map(|line| (second, line)));
         }
@@ -92,9 +92,9 @@ mod tests {
         let first = "wirecap: WARNING: null lost 1 packet, 1 so far: no_free_cell 1 (the pool was used up";
         assert!(printed[0].1.starts_with(first), "{printed:#?}");
         assert!(printed[1].1.contains("null lost 10 packets, 11 so far"), "{printed:#?}");
-        // What was lost within the interval is reported after it; then a loss is news again.
+        // A loss within the interval is reported after it; after a quiet interval, a loss is news again.
         let mut at = |seconds, lost| {
-            report.ports[0].queues[0].lost.no_free_cell += lost;
+            report.ports[0].queues[0].account.lost.no_free_cell += lost;
             alarm.lines(&report, start + Duration::from_secs(seconds)).len()
         };
         let later = [(132, 0), (133, 0), (192, 0), (193, 0), (201, 1), (205, 1), (211, 0)];

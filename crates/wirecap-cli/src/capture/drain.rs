@@ -150,7 +150,7 @@ mod tests {
     use crate::print::layout::fitted;
 
     #[test]
-    fn what_is_left_is_said_with_the_time_it_takes() {
+    fn the_rest_is_reported_with_the_time_it_takes() {
         let slow = Rest { packets: 31_768, pps: 2_000.0 };
         assert_eq!(
             slow.line("standard output"),

@@ -39,11 +39,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_is_looked_up_once_and_handed_on_while_it_is_fresh() {
+    fn an_interface_is_looked_up_once_and_reused_while_it_is_fresh() {
         let mut known = KnownInterfaces::default();
         assert!(known.look_up("no0such").is_err() && known.fresh().is_empty());
         assert_eq!(known.look_up("lo").unwrap().name, "lo");
-        // What is known is not asked for again: no kernel would say this.
+        // A known interface is not queried again: the kernel would report another MTU.
         known.0[0].1.mtu = 7;
         assert_eq!((known.look_up("lo").unwrap().mtu, known.fresh()[0].mtu), (7, 7));
         let Some(long_ago) = Instant::now().checked_sub(FRESH) else { return };

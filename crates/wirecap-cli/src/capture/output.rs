@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_the_kernel_has_its_hint() {
+    fn a_kernel_error_has_its_hint() {
         let cannot_open = |kind: ErrorKind| {
             let error = RecordError::Io(kind.into());
             cannot_open(Path::new("/there/a.pcapng"), &error).to_string()

@@ -1,4 +1,4 @@
-//! Plans that make sense, and command lines that do not.
+//! Plans from valid command lines, and refusals of invalid ones.
 
 use clap::Parser;
 use wirecap::{Mode, PortSpec};
@@ -48,7 +48,7 @@ fn a_plain_plan_has_the_documented_defaults() {
 }
 
 #[test]
-fn what_makes_no_sense_is_wrong_usage_with_a_hint() {
+fn invalid_arguments_are_wrong_usage_with_a_hint() {
     for (arguments, hint) in [
         ("eth0 -M 100", "try 128"),
         ("eth0 -M 0", "power of two"),

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_since_the_last_line() {
+    fn rates_count_from_the_last_line() {
         let report = report(3.0);
         let now = Snapshot { packets: 2_001_000, ..snapshot(&report) };
         let line = fields(&report, now, Rates { pps: 4e6, mbps: 1_920.0 }).join(GAP);

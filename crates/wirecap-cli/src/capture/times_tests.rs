@@ -1,4 +1,4 @@
-//! Which warnings there are about times, and how often.
+//! Warnings about times, and how often they come.
 
 use clap::Parser;
 use wirecap::{Capture, port::null::NullPort};
@@ -18,7 +18,7 @@ fn times(flags: &str) -> Times {
     Times::new(&Plan::new(settings.capture, settings.output, KnownInterfaces::default()).unwrap())
 }
 
-/// Of a capture from memory, whose report can be made to say anything.
+/// The report of a capture from memory, for tests to change.
 fn report() -> Report {
     let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
     Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report()
@@ -27,7 +27,7 @@ fn report() -> Report {
 const KEPT: &str = "-w /dev/null";
 
 #[test]
-fn packets_without_a_stamp_are_warned_of_once() {
+fn packets_without_a_stamp_cause_one_warning() {
     let mut report = report();
     let mut times = times("");
     (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (Timestamp::Hardware, 7);
@@ -42,7 +42,7 @@ fn packets_without_a_stamp_are_warned_of_once() {
 }
 
 #[test]
-fn packets_that_have_their_stamps_or_need_none_are_no_trouble() {
+fn packets_that_have_a_stamp_or_need_none_cause_no_warning() {
     for (source, count) in [(Timestamp::Kernel, 0), (Timestamp::Batch, 7)] {
         let mut report = report();
         (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (source, count);
@@ -56,7 +56,7 @@ fn off_by(max_ns: u64) -> Option<Uncertainty> {
 }
 
 #[test]
-fn times_of_batches_that_are_kept_are_warned_of_whenever_they_are_ten_times_worse() {
+fn kept_batch_times_cause_a_warning_whenever_they_are_ten_times_worse() {
     let mut report = report();
     let (mut kept, mut counted_only) = (times(KEPT), times(""));
     let mut warned_at = Vec::new();
@@ -71,7 +71,7 @@ fn times_of_batches_that_are_kept_are_warned_of_whenever_they_are_ten_times_wors
 }
 
 #[test]
-fn a_clock_that_is_set_back_is_warned_of_each_time() {
+fn a_clock_that_is_set_back_causes_a_warning_each_time() {
     let mut report = report();
     let mut kept = times(KEPT);
     for (set_back_ns, expected) in [(0, 0), (1_500_000_000, 1), (1_500_000_000, 0), (3_000_000_000, 1)] {
@@ -82,7 +82,7 @@ fn a_clock_that_is_set_back_is_warned_of_each_time() {
 }
 
 #[test]
-fn every_bound_that_was_measured_is_said_at_the_end() {
+fn every_measured_bound_is_reported_at_the_end() {
     let report = report();
     let mut timestamp = report.ports[0].timestamp.clone();
     timestamp.error_bound_ns = Some(312);
@@ -96,5 +96,5 @@ fn every_bound_that_was_measured_is_said_at_the_end() {
             "the clock was within 312 ns of the system clock",
         ]
     );
-    assert_eq!(remarks(&timestamp), bounds(&timestamp)[..2], "all but what is always so");
+    assert_eq!(remarks(&timestamp), bounds(&timestamp)[..2], "all but the bound that always holds");
 }

@@ -184,8 +184,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_that_ends_while_it_is_looked_at_is_read_and_no_worker_is_missed() {
-        // It ends, and its workers with it, before one of the three questions, or behind them.
+    fn a_trace_that_ends_during_the_check_is_read_and_no_worker_is_missing() {
+        // The trace and its workers end before one of the three questions, or after them.
         for ends_before in 0..4 {
             let asked = Cell::new(0);
             let ask = || asked.replace(asked.get() + 1) >= ends_before;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_gone_while_packets_may_come_is_missed() {
+    fn a_worker_that_is_gone_while_packets_may_come_is_reported() {
         assert_eq!(end_by_itself(|| true, || false, || false), Some(End::WorkerGone));
         assert_eq!(end_by_itself(|| true, || false, || true), Some(End::PortsGone));
         assert_eq!(end_by_itself(|| false, || false, || false), None);

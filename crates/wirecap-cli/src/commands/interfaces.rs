@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_alike_are_listed_together() {
+    fn queues_with_the_same_use_are_listed_together() {
         let device = |queue, in_use, pids: &[u32]| {
             let (name, pids) = (format!("eth1@{queue}"), pids.to_vec());
             Device { name, queue, in_use, pids }

@@ -3,14 +3,15 @@
 use std::{error::Error as _, io::ErrorKind::BrokenPipe};
 
 use clap::{
-    CommandFactory,
-    error::{ContextKind, ErrorKind},
+    Arg, Command, CommandFactory,
+    error::{ContextKind, ContextValue, ErrorKind},
 };
 use wirecap::config::nearest;
 
 use super::Flags;
 use crate::{
     exit::Exit,
+    flags::INTERFACE,
     print::stdio::{Stream, print_styled},
 };
 
@@ -52,36 +53,51 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
         (ErrorKind::UnknownArgument, _) => unknown_flag(name, arguments),
         (ErrorKind::InvalidSubcommand, _) => {
             let (given, command) = (context(ContextKind::InvalidSubcommand), Flags::command());
-            let commands = command.get_subcommands().map(clap::Command::get_name);
+            let commands = command.get_subcommands().map(Command::get_name);
             match nearest(&given, commands) {
                 None => format!("there is no command {given}; {help}"),
                 Some(meant) => format!("there is no command {given}; did you mean {meant}?"),
             }
         }
         (ErrorKind::MissingRequiredArgument, _) => {
-            let list = if flag.contains("IFACE") { ", or wirecap interfaces for the interfaces" } else { "" };
+            let list = match lacks_interface(refused, arguments) {
+                true => ", or wirecap interfaces for the interfaces",
+                false => "",
+            };
             format!("{} needs {flag}; {help}{list}", arguments.get(1).map_or("wirecap", String::as_str))
         }
         _ => format!("{}; {help}", condense(&refused.to_string())),
     }
 }
 
+/// The command that these arguments name.
+fn command(arguments: &[String]) -> Option<Command> {
+    Flags::command().find_subcommand(arguments.get(1)?).cloned()
+}
+
+/// Whether one of the arguments that are missing is an interface.
+fn lacks_interface(refused: &clap::Error, arguments: &[String]) -> bool {
+    let Some(ContextValue::Strings(missing)) = refused.get(ContextKind::InvalidArg) else { return false };
+    let Some(mut command) = command(arguments) else { return false };
+    // clap reports an argument as it displays the complete definition of one that is required.
+    command.build();
+    let is_interface = |argument: &&Arg| argument.get_value_names().is_some_and(|names| names == [INTERFACE]);
+    let mut interfaces = command.get_arguments().filter(is_interface).cloned();
+    interfaces.any(|interface| missing.contains(&interface.required(true).to_string()))
+}
+
 /// The advice if there is no better one.
 fn help(arguments: &[String]) -> String {
-    let flags = Flags::command();
-    let command = arguments.get(1).and_then(|command| flags.find_subcommand(command));
-    let command = command.map(|command| format!(" {}", command.get_name())).unwrap_or_default();
+    let command = command(arguments).map(|command| format!(" {}", command.get_name())).unwrap_or_default();
     format!("try wirecap{command} --help")
 }
 
 /// The message for a flag that the command does not have. It omits clap's advice to write `-- --flag`, since
 /// no interface has such a name, and clap's suggestion, which can be any flag with a few letters in common.
 fn unknown_flag(name: &str, arguments: &[String]) -> String {
-    let flags = Flags::command();
-    let command = arguments.get(1).and_then(|command| flags.find_subcommand(command));
+    let command = command(arguments);
     if let Some(long) = name.strip_prefix("--") {
-        let known =
-            command.into_iter().flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long);
+        let known = command.iter().flat_map(Command::get_arguments).filter_map(Arg::get_long);
         return match nearest(long, known) {
             None => format!("there is no flag {name}; {}", help(arguments)),
             Some(meant) => format!("there is no flag {name}; did you mean --{meant}?"),
@@ -119,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_one_line_of_our_own_words() {
+    fn a_refusal_is_one_line_in_our_own_words() {
         for (arguments, words) in [
             ("capture eth0 --mod basic", "there is no flag --mod; did you mean --mode?"),
             ("capture eth0 --foo", "there is no flag --foo; try wirecap capture --help"),
@@ -149,12 +165,28 @@ mod tests {
                 "capture",
                 "capture needs <IFACE>...; try wirecap capture --help, or wirecap interfaces for the interfaces",
             ),
+            (
+                "forward",
+                "forward needs <IFACE>...; try wirecap forward --help, or wirecap interfaces for the interfaces",
+            ),
+            (
+                "generate",
+                "generate needs --interface <IFACE>; try wirecap generate --help, or wirecap interfaces for the interfaces",
+            ),
+            (
+                "replay a",
+                "replay needs --interface <IFACE>; try wirecap replay --help, or wirecap interfaces for the interfaces",
+            ),
+            (
+                "replay",
+                "replay needs --interface <IFACE>, <FILE>...; try wirecap replay --help, or wirecap interfaces for the interfaces",
+            ),
             ("replay -i eth0", "replay needs <FILE>...; try wirecap replay --help"),
             ("capture eth0 -i eth1", "there is no flag -i; try wirecap capture --help"),
         ] {
             assert_eq!(refusal(arguments), words, "{arguments}");
         }
-        // The rest is clap's, in one line.
+        // Other refusals are clap's, in one line.
         let line = refusal("capture eth0 --config a --config b");
         assert!(line.ends_with("; try wirecap capture --help"), "{line}");
         assert!(!line.contains('\n') && !line.contains("Usage"), "{line}");

@@ -68,7 +68,7 @@ mod tests {
         let lines = "wirecap: r0: a fallback,\n         and the reason\n         why there is one";
         assert_eq!(wrapped(text, 25, 9), lines);
         assert_eq!(wrapped(text, 80, 9), text);
-        assert_eq!(wrapped("  two  spaces", 80, 4), "  two  spaces", "as it was");
+        assert_eq!(wrapped("  two  spaces", 80, 4), "  two  spaces", "unchanged");
         assert_eq!(wrapped("one\ntwo three", 5, 0), "one\ntwo\nthree");
         assert_eq!(wrapped("wirecap: anunbreakableword x", 12, 9), "wirecap: anunbreakableword\n         x");
     }

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_escaped_and_what_people_read_is_not() {
+    fn control_characters_are_escaped_and_readable_text_is_not() {
         for (text, printed) in [
             ("eth0", "eth0"),
             ("\x1b[31m\x07\x08\0\t\r\n", r"\u{1b}[31m\u{7}\u{8}\0\t\r\n"),
@@ -91,12 +91,12 @@ mod tests {
             ),
         ] {
             assert_eq!(printable(text), printed);
-            assert_eq!(printable(printed), printed, "once more changes nothing");
+            assert_eq!(printable(printed), printed, "escaping again changes nothing");
         }
     }
 
     #[test]
-    fn no_control_or_bidi_character_of_all_of_unicode_is_printed() {
+    fn no_control_or_bidi_character_of_unicode_is_printed() {
         let invisible = |letter| matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
         for letter in (0..=0x10_ffff).filter_map(char::from_u32) {
             let harmful = letter.is_control() || invisible(letter);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn json_means_the_same_and_has_no_character_that_is_not_printable() {
+    fn json_keeps_its_meaning_and_has_only_printable_characters() {
         let hostile = "\x1b]0;\u{7}\u{9b}\x7f\u{202e}\u{e0041}\n\"\\ é 東";
         let line = json(&[hostile]);
         assert!(line.ends_with("]\n") && line.trim_end().chars().all(is_printable), "{line}");

@@ -105,8 +105,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_due_after_its_period_if_there_is_one_at_all() {
-        let long_ago = Instant::now().checked_sub(PERIOD).expect("the machine runs for longer");
+    fn a_line_is_due_after_its_period_if_enabled() {
+        let long_ago = Instant::now().checked_sub(PERIOD).expect("the machine has been up for longer");
         let line = |enabled, last| StatusLine { last, enabled, ..StatusLine::new(false, false) };
         assert!(line(true, long_ago).is_due());
         assert!(!line(true, Instant::now()).is_due());
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_since_the_snapshot_before() {
+    fn rates_count_from_the_snapshot_before() {
         let mut snapshot = Snapshot { seconds: 2.5, packets: 1_000, bits: 480_000 };
         let now = Snapshot { seconds: 3.0, packets: 2_001_000, bits: 960_480_000 };
         assert_eq!(snapshot.advance(now), Rates { pps: 4e6, mbps: 1_920.0 });

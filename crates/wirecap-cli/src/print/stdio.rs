@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_is_written_to_the_end_or_until_patience_ends() {
+    fn a_pipe_is_written_to_the_end_or_until_the_timeout() {
         for flags in [OFlag::empty(), OFlag::O_NONBLOCK] {
             let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
             fcntl(&writer, FcntlArg::F_SETFL(flags)).unwrap();

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_wider_than_the_terminal_has_a_band_of_its_own() {
+    fn a_cell_wider_than_the_terminal_has_its_own_band() {
         let mut table = Table::new(&["name", "why", "state"]);
         table.row(vec!["eth0".into(), "x".repeat(100), "up".into()]);
         let bands = table.to_string().split("\n\n").count();

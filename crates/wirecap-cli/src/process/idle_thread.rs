@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_does_its_work_or_ends_without() {
+    fn a_thread_does_its_work_or_ends_without_any() {
         let (sender, name) = sync_channel(1);
         let work = move || sender.send(thread::current().name().map(String::from)).unwrap();
         IdleThread::start("test").unwrap().run(work).join().unwrap();

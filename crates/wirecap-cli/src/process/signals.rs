@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_asked_for_once() {
+    fn a_request_for_a_report_is_taken_once() {
         let signals = Signals::default();
         signals.report.store(true, Ordering::Relaxed);
         assert!(signals.take_report_request() && !signals.take_report_request());

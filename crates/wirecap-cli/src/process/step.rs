@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_ends_a_step_that_is_otherwise_waited_for() {
+    fn a_signal_ends_the_wait_for_a_step() {
         let step = Step::new("waiting", "it was not there");
         let begun = Instant::now();
         let given_up =

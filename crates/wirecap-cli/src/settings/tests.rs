@@ -1,5 +1,4 @@
-//! Files of settings: what they say is in force, what is printed is read back, mistakes are named with their
-//! place.
+//! Settings files: they take effect, printed settings are read back, and errors name their place.
 
 use std::{fs, time::Duration};
 
@@ -22,7 +21,7 @@ use crate::{
     exit::{self, Exit},
 };
 
-/// What `wirecap capture` with these arguments and this file is set to.
+/// The settings of `wirecap capture` with these arguments and this file.
 fn capture(file: &str, arguments: &str) -> anyhow::Result<CaptureSettings> {
     let file = written(file);
     let path = file.path().to_str().unwrap();
@@ -33,7 +32,7 @@ fn capture(file: &str, arguments: &str) -> anyhow::Result<CaptureSettings> {
     flags.into_settings(|word| word.starts_with("eth"))
 }
 
-/// What `wirecap forward` with these arguments and this file is set to.
+/// The settings of `wirecap forward` with these arguments and this file.
 fn forward(file: &str, arguments: &str) -> anyhow::Result<ForwardSettings> {
     let file = written(file);
     let path = file.path().to_str().unwrap();
@@ -91,7 +90,7 @@ fn a_flag_overrides_the_file_and_the_file_the_default() {
         xdp_mode: Modes::Copy,
         ..expected
     };
-    assert_eq!(settings.capture, overridden, "the threshold of the file is kept");
+    assert_eq!(settings.capture, overridden, "the file's threshold is kept");
     let output = OutputSettings { duration: Some(Duration::from_secs(5)), quiet: true, ..output };
     assert_eq!(settings.output, output);
     assert_eq!(capture(FILE, "--filter icmp -T 5").unwrap().capture.mode, Mode::advanced(5).unwrap());
@@ -100,7 +99,7 @@ fn a_flag_overrides_the_file_and_the_file_the_default() {
 }
 
 #[test]
-fn forward_has_defaults_of_its_own_also_with_a_file() {
+fn forward_has_its_own_defaults_even_with_a_file() {
     let plain = ForwardSettings::default();
     assert_eq!((plain.capture.pool_size, plain.capture.wait), (PoolSize::AtMost(32), Wait::Block));
     assert_eq!((plain.capture.mode, plain.capture.reach), (Mode::Basic, Reach::Worker));
@@ -129,7 +128,7 @@ fn forward_has_defaults_of_its_own_also_with_a_file() {
 }
 
 #[test]
-fn mistakes_are_named_with_their_line_column_and_key() {
+fn errors_name_the_line_column_and_key() {
     for (text, words) in [
         ("[capture]\nfiltr = 'udp'", ":2:1: filtr is not a key in [capture]; did you mean filter?"),
         ("[capture]\n\n  cells_per_chunk = 'many'", ":3:21: cells_per_chunk: invalid type: string \"many\""),
@@ -189,13 +188,13 @@ fn settings_that_a_command_cannot_have_are_refused_by_name() {
     assert!(capture(FILE, "").unwrap().check().is_ok());
 }
 
-/// What is printed.
+/// The printed settings.
 fn printed<T: Settings>(settings: &T) -> String {
     toml::to_string_pretty(settings).unwrap()
 }
 
 #[test]
-fn everything_but_ports_is_printed_for_a_start() {
+fn the_printed_defaults_are_a_file_to_start_from() {
     let text = printed(&CaptureSettings::default());
     for line in
         ["[capture]", "ports = []", "mode = \"advanced:60\"", "pool_size = \"at-most:128\"", "[output]"]
@@ -245,7 +244,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_read_back(
+    fn printed_settings_are_read_back(
         capture in a_config(),
         ns in prop::option::of(1..u64::MAX),
         (write, snaplen) in (prop::option::of("[ -~é]{1,20}"), any::<u32>()),

@@ -9,7 +9,7 @@ fn cause() -> Cause {
     Cause { errno: Some(19), text: "no such device".into() }
 }
 
-/// At least one of each.
+/// At least one sample of each diagnostic.
 fn samples() -> Vec<Diagnostic> {
     let mode =
         |reason| Diagnostic::ModeUnavailable { mode: QueueMode::ZeroCopy, several_cells: true, reason };
@@ -66,11 +66,11 @@ fn every_diagnostic_has_a_text_and_a_line_in_the_book() {
     assert_eq!(codes, Diagnostic::CODES.iter().copied().collect(), "a sample of each");
     for sample in samples() {
         let text = describe(&sample);
-        assert_ne!(text, sample.code().replace('_', " "), "it has no text");
+        assert_ne!(text, sample.code().replace('_', " "), "the diagnostic has no text");
         assert!(manual.contains(&format!("| `{}` |", sample.code())), "{}", sample.code());
     }
     let section = manual.split("\n## Diagnostics\n").nth(1).unwrap().split("\n#").next().unwrap();
-    // After the heads and the line below them.
+    // After the headings and the line below them.
     let rows = section.trim_start().lines().skip(2);
     let rows = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let documented: BTreeSet<_> = rows.collect();
@@ -78,7 +78,7 @@ fn every_diagnostic_has_a_text_and_a_line_in_the_book() {
 }
 
 #[test]
-fn packets_that_are_too_long_have_a_remedy() {
+fn packets_that_are_too_long_come_with_a_remedy() {
     let words = |reason, beyond| {
         let limit = LengthLimit { bytes: 1_792, beyond };
         describe(&Diagnostic::PacketsTooLong { limit, reason })

@@ -9,18 +9,6 @@ use wirecap::{
 
 use crate::text::plural::was;
 
-/// The causes: their names in the account, what happened, and the remedy. The last is the NIC or its driver,
-/// before the XDP program.
-const CAUSES: [(&str, &str); 5] = [
-    ("no_free_cell", "the pool was used up: raise -R, or have more workers"),
-    ("rx_ring_full", "the kernel's ring was full: leave --ring out"),
-    ("too_long", "longer than a cell: --cell-bytes 4096, or Linux 6.6 or newer"),
-    ("left_at_stop", "no worker took them before the end"),
-    ("dropped_before_xdp", "the NIC or its driver had no room: raise -R, and its ring by ethtool -G"),
-];
-/// The index of the cause that has another remedy for packets of a trace file, and that remedy.
-const OF_TRACE: (usize, &str) = (2, "longer than M cells: raise -M");
-
 /// What the workers wait for, besides their own work, which decides what helps against a pool that is used
 /// up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,17 +20,6 @@ pub(crate) enum Output {
     File,
     /// A pipe, and the program that reads it.
     Pipe,
-}
-
-impl Output {
-    /// What has to be faster, ready to be appended to the remedy of `no_free_cell`, the first of [`CAUSES`].
-    fn remedy(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::File => " or a faster disk",
-            Self::Pipe => " or a faster reader",
-        }
-    }
 }
 
 /// Packets that forwarding lost after they were captured, in the words of its table.
@@ -74,8 +51,10 @@ impl Unforwarded {
 /// Packets that were lost, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
-    /// In the order of [`CAUSES`].
-    packets: [u64; CAUSES.len()],
+    /// In the ports.
+    lost: Lost,
+    /// In the NIC or its driver, before the XDP program.
+    dropped_before_xdp: u64,
     /// Whether all of them are from trace files.
     of_trace: bool,
 }
@@ -83,20 +62,16 @@ pub(crate) struct Losses {
 impl Losses {
     /// What a port has lost since the start.
     pub(crate) fn of_port(port: &PortReport) -> Self {
-        let mut lost = Lost::default();
-        port.queues.iter().for_each(|queue| lost += queue.lost);
-        let Lost { no_free_cell, rx_ring_full, too_long, left_at_stop } = lost;
-        Self {
-            packets: [no_free_cell, rx_ring_full, too_long, left_at_stop, port.dropped_before_xdp],
-            of_trace: port.queues.iter().all(|queue| queue.mode == QueueMode::Trace),
-        }
+        let of_trace = port.queues.iter().all(|queue| queue.mode == QueueMode::Trace);
+        Self { lost: port.total().lost, dropped_before_xdp: port.dropped_before_xdp, of_trace }
     }
 
     /// What all ports have lost since the start.
     pub(crate) fn of(report: &Report) -> Self {
         let mut sum = Self { of_trace: true, ..Self::default() };
         for losses in report.ports.iter().map(Self::of_port).filter(|losses| losses.total() > 0) {
-            sum.packets.iter_mut().zip(losses.packets).for_each(|(sum, packets)| *sum += packets);
+            sum.lost += losses.lost;
+            sum.dropped_before_xdp += losses.dropped_before_xdp;
             sum.of_trace &= losses.of_trace;
         }
         sum
@@ -104,28 +79,47 @@ impl Losses {
 
     /// What was lost after `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
-        let mut since = *self;
-        since
-            .packets
-            .iter_mut()
-            .zip(before.packets)
-            .for_each(|(now, before)| *now = now.saturating_sub(before));
-        since
+        let (now, then) = (self.lost, before.lost);
+        let lost = Lost {
+            no_free_cell: now.no_free_cell.saturating_sub(then.no_free_cell),
+            rx_ring_full: now.rx_ring_full.saturating_sub(then.rx_ring_full),
+            too_long: now.too_long.saturating_sub(then.too_long),
+            left_at_stop: now.left_at_stop.saturating_sub(then.left_at_stop),
+        };
+        let dropped_before_xdp = self.dropped_before_xdp.saturating_sub(before.dropped_before_xdp);
+        Self { lost, dropped_before_xdp, of_trace: self.of_trace }
     }
 
     pub(crate) fn total(&self) -> u64 {
-        self.packets.iter().sum()
+        self.lost.total() + self.dropped_before_xdp
+    }
+
+    /// The causes: each with its name in the account, its packets, what happened, and the remedy.
+    fn causes(&self, output: Output) -> [(&'static str, u64, &'static str); 5] {
+        let Lost { no_free_cell, rx_ring_full, too_long, left_at_stop } = self.lost;
+        let used_up = match output {
+            Output::None => "the pool was used up: raise -R, or have more workers",
+            Output::File => "the pool was used up: raise -R, or have more workers or a faster disk",
+            Output::Pipe => "the pool was used up: raise -R, or have more workers or a faster reader",
+        };
+        let longer = match self.of_trace {
+            true => "longer than M cells: raise -M",
+            false => "longer than a cell: --cell-bytes 4096, or Linux 6.6 or newer",
+        };
+        let no_room = "the NIC or its driver had no room: raise -R, and its ring by ethtool -G";
+        [
+            ("no_free_cell", no_free_cell, used_up),
+            ("rx_ring_full", rx_ring_full, "the kernel's ring was full: leave --ring out"),
+            ("too_long", too_long, longer),
+            ("left_at_stop", left_at_stop, "no worker took them before the end"),
+            ("dropped_before_xdp", self.dropped_before_xdp, no_room),
+        ]
     }
 
     /// The causes that occurred, each with its packets, its reason and its remedy.
     pub(crate) fn describe(&self, output: Output) -> String {
-        let mut causes = CAUSES.map(|(name, reason)| (name, reason.to_owned()));
-        causes[0].1 += output.remedy();
-        if self.of_trace {
-            causes[OF_TRACE.0].1 = OF_TRACE.1.to_owned();
-        }
-        let occurred = causes.into_iter().zip(self.packets).filter(|(_, packets)| *packets > 0);
-        let words = occurred.map(|((name, reason), packets)| format!("{name} {packets} ({reason})"));
+        let occurred = self.causes(output).into_iter().filter(|(_, packets, _)| *packets > 0);
+        let words = occurred.map(|(name, packets, reason)| format!("{name} {packets} ({reason})"));
         words.collect::<Vec<_>>().join(", ")
     }
 }
@@ -155,8 +149,8 @@ mod tests {
     fn report(lost: Lost, dropped_before_xdp: u64) -> Report {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 0 };
         let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
-        report.ports[0].queues[1].lost = lost;
-        report.ports[0].queues[0].seen = 1_000;
+        report.ports[0].queues[1].account.lost = lost;
+        report.ports[0].queues[0].account.seen = 1_000;
         report.ports[0].dropped_before_xdp = dropped_before_xdp;
         report
     }
@@ -175,11 +169,9 @@ mod tests {
         ] {
             assert!(words.contains(expected), "{expected}: {words}");
         }
-        // Each cause of the account is among them.
-        assert_eq!(
-            Lost::default().causes().map(|(name, _)| name),
-            *CAUSES.map(|(name, _)| name).first_chunk().unwrap()
-        );
+        // Each cause of the account has a reason and a remedy.
+        let causes = Losses::default().causes(Output::None).map(|(name, ..)| name);
+        assert_eq!(Lost::default().causes().map(|(name, _)| name), *causes.first_chunk().unwrap());
     }
 
     #[test]
@@ -195,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_forwarding_have_the_words_of_its_account() {
+    fn losses_of_forwarding_use_the_words_of_its_account() {
         let of = |dropped, unsent| {
             let lost = Lost { left_at_stop: 1, ..Lost::default() };
             verdict(&report(lost, 0), Output::None, Unforwarded { dropped, unsent }).unwrap()
@@ -209,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_be_faster_is_what_the_packets_go_to() {
+    fn the_remedy_names_the_output_that_is_too_slow() {
         let losses = Losses::of(&report(Lost { no_free_cell: 1, ..Lost::default() }, 0));
         for (output, end) in [
             (Output::None, "or have more workers)"),

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_say_their_range_and_an_example() {
+    fn bad_numbers_are_refused_with_the_range_and_an_example() {
         let percent = number::<u32>(0..=100, "-T 60");
         assert_eq!((percent("0"), percent("100")), (Ok(0), Ok(100)));
         for bad in ["101", "-1", "", "6O", "1.5"] {

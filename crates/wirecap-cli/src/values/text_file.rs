@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_no_text_is_refused_with_a_remedy() {
+    fn a_file_that_is_not_text_is_refused_with_a_remedy() {
         let directory = tempfile::tempdir().unwrap();
         let binary = directory.path().join("rnd.pcap");
         fs::write(&binary, b"\xd4\xc3\xb2\xa1").unwrap();

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces_are_known_by_their_ends_and_by_the_files_there_are() {
+    fn traces_are_recognised_by_their_suffix_or_as_files() {
         // Unit tests run in the crate's directory.
         for (word, instead_of_interface, instead_of_filter) in [
             ("a.pcap", true, true),

@@ -50,8 +50,8 @@ fn every_frame_of_every_queue_is_in_the_file_in_order() {
 }
 
 #[test]
-fn the_file_says_who_captured_what_and_how_it_went() {
-    if !require_root("the_file_says_who_captured_what_and_how_it_went") {
+fn the_file_describes_its_capture() {
+    if !require_root("the_file_describes_its_capture") {
         return;
     }
     let lab = Lab::with_queues("described", 1);
@@ -68,7 +68,10 @@ fn the_file_says_who_captured_what_and_how_it_went() {
     assert_eq!((interface.name.as_deref(), interface.hardware.as_deref()), (Some("r0"), Some("veth")));
     assert_eq!((interface.link_type, interface.snaplen), (1, 262_144), "as dumpcap writes it");
     assert!(interface.mac.is_some() && interface.speed_bps.is_some(), "{interface:?}");
-    assert!(capture.packets.iter().all(|packet| packet.queue.is_none()), "it has one queue");
+    assert!(
+        capture.packets.iter().all(|packet| packet.queue.is_none()),
+        "an interface with one queue needs no numbers"
+    );
 
     let statistics = &capture.statistics[0];
     let counters = statistics.counters;
@@ -79,8 +82,8 @@ fn the_file_says_who_captured_what_and_how_it_went() {
 }
 
 #[test]
-fn as_many_packets_as_asked_for_and_no_more() {
-    if !require_root("as_many_packets_as_asked_for_and_no_more") {
+fn exactly_the_requested_packets_are_written() {
+    if !require_root("exactly_the_requested_packets_are_written") {
         return;
     }
     for (dispatch, count) in [("pull", 12_345), ("push", 12_345), ("pull", 1)] {
@@ -131,8 +134,8 @@ fn counting_needs_no_file_and_ends_by_itself() {
 }
 
 #[test]
-fn classic_pcap_with_nanoseconds() {
-    if !require_root("classic_pcap_with_nanoseconds") {
+fn classic_pcap_has_nanoseconds() {
+    if !require_root("classic_pcap_has_nanoseconds") {
         return;
     }
     let lab = Lab::with_queues("pcap", 2);
@@ -147,8 +150,8 @@ fn classic_pcap_with_nanoseconds() {
 }
 
 #[test]
-fn packets_larger_than_a_cell_are_whole_or_cut_as_asked() {
-    if !require_root("packets_larger_than_a_cell_are_whole_or_cut_as_asked") {
+fn packets_larger_than_a_cell_are_whole_or_cut_as_requested() {
+    if !require_root("packets_larger_than_a_cell_are_whole_or_cut_as_requested") {
         return;
     }
     for snaplen in [0, 96, 2_500] {
@@ -168,8 +171,8 @@ fn packets_larger_than_a_cell_are_whole_or_cut_as_asked() {
 }
 
 #[test]
-fn packets_that_would_be_too_long_are_warned_of_however_quiet_it_is() {
-    if !require_root("packets_that_would_be_too_long_are_warned_of_however_quiet_it_is") {
+fn packets_that_would_be_too_long_cause_a_warning_even_with_quiet() {
+    if !require_root("packets_that_would_be_too_long_cause_a_warning_even_with_quiet") {
         return;
     }
     let lab = Lab::new("toolong", &[VethOptions { mtu: 5_000, ..VethOptions::default() }]);
@@ -194,8 +197,8 @@ fn packets_that_would_be_too_long_are_warned_of_however_quiet_it_is() {
 }
 
 #[test]
-fn two_interfaces_into_one_file() {
-    if !require_root("two_interfaces_into_one_file") {
+fn two_interfaces_go_into_one_file() {
+    if !require_root("two_interfaces_go_into_one_file") {
         return;
     }
     let queues = |queues| VethOptions { queues, ..VethOptions::default() };
@@ -221,8 +224,8 @@ fn two_interfaces_into_one_file() {
 }
 
 #[test]
-fn packets_on_standard_output_leave_the_account_to_standard_error() {
-    if !require_root("packets_on_standard_output_leave_the_account_to_standard_error") {
+fn with_packets_on_standard_output_the_account_is_on_standard_error() {
+    if !require_root("with_packets_on_standard_output_the_account_is_on_standard_error") {
         return;
     }
     let lab = Lab::with_queues("stdout", 1);
@@ -241,23 +244,23 @@ fn packets_on_standard_output_leave_the_account_to_standard_error() {
 }
 
 #[test]
-fn the_file_is_current_while_nothing_comes() {
-    if !require_root("the_file_is_current_while_nothing_comes") {
+fn the_file_is_current_while_the_interface_is_silent() {
+    if !require_root("the_file_is_current_while_the_interface_is_silent") {
         return;
     }
     let lab = Lab::with_queues("current", 1);
     let path = lab.path("current.pcapng");
     let running = lab.capture(&["r0", "-w", path.to_str().unwrap()]);
     lab.send(0, 0, 10, LiveOptions::default());
-    // Ten packets fill no buffer; they are there all the same.
+    // Ten packets fill no buffer, and yet they are in the file.
     running.wait_for_bytes(&path, 10 * 92);
     assert_eq!(read(&path).packets.len(), 10);
     running.stop().account().assert_lossless(10);
 }
 
 #[test]
-fn people_get_words_and_a_table() {
-    if !require_root("people_get_words_and_a_table") {
+fn without_json_there_are_words_and_a_table() {
+    if !require_root("without_json_there_are_words_and_a_table") {
         return;
     }
     let lab = Lab::with_queues("words", 2);
@@ -270,12 +273,11 @@ fn people_get_words_and_a_table() {
     {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
     }
-    // A reason with a long path in it, where the files of control groups are not mounted, is as long as it
-    // is.
+    // Where control groups are not mounted, a reason has a long path and needs more columns.
     for line in ended.stderr.lines().filter(|line| !line.contains("control group")) {
         assert!(
             line.starts_with("wirecap: ") && line.len() <= 80,
-            "one line a fact, and no progress: {line}"
+            "one line per fact, and no progress: {line}"
         );
     }
     assert!(ended.stderr.lines().last().unwrap().starts_with("wirecap: M = 256, R = 128: "), "{ended:#?}");

@@ -11,8 +11,8 @@ fn mode(path: &std::path::Path) -> u32 {
 }
 
 #[test]
-fn a_new_file_is_for_its_owner_alone() {
-    if !require_root("a_new_file_is_for_its_owner_alone") {
+fn a_new_file_is_private_to_its_owner() {
+    if !require_root("a_new_file_is_private_to_its_owner") {
         return;
     }
     let lab = Lab::with_queues("owner", 1);
@@ -22,12 +22,12 @@ fn a_new_file_is_for_its_owner_alone() {
     for path in [&new, &old] {
         lab.capture(&["r0", "--duration", "50ms", "-w", path.to_str().unwrap()]).wait().account();
     }
-    assert_eq!((mode(&new), mode(&old)), (0o600, 0o640), "what was there keeps its permissions");
+    assert_eq!((mode(&new), mode(&old)), (0o600, 0o640), "an existing file keeps its permissions");
 }
 
 #[test]
-fn packets_do_not_get_into_a_core_dump() {
-    if !require_root("packets_do_not_get_into_a_core_dump") {
+fn packets_stay_out_of_core_dumps() {
+    if !require_root("packets_stay_out_of_core_dumps") {
         return;
     }
     let lab = Lab::with_queues("core", 1);
@@ -39,7 +39,7 @@ fn packets_do_not_get_into_a_core_dump() {
             let mut words = line.split_whitespace();
             match words.next() {
                 Some("Size:") => size_kib = words.next().unwrap().parse::<u64>().unwrap(),
-                // The kernel's names: dd is left out of core dumps.
+                // In the kernel's names, dd means left out of core dumps.
                 Some("VmFlags:") if words.any(|flag| flag == "dd") => kept_out_kib += size_kib,
                 _ => {}
             }
@@ -50,8 +50,8 @@ fn packets_do_not_get_into_a_core_dump() {
 }
 
 #[test]
-fn a_program_that_lets_everyone_capture_says_so() {
-    const TEST: &str = "a_program_that_lets_everyone_capture_says_so";
+fn a_program_that_lets_everyone_capture_warns_about_it() {
+    const TEST: &str = "a_program_that_lets_everyone_capture_warns_about_it";
     if !require_root(TEST) {
         return;
     }
@@ -76,18 +76,18 @@ fn a_program_that_lets_everyone_capture_says_so() {
         let warnings = run_with(&[]);
         warnings.lines().filter(|line| line.contains("WARNING")).collect::<String>()
     };
-    assert_eq!(run(), "", "without capabilities it is as good as any");
+    assert_eq!(run(), "", "a program without capabilities is harmless");
     let set = Command::new("setcap").arg("cap_net_raw+ep").arg(&program).status();
     if !set.as_ref().is_ok_and(std::process::ExitStatus::success) {
         return skip(TEST, &format!("setcap does not work here: {set:?}"));
     }
-    assert_eq!(run(), "", "others cannot get at it");
+    assert_eq!(run(), "", "other users cannot reach the program");
     allow(directory.parent().unwrap(), 0o755);
     let warning = run();
     for words in ["WARNING", program.to_str().unwrap(), "every user", "chmod 750", "chgrp"] {
         assert!(warning.contains(words), "{words}: {warning}");
     }
-    assert_eq!(run_with(&["--quiet"]), "", "quiet people get errors and losses");
+    assert_eq!(run_with(&["--quiet"]), "", "--quiet leaves errors and losses");
     allow(&program, 0o750);
     assert_eq!(run(), "", "as the warning advises");
 }

@@ -1,4 +1,4 @@
-//! The end of a capture whose output is slow, and what its record says of an end that was no good one.
+//! The end of a capture whose output is slow, and what the record says about a bad end.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -21,7 +21,7 @@ use crate::lab::{Lab, READY, Running, SmallDisk, WIRECAP};
 
 const FRAMES: u64 = 10_000;
 
-/// A capture of `r0` into a pipe that takes no more than fits into it, after `FRAMES` frames.
+/// A capture of `r0` into a pipe that is not read, after `FRAMES` frames.
 fn unread(lab: &Lab, arguments: &[&str]) -> (Running, ChildStdout) {
     let mut command = lab.right.command(WIRECAP);
     command.args(["capture", "r0", "--json", "-w", "-"]).args(arguments);
@@ -39,8 +39,8 @@ fn read_whole(stdout: &mut ChildStdout) -> Capture {
 }
 
 #[test]
-fn an_end_that_takes_long_says_what_is_left_and_a_signal_gives_it_up() {
-    if !require_root("an_end_that_takes_long_says_what_is_left_and_a_signal_gives_it_up") {
+fn a_slow_end_reports_the_rest_and_a_signal_gives_it_up() {
+    if !require_root("a_slow_end_reports_the_rest_and_a_signal_gives_it_up") {
         return;
     }
     let lab = Lab::with_queues("slowend", 1);
@@ -59,7 +59,7 @@ fn an_end_that_takes_long_says_what_is_left_and_a_signal_gives_it_up() {
         let ended = running.wait();
         assert_eq!(ended.code, Some(1), "{ended:#?}");
         let account = ended.account_on_stderr();
-        assert_eq!(account.sum("delivered"), FRAMES, "all of it is in the account");
+        assert_eq!(account.sum("delivered"), FRAMES, "the account has all frames");
         let error = account.0["error"].as_str().unwrap();
         assert!(error.contains("given up") && account.written("packets") < FRAMES, "{error}");
         let expected = if by_signal { "signal" } else { "duration" };
@@ -70,8 +70,8 @@ fn an_end_that_takes_long_says_what_is_left_and_a_signal_gives_it_up() {
 }
 
 #[test]
-fn a_capture_whose_account_finds_no_room_is_ended_by_repeated_signals() {
-    if !require_root("a_capture_whose_account_finds_no_room_is_ended_by_repeated_signals") {
+fn repeated_signals_end_a_capture_whose_account_finds_no_room() {
+    if !require_root("repeated_signals_end_a_capture_whose_account_finds_no_room") {
         return;
     }
     let lab = Lab::with_queues("thrice", 1);
@@ -83,7 +83,7 @@ fn a_capture_whose_account_finds_no_room_is_ended_by_repeated_signals() {
     let mut line = String::new();
     while !line.starts_with(READY) {
         line.clear();
-        assert!(stderr.read_line(&mut line).unwrap() > 0, "it does not capture");
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "the capture does not start");
     }
     // The test stops reading here: soon not even the account finds room.
     lab.send(0, 0, FRAMES, LiveOptions::default());
@@ -96,19 +96,19 @@ fn a_capture_whose_account_finds_no_room_is_ended_by_repeated_signals() {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        // On a busy machine the capture may notice some of them together.
+        // On a busy machine the capture may notice some signals together.
         if signals == 10 {
             child.kill().unwrap();
         }
     };
     assert!(signals > 1 && status.code() == Some(1), "{signals}: {status:?}");
     let packets = read_whole(&mut child.stdout.take().unwrap()).packets;
-    assert!(!packets.is_empty(), "what was written is readable");
+    assert!(!packets.is_empty(), "the written packets are readable");
 }
 
 #[test]
-fn an_end_that_takes_long_loses_nothing_if_it_is_waited_for() {
-    if !require_root("an_end_that_takes_long_loses_nothing_if_it_is_waited_for") {
+fn a_slow_end_loses_nothing_if_it_is_waited_for() {
+    if !require_root("a_slow_end_loses_nothing_if_it_is_waited_for") {
         return;
     }
     let lab = Lab::with_queues("waitedend", 1);

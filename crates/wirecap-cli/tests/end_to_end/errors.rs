@@ -72,7 +72,7 @@ fn help_and_version_are_no_errors() {
 }
 
 #[test]
-fn a_standard_output_that_is_full_is_named() {
+fn a_full_standard_output_is_named() {
     for (arguments, what) in [
         ("capture --print-config", "the settings"),
         ("forward --print-config", "the settings"),
@@ -94,7 +94,7 @@ fn an_interface_that_cannot_be_captured_is_explained() {
     }
     let addressed =
         VethOptions { addresses_b: vec!["192.0.2.1/24".into()], queues: 2, ..VethOptions::default() };
-    // 32 pools of 16 GiB are more than any machine this runs on has.
+    // No machine that runs this test has 32 pools of 16 GiB.
     let wide = VethOptions { queues: 32, ..VethOptions::default() };
     let lab = Lab::new("explained", &[VethOptions::default(), addressed, VethOptions::default(), wide]);
     lab.pairs[2].b().set_down().unwrap();
@@ -123,7 +123,7 @@ fn an_interface_that_cannot_be_captured_is_explained() {
         (&["r0", "--mode", "basic", "--workers", "3"], 2, &["advanced mode"]),
         (&["r0", "--workers", "100000"], 2, &["workers: 100000 is more than the 256"]),
     ] {
-        // A file that did not exist is not there afterwards, one that did is as it was.
+        // A new file is gone afterwards, an old one is unchanged.
         let (new, old) = (lab.path("new.pcapng"), lab.path("old.pcapng"));
         std::fs::write(&old, "precious").unwrap();
         for path in [&new, &old] {
@@ -134,7 +134,7 @@ fn an_interface_that_cannot_be_captured_is_explained() {
         assert!(!new.exists(), "{arguments:?}");
         assert_eq!(std::fs::read(&old).unwrap(), b"precious", "{arguments:?}");
     }
-    // Said explicitly, an interface with an address is taken.
+    // With `xdp:`, an interface with an address is taken.
     lab.capture(&["xdp:r1", "--duration", "100ms"]).wait().account();
 }
 
@@ -152,8 +152,8 @@ fn an_error_with_json_leaves_standard_output_empty() {
 }
 
 #[test]
-fn an_interface_that_is_held_by_somebody_is_refused() {
-    if !require_root("an_interface_that_is_held_by_somebody_is_refused") {
+fn an_interface_that_another_process_holds_is_refused() {
+    if !require_root("an_interface_that_another_process_holds_is_refused") {
         return;
     }
     let lab = Lab::with_queues("held", 1);
@@ -164,19 +164,19 @@ fn an_interface_that_is_held_by_somebody_is_refused() {
         1,
         &["wirecap: r0 is held by the XDP program wirecap of ", "(pid ", "); end that process"],
     );
-    assert_eq!(ended.stderr.matches("is held by").count(), 1, "said once: {ended:#?}");
+    assert_eq!(ended.stderr.matches("is held by").count(), 1, "reported once: {ended:#?}");
     let ended = running.stop();
-    assert!(!ended.stderr.contains("is up"), "nothing happened to it: {ended:#?}");
+    assert!(!ended.stderr.contains("is up"), "the first capture is undisturbed: {ended:#?}");
     ended.account();
 }
 
 #[test]
-fn without_privilege_it_says_which_is_missing() {
-    if !require_root("without_privilege_it_says_which_is_missing") {
+fn a_missing_privilege_is_named() {
+    if !require_root("a_missing_privilege_is_named") {
         return;
     }
     let lab = Lab::new("unprivileged", &[VethOptions::default(), VethOptions::default()]);
-    // Where the program was built, others may not be allowed to look.
+    // Other users may have no access to the build directory.
     let program = std::env::temp_dir().join(format!("wirecap-{}", std::process::id()));
     std::fs::copy(WIRECAP, &program).unwrap();
     let as_nobody = |arguments: &[&str]| {

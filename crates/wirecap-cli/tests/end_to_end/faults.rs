@@ -1,4 +1,4 @@
-//! Captures that run into trouble: what was captured is kept, and the account closes.
+//! Captures with faults: captured packets are kept, and the account closes.
 
 use std::{thread, time::Duration};
 
@@ -46,8 +46,8 @@ fn a_full_disk_keeps_what_fitted_and_closes_the_account() {
 }
 
 #[test]
-fn killed_in_the_middle_the_file_is_readable() {
-    if !require_root("killed_in_the_middle_the_file_is_readable") {
+fn the_file_of_a_killed_capture_is_readable() {
+    if !require_root("the_file_of_a_killed_capture_is_readable") {
         return;
     }
     let lab = Lab::with_queues("killed", 1);
@@ -63,7 +63,7 @@ fn killed_in_the_middle_the_file_is_readable() {
     assert!(matches!(capture.damage, None | Some(Error::Truncated { .. })), "{:?}", capture.damage);
     assert!(capture.packets.len() > 900);
     assert_frames(&capture.packets.iter().collect::<Vec<_>>(), FrameSpec::default(), WHOLE);
-    // And the interface is free again.
+    // The interface is free again.
     lab.capture(&["r0", "--duration", "100ms"]).wait().account();
 }
 
@@ -90,8 +90,8 @@ fn an_interface_deleted_while_capturing_ends_the_capture() {
 }
 
 #[test]
-fn with_one_of_two_interfaces_gone_the_capture_goes_on() {
-    if !require_root("with_one_of_two_interfaces_gone_the_capture_goes_on") {
+fn with_one_of_two_interfaces_gone_the_capture_continues() {
+    if !require_root("with_one_of_two_interfaces_gone_the_capture_continues") {
         return;
     }
     let lab = Lab::new("one_gone", &[VethOptions::default(), VethOptions::default()]);
@@ -102,7 +102,7 @@ fn with_one_of_two_interfaces_gone_the_capture_goes_on() {
     running.wait_for("r0 was removed");
     lab.send(1, 0, 3_000, LiveOptions::default());
     let ended = running.stop();
-    assert_eq!(ended.code, Some(1), "what was asked for is not all there: {ended:#?}");
+    assert_eq!(ended.code, Some(1), "the capture is incomplete: {ended:#?}");
     assert!(ended.stderr.contains("incomplete: r0 was removed while it ran"), "{ended:#?}");
     ended.account().assert_lossless(5_000);
     let capture = read(&path);
@@ -111,8 +111,8 @@ fn with_one_of_two_interfaces_gone_the_capture_goes_on() {
 }
 
 #[test]
-fn a_link_that_goes_down_and_up_is_told_and_survived() {
-    if !require_root("a_link_that_goes_down_and_up_is_told_and_survived") {
+fn a_link_that_goes_down_and_up_is_reported_and_survived() {
+    if !require_root("a_link_that_goes_down_and_up_is_reported_and_survived") {
         return;
     }
     let lab = Lab::with_queues("down", 1);
@@ -131,8 +131,8 @@ fn a_link_that_goes_down_and_up_is_told_and_survived() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_told() {
-    if !require_root("a_reader_that_goes_away_is_told") {
+fn a_reader_that_goes_away_is_reported() {
+    if !require_root("a_reader_that_goes_away_is_reported") {
         return;
     }
     let lab = Lab::with_queues("pipe", 1);
@@ -152,8 +152,8 @@ fn a_reader_that_goes_away_is_told() {
 }
 
 #[test]
-fn a_slow_disk_costs_packets_that_are_all_accounted_for() {
-    if !require_root("a_slow_disk_costs_packets_that_are_all_accounted_for") {
+fn packets_lost_to_a_slow_disk_are_all_accounted_for() {
+    if !require_root("packets_lost_to_a_slow_disk_are_all_accounted_for") {
         return;
     }
     let lab = Lab::with_queues("slow", 1);
@@ -178,7 +178,7 @@ fn a_slow_disk_costs_packets_that_are_all_accounted_for() {
     let capture = Capture::read(reader.join().unwrap().as_slice()).unwrap();
     assert_eq!(capture.packets.len() as u64, account.sum("delivered"));
     let lost = capture.statistics[0].counters.dropped_by_os.unwrap();
-    assert_eq!(lost, sent - account.sum("delivered"), "the file says what is missing");
+    assert_eq!(lost, sent - account.sum("delivered"), "the file has the number of missing packets");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::lab::{Lab, read};
 
 const FRAMES: u64 = 200;
 
-/// Sends frames with a VLAN tag and without, in turn.
+/// Sends frames without and with a VLAN tag, in turn.
 fn send_both(lab: &Lab) {
     let specs = [FrameSpec::default(), FrameSpec { len: 64, vlan: Some(5), ..FrameSpec::default() }];
     let mut templates = specs.map(|spec| Template::new(spec).unwrap());
@@ -22,14 +22,14 @@ fn send_both(lab: &Lab) {
 }
 
 #[test]
-fn only_what_the_filter_wants_is_in_the_file_and_the_rest_is_told() {
-    if !require_root("only_what_the_filter_wants_is_in_the_file_and_the_rest_is_told") {
+fn only_matching_packets_are_in_the_file_and_the_rest_is_counted() {
+    if !require_root("only_matching_packets_are_in_the_file_and_the_rest_is_counted") {
         return;
     }
     for port in ["r0", "packet:r0"] {
         let lab = Lab::new("filtered", &[VethOptions { queues: 2, ..VethOptions::default() }]);
         let path = lab.path("filtered.pcapng");
-        // In words of their own, as tcpdump takes them.
+        // As separate words, which tcpdump takes, too.
         let running = lab.capture(&[port, "-w", path.to_str().unwrap(), "vlan", "5", "and", "udp"]);
         send_both(&lab);
         let ended = running.stop();
@@ -48,7 +48,10 @@ fn only_what_the_filter_wants_is_in_the_file_and_the_rest_is_told() {
         );
         let file = std::fs::read(&path).unwrap();
         let words = b"vlan 5 and udp";
-        assert!(file.windows(words.len()).any(|window| window == words), "if_filter says what was asked for");
+        assert!(
+            file.windows(words.len()).any(|window| window == words),
+            "if_filter has the requested filter"
+        );
     }
 }
 
@@ -70,12 +73,12 @@ fn a_bad_filter_is_wrong_usage() {
     }
 }
 
-/// Farther than an instruction of eBPF can look: it runs in user space.
+/// Reads farther than an eBPF instruction can, so it runs in user space.
 const NOT_FOR_THE_KERNEL: &str = "udp port 53 or ether[40000] = 1";
 
 #[test]
-fn a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored() {
-    if !require_root("a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored") {
+fn a_request_that_cannot_be_met_is_an_error_and_none_is_ignored() {
+    if !require_root("a_request_that_cannot_be_met_is_an_error_and_none_is_ignored") {
         return;
     }
     let lab = Lab::with_queues("wishes", 1);
@@ -101,7 +104,7 @@ fn a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored() {
         assert_eq!(ended.code, Some(code), "{ended:#?}");
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }
-    // With --quiet, the record has it.
+    // With --quiet, the record has the fallback.
     let quiet = ["capture", "r0", "-q", "--json", "--duration", "50ms", "--filter", NOT_FOR_THE_KERNEL];
     let ended = lab.spawn(&quiet).wait();
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:#?}");
@@ -114,8 +117,8 @@ fn a_wish_that_cannot_be_kept_is_an_error_and_none_is_ignored() {
 }
 
 #[test]
-fn a_filter_that_takes_long_to_compile_is_told_of_and_can_be_given_up() {
-    if !require_root("a_filter_that_takes_long_to_compile_is_told_of_and_can_be_given_up") {
+fn a_slow_compilation_of_a_filter_is_announced_and_can_be_given_up() {
+    if !require_root("a_slow_compilation_of_a_filter_is_announced_and_can_be_given_up") {
         return;
     }
     let lab = Lab::with_queues("long", 1);

@@ -1,4 +1,4 @@
-//! What else libpcap makes of an expression: loops, what sockets know, offsets that are none.
+//! Less common filters of libpcap: loops, data that only sockets have, and offsets outside the packet.
 
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_lab::require_root;
@@ -10,7 +10,7 @@ use crate::lab::{Ended, Lab, Running, WIRECAP, read};
 
 const CHAINS: usize = 140;
 
-/// Frames of UDP over IPv6 that are found behind their chain of headers.
+/// Frames of UDP over IPv6 that the filter finds after their chain of headers.
 fn chains_to_udp() -> Vec<Vec<u8>> {
     let is_wanted = |(index, _): &(usize, Vec<u8>)| index % 2 == 0 && index % chains::ENDLESS_EVERY != 0;
     let untagged = |(index, _): &(usize, Vec<u8>)| index % 3 != 0;
@@ -43,8 +43,8 @@ fn trace(lab: &Lab, frames: &[Vec<u8>]) -> String {
 }
 
 #[test]
-fn a_chain_of_headers_is_followed_on_every_port_and_it_is_said_where() {
-    if !require_root("a_chain_of_headers_is_followed_on_every_port_and_it_is_said_where") {
+fn a_chain_of_headers_is_followed_on_every_port_and_reported() {
+    if !require_root("a_chain_of_headers_is_followed_on_every_port_and_reported") {
         return;
     }
     let frames = chains::frames(CHAINS);
@@ -76,8 +76,8 @@ fn a_chain_of_headers_is_followed_on_every_port_and_it_is_said_where() {
 }
 
 #[test]
-fn directions_are_told_apart_beside_the_host() {
-    if !require_root("directions_are_told_apart_beside_the_host") {
+fn directions_are_distinguished_beside_the_host() {
+    if !require_root("directions_are_distinguished_beside_the_host") {
         return;
     }
     let lab = Lab::with_queues("directions", 1);
@@ -101,8 +101,8 @@ fn directions_are_told_apart_beside_the_host() {
 }
 
 #[test]
-fn what_is_taken_from_the_host_comes_in_and_a_file_does_not_tell() {
-    if !require_root("what_is_taken_from_the_host_comes_in_and_a_file_does_not_tell") {
+fn packets_taken_from_the_host_are_inbound_and_a_file_has_no_direction() {
+    if !require_root("packets_taken_from_the_host_are_inbound_and_a_file_has_no_direction") {
         return;
     }
     let lab = Lab::with_queues("incoming", 1);
@@ -123,13 +123,13 @@ fn what_is_taken_from_the_host_comes_in_and_a_file_does_not_tell() {
 }
 
 #[test]
-fn an_offset_in_front_of_the_packet_refuses_it() {
-    if !require_root("an_offset_in_front_of_the_packet_refuses_it") {
+fn an_offset_before_the_packet_rejects_it() {
+    if !require_root("an_offset_before_the_packet_rejects_it") {
         return;
     }
     let lab = Lab::with_queues("before", 1);
     let frames = chains::frames(20);
-    // As in tcpdump, its negation does so, too.
+    // As in tcpdump, the negation rejects the packet, too.
     for (filter, wanted) in
         [("link[-5] = 1", 0), ("not link[-5] = 1", 0), ("ip6 or vlan or link[-5] = 1", 20)]
     {
@@ -146,8 +146,8 @@ fn an_offset_in_front_of_the_packet_refuses_it() {
 }
 
 #[test]
-fn of_a_long_filter_that_is_refused_the_ends_are_told() {
-    if !require_root("of_a_long_filter_that_is_refused_the_ends_are_told") {
+fn a_long_filter_is_refused_with_its_two_ends() {
+    if !require_root("a_long_filter_is_refused_with_its_two_ends") {
         return;
     }
     let lab = Lab::with_queues("longbad", 1);

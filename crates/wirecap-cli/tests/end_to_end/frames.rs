@@ -17,7 +17,7 @@ const TAGS: [&[u8]; 4] = [
     &[0x81, 0, 0, 11, 0x81, 0, 0, 13],
 ];
 
-/// With each kind of tag, frames of one cell and of several.
+/// Frames of one cell and of several, with each kind of tag.
 fn frames() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for len in [60, 590, 1_514, 1_900, 5_000, LONGEST] {
@@ -35,8 +35,8 @@ fn frames() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn tags_and_large_frames_come_through_whole_or_as_far_as_the_snap_length_says() {
-    if !require_root("tags_and_large_frames_come_through_whole_or_as_far_as_the_snap_length_says") {
+fn tagged_and_large_frames_are_whole_or_cut_to_the_snap_length() {
+    if !require_root("tagged_and_large_frames_are_whole_or_cut_to_the_snap_length") {
         return;
     }
     let frames = frames();
@@ -53,7 +53,7 @@ fn tags_and_large_frames_come_through_whole_or_as_far_as_the_snap_length_says() 
         let ended = running.stop();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         let capture = read(&path);
-        // The host may say something of its own.
+        // The host may send its own frames.
         let mut ours = capture.packets.iter().filter(|packet| packet.data[..6] == [2, 0, 0, 0, 0, 2]);
         for (number, frame) in frames.iter().enumerate() {
             let packet = ours.next().unwrap_or_else(|| panic!("{port}: no frame {number}"));

@@ -26,7 +26,7 @@ fn report(ended: &Ended) -> Value {
     serde_json::from_str(text.lines().last().unwrap_or_else(|| panic!("no report: {ended:#?}"))).unwrap()
 }
 
-/// The verdict on the only run that came.
+/// The verdict on the only run.
 #[track_caller]
 fn only_run(verified: &Value) -> &Value {
     let runs = verified["runs"].as_array().unwrap();
@@ -38,7 +38,7 @@ fn figure(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("no {name} in {value:#}"))
 }
 
-/// Everything came, once and in order.
+/// Requires that all frames came, once and in order.
 #[track_caller]
 fn assert_all_came(run: &Value, made: &Value) {
     assert_eq!(figure(run, "received"), figure(made, "frames"), "{run:#}\n{made:#}");
@@ -50,8 +50,8 @@ fn assert_all_came(run: &Value, made: &Value) {
 }
 
 #[test]
-fn what_is_generated_is_verified_whatever_it_is() {
-    if !require_root("what_is_generated_is_verified_whatever_it_is") {
+fn generated_frames_of_every_kind_are_verified() {
+    if !require_root("generated_frames_of_every_kind_are_verified") {
         return;
     }
     let many: &[&str] =
@@ -103,7 +103,7 @@ fn what_is_generated_is_verified_whatever_it_is() {
             ["min_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns"].map(|name| figure(&run["latency"], name));
         assert!(times.is_sorted() && times[0] > 0 && times[4] < 60_000_000_000, "{times:?}");
 
-        // The same from the file.
+        // The file gives the same verdict.
         let frames = figure(&made, "frames").to_string();
         let words = ["capture", &format!("trace:{file}"), "--verify", "--expect", &frames, "--json"];
         let again = lab.spawn(&words).wait();
@@ -113,8 +113,8 @@ fn what_is_generated_is_verified_whatever_it_is() {
 }
 
 #[test]
-fn the_default_size_has_room_for_the_headers_that_are_asked_for() {
-    if !require_root("the_default_size_has_room_for_the_headers_that_are_asked_for") {
+fn the_default_size_has_room_for_the_requested_headers() {
+    if !require_root("the_default_size_has_room_for_the_requested_headers") {
         return;
     }
     let lab = Lab::with_queues("defaultsize", 1);
@@ -133,8 +133,8 @@ fn the_default_size_has_room_for_the_headers_that_are_asked_for() {
 }
 
 #[test]
-fn what_is_missing_or_comes_again_is_found_and_is_exit_code_1() {
-    if !require_root("what_is_missing_or_comes_again_is_found_and_is_exit_code_1") {
+fn missing_and_duplicate_frames_are_found_and_set_exit_code_1() {
+    if !require_root("missing_and_duplicate_frames_are_found_and_set_exit_code_1") {
         return;
     }
     let lab = Lab::with_queues("missing", 1);
@@ -145,7 +145,7 @@ fn what_is_missing_or_comes_again_is_found_and_is_exit_code_1() {
     std::fs::copy(&one, &two).unwrap();
     let [one, two] = [one, two].map(|path| format!("trace:{}", path.display()));
 
-    // 256 flows have each source port: those from 512 to 767 are missing.
+    // Each source port has 256 flows; those from 512 to 767 are missing.
     let ended =
         lab.spawn(&["capture", &one, "--verify", "--json", "--filter", "not udp src port 1026"]).wait();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
@@ -181,8 +181,8 @@ fn what_is_missing_or_comes_again_is_found_and_is_exit_code_1() {
 }
 
 #[test]
-fn a_rate_is_kept_and_a_signal_ends_it_well() {
-    if !require_root("a_rate_is_kept_and_a_signal_ends_it_well") {
+fn a_rate_is_kept_and_a_signal_ends_the_run_cleanly() {
+    if !require_root("a_rate_is_kept_and_a_signal_ends_the_run_cleanly") {
         return;
     }
     let lab = Lab::with_queues("rate", 1);
@@ -195,7 +195,7 @@ fn a_rate_is_kept_and_a_signal_ends_it_well() {
         let (asked, frames) =
             (made["asked_packets_per_second"].as_f64().unwrap(), figure(&made, "frames") as f64);
         assert!((asked - pps).abs() < 0.1, "{made:#}");
-        // Other work on the machine may delay the last of it, and never make it more.
+        // Other work on the machine may delay the last frames, and never adds any.
         assert!((0.5 * pps * 0.5..=0.5 * pps + 64.0).contains(&frames), "{rate}: {made:#}");
         assert_eq!(made["end"], "done");
     }
@@ -207,8 +207,8 @@ fn a_rate_is_kept_and_a_signal_ends_it_well() {
 }
 
 #[test]
-fn what_cannot_be_generated_is_said_with_what_to_do() {
-    if !require_root("what_cannot_be_generated_is_said_with_what_to_do") {
+fn impossible_runs_are_refused_with_a_remedy() {
+    if !require_root("impossible_runs_are_refused_with_a_remedy") {
         return;
     }
     let lab = Lab::new("refused", &[VethOptions { mtu: 1400, queues: 2, ..VethOptions::default() }]);
@@ -241,8 +241,8 @@ fn what_cannot_be_generated_is_said_with_what_to_do() {
 }
 
 #[test]
-fn an_interface_that_goes_down_or_away_ends_it_with_what_was_made() {
-    if !require_root("an_interface_that_goes_down_or_away_ends_it_with_what_was_made") {
+fn a_lost_interface_ends_a_run_with_its_totals() {
+    if !require_root("a_lost_interface_ends_a_run_with_its_totals") {
         return;
     }
     let ways = [
@@ -273,8 +273,8 @@ fn an_interface_that_goes_down_or_away_ends_it_with_what_was_made() {
 }
 
 #[test]
-fn an_interface_that_the_host_uses_is_sent_from_beside_it() {
-    if !require_root("an_interface_that_the_host_uses_is_sent_from_beside_it") {
+fn frames_are_sent_beside_a_host_that_uses_the_interface() {
+    if !require_root("frames_are_sent_beside_a_host_that_uses_the_interface") {
         return;
     }
     let addresses_a = vec!["192.0.2.1/24".into()];
@@ -291,7 +291,7 @@ fn an_interface_that_the_host_uses_is_sent_from_beside_it() {
     let account = capture.stop().account();
     assert_all_came(only_run(&account.0["verified"]), &report(&ended));
 
-    // Asked for, it is tried.
+    // On request, zero-copy is tried.
     let capture = lab.capture(&["r0"]);
     let ended = lab.start_generator(&["-c", "1k", "--tx-mode", "best"]).wait();
     assert_eq!(ended.code, Some(0), "{ended:#?}");

@@ -1,4 +1,4 @@
-//! What the command says about interfaces that the host, or another program on it, uses.
+//! Reports about interfaces that the host, or another program on it, uses.
 
 use serde_json::Value;
 use wirecap_lab::{Namespace, VethOptions, require_root};
@@ -12,7 +12,7 @@ use crate::{
 
 const FRAMES: u64 = 1_000;
 
-/// A program that listens as an intrusion detection system does, and that is ready.
+/// A program that listens like an intrusion detection system, once it is ready.
 fn tcpdump(host: &Namespace, interface: &str) -> Running {
     let mut command = host.command("tcpdump");
     command.args(["-U", "-i", interface, "-w", "/dev/null", "udp"]);
@@ -35,7 +35,7 @@ fn a_listener_keeps_the_interface_and_is_named_where_it_goes_blind() {
         return;
     }
     let lab = Lab::with_queues("blind", 1);
-    // Else it takes no live frames while there is no XDP program on it.
+    // Without GRO, a veth takes no live frames while it has no XDP program.
     lab.pairs[0].b().set_gro(true).unwrap();
     let ids = tcpdump(&lab.right, "r0");
     let beside = lab.capture(&["r0"]);
@@ -55,7 +55,7 @@ fn a_listener_keeps_the_interface_and_is_named_where_it_goes_blind() {
     taken.stop();
     let heard = ids.stop().stderr;
     let all = format!("{FRAMES} packets received by filter");
-    assert!(heard.contains(&all), "what was captured beside it: {heard}");
+    assert!(heard.contains(&all), "the listener gets all frames captured beside it: {heard}");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_cable_and_a_router_name_the_listeners_they_blind() {
     running.stop();
     drop(ids);
 
-    // Its own addresses stay the host's.
+    // The router leaves its own addresses to the host.
     let cable = routes::networks("blindrouter");
     let ids = tcpdump(&cable.middle, "m1");
     let running = routes::route(&cable, "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1\n", &[]);

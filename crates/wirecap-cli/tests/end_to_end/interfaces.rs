@@ -6,8 +6,8 @@ use wirecap_lab::{VethOptions, require_root};
 use crate::lab::Lab;
 
 #[test]
-fn interfaces_are_listed_with_what_xdp_can_do_and_who_holds_it() {
-    if !require_root("interfaces_are_listed_with_what_xdp_can_do_and_who_holds_it") {
+fn interfaces_are_listed_with_their_use_of_xdp_and_its_holders() {
+    if !require_root("interfaces_are_listed_with_their_use_of_xdp_and_its_holders") {
         return;
     }
     let options =

@@ -1,4 +1,4 @@
-//! The laboratory: a veth pair, a running `wirecap`, and what came of it.
+//! The laboratory: a veth pair, a running `wirecap`, and its results.
 
 use std::{
     collections::BTreeMap,
@@ -84,7 +84,7 @@ impl Lab {
         })
     }
 
-    /// Starts `wirecap` with these arguments inside, without waiting for anything.
+    /// Starts `wirecap` with these arguments on the right, without waiting for anything.
     pub fn spawn(&self, arguments: &[&str]) -> Running {
         let mut command = self.right.command(WIRECAP);
         command.args(arguments);
@@ -100,8 +100,8 @@ impl Lab {
 }
 
 impl Lab {
-    /// Waits until there is no XDP program on an interface any more, and a little longer: a capture that is
-    /// stopped gives it back first of all.
+    /// Waits until an interface has no XDP program, and a little longer: a capture that stops gives its
+    /// interfaces back first.
     pub fn wait_until_given_back(&self, interface: &str) {
         wait_until(&format!("{interface} is given back"), || {
             self.right.enter(|| netdev::interface(interface)).unwrap().xdp_programs.is_empty()
@@ -110,7 +110,7 @@ impl Lab {
     }
 }
 
-/// Cores there are frames from: 0, and 1 if there is one.
+/// The number of cores that send frames: core 0, and core 1 if there is one.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(2)
 }
@@ -131,14 +131,14 @@ pub fn by_queue(packets: &[CapturedPacket]) -> BTreeMap<(u32, Option<u32>), Vec<
     queues
 }
 
-/// The packets of one queue are the first frames of one generator: each byte for byte what was sent,
-/// none missing, none twice, in order, with times that increase.
+/// Requires that the packets of one queue are the first frames of one generator: byte for byte, none missing,
+/// none twice, in order, with times that increase.
 pub fn assert_frames(packets: &[&CapturedPacket], spec: FrameSpec, snaplen: usize) {
     let mut template = Template::new(spec).unwrap();
     let flows = LiveOptions::default().flows;
     let mut last_ns = 0;
     for (sequence, packet) in packets.iter().enumerate() {
-        // What the snap length leaves of a frame may not say when it was sent.
+        // A frame cut to the snap length may have no send time.
         let sent_ns = Marks::read(&packet.data).map_or(0, |marks| marks.sent_ns);
         let expected = template.stamp_at(sequence as u32 % flows, sequence as u64, sent_ns);
         let kept = expected.len().min(snaplen);

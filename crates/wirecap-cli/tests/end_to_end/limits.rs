@@ -1,4 +1,4 @@
-//! Limits of the process: said by name, with a figure that would do.
+//! Limits of the process: errors name the limit and a sufficient value.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use wirecap_lab::{VethOptions, require_root};
 
 use crate::lab::{Ended, Lab, Running, WIRECAP};
 
-/// Captures from within a shell that first runs `limit`.
+/// Captures in a shell that first runs `limit`.
 fn limited(lab: &Lab, limit: &str, arguments: &[&str]) -> Ended {
     let mut command: Command = lab.right.command("sh");
     command
@@ -16,8 +16,8 @@ fn limited(lab: &Lab, limit: &str, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_limit_that_is_too_low_is_named_with_one_that_does() {
-    if !require_root("a_limit_that_is_too_low_is_named_with_one_that_does") {
+fn a_limit_that_is_too_low_is_named_with_a_sufficient_one() {
+    if !require_root("a_limit_that_is_too_low_is_named_with_a_sufficient_one") {
         return;
     }
     let lab = Lab::with_queues("limits", 8);
@@ -38,8 +38,8 @@ fn a_limit_that_is_too_low_is_named_with_one_that_does() {
 }
 
 #[test]
-fn the_number_of_open_files_that_is_named_suffices() {
-    if !require_root("the_number_of_open_files_that_is_named_suffices") {
+fn the_named_number_of_open_files_suffices() {
+    if !require_root("the_named_number_of_open_files_suffices") {
         return;
     }
     let options = VethOptions { queues: 8, ..VethOptions::default() };
@@ -75,8 +75,8 @@ fn the_number_of_open_files_that_is_named_suffices() {
 }
 
 #[test]
-fn limits_that_suffice_or_can_be_raised_are_no_hindrance() {
-    if !require_root("limits_that_suffice_or_can_be_raised_are_no_hindrance") {
+fn sufficient_limits_and_those_that_can_be_raised_are_no_hindrance() {
+    if !require_root("sufficient_limits_and_those_that_can_be_raised_are_no_hindrance") {
         return;
     }
     let lab = Lab::with_queues("enough", 8);
@@ -91,8 +91,8 @@ fn limits_that_suffice_or_can_be_raised_are_no_hindrance() {
 }
 
 #[test]
-fn without_the_right_to_lock_memory_the_limit_on_that_is_named() {
-    if !require_root("without_the_right_to_lock_memory_the_limit_on_that_is_named") {
+fn without_the_right_to_lock_memory_its_limit_is_named() {
+    if !require_root("without_the_right_to_lock_memory_its_limit_is_named") {
         return;
     }
     let lab = Lab::with_queues("memlock", 1);

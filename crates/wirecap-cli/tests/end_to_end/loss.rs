@@ -1,4 +1,4 @@
-//! A loss is never quiet: it is warned of while it happens and at the end, and can be made the exit code.
+//! A loss is never silent: warnings come while it happens and at the end, and it can set the exit code.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::{
 const SMALL: [&str; 4] = ["-M", "64", "-R", "4"];
 const FRAMES: u64 = 5_000;
 
-/// A capture with a small pool that loses most of `FRAMES`, since it does not run while they come.
+/// A capture with a small pool that loses most of `FRAMES`, since it is stopped while they come.
 fn lossy(lab: &Lab, arguments: &[&str]) -> Running {
     let running = lab.spawn(&[&["capture", "r0"], arguments, &SMALL].concat());
     running.wait_for(READY);
@@ -34,14 +34,14 @@ fn lines<'e>(ended: &'e Ended, words: &str) -> Vec<&'e str> {
 }
 
 #[test]
-fn a_loss_is_warned_of_while_it_runs_and_at_the_end() {
-    if !require_root("a_loss_is_warned_of_while_it_runs_and_at_the_end") {
+fn a_loss_causes_warnings_during_the_capture_and_at_the_end() {
+    if !require_root("a_loss_causes_warnings_during_the_capture_and_at_the_end") {
         return;
     }
     let lab = Lab::with_queues("warned", 1);
     let running = lossy(&lab, &["--json"]);
     running.wait_for("WARNING: r0 lost ");
-    // Soon after the first warning, and therefore in the next one or in that of the end.
+    // A loss soon after the first warning is reported in the next one or at the end.
     lose(&lab, &running);
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     let ended = running.stop();
@@ -57,8 +57,8 @@ fn a_loss_is_warned_of_while_it_runs_and_at_the_end() {
 }
 
 #[test]
-fn a_loss_is_told_to_quiet_people_and_in_the_exit_code_if_asked() {
-    if !require_root("a_loss_is_told_to_quiet_people_and_in_the_exit_code_if_asked") {
+fn a_loss_is_reported_even_with_quiet_and_in_the_exit_code_on_request() {
+    if !require_root("a_loss_is_reported_even_with_quiet_and_in_the_exit_code_on_request") {
         return;
     }
     let lab = Lab::with_queues("exitcode", 1);
@@ -70,7 +70,7 @@ fn a_loss_is_told_to_quiet_people_and_in_the_exit_code_if_asked() {
     assert_eq!((fine.code, &fine.account().0["error"]), (Some(0), &Value::Null), "{fine:#?}");
 
     let running = lab.spawn(&[&["capture", "r0", "-q", "--stats", "100ms"], &SMALL[..]].concat());
-    // Statistics are asked for, so that they come all the same.
+    // Requested statistics come even with --quiet.
     running.wait_for(" packets  ");
     lose(&lab, &running);
     running.wait_for("r0 lost ");
@@ -80,8 +80,8 @@ fn a_loss_is_told_to_quiet_people_and_in_the_exit_code_if_asked() {
 }
 
 #[test]
-fn statistics_come_as_often_as_asked_for() {
-    if !require_root("statistics_come_as_often_as_asked_for") {
+fn statistics_come_at_the_requested_interval() {
+    if !require_root("statistics_come_at_the_requested_interval") {
         return;
     }
     let lab = Lab::with_queues("stats", 1);
@@ -110,8 +110,8 @@ fn statistics_come_as_often_as_asked_for() {
 }
 
 #[test]
-fn usr1_prints_the_account_and_the_capture_goes_on() {
-    if !require_root("usr1_prints_the_account_and_the_capture_goes_on") {
+fn usr1_prints_the_account_and_the_capture_continues() {
+    if !require_root("usr1_prints_the_account_and_the_capture_continues") {
         return;
     }
     let lab = Lab::with_queues("usr1", 1);
@@ -140,8 +140,8 @@ fn usr1_prints_the_account_and_the_capture_goes_on() {
 }
 
 #[test]
-fn usr1_is_answered_by_every_command_that_runs_for_long() {
-    if !require_root("usr1_is_answered_by_every_command_that_runs_for_long") {
+fn every_long_running_command_answers_usr1() {
+    if !require_root("every_long_running_command_answers_usr1") {
         return;
     }
     let lab = Lab::with_queues("usr1all", 1);

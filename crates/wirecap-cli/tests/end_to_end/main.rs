@@ -1,7 +1,7 @@
 //! The command itself, in network namespaces, with numbered frames.
 //!
-//! Each test makes a veth pair, runs the built `wirecap` on one end of it, sends from the other, and
-//! compares what is in the file with what was sent. The account is checked in every one of them.
+//! Each test makes a veth pair, runs the built `wirecap` on one end of it, sends from the other, and compares
+//! the packets in the file with the frames sent. Every test checks the account.
 
 mod captures;
 mod confidential;

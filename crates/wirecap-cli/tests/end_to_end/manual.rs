@@ -1,5 +1,4 @@
-//! The manual keeps up with what is printed: every column is in it, and every JSON record is as its schema
-//! says.
+//! The manual keeps up with the output: it has every column, and every JSON record matches its schema.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,15 +18,15 @@ const CHAPTERS: [&str; 3] = [
 ];
 
 #[test]
-fn every_record_is_as_its_schema_says_and_every_column_is_in_the_manual() {
-    if !require_root("every_record_is_as_its_schema_says_and_every_column_is_in_the_manual") {
+fn every_record_matches_its_schema_and_the_manual_has_every_column() {
+    if !require_root("every_record_matches_its_schema_and_the_manual_has_every_column") {
         return;
     }
     let lab = Lab::with_queues("manual", 1);
     let path = lab.path("manual.pcapng");
     let file = path.to_str().unwrap();
     let records = |ended: &Ended| check_records(&ended.stdout);
-    // One while it runs at least, and one at the end.
+    // At least one record during the capture, and one at the end.
     let running = lab.capture(&["r0", "-w", file, "--verify", "--stats", "200ms"]);
     let mut command = lab.left.command(WIRECAP);
     command.args(["generate", "-i", "l0", "-c", "100", "--json"]);
@@ -52,7 +51,7 @@ fn every_record_is_as_its_schema_says_and_every_column_is_in_the_manual() {
         let running = cable.spawn(&[&["forward", "m0", "m1"], arguments].concat());
         running.wait_for(READY);
         cable.sender().send(&frame(1, 100)).unwrap();
-        // Until it is there: not before are there times.
+        // Latencies exist only after the frame has arrived.
         std::thread::sleep(Duration::from_millis(300));
         running.stop()
     };
@@ -65,7 +64,7 @@ fn every_record_is_as_its_schema_says_and_every_column_is_in_the_manual() {
     assert_eq!(records(&routed), 1);
     assert!(routed.account().0["next_hops"]["crowded_out"].is_u64(), "{routed:#?}");
     let table = String::from_utf8(forward(&[]).stdout).unwrap();
-    // Some of these heads are two words.
+    // Some of these headings are two words.
     let heads = table.lines().filter(|line| line.starts_with("from "));
     let heads = heads.flat_map(|line| line.split("  ").map(|head| head.trim().to_owned()));
     names.extend(heads.filter(|head| !head.is_empty()));

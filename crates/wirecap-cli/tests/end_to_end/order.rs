@@ -1,4 +1,4 @@
-//! The file is in the order of time, over all queues and interfaces.
+//! The file is in time order across all queues and interfaces.
 
 use std::{
     io::Read,
@@ -16,7 +16,7 @@ use crate::lab::{Lab, READY, Running, WIRECAP, assert_frames, by_queue, cores, r
 
 /// Frames of each generator.
 const FRAMES: u64 = 10_000;
-/// Slow enough that generators run at the same time, also when they share a core.
+/// Slow enough that generators run at the same time, even when they share a core.
 const RATE_PPS: u64 = 100_000;
 
 /// One veth pair with `queues` queues, for the capture.
@@ -24,7 +24,7 @@ fn queues(queues: u32) -> VethOptions {
     VethOptions { queues, ..VethOptions::default() }
 }
 
-/// Sends into all queues of both pairs at the same time. Returns how many frames.
+/// Sends into all queues of both pairs at the same time. Returns the number of frames.
 fn send_everywhere(lab: &Lab) -> u64 {
     thread::scope(|scope| {
         for (pair, core) in (0..lab.pairs.len()).flat_map(|pair| (0..cores()).map(move |core| (pair, core))) {
@@ -34,7 +34,7 @@ fn send_everywhere(lab: &Lab) -> u64 {
     FRAMES * (lab.pairs.len() * cores()) as u64
 }
 
-/// No packet is behind a later one. Returns how often the next packet is of another queue or interface.
+/// Requires that no packet is behind a later one. Returns how often the queue or interface changes.
 fn assert_in_order(packets: &[CapturedPacket]) -> usize {
     let wrong = packets.windows(2).position(|pair| pair[0].timestamp_ns > pair[1].timestamp_ns);
     assert_eq!(wrong, None, "of {} packets", packets.len());
@@ -43,8 +43,8 @@ fn assert_in_order(packets: &[CapturedPacket]) -> usize {
 }
 
 #[test]
-fn four_queues_of_two_interfaces_come_in_one_order() {
-    if !require_root("four_queues_of_two_interfaces_come_in_one_order") {
+fn four_queues_of_two_interfaces_are_merged_in_order() {
+    if !require_root("four_queues_of_two_interfaces_are_merged_in_order") {
         return;
     }
     // T = 0: batches of a queue come from several workers. M = 16: from as many as possible.
@@ -53,7 +53,7 @@ fn four_queues_of_two_interfaces_come_in_one_order() {
         &["-T", "0", "--workers", "3", "-M", "64", "--dispatch", "push"],
         &["--mode", "basic", "--workers", "1"],
         &["--mode", "basic", "--dispatch", "push", "--capture-threads", "2"],
-        // Packets of the same batch are of different times, so that batches overlap.
+        // Packets of the same batch have different times, so batches overlap.
         &["-T", "0", "--workers", "2", "--timestamp", "kernel"],
     ] {
         let lab = Lab::new("time", &[queues(2), queues(2)]);
@@ -70,7 +70,7 @@ fn four_queues_of_two_interfaces_come_in_one_order() {
 
         let capture = read(&path);
         let changes = assert_in_order(&capture.packets);
-        assert!(changes > 10, "they were sent one after the other: {changes}");
+        assert!(changes > 10, "the generators ran one after the other: {changes}");
         let queues = by_queue(&capture.packets);
         assert_eq!(queues.len(), 2 * cores());
         for packets in queues.values() {
@@ -81,8 +81,8 @@ fn four_queues_of_two_interfaces_come_in_one_order() {
 }
 
 #[test]
-fn the_first_so_many_packets_are_the_earliest_in_classic_pcap_too() {
-    if !require_root("the_first_so_many_packets_are_the_earliest_in_classic_pcap_too") {
+fn a_count_keeps_the_earliest_packets_in_classic_pcap_too() {
+    if !require_root("a_count_keeps_the_earliest_packets_in_classic_pcap_too") {
         return;
     }
     let lab = Lab::with_queues("earliest", 2);
@@ -105,10 +105,10 @@ fn the_first_so_many_packets_are_the_earliest_in_classic_pcap_too() {
     assert_in_order(&capture.packets);
 }
 
-/// The end comes while the rings are full, since the reader of the pipe has stopped reading.
+/// The capture ends while the rings are full, since the reader of the pipe has stopped reading.
 #[test]
-fn what_waits_in_the_rings_at_the_end_is_written_in_order() {
-    if !require_root("what_waits_in_the_rings_at_the_end_is_written_in_order") {
+fn packets_in_the_rings_at_the_end_are_written_in_order() {
+    if !require_root("packets_in_the_rings_at_the_end_are_written_in_order") {
         return;
     }
     /// More than the pipe and the blocks in front of it hold, less than a pool.
@@ -145,7 +145,7 @@ fn of_the_host() -> VethOptions {
     }
 }
 
-/// Sends frames the way hosts do, for about so long.
+/// Sends frames the way hosts do, with a pause after each.
 fn send_slowly(lab: &Lab, pair: usize, frames: u64, pause: Duration) {
     let ifindex = lab.pairs[pair].a().ifindex().unwrap();
     let mut sender = lab.left.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
@@ -157,8 +157,8 @@ fn send_slowly(lab: &Lab, pair: usize, frames: u64, pause: Duration) {
 }
 
 #[test]
-fn what_is_captured_beside_the_host_is_in_order_with_what_is_taken() {
-    if !require_root("what_is_captured_beside_the_host_is_in_order_with_what_is_taken") {
+fn packets_captured_beside_the_host_are_in_order_with_taken_ones() {
+    if !require_root("packets_captured_beside_the_host_are_in_order_with_taken_ones") {
         return;
     }
     let lab = Lab::new("both", &[of_the_host(), queues(2)]);
@@ -180,16 +180,16 @@ fn what_is_captured_beside_the_host_is_in_order_with_what_is_taken() {
     let capture = read(&path);
     assert_eq!(capture.packets.len() as u64, account.sum("delivered"));
     let changes = assert_in_order(&capture.packets);
-    assert!(changes > 10, "they were sent one after the other: {changes}");
-    // The host's own packets are beside them.
+    assert!(changes > 10, "the generators ran one after the other: {changes}");
+    // The host may add its own packets.
     let of = |interface: u32| capture.packets.iter().filter(move |packet| packet.interface == interface);
     assert!(of(0).count() >= 2_000);
     assert_eq!(of(1).count() as u64, FRAMES * cores() as u64);
 }
 
 #[test]
-fn an_interface_in_which_nothing_comes_holds_nobody_up() {
-    if !require_root("an_interface_in_which_nothing_comes_holds_nobody_up") {
+fn a_silent_interface_does_not_hold_up_others() {
+    if !require_root("a_silent_interface_does_not_hold_up_others") {
         return;
     }
     for second in [queues(4), of_the_host()] {
@@ -200,13 +200,13 @@ fn an_interface_in_which_nothing_comes_holds_nobody_up() {
         let mut delays = [(); 5].map(|()| {
             let begun = Instant::now();
             lab.send(0, 0, 10, LiveOptions::default());
-            // At least: a record has a header of 28 bytes, the frame, the option of the queue and the length.
+            // At least: a record has a header of 28 bytes, the frame, the queue option and the length.
             length += 10 * (28 + 60 + 12 + 4);
             running.wait_for_bytes(&path, length);
             begun.elapsed()
         });
         delays.sort_unstable();
-        // Held up by the other interface they would come after two seconds, each time.
+        // If the other interface held the packets up, each delay would be two seconds.
         assert!(delays[2] < Duration::from_secs(1), "{delays:?}");
         let account = running.stop().account();
         assert_eq!(account.written("out_of_order"), 0);

@@ -56,14 +56,14 @@ fn a_file_is_written_by_one_capture_at_a_time() {
     lab.send(0, 0, 1_000, LiveOptions::default());
     running.stop().account().assert_lossless(2_000);
     assert_eq!(read(&path).packets.len(), 2_000);
-    // Free again, and replaced.
+    // The file is free again, and is replaced.
     lab.capture(&["r1", "-w", text(&path), "--duration", "100ms"]).wait().account();
     assert_eq!(read(&path).packets.len(), 0);
 }
 
 #[test]
-fn a_pipe_is_waited_for_until_somebody_reads_it() {
-    if !require_root("a_pipe_is_waited_for_until_somebody_reads_it") {
+fn a_pipe_is_waited_for_until_it_has_a_reader() {
+    if !require_root("a_pipe_is_waited_for_until_it_has_a_reader") {
         return;
     }
     let lab = Lab::with_queues("fifo", 1);
@@ -92,8 +92,8 @@ fn a_pipe_is_waited_for_until_somebody_reads_it() {
 }
 
 #[test]
-fn waiting_for_the_reader_of_a_pipe_ends_with_a_signal() {
-    if !require_root("waiting_for_the_reader_of_a_pipe_ends_with_a_signal") {
+fn a_signal_ends_the_wait_for_the_reader_of_a_pipe() {
+    if !require_root("a_signal_ends_the_wait_for_the_reader_of_a_pipe") {
         return;
     }
     let lab = Lab::with_queues("unread", 1);
@@ -110,8 +110,8 @@ fn waiting_for_the_reader_of_a_pipe_ends_with_a_signal() {
 }
 
 #[test]
-fn the_name_of_standard_output_is_standard_output() {
-    if !require_root("the_name_of_standard_output_is_standard_output") {
+fn dev_stdout_is_standard_output() {
+    if !require_root("dev_stdout_is_standard_output") {
         return;
     }
     let lab = Lab::with_queues("devstdout", 1);
@@ -124,8 +124,8 @@ fn the_name_of_standard_output_is_standard_output() {
 }
 
 #[test]
-fn a_file_that_is_deleted_or_moved_while_it_is_written_is_told() {
-    if !require_root("a_file_that_is_deleted_or_moved_while_it_is_written_is_told") {
+fn a_file_that_is_deleted_or_moved_while_it_is_written_is_reported() {
+    if !require_root("a_file_that_is_deleted_or_moved_while_it_is_written_is_reported") {
         return;
     }
     let lab = Lab::with_queues("gone_file", 1);

@@ -5,8 +5,8 @@ use wirecap_lab::{VethOptions, require_root};
 use crate::lab::{Lab, read};
 
 #[test]
-fn the_host_s_interface_is_left_to_it_and_both_directions_are_in_the_file() {
-    if !require_root("the_host_s_interface_is_left_to_it_and_both_directions_are_in_the_file") {
+fn the_host_keeps_its_interface_and_the_file_has_both_directions() {
+    if !require_root("the_host_keeps_its_interface_and_the_file_has_both_directions") {
         return;
     }
     let options = VethOptions {
@@ -57,6 +57,6 @@ fn loopback_is_captured_with_each_packet_once() {
     let table = String::from_utf8(lab.spawn(&["capture", "lo", "--duration", "50ms"]).wait().stdout).unwrap();
     assert_eq!(table.split_whitespace().take(2).collect::<Vec<_>>(), ["port", "socket"], "{table}");
     let capture = read(&path);
-    assert_eq!(capture.packets.len(), 6, "three questions, three answers");
+    assert_eq!(capture.packets.len(), 6, "three requests, three replies");
     assert!(capture.packets.iter().all(|packet| packet.link_type == 1));
 }

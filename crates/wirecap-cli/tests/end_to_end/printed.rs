@@ -1,4 +1,4 @@
-//! Names from files and interfaces are printed without anything that a terminal obeys.
+//! Names from files and interfaces are printed without characters that a terminal obeys.
 
 use std::{fs, process::Command};
 
@@ -11,10 +11,10 @@ use wirecap_lab::require_root;
 
 use crate::lab::{Ended, Lab, Running, WIRECAP};
 
-/// Sets the window title and a colour, reverses the direction of text, and forges a line of ours.
+/// Sets the window title and a colour, reverses the direction of text, and forges a line of wirecap.
 const HOSTILE: &str = "\x1b]0;owned\x07\u{9b}31m\u{202e}\x7f\u{2028}\r\nwirecap: all is well";
 
-/// Whether a terminal obeys it instead of displaying it.
+/// Whether a terminal obeys `letter` instead of displaying it.
 fn is_hostile(letter: char) -> bool {
     (letter.is_control() && letter != '\n')
         || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -29,7 +29,7 @@ fn assert_harmless(ended: &Ended) {
     }
 }
 
-/// A trace of two interfaces with such a name; the second has another link type.
+/// A trace of two interfaces with that name; the second has another link type.
 fn trace() -> Vec<u8> {
     let mut file = Vec::new();
     pcapng::section_header(&mut file, &SectionInfo::default());

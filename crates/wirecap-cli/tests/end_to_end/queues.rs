@@ -1,4 +1,4 @@
-//! Receive queues of one interface, captured by several `wirecap` at the same time.
+//! Receive queues of one interface, captured by several `wirecap` processes at the same time.
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn two_processes_write_the_packets_of_their_own_queues() {
     let rest_frames = if cores() > 1 { FRAMES } else { 0 };
     first.account().assert_lossless(FRAMES);
     assert_eq!(queues(&first), [0]);
-    // The founder is gone, the other goes on.
+    // The founder is gone, and the other process continues.
     if cores() > 1 {
         lab.send(0, 1, FRAMES, LiveOptions::default());
     }
@@ -78,8 +78,8 @@ fn two_processes_write_the_packets_of_their_own_queues() {
 }
 
 #[test]
-fn conflicts_are_refused_in_words_and_a_killed_founder_costs_nothing() {
-    if !require_root("conflicts_are_refused_in_words_and_a_killed_founder_costs_nothing") {
+fn conflicts_are_explained_and_a_killed_founder_costs_nothing() {
+    if !require_root("conflicts_are_explained_and_a_killed_founder_costs_nothing") {
         return;
     }
     let lab = Lab::with_queues("conflicts", 2);
@@ -107,8 +107,8 @@ fn conflicts_are_refused_in_words_and_a_killed_founder_costs_nothing() {
 }
 
 #[test]
-fn queues_that_are_lost_are_told_of_at_once_and_in_the_account() {
-    if !require_root("queues_that_are_lost_are_told_of_at_once_and_in_the_account") {
+fn lost_queues_are_reported_at_once_and_in_the_account() {
+    if !require_root("lost_queues_are_reported_at_once_and_in_the_account") {
         return;
     }
     let lab = Lab::with_queues("lostqueues", 2);

@@ -1,4 +1,4 @@
-//! Trace files in the place of interfaces.
+//! Trace files in place of interfaces.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -51,7 +51,7 @@ fn directory() -> TempDir {
     directory
 }
 
-/// What is to be written of packets that were read from interface `interface` of ours.
+/// The packets as wirecap has to write them for its interface `interface`.
 fn as_written(packets: &[CapturedPacket], interface: u32, format: Format) -> Vec<CapturedPacket> {
     let written = packets.iter().map(|packet| CapturedPacket {
         interface,
@@ -69,7 +69,7 @@ fn as_written(packets: &[CapturedPacket], interface: u32, format: Format) -> Vec
 #[track_caller]
 fn assert_same(name: &str, got: &[CapturedPacket], expected: &[CapturedPacket]) {
     let differs = got.iter().zip(expected).position(|(got, expected)| got != expected);
-    assert_eq!(differs, None, "{name}: the first packet that is not as it was");
+    assert_eq!(differs, None, "{name}: the first packet that differs");
     assert_eq!(got.len(), expected.len(), "{name}");
 }
 
@@ -133,7 +133,7 @@ fn two_traces_are_two_interfaces_of_one_file() {
 }
 
 #[test]
-fn flags_hold_for_traces_too() {
+fn flags_apply_to_traces_too() {
     let directory = directory();
     let path = directory.path().join("out.pcapng");
     for dispatch in ["pull", "push"] {
@@ -174,7 +174,7 @@ fn a_trace_is_never_written_over() {
         assert!(ended.stderr.contains("is the trace that is read"), "{}", ended.stderr);
         assert_eq!(fs::read(at("a.pcap")).unwrap(), trace(3_000));
     }
-    // Appended to by the shell: >> a.pcap
+    // The shell appends to the trace: >> a.pcap
     let mut command = Command::new(WIRECAP);
     command.current_dir(directory.path()).args(["capture", "trace:a.pcap", "-w", "-"]);
     let appending = OpenOptions::new().append(true).open(at("a.pcap")).unwrap();
@@ -183,7 +183,7 @@ fn a_trace_is_never_written_over() {
 }
 
 #[test]
-fn what_cannot_be_replayed_leaves_everything_as_it_was() {
+fn a_refused_replay_leaves_files_unchanged() {
     let directory = directory();
     fs::write(directory.path().join("old.pcapng"), "precious").unwrap();
     fs::write(directory.path().join("text.pcap"), "no trace at all").unwrap();
@@ -206,7 +206,7 @@ fn what_cannot_be_replayed_leaves_everything_as_it_was() {
 fn standard_input_is_a_trace() {
     let directory = directory();
     let mut command = Command::new("sh");
-    // Two programs in a row, as one would: the second reads what the first writes.
+    // Two programs in a pipeline: the second reads what the first writes.
     let script = format!(
         "'{WIRECAP}' capture trace:a.pcap -q -w - 2>/dev/null | '{WIRECAP}' capture trace:- -q -w out.pcapng --json"
     );
@@ -237,7 +237,7 @@ fn a_named_pipe_is_waited_for_and_followed() {
     let bytes = trace(20);
     let (first, second) = bytes.split_at(24 + 10 * 116);
     writer.write_all(first).unwrap();
-    // While the pipe is silent, what has come is in the file already.
+    // While the pipe is silent, the file already has the packets so far.
     running.wait_for_bytes(&directory.path().join("out.pcapng"), 10 * 132);
     writer.write_all(second).unwrap();
     drop(writer);
@@ -250,13 +250,13 @@ fn a_named_pipe_is_waited_for_and_followed() {
     writer.write_all(first).unwrap();
     running.wait_for_bytes(&directory.path().join("more.pcapng"), 10 * 132);
     let ended = running.stop();
-    assert_eq!(ended.code, Some(0), "a signal ends it although the pipe is open: {ended:#?}");
+    assert_eq!(ended.code, Some(0), "a signal ends the capture although the pipe is open: {ended:#?}");
     ended.account().assert_lossless(10);
 }
 
 #[test]
-fn a_trace_beside_an_interface_ends_and_the_capture_goes_on() {
-    if !require_root("a_trace_beside_an_interface_ends_and_the_capture_goes_on") {
+fn a_trace_beside_an_interface_ends_and_the_capture_continues() {
+    if !require_root("a_trace_beside_an_interface_ends_and_the_capture_continues") {
         return;
     }
     let lab = Lab::with_queues("replay", 1);
@@ -276,8 +276,8 @@ fn a_trace_beside_an_interface_ends_and_the_capture_goes_on() {
 }
 
 #[test]
-fn a_silent_pipe_beside_an_interface_holds_nobody_up() {
-    if !require_root("a_silent_pipe_beside_an_interface_holds_nobody_up") {
+fn a_silent_pipe_does_not_hold_up_an_interface() {
+    if !require_root("a_silent_pipe_does_not_hold_up_an_interface") {
         return;
     }
     let lab = Lab::with_queues("dry", 1);
@@ -298,7 +298,7 @@ fn a_silent_pipe_beside_an_interface_holds_nobody_up() {
         begun.elapsed()
     });
     delays.sort_unstable();
-    // Held up by the pipe they would come after two seconds, each time.
+    // If the pipe held the packets up, each delay would be two seconds.
     assert!(delays[2] < Duration::from_secs(1), "{delays:?}");
 
     writer.write_all(&trace(20)[24..]).unwrap();
@@ -308,16 +308,16 @@ fn a_silent_pipe_beside_an_interface_holds_nobody_up() {
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     let account = ended.account();
     account.assert_lossless(70);
-    // Their times are of 1970, and the interface has not waited for them.
+    // The packets of the pipe have times of 1970, and the interface has not waited for them.
     assert_eq!((account.written("packets"), account.written("out_of_order")), (70, 20));
 }
 
 #[test]
-fn a_writer_that_is_quick_or_writes_nothing_is_not_waited_for_in_vain() {
+fn a_writer_that_is_quick_or_writes_nothing_is_noticed() {
     let directory = directory();
     let path = directory.path().join("pipe");
     mkfifo(&path, Mode::S_IRWXU).unwrap();
-    // It is gone before anybody has looked at what it wrote.
+    // The writer is gone before wirecap reads the pipe.
     for _ in 0..20 {
         let running = start(directory.path(), &["trace:pipe", "--json", "-q"]);
         fs::write(&path, trace(20)).unwrap();
@@ -337,7 +337,7 @@ fn a_writer_that_is_quick_or_writes_nothing_is_not_waited_for_in_vain() {
     running.wait_for("waiting for a program that writes pipe");
     running.signal(Signal::SIGTERM);
     let ended = running.wait();
-    assert_eq!(ended.code, Some(1), "also within the header of the file: {ended:#?}");
+    assert_eq!(ended.code, Some(1), "a signal ends the wait within the file's header, too: {ended:#?}");
     assert!(!directory.path().join("out.pcapng").exists());
 }
 

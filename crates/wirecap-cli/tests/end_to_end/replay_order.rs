@@ -1,4 +1,4 @@
-//! Trace files, however far apart their times are, come in one order.
+//! Trace files are merged in time order, however far apart their times are.
 
 use std::{fs, path::Path, process::Command};
 
@@ -6,7 +6,7 @@ use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 
 use crate::lab::{Ended, Running, WIRECAP, read};
 
-/// Packets of a trace and their length: more than is held back of interfaces.
+/// Packets per trace and their length: more than is held back for interfaces.
 const PACKETS: u64 = 60_000;
 const PACKET_BYTES: usize = 1_400;
 
@@ -33,10 +33,10 @@ fn capture(directory: &Path, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn traces_whose_times_are_far_apart_come_in_one_order() {
+fn traces_whose_times_are_far_apart_are_merged_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let second = 1_000_000_000;
-    // Of the last, half is before all of the second, and half within it.
+    // Half of the last trace is before all of the second, and half within it.
     for (name, first_ns, step_ns) in [
         ("early.pcap", second, 1),
         ("late.pcap", 9 * second, 1_000),

@@ -1,5 +1,5 @@
-//! Files of settings: what they say is in force, what is printed is read back, and a mistake keeps the
-//! command from starting.
+//! Settings files: they take effect, printed settings are read back, and an error keeps the command from
+//! starting.
 
 use std::{fs, path::Path, process::Command};
 
@@ -21,7 +21,7 @@ fn write(path: &Path, text: &str) -> String {
 }
 
 #[test]
-fn what_is_printed_is_read_back_to_the_same() {
+fn printed_settings_are_read_back_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let file = write(
         &directory.path().join("a.toml"),
@@ -55,7 +55,7 @@ fn what_is_printed_is_read_back_to_the_same() {
 }
 
 #[test]
-fn a_mistake_in_a_file_is_wrong_usage() {
+fn an_error_in_a_settings_file_is_wrong_usage() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("bad.toml");
     for (command, text, words) in [
@@ -94,8 +94,8 @@ fn a_mistake_in_a_file_is_wrong_usage() {
 }
 
 #[test]
-fn a_capture_runs_by_its_file() {
-    if !require_root("a_capture_runs_by_its_file") {
+fn a_capture_follows_its_settings_file() {
+    if !require_root("a_capture_follows_its_settings_file") {
         return;
     }
     let lab = Lab::with_queues("by_file", 2);

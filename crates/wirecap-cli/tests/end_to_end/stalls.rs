@@ -1,11 +1,11 @@
-//! Recorded times against the sending times in the frames, while a reader, a worker or the whole process
-//! stands still.
+//! Compares recorded times with the send times in the frames while a reader, a worker or the whole process is
+//! stopped.
 //!
 //! ```text
-//!   sent (in the frame) ≤ arrival ≤ recorded time ≤ arrival + what is printed and recorded as uncertainty
+//!   sent (in the frame) ≤ arrival ≤ recorded time ≤ arrival + the reported uncertainty
 //! ```
 //!
-//! Rule: the only slack is for the sender, which may stand still between reading the clock and sending.
+//! Rule: the only slack is for the sender, which may pause between reading the clock and sending.
 
 use std::{
     io::Read,
@@ -23,19 +23,19 @@ use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 
 use crate::lab::{Account, Ended, Lab, Running, cores, read};
 
-/// How long the sender may stand still between reading the clock and sending, on a busy machine.
+/// How long the sender may pause between reading the clock and sending, on a busy machine.
 const SENDER_NS: u64 = 250_000_000;
 /// Clocks of two programs on one machine differ by less than this.
 const CLOCK_NS: u64 = 1_000_000;
 /// How long a process is stopped.
 const STOPPED: Duration = Duration::from_secs(2);
 
-/// How much later packets may have come than they say, as the account has it, in nanoseconds.
+/// How long before their recorded times packets may have arrived, from the account, in nanoseconds.
 fn uncertainty_ns(account: &Account) -> u64 {
     account.0["ports"][0]["timestamp"]["uncertainty"]["max_ns"].as_u64().unwrap_or(0)
 }
 
-/// Checks each packet's time, and returns by how much the worst was late.
+/// Checks each packet's time, and returns the largest delay.
 fn assert_within(capture: &Capture, frames: u64, uncertainty_ns: u64, what: &str) -> u64 {
     let marks =
         capture.packets.iter().filter_map(|packet| Some((Marks::read(&packet.data)?, packet.timestamp_ns?)));
@@ -43,12 +43,12 @@ fn assert_within(capture: &Capture, frames: u64, uncertainty_ns: u64, what: &str
     for (Marks { sent_ns, sequence, .. }, time_ns) in marks {
         assert!(
             sent_ns <= time_ns + CLOCK_NS,
-            "{what}, frame {sequence}: {time_ns} before it was sent: {sent_ns}"
+            "{what}, frame {sequence}: recorded at {time_ns}, before it was sent at {sent_ns}"
         );
         let late_ns = time_ns.saturating_sub(sent_ns);
         assert!(
             late_ns <= uncertainty_ns + SENDER_NS,
-            "{what}, frame {sequence}: {late_ns} ns, said {uncertainty_ns}"
+            "{what}, frame {sequence}: late by {late_ns} ns, reported {uncertainty_ns}"
         );
         worst_ns = worst_ns.max(late_ns);
         count += 1;
@@ -57,13 +57,13 @@ fn assert_within(capture: &Capture, frames: u64, uncertainty_ns: u64, what: &str
     worst_ns
 }
 
-/// What the file says at its end of the times of its first interface.
+/// The remarks about the times of the first interface, at the end of the file.
 fn bounds(capture: &Capture) -> Vec<&str> {
     let comments = capture.statistics[0].comments.iter().map(String::as_str);
     comments.filter(|comment| comment.starts_with("timestamps: ")).collect()
 }
 
-/// Reads all of it, a little at a time.
+/// Reads the whole output, a little at a time.
 fn read_slowly(mut output: ChildStdout) -> Vec<u8> {
     let (mut bytes, mut some) = (Vec::new(), vec![0; 64 << 10]);
     loop {
@@ -77,8 +77,8 @@ fn read_slowly(mut output: ChildStdout) -> Vec<u8> {
 
 /// Half a second of traffic that takes a few seconds to be read.
 #[test]
-fn a_slow_reader_does_not_make_times_worse_than_they_say() {
-    if !require_root("a_slow_reader_does_not_make_times_worse_than_they_say") {
+fn a_slow_reader_does_not_make_times_worse_than_reported() {
+    if !require_root("a_slow_reader_does_not_make_times_worse_than_reported") {
         return;
     }
     const FRAMES: u64 = 6_000;
@@ -118,7 +118,7 @@ fn a_slow_reader_does_not_make_times_worse_than_they_say() {
     }
 }
 
-/// Sends frames the way hosts do, for about so long, and says how many.
+/// Sends frames the way hosts do, for about `time`. Returns the number of frames.
 fn send_for(sender: &mut PacketSender, template: &mut Template, first: u64, time: Duration) -> u64 {
     let (begun, mut sequence) = (Instant::now(), first);
     while begun.elapsed() < time {
@@ -129,9 +129,8 @@ fn send_for(sender: &mut PacketSender, template: &mut Template, first: u64, time
     sequence - first
 }
 
-/// Captures while the process is stopped for a while, and traffic goes on. Returns how many frames there
-/// were.
-fn stopped_meanwhile(lab: &Lab, arguments: &[&str]) -> (u64, Ended) {
+/// Captures with the process stopped for a while as traffic continues. Returns the number of frames.
+fn stopped_for_a_while(lab: &Lab, arguments: &[&str]) -> (u64, Ended) {
     let running = lab.capture(arguments);
     let ifindex = lab.pairs[0].a().ifindex().unwrap();
     let mut sender = lab.left.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
@@ -147,11 +146,11 @@ fn stopped_meanwhile(lab: &Lab, arguments: &[&str]) -> (u64, Ended) {
 }
 
 #[test]
-fn a_process_that_is_stopped_for_two_seconds_says_what_its_times_are_worth() {
-    if !require_root("a_process_that_is_stopped_for_two_seconds_says_what_its_times_are_worth") {
+fn a_process_that_is_stopped_for_two_seconds_reports_its_uncertainty() {
+    if !require_root("a_process_that_is_stopped_for_two_seconds_reports_its_uncertainty") {
         return;
     }
-    // Beside the host the kernel closes a block every 5 ms: it takes many of them to hold two seconds.
+    // Beside the host the kernel closes a block every 5 ms, so two seconds take many blocks.
     let blocks = ["-M", "16", "-R", "1024"];
     for (port, source, sizes) in
         [("r0", None, &[][..]), ("r0", Some("batch"), &[]), ("packet:r0", None, &blocks)]
@@ -160,7 +159,7 @@ fn a_process_that_is_stopped_for_two_seconds_says_what_its_times_are_worth() {
         let (path, what) = (lab.path("stopped.pcapng"), format!("{port}, {source:?}"));
         let asked = source.map_or(Vec::new(), |source| vec!["--timestamp", source]);
         let (sent, ended) =
-            stopped_meanwhile(&lab, &[&[port, "-w", path.to_str().unwrap()], &asked[..], sizes].concat());
+            stopped_for_a_while(&lab, &[&[port, "-w", path.to_str().unwrap()], &asked[..], sizes].concat());
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         let account = ended.account();
         assert_eq!(account.written("out_of_order"), 0, "{what}: {ended:#?}");

@@ -31,8 +31,8 @@ fn memory_is_given_as_a_total_and_r_follows() {
 }
 
 #[test]
-fn memory_that_cannot_be_is_refused() {
-    if !require_root("memory_that_cannot_be_is_refused") {
+fn impossible_sizes_of_memory_are_refused() {
+    if !require_root("impossible_sizes_of_memory_are_refused") {
         return;
     }
     let lab = Lab::with_queues("no_total", QUEUES);
@@ -71,7 +71,7 @@ fn a_signal_ends_the_start_within_a_second() {
             let (ended, took) = start(Duration::from_millis(after_ms));
             let was_ready = ended.stderr.contains(READY);
             if ended.code.is_none() {
-                // `ip netns exec` has not begun it yet.
+                // `ip netns exec` has not started wirecap yet.
                 assert!(ended.stderr.is_empty(), "after {after_ms} ms: {ended:#?}");
                 return took;
             }
@@ -115,8 +115,10 @@ fn short_of_memory(test: &str) -> Option<ControlGroup> {
 }
 
 #[test]
-fn the_limit_of_a_control_group_is_an_error_and_no_end() {
-    let Some(group) = short_of_memory("the_limit_of_a_control_group_is_an_error_and_no_end") else { return };
+fn the_limit_of_a_control_group_is_an_error_and_not_a_kill() {
+    let Some(group) = short_of_memory("the_limit_of_a_control_group_is_an_error_and_not_a_kill") else {
+        return;
+    };
     let lab = Lab::with_queues("in_group", 1);
     let run = |arguments: &[&str]| {
         let mut command = group.command(&lab.right, WIRECAP);
@@ -133,7 +135,7 @@ fn the_limit_of_a_control_group_is_an_error_and_no_end() {
     }
     let fits = run(&["--memory", "64M"]);
     assert_eq!(fits.code, Some(0), "{fits:#?}");
-    // And the default is what fits.
+    // The default is what fits.
     let bounded = run(&[]);
     assert_eq!(bounded.code, Some(0), "{bounded:#?}");
     let memory = &bounded.account().0["memory"];

@@ -19,7 +19,7 @@ use wirecap_traffic::LiveOptions;
 
 use crate::lab::{Lab, READY, Running, WIRECAP};
 
-/// A pipe whose writing end does not wait: whatever writes it fails when there is no room.
+/// A pipe whose writing end does not wait: a write fails when there is no room.
 fn non_blocking_pipe() -> (std::fs::File, std::fs::File) {
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
     fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
@@ -33,7 +33,7 @@ fn full_pipe() -> (std::fs::File, std::fs::File) {
     (reader, writer)
 }
 
-/// Reads all of it, but not at once.
+/// Reads the whole pipe, but only after a while.
 fn read_late(mut reader: std::fs::File) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         thread::sleep(Duration::from_millis(500));
@@ -70,7 +70,7 @@ fn packets_wait_for_room_in_a_non_blocking_standard_output() {
 }
 
 #[test]
-fn words_wait_for_room_in_a_non_blocking_standard_stream() {
+fn text_waits_for_room_in_a_non_blocking_standard_stream() {
     let (reader, writer) = full_pipe();
     let reading = read_late(reader);
     let mut command = Command::new(WIRECAP);

@@ -12,7 +12,7 @@ use wirecap_traffic::LiveOptions;
 use crate::lab::{Lab, Running, WIRECAP};
 
 const CLEAR: &str = "\r\x1b[K";
-/// What the progress line says after the first thousand frames.
+/// Part of the progress line after the first thousand frames.
 const THOUSAND: &str = "  1000 packets  ";
 
 fn wait_until(mut holds: impl FnMut() -> bool) {
@@ -23,8 +23,8 @@ fn wait_until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a capture of `r0` on a terminal, sends a thousand frames, waits for `progress` or a while, sends
-/// what is missing to the end, and returns all that was on the screen.
+/// Runs a capture of `r0` on a terminal, sends a thousand frames, waits for `progress` or for a while, sends
+/// the missing frames, and returns everything that was on the screen.
 fn on_a_terminal(lab: &Lab, flags: &str, progress: bool) -> String {
     let mut command = lab.right.command("script");
     let capture = format!("{WIRECAP} capture r0 --count 1500 {flags}");
@@ -69,8 +69,8 @@ fn a_terminal_gets_one_line_of_progress_that_is_gone_at_the_end() {
 }
 
 #[test]
-fn a_narrow_terminal_gets_lines_that_fit_and_a_slow_end_is_seen() {
-    if !require_root("a_narrow_terminal_gets_lines_that_fit_and_a_slow_end_is_seen") {
+fn a_narrow_terminal_gets_lines_that_fit_and_shows_a_slow_end() {
+    if !require_root("a_narrow_terminal_gets_lines_that_fit_and_shows_a_slow_end") {
         return;
     }
     const COLUMNS: usize = 50;

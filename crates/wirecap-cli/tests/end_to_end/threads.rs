@@ -1,4 +1,4 @@
-//! No more threads: said at the start, and no matter later.
+//! Out of threads: an error at the start, and harmless later.
 
 use nix::sys::signal::Signal;
 use wirecap_lab::{ControlGroup, Controller, require_root, skip};
@@ -10,7 +10,7 @@ use crate::{
     send_traces::{even, write},
 };
 
-/// A group, or a loud skip.
+/// A control group, or a loud skip.
 fn group(test: &str) -> Option<ControlGroup> {
     if !require_root(test) {
         return None;
@@ -18,7 +18,7 @@ fn group(test: &str) -> Option<ControlGroup> {
     ControlGroup::new(Controller::Pids).map_err(|reason| skip(test, &reason)).ok()
 }
 
-/// From now on it can make no thread, and is asked to end.
+/// Keeps the process from starting threads, and ends it by a signal.
 fn interrupt_without_threads(group: &ControlGroup, running: Running) -> Ended {
     group.take(running.pid());
     group.limit(1);
@@ -27,8 +27,8 @@ fn interrupt_without_threads(group: &ControlGroup, running: Running) -> Ended {
 }
 
 #[test]
-fn a_capture_that_is_out_of_threads_ends_well() {
-    let Some(group) = group("a_capture_that_is_out_of_threads_ends_well") else { return };
+fn a_capture_that_is_out_of_threads_ends_cleanly() {
+    let Some(group) = group("a_capture_that_is_out_of_threads_ends_cleanly") else { return };
     let lab = Lab::with_queues("no_threads", 2);
     let path = lab.path("all.pcapng");
     let running = lab.capture(&["r0", "-w", path.to_str().unwrap()]);
@@ -41,8 +41,8 @@ fn a_capture_that_is_out_of_threads_ends_well() {
 }
 
 #[test]
-fn a_cable_that_is_out_of_threads_ends_well() {
-    let Some(group) = group("a_cable_that_is_out_of_threads_ends_well") else { return };
+fn a_cable_that_is_out_of_threads_ends_cleanly() {
+    let Some(group) = group("a_cable_that_is_out_of_threads_ends_cleanly") else { return };
     let cable = Cable::quiet("no_threads");
     let ended = interrupt_without_threads(&group, cable.forward(&[]));
     assert_eq!(ended.code, Some(0), "{ended:#?}");
@@ -50,8 +50,8 @@ fn a_cable_that_is_out_of_threads_ends_well() {
 }
 
 #[test]
-fn senders_that_are_out_of_threads_end_well() {
-    let Some(group) = group("senders_that_are_out_of_threads_end_well") else { return };
+fn senders_that_are_out_of_threads_end_cleanly() {
+    let Some(group) = group("senders_that_are_out_of_threads_end_cleanly") else { return };
     let lab = Lab::with_queues("no_threads", 1);
     let trace = write(&lab, "trace.pcap", &even(3, 1_000));
     let _capture = lab.capture(&["r0"]);
@@ -71,15 +71,16 @@ fn senders_that_are_out_of_threads_end_well() {
 }
 
 #[test]
-fn without_threads_nothing_is_begun_and_the_reason_is_said() {
-    let Some(group) = group("without_threads_nothing_is_begun_and_the_reason_is_said") else { return };
+fn without_threads_nothing_starts_and_the_reason_is_reported() {
+    let Some(group) = group("without_threads_nothing_starts_and_the_reason_is_reported") else { return };
     let lab = Lab::with_queues("one_thread", 2);
     let path = lab.path("old.pcapng");
     std::fs::write(&path, "as it was").unwrap();
     let trace = write(&lab, "trace.pcap", &even(3, 1_000));
     let (path, trace) = (path.to_str().unwrap(), trace.to_str().unwrap());
     let cores = std::thread::available_parallelism().unwrap().get().min(2) as u64;
-    // Its first thread; for a capture to a file also one that opens, and all but one of those that work.
+    // Enough for the first thread; for a capture to a file also for the one that opens, and for all workers
+    // but one.
     for (threads, arguments) in [
         (1, &["capture", "r0", "-w", path][..]),
         (1 + cores, &["capture", "r0", "-w", path]),
@@ -96,6 +97,6 @@ fn without_threads_nothing_is_begun_and_the_reason_is_said() {
         assert!(ended.stderr.contains("pids.max"), "{threads}, {arguments:?}: {ended:#?}");
     }
     assert_eq!(std::fs::read_to_string(path).unwrap(), "as it was");
-    // The interface is free, whatever was begun.
+    // The interface is free, whatever had started.
     lab.capture(&["r0", "--duration", "50ms"]).wait().account();
 }

@@ -1,4 +1,4 @@
-//! `--timestamp`: what is asked for is what is used, said at the start, in the account and in the file.
+//! `--timestamp`: the requested source is used, and reported at the start, in the account and in the file.
 
 use std::{
     process::Command,
@@ -16,19 +16,20 @@ fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
 }
 
-/// The time of the first packet, in seconds since 1970, as Wireshark reads it; `None` if there is none here.
+/// The time of the first packet, in seconds since 1970, as Wireshark reads it; `None` if Wireshark is not
+/// installed.
 fn first_time(file: &str) -> Option<String> {
     let arguments = ["-r", file, "-c", "1", "-T", "fields", "-e", "frame.time_epoch"];
     let Ok(output) = Command::new("tshark").args(arguments).output() else {
-        skip("the_source_of_the_times_is_said_everywhere", "tshark is not installed");
+        skip("the_source_of_the_times_is_reported_everywhere", "tshark is not installed");
         return None;
     };
     Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
 }
 
 #[test]
-fn the_source_of_the_times_is_said_everywhere() {
-    if !require_root("the_source_of_the_times_is_said_everywhere") {
+fn the_source_of_the_times_is_reported_everywhere() {
+    if !require_root("the_source_of_the_times_is_reported_everywhere") {
         return;
     }
     let asked = |source: &'static str| ["--timestamp", source];
@@ -73,7 +74,7 @@ fn the_source_of_the_times_is_said_everywhere() {
     }
 }
 
-/// Times cost something for each packet: only those that are kept or judged are worth it.
+/// Stamping each packet has a cost, worth paying only for times that are kept or judged.
 #[test]
 fn packets_are_stamped_one_by_one_where_their_times_are_kept_or_judged() {
     if !require_root("packets_are_stamped_one_by_one_where_their_times_are_kept_or_judged") {
@@ -99,8 +100,8 @@ fn packets_are_stamped_one_by_one_where_their_times_are_kept_or_judged() {
 }
 
 #[test]
-fn beside_the_host_the_times_are_the_kernels() {
-    if !require_root("beside_the_host_the_times_are_the_kernels") {
+fn beside_the_host_times_come_from_the_kernel() {
+    if !require_root("beside_the_host_times_come_from_the_kernel") {
         return;
     }
     let addressed = VethOptions { addresses_b: vec!["192.0.2.1/24".into()], ..VethOptions::default() };
@@ -113,8 +114,8 @@ fn beside_the_host_the_times_are_the_kernels() {
 }
 
 #[test]
-fn hardware_times_that_cannot_be_had_are_an_error_with_what_to_use() {
-    if !require_root("hardware_times_that_cannot_be_had_are_an_error_with_what_to_use") {
+fn missing_hardware_timestamps_are_an_error_with_a_remedy() {
+    if !require_root("missing_hardware_timestamps_are_an_error_with_a_remedy") {
         return;
     }
     let lab = Lab::with_queues("nohard", 1);
@@ -126,7 +127,7 @@ fn hardware_times_that_cannot_be_had_are_an_error_with_what_to_use() {
 }
 
 #[test]
-fn a_source_that_there_is_not_is_wrong_usage() {
+fn an_unknown_timestamp_source_is_wrong_usage() {
     let mut command = Command::new(WIRECAP);
     command.args(["capture", "r0", "--timestamp", "ptp"]);
     let ended = Running::spawn(command).wait();

@@ -1,4 +1,4 @@
-//! Other programs read what is written.
+//! Other programs read the files that wirecap writes.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use wirecap_traffic::LiveOptions;
 
 use crate::lab::Lab;
 
-/// What a program prints about a file; `None` if it is not installed, which is said aloud.
+/// What a program prints about a file; `None`, with a loud notice, if it is not installed.
 fn ask(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => {

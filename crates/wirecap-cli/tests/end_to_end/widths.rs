@@ -1,5 +1,4 @@
-//! What is printed fits a terminal of 80 columns, however many queues there are, and quiet people get
-//! nothing.
+//! Output fits a terminal of 80 columns, however many queues there are, and `--quiet` silences it.
 
 use nix::sys::signal::Signal;
 use wirecap_lab::require_root;
@@ -20,7 +19,7 @@ fn assert_fits(text: &str) {
     }
 }
 
-/// The command in a terminal of 80 columns.
+/// Runs a command in a terminal of 80 columns, and returns what the screen shows.
 fn on_a_terminal(mut shell: std::process::Command, command: &str) -> String {
     let command = format!("stty columns {COLUMNS} rows 24; {command}");
     shell.args(["--quiet", "--flush", "--return", "--command", &command, "/dev/null"]);
@@ -60,7 +59,7 @@ fn a_capture_fits_80_columns() {
         assert!(screen.contains("M = 256") && screen.contains("port "), "{screen}");
         assert_fits(&screen);
         let facts = screen.lines().filter(|line| line.starts_with("wirecap: "));
-        assert!(facts.count() >= 5, "one line a fact: {screen}");
+        assert!(facts.count() >= 5, "one line per fact: {screen}");
     }
     assert_fits(&on_a_terminal(lab.right.command("script"), &format!("{WIRECAP} interfaces")));
     let command = format!("{WIRECAP} generate -i r0 --size imix --rate 1kpps --duration 1s");
@@ -78,8 +77,8 @@ fn a_cable_fits_80_columns() {
 }
 
 #[test]
-fn quiet_people_get_nothing_but_errors() {
-    if !require_root("quiet_people_get_nothing_but_errors") {
+fn quiet_prints_nothing_but_errors() {
+    if !require_root("quiet_prints_nothing_but_errors") {
         return;
     }
     let lab = Lab::with_queues("quiet", 2);
@@ -110,7 +109,7 @@ fn quiet_people_get_nothing_but_errors() {
     // Errors remain.
     std::fs::remove_file(path).unwrap();
     let running = lab.spawn(&["capture", "r0", "-q", "-w", path]);
-    // It says nothing, but begins the file when it captures.
+    // wirecap prints nothing, but begins the file when it captures.
     while !std::fs::metadata(path).is_ok_and(|file| file.len() > 0) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }

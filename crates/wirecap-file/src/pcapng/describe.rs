@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_too_long_is_cut_between_characters() {
+    fn a_long_text_is_cut_between_characters() {
         let long = "é".repeat(40_000);
         let mut out = Vec::new();
         section_header(&mut out, &SectionInfo { comments: &[&long], ..Default::default() });
@@ -203,6 +203,6 @@ mod tests {
         let mut out = Vec::new();
         interface(&mut out, &InterfaceInfo { filter: Some(&filter), ..Default::default() });
         let at = 16 + 8;
-        assert_eq!(&out[at..at + 6], &[11, 0, 0xfe, 0xff, 0, b'x'], "with the byte in front of the text");
+        assert_eq!(&out[at..at + 6], &[11, 0, 0xfe, 0xff, 0, b'x'], "the byte in front of the text counts");
     }
 }

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_those_of_the_format() {
+    fn the_bytes_follow_the_format() {
         let mut out = vec![0xee];
         let header = PacketHeader {
             interface: 2,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_takes_the_memory_that_it_needs() {
+    fn a_packet_takes_only_the_memory_it_needs() {
         let mut out = Vec::new();
         packet(&mut out, &PacketHeader::default(), 0, [[0; 100].as_slice()]);
         assert_eq!((out.len(), out.capacity()), (132, 132 + PADDING_SLACK));

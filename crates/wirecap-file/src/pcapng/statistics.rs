@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_those_of_the_format() {
+    fn the_bytes_follow_the_format() {
         let mut out = Vec::new();
         let statistics = InterfaceStatistics {
             interface: 1,

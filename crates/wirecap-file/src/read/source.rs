@@ -127,7 +127,7 @@ pub(super) fn truncated(offset: u64, what: &'static str, present: usize, needed:
 mod tests {
     use super::*;
 
-    /// Gives a byte or two at a time, with an interruption before each.
+    /// Yields one or two bytes at a time, with an interruption before each read.
     struct Trickle<'a>(&'a [u8], bool);
 
     impl Read for Trickle<'_> {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_arrive_in_order_however_they_trickle_and_the_buffer_moves() {
+    fn bytes_arrive_in_order_while_they_trickle_and_the_buffer_moves() {
         let data: Vec<u8> = (0..INITIAL_BUFFER_LEN * 3 + 5).map(|i| (i * 7 / 3) as u8).collect();
         let mut source = Source::new(Trickle(&data, false));
         let (mut at, mut len) = (0, 1);
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(source.require(data.len()).unwrap(), data.len() - at);
     }
 
-    /// Gives as much as there is room for, and counts how often.
+    /// Yields as much as fits, and counts the reads.
     struct Counting<'a>(&'a [u8], usize);
 
     impl Read for Counting<'_> {
@@ -169,31 +169,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_waited_for() {
+    fn bytes_at_hand_are_returned_without_another_read() {
         let mut source = Source::new(Counting(&[1; 10], 0));
         assert_eq!(source.require(10).unwrap(), 10);
         assert_eq!(source.reader().1, 1, "a pipe may have no more for hours");
     }
 
     #[test]
-    fn the_buffer_grows_for_what_does_not_fit_alone() {
+    fn the_buffer_grows_only_for_a_record_that_does_not_fit() {
         let data = vec![0; 3 * INITIAL_BUFFER_LEN];
         let mut source = Source::new(Counting(&data, 0));
         for _ in 0..data.len() / 1_000 {
             source.require(1_000).unwrap();
             source.take(1_000);
         }
-        assert_eq!(source.buffer.len(), INITIAL_BUFFER_LEN, "records move to the front");
+        assert_eq!(source.buffer.len(), INITIAL_BUFFER_LEN, "the record moves to the front");
 
         let mut source = Source::new(Counting(&data, 0));
         source.require(1).unwrap();
         source.take(1);
         assert_eq!(source.require(INITIAL_BUFFER_LEN).unwrap(), INITIAL_BUFFER_LEN);
-        assert_eq!(source.buffer.len(), INITIAL_BUFFER_LEN, "it fits");
+        assert_eq!(source.buffer.len(), INITIAL_BUFFER_LEN, "the record fits");
 
         let mut source = Source::new(Counting(&data, 0));
         assert_eq!(source.require(data.len()).unwrap(), data.len());
-        assert_eq!((source.buffer.len(), source.reader().1), (4 * INITIAL_BUFFER_LEN, 3), "it doubles");
+        assert_eq!(
+            (source.buffer.len(), source.reader().1),
+            (4 * INITIAL_BUFFER_LEN, 3),
+            "the buffer doubles"
+        );
     }
 
     #[test]

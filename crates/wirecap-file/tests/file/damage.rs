@@ -14,12 +14,12 @@ fn sound(order: Order) -> Vec<u8> {
     [order.section(&[]), order.interface(1, 0, &[]), order.packet(0, 1, 3, b"abc", &[])].concat()
 }
 
-/// Reads a sound start and `bad` after it, and returns the damage, having checked everything else.
+/// Reads a sound start followed by `bad`, checks everything else, and returns the damage.
 fn damage_of(order: Order, bad: &[u8]) -> Damage {
     let start = sound(order);
     let capture =
         Capture::read([&start[..], bad, &order.packet(0, 1, 3, b"abc", &[])].concat().as_slice()).unwrap();
-    assert_eq!(capture.packets.len(), 1, "what stands before the damage is read, what comes after is not");
+    assert_eq!(capture.packets.len(), 1, "only the packet before the damage is read");
     match capture.damage {
         Some(Error::Damaged { offset, damage }) if offset == start.len() as u64 => damage,
         other => panic!("expected damage at {}: {other:?}", start.len()),
@@ -66,7 +66,7 @@ fn each_kind_of_bad_block_is_named() {
 }
 
 #[test]
-fn a_block_of_the_greatest_length_is_read() {
+fn the_longest_block_is_read() {
     let longest = LE.block(77, &[vec![0; MAX_BLOCK_LEN as usize - 12]]);
     let file = [sound(LE), longest, LE.packet(0, 1, 3, b"abc", &[])].concat();
     let capture = Capture::read(file.as_slice()).unwrap();
@@ -94,7 +94,7 @@ fn cut_everywhere(file: &[u8], ends: &[u64]) {
         };
         let last_end = *ends.iter().rfind(|&&end| end <= len).unwrap();
         match error {
-            None => assert_eq!(last_end, len, "a cut was taken for an end"),
+            None => assert_eq!(last_end, len, "a cut passed for an end"),
             Some(Error::Truncated { offset, present, needed, .. }) => {
                 assert_eq!((offset, present), (last_end, len - last_end), "cut to {len}");
                 assert!(needed > present);
@@ -133,7 +133,7 @@ fn a_pcap_record_longer_than_plausible_is_damage() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_with_a_hint() {
+fn a_file_that_is_no_capture_is_refused_with_a_hint() {
     assert!(matches!(Reader::new(&b""[..]), Err(Error::Empty)));
     assert!(matches!(Reader::new(&b"\xd4\xc3"[..]), Err(Error::Truncated { offset: 0, present: 2, .. })));
     let hint = |start: &[u8]| Reader::new(start).unwrap_err().to_string();
@@ -164,7 +164,7 @@ fn what_is_no_capture_is_refused_with_a_hint() {
 }
 
 #[test]
-fn a_file_that_is_bad_from_its_first_byte_is_not_to_be_cut() {
+fn a_file_that_is_bad_from_its_first_byte_cannot_be_saved_by_a_cut() {
     for order in ORDERS {
         let header = order.pcap_header(0xa1b2_c3d4, (2, 4), 96, 1);
         let section = order.section(&[]);
@@ -185,7 +185,7 @@ fn a_file_that_is_bad_from_its_first_byte_is_not_to_be_cut() {
 }
 
 #[test]
-fn a_failing_disk_is_told_with_the_offset_it_failed_at() {
+fn a_failing_disk_is_reported_with_the_offset() {
     struct Failing<'a>(&'a [u8]);
     impl Read for Failing<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -218,7 +218,7 @@ fn too_many_interfaces_are_damage() {
 }
 
 #[test]
-fn comments_that_take_no_room_in_the_file_are_damage_before_they_fill_the_memory() {
+fn empty_comments_are_damage_before_they_fill_the_memory() {
     let comments = |number: u32| vec![LE.option(1, b""); number as usize];
     let most =
         Capture::read([sound(LE), LE.packet(0, 1, 3, b"abc", &comments(MAX_COMMENTS))].concat().as_slice());

@@ -1,4 +1,4 @@
-//! Everything the formats allow that our own encoders do not write.
+//! Everything that the formats allow and our own encoders do not write.
 
 use wirecap_file::pcapng::Counters;
 use wirecap_file::{Format, Reader, Resolution};
@@ -20,7 +20,7 @@ fn pcap_of_every_magic_number_in_both_byte_orders() {
         for (magic, ns, more) in [(0xa1b2_c3d4, 5_000, 0), (0xa1b2_3c4d, 5, 0), (0xa1b2_cd34_u32, 5_000, 8)] {
             let mut record = order.pcap_record(3, 5, (4, 90), b"");
             record.extend_from_slice(&vec![0xcc; more]);
-            // The upper half of the link type word is about the frame check sequence.
+            // The upper half of the link type word describes the frame check sequence.
             let header = order.pcap_header(magic, (2, 4), 65_535, 0x2400_0071);
             let capture = read(&[header, record, b"data".to_vec()].concat());
             assert_eq!((capture.format, capture.interfaces.len()), (Format::Pcap, 1));
@@ -35,7 +35,7 @@ fn pcap_of_every_magic_number_in_both_byte_orders() {
 }
 
 #[test]
-fn pcap_before_version_2_4_has_its_lengths_the_other_way_round() {
+fn pcap_before_version_2_4_has_its_lengths_swapped() {
     for (version, lengths) in
         [((2, 2), (90, 4)), ((2, 3), (90, 4)), ((2, 3), (4, 90)), ((543, 0), (90, 4)), ((2, 4), (4, 90))]
     {
@@ -47,7 +47,7 @@ fn pcap_before_version_2_4_has_its_lengths_the_other_way_round() {
 }
 
 #[test]
-fn pcapng_sections_of_both_byte_orders_number_their_interfaces_anew() {
+fn pcapng_sections_of_both_byte_orders_number_their_own_interfaces() {
     let mut file = Vec::new();
     for order in [Order::Little, Order::Big, Order::Big, Order::Little] {
         file.extend(order.section(&[
@@ -72,7 +72,7 @@ fn pcapng_sections_of_both_byte_orders_number_their_interfaces_anew() {
 }
 
 #[test]
-fn an_interface_tells_all_its_options_and_odd_ones_are_passed_over() {
+fn known_interface_options_are_read_and_odd_ones_are_skipped() {
     for order in ORDERS {
         let options = [
             order.option(2, b"eth0\0\0"),
@@ -125,9 +125,9 @@ fn times_follow_the_resolution_and_the_offset_of_their_interface() {
     }
 }
 
-/// The option of a time has eight bytes; one of another length is no time.
+/// The option of a time has eight bytes; any other length is ignored.
 #[test]
-fn a_time_of_another_length_is_passed_over() {
+fn a_time_of_another_length_is_ignored() {
     for order in ORDERS {
         for code in [2, 3] {
             let odd = [order.option(code, &order.u32(1)), order.option(code, &[0xff; 12])].concat();
@@ -140,7 +140,7 @@ fn a_time_of_another_length_is_passed_over() {
 }
 
 #[test]
-fn a_reader_lists_the_interfaces_it_has_come_to() {
+fn a_reader_lists_the_interfaces_read_so_far() {
     let file = [Order::Little.section(&[]), Order::Little.interface(113, 7, &[])].concat();
     let mut reader = Reader::new(file.as_slice()).unwrap();
     assert!(reader.interfaces().is_empty());

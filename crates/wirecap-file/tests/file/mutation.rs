@@ -1,7 +1,6 @@
-//! Sound files with bytes flipped, cut out and put in: never a panic, never an endless loop, never a second
-//! error.
+//! Sound files with bytes flipped, removed and inserted: never a panic, an endless loop, or a second error.
 //!
-//! The fuzz target does the same with guidance; this one is small, seeded, and runs with every `cargo test`.
+//! The fuzz target does the same with guidance; this test is small, seeded, and runs with every `cargo test`.
 
 use wirecap_file::pcapng::{self, InterfaceInfo, InterfaceStatistics, SectionInfo};
 use wirecap_file::{Error, PacketHeader, Reader, pcap};
@@ -101,20 +100,17 @@ fn no_mutation_makes_the_reader_panic_or_loop() {
                 Ok(Some(_)) => records += 1,
                 Ok(None) => break sound += 1,
                 Err(Error::Damaged { offset: at, .. } | Error::Truncated { offset: at, .. }) => {
-                    // Blocks of unknown types may have been passed over.
+                    // Blocks of unknown types may have been skipped.
                     assert!(offset <= at && at <= file.len() as u64, "seed {seed}: {offset} {at}");
                     break errors += 1;
                 }
                 Err(Error::UnsupportedVersion { .. }) => break errors += 1,
                 Err(error) => panic!("seed {seed}: {error}"),
             }
-            // One interface that is not in the file, and no record in less than 12 bytes.
+            // One more record for the interface that is not in the file; no record takes less than 12 bytes.
             assert!(records <= 1 + file.len() / 12, "seed {seed}: more records than bytes can hold");
         }
-        assert!(reader.next().is_ok_and(|record| record.is_none()), "seed {seed}: an end after the end");
+        assert!(reader.next().is_ok_and(|record| record.is_none()), "seed {seed}: the end stays the end");
     }
-    assert!(
-        sound > 500 && errors > 5_000,
-        "the mutations are neither all harmless nor all deadly: {sound} {errors}"
-    );
+    assert!(sound > 500 && errors > 5_000, "some mutations are harmless and some are not: {sound} {errors}");
 }

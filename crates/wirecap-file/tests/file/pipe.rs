@@ -1,4 +1,4 @@
-//! Reading from what has nothing to give at the moment.
+//! Reading from a source that has no bytes at the moment.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -7,7 +7,7 @@ use wirecap_lab::CapturedPacket;
 
 use wirecap_lab::trace_bytes::{IDB, ORDERS, Order};
 
-/// Gives a few bytes at a time; once it drips, it says before each that there are none.
+/// Yields a few bytes at a time; if it drips, it reports before each that there are none.
 struct Tap<'a> {
     data: &'a [u8],
     drips: bool,
@@ -37,7 +37,7 @@ struct Endless {
 
 impl Read for Endless {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        assert!(self.given < 16 << 20, "a single call reads on and on");
+        assert!(self.given < 16 << 20, "a single call reads without end");
         if self.left.is_empty() {
             self.left = self.again.repeat(1_000);
         }
@@ -57,7 +57,7 @@ fn pcap(order: Order) -> Vec<u8> {
     file
 }
 
-/// Two sections, of which the second has the other byte order, and a block of an unknown type.
+/// Two sections in different byte orders, and a block of an unknown type.
 fn pcapng(order: Order) -> Vec<u8> {
     let mut file = Vec::new();
     for order in [order, if order == Order::Big { Order::Little } else { Order::Big }] {
@@ -71,7 +71,7 @@ fn pcapng(order: Order) -> Vec<u8> {
 }
 
 #[test]
-fn nothing_is_missing_when_there_was_nothing_for_a_while() {
+fn nothing_is_missing_after_a_pause() {
     for order in ORDERS {
         for file in [pcap(order), pcapng(order)] {
             let whole = wirecap_lab::Capture::read(file.as_slice()).unwrap();
@@ -93,14 +93,14 @@ fn nothing_is_missing_when_there_was_nothing_for_a_while() {
                     }
                 }
                 assert_eq!(packets, whole.packets);
-                assert!(waits > 1, "it never had to wait");
+                assert!(waits > 1, "the reader never had to wait");
             }
         }
     }
 }
 
 #[test]
-fn each_call_reads_one_block_so_that_blocks_without_packets_keep_no_caller() {
+fn each_call_reads_one_block_even_without_packets() {
     let order = Order::Little;
     let endless = Endless { left: order.section(&[]), again: order.block(0xbad, &[vec![1; 8]]), given: 0 };
     let mut reader = Reader::new(endless).unwrap();
@@ -112,7 +112,7 @@ fn each_call_reads_one_block_so_that_blocks_without_packets_keep_no_caller() {
 }
 
 #[test]
-fn a_record_says_where_it_starts_also_behind_blocks_that_are_passed_over() {
+fn a_record_knows_its_offset_even_behind_skipped_blocks() {
     let order = Order::Big;
     let (section, interface) = (order.section(&[]), order.interface(1, 0, &[]));
     let unknown = order.block(0xbad, &[vec![1; 8]]);

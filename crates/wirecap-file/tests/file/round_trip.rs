@@ -1,4 +1,4 @@
-//! What is written is what is read: our encoders, and files built in both byte orders.
+//! Written files are read back unchanged: from our encoders, and built in both byte orders.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -9,7 +9,7 @@ use wirecap_lab::{Capture, CapturedPacket};
 
 use wirecap_lab::trace_bytes::{ORDERS, Order};
 
-/// A packet's header, its parts, and the interfaces it may be of: 0 or 1.
+/// A packet's header, its parts, and its interface: 0 or 1.
 fn packet() -> impl Strategy<Value = (PacketHeader, Vec<Vec<u8>>)> {
     let options = (any::<Option<u32>>(), any::<Option<u64>>(), any::<Option<bool>>());
     let header = (any::<u64>(), any::<u32>(), 0..2_u32, options);
@@ -22,7 +22,7 @@ fn packet() -> impl Strategy<Value = (PacketHeader, Vec<Vec<u8>>)> {
     )
 }
 
-/// What is read back of a packet written under `snaplen`.
+/// The packet as it is read back when written with `snaplen`.
 fn expected(header: &PacketHeader, parts: &[Vec<u8>], snaplen: u32, link_type: u16) -> CapturedPacket {
     let mut data = parts.concat();
     data.truncate(if snaplen == 0 { usize::MAX } else { snaplen as usize });
@@ -39,8 +39,7 @@ fn expected(header: &PacketHeader, parts: &[Vec<u8>], snaplen: u32, link_type: u
     }
 }
 
-/// A text an option can hold: absent ones and empty ones are the same, trailing zero bytes are not part of
-/// it.
+/// A text that an option can hold: absent and empty texts are the same, and trailing zero bytes are dropped.
 fn text() -> impl Strategy<Value = Option<String>> {
     option::of("[^\0]{1,30}")
 }

@@ -1,9 +1,9 @@
-//! Tests that need something that is not here say so where everybody sees it.
+//! Tests that lack something they need report that visibly.
 
 use std::io::Write;
 
-/// Reports that `test` was skipped and why: on the terminal past the test harness's capture, and in the file
-/// named by `WIRECAP_SKIP_LOG`.
+/// Reports that `test` was skipped, and why: on the terminal, past the test harness's capture, and in the
+/// file named by `WIRECAP_SKIP_LOG`.
 ///
 /// # Panics
 ///

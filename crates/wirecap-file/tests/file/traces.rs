@@ -1,6 +1,6 @@
-//! Every trace of a directory of real ones, compared with the table of what is in them.
+//! Every file in a directory of real traces, compared with the manifest's table.
 //!
-//! The directory is named by `WIRECAP_TRACES`, or stands next to the repository. Its MANIFEST.md has one row
+//! `WIRECAP_TRACES` names the directory; by default it is next to the repository. Its MANIFEST.md has one row
 //! for each file: name, source, licence, packets, flows, bytes, average / greatest length, packets cut, link
 //! type, format, …
 
@@ -39,12 +39,12 @@ fn rows(manifest: &str) -> Vec<Row> {
 }
 
 #[test]
-fn every_trace_has_what_its_manifest_says() {
+fn every_trace_matches_its_manifest() {
     let directory = wirecap_lab::trace_directory();
     let manifest = directory.as_ref().map(|directory| std::fs::read_to_string(directory.join("MANIFEST.md")));
     let (Some(directory), Some(Ok(manifest))) = (directory, manifest) else {
         return skipped(
-            "every_trace_has_what_its_manifest_says",
+            "every_trace_matches_its_manifest",
             "no traces with a MANIFEST.md; name their directory in WIRECAP_TRACES",
         );
     };
@@ -53,7 +53,7 @@ fn every_trace_has_what_its_manifest_says() {
         |path: &Path| path.extension().is_some_and(|ext| ext == "pcap" || ext == "pcapng" || ext == "cap");
     let files =
         std::fs::read_dir(&directory).unwrap().filter(|entry| is_trace(&entry.as_ref().unwrap().path()));
-    assert_eq!(files.count(), rows.len(), "the table is parsed and complete");
+    assert_eq!(files.count(), rows.len(), "every file has a row");
     for row in rows {
         check(&directory.join(&row.name), &row);
     }

@@ -1,5 +1,4 @@
-//! Wireshark's tools as the judge of the files we write: no complaint, and every figure read back as it was
-//! written.
+//! Wireshark's tools judge the files that we write: no complaint, and every figure is read back as written.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,8 +12,7 @@ use crate::skip::skipped;
 const BASE_NS: u64 = 1_700_000_000_123_456_789;
 const SNAPLEN: u32 = 100;
 
-/// Runs a tool and returns what it says, having checked that it did not complain. `None` if it is not
-/// installed.
+/// Runs a tool, checks that it did not complain, and returns its output. `None` if it is not installed.
 fn run(test: &str, tool: &str, args: &[&str]) -> Option<String> {
     let output = match Command::new(tool).args(args).output() {
         Ok(output) => output,
@@ -23,7 +21,7 @@ fn run(test: &str, tool: &str, args: &[&str]) -> Option<String> {
             return None;
         }
     };
-    // tshark grumbles about running as root; it is the only line allowed.
+    // tshark warns when it runs as root; no other line is allowed.
     let complaints = String::from_utf8_lossy(&output.stderr);
     let complaints: Vec<_> = complaints.lines().filter(|line| !line.starts_with("Running as user")).collect();
     assert!(output.status.success() && complaints.is_empty(), "{tool}: {} {complaints:?}", output.status);
@@ -167,18 +165,18 @@ fn capinfos_describes_our_interfaces() {
 }
 
 #[test]
-fn what_editcap_makes_of_our_file_reads_the_same() {
+fn a_file_copied_by_editcap_reads_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let (ours, theirs) = (directory.path().join("ours.pcapng"), directory.path().join("theirs.pcapng"));
     write_pcapng(&ours);
     let args = [ours.to_str().unwrap(), theirs.to_str().unwrap()];
-    if run("what_editcap_makes_of_our_file_reads_the_same", "editcap", &args).is_none() {
+    if run("a_file_copied_by_editcap_reads_the_same", "editcap", &args).is_none() {
         return;
     }
     let [mut ours, theirs] =
         [ours, theirs].map(|path| Capture::read(std::fs::File::open(path).unwrap()).unwrap());
     assert!(ours.damage.is_none() && theirs.damage.is_none());
-    // Wireshark 4 reads over hardware addresses and does not write them again.
+    // Wireshark 4 skips hardware addresses and does not write them again.
     for (ours, theirs) in ours.interfaces.iter_mut().zip(&theirs.interfaces) {
         ours.mac = theirs.mac.and(ours.mac);
     }
@@ -186,8 +184,8 @@ fn what_editcap_makes_of_our_file_reads_the_same() {
     assert_eq!(ours.interfaces, theirs.interfaces);
 }
 
-/// Wireshark's tools do not write statistics on, but tshark can dissect the file itself, as if it were a
-/// packet. (It says that there is a start and an end time, not which.)
+/// Wireshark's tools do not copy statistics, but tshark can dissect the file itself, as if it were a packet.
+/// (It shows that there are a start and an end time, not which is which.)
 #[test]
 fn tshark_dissects_our_statistics() {
     let directory = tempfile::tempdir().unwrap();

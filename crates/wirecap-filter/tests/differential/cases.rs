@@ -1,6 +1,6 @@
-//! One rule a case, on all back ends: what the interpreter's documentation promises.
+//! One rule per case, on all back ends: what the interpreter's documentation promises.
 //!
-//! The packets have 14 bytes at least, which the kernel's test run asks for.
+//! The packets have at least 14 bytes, which the kernel's test run requires.
 
 use wirecap_filter::{Insn, NativeFilter, Program};
 use wirecap_lab::require_root;
@@ -41,7 +41,7 @@ const MOD_X: u16 = 0x9c;
 const LSH_X: u16 = 0x6c;
 const RSH_X: u16 = 0x7c;
 
-/// Twenty bytes 0x40, 0x41, …: as an IPv4 header the first one says that it has no length.
+/// Twenty bytes 0x40, 0x41, …: as an IPv4 header, the first one claims a length of zero.
 fn packet() -> Vec<u8> {
     (0x40..0x54).collect()
 }
@@ -67,7 +67,7 @@ fn loads() -> Vec<Case> {
         case("a half word that ends behind the packet", &[(LD_H, 19), (RET, 1)], 0),
         case("the last byte", &[(LD_B, 19), (RET_A, 0)], 0x53),
         case("the byte behind the packet", &[(LD_B, 20), (RET, 1)], 0),
-        case("an offset at the end of the numbers", &[(LD_W, u32::MAX), (RET, 1)], 0),
+        case("the largest offset", &[(LD_W, u32::MAX), (RET, 1)], 0),
         case("a socket's VLAN tag", &[(LD_B, 0xffff_f02c), (RET, 1)], 0),
         case("in front of the packet", &[(LD_B, -5_i32 as u32), (RET, 1)], 0),
         case("the first offset that names a socket's data", &[(LD_H, 0xffff_f000), (RET, 1)], 0),
@@ -75,7 +75,7 @@ fn loads() -> Vec<Case> {
         case("the interface in another width", &[(LD_H, 0xffff_f008), (RET, 1)], 0),
         case("in front of the link-level header, as sockets have it", &[(LD_B, 0xffe0_0000), (RET, 1)], 0),
         case("in front of the packet from X", &[(LDX_IMM, 10), (LD_B_IND, -5_i32 as u32), (RET, 1)], 0),
-        case("what was accepted before it is", &[(LD_B, 0), (LDX_IMM, 3), (RET, 4), (LD_B, -1_i32 as u32), (RET, 1)], 4),
+        case("a packet accepted before the load stays accepted", &[(LD_B, 0), (LDX_IMM, 3), (RET, 4), (LD_B, -1_i32 as u32), (RET, 1)], 4),
         case("X is zero at first", &[(LD_H_IND, 2), (RET_A, 0)], 0x4243),
         case("the last word after X", &[(LDX_IMM, 6), (LD_W_IND, 10), (RET_A, 0)], 0x5051_5253),
         case("behind the packet after X", &[(LDX_IMM, 7), (LD_W_IND, 10), (RET, 1)], 0),
@@ -87,7 +87,7 @@ fn loads() -> Vec<Case> {
         case("a header behind the packet", &[(LDX_MSH, 20), (RET, 1)], 0),
         case("X changes between two loads after it",
              &[(LDX_IMM, 18), (LD_H_IND, 0), (LDX_MSH, 1), (LD_B_IND, 15), (RET_A, 0)], 0x53),
-        case("X changes, and what was checked for the old one does not hold",
+        case("X changes, and the check for the old value does not hold",
              &[(LDX_IMM, 0), (LD_H_IND, 8), (LDX_IMM, 15), (LD_H_IND, 8), (RET, 1)], 0),
         case("the length on the wire", &[(LD_LEN, 0), (RET_A, 0)], 20),
         case("the length on the wire in X", &[(LDX_LEN, 0), (TXA, 0), (RET_A, 0)], 20),
@@ -126,7 +126,7 @@ fn jumps() -> Vec<Case> {
             expected: 7,
         },
         Case {
-            rule: "a bit in common, the highest",
+            rule: "the highest bit in common",
             insns: vec![
                 plain(LD_IMM, 1 << 31),
                 plain(LDX_IMM, u32::MAX),
@@ -142,7 +142,7 @@ fn jumps() -> Vec<Case> {
             expected: 5,
         },
         Case {
-            rule: "what is rejected anyhow is not accepted for being short",
+            rule: "a load that is not reached rejects nothing",
             insns: vec![plain(LD_B, 0), jump(JEQ, 0, 1, 0x40), plain(RET, 6), plain(LD_B, 90), plain(RET, 8)],
             expected: 6,
         },
@@ -196,7 +196,7 @@ fn each_rule_holds_in_the_kernel() {
     assert_eq!(in_kernel, 2 * all().len());
 }
 
-/// The program with its last `return A` replaced by a comparison of A with what is expected.
+/// The program with its last `return A` replaced by a comparison of A with the expected value.
 fn exactly(mut insns: Vec<Insn>, expected: u32) -> Vec<Insn> {
     if insns.last().is_some_and(|last| last.code == RET_A) && expected != 0 {
         insns.pop();
@@ -205,14 +205,14 @@ fn exactly(mut insns: Vec<Insn>, expected: u32) -> Vec<Insn> {
     insns
 }
 
-/// libpcap before 1.11 leaves slots as they are; ours are zero, on all back ends.
+/// libpcap before 1.11 leaves slots uninitialised; ours are zero, on all back ends.
 #[test]
-fn a_slot_that_was_not_written_is_zero() {
+fn an_unwritten_slot_is_zero() {
     let insns = vec![Insn::new(LD_MEM, 0, 0, 3), Insn::new(ADD, 0, 0, 1), Insn::new(RET_A, 0, 0, 0)];
     let program = Program::new(insns.clone()).unwrap();
     let native = NativeFilter::new(&program).unwrap();
     assert_eq!((program.run(&packet(), 20), native.matches(&packet(), 20)), (1, 1));
-    if require_root("a_slot_that_was_not_written_is_zero") {
+    if require_root("an_unwritten_slot_is_zero") {
         let program = Program::new(exactly(insns, 1)).unwrap();
         let action = trial(&program, false).unwrap().test_run(&packet(), 1).unwrap().action;
         assert_eq!(action, Verdict::Matches as u32);

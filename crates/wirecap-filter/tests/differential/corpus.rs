@@ -1,4 +1,4 @@
-//! The expressions, one a line.
+//! The expressions of the corpus, one per line.
 
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET};
 
@@ -12,7 +12,7 @@ pub fn filters() -> impl Iterator<Item = Filter> {
 }
 
 #[test]
-fn there_are_at_least_three_hundred_different_ones() {
+fn the_corpus_has_at_least_three_hundred_different_expressions() {
     let mut expressions: Vec<_> = filters().map(|filter| filter.expression().to_owned()).collect();
     let all = expressions.len();
     expressions.sort();

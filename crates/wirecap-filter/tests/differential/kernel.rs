@@ -1,8 +1,8 @@
 //! The same filters as XDP programs, run by the kernel on the same packets.
 //!
 //! The kernel's test run takes frames of 14 bytes and more, as every driver does, and up to one page less
-//! head- and tailroom in the first buffer; longer ones go to programs with `frags`, in several buffers. What
-//! it gets is the whole packet: the length on the wire is that of the bytes.
+//! head- and tailroom in the first buffer; longer frames go to programs with `frags`, in several buffers. The
+//! test run gets the whole packet: the length on the wire is the number of bytes.
 
 use std::process::Command;
 
@@ -25,7 +25,7 @@ pub fn sample(draw: &mut Draw, packets: &[Packet], count: usize) -> Vec<Packet> 
     }
 }
 
-/// Of the corpus only filters that loop are refused.
+/// Of the corpus, only filters with loops are refused.
 pub fn not_for_the_kernel(filter: &Filter, error: &Error) {
     let loops = filter.program().loops() && filter.expression().contains("protochain");
     assert!(loops && matches!(error, Error::Loops), "{}: {error}", filter.expression());
@@ -64,14 +64,14 @@ fn the_kernel_agrees_with_the_interpreter() {
             *if expected { &mut matched } else { &mut rejected } += 1;
         }
     }
-    assert!(matched > 1_000 && rejected > 1_000, "{matched} matches, {rejected} not");
+    assert!(matched > 1_000 && rejected > 1_000, "{matched} matches, {rejected} rejections");
 }
 
-/// Packets of several buffers: the kernel decides what the first one suffices for; user space decides the
-/// rest.
+/// Packets of several buffers: the kernel decides those for which the first buffer suffices; user space
+/// decides the rest.
 #[test]
-fn what_lies_behind_the_first_buffer_is_left_undecided() {
-    if !require_root("what_lies_behind_the_first_buffer_is_left_undecided") {
+fn a_filter_on_later_buffers_is_left_undecided() {
+    if !require_root("a_filter_on_later_buffers_is_left_undecided") {
         return;
     }
     let mut jumbo: Vec<u8> = generated(1).remove(0).bytes;
@@ -92,19 +92,19 @@ fn what_lies_behind_the_first_buffer_is_left_undecided() {
         let filter = Filter::compile(expression, LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN).unwrap();
         let program = trial(filter.program(), true).unwrap_or_else(|error| panic!("{expression}: {error}"));
         assert_eq!(verdict(&program, &jumbo), expected, "{expression}");
-        // In one buffer everything is decided, or outside of the packet.
+        // In one buffer, everything is decided or outside the packet.
         let small = verdict(&program, &jumbo[..1_000]);
         assert_eq!(small == Verdict::Matches, filter.matches(&jumbo[..1_000], 1_000), "{expression}");
     }
 }
 
 #[test]
-fn what_the_kernel_cannot_run_is_an_error_that_says_where_it_can() {
+fn an_error_says_where_a_filter_runs_that_the_kernel_cannot_run() {
     let far = Filter::compile("ether[40000] = 1", LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN).unwrap();
     let error = trial(far.program(), false).unwrap_err().to_string();
     assert!(error.contains("40001") && error.contains("user space"), "{error}");
 
-    // Each comparison leads to the end, farther than a jump reaches.
+    // Each comparison jumps to the end, farther than a jump can reach.
     let mut long = vec![Insn::new(0x20, 0, 0, 26)];
     for host in 0..20_000 {
         long.extend([Insn::new(0x15, 0, 1, host), Insn::new(0x05, 0, 0, 2 * (20_000 - host) - 1)]);
@@ -114,10 +114,10 @@ fn what_the_kernel_cannot_run_is_an_error_that_says_where_it_can() {
     let error = trial(&long, false).unwrap_err().to_string();
     assert!(error.contains("32,767") && error.contains("user space"), "{error}");
     let frame = |host: u32| [[0; 26].as_slice(), &host.to_be_bytes(), &[0; 30]].concat();
-    assert_eq!((long.run(&frame(19_999), 60), long.run(&frame(20_000), 60)), (1, 0), "which runs it");
+    assert_eq!((long.run(&frame(19_999), 60), long.run(&frame(20_000), 60)), (1, 0), "user space runs it");
 }
 
-/// Set in the process of the following test that has lost its privilege.
+/// Set in the process of the following test that has dropped its privilege.
 const CHILD: &str = "WIRECAP_FILTER_WITHOUT_PERFMON";
 
 #[test]

@@ -1,5 +1,5 @@
-//! `protochain`, which libpcap compiles to a loop over the headers of a packet: the same as `bpf_filter`
-//! wherever that comes to an end, and an end where it never would.
+//! `protochain`, which libpcap compiles to a loop over the headers of a packet: the results are those of
+//! `bpf_filter` where it ends, and runs end where it never would.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ const UDP: u8 = 17;
 const IPV6_HEADER_BYTES: u8 = 40;
 const DLT_RAW: u16 = 12;
 
-/// An IPv6 packet of headers, each with its length byte, and of what it says is behind the last one.
+/// An IPv6 packet of these headers, each with its length byte, followed by the protocol `last`.
 fn chain(headers: &[(u8, u8)], last: u8) -> Vec<u8> {
     let kinds = headers.iter().map(|header| header.0).chain([last]);
     let mut packet = vec![0x60, 0, 0, 0, 1, 0, kinds.clone().next().unwrap(), 64];
@@ -47,7 +47,7 @@ fn raw(expression: &str) -> Filter {
     Filter::compile(expression, DLT_RAW, DEFAULT_SNAPLEN).unwrap()
 }
 
-/// What all say of a packet; `None` if it was cut off, which is only right if there is no end.
+/// The verdict of all back ends; `None` if the run was cut off, which is right only for an endless loop.
 fn agreed(filter: &Filter, packet: &[u8]) -> Option<bool> {
     let (program, len) = (filter.program(), packet.len() as u32);
     let native = NativeFilter::new(program).unwrap().matches(packet, len);
@@ -62,8 +62,8 @@ fn agreed(filter: &Filter, packet: &[u8]) -> Option<bool> {
     Some(decided != 0)
 }
 
-/// Whether a run comes to where it was before, with all registers and slots as they were. Knows no more than
-/// what `protochain` is made of.
+/// Whether a run returns to an earlier place with the same registers and slots. Knows only the operations of
+/// `protochain`.
 fn never_ends(program: &Program, packet: &[u8]) -> bool {
     let (mut at, mut a, mut x, mut slots) = (0, 0_u32, 0_u32, [0; 16]);
     let mut been = HashSet::new();
@@ -118,11 +118,11 @@ fn a_protocol_is_found_behind_any_chain_of_headers() {
     assert_eq!(agreed(&raw("ip6 protochain 50"), &chain(&[(DESTINATION, 5)], ESP)), Some(true));
 }
 
-/// libpcap sets X to the length of an authentication header, where it should add it: it is right where that
-/// is the same.
+/// libpcap sets X to the length of an authentication header instead of adding it: the result is right only
+/// where both are the same.
 #[test]
 fn authentication_headers_are_followed_as_libpcap_does() {
-    // The length that leads from the beginning of the payload to 8 bytes behind it: (n + 2) × 4.
+    // This length leads 8 bytes past the beginning of the payload: (n + 2) × 4.
     let behind_ipv4 = [vec![UDP, 5], vec![0; 26]].concat();
     assert_eq!(agreed(&raw("ip protochain 51"), &ipv4(5, AUTHENTICATION, &behind_ipv4)), Some(true));
     assert_eq!(agreed(&raw("ip protochain 17"), &ipv4(5, AUTHENTICATION, &behind_ipv4)), Some(true));
@@ -135,30 +135,30 @@ fn authentication_headers_are_followed_as_libpcap_does() {
 }
 
 #[test]
-fn what_is_cut_short_or_leads_out_of_the_packet_is_not_found() {
+fn headers_cut_short_or_outside_the_packet_are_not_found() {
     let whole = chain(&[(HOP_BY_HOP, 0), (ROUTING, 1), (FRAGMENT, 0)], TCP);
     for len in 0..whole.len() {
         let found = agreed(&raw("ip6 protochain 6"), &whole[..len]);
-        // The last header has to be there, with its length, which begins at byte 64.
+        // The last header has to be there, with its length byte; it begins at byte 64.
         assert_eq!(found, Some(len >= 66), "{len}");
     }
     let mut far = whole;
     far[41] = 255;
-    assert_eq!(agreed(&raw("ip6 protochain 6"), &far), Some(false), "beyond the end");
+    assert_eq!(agreed(&raw("ip6 protochain 6"), &far), Some(false), "the header is beyond the end");
     let zeros = [vec![0x60, 0, 0, 0, 0, 0, HOP_BY_HOP], vec![0; 5_000]].concat();
     assert_eq!(agreed(&raw("ip6 protochain 6"), &zeros), Some(false), "600 headers of 8 bytes");
 }
 
-/// An authentication header that leads back: `bpf_filter` loops forever.
+/// An authentication header that points back: `bpf_filter` loops forever.
 #[test]
-fn a_chain_without_an_end_is_cut_off() {
-    // At byte 40, of (8 + 2) × 4 bytes.
+fn an_endless_chain_is_cut_off() {
+    // An authentication header at byte 40, of (8 + 2) × 4 bytes.
     let itself = chain(&[(AUTHENTICATION, IPV6_HEADER_BYTES / 4 - 2)], AUTHENTICATION);
     for expression in ["ip6 protochain 6", "protochain 6", "not protochain 6", "protochain 17 or ip6"] {
         assert_eq!(agreed(&raw(expression), &itself), None, "{expression}");
     }
     assert_eq!(agreed(&raw("ip6 protochain 51"), &itself), Some(true));
-    assert_eq!(agreed(&raw("ip6 or protochain 6"), &itself), Some(true), "it is not asked");
+    assert_eq!(agreed(&raw("ip6 or protochain 6"), &itself), Some(true), "the loop is not reached");
     let mut over_another = chain(&[(HOP_BY_HOP, 0), (AUTHENTICATION, 8)], AUTHENTICATION);
     over_another[48] = HOP_BY_HOP;
     assert_eq!(agreed(&raw("ip6 protochain 6"), &over_another), None);
@@ -166,10 +166,10 @@ fn a_chain_without_an_end_is_cut_off() {
     assert_eq!(agreed(&raw("ip protochain 17"), &ipv4(5, AUTHENTICATION, &behind_ipv4)), None);
 }
 
-/// Nothing but headers that lead to others, forward and back: what is cut off has no end, what has one is the
-/// same.
+/// Only headers that lead to others, forward and back: a run that is cut off has no end, and one that ends
+/// has the same verdict.
 #[test]
-fn in_a_maze_of_headers_all_that_ends_ends_in_the_same_way() {
+fn in_a_maze_of_headers_every_run_that_ends_has_the_same_verdict() {
     let filters =
         ["ip6 protochain 6", "ip protochain 6", "protochain 17", "ip6 protochain 44 or not ip protochain 6"];
     let mut draw = Draw(3);
@@ -197,7 +197,7 @@ fn in_a_maze_of_headers_all_that_ends_ends_in_the_same_way() {
     assert!(found > least && not_found > least && cut_off > least, "{found}, {not_found}, {cut_off}");
 }
 
-/// Other programs than libpcap's: each run ends.
+/// Programs that libpcap does not generate: each run ends.
 #[test]
 fn no_program_loops_forever() {
     let to_itself = wirecap_filter::Insn::new(0x05, 0, 0, -1_i32 as u32);

@@ -1,4 +1,4 @@
-//! All ways to run a filter against each other, with libpcap's `bpf_filter` as the reference.
+//! All ways to run a filter, compared with each other, with libpcap's `bpf_filter` as the reference.
 //!
 //! | what runs | over which packets | where |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | programs for one rule each, everywhere | the border cases of the rule | `cases.rs` |
 //! | random programs, everywhere | random packets | `random.rs` |
 //! | `protochain`, everywhere it runs | chains of headers, whole, damaged and without an end | `loops.rs` |
-//! | what a socket knows, and offsets that are none | | `origin.rs` |
-//! | expressions that are refused | | `refusals.rs` |
+//! | what a socket knows, and offsets that are in no packet | | `origin.rs` |
+//! | refused expressions | | `refusals.rs` |
 
 mod cases;
 mod corpus;

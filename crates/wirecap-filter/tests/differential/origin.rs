@@ -1,4 +1,4 @@
-//! What a socket knows of a packet beside its bytes: `inbound`, `outbound`, `ifindex`.
+//! What a socket knows about a packet besides its bytes: `inbound`, `outbound`, `ifindex`.
 
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET, NativeFilter, Origin};
 use wirecap_lab::require_root;
@@ -11,7 +11,7 @@ use crate::trial::{Verdict, trial, trial_for_socket};
 const PACKET_HOST: u32 = 0;
 const PACKET_OTHERHOST: u32 = 3;
 const PACKET_OUTGOING: u32 = 4;
-/// Radio: 802.11 behind a header of variable length, and without.
+/// Radio: 802.11, with and without a header of variable length in front.
 const RADIOTAP: u16 = 127;
 const IEEE802_11: u16 = 105;
 
@@ -19,7 +19,7 @@ fn compile(expression: &str, link_type: u16) -> Filter {
     Filter::compile(expression, link_type, DEFAULT_SNAPLEN).unwrap()
 }
 
-/// Whether a filter that is bound to a type and an interface matches, by interpreter and native code.
+/// Whether a filter bound to a packet type and an interface matches, by interpreter and native code.
 fn matches_bound(filter: &Filter, packet: &[u8], packet_type: u32, ifindex: u32) -> bool {
     let (bound, len) = (filter.bound_to(packet_type, ifindex), packet.len() as u32);
     assert!(!bound.asks_for_origin());
@@ -31,7 +31,7 @@ fn matches_bound(filter: &Filter, packet: &[u8], packet_type: u32, ifindex: u32)
 }
 
 #[test]
-fn directions_and_interfaces_are_what_the_filter_is_bound_to() {
+fn directions_and_interfaces_are_those_the_filter_is_bound_to() {
     let radiotap = [vec![0, 0, 8, 0, 0, 0, 0, 0], vec![0x08; 60]].concat();
     for (link_type, packet) in [
         (LINK_TYPE_ETHERNET, vec![0; 60]),
@@ -55,9 +55,9 @@ fn directions_and_interfaces_are_what_the_filter_is_bound_to() {
     }
 }
 
-/// Some link types have the direction in the packet, and are asked there.
+/// On some link types the direction is in the packet, so filters read it there.
 #[test]
-fn what_the_packet_shows_is_not_asked_of_a_socket() {
+fn a_direction_in_the_packet_needs_no_socket() {
     const COOKED: u16 = 113;
     let outbound = compile("outbound", COOKED);
     assert!(!outbound.asks_for_origin());
@@ -66,9 +66,9 @@ fn what_the_packet_shows_is_not_asked_of_a_socket() {
     assert!(!compile("link[-5] = 1 or ether[0xfffff02c] = 1", LINK_TYPE_ETHERNET).asks_for_origin());
 }
 
-/// On raw IP there is no link-level header that a negative offset would lead into.
+/// On raw IP there is no link-level header for a negative offset to reach.
 #[test]
-fn in_front_of_raw_ip_there_is_nothing() {
+fn raw_ip_has_nothing_in_front() {
     for (expression, matches_tcp) in
         [("ip[-1] = 1", false), ("not ip[-1] = 1", false), ("tcp or ip[-1] = 1", true)]
     {
@@ -109,7 +109,7 @@ fn an_unbound_filter_refuses_as_libpcap_does() {
     }
 }
 
-/// The kernel's test run has packets for the host, on the loopback interface of the namespace.
+/// In the kernel's test run, packets are for the host, on the loopback interface of the namespace.
 #[test]
 fn a_socket_filter_gets_directions_from_the_kernel() {
     if !require_root("a_socket_filter_gets_directions_from_the_kernel") {
@@ -133,7 +133,7 @@ fn a_socket_filter_gets_directions_from_the_kernel() {
         let program =
             trial_for_socket(filter.program()).unwrap_or_else(|error| panic!("{expression}: {error}"));
         assert_eq!(sockets::verdict(&program, &packet), expected, "{expression}");
-        // An XDP program knows only what it is bound to.
+        // An XDP program knows only what the filter is bound to.
         for frags in [false, true] {
             let xdp = filter.bound_to(PACKET_OTHERHOST, 12_345);
             let expected = xdp.matches(&packet, packet.len() as u32);

@@ -1,14 +1,13 @@
-//! Packets made up for the corpus: the addresses and ports it asks for, in all wrappings, whole, cut and
-//! damaged.
+//! Packets made for the corpus: with its addresses and ports, in all encapsulations, whole, cut and damaged.
 
-/// What was captured of a packet, and its length on the wire.
+/// The captured bytes of a packet, and its length on the wire.
 #[derive(Debug, Clone)]
 pub struct Packet {
     pub bytes: Vec<u8>,
     pub wirelen: u32,
 }
 
-/// A sequence of numbers that is the same each time (SplitMix64).
+/// A reproducible sequence of numbers (SplitMix64).
 #[derive(Debug)]
 pub struct Draw(pub u64);
 
@@ -77,7 +76,7 @@ const LLC: [[u8; 3]; 9] = [
     [0x42, 0x42, 9],
 ];
 
-/// `count` packets, the same each time.
+/// `count` packets, the same in every run.
 pub fn generated(count: usize) -> Vec<Packet> {
     let mut draw = Draw(1);
     (0..count).map(|_| packet(&mut draw)).collect()
@@ -157,7 +156,7 @@ fn session(draw: &mut Draw, mut frame: Vec<u8>, ethertype: u16, payload: &[u8]) 
     frame
 }
 
-/// A length where the type would be, and LLC.
+/// A length in place of the type, and LLC.
 fn link_control(draw: &mut Draw, mut frame: Vec<u8>) -> Vec<u8> {
     let len = 3 + draw.below(60);
     frame.extend((len as u16).to_be_bytes());
@@ -217,8 +216,8 @@ fn ipv6(draw: &mut Draw, depth: u32) -> Vec<u8> {
     packet
 }
 
-/// An extension header of 8 bytes and as many times 8 bytes more; as an authentication header its length is
-/// wrong.
+/// An extension header of 8 bytes and `words` times 8 bytes more; as an authentication header, it has a wrong
+/// length.
 fn extension(draw: &mut Draw, next_header: u8, words: usize) -> Vec<u8> {
     [vec![next_header, words as u8], draw.bytes(6 + 8 * words)].concat()
 }

@@ -8,7 +8,7 @@ use wirecap_sys::pcap;
 use crate::sockets;
 use crate::trial::{Verdict, trial, trial_for_socket};
 
-/// Slots that are used. They are written first: before libpcap 1.11 an unwritten slot holds anything.
+/// The number of slots used. Programs write them first: before libpcap 1.11 an unwritten slot holds anything.
 const SLOTS: u32 = 3;
 
 #[rustfmt::skip]
@@ -18,7 +18,7 @@ const CODES: [u16; 47] = [
     0x25, 0x35, 0x45, 0x1d, 0x2d, 0x3d, 0x4d, 0x07, 0x87,
 ];
 
-/// Small numbers mostly, as filters have them; the borders of 16 and 32 bits now and then.
+/// Mostly small numbers, as in filters; now and then the limits of 16 and 32 bits.
 fn constant() -> impl Strategy<Value = u32> {
     prop_oneof![
         6 => 0..80_u32,
@@ -51,7 +51,7 @@ fn valid(code: u16, jt: u8, jf: u8, k: u32, (before, behind): (u32, u32)) -> Ins
         0x02 | 0x03 | 0x60 | 0x61 => k % SLOTS,
         0x34 | 0x94 => k.max(1),
         0x64 | 0x74 => k % 32,
-        // Back to one of the instructions before it, or to itself.
+        // Back to an earlier instruction, or to this one.
         0x05 if jf % 4 == 0 => (-1 - i64::from(k % (before + 1))) as u32,
         0x05 => (k % 8).min(behind),
         _ => k,
@@ -69,7 +69,7 @@ fn same_everywhere(insns: Vec<Insn>, packets: &[(Vec<u8>, u32)]) {
     let libpcap = pcap::library().unwrap().filter(program.insns()).unwrap();
     let native = NativeFilter::new(&program).unwrap();
     for (packet, wirelen) in packets {
-        // `bpf_filter` may loop forever where ours is cut off.
+        // `bpf_filter` may loop forever where our run is cut off.
         let expected = program.decide(packet, *wirelen).map_or(0, |_| libpcap.run(packet, *wirelen));
         assert_eq!(program.run(packet, *wirelen), expected, "interpreter");
         assert_eq!(native.matches(packet, *wirelen), expected, "native code");

@@ -10,7 +10,7 @@ fn refused(expression: &str) -> Error {
 }
 
 #[test]
-fn libpcap_is_quoted_with_the_expression_and_a_hint() {
+fn an_error_quotes_libpcap_and_the_expression_and_gives_a_hint() {
     for (expression, words, hint) in [
         ("tcp prot 80", "syntax error", "pcap-filter(7)"),
         ("host 10.0.0.1 or or", "syntax error", "quote"),
@@ -28,7 +28,7 @@ fn libpcap_is_quoted_with_the_expression_and_a_hint() {
     }
 }
 
-/// A long one would be all that is seen of the message.
+/// A long expression would hide the rest of the message.
 #[test]
 fn a_long_expression_is_quoted_by_its_beginning_and_end() {
     let hosts: Vec<_> = (0..2_000).map(|host| format!("host 10.0.{}.{}", host / 250, host % 250)).collect();
@@ -42,23 +42,23 @@ fn a_long_expression_is_quoted_by_its_beginning_and_end() {
 }
 
 #[test]
-fn text_with_a_zero_byte_is_no_expression() {
+fn text_with_a_zero_byte_is_refused() {
     assert!(refused("tcp\0udp").to_string().contains("byte 3"));
 }
 
 #[test]
-fn a_snapshot_length_of_nothing_is_refused() {
+fn a_snapshot_length_of_zero_is_refused() {
     let error = Filter::compile("ip", LINK_TYPE_ETHERNET, 0).unwrap_err();
     assert!(error.to_string().contains("snapshot length 0"), "{error}");
 }
 
 #[test]
-fn no_expression_lets_everything_through() {
+fn an_empty_expression_lets_everything_through() {
     let filter = Filter::compile("", LINK_TYPE_ETHERNET, 96).unwrap();
     assert_eq!(filter.program().run(&[], 0), 96);
 }
 
-/// libpcap's compiler calls itself for each term. Here it is called from a thread with a small stack, as
+/// libpcap's compiler calls itself for each term. This test calls it from a thread with a small stack, as
 /// applications have them.
 #[test]
 fn a_long_list_of_addresses_does_not_overflow_the_stack() {

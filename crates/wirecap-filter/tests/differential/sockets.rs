@@ -7,9 +7,9 @@ use crate::packets::{Draw, Packet, generated};
 use crate::trial::trial_for_socket;
 use crate::{corpus, traces};
 
-/// The kernel takes this for a header of its own.
+/// The kernel takes these bytes for a link-level header.
 const HEADER: [u8; 14] = [0; 14];
-/// What the kernel's test run takes.
+/// The longest packet that the kernel's test run takes.
 const LONGEST: usize = 3_000;
 
 /// Whether the packet matches.
@@ -44,5 +44,5 @@ fn socket_filters_agree_with_the_interpreter() {
             *if expected { &mut matched } else { &mut rejected } += 1;
         }
     }
-    assert!(matched > 1_000 && rejected > 1_000, "{matched} matches, {rejected} not");
+    assert!(matched > 1_000 && rejected > 1_000, "{matched} matches, {rejected} rejections");
 }

@@ -7,13 +7,13 @@ use wirecap_lab::Capture;
 
 use crate::packets::Packet;
 
-/// All of Ethernet; none, with a loud notice, if there is no such directory.
+/// All Ethernet packets; none, with a loud notice, if there is no such directory.
 pub fn packets(test_name: &str) -> Vec<Packet> {
     let all = with_link_types(test_name).into_iter();
     all.filter(|(link_type, _)| *link_type == LINK_TYPE_ETHERNET).map(|(_, packet)| packet).collect()
 }
 
-/// All of them, with their link types; none, with a loud notice, if there is no such directory.
+/// All packets, with their link types; none, with a loud notice, if there is no such directory.
 pub fn with_link_types(test_name: &str) -> Vec<(u16, Packet)> {
     let files = wirecap_lab::trace_files(test_name).unwrap_or_default();
     files.iter().flat_map(|path| of_file(path)).collect()

@@ -1,4 +1,4 @@
-//! A filter by itself as a program of eBPF: does this kernel take it, and what does it return for a packet?
+//! A filter alone as an eBPF program: does this kernel accept it, and what does it return for a packet?
 //!
 //! ```text
 //!   XDP:     R2, R3 = ctx->data, ctx->data_end   [R7 = bpf_xdp_get_buff_len(ctx)]   the filter   return a Verdict
@@ -16,9 +16,9 @@ use wirecap_sys::bpf::{
 pub enum Verdict {
     /// The packet does not match (`XDP_DROP`).
     Rejects = 1,
-    /// It matches (`XDP_PASS`).
+    /// The packet matches (`XDP_PASS`).
     Matches = 2,
-    /// What would decide is not in the packet's first buffer (`XDP_TX`); with `frags` only.
+    /// The bytes that would decide are not in the packet's first buffer (`XDP_TX`); with `frags` only.
     Beyond = 3,
 }
 
@@ -29,8 +29,8 @@ impl Verdict {
     }
 }
 
-/// Loads an XDP program of nothing but the filter; with `frags` for packets of several buffers (Linux 5.18).
-/// Its test run is the filter's answer to a packet.
+/// Loads an XDP program that consists only of the filter; with `frags` for packets of several buffers (Linux
+/// 5.18). Its test run is the filter's answer to a packet.
 pub fn trial(program: &Program, frags: bool) -> Result<EbpfProgram, Error> {
     let insns = xdp_program(program, frags)?;
     let spec = ProgramSpec { frags, ..ProgramSpec::new(ProgramKind::Xdp, "wirecap_filter", &insns) };
@@ -59,8 +59,8 @@ pub fn xdp_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error> {
     Ok(asm.finish()?)
 }
 
-/// Loads a socket filter of nothing but the filter: its test run returns 1 for packets that match. The kernel
-/// takes the first 14 bytes of a test packet for a header of its own, and runs the filter on the rest.
+/// Loads a socket filter that consists only of the filter: its test run returns 1 for packets that match. The
+/// kernel takes the first 14 bytes of a test packet for a link-level header, and runs the filter on the rest.
 pub fn trial_for_socket(program: &Program) -> Result<EbpfProgram, Error> {
     let insns = socket_program(program)?;
     Ok(EbpfProgram::load(&ProgramSpec::new(ProgramKind::SocketFilter, "wirecap_filter", &insns))?)

@@ -1,4 +1,4 @@
-//! Interpreter and native code say what `bpf_filter` says, of every packet.
+//! Interpreter and native code agree with `bpf_filter` about every packet.
 
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, NativeFilter};
 use wirecap_sys::pcap;
@@ -6,7 +6,7 @@ use wirecap_sys::pcap;
 use crate::packets::{Packet, generated};
 use crate::{corpus, traces};
 
-/// Generated packets; without optimisation a sample of them and of the traces does.
+/// Generated packets; without optimisation, a sample of them and of the traces suffices.
 const GENERATED: usize = if cfg!(debug_assertions) { 10_000 } else { 20_000 };
 const EVERY: usize = if cfg!(debug_assertions) { 8 } else { 1 };
 
@@ -18,7 +18,7 @@ fn matches(filter: &Filter, packets: &[Packet]) -> usize {
         NativeFilter::new(program).unwrap_or_else(|error| panic!("{}: {error}", filter.expression()));
     let mut matches = 0;
     for Packet { bytes, wirelen } in packets {
-        // `bpf_filter` would loop forever where ours is cut off.
+        // `bpf_filter` would loop forever where our run is cut off.
         let decided = program.decide(bytes, *wirelen);
         let expected = decided.map_or(0, |_| libpcap.run(bytes, *wirelen));
         let interpreted = program.run(bytes, *wirelen);
@@ -47,8 +47,11 @@ fn all_agree_on_generated_packets() {
             idle.push(filter.expression().to_owned());
         }
     }
-    // A filter that says the same of every packet would agree with anything.
-    assert!(decided * 10 >= all * 9, "{decided} of {all} filters tell packets apart; not so {idle:#?}");
+    // A filter with the same verdict for every packet would agree with anything.
+    assert!(
+        decided * 10 >= all * 9,
+        "{decided} of {all} filters distinguish packets; the others are {idle:#?}"
+    );
 }
 
 #[test]

@@ -153,7 +153,7 @@ mod tests {
         checksum::{self, Verdict},
     };
 
-    /// A frame with a whole IPv4 or IPv6 packet whose transport checksum is as Linux leaves it.
+    /// A frame with a whole IPv4 or IPv6 packet whose transport checksum is partial, as Linux leaves it.
     fn partial(v6: bool, protocol: u8, payload: &[u8]) -> Vec<u8> {
         let header = if protocol == protocol::TCP { 20 } else { 8 };
         let len = header + payload.len();
@@ -186,15 +186,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_left_is_completed_however_the_packet_is_cut(
+        fn a_partial_checksum_is_completed_however_the_packet_is_split(
             v6: bool, tcp: bool, payload in prop::collection::vec(any::<u8>(), 0..300), cuts in prop::collection::vec(60..400usize, 0..3),
         ) {
             let protocol = if tcp { protocol::TCP } else { protocol::UDP };
             let mut frame = partial(v6, protocol, &payload);
-            // The padding of Ethernet does not count.
+            // Ethernet padding does not count.
             frame.extend([0xee; 5]);
             let ip = *Layout::of(&frame).unwrap().ip().unwrap();
-            let pending = Pending::of(&frame, &ip).expect("one to be completed");
+            let pending = Pending::of(&frame, &ip).expect("a pending checksum");
             prop_assert_eq!(Pending::of_frame(&frame), Some(pending));
             let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(frame.len())).collect();
             cuts.sort();
@@ -203,14 +203,15 @@ mod tests {
             let checksum = pending.complete(parts).unwrap();
             prop_assert!(pending.write(&mut frame, checksum));
             prop_assert_eq!(checksum::verify(&frame[14..]), Verdict::Right);
-            // It is right, so completing it once more would not change it, if it were done at all.
+            // The checksum is right, so completing it once more would not change it, if that were done at
+            // all.
             let again = Pending::of(&frame, &ip).and_then(|pending| pending.complete([frame.as_slice()].into_iter()));
             prop_assert!(again.is_none_or(|again| again == checksum));
             prop_assert_eq!(Pending::of_frame(&frame), Pending::of(&frame, &ip));
         }
 
         #[test]
-        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        fn any_bytes_are_accepted_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
             let slowly = Layout::of(&bytes).and_then(|layout| Pending::of(&bytes, layout.ip()?));
             prop_assert_eq!(Pending::of_frame(&bytes), slowly);
             if let Some(pending) = slowly {
@@ -221,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_look_at_a_few_bytes_finds_what_the_whole_layout_finds(
+        fn the_quick_check_agrees_with_the_whole_layout(
             v6: bool, tcp: bool, payload in prop::collection::vec(any::<u8>(), 0..40),
             changes in prop::collection::vec((0..80usize, any::<u8>()), 0..3), cut in 0..120usize,
         ) {
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_has_its_checksum_is_left_alone() {
+    fn cut_packets_and_complete_checksums_are_left_alone() {
         let mut frame = partial(false, protocol::TCP, b"payload");
         let ip = *Layout::of(&frame).unwrap().ip().unwrap();
         let pending = Pending::of(&frame, &ip).unwrap();

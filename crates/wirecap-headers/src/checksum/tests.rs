@@ -1,4 +1,5 @@
-//! Against the sum of RFC 1071 as it is written there, word by word, and packets of others.
+//! Checksums compared with the sum of RFC 1071 as written there, word by word, and with packets of other
+//! programs.
 
 use std::net::IpAddr;
 
@@ -6,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 
-/// Word by word, in a number that is wide enough.
+/// Sums word by word, in a number that is wide enough.
 fn naive(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|word| u64::from(word[0]) * 256 + u64::from(*word.get(1).unwrap_or(&0)));
     let mut sum: u64 = words.sum();
@@ -44,8 +45,8 @@ fn the_pseudo_header_is_summed_as_it_is_laid_out() {
 }
 
 #[test]
-fn udp_keeps_none_and_never_sends_zero() {
-    assert_eq!(Change::none().word(1, 2).apply_udp(0), 0, "none stays none");
+fn udp_keeps_a_missing_checksum_and_never_sends_zero() {
+    assert_eq!(Change::none().word(1, 2).apply_udp(0), 0, "no checksum stays none");
     // A segment whose sum is all ones.
     let (source, destination) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
     let mut udp = vec![0, 53, 0, 53, 0, 10, 0, 0, 0, 0];
@@ -77,7 +78,7 @@ fn tcp_v6() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_filled_verifies_and_each_damaged_bit_that_is_covered_is_found() {
+fn filled_checksums_verify_and_every_damaged_covered_bit_is_found() {
     for (mut packet, covered) in [(udp_v4(), 35), (tcp_v6(), 69)] {
         assert_eq!(verify(&packet), Verdict::Wrong);
         assert_eq!(fill(&mut packet), FilledChecksums::All);
@@ -85,7 +86,7 @@ fn what_is_filled_verifies_and_each_damaged_bit_that_is_covered_is_found() {
         for bit in 0..packet.len() * 8 {
             let mut damaged = packet.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            // What is not covered in IPv6: all of its header but the addresses, and the extension header.
+            // The IPv6 checksum covers neither the extension header nor the IPv6 header except its addresses.
             let is_v6_header = packet.len() == covered && matches!(bit / 8, 0..8 | 40..48);
             if bit / 8 < covered && !is_v6_header {
                 assert_ne!(verify(&damaged), Verdict::Right, "bit {bit}");
@@ -98,7 +99,7 @@ fn what_is_filled_verifies_and_each_damaged_bit_that_is_covered_is_found() {
 }
 
 #[test]
-fn what_cannot_be_told_is_not_written() {
+fn unknown_checksums_are_not_written() {
     let fragment = |mut packet: Vec<u8>| {
         packet[6] = 0x20;
         packet
@@ -149,15 +150,15 @@ fn udp_without_checksum_is_right_over_ipv4_only() {
 }
 
 #[test]
-fn both_forms_of_zero_are_right_but_in_udp() {
-    // An ICMP message whose words add up to all ones without its checksum.
+fn both_forms_of_zero_are_right_except_in_udp() {
+    // An ICMP message whose words, without its checksum, add up to all ones.
     let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
     packet.extend([8, 0, 0, 0, 0xf7, 0xff, 0, 0]);
     assert_eq!(fill(&mut packet), FilledChecksums::All);
     assert_eq!(packet[22..24], [0, 0]);
     put(&mut packet, 22, 0xffff);
     assert_eq!(verify(&packet), Verdict::Right);
-    // One with nothing but zeros has the other form alone.
+    // A message of nothing but zeros has only the other form.
     packet[20..28].fill(0);
     assert_eq!(verify(&packet), Verdict::Wrong);
     assert_eq!(fill(&mut packet), FilledChecksums::All);
@@ -171,13 +172,13 @@ proptest! {
     }
 
     #[test]
-    fn a_change_gives_what_is_computed_anew(
+    fn a_change_gives_the_same_as_a_new_computation(
         before in vec(any::<u8>(), 40..200),
         new in vec(any::<u8>(), 0..40),
         at in 0usize..160,
         few in any::<bool>(),
     ) {
-        // Often of few different bytes, so that sums of all ones and of zeros come about.
+        // Often few different bytes, so that sums of all ones and of zeros occur.
         let narrow = |bytes: Vec<u8>| if few { bytes.iter().map(|byte| 0u8.wrapping_sub(byte & 1)).collect() } else { bytes };
         let (before, new): (Vec<u8>, Vec<u8>) = (narrow(before), narrow(new));
         let at = at.min(before.len() - new.len());
@@ -191,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn all_kinds_of_changes_say_the_same_as_their_bytes(
+    fn all_kinds_of_changes_equal_the_change_of_their_bytes(
         words in any::<(u16, u16)>(), double in any::<(u32, u32)>(), addresses in any::<(u128, u128)>(),
         checksum in any::<u16>(),
     ) {
@@ -209,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_packet_that_was_wrong_stays_wrong_by_as_much(
+    fn a_wrong_checksum_stays_wrong_by_the_same_amount(
         old in any::<u16>(), new in any::<u16>(), wrong_by in 1u16..0xffff,
     ) {
         let rest = 0x1234_u16;

@@ -1,4 +1,4 @@
-//! Made frames of every kind, cut at every length.
+//! Generated frames of every kind, cut at every length.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -19,7 +19,7 @@ fn v4(fragment: u16, options: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// An IPv6 header and what is behind it.
+/// An IPv6 header and the bytes behind it.
 fn v6(next: u8, behind: &[&[u8]]) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 0, next, 64];
     packet.extend([[0x20; 16], [0x30; 16]].concat());
@@ -28,7 +28,7 @@ fn v6(next: u8, behind: &[&[u8]]) -> Vec<u8> {
 }
 
 #[test]
-fn tags_of_all_types_are_looked_behind_as_deep_as_is_said() {
+fn tags_of_all_types_are_followed_to_the_documented_depth() {
     let tag = [[0x81, 0x00, 0xe0, 0x01], [0x88, 0xa8, 0x10, 0x02], [0x91, 0x00, 0x00, 0x03]];
     let ip = [&[0x08, 0x00][..], &v4(0, &[]), &[0; 8]].concat();
     for tags in 0..=MAX_VLAN_TAGS {
@@ -53,7 +53,7 @@ fn tags_of_all_types_are_looked_behind_as_deep_as_is_said() {
 }
 
 #[test]
-fn a_tag_that_is_cut_is_none() {
+fn a_cut_tag_is_not_a_tag() {
     let bytes = frame(&[&[0x81, 0, 0, 7, 0x08]]);
     let layout = Layout::of(&bytes).unwrap();
     assert_eq!((layout.vlan_tags(), layout.ether_type(), layout.network()), (0, 0x8100, 14));
@@ -83,7 +83,7 @@ fn the_transport_header_of_ipv4_is_behind_its_options_and_in_the_first_fragment(
 }
 
 #[test]
-fn what_is_not_what_it_says_is_no_ip() {
+fn contradictory_headers_are_not_ip() {
     let mut short = v4(0, &[]);
     short[0] = 0x44;
     let mut long = v4(0, &[]);
@@ -111,7 +111,7 @@ fn what_is_not_what_it_says_is_no_ip() {
 }
 
 #[test]
-fn extension_headers_are_walked_over() {
+fn extension_headers_are_skipped() {
     let hop = [43, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let routing = [44, 0, 0, 0, 0, 0, 0, 0];
     let fragment = |offset_and_more: u16| {
@@ -134,7 +134,7 @@ fn extension_headers_are_walked_over() {
 }
 
 #[test]
-fn no_more_extension_headers_are_walked_over_than_is_said() {
+fn only_the_documented_number_of_extension_headers_is_skipped() {
     for (count, found) in [(MAX_EXTENSIONS, true), (MAX_EXTENSIONS + 1, false), (200, false)] {
         let mut behind = [60, 0, 0, 0, 0, 0, 0, 0].repeat(count);
         let last = behind.len() - 8;
@@ -146,7 +146,7 @@ fn no_more_extension_headers_are_walked_over_than_is_said() {
 }
 
 #[test]
-fn nothing_behind_ipv6_is_no_transport_header() {
+fn ipv6_with_nothing_behind_it_has_no_transport_header() {
     let extension = [59, 0, 0, 0, 0, 0, 0, 0];
     for (packet, transport, protocol) in [
         (v6(59, &[&[0; 8]]), None, 59),
@@ -163,7 +163,7 @@ fn nothing_behind_ipv6_is_no_transport_header() {
     }
 }
 
-/// All that a layout says, read from the bytes it is of and from others.
+/// Reads everything that a layout describes, from its own bytes and from others.
 fn read_all(bytes: &[u8], others: &[u8]) {
     let Some(layout) = Layout::of(bytes) else { return assert!(bytes.len() < ETHERNET_LEN) };
     assert!(layout.network() <= bytes.len());
@@ -185,7 +185,7 @@ proptest! {
         others in vec(any::<u8>(), 0..60),
     ) {
         if few {
-            // Bytes that mean something as extension headers.
+            // Bytes that are meaningful as extension headers.
             bytes.iter_mut().for_each(|byte| *byte = [0, 43, 44, 51, 60, 1, 2, 17][usize::from(*byte) % 8]);
         }
         let mut types: Vec<u8> = [0x81, 0x00, 0x00, 0x07].repeat(tags);

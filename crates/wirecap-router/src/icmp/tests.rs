@@ -46,7 +46,7 @@ fn router_of(version: IpVersion) -> IcmpSource {
     IcmpSource { mac: "02:00:00:00:00:09".parse().unwrap(), address: address.parse().unwrap() }
 }
 
-/// The IP packet that reports the problem, if there is one.
+/// The IP packet that reports the problem, if any.
 fn answer_to(packet: &[u8], problem: IcmpProblem) -> Option<Vec<u8>> {
     let frame = frame_of(packet);
     let offender = Offender::of(&frame, frame.len())?;
@@ -99,7 +99,7 @@ fn each_problem_has_its_type_and_code() {
         (IcmpProblem::BeyondScope, None, Some((1, 2, 0))),
         (IcmpProblem::HostUnreachable, Some((3, 1, 0)), Some((1, 3, 0))),
         (IcmpProblem::StrictSourceRoute, Some((12, 0, 0x1000_0000)), None),
-        // Not longer than that.
+        // The packets fit this MTU.
         (IcmpProblem::TooLong { mtu: 1280 }, None, None),
     ] {
         assert_eq!(header(&v4(DF, 17, &short), problem), in_v4, "{problem:?}");
@@ -108,7 +108,7 @@ fn each_problem_has_its_type_and_code() {
     let too_long = |mtu| IcmpProblem::TooLong { mtu };
     assert_eq!(header(&v4(DF, 17, &long), too_long(1479)), Some((3, 4, 1479)));
     assert_eq!(header(&v4(DF, 17, &long), too_long(1480)), None);
-    // It could be cut.
+    // Routers may fragment this packet.
     assert_eq!(header(&v4(0, 17, &long), too_long(1280)), None);
     assert_eq!(header(&v6(17, &long), too_long(1499)), Some((2, 0, 1499)));
     assert_eq!(header(&v6(17, &long), too_long(1500)), None);
@@ -118,7 +118,7 @@ fn each_problem_has_its_type_and_code() {
 }
 
 #[test]
-fn as_much_is_quoted_as_fits_and_nothing_that_follows_the_packet() {
+fn an_error_quotes_what_fits_of_the_packet_and_no_padding() {
     for (payload, of_v4, of_v6) in
         [(0, 48, 88), (520, 568, 608), (528, 576, 616), (529, 576, 617), (1192, 576, 1280), (1400, 576, 1280)]
     {
@@ -126,7 +126,7 @@ fn as_much_is_quoted_as_fits_and_nothing_that_follows_the_packet() {
         let (four, six) = (v4(DF, 17, &payload), v6(17, &payload));
         let error = answer_to(&four, IcmpProblem::NoRoute).unwrap();
         assert_eq!((error.len(), &error[28..]), (of_v4, &four[..of_v4 - 28]));
-        // A length of 0 in IPv6 is that of a packet too long for the field.
+        // In IPv6, a length of 0 means that the packet is too long for the field.
         match answer_to(&six, IcmpProblem::NoRoute) {
             Some(error) => assert_eq!((error.len(), &error[48..]), (of_v6, &six[..of_v6 - 48])),
             None => assert!(payload.is_empty()),
@@ -144,11 +144,14 @@ fn the_first_part_of_a_frame_is_enough() {
     let mut error = Vec::new();
     assert!(offender.answer(IcmpProblem::TooLong { mtu: 1500 }, router_of(IpVersion::V6), &mut error));
     assert_eq!((error.len(), &error[14 + 48..]), (14 + MAX_ICMP_ERROR_LEN, &frame[14..14 + 1232]));
-    assert!(Offender::of(&frame[..1792], frame.len() - 1).is_none(), "it says to be longer than it is");
+    assert!(
+        Offender::of(&frame[..1792], frame.len() - 1).is_none(),
+        "the packet claims to be longer than the frame"
+    );
 }
 
 #[test]
-fn tags_come_back() {
+fn an_error_carries_the_tags_of_the_packet() {
     let packet = v4(0, 17, &UDP);
     let tags = [0x88, 0xa8, 0x60, 0x64, 0x81, 0x00, 0x00, 0x0a];
     let frame = [&MACS[..], &tags, &[0x08, 0x00], &packet].concat();
@@ -160,33 +163,33 @@ fn tags_come_back() {
 }
 
 #[test]
-fn the_other_version_reports_nothing() {
+fn a_router_address_of_the_other_version_reports_nothing() {
     let frame = frame_of(&v4(0, 17, &UDP));
     let offender = Offender::of(&frame, frame.len()).unwrap();
     assert!(!offender.answer(IcmpProblem::Expired, router_of(IpVersion::V6), &mut Vec::new()));
 }
 
 #[test]
-fn errors_of_icmp_are_not_answered() {
+fn icmp_errors_are_not_answered() {
     for kind in 0..=255 {
         let queries = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18, 42, 43];
         assert_eq!(is_answered(&v4(0, 1, &[kind, 0, 0, 0])), queries.contains(&kind), "{kind}");
         assert_eq!(is_answered(&v6(58, &[kind, 0, 0, 0])), kind >= 128 && kind != 137, "{kind}");
-        // Behind a header of options.
+        // After an options header.
         let behind = [58, 0, 1, 4, 0, 0, 0, 0, kind, 0, 0, 0];
         assert_eq!(is_answered(&v6(60, &behind)), kind >= 128 && kind != 137, "{kind}");
     }
-    // Its kind is unknown.
+    // Without its type, an ICMP message may be an error.
     assert!(!is_answered(&v4(0, 1, &[])));
     assert!(!is_answered(&v6(60, &[58, 0, 1, 4, 0, 0, 0, 0])));
     assert!(!is_answered(&v6(60, &[58, 9, 1, 4])));
     assert!(!is_answered(&v6(60, &[60, 0, 1, 4, 0, 0, 0, 0].repeat(12))));
-    // What carries the number of the other version's is something else.
+    // The protocol number of the other version's ICMP means something else.
     assert!(is_answered(&v4(0, 58, &[1, 0, 0, 0])) && is_answered(&v6(1, &[3, 0, 0, 0])));
 }
 
 #[test]
-fn nothing_is_told_about_later_fragments() {
+fn later_fragments_get_no_error() {
     assert!(is_answered(&v4(0x2000, 17, &UDP)) && !is_answered(&v4(0x2001, 17, &UDP)));
     assert!(!is_answered(&v4(0x00b9, 17, &UDP)) && !is_answered(&v4(0x00b9, 1, &[8, 0, 0, 0])));
     let fragment = |offset: u16| {
@@ -198,7 +201,7 @@ fn nothing_is_told_about_later_fragments() {
 }
 
 #[test]
-fn only_single_hosts_are_told_of_what_went_to_a_single_host() {
+fn only_packets_between_single_hosts_get_an_error() {
     let with = |mut packet: Vec<u8>, at: usize, octets: &[u8]| {
         packet[at..at + octets.len()].copy_from_slice(octets);
         if packet[0] == 0x45 {
@@ -239,7 +242,7 @@ fn only_single_hosts_are_told_of_what_went_to_a_single_host() {
 }
 
 #[test]
-fn nothing_is_told_about_what_is_damaged() {
+fn damaged_packets_get_no_error() {
     let frame = frame_of(&v4(0, 17, &UDP));
     for (at, what) in [(14, "version"), (16, "length"), (24, "checksum"), (26, "source"), (30, "destination")]
     {
@@ -265,9 +268,9 @@ fn any_problem() -> impl Strategy<Value = IcmpProblem> {
 }
 
 proptest! {
-    /// Whatever comes, an error is right, fits, and breeds none.
+    /// For any bytes, an error is correct, fits, and causes no further error.
     #[test]
-    fn whatever_comes_an_error_is_right_and_the_last(
+    fn any_error_is_correct_and_the_last(
         mut bytes in vec(any::<u8>(), 0..1600), kind in 0..4, mend in any::<bool>(), problem in any_problem(),
     ) {
         let header: &[u8] = match kind {

@@ -99,7 +99,7 @@ mod tests {
         Source::new(0, IpAddr::from([192, 0, 2, number]))
     }
 
-    /// Full of hops wanted by a number of sources in turn, a millisecond apart; and when the next would come.
+    /// Full of hops that `sources` sources want in turn, a millisecond apart; and the time of the next one.
     fn full(sources: usize) -> (AskedHops, Instant) {
         let (mut asked, mut now) = (AskedHops::default(), Instant::now());
         for number in 0..MAX_ASKED {
@@ -112,23 +112,23 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_has_less_gets_its_share_at_once() {
+    fn a_source_with_fewer_hops_gets_its_share_at_once() {
         let (mut asked, now) = full(2);
-        // All of the first is within its chance only if it is not the oldest that goes.
+        // A source with fewer hops replaces the oldest one each time, its chance over or not.
         for number in 0..MAX_ASKED / 3 {
             let Room::InsteadOf(replaced) = asked.room(source(9), now) else { panic!("{number}") };
-            assert_eq!(replaced, hop(number), "the oldest of those that have the most");
+            assert_eq!(replaced, hop(number), "the oldest hop of the sources with the most");
             assert!(asked.remove(replaced));
             asked.insert(hop(1_000 + number), source(9), now);
         }
-        // Now it has as much as the others: to get more, it has to wait until the oldest has had its chance.
+        // A source with as many hops as the others waits until the oldest hop has had its chance.
         let young = full(3).0;
         let begun = young.hops[0].since;
         assert_eq!(young.room(source(1), begun + CHANCE / 2), Room::None);
     }
 
     #[test]
-    fn the_oldest_of_a_source_goes_when_it_had_its_chance() {
+    fn the_oldest_hop_goes_after_its_chance() {
         let (asked, _) = full(1);
         let begun = asked.hops[0].since;
         assert_eq!(asked.room(source(0), begun + CHANCE / 2), Room::None);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn among_sources_that_have_one_each_the_oldest_goes() {
+    fn among_sources_with_one_hop_each_the_oldest_goes() {
         let (asked, _) = full(MAX_ASKED);
         let begun = asked.hops[0].since;
         let stranger = Source::new(1, IpAddr::from([192, 0, 2, 1]));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_asked_for_long_are_found() {
+    fn hops_asked_for_since_a_time_are_found() {
         let (asked, _) = full(1);
         let then = asked.hops[2].since;
         assert_eq!(asked.since(then).collect::<Vec<_>>(), [hop(0), hop(1), hop(2)]);

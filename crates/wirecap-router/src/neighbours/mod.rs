@@ -71,7 +71,7 @@ impl Resolver {
         Ok(Self(workers))
     }
 
-    /// Without a thread: a test does its work.
+    /// Without a thread: a test does the work of the resolver.
     #[cfg(test)]
     pub(crate) fn without_thread() -> (Self, ResolverEnd) {
         let (workers, end) = channel().unwrap();

@@ -1,4 +1,4 @@
-//! Next hops over made-up time, against a kernel that is made up as well.
+//! Next hops in virtual time, with a fake kernel.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use crate::neighbours::{
     counts::NextHopReport,
 };
 
-/// A kernel that answers nothing by itself, and notes what is done.
+/// A kernel that answers nothing by itself and records the requests.
 #[derive(Default)]
 pub(crate) struct FakeKernel {
     pub(crate) entries: HashMap<Hop, Neighbour>,
@@ -71,14 +71,14 @@ impl World {
         self.next_hops.want(&mut self.kernel, Pending { hop, source }, self.now);
     }
 
-    /// The kernel's entry changes, and it says so.
+    /// Changes the kernel's entry and reports the change.
     fn change(&mut self, hop: Hop, state: NeighbourState, mac: Option<MacAddress>) {
         let neighbour = neighbour(hop, state, mac);
         self.kernel.entries.insert(hop, neighbour);
         self.next_hops.changed(hop, neighbour, self.now);
     }
 
-    /// What a worker finds.
+    /// The address that a worker finds.
     fn found(&mut self, hop: Hop) -> Option<MacAddress> {
         if let Some(table) = self.next_hops.take_table() {
             self.table = table;
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// Whether workers leave it alone.
+    /// Whether workers leave `hop` alone.
     fn is_left_alone(&mut self, hop: Hop) -> bool {
         let _ = self.found(hop);
         matches!(self.table.get(&hop), Some(Entry::Silent(until)) if self.now < *until)
@@ -104,7 +104,7 @@ fn hop(number: u32) -> Hop {
 }
 
 #[test]
-fn one_that_answers_is_known_and_is_asked_for_once() {
+fn a_hop_that_answers_is_known_and_asked_for_once() {
     let mut world = World::new();
     world.want(hop(1));
     world.want(hop(1));
@@ -118,7 +118,7 @@ fn one_that_answers_is_known_and_is_asked_for_once() {
     assert_eq!(world.found(hop(1)), Some(other));
     world.next_hops.removed(hop(1));
     assert_eq!(world.found(hop(1)), None);
-    // Of an unwanted one, nothing is kept.
+    // Nothing is kept about an unwanted hop.
     world.change(hop(2), NeighbourState::Valid, Some(MAC));
     assert_eq!(world.found(hop(2)), None);
     let report = world.next_hops.counts.report();
@@ -126,7 +126,7 @@ fn one_that_answers_is_known_and_is_asked_for_once() {
 }
 
 #[test]
-fn one_that_the_kernel_knows_already_is_known_at_once() {
+fn a_hop_that_the_kernel_knows_is_known_at_once() {
     let mut world = World::new();
     world.kernel.entries.insert(hop(1), neighbour(hop(1), NeighbourState::Stale, Some(MAC)));
     world.want(hop(1));
@@ -134,7 +134,7 @@ fn one_that_the_kernel_knows_already_is_known_at_once() {
 }
 
 #[test]
-fn what_is_stale_is_asked_about_when_it_is_used_and_nothing_else_is() {
+fn only_stale_hops_in_use_are_asked_about() {
     let mut world = World::new();
     for number in 1..=3 {
         world.want(hop(number));
@@ -143,7 +143,7 @@ fn what_is_stale_is_asked_about_when_it_is_used_and_nothing_else_is() {
     world.kernel.asked.clear();
     world.change(hop(2), NeighbourState::Stale, Some(MAC));
     world.change(hop(3), NeighbourState::Stale, Some(MAC));
-    // It was used when it was wanted; from then on only the first two are.
+    // Wanting a hop counts as use; from now on only the first two are used.
     world.pass(REFRESH);
     world.kernel.asked.clear();
     for _ in 0..3 {
@@ -154,7 +154,7 @@ fn what_is_stale_is_asked_about_when_it_is_used_and_nothing_else_is() {
 }
 
 #[test]
-fn an_unused_one_is_forgotten() {
+fn an_unused_hop_is_forgotten() {
     let mut world = World::new();
     for number in 1..=2 {
         world.want(hop(number));
@@ -169,7 +169,7 @@ fn an_unused_one_is_forgotten() {
 }
 
 #[test]
-fn one_that_does_not_answer_is_left_alone_for_longer_each_time() {
+fn a_silent_hop_is_left_alone_for_longer_each_time() {
     let mut world = World::new();
     for pause in [1, 2, 4, 8, 8] {
         world.want(hop(1));
@@ -183,15 +183,15 @@ fn one_that_does_not_answer_is_left_alone_for_longer_each_time() {
         assert!(!world.is_left_alone(hop(1)));
     }
     assert_eq!(world.kernel.asked.len(), 5);
-    // What it says by itself ends the pause.
+    // An unsolicited announcement of the hop ends the pause.
     world.want(hop(1));
     world.change(hop(1), NeighbourState::Failed, None);
     world.change(hop(1), NeighbourState::Stale, Some(MAC));
     assert_eq!(world.found(hop(1)), Some(MAC));
     world.change(hop(1), NeighbourState::Failed, None);
     world.now += FIRST_PAUSE;
-    assert!(!world.is_left_alone(hop(1)), "it begins anew with a short pause");
-    // And so does its link.
+    assert!(!world.is_left_alone(hop(1)), "the pauses start again with a short one");
+    // The link coming up ends the pause, too.
     world.want(hop(1));
     world.change(hop(1), NeighbourState::Failed, None);
     world.next_hops.link_is_up(0);
@@ -201,7 +201,7 @@ fn one_that_does_not_answer_is_left_alone_for_longer_each_time() {
 }
 
 #[test]
-fn what_others_have_set_and_cannot_be_used_is_not_waited_for() {
+fn an_unusable_entry_set_by_others_is_not_waited_for() {
     let mut world = World::new();
     let mut group = neighbour(hop(1), NeighbourState::Valid, Some(MacAddress([0xff; 6])));
     group.is_kernels_own = false;
@@ -211,9 +211,9 @@ fn what_others_have_set_and_cannot_be_used_is_not_waited_for() {
 }
 
 #[test]
-fn a_scan_leaves_room_and_the_kernels_table_small() {
+fn a_scan_leaves_room_and_keeps_the_kernels_table_small() {
     let mut world = World::new();
-    // Three seconds of 2,000 a second, by one source; some time in it another wants something.
+    // One source wants 2,000 hops a second for three seconds; now and then another source wants one.
     for number in 0..6_000 {
         world.want_from(hop(number), 1);
         world.now += Duration::from_micros(500);
@@ -223,16 +223,16 @@ fn a_scan_leaves_room_and_the_kernels_table_small() {
         }
         assert!(world.kernel.entries.len() <= MAX_ASKED, "{}", world.kernel.entries.len());
     }
-    // Each has its chance, and no more.
+    // Each hop gets its chance, and no more.
     assert!(world.kernel.asked.len() > 5_500, "{}", world.kernel.asked.len());
     let report = world.next_hops.counts.report();
     assert!(report.crowded_out > 5_000, "{report:?}");
 }
 
 #[test]
-fn a_faster_scan_does_not_have_the_kernel_ask_faster() {
+fn a_faster_scan_does_not_make_the_kernel_ask_faster() {
     let mut world = World::new();
-    // A second of 100,000 a second.
+    // 100,000 hops in one second.
     for number in 0..100_000 {
         world.want(hop(number));
         world.now += Duration::from_micros(10);
@@ -242,26 +242,26 @@ fn a_faster_scan_does_not_have_the_kernel_ask_faster() {
 }
 
 #[test]
-fn a_full_table_of_the_kernels_is_counted() {
+fn a_full_kernel_table_is_counted() {
     let mut world = World::new();
     world.kernel.is_full = true;
     world.want(hop(1));
     assert_eq!(world.next_hops.counts.report(), NextHopReport { table_full: 1, ..Default::default() });
-    // And it is asked for as soon as there is room.
+    // The hop is asked for as soon as there is room.
     world.kernel.is_full = false;
     world.want(hop(1));
     assert_eq!(world.kernel.asked, [hop(1)]);
 }
 
 #[test]
-fn after_lost_events_everything_is_looked_at() {
+fn after_lost_events_every_hop_is_rechecked() {
     let mut world = World::new();
     for number in 1..=4 {
         world.want(hop(number));
     }
     world.change(hop(1), NeighbourState::Valid, Some(MAC));
     world.change(hop(2), NeighbourState::Valid, Some(MAC));
-    // What nothing was heard of.
+    // Changes whose events were lost.
     world.kernel.entries.remove(&hop(1));
     world.kernel.entries.insert(hop(3), neighbour(hop(3), NeighbourState::Valid, Some(MAC)));
     world.kernel.entries.insert(hop(4), neighbour(hop(4), NeighbourState::Failed, None));
@@ -271,14 +271,14 @@ fn after_lost_events_everything_is_looked_at() {
 }
 
 #[test]
-fn what_is_kept_has_a_bound() {
+fn known_and_silent_hops_are_bounded() {
     let mut world = World::new();
     for number in 0..MAX_KNOWN as u32 + 100 {
         world.want(hop(number));
         world.change(hop(number), NeighbourState::Valid, Some(MAC));
         let _ = world.found(hop(0));
         if number == 50 {
-            // Those that are used from now on stay.
+            // Hops that are used from now on stay.
             world.pass(REFRESH);
         }
     }

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_next_hop_is_asked_for_now_and_then() {
+    fn a_next_hop_is_asked_for_again_after_a_while() {
         let (mut restraint, now) = (Restraint::new(), Instant::now());
         assert_eq!(restraint.of(pending(1, 1), now), Restriction::Not);
         restraint.remember(pending(1, 1).hop, now);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_one_source_is_no_flood_of_requests_and_leaves_others_theirs() {
+    fn a_flood_from_one_source_is_limited_and_leaves_others_their_share() {
         let (mut restraint, now) = (Restraint::new(), Instant::now());
         let passed = |restraint: &mut Restraint, source, now| {
             (0..10_000).filter(|&hop| restraint.of(pending(hop, source), now) == Restriction::Not).count()
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(passed(&mut restraint, 1, now), share);
         assert_eq!(passed(&mut restraint, 1, now + PERIOD / 2), 0);
         assert_eq!(passed(&mut restraint, 1, now + PERIOD), share);
-        // Of the many groups that there are, few are the flood's.
+        // The flood uses up few of the many groups.
         let others =
             (100..200).filter(|&source| restraint.of(pending(7, source), now + PERIOD) == Restriction::Not);
         assert!(others.count() > 90);

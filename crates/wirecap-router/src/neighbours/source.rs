@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_of_a_link_of_ipv6_are_one_source() {
+    fn the_hosts_of_an_ipv6_link_are_one_source() {
         assert_eq!(source(0, "2001:db8:0:1::1"), source(0, "2001:db8:0:1:ffff::2"));
         assert_ne!(source(0, "2001:db8:0:1::1"), source(0, "2001:db8:0:2::1"));
         assert_ne!(source(0, "192.0.2.1"), source(0, "192.0.2.2"));

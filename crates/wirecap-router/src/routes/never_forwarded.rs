@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_and_the_look_at_an_address_are_the_same() {
+    fn the_check_of_an_address_matches_the_list() {
         let ends = NEVER_FORWARDED.iter().chain([&RESERVED]).flat_map(|net| match net {
             IpNet::V4(net) => {
                 let (first, last) = (net.network().to_bits(), net.broadcast().to_bits());

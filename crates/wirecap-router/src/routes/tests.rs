@@ -1,4 +1,4 @@
-//! Against a scan of all lines, and what is refused.
+//! Compares lookups with a scan of all lines, and checks refusals.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,8 +11,7 @@ use super::{
     *,
 };
 
-/// The most specific of the prefixes that an address is in, and what is not forwarded is in no prefix but its
-/// own.
+/// The most specific prefix that contains `address`, unless a more specific one is never forwarded.
 fn scan(prefixes: &[IpNet], address: IpAddr) -> Option<IpNet> {
     let around = |nets: &[IpNet]| -> Option<IpNet> {
         nets.iter().copied().filter(|net| net.contains(&address)).max_by_key(IpNet::prefix_len)
@@ -21,13 +20,13 @@ fn scan(prefixes: &[IpNet], address: IpAddr) -> Option<IpNet> {
     around(prefixes).filter(|found| never.is_none_or(|never| never.prefix_len() <= found.prefix_len()))
 }
 
-/// Prefixes of all lengths that often lie within each other, as few different bits are set.
+/// Prefixes of all lengths that often nest, since few of their bits are set.
 fn prefixes() -> impl Strategy<Value = Vec<IpNet>> {
     let v4 = (any::<u32>(), any::<u32>(), any::<u32>(), 0..=32u8)
         .prop_map(|(a, b, c, len)| IpNet::from(Ipv4Net::new_assert(Ipv4Addr::from_bits(a & b & c), len)));
     let v6 = (any::<u128>(), any::<u128>(), any::<u128>(), 0..=128u8)
         .prop_map(|(a, b, c, len)| IpNet::from(Ipv6Net::new_assert(Ipv6Addr::from_bits(a & b & c), len)));
-    // Beside one another under the same 16 bits, more than are searched through.
+    // Neighbours under the same 16 bits, too many to search one by one.
     let dense = (any::<u16>(), 20..=32u8).prop_map(|(low, len)| {
         IpNet::from(Ipv4Net::new_assert(Ipv4Addr::from_bits(0x0a07_0000 | u32::from(low)), len))
     });
@@ -40,7 +39,7 @@ fn prefixes() -> impl Strategy<Value = Vec<IpNet>> {
     })
 }
 
-/// An address at each end of each prefix and beyond.
+/// Addresses at both ends of each prefix, just beyond them, and in the middle.
 fn edges(prefixes: &[IpNet]) -> Vec<IpAddr> {
     let beside = |net: &IpNet| match net {
         IpNet::V4(net) => {
@@ -57,7 +56,7 @@ fn edges(prefixes: &[IpNet]) -> Vec<IpAddr> {
     prefixes.iter().flat_map(beside).collect()
 }
 
-/// A table in which the device of each route is the place of its prefix.
+/// A table in which the device of each route is the index of its prefix.
 fn routes(prefixes: &[IpNet]) -> Routes {
     let lines: Vec<String> =
         prefixes.iter().enumerate().map(|(index, net)| format!("{net} dev e{index}\n")).collect();
@@ -82,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_routes_or_an_error(text in "(([0-9a-f:./ ]|default|dev|via|lladdr|drop|#|\n| ){0,12}\n){0,4}") {
+    fn any_text_parses_or_is_an_error_with_a_line(text in "(([0-9a-f:./ ]|default|dev|via|lladdr|drop|#|\n| ){0,12}\n){0,4}") {
         if let Err(error) = text.parse::<Routes>() {
             prop_assert!(error.to_string().starts_with("line "), "{}", error);
         }
@@ -119,14 +118,14 @@ fn all_forms_of_a_line_are_read() {
 }
 
 #[test]
-fn no_line_is_no_route() {
+fn without_lines_there_are_no_routes() {
     let none: Routes = "# nothing\n\n".parse().unwrap();
     assert_eq!((none.to([10, 0, 0, 1].into()), none.to([0x20; 16].into())), (None, None));
     assert!(none.devices().is_empty() && none.routes.is_empty());
 }
 
 #[test]
-fn what_no_router_forwards_has_no_route_but_drop() {
+fn never_forwarded_addresses_have_no_route_but_drop() {
     let routes: Routes = "default dev e0\n::/0 dev e0\n224.0.0.0/4 drop\nff02::/16 drop".parse().unwrap();
     for address in [
         "0.1.2.3",
@@ -154,7 +153,7 @@ fn what_no_router_forwards_has_no_route_but_drop() {
 }
 
 #[test]
-fn reserved_addresses_have_the_routes_that_are_said() {
+fn reserved_addresses_need_explicit_routes() {
     let parse = |text: &str| -> Routes { text.parse().unwrap() };
     let (unsaid, said) =
         (parse("default dev e0"), parse("default dev e0\n240.0.0.0/8 dev e1\n241.0.0.1 drop"));
@@ -182,7 +181,7 @@ fn reserved_addresses_have_the_routes_that_are_said() {
 }
 
 #[test]
-fn packets_from_addresses_of_a_link_are_not_routed() {
+fn packets_from_martian_sources_are_not_routed() {
     let routes: Routes = "default dev e0\n::/0 dev e0".parse().unwrap();
     let is_martian = |source: &str| routes.is_martian(source.parse().unwrap());
     for source in ["192.0.2.1", "10.0.0.1", "2001:db8::1", "fd00::1"] {
@@ -197,7 +196,7 @@ fn packets_from_addresses_of_a_link_are_not_routed() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line_and_what_is_wanted() {
+fn errors_name_the_line_and_the_remedy() {
     for (line, expected) in [
         ("10.0.0.0/33 dev e0", r#""10.0.0.0/33" is no prefix: write default, an address"#),
         ("eth0 drop", r#""eth0" is no prefix"#),

@@ -3,7 +3,7 @@
 use super::*;
 use Reg::{R0, R1, R2, R3, R6, R10};
 
-/// The bytes of the single instruction `write` appends, as a little-endian machine has them.
+/// The bytes of the single instruction that `write` appends, as on a little-endian machine.
 fn bytes(write: impl FnOnce(&mut Assembler)) -> [u8; 8] {
     let mut asm = Assembler::new();
     write(&mut asm);
@@ -100,7 +100,7 @@ fn jump_opcodes() {
         let insns = asm.finish().unwrap();
         assert_eq!((insns[0].code, insns[0].imm), (imm, 5), "{cond:?}");
         assert_eq!((insns[1].code, insns[1].imm), (reg, 0), "{cond:?}");
-        assert_eq!(insns[2].code, imm + 1, "{cond:?}: the 32-bit class is one above");
+        assert_eq!(insns[2].code, imm + 1, "{cond:?}: the 32-bit class is one higher");
     }
 }
 

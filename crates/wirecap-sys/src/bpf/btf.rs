@@ -107,7 +107,8 @@ fn rest_bytes(kind: u32, members: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A file with these types, each a kind, a count, an offset of its name, and the words behind its head.
+    /// A file with these types: each has a kind, a count, the offset of its name, and the number of words
+    /// behind its head.
     fn file(types: &[(u32, u32, u32, usize)], strings: &[u8]) -> Vec<u8> {
         let mut body = Vec::new();
         for &(kind, members, name, rest) in types {
@@ -152,7 +153,7 @@ mod tests {
         for len in 0..bytes.len() {
             assert_eq!(find_function(&bytes[..len], "three"), None, "{len}");
         }
-        // Every number in it may be anything: no panic, and no endless loop.
+        // Any number in the file may be wrong: no panic, and no endless loop.
         for at in 0..bytes.len() {
             for value in [0, 1, 0x7f, 0xff] {
                 let mut damaged = bytes.clone();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_not_known_ends_the_search() {
+    fn an_unknown_kind_ends_the_search() {
         let bytes = file(&[(31, 0, 0, 0), (12, 0, 1, 0)], b"\0one\0");
         assert_eq!(find_function(&bytes, "one"), None);
     }
@@ -173,7 +174,7 @@ mod tests {
         match fs::read(VMLINUX) {
             Ok(bytes) => {
                 assert_eq!(find_function(&bytes, "no_such_function_in_any_kernel"), Some(None));
-                // Every kernel that wirecap runs on has this one: drivers call it.
+                // Every kernel that wirecap runs on has this function: drivers call it.
                 let found = find_function(&bytes, "xdp_do_redirect");
                 assert!(matches!(found, Some(Some(id)) if id > 0), "{found:?}");
             }

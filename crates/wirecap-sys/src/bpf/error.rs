@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permission_has_its_own_words() {
+    fn a_lack_of_permission_names_the_capabilities() {
         let error = Error::call("create BPF map counts", io::Error::from_raw_os_error(libc::EPERM));
         assert!(matches!(error, Error::NotPermitted { .. }));
         let text = error.to_string();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_reached_is_named() {
+    fn an_exhausted_limit_is_named() {
         let error = Error::call("load the BPF program p", io::Error::from_raw_os_error(libc::EMFILE));
         assert!(error.to_string().ends_with("(ulimit -n)"), "{error}");
     }

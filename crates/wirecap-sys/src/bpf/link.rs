@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_have_their_own_words() {
+    fn refusals_name_the_interface_and_a_remedy() {
         let refuse = |errno| refused(io::Error::from_raw_os_error(errno), 1, XdpMode::Native);
         assert!(matches!(refuse(libc::EBUSY), Error::Busy { .. }));
         assert!(matches!(refuse(libc::EEXIST), Error::Busy { .. }));

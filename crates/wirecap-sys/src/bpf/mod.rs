@@ -41,6 +41,8 @@ mod map;
 mod privilege;
 mod program;
 mod syscall;
+#[cfg(feature = "testing")]
+mod test_run;
 
 /// Offsets of the fields of an XDP program's context, `struct xdp_md` of <linux/bpf.h>.
 pub mod xdp_md {
@@ -62,7 +64,9 @@ pub use ingress::ingress_programs;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 pub use link::{Link, XdpLink, XdpMode, link_holders, links};
 pub use map::{Map, MapKind, MapSpec, PerCpuValues, possible_cpus};
-pub use program::{Program, ProgramKind, ProgramSpec, TestRun};
+pub use program::{Program, ProgramKind, ProgramSpec};
+#[cfg(feature = "testing")]
+pub use test_run::TestRun;
 
 /// Flag of [`Helper::RingbufOutput`]: wakes in any case.
 pub const RING_FORCE_WAKEUP: i32 = 2;

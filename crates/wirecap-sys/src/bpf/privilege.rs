@@ -48,7 +48,8 @@ mod tests {
     fn what_proc_shows_is_what_capget_returns() {
         let mut header = Header { version: VERSION, pid: 0 };
         let mut sets = [Sets::default(); 2];
-        // SAFETY: a header and, for this version, two sets, both ours; the kernel writes within them.
+        // SAFETY: capget(2) gets a header and, for this version, two sets, both ours; the kernel writes
+        // within them.
         assert_eq!(unsafe { libc::syscall(libc::SYS_capget, &mut header, &mut sets) }, 0);
         for capability in 0..41 {
             let effective = sets[capability as usize / 32].effective & (1 << (capability % 32)) != 0;

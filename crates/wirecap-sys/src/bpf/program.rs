@@ -3,7 +3,6 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use super::attr::{Command, ProgInfo, ProgLoad, ProgTestRun, XdpMd};
 use super::error::Error;
@@ -82,17 +81,6 @@ pub struct Program {
     name: String,
 }
 
-/// What a program did with a test packet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TestRun {
-    /// What it returned; for XDP one of `XDP_ABORTED` to `XDP_REDIRECT`.
-    pub action: u32,
-    /// The packet as the program left it.
-    pub frame: Vec<u8>,
-    /// Mean duration of one run.
-    pub duration: Duration,
-}
-
 impl Program {
     /// Has the verifier check a program, and loads it.
     ///
@@ -123,28 +111,6 @@ impl Program {
             }
         }
         Err(rejected(String::new()))
-    }
-
-    /// Runs the program `repeat` times on a copy of `frame` (14 bytes at least), without any interface.
-    ///
-    /// Changes the program makes carry over from one run to the next. A redirect is only reported.
-    ///
-    /// # Errors
-    /// [`Error::NotPermitted`]; [`Error::Call`] with `EINVAL` for a frame too short or too long (about 3,500
-    /// bytes without multi-buffer support), `EINTR` on a signal.
-    pub fn test_run(&self, frame: &[u8], repeat: u32) -> Result<TestRun, Error> {
-        // A program may grow the packet by what is free in its page.
-        let mut out = vec![0; frame.len() + 4096];
-        let mut attr = ProgTestRun {
-            data_size_out: out.len() as u32,
-            data_out: address_mut(&mut out),
-            repeat,
-            ..self.test_attr(frame)
-        };
-        // SAFETY: `frame` and `out` are live, of the lengths given, and `out` is ours alone.
-        unsafe { bpf(Command::ProgTestRun, &mut attr) }.map_err(|cause| self.failed("test", cause))?;
-        out.truncate(attr.data_size_out as usize);
-        Ok(TestRun { action: attr.retval, frame: out, duration: Duration::from_nanos(attr.duration.into()) })
     }
 
     /// Runs the program on `repeat` live copies of `frame`, which then really go where the program sends
@@ -214,7 +180,7 @@ impl Program {
         unsafe { open_by_id(Command::ProgGetFdById, id) }
     }
 
-    fn test_attr(&self, frame: &[u8]) -> ProgTestRun {
+    pub(super) fn test_attr(&self, frame: &[u8]) -> ProgTestRun {
         ProgTestRun {
             prog_fd: self.fd.as_raw_fd() as u32,
             data_size_in: frame.len() as u32,
@@ -223,7 +189,7 @@ impl Program {
         }
     }
 
-    fn failed(&self, verb: &str, cause: io::Error) -> Error {
+    pub(super) fn failed(&self, verb: &str, cause: io::Error) -> Error {
         Error::call(format!("{verb} the BPF program {}", self.name), cause)
     }
 }

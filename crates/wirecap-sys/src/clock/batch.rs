@@ -299,35 +299,35 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_follows_the_system_clock_and_the_error_is_what_was_found() {
+    fn the_rate_follows_the_system_clock_and_the_error_is_measured() {
         let mut counter = counter();
-        // The system clock has gained 10 µs in a second: 1 µs in an interval of 100 ms.
+        // The system clock gained 10 µs in a second: 1 µs in an interval of 100 ms.
         counter.learn(reading(2_500_000_000, 1_000 + 1_000_010_000));
         let expected = 1_000 + 20;
         assert!(counter.error_ns.abs_diff(expected) <= 2, "{counter:?}");
         assert!(counter.ns(2_500_000).abs_diff(1_000_010) <= 1, "{counter:?}");
-        // At the new rate nothing is wrong but the reading.
+        // At the new rate only the reading adds to the error.
         let before = counter.error_ns;
         counter.learn(reading(5_000_000_000, 1_000 + 2_000_020_000));
         assert!(counter.error_ns <= before + 1 && counter.base.cycles == 5_000_000_000, "{counter:?}");
     }
 
     #[test]
-    fn a_clock_that_was_set_is_followed_and_does_not_change_the_rate() {
+    fn setting_the_system_clock_moves_the_time_but_not_the_rate() {
         for system_ns in [0, 1_000_000_000_000] {
             let mut counter = counter();
             counter.learn(reading(250_000_000, system_ns));
             assert_eq!((counter.rate, counter.base.system_ns), (RATE, system_ns));
-            assert_eq!(counter.error_ns.div_ceil(10), 2, "20 ns: only the reading");
+            assert_eq!(counter.error_ns.div_ceil(10), 2, "20 ns: the error of the reading alone");
         }
     }
 
     #[test]
-    fn a_counter_that_goes_on_at_another_pace_is_followed() {
+    fn a_counter_that_changes_its_pace_is_followed() {
         let mut counter = counter();
         let half = |cycles: u64| reading(cycles, 1_000 + cycles / 5);
         counter.learn(half(1_000_000_000));
-        assert_eq!(counter.rate, RATE, "it may have been the system clock");
+        assert_eq!(counter.rate, RATE, "the system clock may have jumped instead");
         counter.learn(half(2_000_000_000));
         assert_eq!(counter.rate.div_ceil(10), (RATE / 2).div_ceil(10));
         let ns = counter.base.system_ns + counter.ns(250_000_000);
@@ -343,9 +343,9 @@ mod tests {
         }
     }
 
-    /// A length of time is not too small by either clock, also when the system clock is set.
+    /// A duration is not too short by either clock, even when the system clock is set.
     #[test]
-    fn a_length_of_time_is_no_less_than_by_either_clock() {
+    fn a_duration_is_no_shorter_than_by_either_clock() {
         let clock = BatchClock { counter: Ok(counter()), made: Moment { utc_ns: 0, ticks: 0 } };
         let moment = |utc_ns, ticks| Moment { utc_ns, ticks };
         let begun = moment(1_000_000_000, 2_500);
@@ -368,7 +368,7 @@ mod tests {
         }
     }
 
-    /// The bound is promised: no time lies further outside of what the system clock says before and after.
+    /// The bound is a promise: no time is farther from what the system clock shows before and after it.
     #[test]
     fn the_time_is_within_its_bound_of_the_system_clock() {
         for mut clock in [BatchClock::new(), BatchClock::system()] {
@@ -379,7 +379,7 @@ mod tests {
             }
             let bound_ns = clock.error_bound_ns();
             assert!(furthest_ns <= bound_ns, "{:?}: {furthest_ns} > {bound_ns}", clock.clock());
-            assert!(bound_ns < 100_000, "a bound that says nothing: {bound_ns}");
+            assert!(bound_ns < 100_000, "the bound is uselessly wide: {bound_ns}");
         }
     }
 }

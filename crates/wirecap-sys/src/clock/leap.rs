@@ -212,10 +212,10 @@ mod tests {
     }
 
     #[test]
-    fn a_second_that_is_left_out() {
+    fn a_negative_leap_second() {
         let list = "#@ 4000000000\n3692217600 37\n3692217700 36\n";
         let leaps = LeapSeconds::parse(list).unwrap();
-        // The last second of these hundred has no 99: it goes from 98 to 100.
+        // The last of these hundred seconds is left out: the time goes from 98 to 100.
         let utc = |seconds: u64| leaps.utc_of_tai_ns(tai(37 + seconds, 5)) - NEW_YEAR_S * NS_PER_S;
         assert_eq!(utc(98), 98 * NS_PER_S + 5);
         assert_eq!(utc(99), 100 * NS_PER_S + 5);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn a_malformed_list_is_refused() {
         let good = "#@ 3991593600\n3644697600 36\n3692217600 37\n";
         assert!(LeapSeconds::parse(good).is_some());
         for (from, to) in [

@@ -160,17 +160,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_clock_can_be_read_and_is_always_equally_far_from_the_system_clock() {
+    fn the_kernels_clock_can_be_read_and_keeps_its_distance_from_the_system_clock() {
         let clock = ClockSource::Monotonic;
         let (first, second) = (clock.distance().unwrap(), clock.distance().unwrap());
-        assert!(first.ahead_ns < 0, "the machine began after 1970");
+        assert!(first.ahead_ns < 0, "the machine started after 1970");
         let apart_ns = first.ahead_ns.abs_diff(second.ahead_ns);
         assert!(apart_ns <= first.error_ns + second.error_ns, "{first:?} {second:?}");
         assert!((1..=10_000_000).contains(&clock.resolution_ns().unwrap()));
     }
 
     #[test]
-    fn a_clock_that_is_not_there_is_an_error_with_its_path() {
+    fn a_missing_clock_is_an_error_that_names_its_path() {
         let error = PtpClock::open(u32::MAX).unwrap_err();
         assert!(error.to_string().contains("/dev/ptp4294967295"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Stamps against the times they must become, with clocks as this machine has none.
+//! Stamps and the times that they become, with clocks that this machine does not have.
 
 use std::fs::File;
 
@@ -12,7 +12,7 @@ const NEW_YEAR_NS: u64 = 1_483_228_800 * NS_PER_S;
 /// A clock that cannot be read, in place of a NIC's.
 fn unreadable() -> PtpClock {
     let path = "/dev/null".to_owned();
-    let file = Arc::new(File::open(&path).expect("every Linux has it"));
+    let file = Arc::new(File::open(&path).expect("every Linux has this file"));
     PtpClock { file, path, name: "none".into() }
 }
 
@@ -20,13 +20,13 @@ fn seen(at_ns: u64, ahead_ns: i64) -> Distance {
     Distance { ahead_ns, error_ns: 30, at_ns }
 }
 
-/// The kernel's monotonic clock, which shows `since_boot_ns` at that moment.
+/// The kernel's monotonic clock, which shows `since_boot_ns` at the time `at_ns`.
 fn kernel_clock(at_ns: u64, since_boot_ns: u64) -> StampClock {
     let ahead_ns = since_boot_ns as i64 - at_ns as i64;
     StampClock::at(ClockSource::Monotonic, Arc::new(LeapSeconds::built_in()), seen(at_ns, ahead_ns))
 }
 
-/// A packet stamped before the leap second and read after it, and the other way round.
+/// One packet is stamped before the leap second and read after it, another the other way round.
 #[test]
 fn stamps_keep_the_offset_of_their_own_time_across_a_leap_second() {
     let since_boot_ns = 5_000 * NS_PER_S;
@@ -41,20 +41,20 @@ fn stamps_keep_the_offset_of_their_own_time_across_a_leap_second() {
         assert_eq!((utc(0), utc(7)), (0, 7), "00:00:00, {when}");
     };
     check(&mut clock, "read before any look");
-    // The system clock has repeated a second: the other is ahead by one more.
+    // The system clock has repeated a second, so the kernel's clock is ahead by one more.
     let looked_ns = NEW_YEAR_NS + 3 * NS_PER_S;
     clock.learn(seen(looked_ns, stamp(3 * SECOND) as i64 - looked_ns as i64));
-    assert_eq!(clock.error_bound_ns(), Some(30), "the table explains it: nothing has changed");
+    assert_eq!(clock.error_bound_ns(), Some(30), "the table explains the change");
     check(&mut clock, "read after a look");
 }
 
-/// The clock that stamps is never set: it was the system clock, and its new time is that of what waits, too.
+/// The clock that stamps is never set, so the system clock was: waiting packets get its new time, too.
 #[test]
-fn what_waits_while_the_system_clock_is_set_gets_its_new_time() {
+fn packets_that_wait_while_the_system_clock_is_set_get_its_new_time() {
     let (start_ns, since_boot_ns) = (1_790_000_000 * NS_PER_S, 5_000 * NS_PER_S);
     for set_by in [-3_600 * SECOND, -SECOND / 2, SECOND / 2, 3_600 * SECOND] {
         let mut clock = kernel_clock(start_ns, since_boot_ns);
-        // Set ten seconds later; a packet had come two seconds before.
+        // The clock is set ten seconds later; a packet came two seconds before that.
         let now_ns = (start_ns + 10 * NS_PER_S).wrapping_add_signed(set_by);
         let ahead_ns = (since_boot_ns + 10 * NS_PER_S) as i64 - now_ns as i64;
         clock.learn(seen(now_ns, ahead_ns));
@@ -71,21 +71,21 @@ fn no_stamp_is_no_time() {
     assert_eq!(clock.utc_ns(0, now_ns), None);
     assert_eq!(clock.utc_ns(since_boot_ns, now_ns), Some(now_ns));
     assert_eq!(clock.utc_ns(since_boot_ns + 4_000_000, now_ns), Some(now_ns + 4_000_000), "readings differ");
-    assert_eq!(clock.utc_ns(since_boot_ns + 6_000_000, now_ns), None, "it has not happened yet");
+    assert_eq!(clock.utc_ns(since_boot_ns + 6_000_000, now_ns), None, "the time has not come yet");
 }
 
 #[test]
-fn a_clock_that_counts_from_the_start_of_the_machine_follows_the_system_clock() {
+fn a_clock_that_counts_from_boot_follows_the_system_clock() {
     let (start_ns, since_boot_ns) = (1_790_000_000 * NS_PER_S, 5_000 * NS_PER_S);
     let ahead_ns = since_boot_ns as i64 - start_ns as i64;
     let leaps = Arc::new(LeapSeconds::built_in());
     let mut clock = StampClock::at(ClockSource::Monotonic, leaps, seen(start_ns, ahead_ns));
     assert_eq!(clock.utc_ns(since_boot_ns + 9, start_ns + 10), Some(start_ns + 9));
-    // Two looks differ by as much as each may be wrong: that is no change.
+    // Two looks that differ by no more than their errors show no change.
     clock.learn(seen(start_ns + NS_PER_S, ahead_ns + 30));
     assert_eq!(clock.utc_ns(since_boot_ns + NS_PER_S, start_ns + NS_PER_S), Some(start_ns + NS_PER_S));
     assert_eq!(clock.error_bound_ns(), Some(60));
-    // More is one, however small, and it is in the bound.
+    // A greater difference is a change, however small, and counts in the bound.
     clock.learn(seen(start_ns + NS_PER_S, ahead_ns + 9_000));
     assert_eq!(
         clock.utc_ns(since_boot_ns + NS_PER_S + 9_000, start_ns + NS_PER_S),
@@ -94,17 +94,17 @@ fn a_clock_that_counts_from_the_start_of_the_machine_follows_the_system_clock() 
     clock.learn(seen(start_ns + NS_PER_S, ahead_ns - 41_000));
     assert_eq!(clock.error_bound_ns(), Some(50_030));
     clock.learn(seen(start_ns + NS_PER_S, ahead_ns));
-    // The system clock was set an hour ahead: what waits is of before.
+    // The system clock was set an hour ahead: waiting packets came before that.
     let hour = 3_600 * NS_PER_S;
     let now_ns = start_ns + hour + 2 * NS_PER_S;
     clock.learn(seen(now_ns, ahead_ns - hour as i64));
     assert_eq!(clock.utc_ns(since_boot_ns + 2 * NS_PER_S, now_ns), Some(now_ns));
 }
 
-/// Long after the system clock was set back, what waits longer than half the step is not taken for a packet
-/// of before it.
+/// Long after the system clock was set back, a packet that waits longer than half the step is not taken for
+/// one that came before it.
 #[test]
-fn a_shift_of_before_is_given_up_also_by_a_clock_that_has_its_own_time() {
+fn an_earlier_shift_is_given_up_even_by_a_clock_with_its_own_time() {
     let (start_ns, since_boot_ns) = (1_790_000_000 * NS_PER_S, 5_000 * NS_PER_S);
     let ahead_ns = since_boot_ns as i64 - start_ns as i64;
     let leaps = Arc::new(LeapSeconds::built_in());
@@ -112,7 +112,7 @@ fn a_shift_of_before_is_given_up_also_by_a_clock_that_has_its_own_time() {
     // Half a second back.
     let ahead_ns = ahead_ns + SECOND / 2;
     clock.learn(seen(start_ns + NS_PER_S, ahead_ns));
-    assert!(clock.earlier.is_some(), "what waits may be of before");
+    assert!(clock.earlier.is_some(), "waiting packets may be older");
     let now_ns = start_ns + 3_600 * NS_PER_S;
     clock.learn(seen(now_ns, ahead_ns));
     let came_ns = now_ns - 300_000_000;
@@ -121,10 +121,10 @@ fn a_shift_of_before_is_given_up_also_by_a_clock_that_has_its_own_time() {
     assert!(clock.short.contains(&stamp));
 }
 
-/// The driver sets the clock to UTC, as some do when the link is reset; then another program sets it to any
-/// time.
+/// The driver sets the clock to UTC, as some do when the link is reset; then another program sets it to an
+/// arbitrary time.
 #[test]
-fn a_nic_whose_clock_is_set_to_something_else_is_believed_in_what_it_shows_by_then() {
+fn a_nic_clock_that_is_set_is_read_on_its_new_scale() {
     let start_ns = 1_790_000_000 * NS_PER_S;
     let leaps = Arc::new(LeapSeconds::built_in());
     let source = ClockSource::Ptp(unreadable());
@@ -144,7 +144,7 @@ fn a_nic_whose_clock_is_set_to_something_else_is_believed_in_what_it_shows_by_th
     }
     assert!(clock.was_set());
     assert_eq!(shows(&clock), (ClockScale::Utc, 700, Some(ClockScale::Tai)));
-    // Off by less than what it is taken at its word for.
+    // The clock is off by less than the deviation that is still taken for UTC.
     clock.learn(seen(set_ns + NS_PER_S, 99_000_000));
     assert_eq!(clock.scale, ClockScale::Utc);
 
@@ -156,7 +156,7 @@ fn a_nic_whose_clock_is_set_to_something_else_is_believed_in_what_it_shows_by_th
 }
 
 #[test]
-fn looking_is_done_ten_times_a_second() {
+fn the_clock_is_read_ten_times_a_second() {
     let mut clock = StampClock::new(ClockSource::Monotonic, Arc::new(LeapSeconds::built_in()))
         .expect("the kernel's own clock");
     let now_ns = system_ns();

@@ -13,7 +13,7 @@ fn the_arguments_arrive() {
 
 #[test]
 fn no_code_is_an_error() {
-    // SAFETY: there is nothing to run.
+    // SAFETY: there is no code to run.
     let refused = unsafe { Executable::new(&[]) }.unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));
 }

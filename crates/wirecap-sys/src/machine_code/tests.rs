@@ -1,4 +1,4 @@
-//! Perverse operations and hints: whatever they are, the code reads nothing but the packet.
+//! Perverse operations and hints: the code never reads anything but the packet.
 
 use super::Op::{
     Copy, Jump, JumpIf, LoadAbsolute, LoadConstant, LoadHeaderLength, LoadIndirect, LoadLength, LoadMemory,
@@ -54,16 +54,16 @@ fn no_hint_takes_a_check_away() {
 }
 
 #[test]
-fn what_is_known_ends_with_x_and_where_paths_join() {
+fn checks_are_forgotten_when_x_changes_and_where_paths_join() {
     let x = |value| LoadConstant(Register::X, value);
     let checked = [x(0), load_from_x(19), x(1), load_from_x(19), Return(7)];
-    assert_eq!(run(&checked, &[]), 0, "X is another");
+    assert_eq!(run(&checked, &[]), 0, "X has changed");
     for back in [Copy { from: Register::A }, LoadLength(Register::X), LoadMemory(Register::X, 3)] {
         let checked = [LoadConstant(Register::A, 1), Store(Register::A, 3), load_from_x(19), back];
         let filter = [&checked[..], &[load_from_x(20), Return(7)]].concat();
         assert_eq!(run(&filter, &[]), 0, "{back:?}");
     }
-    // One path has checked 20 bytes from X = 0, the other none from X = 1.
+    // One path has checked 20 bytes from X = 0, the other has checked none from X = 1.
     let is_zero = JumpIf { cond: Cond::Eq, operand: Operand::K(0), then: 2, otherwise: 4 };
     for (a, expected) in [(0, 7), (1, 0)] {
         let ops = [
@@ -80,17 +80,17 @@ fn what_is_known_ends_with_x_and_where_paths_join() {
 }
 
 #[test]
-fn a_jump_backward_forgets_and_ends() {
-    // Round after round X grows by one, and the load behind it moves on.
+fn a_backward_jump_forgets_checks_and_the_run_ends() {
+    // Each round increments X, and the load behind it moves on.
     let next = [Copy { from: Register::X }, Op::Alu(Alu::Add, Operand::K(1)), Copy { from: Register::A }];
     let ops = [&[load_from_x(0)], &next[..], &[Jump(0), Return(7)]].concat();
     assert_eq!(run(&ops, &[]), 0);
-    assert_eq!(run(&[Jump(0)], &[]), 0, "it ends");
+    assert_eq!(run(&[Jump(0)], &[]), 0, "the run ends");
     assert_eq!(run(&[Jump(2), Return(7), Jump(1)], &[]), 7, "only a jump backward leads to the end");
 }
 
 #[test]
-fn what_means_nothing_is_refused() {
+fn meaningless_operations_are_refused() {
     let backward = |then, otherwise| JumpIf { cond: Cond::Gt, operand: Operand::X, then, otherwise };
     for op in [
         LoadMemory(Register::A, MEMORY_SLOTS),
@@ -111,10 +111,14 @@ fn what_means_nothing_is_refused() {
     }
     assert!(matches!(MachineCode::new(&[ReturnA, load(0)], &[]), Err(Error::Operation(1))));
     assert!(matches!(MachineCode::new(&[], &[]), Err(Error::Operation(0))));
-    assert_eq!(run(&[LoadOrigin(Origin::Interface), Return(7)], &[]), 0, "user space does not know it");
+    assert_eq!(
+        run(&[LoadOrigin(Origin::Interface), Return(7)], &[]),
+        0,
+        "user space does not know the interface"
+    );
 }
 
-/// Numbers near the packet's end and near the end of what a number holds.
+/// Numbers near the end of the packet and near the largest number.
 fn number() -> impl Strategy<Value = u32> {
     prop_oneof![0..2 * PACKET as u32, u32::MAX - 40..=u32::MAX, any::<u32>()]
 }
@@ -163,7 +167,7 @@ fn guard() -> impl Strategy<Value = Guard> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Valid ones only: the others are left out, which moves the rest.
+    /// Invalid operations are left out, which moves the rest.
     #[test]
     fn no_operations_and_no_hints_read_beyond_the_packet(
         mut ops in prop::collection::vec(op(), 1..12),

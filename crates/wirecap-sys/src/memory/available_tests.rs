@@ -1,4 +1,4 @@
-//! Tests of the memory that is available: what /proc and the files of control groups mean.
+//! Tests of the available memory: what /proc and the files of control groups mean.
 
 use super::*;
 
@@ -12,7 +12,7 @@ impl Directory {
         Self(path)
     }
 
-    /// A group below it, with these files.
+    /// A group in this directory, with these files.
     fn group(&self, name: &str, files: &[(&str, &str)]) -> PathBuf {
         let path = self.0.join(name);
         fs::create_dir_all(&path).unwrap();
@@ -52,7 +52,7 @@ fn the_hierarchies_of_both_versions_are_found() {
 }
 
 #[test]
-fn a_group_outside_of_what_is_mounted_is_left_out() {
+fn a_group_outside_the_mount_is_left_out() {
     let mounts = "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
     assert_eq!(hierarchies("0::/../outside", mounts), []);
     let below = "30 25 0:26 /container /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
@@ -61,17 +61,17 @@ fn a_group_outside_of_what_is_mounted_is_left_out() {
 }
 
 #[test]
-fn a_group_whose_files_are_not_mounted_is_known_to_be_unseen() {
+fn a_group_without_mounted_files_is_reported_as_unseen() {
     let mounts = "25 1 0:23 / / rw - ext4 /dev/sda1 rw\n26 25 0:24 / /sys rw - sysfs sysfs rw";
     assert_eq!(unseen("0::/user.slice/one.scope", mounts), Some("/user.slice/one.scope".into()));
     assert_eq!(unseen("4:memory:/one\n0::/", mounts), Some("/one".into()));
-    assert_eq!(unseen("4:memory:/\n0::/user.slice", mounts), None, "nothing is above");
+    assert_eq!(unseen("4:memory:/\n0::/user.slice", mounts), None, "no group above the root");
     let seen = "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
     assert_eq!(unseen("0::/user.slice", seen), None);
 }
 
 #[test]
-fn the_least_of_all_groups_above_counts() {
+fn the_tightest_of_all_groups_above_counts() {
     let directory = Directory::new("least");
     directory.group("", &[("memory.max", "1000000000\n"), ("memory.current", "0\n")]);
     let slice = directory.group(
@@ -86,7 +86,7 @@ fn the_least_of_all_groups_above_counts() {
 }
 
 #[test]
-fn pages_of_files_are_room() {
+fn pages_of_files_count_as_available() {
     let directory = Directory::new("files");
     let statistics = "anon 1048576\nfile 62914560\ninactive_file 41943040\nactive_file 20971520\n";
     let group = directory.group(
@@ -98,7 +98,7 @@ fn pages_of_files_are_room() {
 }
 
 #[test]
-fn a_group_that_is_slowed_down_is_no_better_than_one_that_is_ended() {
+fn a_limit_that_slows_a_group_counts_like_one_that_kills_it() {
     let directory = Directory::new("high");
     let files = [("memory.max", "209715200"), ("memory.high", "104857600"), ("memory.current", "0")];
     let group = directory.group("g", &files);
@@ -108,7 +108,7 @@ fn a_group_that_is_slowed_down_is_no_better_than_one_that_is_ended() {
 }
 
 #[test]
-fn version_1_says_no_limit_with_a_large_number() {
+fn a_large_number_means_no_limit_in_version_1() {
     let directory = Directory::new("v1");
     let unlimited = [("memory.limit_in_bytes", "9223372036854771712\n"), ("memory.usage_in_bytes", "4096\n")];
     directory.group("", &unlimited);
@@ -128,7 +128,7 @@ fn version_1_says_no_limit_with_a_large_number() {
 }
 
 #[test]
-fn more_than_there_is_is_refused_with_what_bounds_it() {
+fn an_excessive_need_is_refused() {
     assert!(available().unwrap().bytes > MIB);
     assert!(check(Need { process: MIB, kernel: MIB }).is_ok());
     for need in [Need { process: 1 << 50, kernel: 0 }, Need { process: 0, kernel: 1 << 50 }] {

@@ -1,4 +1,4 @@
-//! Perverse callers that try to have a cell twice. Each test names the way that once led there. They run
+//! Perverse callers that try to get a cell twice. Each test names the way that once succeeded. The tests run
 //! under miri, too.
 
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ fn memory() -> Arc<PacketMemory> {
     Arc::new(PacketMemory::allocate(geometry().pool_bytes(), 2048).unwrap())
 }
 
-/// A pool of a memory of its own, all of which is attached to its writer.
+/// A pool in its own memory, all of which is attached to its writer.
 fn live() -> (LivePool, CellWriter) {
     let mut pool = memory().carve(ID, geometry()).unwrap();
     let mut writer = CellWriter::new(&pool).unwrap();
@@ -33,7 +33,7 @@ fn fill(pool: &mut LivePool, cells: impl IntoIterator<Item = FilledCell>) {
     filler.finish();
 }
 
-/// Writes a packet and has it captured.
+/// Writes a packet and captures it.
 fn capture(pool: &mut LivePool, writer: &mut CellWriter, bytes: &[u8]) -> ChunkRange {
     let cell = writer.write(NOTE, bytes).expect("an attached cell");
     fill(pool, [cell]);
@@ -45,7 +45,7 @@ fn read<'a>(reader: &'a CellReader, range: &'a ChunkRange) -> Vec<&'a [u8]> {
 }
 
 #[test]
-fn a_range_lends_its_cells_and_no_others() {
+fn a_range_lends_only_its_own_cells() {
     let (mut pool, mut writer) = live();
     let reader = pool.reader();
     let mut first = capture(&mut pool, &mut writer, b"first");
@@ -62,7 +62,7 @@ fn a_range_lends_its_cells_and_no_others() {
 }
 
 /// Once: two pools of one name made equal ranges, and `Pool::new` takes any name. The reader lent the same
-/// bytes twice, to be written.
+/// bytes twice, mutably.
 #[test]
 fn ranges_of_a_pool_of_the_same_name_are_refused() {
     let (mut pool, mut writer) = live();
@@ -75,7 +75,7 @@ fn ranges_of_a_pool_of_the_same_name_are_refused() {
     filler.fill_all([cell, cell].into_iter());
     filler.finish();
     let mut forged = forgery.hand_over().unwrap().range;
-    assert_eq!((forged.first(), genuine.first()), (0, 0), "they differ in nothing else");
+    assert_eq!((forged.first(), genuine.first()), (0, 0), "the ranges differ only in their pool's number");
     let bytes = reader.bytes_mut(&mut genuine, 0);
     let aliased = reader.bytes_mut(&mut forged, 0);
     assert!(aliased.is_empty());
@@ -83,14 +83,14 @@ fn ranges_of_a_pool_of_the_same_name_are_refused() {
     assert!(read(&reader, &forged).is_empty() && reader.first(&forged).is_none());
     assert!(!reader.move_bytes(&mut forged, 0, 300, 1));
     let (forged, rest) = forged.split_at(1);
-    // The cell would go to the kernel while it is read.
+    // The cell would go to the kernel while a reader reads it.
     assert!(pool.recycle(forged).is_err() && home.push(rest.unwrap()).is_err());
     assert_eq!((pool.levels().outstanding_cells, pool.refused()), (1, 1));
     assert_eq!(read(&reader, &genuine), [b"Genuine"]);
 }
 
-/// Once: names were unique within a memory only. The reader of a second memory took a range of the first, and
-/// read where the kernel may write.
+/// Once: names were unique within a memory only. The reader of a second memory accepted a range of the first,
+/// and read where the kernel may write.
 #[test]
 fn a_range_is_read_with_the_reader_of_its_own_memory_only() {
     let ((mut pool, mut writer), (other, _other_writer)) = (live(), live());
@@ -100,25 +100,25 @@ fn a_range_is_read_with_the_reader_of_its_own_memory_only() {
     assert_eq!(read(&pool.reader(), &range), [b"mine"]);
 }
 
-/// Once: a pool took any descriptor within its bounds. A cell received by another socket, in another memory,
-/// made a range of a cell that the kernel still had.
+/// Once: a pool took any descriptor within its bounds. A cell that another socket received, in another
+/// memory, became a range of a cell that the kernel still had.
 #[test]
-fn a_cell_that_another_filled_is_foreign() {
+fn a_cell_filled_by_another_pool_is_foreign() {
     let ((mut pool, mut writer), (mut other, mut other_writer)) = (live(), live());
     let strange = other_writer.write(NOTE, b"strange").unwrap();
-    assert_eq!(strange.address(), 256, "where the first cell of this pool lies, too");
+    assert_eq!(strange.address(), 256, "the first cell of this pool has the same address");
     fill(&mut pool, [strange]);
     assert_eq!((pool.foreign(), pool.filled_cells()), (1, 0));
     assert!(pool.hand_over().is_none());
     assert_eq!(read(&pool.reader(), &capture(&mut pool, &mut writer, b"own")), [b"own"]);
-    // Nor is a block of another ring.
+    // A block of another ring is foreign, too.
     let block = FilledBlock::new(other.number(), 1, 60);
     assert!(!pool.filler().unwrap().fill_block(block));
     assert!(!other.filler().unwrap().fill_block(FilledBlock::new(pool.number(), 1, 60)));
 }
 
-/// Once: any caller could attach chunks, so that the kernel and a writer had the same cells. What
-/// `std::mem::swap` exchanges is refused.
+/// Once: any caller could attach chunks, so that the kernel and a writer had the same cells. Pools exchanged
+/// by `std::mem::swap` are refused.
 #[test]
 fn swapped_pools_attach_and_take_nothing() {
     let ((mut pool, mut writer), (mut other, _other_writer)) = (live(), live());
@@ -130,23 +130,23 @@ fn swapped_pools_attach_and_take_nothing() {
 }
 
 #[test]
-fn a_pool_is_given_to_one_at_a_time() {
+fn a_pool_has_one_tenant_at_a_time() {
     let [memory, other] = [(); 2].map(|()| memory());
     let pool = memory.carve(ID, geometry()).unwrap();
     assert!(pool.claim(&other, Tenant::Writer).is_none(), "a pool of another memory");
     assert!(LivePool::of_blocks(Pool::new(ID, geometry(), 0)).claim(&memory, Tenant::Writer).is_none());
     let claim = pool.claim(&memory, Tenant::Writer).unwrap();
-    assert!(pool.claim(&memory, Tenant::Writer).is_none(), "another has it");
+    assert!(pool.claim(&memory, Tenant::Writer).is_none(), "another tenant has the pool");
     drop(claim);
-    assert!(pool.claim(&memory, Tenant::Writer).is_none(), "it counts cells as attached");
+    assert!(pool.claim(&memory, Tenant::Writer).is_none(), "the pool counts cells as attached");
 }
 
 /// Once: `Pool::detach_unfilled` took cells back while the kernel had them. A cell received out of order, or
-/// later, was then with the kernel and in a range.
+/// later, was then both with the kernel and in a range.
 #[test]
 fn cells_are_taken_back_only_when_all_are_idle() {
     let (mut pool, mut writer) = live();
-    assert!(!pool.renew(), "the writer has them");
+    assert!(!pool.renew(), "the writer has the cells");
     let late = writer.write(NOTE, b"late").unwrap();
     let range = capture(&mut pool, &mut writer, b"captured");
     drop(writer);
@@ -155,7 +155,7 @@ fn cells_are_taken_back_only_when_all_are_idle() {
     pool.recycle(range).unwrap();
     assert!(pool.renew());
     assert_eq!((pool.levels().free_chunks, pool.base()), (2, 0));
-    let mut next = CellWriter::new(&pool).expect("it is idle");
+    let mut next = CellWriter::new(&pool).expect("the pool is idle");
     next.attach(&mut pool);
     assert_eq!(next.attached(), 8, "all cells are back");
     fill(&mut pool, [late]);
@@ -177,7 +177,7 @@ fn a_socket_that_is_still_open_keeps_its_cells() {
     let queue = |queue_id| Some(QueueName { namespace: 1, ifindex: 7, queue_id });
     let mut pool = memory.carve(ID, geometry()).unwrap();
     drop(pool.claim(&memory, Tenant::Socket(fd(), queue(3))).unwrap());
-    assert!(pool.renew(), "it is closed");
+    assert!(pool.renew(), "the socket is closed");
     assert!(
         pool.claim(&memory, Tenant::Socket(fd(), queue(4))).is_none(),
         "the driver may not have let go of queue 3"
@@ -187,15 +187,15 @@ fn a_socket_that_is_still_open_keeps_its_cells() {
     let waker = Arc::clone(&socket);
     drop(pool.claim(&memory, Tenant::Socket(socket, queue(3))).expect("the same queue"));
     drop(waker);
-    assert!(!pool.renew(), "it may have been open when its claim ended");
+    assert!(!pool.renew(), "the socket may have been open when its claim ended");
     let mut unnamed = self::memory().carve(ID, geometry()).unwrap();
     let home = Arc::clone(unnamed.memory().unwrap());
     drop(unnamed.claim(&home, Tenant::Socket(fd(), None)).unwrap());
-    assert!(!unnamed.renew(), "no other socket is known to be of the same queue");
+    assert!(!unnamed.renew(), "no other socket is known to have the same queue");
 }
 
 #[test]
-fn a_cell_that_lies_nowhere_is_foreign() {
+fn a_cell_without_an_address_is_foreign() {
     let (mut pool, _writer) = live();
     let mut filler = pool.filler().unwrap();
     filler.fill_nowhere();

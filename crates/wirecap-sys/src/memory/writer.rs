@@ -185,7 +185,7 @@ mod tests {
     const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
 
     #[test]
-    fn what_was_written_is_read_with_its_note_across_cells() {
+    fn a_packet_is_read_back_with_its_note_across_cells() {
         for cell_bytes in [2048, 4096] {
             let geometry = Geometry::new(4, 2, cell_bytes).unwrap();
             let payload = (cell_bytes - HEAD_ROOM_BYTES) as usize;
@@ -193,7 +193,7 @@ mod tests {
             let mut pool = memory.carve(ID, geometry).unwrap();
             let reader = pool.reader();
             let mut writer = CellWriter::new(&pool).unwrap();
-            assert!(CellWriter::new(&pool).is_none(), "one at a time");
+            assert!(CellWriter::new(&pool).is_none(), "one writer at a time");
             let notes = [
                 Note { original_len: u32::MAX, direction: Some(Direction::Out) },
                 Note { original_len: 0, direction: None },

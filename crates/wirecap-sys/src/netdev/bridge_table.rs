@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unicast_addresses_of_the_interface_itself_are_taken() {
+    fn only_unicast_addresses_of_the_interface_itself_are_listed() {
         let entry = |ifindex: u32, flags, address: [u8; 6]| {
             let mut header = [0; HEADER_BYTES];
             header[4..8].copy_from_slice(&ifindex.to_ne_bytes());

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_packet_socket_is_refused() {
+    fn only_a_packet_socket_is_accepted() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         assert!(bypass_queueing(socket.as_fd()).is_err());
     }

@@ -232,14 +232,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loopback_interface_leaves_all_questions_open() {
+    fn the_loopback_interface_answers_no_question() {
         let ethtool = Ethtool::open().unwrap();
         assert_eq!(ethtool.channels("lo"), None);
         assert_eq!(ethtool.speed_mbps("lo"), None);
     }
 
     #[test]
-    fn a_name_that_does_not_fit_is_not_cut() {
+    fn a_long_name_is_not_cut() {
         let ethtool = Ethtool::open().unwrap();
         assert!(ethtool.driver("lo_and_a_lot_more_behind_it").is_none());
     }

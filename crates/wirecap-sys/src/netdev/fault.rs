@@ -101,13 +101,13 @@ mod tests {
         let is = loopback.fault();
         assert_eq!((LinkFault::now(loopback.ifindex), LinkFault::settled(loopback.ifindex)), (is, is));
         assert_eq!(LinkFault::of_event(&LinkEvent::Overrun, loopback.ifindex), is);
-        // The kernel's indexes are positive numbers of 32 bits.
+        // The kernel's indexes are positive 32-bit numbers.
         assert_eq!(LinkFault::now(i32::MAX as u32), Some(LinkFault::Removed));
         assert_eq!(LinkFault::now(u32::MAX), Some(LinkFault::Removed));
     }
 
     #[test]
-    fn events_of_others_say_nothing() {
+    fn events_of_other_interfaces_are_ignored() {
         let state =
             |up, carrier| LinkEvent::State { ifindex: 9, name: "eth9".into(), up, carrier, mtu: 1500 };
         let removed = LinkEvent::Removed { ifindex: 9, name: "eth9".into() };

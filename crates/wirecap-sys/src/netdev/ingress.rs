@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_is_called_by_its_kind_and_its_program() {
+    fn a_filter_is_named_by_its_kind_and_its_program() {
         let filter = |handle: u32, kind: &[u8]| {
             let mut header = [0; HEADER_BYTES];
             header[8..12].copy_from_slice(&handle.to_ne_bytes());

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a test wants a link to be; names and kinds as in the kernel's message.
+/// The link that a test wants; names and kinds as in the kernel's message.
 #[derive(Default)]
 pub struct LinkMessage {
     pub ifindex: u32,
@@ -26,7 +26,7 @@ pub fn parsed(link: LinkMessage) -> Link {
 }
 
 #[test]
-fn a_lower_link_is_told_from_the_other_end_of_a_pair() {
+fn a_lower_link_is_distinguished_from_the_other_end_of_a_pair() {
     let of = |kind, lower, lower_namespace| {
         let message =
             LinkMessage { ifindex: 9, name: "x", kind, lower, lower_namespace, ..Default::default() };
@@ -37,6 +37,6 @@ fn a_lower_link_is_told_from_the_other_end_of_a_pair() {
     assert_eq!(of("macvlan", Some(7), Some(0)), (None, None), "an index of another namespace");
     assert_eq!(of("veth", Some(7), None), (None, Some(7)), "the other end");
     assert_eq!(of("veth", Some(7), Some(0)), (None, None), "the other end in another namespace");
-    assert_eq!(of("ipip", Some(0), None), (None, None), "a tunnel that is bound to no interface");
+    assert_eq!(of("ipip", Some(0), None), (None, None), "a tunnel bound to no interface");
     assert_eq!(of("bridge", None, None), (None, None));
 }

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_comes_first_and_strangers_do_not_come() {
+    fn the_nearest_name_comes_first_and_distant_ones_are_left_out() {
         let existing = ["lo", "docker0", "enp3s0f0", "enp3s0f1", "eth0"];
         assert_eq!(nearest("eht0", existing), ["eth0"]);
         assert_eq!(nearest("teh0", existing), ["eth0"]);

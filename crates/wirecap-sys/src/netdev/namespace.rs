@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_one_is_already_the_work_is_done_right_there() {
+    fn in_the_current_namespace_the_work_is_done_in_place() {
         let namespace = Namespace::current().unwrap();
         let here = thread::current().id();
         assert_eq!(namespace.enter(|| thread::current().id()).unwrap(), here);

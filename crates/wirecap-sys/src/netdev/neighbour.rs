@@ -135,7 +135,7 @@ mod tests {
 
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-    /// What is read of an entry with this state, these flags and these extended ones.
+    /// The neighbour read from an entry with this state, these flags and these extended flags.
     fn read(state: u16, flags: u8, extended: u32, mac: [u8; 6]) -> Neighbour {
         let mut message = Neighbour::request(RTM_NEWNEIGH, 7, [192, 0, 2, 1].into(), flags);
         message.payload[8..10].copy_from_slice(&state.to_ne_bytes());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entries_of_others_are_told_from_the_kernels_own() {
+    fn foreign_entries_are_distinguished_from_the_kernels_own() {
         for (state, flags, extended, is_kernels_own) in [
             (NUD_REACHABLE, 0, 0, true),
             (NUD_STALE, 0x80, 0, true),
@@ -152,7 +152,7 @@ mod tests {
             (NUD_PERMANENT, 0, 0, false),
             (NUD_NOARP, 0, 0, false),
             (NUD_STALE, NTF_EXT_LEARNED, 0, false),
-            // Managed: the kernel keeps it valid without being asked.
+            // Managed: the kernel keeps the entry valid by itself.
             (NUD_REACHABLE, 0, 1, false),
         ] {
             let neighbour = read(state, flags, extended, MAC);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_address_of_one_host_that_was_right_is_used() {
+    fn only_a_confirmed_unicast_address_is_used() {
         for (state, mac, usable) in [
             (NUD_REACHABLE, MAC, true),
             (NUD_STALE, MAC, true),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_a_bridge_is_none_and_a_broken_one_an_error() {
+    fn an_entry_of_a_bridge_is_ignored_and_a_broken_one_is_an_error() {
         let mut message = Neighbour::request(RTM_NEWNEIGH, 7, [192, 0, 2, 1].into(), 0);
         message.payload[0] = AF_BRIDGE as u8;
         assert_eq!(Neighbour::read("test", &message).unwrap(), None);

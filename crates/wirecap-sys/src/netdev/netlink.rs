@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_messages_are_errors_and_end_the_reading() {
+    fn a_broken_message_is_an_error_and_ends_the_reading() {
         assert!(split_header::<16>("test", &[0; 15]).is_err());
         // An attribute that claims 100 bytes and has none; then one that claims to be shorter than its own
         // header.

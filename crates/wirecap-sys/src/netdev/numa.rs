@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_believed_only_of_the_same_interface() {
+    fn a_node_counts_only_for_the_same_interface() {
         let directory = std::env::temp_dir().join(format!("wirecap-numa-{}", std::process::id()));
         fs::create_dir_all(directory.join("device")).unwrap();
         let write = |file: &str, text: &str| fs::write(directory.join(file), text).unwrap();

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn automatic_are_the_kernel_s_own_of_ipv6_link_local_and_multicast() {
+    fn the_kernels_ipv6_link_local_and_multicast_routes_are_automatic() {
         let (mut link_local, mut multicast) = ([0; 16], [0; 16]);
         link_local[..2].copy_from_slice(&[0xfe, 0x80]);
         multicast[0] = 0xff;
@@ -137,18 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_called_by_its_network() {
+    fn a_route_is_named_by_its_network() {
         assert_eq!(route(AF_INET, &[198, 51, 100, 0], 24, 4).to_string(), "198.51.100.0/24");
         assert_eq!(route(AF_INET6, &[], 0, 4).to_string(), "default");
     }
 
     #[test]
-    fn routes_of_others_are_passed_over() {
+    fn routes_of_other_interfaces_are_skipped() {
         let mut header = [0; HEADER_BYTES];
         header[0] = AF_INET as u8;
         let of_other = Message::new(0, &header).with(RTA_OIF, &8_u32.to_ne_bytes());
         assert_eq!(parse(&of_other.payload, 7).unwrap(), None);
-        // Of several hops, or by a next-hop object: the interfaces are elsewhere, and the kernel has chosen.
+        // A route with several hops or a next-hop object names its interfaces elsewhere; the kernel has
+        // selected it by interface.
         assert!(parse(&Message::new(0, &header).payload, 7).unwrap().is_some());
         header[0] = libc::AF_BRIDGE as u8;
         assert_eq!(parse(&Message::new(0, &header).payload, 7).unwrap(), None);

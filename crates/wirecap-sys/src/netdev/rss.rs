@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_set() {
+    fn only_differences_are_set() {
         let before = hash(HashFunction::TOEPLITZ, HashTransform::NONE, &[1, 2, 3]);
         assert!(change(&before, &before).unwrap().is_none());
 

@@ -1,4 +1,4 @@
-//! Switching stamping on and giving it back, with a NIC as this machine has none.
+//! Switching stamping on and restoring the setting, with a NIC that this machine does not have.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -12,18 +12,18 @@ fn info(abilities: u32, clock: i32, receive_filters: u32) -> TimestampInfo {
 fn abilities_are_read_bit_by_bit() {
     let software = StampAbilities { software: true, ..StampAbilities::default() };
     assert_eq!(StampAbilities::of(&info(0b11010, -1, 0)), software);
-    // A stamp that differs from what the NIC took does not count.
+    // A hardware stamp does not count unless the NIC's raw time is available.
     assert!(!StampAbilities::of(&info(0b0000100, 0, 0b11)).hardware);
     let all = StampAbilities { hardware: true, all_packets: true, software: true, clock: Some(3) };
     assert_eq!(StampAbilities::of(&info(0b1011111, 3, 0b11)), all);
     assert!(!StampAbilities::of(&info(0b1011111, 3, 0b01)).all_packets, "only 'none' is a filter");
 }
 
-/// A NIC whose clock stamps, and what goes wrong with it.
+/// A NIC whose clock stamps, with its defects.
 #[derive(Debug, Clone)]
 struct Fake {
     setting: Rc<Cell<StampConfig>>,
-    /// What the driver makes of the wish to stamp every packet.
+    /// The filter that the driver sets when asked to stamp every packet.
     filter_for_all: u32,
     errno: Rc<Cell<Option<i32>>>,
 }
@@ -60,7 +60,7 @@ impl Device for Fake {
 }
 
 #[test]
-fn the_setting_of_before_is_restored_unless_another_process_has_changed_it() {
+fn the_earlier_setting_is_restored_unless_another_process_has_changed_it() {
     let nic = Fake::new();
     let mut kept = SettingGuard::enable(nic.clone()).unwrap();
     assert_eq!(nic.setting.get(), StampConfig { receive_filter: HWTSTAMP_FILTER_ALL, ..EARLIER });
@@ -75,11 +75,11 @@ fn the_setting_of_before_is_restored_unless_another_process_has_changed_it() {
 
     let less = Fake { filter_for_all: 14, ..Fake::new() };
     SettingGuard::enable(less.clone()).unwrap_err();
-    assert_eq!(less.setting.get(), EARLIER, "also after a failure");
+    assert_eq!(less.setting.get(), EARLIER, "even after a failure");
 }
 
 #[test]
-fn what_cannot_be_restored_is_reported_with_the_command() {
+fn a_failure_to_restore_is_reported_with_the_command() {
     let nic = Fake::new();
     let mut kept = SettingGuard::enable(nic.clone()).unwrap();
     nic.errno.set(Some(libc::EBUSY));
@@ -90,12 +90,12 @@ fn what_cannot_be_restored_is_reported_with_the_command() {
     let nic = Fake::new();
     let mut kept = SettingGuard::enable(nic.clone()).unwrap();
     nic.errno.set(Some(libc::ENODEV));
-    kept.restore().expect("it is gone");
+    kept.restore().expect("the NIC is gone");
 }
 
 #[test]
-fn a_nic_that_was_renamed_is_found_again() {
-    if !wirecap_lab::require_root("stamping::a_nic_that_was_renamed_is_found_again") {
+fn a_renamed_nic_is_found_again() {
+    if !wirecap_lab::require_root("stamping::a_renamed_nic_is_found_again") {
         return;
     }
     let space = wirecap_lab::Namespace::new("stampname").unwrap();
@@ -110,7 +110,7 @@ fn a_nic_that_was_renamed_is_found_again() {
     space.ip(&["link", "set", "before0", "down"]).unwrap();
     space.ip(&["link", "set", "before0", "name", "after0"]).unwrap();
     assert_eq!(nic.name().unwrap(), "after0");
-    assert_eq!(nic.get().unwrap_err().raw_os_error(), answer, "its driver is asked still");
+    assert_eq!(nic.get().unwrap_err().raw_os_error(), answer, "the same driver still answers");
     assert_ne!(answer, Some(libc::ENODEV));
     nic.ifindex = 999_999;
     assert_eq!(nic.get().unwrap_err().raw_os_error(), Some(libc::ENODEV));

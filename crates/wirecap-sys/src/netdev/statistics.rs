@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_have_the_places_of_the_kernels_structure() {
+    fn fields_are_where_the_kernels_structure_has_them() {
         let statistics = LinkStatistics::parse(&kernel_bytes(25));
         assert_eq!((statistics.rx_packets, statistics.tx_packets), (10, 20));
         assert_eq!((statistics.rx_bytes, statistics.tx_bytes), (30, 40));

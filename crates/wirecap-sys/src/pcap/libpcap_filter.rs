@@ -1,13 +1,20 @@
 //! libpcap's own interpreter, which says what a filter means.
 
-use std::ffi::{c_int, c_uint};
+use std::{
+    ffi::{c_int, c_uint},
+    sync::OnceLock,
+};
 
-use super::insn::Insn;
+use super::{
+    error::Error,
+    insn::Insn,
+    library::{Library, NAMES, SharedObject},
+};
 
 /// libpcap's `bpf_validate`.
-pub(super) type Validate = unsafe extern "C" fn(*const Insn, c_int) -> c_int;
+type Validate = unsafe extern "C" fn(*const Insn, c_int) -> c_int;
 /// libpcap's `bpf_filter`.
-pub(super) type Filter = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) -> c_uint;
+type Filter = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) -> c_uint;
 
 /// What `bpf_filter` knows, one row for each class. Before 1.11 `bpf_validate` looks at parts of a code only,
 /// and `bpf_filter` ends the process at one it does not know.
@@ -34,8 +41,33 @@ pub struct LibpcapFilter<'a> {
     insns: &'a [Insn],
 }
 
+/// Both functions of a loaded libpcap.
+type Functions = (Validate, Filter);
+
+fn functions() -> Result<Functions, Error> {
+    let shared = SharedObject::open(&NAMES)?;
+    // SAFETY: the types are those of the functions' declarations in <pcap/bpf.h>, unchanged since libpcap
+    // 0.8.
+    unsafe {
+        Ok((shared.function(c"bpf_validate", "bpf_validate")?, shared.function(c"bpf_filter", "bpf_filter")?))
+    }
+}
+
+impl Library {
+    /// libpcap's interpreter for these instructions; `None` if its validator does not take them, or it does
+    /// not know one.
+    ///
+    /// # Panics
+    /// If this libpcap has no interpreter; every version since 0.8 has.
+    pub fn filter<'a>(&self, insns: &'a [Insn]) -> Option<LibpcapFilter<'a>> {
+        static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
+        let (validate, filter) = *FUNCTIONS.get_or_init(|| functions().expect("libpcap is loaded"));
+        LibpcapFilter::new(validate, filter, insns)
+    }
+}
+
 impl<'a> LibpcapFilter<'a> {
-    pub(super) fn new(validate: Validate, filter: Filter, insns: &'a [Insn]) -> Option<Self> {
+    fn new(validate: Validate, filter: Filter, insns: &'a [Insn]) -> Option<Self> {
         let len = c_int::try_from(insns.len()).ok()?;
         let unknown = |insn: &Insn| !CODES.contains(&insn.code);
         // SAFETY: the pointer is good for `len` instructions, which are only read.

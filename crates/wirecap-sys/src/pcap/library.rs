@@ -6,10 +6,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::error::Error;
 use super::insn::Insn;
-use super::libpcap_filter::{Filter, LibpcapFilter, Validate};
 
 /// Debian's name of the library, then upstream's.
-const NAMES: [&CStr; 2] = [c"libpcap.so.0.8", c"libpcap.so.1"];
+pub(super) const NAMES: [&CStr; 2] = [c"libpcap.so.0.8", c"libpcap.so.1"];
 /// `PCAP_NETMASK_UNKNOWN`: `ip broadcast` is refused, everything else compiles as usual.
 const NETMASK_UNKNOWN: u32 = 0xffff_ffff;
 
@@ -37,8 +36,6 @@ pub struct Library {
     compile: Compile,
     get_error: GetError,
     free_code: FreeCode,
-    validate: Validate,
-    filter: Filter,
     /// The compiler kept its state in globals before libpcap 1.8.
     compiling: Mutex<()>,
 }
@@ -64,8 +61,6 @@ impl Library {
                 compile: shared.function(c"pcap_compile", "pcap_compile")?,
                 get_error: shared.function(c"pcap_geterr", "pcap_geterr")?,
                 free_code: shared.function(c"pcap_freecode", "pcap_freecode")?,
-                validate: shared.function(c"bpf_validate", "bpf_validate")?,
-                filter: shared.function(c"bpf_filter", "bpf_filter")?,
                 compiling: Mutex::new(()),
             })
         }
@@ -87,12 +82,6 @@ impl Library {
         let handle = NonNull::new(unsafe { (self.open_dead)(link_type, snapshot) });
         let handle = DeadHandle { library: self, handle: handle.ok_or(Error::NoHandle(link_type))? };
         handle.compile(expression)
-    }
-
-    /// libpcap's interpreter for these instructions; `None` if its validator does not take them, or it does
-    /// not know one.
-    pub fn filter<'a>(&self, insns: &'a [Insn]) -> Option<LibpcapFilter<'a>> {
-        LibpcapFilter::new(self.validate, self.filter, insns)
     }
 }
 
@@ -135,10 +124,10 @@ impl Drop for DeadHandle<'_> {
 }
 
 /// What dlopen gave; never closed, so that functions taken from it stay callable.
-struct SharedObject(NonNull<c_void>);
+pub(super) struct SharedObject(NonNull<c_void>);
 
 impl SharedObject {
-    fn open(names: &[&CStr]) -> Result<Self, Error> {
+    pub(super) fn open(names: &[&CStr]) -> Result<Self, Error> {
         let mut reasons = Vec::new();
         for name in names {
             // SAFETY: the name is zero-terminated. libpcap has no constructors that depend on us.
@@ -155,7 +144,7 @@ impl SharedObject {
     ///
     /// # Safety
     /// `F` is the type of a pointer to exactly this C function.
-    unsafe fn function<F: Copy>(&self, name: &CStr, symbol: &'static str) -> Result<F, Error> {
+    pub(super) unsafe fn function<F: Copy>(&self, name: &CStr, symbol: &'static str) -> Result<F, Error> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         // SAFETY: the object is open and the name zero-terminated.
         let address = NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) });

@@ -1,4 +1,5 @@
-//! The edge to the real libpcap: its filter compiler, and its interpreter, which ours is compared with.
+//! The edge to the real libpcap: its filter compiler, and its interpreter, which tests compare ours with
+//! (feature `testing`).
 //!
 //! ```text
 //!   library() ──dlopen, once──► Library ──compile(expression)──► Vec<Insn>
@@ -10,10 +11,12 @@
 
 mod error;
 mod insn;
+#[cfg(feature = "testing")]
 mod libpcap_filter;
 mod library;
 
 pub use error::Error;
 pub use insn::Insn;
+#[cfg(feature = "testing")]
 pub use libpcap_filter::LibpcapFilter;
 pub use library::{Library, library};

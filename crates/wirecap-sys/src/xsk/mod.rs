@@ -18,6 +18,7 @@
 mod abi;
 mod cursor;
 mod error;
+#[cfg(feature = "testing")]
 mod in_process;
 mod outlet;
 mod received;
@@ -27,6 +28,7 @@ mod socket;
 mod transmit_queue;
 
 pub use error::XskError;
+#[cfg(feature = "testing")]
 pub use in_process::{TransmitRings, modes_of_process};
 pub use received::{Contents, Receiving};
 pub use ring::Drain;

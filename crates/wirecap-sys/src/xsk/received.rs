@@ -122,13 +122,13 @@ mod tests {
         FilledCell::new(claim.number(), address, len, false)
     }
 
-    /// Once: the cell of one socket was read with the contents of another, of another memory: where the
+    /// Once: a cell of one socket was read with the contents of another socket in another memory, where the
     /// kernel may be writing.
     #[test]
     fn a_cell_is_read_with_the_contents_of_its_own_socket_only() {
         let (memory, _pool, claim) = claimed();
         let (other_memory, _other_pool, other) = claimed();
-        // SAFETY: this test alone has the memory.
+        // SAFETY: only this test has the memory.
         assert!(unsafe {
             memory.write(CELL + 248, &7_u64.to_ne_bytes()) && memory.write(CELL + 256, b"own")
         });
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!((stranger.bytes(&own), stranger.metadata(&own)), (&[][..], None));
     }
 
-    /// Once: the metadata of a packet at the very start of its cell was read from the cell before.
+    /// Once: the metadata of a packet at the very start of its cell was read from the previous cell.
     #[test]
     fn nothing_beyond_the_cell_is_read() {
         let (memory, _pool, claim) = claimed();

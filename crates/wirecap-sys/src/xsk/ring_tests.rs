@@ -1,5 +1,5 @@
-//! Rings over memory of our own: what one side produces the other consumes, from any starting
-//! index. Runs under miri.
+//! Rings over our own memory: what one side produces, the other consumes, from any starting index. The tests
+//! run under miri.
 
 use super::*;
 
@@ -40,13 +40,13 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let slice = std::ptr::slice_from_raw_parts_mut(self.entries.as_ptr(), self.size.entries() as usize);
-        // SAFETY: made by `Box::leak` of a slice of this length, and no ring is left in the tests.
+        // SAFETY: `Box::leak` made it of a slice of this length, and the tests have dropped every ring.
         drop(unsafe { Box::from_raw(slice) });
     }
 }
 
 #[test]
-fn what_is_produced_is_consumed_across_the_wrap_around() {
+fn entries_are_consumed_as_produced_across_the_wrap_around() {
     for start in [0, 5, u32::MAX - 3, u32::MAX] {
         let memory = Memory::new(4, start);
         let mut producer = ProducerRing::over(memory.map());
@@ -83,7 +83,7 @@ fn staged_entries_become_visible_when_they_are_published() {
 }
 
 #[test]
-fn what_is_not_taken_out_of_a_drain_stays_in_the_ring() {
+fn entries_left_in_a_drain_stay_in_the_ring() {
     let memory = Memory::new(4, u32::MAX - 1);
     let mut producer = ProducerRing::over(memory.map());
     let mut consumer = ConsumerRing::over(memory.map());
@@ -99,7 +99,7 @@ fn what_is_not_taken_out_of_a_drain_stays_in_the_ring() {
 }
 
 #[test]
-fn a_drain_that_is_forgotten_gives_nothing_twice() {
+fn a_forgotten_drain_gives_no_entry_twice() {
     let memory = Memory::new(4, 0);
     let mut producer = ProducerRing::over(memory.map());
     let mut consumer = ConsumerRing::over(memory.map());

@@ -1,4 +1,4 @@
-//! Every frame once, byte for byte, of every queue, in the mode that the driver has; the account closes.
+//! Every queue delivers every frame once, byte for byte, in the best mode of the driver; the account closes.
 
 use std::collections::BTreeSet;
 
@@ -40,6 +40,6 @@ fn captures(machine: &Machine, mode: Mode, dispatch: Dispatch, wait: Wait) {
     check::each_once(check::intact(&arrivals, spec), FRAMES, 0);
     let queues = check::in_order(&arrivals);
     let seen: BTreeSet<u16> = queues.keys().map(|&(_, queue)| queue).collect();
-    assert_eq!(seen.len() as u32, machine.captured.queues, "packets of every queue: {seen:?}");
+    assert_eq!(seen.len() as u32, machine.captured.queues, "every queue has packets: {seen:?}");
     check::pools_whole(&report);
 }

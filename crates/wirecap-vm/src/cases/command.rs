@@ -1,4 +1,4 @@
-//! The command `wirecap`, as a user has it: what it writes, and what it says of it.
+//! The command `wirecap`, as a user runs it: the file it writes and the account it prints.
 
 use std::{collections::BTreeSet, fs::File, path::Path};
 
@@ -32,7 +32,7 @@ fn snaplen(machine: &Machine) {
     writes(machine, Path::new("/tmp/short.pcapng"), 100, &["--snaplen", "100"]);
 }
 
-/// Captures into a file, of whose packets so many bytes are kept.
+/// Captures into a file that keeps `kept` bytes of each packet.
 fn writes(machine: &Machine, path: &Path, kept: usize, flags: &[&str]) {
     let running = start(machine, path, flags);
     machine.wait_for_links();
@@ -51,37 +51,37 @@ fn writes(machine: &Machine, path: &Path, kept: usize, flags: &[&str]) {
     let sequences: BTreeSet<u64> = file.packets.iter().map(|packet| sequence_of(packet, kept)).collect();
     assert_eq!(sequences.into_iter().collect::<Vec<_>>(), (0..FRAMES).collect::<Vec<_>>());
     let queues: BTreeSet<_> = file.packets.iter().map(|packet| packet.queue).collect();
-    assert_eq!(queues.len() as u32, machine.captured.queues, "packets of every queue: {queues:?}");
+    assert_eq!(queues.len() as u32, machine.captured.queues, "every queue has packets: {queues:?}");
 }
 
-/// Starts `wirecap capture` of the interface into a file.
+/// Starts `wirecap capture` of [`CAPTURED`] into a file.
 pub(super) fn start(machine: &Machine, path: &Path, flags: &[&str]) -> Running {
     let (port, cell_bytes) = (format!("xdp:{CAPTURED}"), machine.cell_bytes().to_string());
     let words =
         ["capture", &port, "--json", "-R", "16", "--cell-bytes", &cell_bytes, "-w", path.to_str().unwrap()];
-    // It must not be refused where there is zero-copy.
+    // A driver with zero-copy must satisfy this flag.
     let must: &[&str] = if machine.zero_copy { &["--require-zero-copy"] } else { &[] };
     machine.ledger.note_start();
     program::start(&[&words, must, flags].concat())
 }
 
-/// Which frame a packet of a file is: it must be that one, byte for byte.
+/// The sequence number of the frame in a packet of a file. Asserts that the packet equals that frame.
 pub(super) fn sequence_of(packet: &CapturedPacket, kept: usize) -> u64 {
-    let marks = Marks::read(&packet.data).expect("a frame of the generator");
+    let marks = Marks::read(&packet.data).expect("the generator made this frame");
     let mut template = Template::new(SPEC).unwrap();
     assert_eq!(packet.data, template.stamp(marks.flow, marks.sequence)[..kept], "{marks:?}");
     assert_eq!(packet.original_len as usize, SPEC.len);
     marks.sequence
 }
 
-/// What the account says of the modes.
+/// Asserts that the account reports the best mode for every queue.
 #[track_caller]
 pub(super) fn assert_modes(machine: &Machine, account: &Value) {
     let modes: Vec<&str> = queues(account).map(|queue| queue["mode"].as_str().unwrap()).collect();
     assert_eq!(modes, vec![machine.best_mode(); machine.captured.queues as usize], "{account:#}");
 }
 
-/// Packets that were delivered; the account of each queue must close.
+/// The number of packets delivered. Asserts that the account of each queue closes.
 #[track_caller]
 pub(super) fn delivered(account: &Value) -> u64 {
     let open = queues(account).find(|queue| queue["unexplained"] != 0 || queue["refused"] != 0);

@@ -1,5 +1,5 @@
-//! The end-to-end tests of the library, which need no NIC, on the kernel of this machine: that the oldest
-//! kernels are served is promised, and only here they are.
+//! The end-to-end tests of the library, which need no NIC, on the kernel of this guest. No other test proves
+//! that wirecap works on the oldest kernel it supports.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,13 +14,14 @@ const TESTS: &str = "/tests/capture";
 
 pub(super) const CASES: [Case; 1] = [("end-to-end", end_to_end)];
 
-/// Those that are run: what every kernel has, and what an emulated machine does in a minute or two.
+/// The modules to run: they need only what every kernel has, and an emulated machine runs them in a minute or
+/// two.
 const MODULES: [&str; 4] = ["account::", "host::", "killed::", "opening::"];
 
-/// So many they are: also those of `queues_killed`, which has such a name.
+/// The number of their tests. Those of `queues_killed` count, since its name contains `killed::`.
 const TESTS_IN_MODULES: usize = 15;
 
-/// Runs them on veth pairs in network namespaces, one after the other, and passes on what they say.
+/// Runs the tests on veth pairs in network namespaces, one after the other, and prints their output.
 fn end_to_end(_: &Machine) {
     let mut command = Command::new(TESTS);
     command.args(MODULES).args(["--test-threads", "1"]).env("WIRECAP_NO_SKIP", "1").stdin(Stdio::null());
@@ -32,5 +33,5 @@ fn end_to_end(_: &Machine) {
     }
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}");
-    assert_eq!(passed, TESTS_IN_MODULES, "as many tests as the modules have");
+    assert_eq!(passed, TESTS_IN_MODULES, "every test of the modules passed");
 }

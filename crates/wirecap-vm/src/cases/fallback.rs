@@ -1,4 +1,4 @@
-//! A driver without zero-copy: the product says that it copies, and why, unless zero-copy is a must.
+//! A driver without zero-copy: wirecap falls back to copy and reports why, or fails if zero-copy is required.
 
 use wirecap::{Diagnostic, Error, Modes, diagnostic::ModeRefusal, report::QueueMode};
 
@@ -9,9 +9,9 @@ use crate::{
 };
 
 pub(super) const CASES: [Case; 2] =
-    [("fallback-is-told", fallback_is_told), ("zero-copy-required", zero_copy_required)];
+    [("fallback-reported", fallback_reported), ("zero-copy-required", zero_copy_required)];
 
-fn fallback_is_told(machine: &Machine) {
+fn fallback_reported(machine: &Machine) {
     let capture = machine.capture(machine.builder());
     let fallbacks = capture.report().ports[0].fallbacks.clone();
     let is_expected = |fallback: &Diagnostic| {

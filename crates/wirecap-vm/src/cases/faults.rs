@@ -1,5 +1,5 @@
-//! What happens to interfaces that are in use: the capture goes on or ends with a word, nothing that was
-//! captured is lost, and the host has its interface again.
+//! Faults of interfaces in use: the capture continues or reports its end, captured packets are kept, and the
+//! host gets its interface back.
 
 use std::{
     collections::BTreeSet,
@@ -49,22 +49,22 @@ fn link_of_the_other_end(machine: &Machine) {
     });
 }
 
-/// The cable is pulled out of the captured NIC and plugged in again: the carrier goes, which is told, and
-/// comes.
+/// The cable is pulled out of the captured NIC and plugged in again: wirecap reports that the carrier is
+/// lost, then that it is back.
 fn link_unplugged(machine: &Machine) {
     let mut cable = Cable::of(CAPTURED);
     link_goes_and_comes(machine, |capture| {
         cable.plug(false);
-        wait_until("the carrier is gone", || !netdev::interface(CAPTURED).unwrap().carrier);
+        wait_until("the carrier is lost", || !netdev::interface(CAPTURED).unwrap().carrier);
         wait_for_event(capture, &PortEvent::NoCarrier(CAPTURED.into()));
         cable.plug(true);
         wait_for_event(capture, &PortEvent::Up(CAPTURED.into()));
     });
 }
 
-/// All frames come that are sent before the link was gone, and after. What is sent meanwhile QEMU may keep
-/// until it is there again.
-fn link_goes_and_comes(machine: &Machine, mut it_goes: impl FnMut(&mut Capture)) {
+/// The capture gets every frame sent before and after `interrupt`. None is sent during it: QEMU may hold such
+/// frames until the link is back.
+fn link_goes_and_comes(machine: &Machine, mut interrupt: impl FnMut(&mut Capture)) {
     let mut capture = machine.capture(machine.builder());
     let crew = Crew::eager(capture.take_workers());
     let mut expected = 0;
@@ -73,7 +73,7 @@ fn link_goes_and_comes(machine: &Machine, mut it_goes: impl FnMut(&mut Capture))
     expected += FRAMES;
     machine.wait_for(expected, &crew, &capture);
     for _ in 0..2 {
-        it_goes(&mut capture);
+        interrupt(&mut capture);
         machine.wait_for_links();
         machine.spread();
         traffic.send(&capture, FRAMES);
@@ -95,15 +95,15 @@ fn wait_for_event(capture: &mut Capture, expected: &PortEvent) {
     });
 }
 
-/// `ethtool -L` takes queues away that are captured: the kernel refuses it, as sockets hold them, and the
-/// capture goes on.
+/// `ethtool -L` tries to remove captured queues: the kernel refuses, because sockets use them, and the
+/// capture continues.
 fn queues_taken(machine: &Machine) {
     let mut capture = machine.capture(machine.builder());
     let crew = Crew::eager(capture.take_workers());
     let mut traffic = machine.traffic(FrameSpec::default());
     traffic.send(&capture, FRAMES);
     let half = (machine.captured.queues / 2).to_string();
-    // A table that somebody has set would hold its queues, too.
+    // The kernel would also refuse to remove a queue that a configured RSS table uses.
     let _ = try_run("ethtool", &["-X", CAPTURED, "default"]);
     let refusal = try_run("ethtool", &["-L", CAPTURED, "combined", &half]).unwrap_err();
     println!("queues-taken: {refusal}");
@@ -118,8 +118,8 @@ fn queues_taken(machine: &Machine) {
     machine.set_queues(machine.captured.queues);
 }
 
-/// `ethtool -L` adds queues to those that are captured: it is told, and what comes by the new queues is the
-/// host's and counted as such. virtio-net refuses it while a program is on it.
+/// `ethtool -L` adds queues during a capture: wirecap reports them, and counts their packets as passed to the
+/// host. virtio-net refuses to add queues while an XDP program is attached.
 fn queues_added(machine: &Machine) {
     let all = machine.captured.queues.to_string();
     machine.set_queues(machine.captured.queues / 2);
@@ -139,19 +139,19 @@ fn queues_added(machine: &Machine) {
     }
     machine.spread();
     traffic.send(&capture, FRAMES);
-    wait_until("all are seen", || capture.report().total().seen == 2 * FRAMES);
+    wait_until("all frames are seen", || capture.report().total().seen == 2 * FRAMES);
     capture.stopper().stop();
     let arrivals = crew.join();
     let report = machine.finish(capture);
     let total = report.total();
     assert_eq!((total.seen, total.lost.total()), (2 * FRAMES, 0), "{report:#?}");
-    assert_eq!(total.passed > 0, outcome.is_ok(), "the host has what comes by other queues: {report:#?}");
+    assert_eq!(total.passed > 0, outcome.is_ok(), "the host gets the packets of other queues: {report:#?}");
     check::each_once(check::intact(&arrivals, FrameSpec::default()), 2 * FRAMES, total.passed);
     machine.set_queues(machine.captured.queues);
 }
 
-/// `kill -9` under traffic: the interface is the host's at once, what was in the file stays, and it can be
-/// captured anew.
+/// `kill -9` under traffic: the host gets its interface back, packets already in the file stay, and the
+/// interface can be captured again.
 fn killed(machine: &Machine) {
     let path = Path::new("/tmp/killed.pcapng");
     let running = command::start(machine, path, &[]);
@@ -169,24 +169,24 @@ fn killed(machine: &Machine) {
         before
     });
     host::has_its_interface(machine);
-    // The last block may be cut: it was being written.
+    // The last block may be incomplete: the process died while it wrote it.
     let packets = in_file(path).packets;
     assert!(packets.len() >= before, "{} of {before} packets are left", packets.len());
     let sequences: BTreeSet<u64> =
         packets.iter().map(|packet| command::sequence_of(packet, spec.len)).collect();
-    assert_eq!(sequences.len(), packets.len(), "some are there twice");
-    assert!(sequences.range(..FRAMES / 2).count() as u64 == FRAMES / 2, "what came first is whole");
-    captures_anew(machine);
+    assert_eq!(sequences.len(), packets.len(), "no frame is in the file twice");
+    assert!(sequences.range(..FRAMES / 2).count() as u64 == FRAMES / 2, "the first frames are complete");
+    captures_again(machine);
 }
 
-/// What can be read of a file that is being written, or was.
+/// The readable part of a file whose writer still runs or was killed.
 fn in_file(path: &Path) -> wirecap_lab::Capture {
     wirecap_lab::Capture::read(File::open(path).unwrap()).unwrap()
 }
 
-/// The driver is taken from the NIC while it is captured, and given back: once when nobody reads and nothing
-/// comes, and all that came before must still be there; once under traffic, with threads that wait in the
-/// kernel.
+/// The driver is unbound from the NIC during a capture and bound again: once while no worker reads and no
+/// frame arrives, when all earlier frames must still be delivered; once under traffic, with workers that wait
+/// in the kernel.
 fn driver_unbound(machine: &Machine) {
     let mut traffic = machine.traffic(FrameSpec::default());
     let mut capture = machine.capture(machine.builder());
@@ -194,8 +194,8 @@ fn driver_unbound(machine: &Machine) {
     traffic.send(&capture, FRAMES);
     wait_until("all frames are seen", || capture.report().total().seen == FRAMES);
     let driver = Driver::unbind();
-    wait_until("it is told", || capture.all_ports_gone() || !capture.events().is_empty());
-    // Only now somebody reads.
+    wait_until("the removal is reported", || capture.all_ports_gone() || !capture.events().is_empty());
+    // Only now do workers read.
     let crew = Crew::eager(workers);
     machine.wait_for(FRAMES, &crew, &capture);
     capture.stopper().stop();
@@ -211,7 +211,9 @@ fn driver_unbound(machine: &Machine) {
         let driver = while_sending(&mut traffic, || {
             machine.wait_for(FRAMES / 2, &crew, &capture);
             let driver = Driver::unbind();
-            wait_until("it is told", || capture.all_ports_gone() || !capture.events().is_empty());
+            wait_until("the removal is reported", || {
+                capture.all_ports_gone() || !capture.events().is_empty()
+            });
             driver
         });
         capture.stopper().stop();
@@ -225,10 +227,10 @@ fn driver_unbound(machine: &Machine) {
         check::increasing(&sequences);
         driver.bind_again(machine);
     }
-    captures_anew(machine);
+    captures_again(machine);
 }
 
-/// The driver of [`CAPTURED`], when it has been taken from its NIC.
+/// The driver of [`CAPTURED`], unbound from its NIC.
 struct Driver {
     folder: PathBuf,
     device: String,
@@ -243,7 +245,7 @@ impl Driver {
         Self { folder, device }
     }
 
-    /// Gives it back, and waits until the host has its interface.
+    /// Binds the driver to the NIC again and waits until the host has its interface.
     fn bind_again(self, machine: &Machine) {
         machine.ledger.note_given_back();
         fs::write(self.folder.join("bind"), &self.device).unwrap();
@@ -252,8 +254,8 @@ impl Driver {
     }
 }
 
-/// Does something while frames come, one by one or a few at a time. Stops sending also when it panics.
-fn while_sending<T>(traffic: &mut Traffic, something: impl FnOnce() -> T) -> T {
+/// Calls `work` while another thread sends frames slowly. Sending also stops if `work` panics.
+fn while_sending<T>(traffic: &mut Traffic, work: impl FnOnce() -> T) -> T {
     struct Stop<'s>(&'s AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -269,11 +271,11 @@ fn while_sending<T>(traffic: &mut Traffic, something: impl FnOnce() -> T) -> T {
             }
         });
         let _stop = Stop(&stop);
-        something()
+        work()
     })
 }
 
-fn captures_anew(machine: &Machine) {
+fn captures_again(machine: &Machine) {
     let mut capture = machine.capture(machine.builder());
     let crew = Crew::eager(capture.take_workers());
     machine.traffic(FrameSpec::default()).send(&capture, FRAMES);

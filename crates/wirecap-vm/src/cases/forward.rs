@@ -1,12 +1,11 @@
-//! Packets are sent on by the other NIC, out of the cells they were captured into.
+//! Forwarding: the other NIC sends each packet from the cell it was captured into.
 //!
 //! ```text
 //!   eth1: sends, ──► wire ──► eth0: captures ──► the cell, one hop less, is lent to eth1's driver ──► wire ──► eth0 …
-//!                             and the other way round: eth0 sends, eth1 captures, eth0 sends on
+//!                             and the other way round: eth0 sends, eth1 captures, eth0 forwards
 //! ```
 //!
-//! The two NICs are joined, so what goes out of one comes in by the other, and a frame makes as many rounds
-//! as it has hops.
+//! The two NICs are connected, so each receives what the other sends, and a frame makes one round per hop.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -26,37 +25,36 @@ pub(super) const CASES: [Case; 1] = [("forward", forwards)];
 const HOPS: u8 = 6;
 /// Frames from each side.
 const FRAMES: u64 = 240;
-/// As many as may be under way.
+/// Frames in flight at most.
 const BURST: u64 = 12;
-/// Where a frame has its hops: the last byte of its source address.
+/// Offset of the remaining hops in a frame: the last byte of its source address.
 const HOPS_AT: usize = 11;
-/// Of each transmit ring.
+/// Entries of each transmit ring.
 const RING: u32 = 256;
 const TICK: Duration = Duration::from_millis(1);
 
 fn spec(hops: u8) -> FrameSpec {
-    // Never the address that frames go to: a bridge between the NICs would learn where that is.
+    // The source must differ from the destination address: a bridge between the NICs would learn its port.
     FrameSpec { len: 700, source_mac: [2, 0, 0, 0, 1, hops], ..FrameSpec::default() }
 }
 
-/// One thread has the packets of all queues of both NICs.
+/// Forwards the packets of all queues of both NICs, in one thread.
 struct Forwarder {
     worker: Worker,
-    /// Of each port.
+    /// By port.
     transmitters: [Vec<Transmitter>; 2],
-    /// Frames whose hops are used up, as they came.
+    /// Frames without hops left, as received.
     arrived: Vec<Vec<u8>>,
-    sent_on: u64,
-    /// By port and number of the transmitter: address and length of each packet that is sent on, as it was
-    /// received.
+    forwarded: u64,
+    /// By port and number of the transmitter: address and length of each forwarded packet, as received.
     received: BTreeMap<(usize, usize), Vec<(u64, u32)>>,
-    /// By ring: the same, as it lies in the rings that the kernel reads.
+    /// By ring: address and length of each entry in the rings that the kernel reads.
     lent: Vec<Vec<(u64, u32)>>,
     rings: TransmitRings,
 }
 
 impl Forwarder {
-    /// Forwards what comes for a moment.
+    /// Forwards the packets that arrive within [`TICK`].
     fn pump(&mut self) {
         if let Next::Batch(batch) = self.worker.next_batch_within(TICK) {
             self.forward(batch);
@@ -75,7 +73,7 @@ impl Forwarder {
         let (to, queue) = (1 - batch.port(), usize::from(batch.queue()));
         let lanes = &mut self.transmitters[to];
         let lane = queue % lanes.len();
-        for mut packet in batch.drain().expect("packets in cells") {
+        for mut packet in batch.drain().expect("packets are in cells") {
             let ours = packet.data().starts_with(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 1]);
             if !ours {
                 continue;
@@ -85,14 +83,14 @@ impl Forwarder {
                 continue;
             }
             let cells: Vec<u64> = packet.addresses().collect();
-            assert_eq!(cells.len(), 1, "one part");
+            assert_eq!(cells.len(), 1, "a packet is in one cell");
             self.received.entry((to, lane)).or_default().push((cells[0], packet.data().len() as u32));
             packet.data_mut()[HOPS_AT] -= 1;
-            assert_eq!(packet.addresses().collect::<Vec<_>>(), cells, "it lies where it was captured");
+            assert_eq!(packet.addresses().collect::<Vec<_>>(), cells, "the packet stays in its cell");
             if let Err(refused) = packet.forward(&mut lanes[lane]) {
                 refused.wait(&mut lanes[lane], Duration::from_secs(5)).unwrap();
             }
-            self.sent_on += 1;
+            self.forwarded += 1;
         }
     }
 }
@@ -107,7 +105,7 @@ fn forwards(machine: &Machine) {
         worker: capture.take_workers().remove(0),
         transmitters: [of_sender, of_captured],
         arrived: Vec::new(),
-        sent_on: 0,
+        forwarded: 0,
         received: BTreeMap::new(),
         lent: Vec::new(),
         rings: TransmitRings::of_process(RING).unwrap(),
@@ -120,8 +118,8 @@ fn forwards(machine: &Machine) {
             sender.send(template.stamp(Traffic::flow_of(sequence, FLOWS), sequence)).unwrap();
             if (sequence + 1) % BURST == 0 {
                 wait_until(&format!("frame {sequence} from {from} has made its rounds"), || {
-                    // A driver that resets its NIC for a program takes the link down and up, which is told as
-                    // it happens.
+                    // A driver that resets its NIC for an XDP program takes the link down and up. The capture
+                    // reports both as events, which this case ignores.
                     drop(capture.events());
                     forwarder.pump();
                     forwarder.arrived.len() as u64 == sequence + 1
@@ -133,27 +131,27 @@ fn forwards(machine: &Machine) {
             .collect();
         expected.sort();
         forwarder.arrived.sort();
-        assert!(forwarder.arrived == expected, "from {from}: byte for byte but for the hops");
+        assert!(forwarder.arrived == expected, "frames from {from} changed only in their hops");
     }
     for transmitter in forwarder.transmitters.iter_mut().flatten() {
         assert!(transmitter.finish(Duration::from_secs(10)).unwrap(), "{transmitter:?}");
-        // The kernel names each cell when it has sent it: by the address of one that was lent to it, always.
+        // Each completion of the kernel must name the address of a cell that was lent to it.
         assert_eq!(transmitter.unknown_completions(), 0, "{transmitter:?}");
     }
     let mut received: Vec<_> = std::mem::take(&mut forwarder.received).into_values().collect();
     let mut lent = std::mem::take(&mut forwarder.lent);
-    // Which ring is whose is not known; what is in each, one after the other, is.
+    // The rings cannot be matched to transmitters, so compare the sorted lists of their entries.
     lent.retain(|entries| !entries.is_empty());
     received.sort_unstable();
     lent.sort_unstable();
-    assert!(lent == received, "the kernel is lent the cells that were captured into: {lent:?} {received:?}");
-    assert_eq!(forwarder.sent_on, 2 * FRAMES * u64::from(HOPS));
+    assert!(lent == received, "the kernel sends from the captured cells: {lent:?} {received:?}");
+    assert_eq!(forwarder.forwarded, 2 * FRAMES * u64::from(HOPS));
     let ports = capture.report().ports;
     let sums = |figure: fn(&TransmitReport) -> u64| -> Vec<u64> {
         ports.iter().map(|port| port.transmitted.iter().map(figure).sum()).collect()
     };
-    assert_eq!(sums(|queue| queue.packets), [FRAMES * u64::from(HOPS); 2], "each NIC has sent its half");
-    assert_eq!(sums(|queue| queue.copied_bytes), [0; 2], "nothing was copied to be sent");
+    assert_eq!(sums(|queue| queue.packets), [FRAMES * u64::from(HOPS); 2], "each NIC forwards its half");
+    assert_eq!(sums(|queue| queue.copied_bytes), [0; 2], "sending copies nothing");
     assert_eq!(sums(|queue| queue.dropped.total()), [0; 2], "{ports:#?}");
     capture.stopper().stop();
     drop(forwarder);

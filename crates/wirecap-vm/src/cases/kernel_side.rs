@@ -1,4 +1,4 @@
-//! What the XDP program does on a real driver: filters, timestamps; and what the driver offers it.
+//! The XDP program on a real driver: filters, timestamps, and the metadata that the driver offers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,19 +25,19 @@ pub(super) const CASES: [Case; 5] = [
 
 const FRAMES: u64 = 12 * FLOWS as u64;
 
-/// The flow whose source address ends with this is the only one that is wanted.
+/// The filter accepts only the flow whose source address ends with this.
 const WANTED: u32 = 7;
 
 fn filter(machine: &Machine) {
     let builder = machine.builder().filter(format!("udp and src host 198.18.0.{WANTED}"));
     let mut capture = machine.capture(builder);
-    let place = capture.report().ports[0].filter.clone().expect("there is one").runs;
-    assert_eq!(place, FilterPlace::Kernel, "a filter like this fits every kernel");
+    let place = capture.report().ports[0].filter.clone().expect("the port has a filter").runs;
+    assert_eq!(place, FilterPlace::Kernel, "every kernel accepts this filter");
     let crew = Crew::eager(capture.take_workers());
     machine.traffic(FrameSpec::default()).send(&capture, FRAMES);
     let wanted = FRAMES / u64::from(FLOWS);
     machine.wait_for(wanted, &crew, &capture);
-    wirecap_testing::wait_until("all are seen", || capture.report().total().seen == FRAMES);
+    wirecap_testing::wait_until("all frames are seen", || capture.report().total().seen == FRAMES);
     capture.stopper().stop();
     let arrivals = crew.join();
     let report = machine.finish(capture);
@@ -56,7 +56,7 @@ fn are_tags_missing(fallback: &Diagnostic) -> bool {
     matches!(fallback, Diagnostic::VlanTagsMissing { .. })
 }
 
-/// VLAN tags are in the packets, unless the NIC takes them off: then it is said, and what is said helps.
+/// Packets keep their VLAN tags. If the NIC removes tags, wirecap reports it, and the remedy works.
 fn vlan_tags(machine: &Machine) {
     let nic = netdev::interface(CAPTURED).unwrap();
     if nic.takes_vlan_tags {
@@ -83,7 +83,7 @@ fn vlan_tags(machine: &Machine) {
     }
 }
 
-/// Clocks of two programs on one machine differ by less than this.
+/// Two readings of the time on one machine differ by less than this.
 const CLOCK_NS: u64 = 5_000_000;
 
 fn timestamp_kernel(machine: &Machine) {
@@ -111,7 +111,7 @@ fn timestamp_kernel(machine: &Machine) {
     assert_eq!((timestamp.source, timestamp.unstamped), (Timestamp::Kernel, 0), "{timestamp:?}");
 }
 
-/// A driver that offers no hardware time to XDP is named in the error; times of one that does are of now.
+/// The error names the interface if its driver offers XDP no hardware time; otherwise the times are current.
 fn timestamp_hardware(machine: &Machine) {
     let features = netdev::interface(CAPTURED).unwrap().xdp_features;
     let offered =
@@ -125,7 +125,7 @@ fn timestamp_hardware(machine: &Machine) {
         }
         Err(error) => panic!("offered: {offered}; {error}"),
         Ok(mut capture) => {
-            assert!(offered, "it opens only if the driver offers it");
+            assert!(offered, "the capture opens only if the driver offers hardware times");
             let crew = Crew::eager(capture.take_workers());
             machine.traffic(FrameSpec::default()).send(&capture, FRAMES);
             machine.wait_for(FRAMES, &crew, &capture);
@@ -140,9 +140,9 @@ fn timestamp_hardware(machine: &Machine) {
     }
 }
 
-/// A driver that hands no hash to XDP programs is named in the error. Of one that does, each flow has one
-/// value, and the flows have many; also where the kernel stamps each packet, beside whose hash the stamp must
-/// find its place.
+/// The error names the interface if its driver hands no hash to XDP programs. Otherwise each flow has one
+/// hash, and different flows have different ones; also with kernel timestamps, which share the metadata area
+/// with the hash.
 fn rx_hash(machine: &Machine) {
     let metadata =
         netdev::interface(CAPTURED).unwrap().xdp_features.and_then(|features| features.rx_metadata);
@@ -157,12 +157,12 @@ fn rx_hash(machine: &Machine) {
             }
             opened => opened.unwrap(),
         };
-        assert!(offered, "it opens only if the driver offers it");
+        assert!(offered, "the capture opens only if the driver offers hashes");
         let hashes = Arc::new(Mutex::new(BTreeMap::<u32, BTreeSet<u32>>::new()));
         let noted = Arc::clone(&hashes);
         let crew = Crew::start(capture.take_workers(), move |_, batch| {
             for packet in batch.packets() {
-                let flow = Marks::read(packet.data()).expect("a frame of the generator").flow;
+                let flow = Marks::read(packet.data()).expect("the generator made this frame").flow;
                 if let Some(hash) = packet.rx_hash() {
                     noted.lock().unwrap().entry(flow).or_default().insert(hash.value());
                 }
@@ -176,16 +176,16 @@ fn rx_hash(machine: &Machine) {
         let (hashes, unhashed) = (hashes.lock().unwrap(), report.ports[0].unhashed);
         println!("rx-hash: {} flows with a hash, packets without one: {unhashed:?}", hashes.len());
         if unhashed == Some(0) {
-            assert!(hashes.values().all(|values| values.len() == 1), "a flow has one hash: {hashes:?}");
+            assert!(hashes.values().all(|values| values.len() == 1), "each flow has one hash: {hashes:?}");
             let values: BTreeSet<u32> = hashes.values().flatten().copied().collect();
             assert!(hashes.len() == FLOWS as usize && values.len() > FLOWS as usize / 2, "{hashes:?}");
         } else {
-            // The device, not its driver, has none to give.
-            assert_eq!((hashes.len(), unhashed), (0, Some(FRAMES)), "all of them or none");
+            // The driver supports hashes, but the device provides none.
+            assert_eq!((hashes.len(), unhashed), (0, Some(FRAMES)), "all packets have a hash or none has");
         }
     }
 }
 
 fn now_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970").as_nanos() as u64
 }

@@ -29,8 +29,8 @@ pub(super) const CASES: [Case; 4] = [
 const FRAMES: u64 = 2_000;
 const FULL: FrameSpec = FrameSpec { len: 1514, ..FrameSpec::DEFAULT };
 
-/// Has [`FRAMES`] frames of that kind captured, all of which must come; gives the report, and where in their
-/// pages they began.
+/// Captures [`FRAMES`] frames of `spec` and asserts that all arrive. Returns the report, and the offsets in
+/// pages at which the packets begin.
 #[track_caller]
 fn captures(machine: &Machine, mut capture: Capture, spec: FrameSpec) -> (Report, BTreeSet<usize>) {
     let places = Arc::new(Mutex::new(BTreeSet::new()));
@@ -49,8 +49,8 @@ fn captures(machine: &Machine, mut capture: Capture, spec: FrameSpec) -> (Report
     (report, places)
 }
 
-/// Every other cell of 2 KiB begins in the middle of a page. igb would cut frames in such cells: it copies,
-/// and says why; where frames cannot be so long, it does not.
+/// Every other cell of 2 KiB begins in the middle of a page. igb would cut long frames in such cells, so
+/// wirecap falls back to copy and reports why; with an MTU that keeps frames short it uses zero-copy.
 fn cells_of_2_kib(machine: &Machine) {
     let builder = || machine.builder().chunks_per_pool(8).cell_bytes(2048);
     let (report, places) = captures(machine, machine.capture_in_any_mode(builder()), FULL);
@@ -93,11 +93,11 @@ fn huge_pages(machine: &Machine) {
     println!("huge-pages: {}", report.memory.pages);
 }
 
-/// Bytes in front of a packet in its cell (XDP_PACKET_HEADROOM).
+/// Bytes before a packet in its cell (XDP_PACKET_HEADROOM).
 const HEAD_ROOM: usize = 256;
 
-/// Frames of up to 9,000 bytes come whole, in several cells, in the mode that can split them here; where
-/// there is none, those that do not fit a cell are counted as too long.
+/// Frames of up to 9,000 bytes arrive whole, in several cells, in the best mode that can split them. Without
+/// such a mode, frames that do not fit a cell count as too long.
 fn large_frames(machine: &Machine) {
     let _mtu = Mtu::set(machine, "9000");
     machine.wait_for_links();
@@ -110,9 +110,9 @@ fn large_frames(machine: &Machine) {
     let expected = machine.large_frames;
     assert_mode(port, expected.mode);
     assert_eq!(port.multi_buffer, expected.several_cells, "{fallbacks:?}");
-    assert!(fallbacks.iter().any(is_of_zero_copy), "why not is told: {fallbacks:?}");
+    assert!(fallbacks.iter().any(is_of_zero_copy), "the reason is reported: {fallbacks:?}");
     println!("large-frames: {}, several cells: {}, {fallbacks:?}", expected.mode, expected.several_cells);
-    // What the kernel leaves of a cell for a frame: all but the head room of XDP.
+    // The part of a cell that holds a frame: the kernel reserves the head room of XDP.
     let room = machine.cell_bytes() as usize - HEAD_ROOM;
     let longest = if expected.several_cells { usize::MAX } else { room };
     let crew = Crew::eager(capture.take_workers());
@@ -132,14 +132,19 @@ fn large_frames(machine: &Machine) {
     let mut arrivals = crew.join();
     let report = machine.finish(capture);
     arrivals.sort_by_key(|arrival| arrival.bytes.len());
-    assert!(arrivals.iter().map(|arrival| &arrival.bytes).eq(fitting.iter().copied()), "byte for byte");
+    assert!(arrivals.iter().map(|arrival| &arrival.bytes).eq(fitting.iter().copied()), "frames are intact");
     for arrival in &arrivals {
-        assert_eq!(arrival.parts, arrival.bytes.len().div_ceil(room), "of {} bytes", arrival.bytes.len());
+        assert_eq!(
+            arrival.parts,
+            arrival.bytes.len().div_ceil(room),
+            "a frame of {} bytes",
+            arrival.bytes.len()
+        );
     }
     assert_eq!(report.total().lost.too_long, (frames.len() - fitting.len()) as u64, "{report:#?}");
 }
 
-/// Another MTU at both ends, as long as it is there.
+/// Sets another MTU at both ends; dropping this restores 1,500.
 struct Mtu<'m>(&'m Machine);
 
 impl<'m> Mtu<'m> {

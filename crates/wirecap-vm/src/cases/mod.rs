@@ -1,15 +1,15 @@
 //! The cases.
 //!
-//! | what | where |
+//! | subject | module |
 //! |---|---|
-//! | every frame once, intact, of every queue, in the right mode | `capture` |
+//! | every frame of every queue once, intact, in the right mode | `capture` |
 //! | the command: files byte for byte, snap length | `command` |
 //! | buddies help, chunks go home, pools that are too small | `offload` |
-//! | packets sent on by the other NIC, from where they lie | `forward` |
-//! | filters, kernel timestamps, what the driver offers of metadata: tags, times, hashes | `kernel_side` |
-//! | links that fail, queues that change, drivers that go, processes that are killed | `faults` |
+//! | the other NIC forwards packets from the cells they were captured into | `forward` |
+//! | filters, kernel timestamps, the driver's metadata: tags, times, hashes | `kernel_side` |
+//! | failing links, changing queues, unbound drivers, killed processes | `faults` |
 //! | cells of 4 KiB, huge pages, packets at any address, large frames | `memory` |
-//! | where there is no zero-copy | `fallback` |
+//! | kernels without zero-copy | `fallback` |
 //! | the library's end-to-end tests, on veth pairs | `end_to_end` |
 
 mod capture;
@@ -24,20 +24,20 @@ mod offload;
 
 use crate::machine::Machine;
 
-/// A case has a name and passes if it returns.
+/// The name of a case and its function, which panics if the case fails.
 pub(crate) type Case = (&'static str, fn(&Machine));
 
-/// The cases for a machine like this.
+/// The cases that apply to this machine.
 pub(crate) fn of(machine: &Machine) -> Vec<Case> {
-    those(!machine.zero_copy, machine.end_to_end)
+    select(!machine.zero_copy, machine.end_to_end)
 }
 
-/// The names of all cases there are.
+/// The names of all cases.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    those(true, true).into_iter().map(|(name, _)| name)
+    select(true, true).into_iter().map(|(name, _)| name)
 }
 
-fn those(fallbacks: bool, end_to_end: bool) -> Vec<Case> {
+fn select(fallbacks: bool, end_to_end: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     cases.extend(capture::CASES);
     cases.extend(command::CASES);
@@ -51,7 +51,7 @@ fn those(fallbacks: bool, end_to_end: bool) -> Vec<Case> {
     if end_to_end {
         cases.extend(end_to_end::CASES);
     }
-    // Last, since they are hard on the machine.
+    // Last, because they disturb the NICs most.
     cases.extend(faults::CASES);
     cases
 }

@@ -1,5 +1,5 @@
-//! Buddies take over what a worker is late with, and the chunks go home; a pool that is too small loses, and
-//! it is told where.
+//! Buddies take over the backlog of a slow worker, and the chunks go home; a pool that is too small loses
+//! packets, and the account says where.
 
 use wirecap::{Capture, Dispatch, Mode, report::QueueReport};
 use wirecap_traffic::FrameSpec;
@@ -16,15 +16,16 @@ pub(super) const CASES: [Case; 3] = [
 ];
 
 const CHUNK: u64 = 64;
-/// M × R of a queue.
+/// M × R, the cells of a queue.
 const POOL: u64 = CHUNK * 32;
 const THRESHOLD: u32 = 20;
 /// Frames into the hot queue.
 const HOT: u64 = 3 * POOL;
-/// What may stay with the worker that is held up: what is below T, and some chunks on their way.
+/// Packets that may stay with the blocked worker: those below T, and a few chunks in transit.
 const LEFT: u64 = POOL * THRESHOLD as u64 / 100 + 4 * CHUNK;
 
-/// All frames are of one flow, so of one queue. Its own worker stands at a gate; the others do its work.
+/// All frames belong to one flow, so to one queue. A gate blocks the queue's own worker; the others do its
+/// work.
 fn buddies_help(machine: &Machine, dispatch: Dispatch) {
     let builder = machine.builder().cells_per_chunk(CHUNK as u32).chunks_per_pool((POOL / CHUNK) as u32);
     let builder = builder.mode(Mode::advanced(THRESHOLD).unwrap()).dispatch(dispatch);
@@ -42,7 +43,7 @@ fn buddies_help(machine: &Machine, dispatch: Dispatch) {
         traffic.send(&capture, CHUNK);
         wait_until("buddies help", || traffic.sent() - crew.arrived() <= LEFT + CHUNK);
     }
-    wait_until("all that is over T is taken over", || crew.arrived() >= HOT - LEFT);
+    wait_until("buddies have all packets over T", || crew.arrived() >= HOT - LEFT);
     gate.open();
     machine.wait_for(HOT, &crew, &capture);
     wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
@@ -56,10 +57,10 @@ fn buddies_help(machine: &Machine, dispatch: Dispatch) {
     assert!(taken_over >= HOT - LEFT, "{report:#?}");
 }
 
-/// Nobody takes packets, and there are more of them than cells. What comes in is kept to the last cell; what
-/// is lost is counted: by the queue where the kernel copies, by the NIC where the driver has no cell to
-/// receive into. And once the cells are back, packets come again: the driver must be woken, as it had gone to
-/// sleep without cells.
+/// No worker takes packets, and more packets arrive than there are cells. The pool fills to its last chunk;
+/// the queue counts further packets as lost if the kernel copies, and the NIC drops them if the driver has no
+/// cell to receive into. Once the cells are back, packets arrive again: wirecap must wake the driver, which
+/// went to sleep without cells.
 fn small_pool(machine: &Machine) {
     let builder = machine.builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(8).mode(Mode::Basic);
     let mut capture = machine.capture(builder);
@@ -74,7 +75,7 @@ fn small_pool(machine: &Machine) {
     }
     wait_until("the kernel finds no cell", || queues_sum(&capture, |queue| queue.fill_ring_empty) > 0);
     if !machine.zero_copy {
-        wait_until("all are seen", || capture.report().total().seen == sent);
+        wait_until("all frames are seen", || capture.report().total().seen == sent);
     }
     let full = capture.report();
     let kept = full.total().seen - full.total().lost.total();
@@ -90,7 +91,7 @@ fn small_pool(machine: &Machine) {
     machine.wait_for(kept, &crew, &capture);
     let before = capture.report().total();
     traffic.send(&capture, pool);
-    wait_until("packets come again", || capture.report().total().delivered >= before.delivered + pool);
+    wait_until("packets arrive again", || capture.report().total().delivered >= before.delivered + pool);
     capture.stopper().stop();
     let arrivals = crew.join();
     let report = machine.finish(capture);

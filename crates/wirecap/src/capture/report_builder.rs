@@ -109,15 +109,15 @@ impl Capture {
         let (gauge, peak) = (owner.gauge(stopped), owner.peak(stopped));
         drop(owner);
         let mut report = QueueReport {
-            delivered,
             pool_used_percent: gauge.percent(),
             pool_peak_percent: peak.percent(),
             refused,
             foreign,
             ..counts.report(queue.ring_id, mode)
         };
-        report.lost.left_at_stop = if closed { captured.saturating_sub(delivered) } else { 0 };
-        report.unexplained = report.account().unexplained();
+        report.account.delivered = delivered;
+        report.account.lost.left_at_stop = if closed { captured.saturating_sub(delivered) } else { 0 };
+        report.unexplained = report.account.unexplained();
         report
     }
 }

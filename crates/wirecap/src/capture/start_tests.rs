@@ -1,4 +1,4 @@
-//! Groups of workers, and what a capture makes of what it hears of its links.
+//! Groups of workers, and how a capture handles reports about its links.
 
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::PortEvent;
 
 #[test]
-fn workers_in_no_set_are_on_their_own() {
+fn workers_in_no_set_have_no_buddies() {
     let mode = Mode::Advanced { threshold_percent: 60 };
     let (groups, group_of) = group(&Grouping::Sets(vec![vec![0, 2], vec![3]]), mode, 5).unwrap();
     let members: Vec<_> = groups.iter().map(BuddyGroup::members).collect();
@@ -16,7 +16,7 @@ fn workers_in_no_set_are_on_their_own() {
 }
 
 #[test]
-fn a_worker_in_two_sets_or_one_that_is_not_there_is_refused() {
+fn a_worker_in_two_sets_and_a_missing_worker_are_refused() {
     for sets in [vec![vec![0, 2], vec![2]], vec![vec![0, 0]], vec![vec![3]]] {
         assert!(matches!(group(&Grouping::Sets(sets), Mode::Basic, 3), Err(Error::Grouping { .. })));
     }
@@ -38,5 +38,5 @@ fn a_stale_link_down_is_rechecked() {
     outlet.note_down();
     assert!(outlet.refuses(60).is_some());
     assert_eq!(capture.events(), [PortEvent::Up("d0".into())]);
-    assert_eq!(outlet.refuses(60), None, "no event of the kernel has come since");
+    assert_eq!(outlet.refuses(60), None, "no event of the kernel has followed");
 }

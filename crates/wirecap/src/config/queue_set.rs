@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_is_refused_with_examples() {
+    fn text_that_is_no_set_is_refused_with_examples() {
         for text in ["", "a", "1,", ",1", "3-1", "-1", "+1", "1-", "1--2", "65536", "if7", "0-65535", "1 2"] {
             let error = text.parse::<QueueSet>().expect_err(text).to_string();
             assert!(error.contains(&format!("{text:?}")) && error.contains("0,2-5"), "{error}");

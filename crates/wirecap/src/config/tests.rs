@@ -1,4 +1,4 @@
-//! Every setting is read back from its text; what makes no sense is refused.
+//! Every setting is read back from its text; invalid settings are refused.
 
 use std::{
     fmt::{Debug, Display},
@@ -8,7 +8,7 @@ use std::{
 use super::*;
 use crate::Error;
 
-/// Each name stands for its own value, in texts and in serde's forms alike.
+/// Each name yields its value, as text and in serde's form.
 fn check_names<T>()
 where
     T: Choice + Debug + Display + FromStr<Err = UnknownName> + Serialize + for<'de> Deserialize<'de>,
@@ -109,7 +109,7 @@ fn unusual() -> Config {
 }
 
 #[test]
-fn settings_are_read_back_and_what_is_left_out_has_its_default() {
+fn settings_are_read_back_and_missing_ones_get_their_default() {
     for config in [Config::default(), unusual()] {
         let json = serde_json::to_value(&config).unwrap();
         assert_eq!(serde_json::from_value::<Config>(json).unwrap(), config);
@@ -134,7 +134,7 @@ fn settings_are_read_back_and_what_is_left_out_has_its_default() {
 }
 
 #[test]
-fn what_no_machine_can_do_is_refused() {
+fn impossible_settings_are_refused() {
     let with = |change: fn(&mut Config)| {
         let mut config = Config { ports: vec!["eth1".into()], ..Config::default() };
         change(&mut config);

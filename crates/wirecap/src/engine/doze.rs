@@ -97,7 +97,7 @@ mod tests {
         Arc::new(Wakers::new(vec![]))
     }
 
-    /// A worker may be moved to another thread between two calls.
+    /// A worker may move to another thread between two calls.
     #[test]
     fn whichever_thread_dozes_is_woken() {
         let sleeper = Sleeper::new().unwrap();
@@ -111,11 +111,11 @@ mod tests {
             }
             assert_eq!(elsewhere.join().unwrap(), Some(WakeCause::Bell));
         });
-        assert_eq!(sleeper.doze(&mut watch, || None), None, "there is something to do");
+        assert_eq!(sleeper.doze(&mut watch, || None), None, "there is work to do");
     }
 
     #[test]
-    fn nothing_that_was_made_ready_is_slept_through() {
+    fn no_thread_sleeps_through_ready_work() {
         const ROUNDS: u32 = 2_000;
         let (sleeper, ready) = (Sleeper::new().unwrap(), AtomicU32::new(0));
         let mut watch = sleeper.watch(&no_wakers(), []);
@@ -124,7 +124,7 @@ mod tests {
                 for round in 1..=ROUNDS {
                     ready.store(round, Ordering::Relaxed);
                     sleeper.wake();
-                    // Now the other one may go to sleep again.
+                    // Now the other thread may go to sleep again.
                     while ready.load(Ordering::Relaxed) == round {
                         thread::yield_now();
                     }

@@ -88,7 +88,7 @@ mod tests {
             self.pool.attach(room, |cell| self.ring.push_back(cell));
         }
 
-        /// Packets come, and no thread looks. Returns whether there was a cell for each.
+        /// Packets arrive unseen. Returns whether there was a cell for each.
         fn arrive(&mut self, packets: u32) -> bool {
             let empty = self.pool.levels().attached_cells - self.unreceived;
             let room = empty.min(self.ring_cells - self.unreceived);
@@ -96,7 +96,7 @@ mod tests {
             packets <= room
         }
 
-        /// A worker takes at most `max` of the waiting packets, and keeps them.
+        /// A worker takes and keeps at most `max` of the waiting packets.
         fn take(&mut self, max: u32) {
             let count = self.unreceived.min(max).min(self.pool.space());
             let mut filler = self.pool.filler().unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rises_with_what_waits_in_the_ring_and_is_full_just_before_the_first_loss() {
+    fn the_gauge_rises_with_waiting_packets_and_is_full_just_before_the_first_loss() {
         // The last ring is shorter than the pool.
         for (chunks, ring_cells) in [(1, M), (2, 2 * M), (4, 4 * M), (50, 50 * M), (8, 2 * M)] {
             for at_rest in 0..M {
@@ -139,13 +139,13 @@ mod tests {
                     assert!(bench.percent() > before);
                     before = bench.percent();
                 }
-                assert!(!bench.arrive(1), "100 % is no earlier than it must be");
+                assert!(!bench.arrive(1), "100 % comes no earlier than necessary");
             }
         }
     }
 
     #[test]
-    fn a_chunk_that_one_packet_keeps_away_is_used_as_a_whole() {
+    fn a_chunk_kept_by_one_packet_counts_as_used_as_a_whole() {
         let mut bench = Bench::new(4, 4 * M);
         bench.arrive(M);
         bench.take(1);
@@ -160,13 +160,13 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_the_kernel_no_longer_needs_are_not_used() {
+    fn chunks_that_the_kernel_no_longer_needs_do_not_count_as_used() {
         let mut bench = Bench::new(4, 4 * M);
         bench.arrive(M);
         bench.take(M);
         bench.give_back();
         let levels = bench.pool.levels();
-        assert_eq!(Gauge::new(levels, 4 * M, 0, 0).percent(), 25.0, "it is missing in the ring");
+        assert_eq!(Gauge::new(levels, 4 * M, 0, 0).percent(), 25.0, "the chunk is missing in the ring");
         assert_eq!(
             Gauge::new(levels, 4 * M, 0, levels.free_chunks * M).percent(),
             0.0,
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fuller_one_is_that_of_the_greater_share() {
+    fn the_fuller_gauge_is_the_one_with_the_greater_share() {
         let gauge = |used_cells, of_cells| Gauge { used_cells, of_cells };
         assert_eq!(Gauge::default().max(gauge(0, 8)), gauge(0, 8));
         assert_eq!(gauge(1, 8).max(gauge(2, 17)), gauge(1, 8));

@@ -162,20 +162,24 @@ mod tests {
     }
 
     #[test]
-    fn times_of_a_queue_keep_every_promise_and_the_end_is_promised_at_the_end() {
+    fn times_of_a_queue_keep_every_promise_and_the_end_is_promised_only_after_a_stop() {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 20 };
         let builder = Capture::builder().port(port).cells_per_chunk(16).chunks_per_pool(4).workers(1);
         let mut capture = builder.open().unwrap();
         let mut worker = capture.take_workers().remove(0);
         let horizons = capture.horizons();
-        assert_eq!(horizons.of(0, 0).unwrap().number, 0, "memory makes no packet before it is asked");
+        assert_eq!(
+            horizons.of(0, 0).unwrap().number,
+            0,
+            "the port in memory makes no packet before a worker asks"
+        );
         let mut later = [0, 0];
         let mut given = [0, 0];
         while let crate::Next::Batch(batch) = worker.next_batch_within(std::time::Duration::ZERO) {
             let queue = usize::from(batch.queue());
             given[queue] += batch.len() as u64;
             let horizon =
-                horizons.of(0, batch.queue()).expect("what waits gets its time when it is received");
+                horizons.of(0, batch.queue()).expect("waiting packets get their time when they are received");
             assert_eq!(horizon.number, given[queue]);
             assert!(
                 batch.packets().all(|packet| packet.timestamp_ns() > later[queue]),
@@ -185,13 +189,13 @@ mod tests {
         }
         assert!(given == [20, 20] && later.iter().all(|&time_ns| time_ns < u64::MAX));
         assert_eq!((horizons.of(0, 2), horizons.of(1, 0)), (None, None), "there are no such queues");
-        assert!(!horizons.hold(0, 0, true) && !horizons.hold(1, 0, true), "only a file waits");
+        assert!(!horizons.hold(0, 0, true) && !horizons.hold(1, 0, true), "only a file can be held");
 
         capture.stopper().stop();
         let horizon = horizons.of(0, 1).unwrap();
         assert_eq!((horizon.number, horizon.time_ns), (20, u64::MAX));
         drop((worker, capture));
-        // Batches that the worker had may still be on their way to the thread that merges.
+        // Batches of the worker may still be on their way to the merging thread.
         assert_eq!(horizons.of(0, 1), None, "the capture is gone");
     }
 }

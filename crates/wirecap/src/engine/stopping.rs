@@ -92,6 +92,6 @@ mod tests {
         let stopping = Stopping::new(1, sleepers);
         stopping.stop();
         assert!(stopping.is_stopping() && !stopping.is_at_end());
-        assert!(size_of::<Stopping>() >= 128, "whatever is beside it is in another cache line");
+        assert!(size_of::<Stopping>() >= 128, "neighbouring data is in another cache line");
     }
 }

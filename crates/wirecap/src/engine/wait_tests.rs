@@ -1,4 +1,4 @@
-//! How a thread waits, in virtual time; and that a doze is over when it has to be.
+//! How a thread waits, in virtual time; and that a doze ends in time.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn waiter(wait: Wait, ring_cells: u32, own_wakers: usize) -> Waiter {
 }
 
 #[test]
-fn a_small_pool_is_looked_after_more_often() {
+fn a_small_pool_shortens_the_sleep() {
     let sleep = |chunks: u32| longest_sleep(256 * chunks);
     assert_eq!(sleep(500), LONGEST_SLEEP);
     assert!(sleep(4) < Duration::from_micros(20));
@@ -22,7 +22,7 @@ fn a_small_pool_is_looked_after_more_often() {
 }
 
 #[test]
-fn silence_ends_in_longer_and_longer_dozes_and_a_batch_begins_anew() {
+fn silence_leads_to_longer_and_longer_dozes_and_a_batch_starts_over() {
     for wait in [Wait::Sleep, Wait::Block] {
         let (mut waiter, start) = (waiter(wait, 256, 1), Instant::now());
         for round in 0..2 {
@@ -45,7 +45,7 @@ fn silence_ends_in_longer_and_longer_dozes_and_a_batch_begins_anew() {
 }
 
 #[test]
-fn what_comes_to_a_buddy_is_no_silence_and_neither_is_a_spurious_wake_up() {
+fn traffic_of_a_buddy_or_a_spurious_wake_up_ends_the_silence() {
     let (mut waiter, start) = (waiter(Wait::Sleep, 1 << 16, 1), Instant::now());
     for ms in 0..100 {
         let plan = waiter.plan(start + ms * MS, u64::from(ms / 2));
@@ -55,12 +55,12 @@ fn what_comes_to_a_buddy_is_no_silence_and_neither_is_a_spurious_wake_up() {
     assert_eq!(waiter.plan(silent, 49), Plan::Doze(FIRST_DOZE));
     waiter.dozed(WakeCause::Timeout);
     waiter.dozed(WakeCause::Waker);
-    assert!(matches!(waiter.plan(silent + MS, 49), Plan::Sleep(_)), "it stays awake for a while");
+    assert!(matches!(waiter.plan(silent + MS, 49), Plan::Sleep(_)), "the thread stays awake for a while");
     assert_eq!(waiter.plan(silent + MS + SILENCE, 49), Plan::Doze(FIRST_DOZE));
 }
 
 #[test]
-fn a_busy_thread_never_dozes_and_one_with_nothing_to_block_on_does_at_once() {
+fn a_busy_thread_never_dozes_and_one_without_wakers_dozes_at_once() {
     let start = Instant::now();
     let mut busy = waiter(Wait::Busy, 256, 1);
     assert_eq!((busy.plan(start, 0), busy.plan(start + 1_000 * MS, 0)), (Plan::Spin, Plan::Spin));
@@ -68,7 +68,7 @@ fn a_busy_thread_never_dozes_and_one_with_nothing_to_block_on_does_at_once() {
     assert!(matches!(waiter(Wait::Sleep, 256, 0).plan(start, 0), Plan::Sleep(_)));
 }
 
-/// A thread that may not doze, or only for a short time.
+/// A thread that may not doze, or only briefly.
 struct Restless(Sleeper, Option<Rest>);
 
 impl Idler for Restless {
@@ -86,7 +86,7 @@ impl Idler for Restless {
 }
 
 #[test]
-fn who_has_something_to_do_sleeps_and_who_takes_cells_back_dozes_shortly() {
+fn a_thread_with_work_sleeps_and_one_that_takes_cells_back_dozes_briefly() {
     let mut waiter = waiter(Wait::Sleep, 1 << 16, 0);
     let start = Instant::now();
     waiter.plan(start, 0);
@@ -97,8 +97,8 @@ fn who_has_something_to_do_sleeps_and_who_takes_cells_back_dozes_shortly() {
         begun.elapsed()
     };
     assert!(pause(Some(Rest::Short), MS * 1_000_000) >= FIRST_DOZE);
-    assert!(pause(Some(Rest::Long), MS) >= MS, "not longer than the caller wants");
+    assert!(pause(Some(Rest::Long), MS) >= MS, "no longer than the caller wants");
     assert!(pause(Some(Rest::Long), MS * 1_000_000) >= LONGEST_DOZE);
     pause(None, MS);
-    assert_eq!(waiter.next, 2 * SHORTEST_SLEEP, "it slept as before the silence");
+    assert_eq!(waiter.next, 2 * SHORTEST_SLEEP, "the thread slept as before the silence");
 }

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn captured_queues_that_are_taken_away_are_reported_once() {
+    fn captured_queues_that_disappear_are_reported_once() {
         let loopback = netdev::interface("lo").unwrap();
         assert_eq!(loopback.queues.current, 1);
         let mut interface =
@@ -145,7 +145,7 @@ mod tests {
         );
         assert_eq!((watch.warning(false), watch.news()), (gone, None));
         let mut others = LinkWatch::open(&interface, Watched::Some(&[0])).unwrap();
-        assert_eq!((others.warning(true), others.news()), (None, None), "not ours");
+        assert_eq!((others.warning(true), others.news()), (None, None), "no captured queue is lost");
 
         interface.queues.current = 0;
         let mut all = LinkWatch::open(&interface, Watched::All).unwrap();

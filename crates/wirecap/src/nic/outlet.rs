@@ -73,11 +73,11 @@ mod tests {
         assert_eq!((outlet.refuses(1518), outlet.refuses(1519)), (None, Some(Refusal::TooLong)));
         outlet.note(true, 9000);
         assert_eq!((outlet.refuses(9018), outlet.mtu()), (None, 9000));
-        // The kernel refused to send at an unknown time: nothing is sent until the link is looked at.
+        // The kernel refused to send at an unknown time: the outlet sends nothing until the link is checked.
         assert!(!outlet.take_doubt());
         outlet.note_down();
         assert_eq!((outlet.refuses(60), outlet.take_doubt()), (Some(Refusal::LinkDown), true));
-        assert!(!outlet.take_doubt(), "one look is enough");
+        assert!(!outlet.take_doubt(), "one check is enough");
         outlet.note(true, 0);
         assert_eq!((outlet.refuses(60), outlet.mtu()), (None, 9000));
         outlet.note(false, 0);

@@ -1,4 +1,4 @@
-//! Stamps by the driver, as far as a veth pair goes: it has the call, and no clock.
+//! Stamps by the driver, as far as a veth pair supports them: it has the call, but no clock.
 
 use wirecap_lab::{require_root, skip};
 use wirecap_sys::{
@@ -20,8 +20,8 @@ use crate::{
 
 const FRAMES: u64 = 30;
 
-/// Opens the end as if its driver had a clock that shows what the kernel's does; the driver is asked for
-/// `more` than that, too.
+/// Opens the end as if its driver had a clock that shows the kernel's time; with `more`, tags and hashes are
+/// read from the driver, too.
 fn open(lab: &Lab, modes: Modes, more: bool) -> Result<Opened, Error> {
     lab.open(modes, move |interface| {
         let stamping = Stamping::by_driver(interface, Ok(ClockSource::Monotonic))?;
@@ -32,7 +32,7 @@ fn open(lab: &Lab, modes: Modes, more: bool) -> Result<Opened, Error> {
     })
 }
 
-/// Whether the test may run and this kernel lets programs ask drivers.
+/// Whether the test may run and this kernel lets programs query drivers.
 fn can_ask_drivers(test: &str) -> bool {
     if !require_root(test) {
         return false;
@@ -44,7 +44,7 @@ fn can_ask_drivers(test: &str) -> bool {
     can
 }
 
-/// The driver answers that it has no time: each packet is captured, counted, and has the time of the batch.
+/// The driver answers that it has no time: each packet is captured, counted, and gets the time of the batch.
 #[test]
 fn packets_that_the_driver_does_not_stamp_are_counted_and_kept() {
     if !can_ask_drivers("stamp::packets_that_the_driver_does_not_stamp_are_counted_and_kept") {
@@ -91,11 +91,11 @@ fn a_program_that_asks_the_driver_does_not_run_in_generic_mode() {
 }
 
 #[test]
-fn what_is_missing_for_hardware_times_is_named() {
+fn a_lack_of_hardware_times_is_named() {
     let all = StampAbilities { hardware: true, all_packets: true, software: true, clock: Some(2) };
     let metadata = |timestamp| Some(RxMetadata { timestamp, ..RxMetadata::default() });
     assert_eq!(clock_number(metadata(true), all), Ok(2));
-    assert_eq!(clock_number(None, all), Ok(2), "older kernels do not say what a driver has");
+    assert_eq!(clock_number(None, all), Ok(2), "older kernels do not report what a driver has");
     let software = StampAbilities { software: true, ..StampAbilities::default() };
     for (metadata, abilities, expected) in [
         (metadata(true), software, NicDataRefusal::SoftwareOnly),
@@ -108,10 +108,10 @@ fn what_is_missing_for_hardware_times_is_named() {
     }
 }
 
-/// A stamp stands right in front of the packet, where the queue looks for it, or there is none.
+/// A stamp is directly in front of the packet, where the queue looks for it, or there is none.
 #[test]
-fn metadata_that_was_there_before_leaves_no_place_for_a_stamp() {
-    if !require_root("stamp::metadata_that_was_there_before_leaves_no_place_for_a_stamp") {
+fn earlier_metadata_leaves_no_place_for_a_stamp() {
+    if !require_root("stamp::earlier_metadata_leaves_no_place_for_a_stamp") {
         return;
     }
     for (metadata_bytes, expected) in [(0, bpf::XDP_PASS), (4, bpf::XDP_DROP), (32, bpf::XDP_DROP)] {

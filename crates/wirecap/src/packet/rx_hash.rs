@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_program_writes_is_read() {
+    fn a_hash_is_read_as_the_program_writes_it() {
         let front = |value: u32, kind: u32| {
             let mut bytes = [0; 8];
             bytes[..4].copy_from_slice(&value.to_ne_bytes());
@@ -68,7 +68,7 @@ mod tests {
         };
         assert_eq!(front(0, 0), None);
         let hash = front(0, IS_THERE).unwrap();
-        assert!(hash.value() == 0 && !hash.is_over_addresses(), "of a frame that is no IP");
+        assert!(hash.value() == 0 && !hash.is_over_addresses(), "a frame without IP");
         let hash = front(0xdead_beef, IS_THERE | 0b1_1001).unwrap();
         assert_eq!((hash.value(), hash.type_bits()), (0xdead_beef, 0b1_1001));
         assert!(hash.is_over_addresses() && hash.is_over_ports());

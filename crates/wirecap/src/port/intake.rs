@@ -202,7 +202,7 @@ mod tests {
     use wirecap_core::{Geometry, PoolId};
     use wirecap_sys::memory::{CellWriter, LivePool, PacketMemory};
 
-    /// A batch of the time 1,000 whose packets came up to 300 ns before.
+    /// A batch at `time_ns` whose packets came up to 300 ns before.
     fn batch(time_ns: u64, min_ns: u64) -> BatchTime {
         BatchTime { uncertainty_ns: 300, ..BatchTime::certain(time_ns, min_ns, 8) }
     }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn own_times_are_kept_unless_they_would_go_back() {
+    fn packets_keep_their_own_times_unless_these_would_go_back() {
         let (mut pool, mut writer) = pool();
         let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 500), None);
         let own = [
@@ -243,12 +243,13 @@ mod tests {
         assert_eq!(
             (end.last_ns, end.untimed, end.uncertainty_ns),
             (2_001, 1, 390),
-            "the first was raised by more"
+            "only the time of the first packet is raised by more"
         );
         assert_eq!(times(&mut pool), [500, 700, 701, 1_000, 1_001, 2_000]);
     }
 
-    /// A packet that began in the batch before has its time, and what follows may be earlier than this batch.
+    /// A packet that began in the previous batch keeps its time, and the next packet may be earlier than this
+    /// batch.
     #[test]
     fn a_packet_that_goes_on_in_the_next_batch_keeps_its_time() {
         let (mut pool, mut writer) = pool();
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_is_empty_leaves_the_times_as_they_were() {
+    fn an_empty_batch_leaves_the_times_unchanged() {
         let (mut pool, mut writer) = pool();
         let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 500), None);
         intake.take(std::iter::empty());
@@ -277,7 +278,11 @@ mod tests {
         let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, 2_000), None);
         intake.take([true, false, false].into_iter().map(|more| cell(&mut writer, more)));
         let end = intake.finish();
-        assert_eq!((end.untimed, end.uncertainty_ns), (2, 300 + 1_002), "they are later than their batch");
+        assert_eq!(
+            (end.untimed, end.uncertainty_ns),
+            (2, 300 + 1_002),
+            "their times are later than the batch"
+        );
         assert_eq!(times(&mut pool), [2_000, 2_000, 2_001]);
     }
 }

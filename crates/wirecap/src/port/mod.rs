@@ -108,12 +108,12 @@ mod tests {
         let known = [Interface { name: "none0".into(), ..netdev::interface("lo").unwrap() }];
         let config = Config { workers: Some(1), ..Config::default() };
         let look_up = |known: &[Interface]| look_up(&"packet:none0".into(), &config, known);
-        assert!(look_up(&[]).is_err(), "the kernel knows none");
+        assert!(look_up(&[]).is_err(), "the kernel knows no such interface");
         assert_eq!(look_up(&known).unwrap().facts.name, "none0");
     }
 
     #[test]
-    fn pools_that_are_far_from_the_nic_are_reported() {
+    fn pools_on_another_node_than_the_nic_are_reported() {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 0 };
         let mut facts = look_up(&port.into(), &Config::default(), &[]).unwrap().facts;
         let geometry = Geometry::new(1, 2, 4096).unwrap();
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(carve(&facts, 0).far, None);
         facts.numa_node = Some(63);
         let carved = carve(&facts, 1);
-        assert_eq!(carved.pools.len(), 2, "it is a preference only");
+        assert_eq!(carved.pools.len(), 2, "the node is only a preference");
         assert!(matches!(carved.far, Some(Diagnostic::FarMemory { node: 63, .. })));
     }
 }

@@ -14,7 +14,7 @@
 
 use std::{fmt::Debug, ops::Range};
 
-use wirecap_core::Lost;
+use wirecap_core::{Lost, QueueAccount};
 use wirecap_sys::{
     clock::StampClock,
     memory::LivePool,
@@ -50,19 +50,12 @@ pub(crate) struct QueueCounts {
 impl QueueCounts {
     /// A report with these counts alone.
     pub(crate) fn report(&self, queue: u16, mode: QueueMode) -> QueueReport {
-        let &Self { no_free_cell, rx_ring_full, too_long, .. } = self;
-        let mut report = QueueReport {
-            queue,
-            mode,
-            seen: self.seen,
-            filtered: self.filtered,
-            passed: self.passed,
-            lost: Lost { no_free_cell, rx_ring_full, too_long, left_at_stop: 0 },
-            fill_ring_empty: self.fill_ring_empty,
-            ..QueueReport::default()
-        };
-        report.unexplained = report.account().unexplained();
-        report
+        let &Self { seen, filtered, passed, no_free_cell, rx_ring_full, too_long, fill_ring_empty, .. } =
+            self;
+        let lost = Lost { no_free_cell, rx_ring_full, too_long, left_at_stop: 0 };
+        let account = QueueAccount { seen, filtered, passed, delivered: 0, lost };
+        let unexplained = account.unexplained();
+        QueueReport { queue, mode, account, unexplained, fill_ring_empty, ..QueueReport::default() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tags that are put back, where that is not as it usually is: see `tests/capture/vlan_tags.rs` for the rest.
+//! Restoring tags in unusual cases: see `tests/capture/vlan_tags.rs` for the others.
 
 use wirecap_lab::{require_root, skip};
 use wirecap_sys::bpf::{Link, XdpMode};
@@ -16,7 +16,7 @@ use crate::{
 
 const FRAMES: u32 = 40;
 
-/// Without a tag, and with one, in turn.
+/// Frames without and with a tag, alternating.
 fn frames() -> Vec<Vec<u8>> {
     let frame = |index: u32| {
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
@@ -74,7 +74,7 @@ fn packets_without_room_for_their_tag_are_counted_and_kept() {
     }
 }
 
-/// What no socket takes goes to the host as it came, whatever was done to it before.
+/// A packet that no socket takes goes to the host as it came, whatever the program did to it.
 #[test]
 fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
     if !can_ask_drivers("tags::packets_that_no_socket_takes_reach_the_host_with_one_tag") {
@@ -114,14 +114,14 @@ fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
     }
 }
 
-/// A kernel that does not take the program: packets are captured as they are, and it is said why.
+/// If the kernel refuses the program, packets are captured as they are, and the report says why.
 #[test]
-fn a_program_that_the_kernel_refuses_is_replaced_and_that_is_said() {
-    if !can_ask_drivers("tags::a_program_that_the_kernel_refuses_is_replaced_and_that_is_said") {
+fn a_program_that_the_kernel_refuses_is_replaced_and_that_is_reported() {
+    if !can_ask_drivers("tags::a_program_that_the_kernel_refuses_is_replaced_and_that_is_reported") {
         return;
     }
     let lab = Lab::new("tagnone");
-    // No function that programs may call.
+    // A function that programs may not call.
     let function = KernelFunction::find("xdp_do_redirect").unwrap().unwrap();
     let mut opened = open(&lab, |tags| Tags { function, ..tags });
     lab.send(frames());

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lldp_xdp_and_the_unknown_do_not_keep_an_interface() {
+    fn lldp_xdp_and_unknown_uses_do_not_keep_an_interface() {
         let listener = |protocol| {
             let (processes, sockets) = (Vec::new(), Vec::new());
             HostUse::Listener { protocol, on_all_interfaces: false, processes, sockets }

@@ -81,11 +81,7 @@ pub struct Report {
 impl Report {
     /// The accounts of all queues added up.
     pub fn total(&self) -> QueueAccount {
-        let mut total = QueueAccount::default();
-        for queue in self.ports.iter().flat_map(|port| &port.queues) {
-            total += queue.account();
-        }
-        total
+        self.ports.iter().map(PortReport::total).sum()
     }
 
     /// The fullest pool, in percent.

@@ -1,7 +1,7 @@
 //! What a port did: how it was opened, what it counted, what happened to it.
 
 use serde::Serialize;
-use wirecap_core::choices;
+use wirecap_core::{QueueAccount, choices};
 
 use super::{
     HostUse, LengthLimit, QueueMode, QueueReport, RssReport, TimestampReport, TraceFailure, TransmitReport,
@@ -76,6 +76,11 @@ pub struct PortReport {
 }
 
 impl PortReport {
+    /// The accounts of its queues added up.
+    pub fn total(&self) -> QueueAccount {
+        self.queues.iter().map(|queue| queue.account).sum()
+    }
+
     /// Whether it is captured beside the host, over AF_PACKET.
     pub fn is_passive(&self) -> bool {
         self.queues.iter().any(|queue| queue.mode == QueueMode::Packet)

@@ -1,7 +1,7 @@
 //! What a receive queue did: its mode, its account, how full its pool is.
 
 use serde::Serialize;
-use wirecap_core::{Lost, QueueAccount, choices};
+use wirecap_core::{QueueAccount, choices};
 use wirecap_sys::{bpf::XdpMode, xsk::BindMode};
 
 choices! {
@@ -44,16 +44,9 @@ pub struct QueueReport {
     pub queue: u16,
     /// How its packets are captured.
     pub mode: QueueMode,
-    /// Packets that reached the port.
-    pub seen: u64,
-    /// Packets the filter did not want.
-    pub filtered: u64,
-    /// Packets left to the host.
-    pub passed: u64,
-    /// Packets given to workers.
-    pub delivered: u64,
-    /// Packets lost.
-    pub lost: Lost,
+    /// Where its packets went.
+    #[serde(flatten)]
+    pub account: QueueAccount,
     /// What no term explains: 0 at the end, packets on their way before.
     pub unexplained: i64,
     /// How full the pool is now, in percent: 0 when all of it can take packets, 100 when there is no cell for
@@ -71,19 +64,6 @@ pub struct QueueReport {
     pub foreign: u64,
 }
 
-impl QueueReport {
-    /// The account of the queue.
-    pub fn account(&self) -> QueueAccount {
-        QueueAccount {
-            seen: self.seen,
-            filtered: self.filtered,
-            passed: self.passed,
-            delivered: self.delivered,
-            lost: self.lost,
-        }
-    }
-}
-
 /// The longest packet that a port can capture whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -99,7 +79,7 @@ pub struct LengthLimit {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum BeyondLimit {
-    /// The port drops them and counts them as [`too_long`](Lost::too_long).
+    /// The port drops them and counts them as [`too_long`](crate::Lost::too_long).
     Lost,
     /// The port cuts them, and keeps their original length.
     Cut,

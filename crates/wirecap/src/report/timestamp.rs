@@ -126,6 +126,6 @@ mod tests {
         report.error_bound_ns = Some(u64::MAX);
         report.learn(&follows);
         assert_eq!(report.error_bound_ns, Some(u64::MAX));
-        assert_eq!(report.clock, Clock::File, "it shows what it did");
+        assert_eq!(report.clock, Clock::File, "the report keeps its clock");
     }
 }

@@ -53,13 +53,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_pool_has_a_share_and_a_packet_alone_fits_in_any() {
+    fn each_pool_has_a_share_and_a_single_packet_always_fits() {
         let mut shares = Shares::new(2);
         shares.note_sent(0, 1_000);
         assert!(shares.has_room(0, 1_000), "no limit yet");
         shares.note_home(0, 1_000);
         shares.limit(10);
-        assert!(shares.has_room(0, 37), "else it could never be sent");
+        assert!(shares.has_room(0, 37), "otherwise it could never be sent");
         shares.note_sent(0, 8);
         assert!(shares.has_room(0, 2) && !shares.has_room(0, 3));
         assert!(shares.has_room(1, 10), "the share of another pool is its own");
@@ -67,6 +67,6 @@ mod tests {
         assert!(!shares.has_room(0, 1));
         shares.note_home(0, 1);
         assert!(shares.has_room(0, 1));
-        assert!(shares.has_room(7, 1), "of another engine");
+        assert!(shares.has_room(7, 1), "a pool of another engine");
     }
 }

@@ -1,4 +1,4 @@
-//! Every frame that is sent arrives once, in order, intact, and is accounted for.
+//! Every frame sent arrives once, in order, intact, and is accounted for.
 
 use std::thread;
 
@@ -12,12 +12,12 @@ use wirecap_testing::{
     wire::Wire,
 };
 
-/// Live frames of each test.
+/// Live frames per test.
 const FRAMES: u64 = 100_000;
-/// Live frames at once: a pool holds three times as many, so that it cannot overflow even if the cells of the
-/// burst before are still on their way home.
+/// Live frames at once: a pool holds three times as many, so it cannot overflow even while the cells of the
+/// previous burst are still on their way home.
 const BURST: u64 = 5_000;
-/// Frames into each queue that no core of a small machine generates for.
+/// Frames into each queue for which no core of a small machine generates frames.
 const EXTRA: u64 = 1_000;
 const SPEC: fn() -> FrameSpec = FrameSpec::default;
 
@@ -50,8 +50,8 @@ fn push_advanced() {
 }
 
 #[test]
-fn fewer_workers_than_queues_and_more_capture_threads_than_one() {
-    need_root!("account::fewer_workers_than_queues_and_more_capture_threads_than_one");
+fn fewer_workers_than_queues_with_several_capture_threads() {
+    need_root!("account::fewer_workers_than_queues_with_several_capture_threads");
     let wire = Wire::with_queues("threads", 4);
     for (dispatch, workers, threads) in
         [(Dispatch::Pull, 2, 1), (Dispatch::Pull, 3, 1), (Dispatch::Push, 2, 4), (Dispatch::Push, 6, 3)]
@@ -102,14 +102,14 @@ fn captures_everything(dispatch: Dispatch, mode: Mode, queues: u32) {
     let arrivals = crew.join();
     let report = capture.finish();
     let account = check::account_closed(&report);
-    assert_eq!(account.seen, taken + extra * EXTRA, "what the wire took was seen");
+    assert_eq!(account.seen, taken + extra * EXTRA, "every frame that the wire took was seen");
     assert_eq!(account.delivered, account.seen, "{report:#?}");
     check::pools_whole(&report);
     check_frames(&arrivals, cores, queues, live - dropped);
 }
 
-/// Frames of the live generator in the queues of the cores, numbered over all of them; in the other
-/// queues frames that are numbered in each.
+/// Checks the frames of the live generator in the queues of the cores, numbered across them, and in the other
+/// queues the frames numbered per queue.
 fn check_frames(arrivals: &[Arrival], cores: usize, queues: u32, live: u64) {
     let by_queue = check::in_order(arrivals);
     assert_eq!(by_queue.len(), queues as usize);

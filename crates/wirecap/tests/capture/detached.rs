@@ -1,4 +1,4 @@
-//! A program that is detached by force is attached again, and that is reported.
+//! A program detached by force is attached again, and that is reported.
 
 use wirecap::{Builder, Capture, Diagnostic, Modes, PortEvent, diagnostic::Recovery};
 use wirecap_sys::{
@@ -18,7 +18,7 @@ fn small() -> Builder {
     Capture::builder().chunks_per_pool(8)
 }
 
-/// The number of the program that is on the interface.
+/// The number of the program on the interface.
 fn attached(wire: &Wire) -> u32 {
     wire.inside.enter(|| netdev::interface("in0")).unwrap().xdp_programs[0].program_id
 }
@@ -34,11 +34,11 @@ fn foreign() -> Program {
     Program::load(&ProgramSpec::new(ProgramKind::Xdp, "stranger", &asm.finish().unwrap())).unwrap()
 }
 
-/// Waits for the report that the program was off; returns what became of it.
+/// Waits for the report that the program was detached; returns its recovery.
 #[track_caller]
 fn reported(capture: &mut Capture) -> Recovery {
     let mut found = None;
-    wait_until("it is reported", || {
+    wait_until("the detachment is reported", || {
         found = capture.events().into_iter().find_map(|event| match event {
             PortEvent::Warning { warning: Diagnostic::Detached { recovery }, .. } => Some(recovery),
             _ => None,
@@ -48,7 +48,7 @@ fn reported(capture: &mut Capture) -> Recovery {
     found.unwrap()
 }
 
-/// Sends frames, and waits until there are `all`.
+/// Sends frames, and waits until `all` have arrived.
 #[track_caller]
 fn send(sender: &mut QueueSender, crew: &Crew, all: u64) {
     sender.send(100);
@@ -56,8 +56,8 @@ fn send(sender: &mut QueueSender, crew: &Crew, all: u64) {
 }
 
 #[test]
-fn a_program_that_is_detached_by_force_is_attached_again() {
-    need_root!("detached::a_program_that_is_detached_by_force_is_attached_again");
+fn a_program_detached_by_force_is_attached_again() {
+    need_root!("detached::a_program_detached_by_force_is_attached_again");
     for modes in [Modes::Copy, Modes::Generic] {
         let wire = Wire::with_queues("forced", 1);
         let mut capture = wire.capture(small().modes(modes));
@@ -76,20 +76,22 @@ fn a_program_that_is_detached_by_force_is_attached_again() {
         assert_eq!(check::account_closed(&report).seen, 300);
         let [warning] = &report.ports[0].warnings[..] else { panic!("{:?}", report.ports[0].warnings) };
         assert_eq!(*warning, Diagnostic::Detached { recovery: Recovery::Restored });
-        assert!(!wire.is_captured(), "it was given back");
+        assert!(!wire.is_captured(), "the interface was given back");
     }
 }
 
 #[test]
-fn a_program_that_was_faster_is_named_and_the_interface_taken_after_it() {
-    need_root!("detached::a_program_that_was_faster_is_named_and_the_interface_taken_after_it");
+fn a_faster_program_is_named_and_the_interface_is_taken_after_it() {
+    need_root!("detached::a_faster_program_is_named_and_the_interface_is_taken_after_it");
     let wire = Wire::with_queues("faster", 1);
     let mut capture = wire.capture(small());
     let crew = Crew::eager(capture.take_workers());
     let (program, ifindex) = (foreign(), wire.veth.b().ifindex().unwrap());
     detach(&wire);
     let other = wire.inside.enter(|| Link::attach_xdp(&program, ifindex, XdpMode::Native)).unwrap();
-    let Recovery::Failed(reason) = reported(&mut capture) else { panic!("there is no room for two") };
+    let Recovery::Failed(reason) = reported(&mut capture) else {
+        panic!("an interface has no room for two programs")
+    };
     assert!(reason.text.contains("stranger"), "{reason}");
     let warning = &capture.report().ports[0].warnings[0];
     assert!(matches!(warning, Diagnostic::Detached { recovery: Recovery::Failed(_) }), "{warning:?}");
@@ -128,15 +130,15 @@ fn a_program_that_is_missing_at_the_end_is_reported() {
         let [warning] = &report.ports[0].warnings[..] else { panic!("{:?}", report.ports[0].warnings) };
         assert_eq!(*warning, Diagnostic::Detached { recovery: Recovery::Ended });
     }
-    // An interface that is gone has its own words.
+    // A removed interface has its own message.
     let capture = wire.capture(small());
     drop(wire.veth);
     assert_eq!(capture.finish().ports[0].warnings, []);
 }
 
 #[test]
-fn a_dispatcher_that_is_detached_by_force_is_attached_again_for_all() {
-    need_root!("detached::a_dispatcher_that_is_detached_by_force_is_attached_again_for_all");
+fn a_dispatcher_detached_by_force_is_attached_again_for_all() {
+    need_root!("detached::a_dispatcher_detached_by_force_is_attached_again_for_all");
     let wire = Wire::with_queues("dispatch", 3);
     let mut first = wire.capture_of("in0@0", small());
     let mut second = wire.capture_of("in0@1", small());
@@ -145,11 +147,11 @@ fn a_dispatcher_that_is_detached_by_force_is_attached_again_for_all() {
     let dispatcher = attached(&wire);
     detach(&wire);
     assert_eq!((reported(&mut first), reported(&mut second)), (Recovery::Restored, Recovery::Restored));
-    assert_eq!(attached(&wire), dispatcher, "with the table that all have");
+    assert_eq!(attached(&wire), dispatcher, "the dispatcher has the shared table");
     for (sender, crew) in senders.iter_mut().zip(&crews) {
         send(sender, crew, 100);
     }
-    // The one that has not attached it holds it as well.
+    // The capture that has not attached the dispatcher holds it, too.
     drop(first);
     let mut third = wire.capture_of("in0@2", small());
     let crew = Crew::eager(third.take_workers());
@@ -160,7 +162,7 @@ fn a_dispatcher_that_is_detached_by_force_is_attached_again_for_all() {
         check::account_closed(&capture.finish());
     }
     crews.into_iter().chain([crew]).for_each(|crew| drop(crew.join()));
-    wait_until("the last has given it back", || !wire.is_captured());
+    wait_until("the last capture has given the interface back", || !wire.is_captured());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 const PACKETS: u64 = 5_000;
 
-/// Each trouble by itself, then all together.
+/// Each fault alone, then all together.
 fn troubles() -> [Faults; 5] {
     let none = Faults { seed: 42, ..Faults::default() };
     [
@@ -80,8 +80,8 @@ fn packets_of_an_interface_survive_every_fault() {
 }
 
 #[test]
-fn the_account_of_a_faulty_interface_is_closed_although_no_worker_read() {
-    need_root!("fault_port::the_account_of_a_faulty_interface_is_closed_although_no_worker_read");
+fn the_account_of_a_faulty_interface_closes_even_if_no_worker_reads() {
+    need_root!("fault_port::the_account_of_a_faulty_interface_closes_even_if_no_worker_reads");
     let wire = Wire::with_queues("unread", 1);
     for faults in troubles() {
         for dispatch in [Dispatch::Pull, Dispatch::Push] {

@@ -1,4 +1,4 @@
-//! Filters: wanted packets arrive, the rest stays with the host or is dropped, and both are in the account.
+//! Filters: wanted packets arrive, the host keeps the rest or it is dropped, and the account contains both.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use wirecap_lab::VethOptions;
 
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
-/// More than the verifier takes: it looks farther than an instruction of eBPF can name.
+/// Too much for the verifier: the filter looks farther than an eBPF instruction can name.
 const NOT_FOR_THE_KERNEL: &str = "udp port 53 or ether[40000] = 1";
 
-/// Frames of UDP to ports 40 to 59, over IPv4 and IPv6, some tagged, of `lens` bytes in turn.
+/// UDP frames to ports 40 to 59, over IPv4 and IPv6, some tagged, with the lengths of `lens` in turn.
 pub fn frames(count: usize, lens: &[usize]) -> Vec<Vec<u8>> {
     (0..count).map(|index| frame(index, lens[index % lens.len()])).collect()
 }
@@ -42,11 +42,14 @@ pub fn wanted(frames: &[Vec<u8>], expression: &str) -> Vec<Vec<u8>> {
     let filter = Filter::compile(expression, LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN).unwrap();
     let wanted = frames.iter().filter(|frame| filter.matches(frame, frame.len() as u32));
     let wanted: Vec<_> = wanted.cloned().collect();
-    assert!(!wanted.is_empty() && wanted.len() < frames.len(), "{expression} tells nothing");
+    assert!(
+        !wanted.is_empty() && wanted.len() < frames.len(),
+        "{expression} does not distinguish the frames"
+    );
     wanted
 }
 
-/// Sends the frames through a capture, not more than a few ahead of it, and returns what came.
+/// Sends the frames through a capture, only a few ahead of it, and returns the captured ones.
 pub fn run(wire: &Wire, builder: Builder, port: &str, frames: &[Vec<u8>]) -> (Vec<Vec<u8>>, Report) {
     let mut capture = wire.inside.enter(|| builder.port(port).open()).unwrap();
     let crew = Crew::eager(capture.take_workers());
@@ -85,8 +88,8 @@ pub fn runs(report: &Report, place: FilterPlace, expression: &str) {
 }
 
 #[test]
-fn what_is_wanted_is_captured_and_the_host_keeps_the_rest() {
-    need_root!("filters::what_is_wanted_is_captured_and_the_host_keeps_the_rest");
+fn wanted_packets_are_captured_and_the_host_keeps_the_rest() {
+    need_root!("filters::wanted_packets_are_captured_and_the_host_keeps_the_rest");
     let frames = frames(600, &[60, 200, 1_000, 1_514]);
     for (unmatched, expression) in [
         (Unmatched::Pass, "udp port 53"),
@@ -94,7 +97,7 @@ fn what_is_wanted_is_captured_and_the_host_keeps_the_rest() {
         (Unmatched::Pass, "greater 500"),
     ] {
         let wire = Wire::with_queues("filter", 1);
-        // The host's own view: what XDP leaves to it.
+        // The host's own view: the packets that XDP leaves to it.
         let mut host = wire.inside.enter(|| small_pool().port("packet:in0").open()).unwrap();
         let heard = Crew::eager(host.take_workers());
         let (got, report) =
@@ -116,8 +119,8 @@ fn what_is_wanted_is_captured_and_the_host_keeps_the_rest() {
 }
 
 #[test]
-fn a_filter_that_the_kernel_does_not_take_runs_in_user_space_and_that_is_said() {
-    need_root!("filters::a_filter_that_the_kernel_does_not_take_runs_in_user_space_and_that_is_said");
+fn a_filter_that_the_kernel_rejects_runs_in_user_space_and_that_is_reported() {
+    need_root!("filters::a_filter_that_the_kernel_rejects_runs_in_user_space_and_that_is_reported");
     let frames = frames(3_000, &[60, 90]);
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("userfilter", 1);
@@ -131,10 +134,10 @@ fn a_filter_that_the_kernel_does_not_take_runs_in_user_space_and_that_is_said() 
     }
 }
 
-/// Packets of several cells: the kernel sees the first, user space the others.
+/// Packets of several cells: the kernel sees the first one, user space the others.
 #[test]
-fn what_lies_in_later_cells_is_looked_at_in_user_space() {
-    need_root!("filters::what_lies_in_later_cells_is_looked_at_in_user_space");
+fn later_cells_are_filtered_in_user_space() {
+    need_root!("filters::later_cells_are_filtered_in_user_space");
     let frames = frames(900, &[60, 9_000, 4_000, 1_700, 1_900]);
     for (expression, place) in [
         ("ether[8000] > 100", FilterPlace::Kernel),
@@ -151,8 +154,8 @@ fn what_lies_in_later_cells_is_looked_at_in_user_space() {
     }
 }
 
-/// Where packets may be split, one that is too short for what the filter looks at is not wanted, and the
-/// host's.
+/// Where packets may be split, a packet too short for the filter's offsets is not wanted, and goes to the
+/// host.
 #[test]
 fn short_packets_stay_with_the_host_where_packets_may_be_split() {
     need_root!("filters::short_packets_stay_with_the_host_where_packets_may_be_split");
@@ -175,10 +178,10 @@ fn short_packets_stay_with_the_host_where_packets_may_be_split() {
     }
 }
 
-/// With rings shorter than the pool, refused cells wait for room behind free chunks: they delay no packet.
+/// If rings are shorter than the pool, refused cells wait for room behind free chunks: they delay no packet.
 #[test]
-fn refused_cells_hold_up_no_promise() {
-    need_root!("filters::refused_cells_hold_up_no_promise");
+fn refused_cells_delay_no_promise() {
+    need_root!("filters::refused_cells_delay_no_promise");
     let wire = Wire::with_queues("promise", 1);
     let builder = small_pool().chunks_per_pool(16).ring_entries(64).filter(NOT_FOR_THE_KERNEL);
     let mut capture = wire.inside.enter(|| builder.port("xdp:in0").open()).unwrap();
@@ -187,7 +190,7 @@ fn refused_cells_hold_up_no_promise() {
     let mut sender = wire.packet_sender();
     for (sent, frame) in frames(600, &[60]).iter().enumerate() {
         sender.send(frame).unwrap();
-        wait_until("the frame is judged", || {
+        wait_until("the frame is filtered or delivered", || {
             let account = capture.report().total();
             account.filtered + account.delivered > sent as u64
         });
@@ -222,8 +225,8 @@ fn a_passive_port_filters_in_the_kernel_and_tagged_packets_in_user_space() {
 }
 
 #[test]
-fn on_the_loopback_interface_each_packet_is_judged_once() {
-    need_root!("filters::on_the_loopback_interface_each_packet_is_judged_once");
+fn on_the_loopback_interface_each_packet_is_filtered_once() {
+    need_root!("filters::on_the_loopback_interface_each_packet_is_filtered_once");
     let wire = Wire::with_queues("lofilter", 1);
     wire.inside.ip(&["link", "set", "dev", "lo", "up"]).unwrap();
     let talker = wire.inside.enter(|| std::net::UdpSocket::bind("127.0.0.1:0")).unwrap();
@@ -243,7 +246,7 @@ fn on_the_loopback_interface_each_packet_is_judged_once() {
     assert_eq!((account.seen, account.filtered, account.delivered), (40, 20, 20));
 }
 
-/// Nothing but rejected packets for longer than the pool and the ring hold: the cells come back all the time.
+/// Only rejected packets, for longer than the pool and the ring last: the cells come back all the time.
 #[test]
 fn refused_packets_do_not_use_up_the_pool() {
     need_root!("filters::refused_packets_do_not_use_up_the_pool");
@@ -254,7 +257,7 @@ fn refused_packets_do_not_use_up_the_pool() {
     let mut sender = wire.queue_sender(0, Default::default());
     for round in 1..=100 {
         sender.send(64);
-        wait_until("they are looked at", || {
+        wait_until("the frames are filtered", || {
             assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Idle));
             capture.report().total().filtered == 64 * round
         });
@@ -267,8 +270,8 @@ fn refused_packets_do_not_use_up_the_pool() {
 }
 
 #[test]
-fn a_filter_that_cannot_be_is_an_error_before_anything_is_changed() {
-    need_root!("filters::a_filter_that_cannot_be_is_an_error_before_anything_is_changed");
+fn an_invalid_filter_is_refused_before_anything_is_changed() {
+    need_root!("filters::an_invalid_filter_is_refused_before_anything_is_changed");
     let wire = Wire::with_queues("badfilter", 1);
     for (expression, words) in [
         ("tcp prot 80", "syntax error"),
@@ -283,7 +286,7 @@ fn a_filter_that_cannot_be_is_an_error_before_anything_is_changed() {
     }
     assert!(
         wire.capture(small_pool().filter("  ")).report().ports[0].filter.is_none(),
-        "an empty one is none"
+        "an empty filter is no filter"
     );
     let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 1 };
     let error = Capture::builder().port(port).chunks_per_pool(4).filter("ip").open().unwrap_err();

@@ -6,8 +6,8 @@ use crate::filters::{run, runs, small_pool, wanted};
 use wirecap_testing::{chains, need_root, wire::Wire};
 
 #[test]
-fn chains_of_headers_are_followed_in_user_space_and_that_is_said() {
-    need_root!("filters_loops::chains_of_headers_are_followed_in_user_space_and_that_is_said");
+fn chains_of_headers_are_followed_in_user_space_and_that_is_reported() {
+    need_root!("filters_loops::chains_of_headers_are_followed_in_user_space_and_that_is_reported");
     let frames = chains::frames(700);
     for (port, dispatch, unmatched, expression) in [
         ("xdp:in0", Dispatch::Pull, Unmatched::Pass, "ip6 protochain 17"),
@@ -30,10 +30,10 @@ fn chains_of_headers_are_followed_in_user_space_and_that_is_said() {
     }
 }
 
-/// Nothing but frames whose chain has no end: each is refused and counted, and the capture goes on.
+/// Only frames with an endless chain: each is refused and counted, and the capture goes on.
 #[test]
-fn chains_without_an_end_delay_no_packet() {
-    need_root!("filters_loops::chains_without_an_end_delay_no_packet");
+fn endless_chains_delay_no_packet() {
+    need_root!("filters_loops::endless_chains_delay_no_packet");
     let endless = chains::frames(1).remove(0);
     let mut frames = vec![endless; 2_000];
     frames.push(chains::frames(3).remove(2));

@@ -1,5 +1,5 @@
-//! `inbound`, `outbound` and `ifindex`: beside the host the socket knows, and packets taken from the host all
-//! come in. And offsets that equal the numbers by which libpcap asks for these.
+//! `inbound`, `outbound` and `ifindex`: beside the host the socket knows the answer, and packets taken from
+//! the host are all inbound. And offsets that equal the numbers with which libpcap asks for these.
 
 use wirecap::{Capture, Diagnostic, Report, report::FilterPlace};
 use wirecap_testing::{PacketSender, SendPath};
@@ -7,11 +7,10 @@ use wirecap_testing::{PacketSender, SendPath};
 use crate::filters::{frames, run, runs, small_pool, wanted};
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
-/// Loops, so that all is decided in user space; holds for no frame.
+/// A loop that matches no frame, so that everything is decided in user space.
 const LOOPS: &str = "ip6 protochain 132";
 
-/// Sends frames through the interface in both directions, in turn, and returns which ones were wanted of
-/// each.
+/// Sends frames through the interface in both directions, in turn; returns how many of each were wanted.
 fn both_ways(wire: &Wire, expression: &str, sent: usize) -> (usize, usize, Report) {
     let (coming, going) = (frames(2 * sent, &[60, 300]), wire.veth.b().ifindex().unwrap());
     let builder = small_pool().chunks_per_pool(64).filter(expression);
@@ -23,7 +22,7 @@ fn both_ways(wire: &Wire, expression: &str, sent: usize) -> (usize, usize, Repor
         outside.send(&pair[0]).unwrap();
         inside.send(&pair[1]).unwrap();
     }
-    wait_until("all frames are judged", || {
+    wait_until("all frames are filtered or delivered", || {
         let account = capture.report().total();
         account.filtered + account.delivered >= 2 * sent as u64
     });
@@ -41,8 +40,8 @@ fn both_ways(wire: &Wire, expression: &str, sent: usize) -> (usize, usize, Repor
 }
 
 #[test]
-fn beside_the_host_the_socket_tells_which_way_packets_go() {
-    need_root!("filters_origin::beside_the_host_the_socket_tells_which_way_packets_go");
+fn beside_the_host_the_socket_knows_the_direction_of_packets() {
+    need_root!("filters_origin::beside_the_host_the_socket_knows_the_direction_of_packets");
     const EACH: usize = 100;
     let wire = Wire::with_queues("origin", 1);
     let ifindex = wire.veth.b().ifindex().unwrap();
@@ -68,8 +67,8 @@ fn beside_the_host_the_socket_tells_which_way_packets_go() {
 }
 
 #[test]
-fn what_is_taken_from_the_host_comes_in() {
-    need_root!("filters_origin::what_is_taken_from_the_host_comes_in");
+fn packets_taken_from_the_host_are_inbound() {
+    need_root!("filters_origin::packets_taken_from_the_host_are_inbound");
     let frames = frames(300, &[60, 300]);
     let wire = Wire::with_queues("xdporigin", 1);
     let ifindex = wire.veth.b().ifindex().unwrap();
@@ -94,7 +93,7 @@ fn what_is_taken_from_the_host_comes_in() {
     assert!(got.is_empty());
 }
 
-/// One filter for all ports: each knows for itself.
+/// One filter for all ports: each port evaluates it for itself.
 #[test]
 fn each_port_of_a_capture_answers_for_itself() {
     need_root!("filters_origin::each_port_of_a_capture_answers_for_itself");
@@ -110,18 +109,18 @@ fn each_port_of_a_capture_answers_for_itself() {
         sender.send(&frame).unwrap();
         talker.send_to(&[7], "127.0.0.1:5300").unwrap();
     }
-    wait_until("all frames are judged", || capture.report().ports[0].queues[0].filtered == 20);
-    // Each is answered: no program listens there.
+    wait_until("all frames are filtered", || capture.report().ports[0].queues[0].account.filtered == 20);
+    // Each frame is answered, since no program listens there.
     crew.wait_for(40);
     capture.stopper().stop();
     assert!(crew.join().iter().all(|arrival| arrival.port == 1));
     check::account_closed(&capture.finish());
 }
 
-/// As in `bpf_filter`, what is not in the packet is not wanted, on any port.
+/// As in `bpf_filter`, a filter on bytes outside the packet does not match, on any port.
 #[test]
-fn offsets_in_front_of_the_packet_are_outside_of_it() {
-    need_root!("filters_origin::offsets_in_front_of_the_packet_are_outside_of_it");
+fn offsets_in_front_of_the_packet_do_not_match() {
+    need_root!("filters_origin::offsets_in_front_of_the_packet_do_not_match");
     let frames = frames(200, &[60, 300]);
     for port in ["xdp:in0", "packet:in0"] {
         let wire = Wire::with_queues("offsets", 1);

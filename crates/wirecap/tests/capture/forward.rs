@@ -1,4 +1,4 @@
-//! Forwarding: two hosts that are connected only through a worker of ours.
+//! Forwarding: two hosts connected only through our worker.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -46,7 +46,7 @@ impl Bridge {
         self.right.enter(open).unwrap()
     }
 
-    /// What sends from the left host.
+    /// A sender on the left host.
     fn talker(&self) -> PacketSender {
         let ifindex = self.first.a().ifindex().unwrap();
         self.left.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap()
@@ -58,8 +58,8 @@ impl Bridge {
     }
 }
 
-/// Forwards everything from one port to the other, until `end`. Returns how many packets of each port were
-/// sent on.
+/// Forwards everything from one port to the other, until `end`. Returns the number of packets of each port
+/// that were forwarded.
 fn bump(mut worker: Worker, mut transmitters: Vec<Transmitter>, end: &AtomicBool) -> [u64; 2] {
     let mut sent = [0, 0];
     loop {
@@ -98,8 +98,8 @@ impl Drop for Ends<'_> {
 }
 
 #[test]
-fn two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home() {
-    need_root!("forward::two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home");
+fn two_hosts_talk_as_over_a_cable_and_all_cells_come_home() {
+    need_root!("forward::two_hosts_talk_as_over_a_cable_and_all_cells_come_home");
     for mtu in [1_500, 9_000] {
         let bridge = Bridge::new("cable", mtu);
         let mut capture = bridge.capture(16);
@@ -108,7 +108,7 @@ fn two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home() {
         assert_eq!(transmitters.len(), 2);
         let sent = thread::scope(|scope| {
             let forwarding = scope.spawn(|| bump(worker, transmitters, &end));
-            // Also when an assertion fails: the scope waits for the thread.
+            // Even when an assertion fails: the scope waits for the thread.
             let ends = Ends(&end);
             let largest = (mtu - 28).to_string();
             for arguments in [
@@ -126,7 +126,7 @@ fn two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home() {
         });
         assert!(sent[0] >= 150 && sent[1] >= 150, "{sent:?}");
         capture.stopper().stop();
-        // A host may have said something after the forwarding ended: that waits in a ring until the capture
+        // A host may have sent something after the forwarding ended: that waits in a ring until the capture
         // is finished.
         let report = capture.finish();
         let account = check::account_closed(&report);
@@ -137,8 +137,8 @@ fn two_hosts_talk_as_if_by_a_cable_and_all_cells_come_home() {
 }
 
 #[test]
-fn packets_can_be_changed_kept_and_are_given_back_when_the_ring_is_full() {
-    need_root!("forward::packets_can_be_changed_kept_and_are_given_back_when_the_ring_is_full");
+fn packets_can_be_changed_and_kept_and_a_full_ring_gives_them_back() {
+    need_root!("forward::packets_can_be_changed_and_kept_and_a_full_ring_gives_them_back");
     let bridge = Bridge::new("change", 1_500);
     let builder = Capture::builder().port("xdp:m0").port("xdp:m1").workers(1).transmit(4);
     let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(4).cells_per_chunk(64).open()).unwrap();
@@ -170,7 +170,7 @@ fn packets_can_be_changed_kept_and_are_given_back_when_the_ring_is_full() {
     let mut refused = 0;
     for mut packet in kept {
         let number = packet.data()[20];
-        assert!(!packet.trim_front(100) && packet.prepend(4096).is_none(), "not within its cell");
+        assert!(!packet.trim_front(100) && packet.prepend(4096).is_none(), "outside its cell");
         // A tag in front of the EtherType: the addresses move to the front, by four bytes.
         let addresses: [u8; 12] = packet.data()[..12].try_into().unwrap();
         packet.prepend(4).unwrap();
@@ -178,7 +178,7 @@ fn packets_can_be_changed_kept_and_are_given_back_when_the_ring_is_full() {
         packet.data_mut()[12..16].copy_from_slice(&[0x81, 0, 0, number]);
         assert_eq!(packet.len(), 104);
         if number == 1 {
-            // And back again.
+            // The addresses move back again.
             let addresses: [u8; 12] = packet.data()[..12].try_into().unwrap();
             packet.data_mut()[4..16].copy_from_slice(&addresses);
             assert!(packet.trim_front(4));
@@ -212,8 +212,8 @@ fn packets_can_be_changed_kept_and_are_given_back_when_the_ring_is_full() {
 }
 
 #[test]
-fn packets_in_a_row_are_changed_once_and_what_is_refused_comes_next() {
-    need_root!("forward::packets_in_a_row_are_changed_once_and_what_is_refused_comes_next");
+fn packets_in_a_row_are_changed_once_and_a_refused_one_comes_next() {
+    need_root!("forward::packets_in_a_row_are_changed_once_and_a_refused_one_comes_next");
     const CHANGE: u8 = 100;
     let bridge = Bridge::new("row", 1_500);
     let builder = Capture::builder().port("xdp:m0").port("xdp:m1").workers(1).transmit(4);
@@ -247,7 +247,7 @@ fn packets_in_a_row_are_changed_once_and_what_is_refused_comes_next() {
             assert!(row.packets <= 4 && (row.packets > 0) == (row.first_timestamp_ns > 0), "{row:?}");
             (in_rows, bytes) = (in_rows + row.packets, bytes + row.bytes);
             let Some(mut packet) = drain.next() else { break };
-            assert!(packet.data()[20] < CHANGE || !is_ours(packet.data()), "not changed: it was refused");
+            assert!(packet.data()[20] < CHANGE || !is_ours(packet.data()), "a refused packet is not changed");
             change(packet.data_mut());
             refused += 1;
             bytes += packet.len() as u64;
@@ -292,7 +292,7 @@ fn untagged(number: u8) -> Vec<u8> {
     frame
 }
 
-/// What was sent from the first queue of a port.
+/// The report on the first transmit queue of a port.
 fn transmitted(capture: &Capture, port: usize) -> TransmitReport {
     capture.report().ports[port].transmitted[0]
 }
@@ -313,8 +313,8 @@ fn packets_are_made_sent_and_come_home_to_their_allocator() {
     let mut listener = far.take_workers().remove(0);
 
     assert!(allocator.packet(&[]).is_none() && allocator.packet(&vec![0; 64 * 1792 + 1]).is_none());
-    // All 128 cells, three times over, in packets of one cell and of five; some of them lie across the end of
-    // a chunk.
+    // All 128 cells, three times over, in packets of one cell and of five; some packets cross the end of a
+    // chunk.
     let mut sent = Vec::new();
     for number in 0..90_u8 {
         let mut frame = untagged(number);
@@ -343,17 +343,17 @@ fn packets_are_made_sent_and_come_home_to_their_allocator() {
         arrived.len() == sent.len()
     });
     assert!(arrived == sent);
-    // An allocator that is used up says so, and has its cells back when they are dropped.
+    // A used-up allocator returns no packet, and gets its cells back when they are dropped.
     let kept: Vec<_> = std::iter::from_fn(|| allocator.packet(&[0; 60])).collect();
-    // All but those of the chunk in use that were sent before: they come back with their chunk.
+    // All cells except those of the current chunk that were sent earlier: these come back with their chunk.
     assert!((65..=128).contains(&kept.len()), "{allocator:?}");
     drop(kept);
     assert!(allocator.packet(&[0; 60]).is_some());
 }
 
 #[test]
-fn what_was_captured_beside_the_host_is_sent_on_by_one_copy() {
-    need_root!("forward::what_was_captured_beside_the_host_is_sent_on_by_one_copy");
+fn packets_captured_beside_the_host_are_forwarded_with_one_copy() {
+    need_root!("forward::packets_captured_beside_the_host_are_forwarded_with_one_copy");
     let bridge = Bridge::new("copy", 1_500);
     let builder = Capture::builder().port("packet:m0").port("xdp:m1").workers(1).transmit(64).allocators(1);
     let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(4).cells_per_chunk(64).open()).unwrap();
@@ -370,7 +370,7 @@ fn what_was_captured_beside_the_host_is_sent_on_by_one_copy() {
     wait_until("twenty packets beside the host", || {
         if let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
             if batch.port() == 0 {
-                assert!(batch.drain().is_none(), "they are not in cells");
+                assert!(batch.drain().is_none(), "packets beside the host are not in cells");
                 for packet in batch.packets().filter(|packet| packet.data()[12..14] == [0x88, 0xb5]) {
                     let copy = allocator.copy_of(&packet).unwrap();
                     assert_eq!((copy.timestamp_ns(), copy.data()), (packet.timestamp_ns(), packet.data()));
@@ -388,7 +388,7 @@ fn what_was_captured_beside_the_host_is_sent_on_by_one_copy() {
     assert_eq!(
         (counted.packets, counted.copied_bytes),
         (20, bytes as u64),
-        "each was copied once: {counted:?}"
+        "each packet was copied once: {counted:?}"
     );
     let mut arrived = Vec::new();
     wait_until("twenty packets", || {
@@ -402,10 +402,10 @@ fn what_was_captured_beside_the_host_is_sent_on_by_one_copy() {
 }
 
 #[test]
-fn what_is_sent_lies_where_it_was_captured() {
-    need_root!("forward::what_is_sent_lies_where_it_was_captured");
+fn packets_are_sent_from_where_they_were_captured() {
+    need_root!("forward::packets_are_sent_from_where_they_were_captured");
     let bridge = Bridge::new("where", 1_500);
-    // The size tells its rings from those of the tests beside this one.
+    // The size distinguishes these rings from those of concurrent tests.
     let builder = Capture::builder().port("xdp:m0").port("xdp:m1").workers(1).transmit(512);
     let mut capture = bridge.middle.enter(|| builder.chunks_per_pool(4).open()).unwrap();
     let mut out = capture.take_transmitters().remove(1);
@@ -415,14 +415,14 @@ fn what_is_sent_lies_where_it_was_captured() {
     for number in 0..50 {
         talker.send(&untagged(number)).unwrap();
     }
-    // Address and length of each packet: as it was received, and as it lies in the rings that the kernel
-    // reads, one after the other.
+    // Address and length of each packet: as received, and as in the rings that the kernel reads, one after
+    // the other.
     let (mut received, mut lent) = (Vec::new(), Vec::<Vec<_>>::new());
     let mut sent = 0;
     wait_until("fifty packets", || {
         if let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
-            // Where each lies while it can only be read, then while it is owned, changed, kept, and in the
-            // ring.
+            // The address of each packet while it is read-only, then while it is owned, changed, kept, and in
+            // the ring.
             let read: Vec<_> = batch.packets().map(|packet| packet.data().as_ptr()).collect();
             for (mut packet, at) in batch.drain().unwrap().zip(read) {
                 let first = packet.addresses().next().unwrap();
@@ -445,9 +445,9 @@ fn what_is_sent_lies_where_it_was_captured() {
         sent == 50
     });
     lent.retain(|entries| !entries.is_empty());
-    assert_eq!(lent, [received], "the kernel is lent the cells that were captured into");
-    // The kernel names each cell by its address when it has sent it: all that it named were in flight, and
-    // all came home.
+    assert_eq!(lent, [received], "the kernel gets the very cells that were captured");
+    // The kernel names each sent cell by its address: every cell that it named was in flight, and all came
+    // home.
     assert!(out.finish(PATIENCE).unwrap());
     assert_eq!((out.in_flight(), out.unknown_completions()), (0, 0));
     let counted = transmitted(&capture, 1);

@@ -15,8 +15,8 @@ fn builder() -> Builder {
     Capture::builder().cells_per_chunk(CHUNK).chunks_per_pool(CHUNKS).workers(1).mode(Mode::Basic)
 }
 
-/// Sends frames one by one to a capture whose worker has stalled. The gauge has to rise until the last one
-/// that is not lost.
+/// Sends frames one by one to a capture with a stalled worker. The gauge has to rise until the last frame
+/// before the first loss.
 fn rises_before_the_first_loss(port: impl Into<PortSpec> + Send, builder: Builder) -> Report {
     let wire = Wire::with_queues("gauge", 1);
     let mut capture = wire.inside.enter(|| builder.port(port).open()).unwrap();
@@ -41,8 +41,8 @@ fn rises_before_the_first_loss(port: impl Into<PortSpec> + Send, builder: Builde
         before.push(gauge);
     };
     assert!(before.len() > 40, "{name}: a loss after {} frames", before.len());
-    assert!(before[before.len() / 2] > 25.0, "{name}: it rises with what waits: {before:?}");
-    // The kernel hands a block over after 5 ms, full or not, so the last one may end at any moment.
+    assert!(before[before.len() / 2] > 25.0, "{name}: the gauge rises with waiting packets: {before:?}");
+    // The kernel hands a block over after 5 ms, full or not, so the last block may end at any moment.
     let least = if at_loss.ports[0].is_passive() { 100.0 - 100.0 / f64::from(CHUNKS) } else { 100.0 };
     assert!(before.last().unwrap() >= &least, "{name}: at the first loss it was {before:?}");
     assert_eq!((at_loss.pool_used_percent(), at_loss.pool_peak_percent()), (100.0, 100.0), "{name}");

@@ -1,4 +1,4 @@
-//! Batches may be held for as long as wanted, and dropped anywhere.
+//! Batches may be held as long as wanted, and dropped anywhere.
 
 use std::{sync::mpsc, thread, time::Duration};
 
@@ -14,10 +14,10 @@ use wirecap_testing::{
 
 /// M × R.
 const POOL: u64 = 64 * 16;
-/// Packets that are held at once.
+/// Packets held at once.
 const HELD: u64 = POOL * 3 / 4;
 
-/// Takes batches until they have this number of packets.
+/// Takes batches until they contain this number of packets.
 fn take(worker: &mut Worker, packets: u64) -> Vec<Batch> {
     let (mut batches, mut taken) = (Vec::new(), 0);
     wait_until("a worker gets its packets", || {
@@ -36,8 +36,8 @@ fn copies(batches: &[Batch]) -> Vec<Arrival> {
 }
 
 #[test]
-fn held_batches_stay_as_they_are_while_others_flow_and_go_home_from_another_thread() {
-    need_root!("hold::held_batches_stay_as_they_are_while_others_flow_and_go_home_from_another_thread");
+fn held_batches_stay_unchanged_while_others_flow_and_go_home_from_another_thread() {
+    need_root!("hold::held_batches_stay_unchanged_while_others_flow_and_go_home_from_another_thread");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("hold", 1);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
@@ -45,7 +45,7 @@ fn held_batches_stay_as_they_are_while_others_flow_and_go_home_from_another_thre
         let mut worker = capture.take_workers().remove(0);
         let mut sender = wire.queue_sender(0, FrameSpec::default());
 
-        // Sent in drips, so that chunks are handed over in part and held in many pieces.
+        // Sent in small groups, so that chunks are handed over in part and held in many pieces.
         let mut held = Vec::new();
         for _ in 0..HELD / 32 {
             sender.send(32);
@@ -54,7 +54,7 @@ fn held_batches_stay_as_they_are_while_others_flow_and_go_home_from_another_thre
         assert!(held.len() >= 12);
         let before = copies(&held);
 
-        // Four pools' worth of others pass through the quarter that is left.
+        // Four pools' worth of other packets pass through the remaining quarter.
         for _ in 0..4 * POOL / 64 {
             sender.send(64);
             take(&mut worker, 64);
@@ -84,14 +84,14 @@ fn held_batches_stay_as_they_are_while_others_flow_and_go_home_from_another_thre
     }
 }
 
-/// One packet out of this number is kept.
+/// One packet in this number is kept.
 const KEPT_EVERY: u64 = 20;
-/// How often a quarter of the pool comes, so that a quarter of the pool is kept at the end.
+/// How often a quarter of the pool arrives: at the end, a quarter of the pool is kept.
 const ROUNDS: u64 = KEPT_EVERY;
 
 #[test]
-fn a_packet_that_is_kept_keeps_its_own_cell_only() {
-    need_root!("hold::a_packet_that_is_kept_keeps_its_own_cell_only");
+fn a_kept_packet_keeps_only_its_own_cell() {
+    need_root!("hold::a_kept_packet_keeps_only_its_own_cell");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("keep", 1);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
@@ -99,7 +99,7 @@ fn a_packet_that_is_kept_keeps_its_own_cell_only() {
         let mut worker = capture.take_workers().remove(0);
         let mut sender = wire.queue_sender(0, FrameSpec::default());
 
-        // Each chunk soon has more than one of them.
+        // Each chunk soon has more than one kept packet.
         let (mut kept, mut came) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             sender.send(POOL / 4);
@@ -137,8 +137,8 @@ fn a_batch_may_outlive_the_capture() {
 
 /// A batch keeps its cells, not the interface.
 #[test]
-fn an_interface_can_be_captured_again_while_a_batch_of_before_is_held() {
-    need_root!("hold::an_interface_can_be_captured_again_while_a_batch_of_before_is_held");
+fn an_interface_can_be_captured_again_while_an_earlier_batch_is_held() {
+    need_root!("hold::an_interface_can_be_captured_again_while_an_earlier_batch_is_held");
     let wire = Wire::with_queues("again", 1);
     let builder = || Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
     let mut first = wire.capture(builder());
@@ -156,5 +156,5 @@ fn an_interface_can_be_captured_again_while_a_batch_of_before_is_held() {
     assert!(before.iter().zip(copies(&held)).all(|(before, after)| before.bytes == after.bytes));
     assert!(matches!(worker.next_batch_within(Duration::MAX), Next::Ended));
     stopper.stop();
-    assert!(wire.is_captured(), "the stopper of the first does not end the second");
+    assert!(wire.is_captured(), "the stopper of the first capture does not end the second one");
 }

@@ -11,12 +11,12 @@ use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
-/// A burst of each length, and a pause behind it.
+/// A burst of each length, each followed by a pause.
 const BURSTS: u64 = 50;
 const FRAMES: u64 = BURSTS * (BURSTS + 1) / 2;
 const QUEUES: u16 = 2;
 
-/// Captures while a thread asks for horizons, and checks that all were kept.
+/// Captures while a thread asks for horizons, and checks that every promise was kept.
 fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
     let wire = Wire::with_queues(label, u32::from(QUEUES));
     let builder = builder.mode(Mode::Advanced { threshold_percent: 0 }).workers(2).port(port);
@@ -38,7 +38,7 @@ fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
             (0..QUEUES).map(|queue| wire.queue_sender(queue, FrameSpec::default())).collect();
         for frames in 1..=BURSTS {
             senders.iter_mut().for_each(|sender| sender.send(frames));
-            // Blocks that are not full are handed over, and some queue has nothing waiting.
+            // Partly filled blocks are handed over, and some queue has nothing waiting.
             thread::sleep(Duration::from_millis(10));
         }
         crew.wait_for(FRAMES * u64::from(QUEUES));
@@ -65,8 +65,8 @@ fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
     assert!(between > 0, "no promise was made while packets came");
 }
 
-/// Stops a capture whose worker has taken nothing yet, and asks before each batch: the next batch keeps the
-/// promise.
+/// Stops a capture whose worker has taken nothing yet, and asks for the horizon before each batch: the next
+/// batch keeps the promise.
 fn keeps_its_promises_after_a_stop(port: &str, builder: Builder) {
     const FRAMES: u64 = 500;
     let wire = Wire::with_queues("stopped", 1);
@@ -92,11 +92,11 @@ fn keeps_its_promises_after_a_stop(port: &str, builder: Builder) {
 }
 
 #[test]
-fn after_a_stop_packets_that_wait_are_still_to_come() {
-    need_root!("horizon::after_a_stop_packets_that_wait_are_still_to_come");
+fn after_a_stop_waiting_packets_are_still_to_come() {
+    need_root!("horizon::after_a_stop_waiting_packets_are_still_to_come");
     keeps_its_promises_after_a_stop("xdp:in0", Capture::builder());
     keeps_its_promises_after_a_stop("xdp:in0", Capture::builder().timestamp(Timestamp::Kernel));
-    // A filter in user space keeps packets in a place of its own.
+    // A filter in user space keeps packets in a separate place.
     keeps_its_promises_after_a_stop("xdp:in0", Capture::builder().filter("not protochain 99"));
     keeps_its_promises_after_a_stop("xdp:in0@0", Capture::builder());
     keeps_its_promises_after_a_stop("packet:in0", Capture::builder());

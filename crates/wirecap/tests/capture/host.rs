@@ -1,4 +1,4 @@
-//! Packets that are not captured go to the host, as before.
+//! Packets that are not captured go to the host, as before the capture.
 
 use std::{collections::BTreeSet, net::UdpSocket, time::Duration};
 
@@ -10,8 +10,8 @@ use wirecap_traffic::FrameSpec;
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
 #[test]
-fn another_interface_of_the_host_is_not_touched() {
-    need_root!("host::another_interface_of_the_host_is_not_touched");
+fn another_interface_of_the_host_is_left_alone() {
+    need_root!("host::another_interface_of_the_host_is_left_alone");
     let wire = Wire::with_queues("other", 1);
     let options = VethOptions {
         addresses_a: vec!["192.0.2.1/24".into()],
@@ -33,40 +33,40 @@ fn another_interface_of_the_host_is_not_touched() {
     wire.queue_sender(0, FrameSpec::default()).send(10);
     crew.wait_for(10);
     capture.stopper().stop();
-    assert_eq!(crew.join().len(), 10, "and nothing of it is captured");
+    assert_eq!(crew.join().len(), 10, "no packet of the other interface is captured");
     assert_eq!(check::account_closed(&capture.finish()).seen, 10);
 }
 
 #[test]
-fn queues_that_are_added_go_to_the_host() {
-    need_root!("host::queues_that_are_added_go_to_the_host");
+fn added_queues_go_to_the_host() {
+    need_root!("host::added_queues_go_to_the_host");
     let (report, to_host) = add_queues(Modes::Copy);
     let account = check::account_closed(&report);
     assert_eq!((account.delivered, to_host), (40, 40), "{report:#?}");
-    // Not every kernel's veth runs its native program on queues that are added: what it does not see, the
-    // account has not.
+    // Not every kernel's veth runs its native program on added queues: packets that the program does not see
+    // are not in the account.
     assert!([0, to_host].contains(&account.passed), "{report:#?}");
 }
 
 #[test]
-fn queues_that_are_added_are_in_the_account() {
-    need_root!("host::queues_that_are_added_are_in_the_account");
+fn added_queues_are_in_the_account() {
+    need_root!("host::added_queues_are_in_the_account");
     let (report, to_host) = add_queues(Modes::Generic);
     let account = check::account_closed(&report);
     assert_eq!((account.seen, account.passed), (80, to_host), "{report:#?}");
     // veth numbers the queues of the generic program one too low: queue 3 stays empty.
     let [first, second, added] = report.ports[0].queues.as_slice() else { panic!("{report:#?}") };
     assert_eq!(
-        (first.mode, first.passed, second.mode, second.passed),
+        (first.mode, first.account.passed, second.mode, second.account.passed),
         (QueueMode::Generic, 0, QueueMode::Generic, 0)
     );
-    assert_eq!((added.queue, added.mode, added.delivered), (2, QueueMode::Host, 0));
-    assert_eq!((added.seen, added.passed), (to_host, to_host));
+    assert_eq!((added.queue, added.mode, added.account.delivered), (2, QueueMode::Host, 0));
+    assert_eq!((added.account.seen, added.account.passed), (to_host, to_host));
     assert!(to_host > 0);
 }
 
-/// Captures two queues, adds two more, and sends 20 frames into each: the capture reports it, and what is not
-/// captured reaches the host. Gives the report, and how many frames that was.
+/// Captures two queues, adds two more, and sends 20 frames into each: the capture reports the change, and
+/// frames that are not captured reach the host. Returns the report, and the number of these frames.
 fn add_queues(modes: Modes) -> (Report, u64) {
     let addresses_b = vec!["198.19.0.1/15".into()];
     let wire = Wire::new("queues", VethOptions { queues: 4, addresses_b, ..VethOptions::default() });
@@ -93,7 +93,7 @@ fn add_queues(modes: Modes) -> (Report, u64) {
     }
     let mut to_host = BTreeSet::new();
     wait_until("every frame is captured or reaches the host", || {
-        // Which flow it is of is in the address, which frame of it in the payload.
+        // The address identifies the flow, the payload the frame.
         let mut marks = [0; 18];
         while let Ok((_, from)) = listener.recv_from(&mut marks) {
             to_host.insert((from, marks));

@@ -1,5 +1,5 @@
-//! Uses of an interface by the host besides an address and visible interfaces on top of it: such an interface
-//! is captured beside the host, every other one is taken.
+//! Uses of an interface by the host other than an address and visible interfaces on top of it: an interface
+//! in use is captured beside the host, any other one is taken.
 
 use std::{
     io::{BufRead, BufReader},
@@ -34,7 +34,7 @@ print(flush=True)
 sys.stdin.read()
 "#;
 
-/// A program inside that is ready, until this is dropped.
+/// A program inside, already running; it ends when this is dropped.
 struct Running(Child);
 
 impl Running {
@@ -44,11 +44,11 @@ impl Running {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "\n", "it has begun");
+        assert_eq!(line, "\n", "the program is running");
         Self(child)
     }
 
-    /// How reports name its process.
+    /// The name of its process in reports.
     fn pid(&self) -> String {
         format!("\"pid\":{}", self.0.id())
     }
@@ -71,8 +71,8 @@ fn ip(wire: &Wire, line: &str) {
 }
 
 #[test]
-fn a_route_over_an_interface_without_an_address_is_use_of_it() {
-    need_root!("host_use::a_route_over_an_interface_without_an_address_is_use_of_it");
+fn a_route_over_an_interface_without_an_address_is_use() {
+    need_root!("host_use::a_route_over_an_interface_without_an_address_is_use");
     let wire = Wire::with_queues("unnumbered", 1);
     ip(&wire, "address add 192.0.2.1/32 dev lo");
     taken(&wire, "in0");
@@ -84,7 +84,7 @@ fn a_route_over_an_interface_without_an_address_is_use_of_it() {
     ip(&wire, "route add default dev in0 table 77");
     left_to_the_host(&wire, &["route", "default"]);
     ip(&wire, "route flush table 77");
-    // One of several hops, and a hop that has a name of its own.
+    // A route with several hops, and a hop with its own name.
     wire.inside.ip(&["link", "set", "dev", "lo", "up"]).unwrap();
     ip(&wire, "route add 203.0.113.0/24 nexthop dev lo nexthop dev in0");
     left_to_the_host(&wire, &["route", "203.0.113.0/24"]);
@@ -96,8 +96,8 @@ fn a_route_over_an_interface_without_an_address_is_use_of_it() {
 }
 
 #[test]
-fn routes_of_ipv6_are_use_except_automatic_ones() {
-    need_root!("host_use::routes_of_ipv6_are_use_except_automatic_ones");
+fn ipv6_routes_are_use_except_automatic_ones() {
+    need_root!("host_use::ipv6_routes_are_use_except_automatic_ones");
     let wire = Wire::new("routes6", VethOptions { ipv6: true, ..VethOptions::default() });
     let has_link_local =
         || wire.inside.ip(&["-6", "route", "show", "dev", "in0"]).unwrap().contains("fe80::");
@@ -150,7 +150,7 @@ fn foreign_entries_of_the_bridge_table_are_use() {
 fn a_multicast_group_that_the_host_has_joined_is_use() {
     need_root!("host_use::a_multicast_group_that_the_host_has_joined_is_use");
     let wire = Wire::with_queues("groups", 1);
-    // As routers that speak OSPF do.
+    // Routers that speak OSPF join this group.
     let member = Running::start(&wire, JOIN, &["224.0.0.5", "in0"]);
     left_to_the_host(&wire, &["multicast_group", "224.0.0.5"]);
     drop(member);
@@ -171,11 +171,11 @@ fn a_listener_is_use() {
     let all = Running::start(&wire, LISTEN, &["0003"]);
     left_to_the_host(&wire, &["listener", "python3", &all.pid(), "\"on_all_interfaces\":true"]);
     drop(all);
-    // As a DHCP client does that waits for an answer.
+    // A DHCP client that waits for an answer listens like this.
     let dhcp = Running::start(&wire, LISTEN, &["0800", "in0"]);
     left_to_the_host(&wire, &["listener", "python3", &dhcp.pid()]);
     drop(dhcp);
-    // What has no EtherType only sends; what is on another interface hears nothing of this one.
+    // A socket without an EtherType only sends; one on another interface receives nothing from this one.
     let sender = Running::start(&wire, LISTEN, &["0000", "in0"]);
     let other = Running::start(&wire, LISTEN, &["0003", "lo"]);
     taken(&wire, "in0");
@@ -191,8 +191,8 @@ fn a_listener_for_lldp_does_not_keep_the_interface() {
 }
 
 #[test]
-fn a_filter_of_traffic_control_on_the_way_in_is_use() {
-    need_root!("host_use::a_filter_of_traffic_control_on_the_way_in_is_use");
+fn an_ingress_filter_of_traffic_control_is_use() {
+    need_root!("host_use::an_ingress_filter_of_traffic_control_is_use");
     let wire = Wire::with_queues("tc", 1);
     let tc = |line: &str| {
         let status = wire.inside.command("tc").args(line.split(' ')).status().unwrap();
@@ -210,15 +210,15 @@ fn a_filter_of_traffic_control_on_the_way_in_is_use() {
 }
 
 #[test]
-fn a_use_that_begins_while_an_interface_is_taken_is_reported_once() {
-    need_root!("host_use::a_use_that_begins_while_an_interface_is_taken_is_reported_once");
+fn a_use_that_begins_during_a_capture_is_reported_once() {
+    need_root!("host_use::a_use_that_begins_during_a_capture_is_reported_once");
     let wire = Wire::with_queues("begins", 2);
     let known = Running::start(&wire, LISTEN, &["0003", "in0"]);
     let mut captures = ["xdp:in0@0", "xdp:in0@1"].map(|port| wire.capture_of(port, small()));
     let new = Running::start(&wire, LISTEN, &["0003", "in0"]);
     for capture in &mut captures {
         let mut begun = Vec::new();
-        wait_until("it is reported", || {
+        wait_until("the use is reported", || {
             begun.extend(
                 capture.events().into_iter().filter(|event| matches!(event, PortEvent::InUse { .. })),
             );

@@ -1,4 +1,4 @@
-//! A process that captures is killed: the kernel gives the interface back.
+//! A capturing process is killed: the kernel gives the interface back.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ use wirecap_lab::VethOptions;
 
 use wirecap_testing::{crew::Crew, need_root, wait_until, wire::Wire};
 
-/// Set for the process that is to be killed: this same test, run again.
+/// Set for the process that is killed: it runs this same test again.
 const VICTIM: &str = "WIRECAP_TEST_VICTIM";
 const TEST: &str = "killed::the_interface_of_a_killed_process_belongs_to_the_host_again";
 
@@ -33,7 +33,7 @@ fn the_interface_of_a_killed_process_belongs_to_the_host_again() {
             },
         );
         assert!(host_hears(&wire), "the lab is in order");
-        // Asked here: within the namespace of a test the path may be another.
+        // Determined here: within the namespace of a test the path may differ.
         let program = env::current_exe().unwrap();
         let victim = || {
             let mut command = Command::new(&program);
@@ -52,7 +52,7 @@ fn the_interface_of_a_killed_process_belongs_to_the_host_again() {
         assert_eq!(after.promiscuity, 0);
         assert!(host_hears(&wire), "{dispatch}");
 
-        // And it can be captured again.
+        // The interface can be captured again.
         drop(wire.inside.enter(|| Capture::builder().port("xdp:in0").open()).unwrap());
     }
 }

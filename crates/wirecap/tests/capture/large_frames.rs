@@ -12,7 +12,7 @@ use wirecap_testing::{
 };
 
 const FRAMES: usize = 3_000;
-/// What the kernel leaves free in each cell.
+/// Bytes that the kernel leaves free in each cell.
 const HEADROOM: usize = 256;
 
 /// Random bytes, the same in each run.
@@ -25,7 +25,8 @@ fn jumbo(label: &str, mtu: u32) -> Wire {
     Wire::new(label, VethOptions { mtu, ..VethOptions::default() })
 }
 
-/// Sends the frames one after the other, never more than `under_way` ahead of the workers; gives what came.
+/// Sends the frames one after the other, at most `under_way` ahead of the workers; returns the captured
+/// frames.
 fn send_all(wire: &Wire, mut capture: Capture, frames: &[Vec<u8>], under_way: u64) -> Vec<Arrival> {
     let crew = Crew::eager(capture.take_workers());
     let mut sender = wire.packet_sender();
@@ -54,8 +55,8 @@ fn assert_same(arrivals: &[Arrival], frames: &[Vec<u8>], cell_bytes: usize) {
 }
 
 #[test]
-fn jumbo_frames_come_in_parts_also_across_chunks() {
-    need_root!("large_frames::jumbo_frames_come_in_parts_also_across_chunks");
+fn jumbo_frames_come_in_parts_even_across_chunks() {
+    need_root!("large_frames::jumbo_frames_come_in_parts_even_across_chunks");
     let mut random = Random::new(1);
     let frames: Vec<_> = (0..FRAMES).map(|_| frame(&mut random, 60, 9_014)).collect();
     for cell_bytes in [2048, 4096] {
@@ -71,8 +72,8 @@ fn jumbo_frames_come_in_parts_also_across_chunks() {
 }
 
 #[test]
-fn the_largest_frames_there_are() {
-    need_root!("large_frames::the_largest_frames_there_are");
+fn the_largest_possible_frames_are_captured() {
+    need_root!("large_frames::the_largest_possible_frames_are_captured");
     let mut random = Random::new(2);
     let frames: Vec<_> = (0..100).map(|_| frame(&mut random, 60_000, 65_549)).collect();
     let wire = jumbo("largest", 65_535);
@@ -85,7 +86,7 @@ fn the_largest_frames_there_are() {
 fn large_frames_that_wait_at_the_stop_are_delivered() {
     need_root!("large_frames::large_frames_that_wait_at_the_stop_are_delivered");
     // Four packets of 15 cells leave the end of a chunk of 64 to the beginning of a fifth. They are handed
-    // over first, so that nothing whole is left in that chunk when the rest comes.
+    // over first, so that the chunk contains no whole packet when the rest comes.
     let frame = frame(&mut Random::new(3), 1792 * 15, 1792 * 15);
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = jumbo("waiting", 65_535);
@@ -111,14 +112,14 @@ fn large_frames_that_wait_at_the_stop_are_delivered() {
 }
 
 #[test]
-fn large_frames_that_are_not_read_are_counted_by_the_packet() {
-    need_root!("large_frames::large_frames_that_are_not_read_are_counted_by_the_packet");
+fn unread_large_frames_are_counted_as_packets() {
+    need_root!("large_frames::unread_large_frames_are_counted_as_packets");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = jumbo("unread", 65_535);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
         let capture = wire.capture(builder.dispatch(dispatch));
         let mut sender = wire.packet_sender();
-        // 37 cells each, so 27 fit the pool of 1,024.
+        // Each frame takes 37 cells, so 27 fit the pool of 1,024.
         (0..40).for_each(|_| sender.send(&[5; 65_549]).unwrap());
         wait_until("all frames are seen", || capture.report().total().seen == 40);
         let account = check::account_closed(&capture.finish());
@@ -127,11 +128,11 @@ fn large_frames_that_are_not_read_are_counted_by_the_packet() {
 }
 
 #[test]
-fn without_several_parts_what_is_longer_than_a_cell_is_counted() {
-    need_root!("large_frames::without_several_parts_what_is_longer_than_a_cell_is_counted");
+fn without_several_parts_frames_longer_than_a_cell_are_counted() {
+    need_root!("large_frames::without_several_parts_frames_longer_than_a_cell_are_counted");
     let wire = jumbo("toolong", 3_000);
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
-        // With M = 8 packets are not split.
+        // With M = 8, packets are not split.
         let mut capture = wire.capture(Capture::builder().cells_per_chunk(8).dispatch(dispatch));
         let crew = Crew::eager(capture.take_workers());
         let mut sender = wire.packet_sender();
@@ -151,8 +152,8 @@ fn without_several_parts_what_is_longer_than_a_cell_is_counted() {
 }
 
 #[test]
-fn large_cells_hold_more() {
-    need_root!("large_frames::large_cells_hold_more");
+fn large_cells_hold_longer_frames() {
+    need_root!("large_frames::large_cells_hold_longer_frames");
     let wire = jumbo("cells", 3_000);
     let mut capture = wire.capture(Capture::builder().cells_per_chunk(8).cell_bytes(4096));
     let crew = Crew::eager(capture.take_workers());

@@ -1,4 +1,4 @@
-//! Links that go down, interfaces that are deleted while they are captured.
+//! Links that go down, and interfaces that are deleted during the capture.
 
 use wirecap::{Capture, Dispatch, PortEvent};
 use wirecap_traffic::FrameSpec;
@@ -9,14 +9,14 @@ fn builder(dispatch: Dispatch) -> wirecap::Builder {
     Capture::builder().chunks_per_pool(32).dispatch(dispatch)
 }
 
-/// Waits for `expected` among the events of the capture; kernels tell some twice.
+/// Waits for `expected` among the events of the capture; kernels report some events twice.
 fn wait_for_event(capture: &mut Capture, expected: &PortEvent) {
     let mut seen = Vec::new();
     wait_until(&format!("{expected:?}"), || {
         seen.extend(capture.events());
         seen.contains(expected)
     });
-    assert_eq!(seen.last(), Some(expected), "the last event tells how things are");
+    assert_eq!(seen.last(), Some(expected), "the last event is the current state");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_capture_goes_on_when_the_link_is_up_again() {
             crew.wait_for(*expected);
         };
         captures(&mut expected, &mut generator);
-        // Once the captured end, once the other, which takes its carrier.
+        // First the captured end goes down, then the other one, which takes the carrier away.
         let name = || "in0".to_owned();
         let ends = [(wire.veth.b(), PortEvent::Down(name())), (wire.veth.a(), PortEvent::NoCarrier(name()))];
         for (end, event) in ends {
@@ -55,8 +55,8 @@ fn a_capture_goes_on_when_the_link_is_up_again() {
 }
 
 #[test]
-fn what_came_before_the_interface_was_deleted_is_kept() {
-    need_root!("link_faults::what_came_before_the_interface_was_deleted_is_kept");
+fn packets_from_before_the_interface_was_deleted_are_kept() {
+    need_root!("link_faults::packets_from_before_the_interface_was_deleted_are_kept");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("deleted", 2);
         let mut capture = wire.capture(builder(dispatch));
@@ -71,7 +71,7 @@ fn what_came_before_the_interface_was_deleted_is_kept() {
         wait_for_event(&mut capture, &PortEvent::Removed("in0".into()));
         assert!(capture.all_ports_gone());
 
-        // Only now are packets read.
+        // The worker reads packets only now.
         let crew = Crew::eager(workers);
         crew.wait_for(seen);
         capture.stopper().stop();
@@ -86,15 +86,15 @@ fn what_came_before_the_interface_was_deleted_is_kept() {
 }
 
 #[test]
-fn an_interface_that_is_deleted_under_full_load_leaves_nothing_unexplained() {
-    need_root!("link_faults::an_interface_that_is_deleted_under_full_load_leaves_nothing_unexplained");
+fn deleting_an_interface_under_full_load_leaves_nothing_unexplained() {
+    need_root!("link_faults::deleting_an_interface_under_full_load_leaves_nothing_unexplained");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("load", 1);
         let mut capture = wire.capture(builder(dispatch));
         let crew = Crew::eager(capture.take_workers());
         let mut generator = wire.generator(FrameSpec::default());
         std::thread::scope(|scope| {
-            // It fails, or most of its frames go nowhere: the interface vanishes under it.
+            // Sending fails, or most frames go nowhere: the interface vanishes in the middle of it.
             scope.spawn(|| wire.outside.enter(|| generator.run(2_000_000).is_ok()));
             crew.wait_for(10_000);
             wire.outside.ip(&["link", "del", "dev", "out0"]).unwrap();
@@ -133,5 +133,5 @@ fn with_two_ports_the_other_goes_on() {
     let report = capture.finish();
     check::account_closed(&report);
     assert_eq!((report.ports[0].removed, report.ports[1].removed), (true, false));
-    assert_eq!(report.ports[1].queues[0].delivered, 500);
+    assert_eq!(report.ports[1].queues[0].account.delivered, 500);
 }

@@ -4,24 +4,24 @@
 //! | what | where |
 //! |---|---|
 //! | every frame once, in order, intact, accounted for | `account` |
-//! | pools that are too small, and what says so before | `overload`, `gauge` |
+//! | pools that are too small, and the warning before that | `overload`, `gauge` |
 //! | buddies help, chunks go home | `offload` |
 //! | batches held for long; workers that go away | `hold`, `worker_end` |
 //! | the end of a capture | `stop` |
-//! | memory: how much, of whom, and giving up to bring it in | `memory` |
-//! | what is certain of packets to come | `horizon` |
-//! | programs that are taken off by force | `detached` |
-//! | links that fail, processes that are killed, ports in trouble | `link_faults`, `killed`, `fault_port` |
-//! | what is refused, and in which words | `opening`, `refusals`, `unprivileged` |
+//! | memory: sizes, the kernel's share, and giving up an opening | `memory` |
+//! | promises about future packets | `horizon` |
+//! | programs detached by force | `detached` |
+//! | links that fail, killed processes, ports in trouble | `link_faults`, `killed`, `fault_port` |
+//! | refusals and their messages | `opening`, `refusals`, `unprivileged` |
 //! | packets larger than a cell | `large_frames` |
-//! | several ports, and what is left to the host | `several_ports`, `host` |
+//! | several ports, and packets left to the host | `several_ports`, `host` |
 //! | capture beside the host; what counts as use by the host | `passive`, `host_use` |
 //! | filters; those that loop, and those that ask where packets come from | `filters`, `filters_loops`, `filters_origin` |
 //! | queues of one interface with different holders | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep`, `many_queues` |
 //! | times of packets | `timestamps` |
 //! | the NIC's hash of packets | `rx_hash` |
 //! | VLAN tags that the NIC takes off | `vlan_tags` |
-//! | forwarding; sending where it does not go as it should | `forward`, `transmit` |
+//! | forwarding; sending that fails | `forward`, `transmit` |
 //! | traces, sent and captured again | `traces` |
 
 mod account;

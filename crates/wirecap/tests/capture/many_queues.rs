@@ -1,4 +1,4 @@
-//! An interface with more receive queues than can be captured.
+//! An interface with more receive queues than a capture can take.
 
 use wirecap::{Capture, queue_devices};
 use wirecap_traffic::FrameSpec;
@@ -6,8 +6,8 @@ use wirecap_traffic::FrameSpec;
 use wirecap_testing::{check, crew::Crew, need_root, wire::Wire};
 
 #[test]
-fn of_more_than_1024_queues_the_first_1024_can_be_captured_by_name() {
-    need_root!("many_queues::of_more_than_1024_queues_the_first_1024_can_be_captured_by_name");
+fn the_first_1024_of_more_queues_can_be_captured_by_name() {
+    need_root!("many_queues::the_first_1024_of_more_queues_can_be_captured_by_name");
     let wire = Wire::with_queues("many", 1_030);
     let builder = || Capture::builder().cells_per_chunk(4).chunks_per_pool(4);
     let mut capture = wire.capture_of("in0@0,1023", builder());
@@ -17,7 +17,7 @@ fn of_more_than_1024_queues_the_first_1024_can_be_captured_by_name() {
     }
     crew.wait_for(20);
     capture.stopper().stop();
-    assert_eq!(crew.join().len(), 20, "what came by queue 1024 is the host's");
+    assert_eq!(crew.join().len(), 20, "packets of queue 1024 go to the host");
     assert_eq!(check::account_closed(&capture.finish()).seen, 20);
 
     let refused = |port: &str, words: &[&str]| {

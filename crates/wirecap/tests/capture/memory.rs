@@ -1,4 +1,4 @@
-//! The memory of a capture: the kernel's share of it, the size of pools, which transmitter reaches which, and
+//! The memory of a capture: the kernel's share of it, the size of pools, the reach of transmitters, and an
 //! opening that is given up.
 
 use std::{
@@ -17,14 +17,14 @@ use wirecap_testing::{need_root, wire::Wire};
 
 const QUEUES: u32 = 24;
 
-/// Kernel memory that is mapped page by page, in MiB: rings, and its records of cells where they are many.
+/// Kernel memory mapped page by page, in MiB: rings, and the records of cells where there are many.
 fn kernel_mib() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("VmallocUsed:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// What it is once nothing is freed any more: the kernel takes its time after a capture has ended.
+/// The kernel's memory once nothing is freed any more: the kernel takes some time after a capture has ended.
 fn settled_mib() -> u64 {
     let mut last = u64::MAX;
     loop {
@@ -37,7 +37,8 @@ fn settled_mib() -> u64 {
     }
 }
 
-/// By how much it grows while a capture is open: the lesser of two times, since others take of it, too.
+/// The growth of the kernel's memory while a capture is open: the lesser of two measurements, since other
+/// programs allocate, too.
 fn growth_mib(open: impl Fn() -> Capture) -> u64 {
     let growth = || {
         let before = settled_mib();
@@ -50,13 +51,13 @@ fn growth_mib(open: impl Fn() -> Capture) -> u64 {
 }
 
 #[test]
-fn the_kernel_s_records_grow_with_the_cells_and_not_with_queues_times_cells() {
-    need_root!("memory::the_kernel_s_records_grow_with_the_cells_and_not_with_queues_times_cells");
+fn the_kernels_records_grow_with_the_cells_not_with_queues_times_cells() {
+    need_root!("memory::the_kernels_records_grow_with_the_cells_not_with_queues_times_cells");
     let wire = Wire::with_queues("records", QUEUES);
     let growth = growth_mib(|| {
         let capture = wire.capture(Capture::builder().chunks_per_pool(16));
-        // 24 x 4096 cells: 12 MiB of records and 2 MiB of rings. Each socket with records of all cells would
-        // take 288 MiB.
+        // 24 x 4096 cells: 12 MiB of records and 2 MiB of rings. If each socket had records of all cells,
+        // they would take 288 MiB.
         let about = capture.report().memory.kernel_bytes >> 20;
         assert!((10..20).contains(&about), "{about} MiB");
         capture
@@ -65,8 +66,8 @@ fn the_kernel_s_records_grow_with_the_cells_and_not_with_queues_times_cells() {
 }
 
 #[test]
-fn what_is_sent_by_its_own_worker_needs_records_of_that_worker_s_cells_only() {
-    need_root!("memory::what_is_sent_by_its_own_worker_needs_records_of_that_worker_s_cells_only");
+fn sending_by_its_own_worker_needs_records_of_only_that_workers_cells() {
+    need_root!("memory::sending_by_its_own_worker_needs_records_of_only_that_workers_cells");
     let wire = Wire::with_queues("reach", QUEUES);
     let builder = || {
         let builder = Capture::builder().chunks_per_pool(16).transmit(64).homes(Homes::ByQueue);
@@ -111,17 +112,17 @@ fn r_follows_from_the_memory_of_all_pools() {
     assert_eq!(
         memory(null(1).memory(u64::MAX).chunks_per_pool(7)).chunks_per_pool,
         7,
-        "the last word counts"
+        "the last setting counts"
     );
     let error = null(4).memory(100_000).open().unwrap_err();
     assert!(matches!(error, Error::LittleMemory { bytes: 100_000, least: 131_072 }), "{error}");
 }
 
 #[test]
-fn by_default_pools_take_a_share_of_the_memory_that_is_available_at_most() {
+fn by_default_pools_take_at_most_a_share_of_the_available_memory() {
     let plain = null(1).open().unwrap().report().memory;
     assert_eq!((plain.chunks_per_pool, plain.bounded), (128, None));
-    // Chunks of 32 MiB: 128 for each of 64 queues would be 256 GiB.
+    // With chunks of 32 MiB, 128 for each of 64 queues would be 256 GiB.
     let many = null(64).cells_per_chunk(1 << 14);
     let prepared = many.prepare().unwrap();
     let (chunks, bytes) = (prepared.geometry().chunks_per_pool(), prepared.cells_bytes());
@@ -143,7 +144,7 @@ fn opening_is_given_up_within_a_second() {
             flag.store(true, Ordering::Relaxed);
             let asked = Instant::now();
             let opened = opening.join().unwrap();
-            // It may have come about just before, and was ended as a capture is.
+            // The opening may have succeeded just before; it was then ended like a capture.
             assert!(opened.is_ok() || matches!(opened, Err(Error::GivenUp)), "{opened:?}");
             if opened.is_ok() { Duration::ZERO } else { asked.elapsed() }
         })
@@ -154,12 +155,12 @@ fn opening_is_given_up_within_a_second() {
         let whole = begun.elapsed();
         for part in 1..5 {
             let after = whole * part / 5;
-            // The best of three: other work on the machine may delay one.
+            // The best of three: other work on the machine may delay one attempt.
             let took = (0..3).map(|_| given_up(chunks, after)).min().unwrap();
             assert!(took < Duration::from_secs(1), "R = {chunks}, after {after:?}: {took:?}");
         }
     }
-    // And the queues are free again.
+    // The queues are free again.
     let mut capture = wire.capture(Capture::builder().chunks_per_pool(1));
     capture.stopper().stop();
     assert!(

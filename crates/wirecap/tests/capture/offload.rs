@@ -1,4 +1,4 @@
-//! Advanced mode: buddies take over what is over T, and only that, and the chunks go home.
+//! Advanced mode: buddies take over what is above T, and only that, and the chunks go home.
 
 use wirecap::{Capture, Dispatch, Grouping, Mode, Report};
 use wirecap_traffic::FrameSpec;
@@ -14,17 +14,16 @@ use wirecap_testing::{
 const CHUNK: u64 = 64;
 /// M × R of a queue.
 const POOL: u64 = CHUNK * 64;
-/// T. So low that what is under way at most, and as many cells on their way home, fit the pool: nothing is
-/// lost.
+/// T. So low that the most cells under way, plus as many on their way home, fit the pool: nothing is lost.
 const THRESHOLD: u32 = 20;
 /// Frames into the hot queue that stay below T.
 const BELOW: u64 = POOL / 5 - CHUNK;
-/// Frames in all into the hot queue.
+/// All frames into the hot queue.
 const HOT: u64 = 5_000;
-/// Frames into each other queue.
+/// Frames into each of the other queues.
 const COLD: u64 = 500;
 
-/// Four queues, four workers. Worker 0 stands at a gate with the first batch it gets.
+/// Four queues, four workers. Worker 0 waits at a gate with its first batch.
 struct Lab {
     wire: Wire,
     capture: Capture,
@@ -51,7 +50,7 @@ impl Lab {
         self.wire.queue_sender(queue, FrameSpec::default())
     }
 
-    /// Opens the gate, waits for `packets` in all, and ends the capture.
+    /// Opens the gate, waits for `packets` in total, and ends the capture.
     fn finish(self, packets: u64) -> Report {
         self.gate.open();
         self.crew.wait_for(packets);
@@ -73,7 +72,7 @@ fn taken_over(report: &Report) -> u64 {
     report.workers.iter().map(|worker| worker.offloaded_in).sum()
 }
 
-/// At the end, what was taken over is what was given away.
+/// At the end, all that was given away was taken over.
 fn offloaded(report: &Report) -> u64 {
     let given_away: u64 = report.workers.iter().map(|worker| worker.offloaded_out).sum();
     assert_eq!(taken_over(report), given_away, "{report:#?}");
@@ -89,7 +88,7 @@ fn buddies_help_above_the_threshold_only(dispatch: Dispatch) {
     give_it_a_chance();
     assert_eq!((taken_over(&lab.capture.report()), lab.crew.arrived()), (0, 0), "below T");
 
-    // What is not taken over stays below the threshold, and a chunk or two on their way.
+    // Packets not taken over stay below the threshold, except for a chunk or two on their way.
     hot.send_while(HOT - BELOW, |sent| sent - lab.crew.arrived() > BELOW + 4 * CHUNK);
     let helped = taken_over(&lab.capture.report());
     assert!(helped >= HOT - POOL, "{helped} packets were taken over");
@@ -101,7 +100,7 @@ fn buddies_help_above_the_threshold_only(dispatch: Dispatch) {
     assert_eq!(report.total().lost.total(), 0, "{report:#?}");
     assert_eq!((report.workers[0].offloaded_in, report.workers[0].offloaded_out), (0, offloaded(&report)));
     let kept = report.workers[0].packets;
-    assert!(kept >= BELOW / 2 && kept <= HOT - helped, "worker 0 got what was below T: {kept}");
+    assert!(kept >= BELOW / 2 && kept <= HOT - helped, "worker 0 got the packets below T: {kept}");
 }
 
 #[test]
@@ -116,8 +115,8 @@ fn buddies_help_above_the_threshold_only_in_push() {
     buddies_help_above_the_threshold_only(Dispatch::Push);
 }
 
-/// T is a percentage of the pool of one queue: a worker that is late with one of its two queues is
-/// helped, though the other is empty.
+/// T is a percentage of the pool of one queue: a worker that is late with one of its two queues is helped,
+/// even if the other one is empty.
 #[test]
 fn a_hot_queue_does_not_hide_behind_an_idle_one_of_the_same_worker() {
     need_root!("offload::a_hot_queue_does_not_hide_behind_an_idle_one_of_the_same_worker");
@@ -132,7 +131,7 @@ fn a_hot_queue_does_not_hide_behind_an_idle_one_of_the_same_worker() {
                 at_gate.pass();
             }
         });
-        // Twice the pool: all of it arrives only if worker 1 helps worker 0, whose other queue is 2.
+        // Twice the pool: everything arrives only if worker 1 helps worker 0, whose other queue is 2.
         wire.queue_sender(0, FrameSpec::default())
             .send_while(2 * POOL, |sent| sent - crew.arrived() > POOL * 3 / 4);
         gate.open();
@@ -159,7 +158,8 @@ fn basic_mode_loses_on_the_hot_queue_and_nowhere_else() {
         }
         wait_until("all frames are seen", || lab.capture.report().total().seen == HOT + 3 * COLD);
         let report = lab.finish(POOL + 3 * COLD);
-        let lost: Vec<u64> = report.ports[0].queues.iter().map(|queue| queue.lost.no_free_cell).collect();
+        let lost: Vec<u64> =
+            report.ports[0].queues.iter().map(|queue| queue.account.lost.no_free_cell).collect();
         assert_eq!(lost, [HOT - POOL, 0, 0, 0], "{dispatch:?}");
         assert_eq!(report.total().lost.total(), HOT - POOL);
         assert_eq!(offloaded(&report), 0);

@@ -1,4 +1,4 @@
-//! Modes of attaching, and their reports.
+//! Attach modes, and their reports.
 
 use std::{fs::OpenOptions, io::Write, thread};
 
@@ -20,8 +20,8 @@ use wirecap_testing::{
 };
 
 #[test]
-fn each_way_of_attaching_captures_and_is_reported() {
-    need_root!("opening::each_way_of_attaching_captures_and_is_reported");
+fn each_attach_mode_captures_and_is_reported() {
+    need_root!("opening::each_attach_mode_captures_and_is_reported");
     let wire = Wire::with_queues("modes", 2);
     for (modes, mode, fallbacks) in [
         (Modes::Best, QueueMode::Copy, 1),
@@ -59,10 +59,10 @@ fn each_way_of_attaching_captures_and_is_reported() {
 }
 
 #[test]
-fn an_mtu_beyond_native_xdp_without_several_parts_falls_back_to_generic_and_says_so() {
-    need_root!("opening::an_mtu_beyond_native_xdp_without_several_parts_falls_back_to_generic_and_says_so");
+fn a_large_mtu_without_several_parts_falls_back_to_generic_and_that_is_reported() {
+    need_root!("opening::a_large_mtu_without_several_parts_falls_back_to_generic_and_that_is_reported");
     let wire = Wire::new("generic", VethOptions { mtu: 9000, ..VethOptions::default() });
-    // With M = 8 a packet of 9,000 bytes could lie in more than two chunks.
+    // With M = 8, a packet of 9,000 bytes could span more than two chunks.
     let mut capture = wire.capture(Capture::builder().cells_per_chunk(8));
     let crew = Crew::eager(capture.take_workers());
     let mut sender = wire.packet_sender();
@@ -92,8 +92,8 @@ fn an_mtu_beyond_native_xdp_without_several_parts_falls_back_to_generic_and_says
 }
 
 #[test]
-fn an_interface_that_is_captured_already_is_refused_and_stays_captured() {
-    need_root!("opening::an_interface_that_is_captured_already_is_refused_and_stays_captured");
+fn a_captured_interface_is_refused_and_stays_captured() {
+    need_root!("opening::a_captured_interface_is_refused_and_stays_captured");
     let wire = Wire::with_queues("twice", 1);
     let mut first = wire.capture(Capture::builder().chunks_per_pool(8));
     let crew = Crew::eager(first.take_workers());
@@ -126,16 +126,16 @@ fn another_program_on_the_interface_is_named_and_left_alone() {
     let error = wire.try_capture(Capture::builder()).unwrap_err().to_string();
     assert!(error.contains("XDP program") && error.contains("in0"), "{error}");
     assert!(error.contains("stranger"), "the holder is named: {error}");
-    assert!(wire.is_captured(), "it is still there");
+    assert!(wire.is_captured(), "the other program is still attached");
     drop(link);
-    // Another test may start a process at this very moment, which has our descriptors until it is executed.
+    // A process that another test is just starting has our descriptors until it executes its program.
     wait_until("the other program is gone", || !wire.is_captured());
     drop(wire.capture(Capture::builder().chunks_per_pool(8)));
 }
 
 #[test]
-fn while_a_pipe_is_waited_for_nothing_is_changed() {
-    need_root!("opening::while_a_pipe_is_waited_for_nothing_is_changed");
+fn nothing_is_changed_while_opening_waits_for_a_pipe() {
+    need_root!("opening::nothing_is_changed_while_opening_waits_for_a_pipe");
     let wire = Wire::with_queues("looked", 1);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pipe");
@@ -154,7 +154,7 @@ fn while_a_pipe_is_waited_for_nothing_is_changed() {
     writer.write_all(&header).unwrap();
     let prepared = looking.join().unwrap().unwrap();
     let reserved = wire.inside.enter(|| prepared.reserve()).unwrap();
-    assert!(!wire.is_captured(), "it is looked up, not opened");
+    assert!(!wire.is_captured(), "the interface is looked up, not opened");
     let capture = wire.inside.enter(|| reserved.open()).unwrap();
     assert!(wire.is_captured());
     drop(capture);

@@ -12,14 +12,14 @@ const FRAMES: u64 = 5_000;
 const CELLS: u64 = 64 * 4;
 
 #[test]
-fn a_pool_that_is_used_up_loses_the_rest_and_recovers_in_pull() {
-    need_root!("overload::a_pool_that_is_used_up_loses_the_rest_and_recovers_in_pull");
+fn an_exhausted_pool_loses_the_rest_and_recovers_in_pull() {
+    need_root!("overload::an_exhausted_pool_loses_the_rest_and_recovers_in_pull");
     loses_the_rest_and_recovers(Dispatch::Pull);
 }
 
 #[test]
-fn a_pool_that_is_used_up_loses_the_rest_and_recovers_in_push() {
-    need_root!("overload::a_pool_that_is_used_up_loses_the_rest_and_recovers_in_push");
+fn an_exhausted_pool_loses_the_rest_and_recovers_in_push() {
+    need_root!("overload::an_exhausted_pool_loses_the_rest_and_recovers_in_push");
     loses_the_rest_and_recovers(Dispatch::Push);
 }
 
@@ -31,7 +31,7 @@ fn loses_the_rest_and_recovers(dispatch: Dispatch) {
     let at_gate = gate.clone();
     let crew = Crew::start(capture.take_workers(), move |_, _| at_gate.pass());
 
-    // The worker holds what it got first, so exactly one pool is captured.
+    // The worker holds its first packets, so exactly one pool is captured.
     let mut sender = wire.queue_sender(0, FrameSpec::default());
     sender.send(FRAMES);
     wait_until("all frames are seen", || capture.report().total().seen == FRAMES);
@@ -41,7 +41,7 @@ fn loses_the_rest_and_recovers(dispatch: Dispatch) {
     gate.open();
     crew.wait_for(CELLS);
     wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
-    // Each few only when the cells of those before are home.
+    // Each group is sent only when the cells of the previous one are home.
     sender.send_while(FRAMES, |sent| {
         sent - (FRAMES - CELLS) > crew.arrived() || capture.report().pool_used_percent() > 0.0
     });
@@ -57,12 +57,12 @@ fn loses_the_rest_and_recovers(dispatch: Dispatch) {
 
     let came = check::intact(check::in_order(&arrivals)[&(0, 0)].iter().copied(), FrameSpec::default());
     let expected: Vec<u64> = (0..CELLS).chain(FRAMES..2 * FRAMES).collect();
-    assert!(came == expected, "the first pool of the first run, and all of the second");
+    assert!(came == expected, "the first pool of the first run, and all of the second run");
 }
 
 #[test]
-fn a_slow_worker_and_short_rings_lose_but_nothing_is_unexplained() {
-    need_root!("overload::a_slow_worker_and_short_rings_lose_but_nothing_is_unexplained");
+fn a_slow_worker_and_short_rings_lose_packets_but_none_is_unexplained() {
+    need_root!("overload::a_slow_worker_and_short_rings_lose_packets_but_none_is_unexplained");
     let wire = Wire::with_queues("slow", 1);
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         for ring in [64, 128, 256] {

@@ -1,4 +1,4 @@
-//! Capture beside the host: it keeps its traffic, both directions are seen, and the account closes.
+//! Capture beside the host: the host keeps its traffic, both directions are visible, and the account closes.
 
 use std::{net::UdpSocket, time::Duration};
 
@@ -11,7 +11,7 @@ use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
-/// A pair whose ends have addresses.
+/// A veth pair whose ends have addresses.
 fn addressed(label: &str) -> Wire {
     let options = VethOptions {
         addresses_a: vec!["192.0.2.1/24".into()],
@@ -22,8 +22,8 @@ fn addressed(label: &str) -> Wire {
 }
 
 #[test]
-fn an_interface_of_the_host_is_left_to_it_and_both_directions_are_seen() {
-    need_root!("passive::an_interface_of_the_host_is_left_to_it_and_both_directions_are_seen");
+fn an_interface_in_use_is_left_to_the_host_and_both_directions_are_captured() {
+    need_root!("passive::an_interface_in_use_is_left_to_the_host_and_both_directions_are_captured");
     let wire = addressed("passive");
     let mut capture = wire.capture(Capture::builder().workers(1).chunks_per_pool(4));
     assert!(!wire.is_captured(), "no XDP program");
@@ -63,8 +63,8 @@ fn an_interface_of_the_host_is_left_to_it_and_both_directions_are_seen() {
 }
 
 #[test]
-fn workers_share_what_comes_each_packet_once_each_flow_in_order() {
-    need_root!("passive::workers_share_what_comes_each_packet_once_each_flow_in_order");
+fn workers_share_the_packets_each_once_and_each_flow_in_order() {
+    need_root!("passive::workers_share_the_packets_each_once_and_each_flow_in_order");
     const FRAMES: u64 = 20_000;
     for (fanout, dispatch) in
         [(Fanout::Hash, Dispatch::Pull), (Fanout::Hash, Dispatch::Push), (Fanout::Queue, Dispatch::Pull)]
@@ -72,7 +72,7 @@ fn workers_share_what_comes_each_packet_once_each_flow_in_order() {
         let wire = Wire::with_queues("fanout", 2);
         let builder = Capture::builder().fanout(fanout).dispatch(dispatch).workers(2).chunks_per_pool(16);
         let mut capture = wire.inside.enter(|| builder.port("packet:in0").open()).unwrap();
-        assert_eq!(capture.report().ports[0].fallbacks, [], "it was asked for");
+        assert_eq!(capture.report().ports[0].fallbacks, [], "capture beside the host was requested");
         let crew = Crew::eager(capture.take_workers());
         let mut senders = [0, 1].map(|queue| wire.queue_sender(queue, FrameSpec::default()));
         for sender in &mut senders {
@@ -96,8 +96,8 @@ fn workers_share_what_comes_each_packet_once_each_flow_in_order() {
 }
 
 #[test]
-fn what_finds_no_block_is_counted() {
-    need_root!("passive::what_finds_no_block_is_counted");
+fn packets_without_a_block_are_counted() {
+    need_root!("passive::packets_without_a_block_are_counted");
     const FRAMES: u64 = 5_000;
     let wire = Wire::with_queues("blocks", 1);
     // Two blocks of 8 KiB.
@@ -117,11 +117,11 @@ fn what_finds_no_block_is_counted() {
     assert_eq!((account.seen, account.unexplained()), (FRAMES, 0), "{report:#?}");
     assert!(account.lost.no_free_cell > FRAMES / 2, "{report:#?}");
     drop(held);
-    // Room again. The first look at the ring gives the blocks back.
+    // There is room again. The first look at the ring gives the blocks back.
     assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Idle));
     sender.send(10);
     wait_until(
-        "the ring goes on",
+        "packets arrive again",
         || matches!(worker.next_batch_within(Duration::from_millis(10)), Next::Batch(batch) if batch.len() == 10),
     );
     drop(worker);
@@ -136,8 +136,8 @@ fn buddies_help_with_blocks() {
     const FRAMES: u64 = 10_000;
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("buddies", 2);
-        // Everything comes in by queue 0, so by socket 0; worker 0 is slow. Blocks enough that the kernel
-        // does not come round to one that it holds.
+        // All packets arrive in queue 0, so in socket 0; worker 0 is slow. There are enough blocks that the
+        // kernel does not reach one that the worker holds.
         let builder = Capture::builder().fanout(Fanout::Queue).dispatch(dispatch).workers(2);
         let builder = builder.cells_per_chunk(4).chunks_per_pool(512).mode(Mode::advanced(2).unwrap());
         let mut capture = wire.inside.enter(|| builder.port("packet:in0").open()).unwrap();
@@ -185,11 +185,11 @@ fn loopback_and_tunnels_have_their_own_link_type() {
     capture.stopper().stop();
     let arrivals = crew.join();
     let rounds: Vec<u8> = arrivals.iter().map(|arrival| arrival.bytes[42]).collect();
-    assert_eq!(rounds, (0..10).collect::<Vec<_>>(), "each packet once, though it goes out and comes in");
+    assert_eq!(rounds, (0..10).collect::<Vec<_>>(), "each packet once, although it goes out and comes in");
     assert_eq!(check::account_closed(&capture.finish()).seen, 10);
 }
 
-/// Why a port is left to the host, as JSON.
+/// The reason why a port is left to the host, as JSON.
 fn reason(port: &PortReport) -> String {
     let reasons = port.fallbacks.iter().filter_map(|fallback| match fallback {
         Diagnostic::Passive { reason } => serde_json::to_string(reason).ok(),
@@ -218,8 +218,8 @@ pub fn taken(wire: &Wire, port: &str) {
 }
 
 #[test]
-fn what_the_host_uses_is_reported_and_can_be_taken() {
-    need_root!("passive::what_the_host_uses_is_reported_and_can_be_taken");
+fn interfaces_in_use_are_reported_and_can_be_taken() {
+    need_root!("passive::interfaces_in_use_are_reported_and_can_be_taken");
     let wire = addressed("reasons");
     let ip = |line: &str| wire.inside.ip(&line.split(' ').collect::<Vec<_>>()).unwrap();
     left_to_the_host(&wire, &["in_use", "address", "192.0.2.2/24"]);
@@ -234,11 +234,11 @@ fn what_the_host_uses_is_reported_and_can_be_taken() {
 }
 
 #[test]
-fn what_is_on_top_of_an_interface_is_the_host_s_use_of_it() {
-    need_root!("passive::what_is_on_top_of_an_interface_is_the_host_s_use_of_it");
+fn an_interface_on_top_of_another_is_use_of_it() {
+    need_root!("passive::an_interface_on_top_of_another_is_use_of_it");
     let wire = Wire::with_queues("uppers", 1);
     let ip = |line: &str| wire.inside.ip(&line.split(' ').collect::<Vec<_>>()).unwrap();
-    // The kernel may lack VLANs; a macvlan is to the interface below what a VLAN is.
+    // The kernel may lack VLANs; for the interface below, a macvlan is like a VLAN.
     ip("link add link in0 name mac0 type macvlan");
     taken(&wire, "in0");
     ip("link set dev mac0 up");
@@ -248,7 +248,7 @@ fn what_is_on_top_of_an_interface_is_the_host_s_use_of_it() {
     left_to_the_host(&wire, &["mac0", "\"is_master\":false", "192.0.2.5/24"]);
     ip("address flush dev mac0");
 
-    // On top of what is on top: the macvlan is a member of a bridge, which has a macvlan with an address.
+    // Two levels: the macvlan is a member of a bridge, which has a macvlan with an address.
     ip("link add dev bridge0 type bridge");
     ip("link set dev mac0 master bridge0");
     left_to_the_host(&wire, &["bridge0", "\"is_master\":true"]);

@@ -25,8 +25,8 @@ fn senders(wire: &Wire, queues: std::ops::Range<u16>) -> Vec<QueueSender> {
     queues.map(|queue| wire.queue_sender(queue, FrameSpec::default())).collect()
 }
 
-/// Ends a capture, and asserts that the account closes without loss and has these queues only. Gives what
-/// came.
+/// Ends a capture, and asserts that the account closes without loss and has only these queues. Returns the
+/// captured frames.
 #[track_caller]
 fn end(capture: Capture, crew: Crew, queues: &[u16]) -> Vec<Arrival> {
     capture.stopper().stop();
@@ -42,7 +42,7 @@ fn end(capture: Capture, crew: Crew, queues: &[u16]) -> Vec<Arrival> {
     arrivals
 }
 
-/// Asserts that these are the frames of the senders of these queues, `each` of each of them, in order.
+/// Asserts that these are the frames of the senders of these queues, `each` frames per queue, in order.
 #[track_caller]
 fn assert_all(arrivals: &[Arrival], queues: &[u16], each: u64) {
     let came = check::in_order(arrivals);
@@ -72,7 +72,7 @@ fn two_holders_get_the_packets_of_their_queues_and_leave_in_either_order() {
         if founder_leaves_first {
             assert_all(&end(one, crew_one, &[0]), &[0], FRAMES);
             senders[1..].iter_mut().for_each(|sender| sender.send(FRAMES));
-            // No process has this queue: it is the host's.
+            // No process captures this queue, so it is the host's.
             senders[0].send(FRAMES);
             crew_rest.wait_for(6 * FRAMES);
             assert!(wire.is_captured());
@@ -84,13 +84,13 @@ fn two_holders_get_the_packets_of_their_queues_and_leave_in_either_order() {
             assert!(wire.is_captured());
             assert_all(&end(one, crew_one, &[0]), &[0], 2 * FRAMES);
         }
-        assert!(!wire.is_captured(), "the last has taken the dispatcher with it");
+        assert!(!wire.is_captured(), "the last holder has removed the dispatcher");
     }
 }
 
 #[test]
-fn a_holder_that_leaves_under_load_costs_the_other_nothing() {
-    need_root!("queues::a_holder_that_leaves_under_load_costs_the_other_nothing");
+fn a_holder_that_leaves_under_load_costs_the_other_no_packets() {
+    need_root!("queues::a_holder_that_leaves_under_load_costs_the_other_no_packets");
     let wire = Wire::with_queues("underload", 2);
     let mut stays = wire.capture_of("in0@1", small());
     let crew = Crew::eager(stays.take_workers());
@@ -112,10 +112,10 @@ fn a_holder_that_leaves_under_load_costs_the_other_nothing() {
     assert_all(&end(stays, crew, &[1]), &[1], sender.sent());
 }
 
-/// The dispatcher looks for a queue by halves.
+/// The dispatcher searches for a queue by bisection.
 #[test]
-fn each_of_many_queues_is_found() {
-    need_root!("queues::each_of_many_queues_is_found");
+fn the_dispatcher_finds_each_of_many_queues() {
+    need_root!("queues::the_dispatcher_finds_each_of_many_queues");
     let wire = Wire::with_queues("many", 101);
     let own = [0, 1, 37, 49, 50, 51, 99, 100];
     let mut other = wire.capture_of("in0@36,98", small().chunks_per_pool(2));
@@ -131,11 +131,11 @@ fn each_of_many_queues_is_found() {
     assert_all(&end(other, others, &[36, 98]), &[36, 98], 10);
 }
 
-/// Founders race, and members join while the last one leaves: the process that has opened a queue gets its
+/// Founders race, and members join while the last one leaves: each process that opens a queue gets its
 /// packets.
 #[test]
-fn holders_that_come_and_go_at_once_all_get_their_queues() {
-    need_root!("queues::holders_that_come_and_go_at_once_all_get_their_queues");
+fn holders_that_come_and_go_concurrently_get_their_queues() {
+    need_root!("queues::holders_that_come_and_go_concurrently_get_their_queues");
     let wire = Wire::with_queues("comeandgo", 4);
     thread::scope(|scope| {
         for queue in 0..4 {
@@ -155,10 +155,10 @@ fn holders_that_come_and_go_at_once_all_get_their_queues() {
     assert!(!wire.is_captured());
 }
 
-/// The kernel itself does not let go of a receive queue with a socket.
+/// The kernel itself does not release a receive queue with a socket.
 #[test]
-fn queues_that_are_captured_cannot_be_taken_away() {
-    need_root!("queues::queues_that_are_captured_cannot_be_taken_away");
+fn captured_queues_cannot_be_removed() {
+    need_root!("queues::captured_queues_cannot_be_removed");
     let wire = Wire::with_queues("kept", 4);
     let capture = wire.capture_of("in0@0-2", small());
     wire.veth.a().set_channels(2, 2).unwrap();
@@ -166,12 +166,12 @@ fn queues_that_are_captured_cannot_be_taken_away() {
     wire.veth.b().set_channels(3, 3).unwrap();
     let report = capture.finish();
     assert_eq!((report.ports[0].warnings.len(), report.ports[0].queues.len()), (0, 3), "{report:#?}");
-    wait_until("the queue is let go", || wire.veth.b().set_channels(2, 2).is_ok());
+    wait_until("the queue is released", || wire.veth.b().set_channels(2, 2).is_ok());
 }
 
 #[test]
-fn one_process_may_have_several_sets_as_ports() {
-    need_root!("queues::one_process_may_have_several_sets_as_ports");
+fn one_process_may_capture_several_sets_as_ports() {
+    need_root!("queues::one_process_may_capture_several_sets_as_ports");
     let wire = Wire::with_queues("sets", 4);
     let builder = small().port("in0@3").port("xdp:in0@0,2");
     let mut capture = wire.inside.enter(|| builder.open()).unwrap();
@@ -195,13 +195,13 @@ fn queues_are_shared_in_generic_mode_too() {
     let addresses_b = vec!["198.19.0.1/15".into()];
     let wire = Wire::new("generic", VethOptions { queues: 4, addresses_b, ..VethOptions::default() });
     let mut some = wire.capture_of("xdp:in0@0-1", small().modes(Modes::Generic));
-    // The founder has chosen: its mode is the best that is left.
+    // The founder has chosen the mode: it is the best that is left.
     let mut others = wire.capture_of("xdp:in0@2-3", small());
     let [fallback] = others.report().ports[0].fallbacks[..1].to_vec().try_into().unwrap();
     let shared = Diagnostic::SharedXdpMode { wanted: XdpMode::Native, shared: XdpMode::Generic };
     assert_eq!(fallback, shared);
     let again = others.report().ports[0].fallbacks[1..].contains(&fallback);
-    assert!(!again, "it is the same for zero-copy and copy, and reported once");
+    assert!(!again, "the fallback is the same for zero-copy and copy, and is reported once");
     let crews = (Crew::eager(some.take_workers()), Crew::eager(others.take_workers()));
     senders(&wire, 0..4).iter_mut().for_each(|sender| sender.send(20));
     wait_until("every frame is captured", || crews.0.arrived() + crews.1.arrived() == 80);
@@ -218,15 +218,15 @@ fn queues_are_shared_in_generic_mode_too() {
 fn each_holder_has_its_own_filter_and_timestamps() {
     need_root!("queues::each_holder_has_its_own_filter_and_timestamps");
     let wire = Wire::with_queues("ownfilter", 3);
-    // All frames are of UDP.
+    // All frames are UDP frames.
     let wants = small().filter("udp").timestamp(Timestamp::Kernel);
     let refuses = small().filter("tcp").unmatched(Unmatched::Drop);
     let mut captures = [("in0@0", wants), ("in0@1", refuses), ("in0@2", small())]
         .map(|(port, builder)| wire.capture_of(port, builder));
     let crews = captures.each_mut().map(|capture| Crew::eager(capture.take_workers()));
     senders(&wire, 0..3).iter_mut().for_each(|sender| sender.send(FRAMES));
-    wait_until("all is taken", || crews.iter().map(Crew::arrived).sum::<u64>() == 2 * FRAMES);
-    wait_until("all is refused", || captures[1].report().total().filtered == FRAMES);
+    wait_until("all wanted frames arrive", || crews.iter().map(Crew::arrived).sum::<u64>() == 2 * FRAMES);
+    wait_until("all unwanted frames are filtered", || captures[1].report().total().filtered == FRAMES);
     let reports = captures.map(|capture| {
         capture.stopper().stop();
         capture.finish()
@@ -250,7 +250,7 @@ fn each_holder_has_its_own_filter_and_timestamps() {
     assert!(error.contains("for the whole interface only"), "{error}");
 }
 
-/// Sends `each` frames of each of these lengths, of many flows, so that they are spread over all queues.
+/// Sends `each` frames of each of these lengths, in many flows, so that they spread over all queues.
 fn send_lengths(wire: &Wire, lengths: &[usize], each: u64, mut keep_up: impl FnMut(u64)) {
     let mut sender = wire.packet_sender();
     for &len in lengths {
@@ -263,15 +263,15 @@ fn send_lengths(wire: &Wire, lengths: &[usize], each: u64, mut keep_up: impl FnM
 }
 
 #[test]
-fn long_frames_are_split_by_those_who_can_and_counted_by_those_who_cannot() {
-    need_root!("queues::long_frames_are_split_by_those_who_can_and_counted_by_those_who_cannot");
+fn a_holder_that_can_splits_long_frames_and_another_counts_them() {
+    need_root!("queues::a_holder_that_can_splits_long_frames_and_another_counts_them");
     let wire = Wire::new("mixed", VethOptions { queues: 2, mtu: 9_000, ..VethOptions::default() });
     let mut splits = wire.capture_of("in0@0", small().cells_per_chunk(64));
-    // With M = 8 packets are not split. Those of several buffers have to be counted by their whole length.
+    // With M = 8, packets are not split. Packets of several buffers have to be counted by their whole length.
     let mut whole = wire.capture_of("in0@1", small().cells_per_chunk(8).chunks_per_pool(64));
     let crews = (Crew::eager(splits.take_workers()), Crew::eager(whole.take_workers()));
     let (lengths, each) = ([60, 1_700, 1_800, 4_000, 9_014], 100);
-    // Those that are split all come; those that are not are seen at least.
+    // All split frames arrive; the others are at least seen.
     let taken = || crews.0.arrived() + whole.report().total().seen;
     send_lengths(&wire, &lengths, each, |sent| {
         if sent % 32 == 0 {
@@ -288,7 +288,7 @@ fn long_frames_are_split_by_those_who_can_and_counted_by_those_who_cannot() {
     let (all, some) = (check::account_closed(&splits), check::account_closed(&whole));
     assert!(
         all.seen > 0 && all.seen % 5 == 0 && some.seen > 0 && some.seen % 5 == 0,
-        "each flow has one of each"
+        "each flow has one frame of each length"
     );
     assert_eq!((all.delivered, all.lost.total()), (all.seen, 0));
     assert_eq!((some.delivered, some.lost.too_long), (some.seen / 5 * 2, some.seen / 5 * 3));
@@ -298,8 +298,8 @@ fn long_frames_are_split_by_those_who_can_and_counted_by_those_who_cannot() {
 }
 
 #[test]
-fn who_joins_those_without_packets_of_several_buffers_splits_all_the_same_and_says_so() {
-    need_root!("queues::who_joins_those_without_packets_of_several_buffers_splits_all_the_same_and_says_so");
+fn a_holder_that_joins_others_without_several_buffers_still_splits_and_reports_that() {
+    need_root!("queues::a_holder_that_joins_others_without_several_buffers_still_splits_and_reports_that");
     let wire = Wire::new("nofrags", VethOptions { queues: 2, mtu: 3_000, ..VethOptions::default() });
     let whole = wire.capture_of("in0@0", small().cells_per_chunk(8).chunks_per_pool(64));
     let mut splits = wire.capture_of("in0@1", small().cells_per_chunk(64));

@@ -1,4 +1,4 @@
-//! Queues that are captured already, and names of no queue, are refused with a hint.
+//! Queues that are already captured, and names without a queue, are refused with a hint.
 
 use std::{
     sync::{Barrier, Mutex},
@@ -17,7 +17,7 @@ use wirecap_testing::{CopySender, need_root, wait_until, wire::Wire};
 #[track_caller]
 fn refused(wire: &Wire, port: &str, words: &[&str]) -> Error {
     let opened = wire.try_capture_of(port, Capture::builder().chunks_per_pool(4));
-    let error = opened.map(drop).expect_err("it cannot be opened");
+    let error = opened.map(drop).expect_err("the port cannot be opened");
     for word in words {
         assert!(error.to_string().contains(word), "no {word:?} in: {error}");
     }
@@ -57,14 +57,14 @@ fn the_whole_interface_and_some_of_its_queues_exclude_each_other() {
 }
 
 #[test]
-fn a_queue_that_is_captured_is_refused_and_free_when_it_is_given_back() {
-    need_root!("queues_conflicts::a_queue_that_is_captured_is_refused_and_free_when_it_is_given_back");
+fn a_captured_queue_is_refused_until_it_is_given_back() {
+    need_root!("queues_conflicts::a_captured_queue_is_refused_until_it_is_given_back");
     let wire = Wire::with_queues("taken", 4);
     let open = |port: &str| wire.capture_of(port, Capture::builder().chunks_per_pool(4));
     let (first, second) = (open("in0@0"), open("in0@2-3"));
     let error = refused(&wire, "in0@1-2", &["in0@2 is captured by", &own_pid()]);
     assert!(matches!(error, Error::QueueTaken { queue: 2, .. }), "{error:?}");
-    // The refusal has given queue 1 back.
+    // The refusal has released queue 1.
     drop(open("in0@1"));
     drop(second);
     drop(open("in0@1-3"));
@@ -72,7 +72,7 @@ fn a_queue_that_is_captured_is_refused_and_free_when_it_is_given_back() {
     assert!(!wire.is_captured());
 }
 
-/// The waits that were reported.
+/// The reported waits.
 static WAITS: Mutex<Vec<QueueWait>> = Mutex::new(Vec::new());
 
 /// A builder that reports to [`WAITS`].
@@ -81,10 +81,8 @@ fn reporting() -> Builder {
 }
 
 #[test]
-fn of_two_captures_that_start_at_once_the_loser_names_the_holder_of_the_queue_at_once() {
-    need_root!(
-        "queues_conflicts::of_two_captures_that_start_at_once_the_loser_names_the_holder_of_the_queue_at_once"
-    );
+fn of_two_captures_that_start_together_the_loser_names_the_holder_at_once() {
+    need_root!("queues_conflicts::of_two_captures_that_start_together_the_loser_names_the_holder_at_once");
     let wire = Wire::with_queues("atonce", 1);
     for port in ["in0@0", "in0"].repeat(4) {
         let (start, end) = (Barrier::new(2), Barrier::new(2));
@@ -107,8 +105,8 @@ fn of_two_captures_that_start_at_once_the_loser_names_the_holder_of_the_queue_at
 }
 
 #[test]
-fn a_queue_that_is_given_back_is_waited_for_and_that_is_reported() {
-    need_root!("queues_conflicts::a_queue_that_is_given_back_is_waited_for_and_that_is_reported");
+fn opening_waits_for_a_queue_that_is_being_given_back_and_reports_that() {
+    need_root!("queues_conflicts::opening_waits_for_a_queue_that_is_being_given_back_and_reports_that");
     let wire = Wire::with_queues("givenback", 2);
     let socket = wire.inside.enter(|| CopySender::open(wire.veth.b().ifindex().unwrap(), 1, 64).unwrap());
     let ending = thread::spawn(move || {
@@ -138,8 +136,8 @@ fn a_program_of_another_process_is_named() {
 }
 
 #[test]
-fn queues_that_are_none() {
-    need_root!("queues_conflicts::queues_that_are_none");
+fn names_without_a_queue_are_refused() {
+    need_root!("queues_conflicts::names_without_a_queue_are_refused");
     let addresses_b = vec!["192.0.2.2/24".into()];
     let wire = Wire::new("none", VethOptions { queues: 4, addresses_b, ..VethOptions::default() });
     refused(&wire, "xdp:in0@7", &["in0 has 4 receive queues, numbers 0 to 3", "no in0@7"]);
@@ -166,10 +164,10 @@ fn queues_are_listed_as_devices_with_their_holders() {
     assert_eq!(taken(), [false; 3]);
     let capture = wire.capture_of("in0@1", Capture::builder().chunks_per_pool(4));
     assert_eq!(taken(), [false, true, false]);
-    // A child of another test, just forked, has our descriptors until it runs its program.
+    // A child that another test has just forked has our descriptors until it executes its program.
     assert!(list()[1].pids.contains(&std::process::id()), "{:?}", list()[1].pids);
     drop(capture);
-    wait_until("all are free", || taken() == [false; 3]);
+    wait_until("all queues are free", || taken() == [false; 3]);
     let _whole = wire.capture_of("in0", Capture::builder().chunks_per_pool(4));
     assert_eq!(taken(), [true; 3]);
     assert_eq!(wire.inside.enter(|| queue_devices("lo")).unwrap(), []);

@@ -1,5 +1,5 @@
-//! Processes that share an interface are killed: the others go on, and queues without a process are the
-//! host's.
+//! Processes that share an interface are killed: the others continue, and queues without a process go to the
+//! host.
 
 use std::{
     env,
@@ -15,16 +15,17 @@ use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
-/// Set for the process that is to be killed, to the port it captures: this same test, run again.
+/// Set to the captured port for the process that is killed: it runs this same test again.
 const VICTIM: &str = "WIRECAP_TEST_QUEUES_VICTIM";
-const TEST: &str = "queues_killed::who_is_killed_leaves_the_queues_of_others_alone_and_its_own_to_the_host";
+const TEST: &str =
+    "queues_killed::a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host";
 
 /// A process that captures a port until it is killed.
 struct Victim(Child);
 
 impl Victim {
     fn start(wire: &Wire, port: &str) -> Self {
-        // Asked here: within the namespace of a test the path may be another.
+        // Determined here: within the namespace of a test the path may differ.
         let program = env::current_exe().unwrap();
         let start = || {
             let mut command = Command::new(&program);
@@ -44,19 +45,19 @@ impl Victim {
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        // It has been killed, unless the test failed.
+        // The process was killed already, unless the test failed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The processes that have queues.
+/// The processes that capture queues.
 fn holders(wire: &Wire) -> Vec<u32> {
     let devices = wire.inside.enter(|| queue_devices("in0")).unwrap();
     devices.into_iter().flat_map(|device| device.pids).collect()
 }
 
-/// With so small an M frames longer than a cell are not split, but counted as lost.
+/// With such a small M, frames longer than a cell are not split, but counted as lost.
 fn victim_of(port: &str) -> Builder {
     Capture::builder().port(port).cells_per_chunk(8).chunks_per_pool(64)
 }
@@ -68,12 +69,12 @@ fn capture_until_killed(port: &str) -> ! {
 }
 
 #[test]
-fn who_is_killed_leaves_the_queues_of_others_alone_and_its_own_to_the_host() {
+fn a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host() {
     if let Some(port) = env::var_os(VICTIM) {
         capture_until_killed(port.to_str().unwrap());
     }
-    need_root!("queues_killed::who_is_killed_leaves_the_queues_of_others_alone_and_its_own_to_the_host");
-    // With this MTU the victim would count long frames as lost, if it were alive.
+    need_root!("queues_killed::a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host");
+    // With this MTU the victim would count long frames as lost if it were alive.
     let addresses_b = vec!["198.19.0.1/15".into()];
     let wire =
         Wire::new("orphan", VethOptions { queues: 3, mtu: 3_000, addresses_b, ..VethOptions::default() });
@@ -90,7 +91,7 @@ fn who_is_killed_leaves_the_queues_of_others_alone_and_its_own_to_the_host() {
     sender.send(100);
     crew.wait_for(200);
 
-    // Its entry is still in the table; the host gets what it had, long frames too.
+    // The victim's entry is still in the table; the host gets its packets, even long frames.
     let hears = host_listener(&wire);
     for (queue, len) in [(0, 60), (0, 3_014)] {
         let mut sender = wire.queue_sender(queue, frame(len));
@@ -105,7 +106,7 @@ fn who_is_killed_leaves_the_queues_of_others_alone_and_its_own_to_the_host() {
         [Some(false), Some(true), Some(true)]
     );
 
-    // And its successor takes the queue.
+    // A successor takes the queue.
     let mut successor = wire.capture_of("xdp:in0@0", small());
     let successors = Crew::eager(successor.take_workers());
     wire.queue_sender(0, frame(60)).send(100);
@@ -119,7 +120,7 @@ fn who_is_killed_leaves_the_queues_of_others_alone_and_its_own_to_the_host() {
     }
     assert!(!wire.is_captured());
 
-    // All are killed: nothing is left.
+    // All processes are killed: nothing is left.
     let mut victims = [Victim::start(&wire, "xdp:in0@2"), Victim::start(&wire, "xdp:in0@0-1")];
     victims.iter_mut().for_each(Victim::kill);
     wait_until("the dispatcher is gone", || !wire.is_captured());
@@ -132,7 +133,7 @@ fn who_is_killed_leaves_the_queues_of_others_alone_and_its_own_to_the_host() {
     drop(wire.capture_of("xdp:in0", small()));
 }
 
-/// Says whether a frame of ours has come to the host since it was last asked.
+/// Returns a function that reports whether one of our frames has reached the host since its last call.
 fn host_listener(wire: &Wire) -> impl Fn() -> bool {
     let listener = wire.inside.enter(|| UdpSocket::bind("198.19.0.1:9")).unwrap();
     listener.set_read_timeout(Some(Duration::from_millis(20))).unwrap();

@@ -1,4 +1,4 @@
-//! Captures of some queues notice what other programs undo, and restore it.
+//! Captures of some queues notice changes by other programs, and undo them.
 
 use wirecap::{Builder, Capture, Diagnostic, PortEvent, diagnostic::Recovery};
 use wirecap_sys::{bpf, netdev};
@@ -6,14 +6,14 @@ use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
 
-/// Name of the table that all who share an interface have.
+/// Name of the table shared by all captures of an interface.
 const TABLE: &str = "wirecap_queues";
 
 fn small() -> Builder {
     Capture::builder().chunks_per_pool(8)
 }
 
-/// Takes queues out of the table, as the kernel does when it empties it late.
+/// Removes queues from the table, as the kernel does when it empties it late.
 fn lose(wire: &Wire, queues: &[u32]) {
     let interface = wire.inside.enter(|| netdev::interface("in0")).unwrap();
     let table = bpf::shared_map(interface.xdp_programs[0].program_id, TABLE).unwrap().unwrap();
@@ -22,7 +22,7 @@ fn lose(wire: &Wire, queues: &[u32]) {
     }
 }
 
-/// What was lost since this was last asked.
+/// The losses reported since the last call.
 fn lost(capture: &mut Capture) -> Vec<PortEvent> {
     let mut events = capture.events();
     events.retain(|event| matches!(event, PortEvent::Warning { warning: Diagnostic::QueuesLost { .. }, .. }));
@@ -30,8 +30,8 @@ fn lost(capture: &mut Capture) -> Vec<PortEvent> {
 }
 
 #[test]
-fn entries_that_vanish_are_written_again_and_reported() {
-    need_root!("queues_upkeep::entries_that_vanish_are_written_again_and_reported");
+fn vanished_entries_are_written_again_and_reported() {
+    need_root!("queues_upkeep::vanished_entries_are_written_again_and_reported");
     let wire = Wire::with_queues("vanish", 4);
     let mut capture = wire.capture_of("in0@0-2", small());
     let other = wire.capture_of("in0@3", small());
@@ -53,8 +53,8 @@ fn entries_that_vanish_are_written_again_and_reported() {
     crew.wait_for(600);
 
     capture.stopper().stop();
-    assert_eq!(lost(&mut capture), [], "it was reported once, and the end is no loss");
-    assert_eq!(crew.join().len(), 600, "what was sent in between is the host's");
+    assert_eq!(lost(&mut capture), [], "the loss was reported once, and the end is no loss");
+    assert_eq!(crew.join().len(), 600, "frames sent in between go to the host");
     let report = capture.finish();
     check::account_closed(&report);
     let [warning] = &report.ports[0].warnings[..] else { panic!("{:?}", report.ports[0].warnings) };

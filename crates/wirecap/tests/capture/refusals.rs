@@ -12,7 +12,7 @@ fn null(queues: u16) -> PortSpec {
 /// Asserts that opening fails, with all of `words` in the message.
 #[track_caller]
 fn refused(builder: Builder, words: &[&str]) -> Error {
-    let error = builder.open().map(|_| ()).expect_err("it cannot be opened");
+    let error = builder.open().map(|_| ()).expect_err("the ports cannot be opened");
     let text = error.to_string();
     for word in words {
         assert!(text.contains(word), "no {word:?} in: {text}");
@@ -21,7 +21,7 @@ fn refused(builder: Builder, words: &[&str]) -> Error {
 }
 
 #[test]
-fn sizes_that_cannot_work() {
+fn impossible_sizes_are_refused() {
     let with = || Capture::builder().port(null(1));
     refused(with().cells_per_chunk(100), &["M", "100", "power of two", "try 128"]);
     refused(with().cells_per_chunk(0), &["M", "0", "try 1"]);
@@ -34,19 +34,19 @@ fn sizes_that_cannot_work() {
     refused(with().ring_entries(64), &["64", "from M = 256 to 32768"]);
     let error = Mode::advanced(101).unwrap_err().to_string();
     assert!(error.contains("101") && error.contains("0 to 100"), "{error}");
-    // Sizes that do work, so that the refusals above are not for another reason.
+    // Sizes that do work, so that the refusals above have no other reason.
     with().open().unwrap();
     with().ring_entries(256).open().unwrap();
 }
 
 #[test]
-fn more_memory_than_there_is() {
+fn more_memory_than_available_is_refused() {
     let huge = Capture::builder().cells_per_chunk(1 << 14).chunks_per_pool(1 << 8).cell_bytes(4096);
     refused(huge.port(null(1000)), &["16512000 MiB", "are available"]);
 }
 
 #[test]
-fn threads_that_cannot_be() {
+fn impossible_threads_are_refused() {
     let with = || Capture::builder().port(null(2)).chunks_per_pool(4);
     refused(with().workers(1000), &["workers", "1000", "256"]);
     refused(with().mode(Mode::Basic).workers(3), &["workers (3)", "receive queues (2)", "basic mode"]);
@@ -58,13 +58,13 @@ fn threads_that_cannot_be() {
 }
 
 #[test]
-fn ports_that_are_none_or_twice_or_too_many() {
+fn missing_repeated_and_too_many_ports_are_refused() {
     refused(Capture::builder(), &["no interface"]);
     refused(Capture::builder().port(null(2000)), &["receive queues of one port", "2000", "1024"]);
     let many = (0..64).fold(Capture::builder(), |builder, _| builder.port(null(1)));
-    // The last of the 64 numbers that a port can have is that of allocators.
+    // Of the 64 numbers of ports, the last one belongs to the allocators.
     refused(many, &["ports", "64", "63"]);
-    need_root!("refusals::ports_that_are_none_or_twice_or_too_many");
+    need_root!("refusals::missing_repeated_and_too_many_ports_are_refused");
     let wire = Wire::with_queues("twice", 1);
     wire.inside.enter(|| {
         refused(Capture::builder().port("in0").port("xdp:in0"), &["in0", "twice"]);
@@ -72,8 +72,8 @@ fn ports_that_are_none_or_twice_or_too_many() {
 }
 
 #[test]
-fn names_that_no_interface_has() {
-    need_root!("refusals::names_that_no_interface_has");
+fn unknown_names_are_refused() {
+    need_root!("refusals::unknown_names_are_refused");
     let wire = Wire::with_queues("names", 1);
     wire.inside.ip(&["link", "set", "dev", "in0", "down"]).unwrap();
     wire.inside.ip(&["link", "set", "dev", "in0", "name", "capture0"]).unwrap();
@@ -88,8 +88,8 @@ fn names_that_no_interface_has() {
 }
 
 #[test]
-fn interfaces_that_are_down_or_no_ethernet() {
-    need_root!("refusals::interfaces_that_are_down_or_no_ethernet");
+fn interfaces_that_are_down_or_not_ethernet_are_refused() {
+    need_root!("refusals::interfaces_that_are_down_or_not_ethernet_are_refused");
     let wire = Wire::with_queues("down", 1);
     wire.veth.b().set_down().unwrap();
     wire.inside.ip(&["tuntap", "add", "dev", "tun0", "mode", "tun"]).unwrap();
@@ -122,8 +122,7 @@ fn a_refusal_leaves_the_other_ports_alone() {
     second.b().set_down().unwrap();
     wire.inside.enter(|| {
         refused(Capture::builder().port("in0").port("in1"), &["in1 is down"]);
-        // Another test may start a process at this very moment, which has our descriptors until it is
-        // executed.
+        // A process that another test is just starting has our descriptors until it executes its program.
         wait_until("in0 is given back", || {
             let interface = wirecap_sys::netdev::interface("in0").unwrap();
             interface.xdp_programs.is_empty() && interface.promiscuity == 0
@@ -133,8 +132,8 @@ fn a_refusal_leaves_the_other_ports_alone() {
 }
 
 #[test]
-fn a_mode_of_xdp_for_an_interface_that_is_the_host_s() {
-    need_root!("refusals::a_mode_of_xdp_for_an_interface_that_is_the_host_s");
+fn an_xdp_mode_for_an_interface_of_the_host_is_refused() {
+    need_root!("refusals::an_xdp_mode_for_an_interface_of_the_host_is_refused");
     let addresses_b = vec!["192.0.2.2/24".into()];
     let wire = Wire::new("modes", VethOptions { addresses_b, ..VethOptions::default() });
     wire.inside.enter(|| {
@@ -145,8 +144,8 @@ fn a_mode_of_xdp_for_an_interface_that_is_the_host_s() {
 }
 
 #[test]
-fn symmetric_rss_where_the_nic_cannot() {
-    need_root!("refusals::symmetric_rss_where_the_nic_cannot");
+fn symmetric_rss_is_refused_where_the_nic_has_none() {
+    need_root!("refusals::symmetric_rss_is_refused_where_the_nic_has_none");
     let addresses_b = vec!["192.0.2.2/24".into()];
     let wire = Wire::new("rss", VethOptions { queues: 2, addresses_b, ..VethOptions::default() });
     wire.inside.enter(|| {

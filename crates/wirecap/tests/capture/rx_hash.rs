@@ -1,4 +1,4 @@
-//! The NIC's hash of each packet: of veth it is the kernel's, the same for all packets of a flow.
+//! The NIC's hash of each packet: on veth it is the kernel's, the same for all packets of a flow.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +20,7 @@ use crate::vlan_tags::Beside;
 const FLOWS: u32 = 50;
 const FRAMES: u64 = 1_000;
 
-/// Whether this kernel's veth hands hashes to XDP programs; says so if not.
+/// Whether this kernel's veth hands hashes to XDP programs; reports if not.
 fn hashes_are_offered(test: &str) -> bool {
     let wire = Wire::with_queues("hashask", 1);
     let features = wire.inside.enter(|| netdev::interface("in0")).unwrap().xdp_features;
@@ -38,7 +38,7 @@ fn builder() -> Builder {
     Capture::builder().port("xdp:in0").cells_per_chunk(64).chunks_per_pool(64).workers(1)
 }
 
-/// Sends frames of some flows, and gives the hash of each that came.
+/// Sends frames of some flows, and returns the hash of each captured one.
 fn hashes_of_frames(builder: Builder, spec: FrameSpec, mtu: u32) -> Vec<(u32, Option<RxHash>)> {
     let mut beside = Beside::new("rxhash", mtu);
     let asked = format!("{builder:?}").contains("rx_hash: true");
@@ -70,9 +70,9 @@ fn hashes_of_frames(builder: Builder, spec: FrameSpec, mtu: u32) -> Vec<(u32, Op
 }
 
 #[test]
-fn packets_of_a_flow_have_its_hash_whatever_else_is_in_front_of_them() {
-    need_root!("rx_hash::packets_of_a_flow_have_its_hash_whatever_else_is_in_front_of_them");
-    if !hashes_are_offered("rx_hash::packets_of_a_flow_have_its_hash_whatever_else_is_in_front_of_them") {
+fn packets_of_a_flow_have_its_hash_whatever_precedes_it_in_the_cell() {
+    need_root!("rx_hash::packets_of_a_flow_have_its_hash_whatever_precedes_it_in_the_cell");
+    if !hashes_are_offered("rx_hash::packets_of_a_flow_have_its_hash_whatever_precedes_it_in_the_cell") {
         return;
     }
     let (small, tagged) =
@@ -87,7 +87,7 @@ fn packets_of_a_flow_have_its_hash_whatever_else_is_in_front_of_them() {
     ] {
         let mut flows: HashMap<u32, HashSet<RxHash>> = HashMap::new();
         for (flow, hash) in hashes_of_frames(builder.rx_hash(true), spec, mtu) {
-            flows.entry(flow).or_default().insert(hash.expect("each has one"));
+            flows.entry(flow).or_default().insert(hash.expect("each packet has a hash"));
         }
         assert!(flows.values().all(|hashes| hashes.len() == 1), "{flows:?}");
         let values: HashSet<u32> = flows.values().flatten().map(|hash| hash.value()).collect();
@@ -97,15 +97,15 @@ fn packets_of_a_flow_have_its_hash_whatever_else_is_in_front_of_them() {
 }
 
 #[test]
-fn packets_have_no_hash_that_was_not_asked_for() {
-    need_root!("rx_hash::packets_have_no_hash_that_was_not_asked_for");
+fn packets_have_no_hash_unless_requested() {
+    need_root!("rx_hash::packets_have_no_hash_unless_requested");
     let came = hashes_of_frames(builder().timestamp(Timestamp::Kernel), FrameSpec::default(), 1_500);
     assert!(came.iter().all(|(_, hash)| hash.is_none()));
 }
 
 #[test]
-fn where_there_is_no_hash_opening_fails_with_the_reason() {
-    need_root!("rx_hash::where_there_is_no_hash_opening_fails_with_the_reason");
+fn without_hashes_opening_fails_with_the_reason() {
+    need_root!("rx_hash::without_hashes_opening_fails_with_the_reason");
     let wire = Wire::new("hashnone", VethOptions { queues: 2, ..VethOptions::default() });
     for (port, words) in [
         ("in0@0", "in0@0 has no receive hash: that is for the whole interface only"),
@@ -120,7 +120,7 @@ fn where_there_is_no_hash_opening_fails_with_the_reason() {
     let null = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
     let error = Capture::builder().port(null).chunks_per_pool(4).rx_hash(true).open().map(drop).unwrap_err();
     assert!(matches!(error, Error::NoRxHash { .. }), "{error}");
-    if hashes_are_offered("rx_hash::where_there_is_no_hash_opening_fails_with_the_reason") {
+    if hashes_are_offered("rx_hash::without_hashes_opening_fails_with_the_reason") {
         let generic = Capture::builder().chunks_per_pool(4).modes(Modes::Generic).rx_hash(true);
         let error = wire.try_capture_of("xdp:in0", generic).map(drop).unwrap_err();
         let Error::NoMode { attempts, .. } = error else { panic!("{error}") };

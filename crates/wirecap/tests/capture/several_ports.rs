@@ -7,7 +7,7 @@ use wirecap_traffic::{FrameSpec, Template};
 
 use wirecap_testing::{CopySender, check, crew::Crew, need_root, wire::Wire};
 
-/// The frames of each port have a length of their own.
+/// The frames of each port have their own length.
 const LENGTHS: [usize; 2] = [60, 200];
 
 fn spec(port: usize) -> FrameSpec {
@@ -55,14 +55,16 @@ fn packets_of_each_port_are_distinguished() {
         }
         let names: Vec<_> = report.ports.iter().map(|port| (port.name.as_str(), port.queues.len())).collect();
         assert_eq!(names, [("in0", 2), ("in1", 3)]);
-        assert!(report.ports.iter().flat_map(|port| &port.queues).all(|queue| queue.delivered == 300));
+        assert!(
+            report.ports.iter().flat_map(|port| &port.queues).all(|queue| queue.account.delivered == 300)
+        );
         check::pools_whole(&report);
     }
 }
 
 #[test]
-fn ports_of_different_mtu_go_together() {
-    need_root!("several_ports::ports_of_different_mtu_go_together");
+fn ports_with_different_mtus_can_be_combined() {
+    need_root!("several_ports::ports_with_different_mtus_can_be_combined");
     let wire = Wire::with_queues("mtus", 1);
     let options = VethOptions { mtu: 9_000, ..VethOptions::default() };
     let second = VethPair::new(&wire.outside, "out1", &wire.inside, "in1", options).unwrap();

@@ -1,4 +1,4 @@
-//! The end of a capture: what was captured before is delivered, or counted.
+//! The end of a capture: packets captured before it are delivered, or counted.
 
 use wirecap::{Capture, Dispatch, Mode, port::null::NullPort};
 use wirecap_traffic::FrameSpec;
@@ -12,8 +12,8 @@ fn builder(dispatch: Dispatch) -> wirecap::Builder {
 }
 
 #[test]
-fn workers_get_what_was_captured_before_the_stop() {
-    need_root!("stop::workers_get_what_was_captured_before_the_stop");
+fn workers_get_the_packets_captured_before_the_stop() {
+    need_root!("stop::workers_get_the_packets_captured_before_the_stop");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         for mode in [Mode::Basic, Mode::advanced(60).unwrap()] {
             let wire = Wire::with_queues("stop", 2);
@@ -44,8 +44,8 @@ fn workers_get_what_was_captured_before_the_stop() {
 }
 
 #[test]
-fn what_no_worker_reads_is_left_at_the_stop() {
-    need_root!("stop::what_no_worker_reads_is_left_at_the_stop");
+fn packets_that_no_worker_reads_are_left_at_the_stop() {
+    need_root!("stop::packets_that_no_worker_reads_are_left_at_the_stop");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("unread", 2);
         let capture = wire.capture(builder(dispatch));
@@ -55,17 +55,18 @@ fn what_no_worker_reads_is_left_at_the_stop() {
         let report = capture.finish();
         let account = check::account_closed(&report);
         assert_eq!((account.delivered, account.lost.total()), (0, FRAMES + 10), "{dispatch:?}");
-        let left: Vec<u64> = report.ports[0].queues.iter().map(|queue| queue.lost.left_at_stop).collect();
+        let left: Vec<u64> =
+            report.ports[0].queues.iter().map(|queue| queue.account.lost.left_at_stop).collect();
         assert_eq!(left, [FRAMES, 10], "{dispatch:?}");
     }
 }
 
 #[test]
-fn frames_that_come_while_it_stops_are_captured_or_not_seen() {
-    need_root!("stop::frames_that_come_while_it_stops_are_captured_or_not_seen");
+fn frames_that_come_during_the_stop_are_captured_or_not_seen() {
+    need_root!("stop::frames_that_come_during_the_stop_are_captured_or_not_seen");
     for dispatch in [Dispatch::Pull, Dispatch::Push].repeat(3) {
         let wire = Wire::with_queues("traffic", 1);
-        // Without the capture's program the end needs this to go on receiving.
+        // Without the capture's program, the receiving end of the pair needs this to go on receiving.
         wire.veth.b().set_gro(true).unwrap();
         let mut capture = wire.capture(builder(dispatch).chunks_per_pool(256));
         let crew = Crew::eager(capture.take_workers());
@@ -89,8 +90,8 @@ fn frames_that_come_while_it_stops_are_captured_or_not_seen() {
 }
 
 #[test]
-fn a_capture_that_is_dropped_gives_the_interface_back() {
-    need_root!("stop::a_capture_that_is_dropped_gives_the_interface_back");
+fn a_dropped_capture_gives_the_interface_back() {
+    need_root!("stop::a_dropped_capture_gives_the_interface_back");
     let wire = Wire::with_queues("dropped", 2);
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let mut capture = wire.capture(builder(dispatch));
@@ -101,8 +102,7 @@ fn a_capture_that_is_dropped_gives_the_interface_back() {
         drop(capture);
         assert!(crew.join().is_empty(), "the workers end, too");
         assert!(!wire.is_captured());
-        // Another test may start a process at this very moment, which has our descriptors until it is
-        // executed.
+        // A process that another test is just starting has our descriptors until it executes its program.
         wait_until("promiscuous mode ends", || {
             wire.inside.enter(|| wirecap_sys::netdev::interface("in0")).unwrap().promiscuity == 0
         });
@@ -125,9 +125,9 @@ fn an_interface_can_be_opened_again_at_once() {
     }
 }
 
-/// The end does not wait for a port to fall silent.
+/// The end does not wait until a port falls silent.
 #[test]
-fn a_port_without_end_ends_when_it_is_stopped() {
+fn an_endless_port_ends_at_the_stop() {
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: u64::MAX };
         let mut capture = builder(dispatch).port(port).open().unwrap();

@@ -21,19 +21,19 @@ fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
 }
 
-/// What happened, on the system clock, and what was captured.
+/// The times of a run, on the system clock, and the captured packets.
 struct Run {
     /// Before the first frame was sent, after the last, and when the worker was let go.
     begun_ns: u64,
     sent_ns: u64,
     released_ns: u64,
-    /// Of the queue that waited, in order, without the frame that held the worker up.
+    /// The packets of the waiting queue, in order, without the frame that held the worker up.
     waited: Vec<Arrival>,
     report: Report,
 }
 
-/// Frames wait in the ring for a tenth of a second, behind a worker that stands at a gate with a frame of
-/// before.
+/// Frames wait in the ring for a tenth of a second, behind a worker that waits at a gate with an earlier
+/// frame.
 fn frames_that_wait(label: &str, source: Timestamp, modes: Modes) -> Run {
     const FRAMES: u64 = 40;
     let wire = Wire::with_queues(label, 1);
@@ -72,8 +72,8 @@ fn frames_that_wait(label: &str, source: Timestamp, modes: Modes) -> Run {
 const CLOCK_NS: u64 = 1_000_000;
 
 #[test]
-fn kernel_times_are_those_of_the_arrival_in_every_mode() {
-    need_root!("timestamps::kernel_times_are_those_of_the_arrival_in_every_mode");
+fn kernel_times_are_arrival_times_in_every_mode() {
+    need_root!("timestamps::kernel_times_are_arrival_times_in_every_mode");
     for (label, modes) in [("stampnat", Modes::Copy), ("stampgen", Modes::Generic)] {
         let run = frames_that_wait(label, Timestamp::Kernel, modes);
         for arrival in &run.waited {
@@ -81,7 +81,7 @@ fn kernel_times_are_those_of_the_arrival_in_every_mode() {
             assert!(run.begun_ns <= time_ns + CLOCK_NS, "{modes:?}: {time_ns} before {}", run.begun_ns);
             assert!(time_ns <= run.sent_ns + CLOCK_NS, "{modes:?}: {time_ns} after {}", run.sent_ns);
         }
-        // Each was stamped by itself: they are not 1 ns apart.
+        // Each packet was stamped separately: they are not 1 ns apart.
         let (first, last) = (run.waited[0].timestamp_ns, run.waited[run.waited.len() - 1].timestamp_ns);
         assert!(last - first > 10 * run.waited.len() as u64, "{modes:?}: all in {} ns", last - first);
         let port = &run.report.ports[0];
@@ -93,8 +93,8 @@ fn kernel_times_are_those_of_the_arrival_in_every_mode() {
     }
 }
 
-/// The worker has not looked at the ring while they came: their times are late, and the batch says by how
-/// much.
+/// The worker has not looked at the ring while the packets came: their times are late, and the batch states
+/// by how much.
 #[test]
 fn batch_times_are_uncertain_by_the_time_without_a_look() {
     need_root!("timestamps::batch_times_are_uncertain_by_the_time_without_a_look");
@@ -113,18 +113,18 @@ fn batch_times_are_uncertain_by_the_time_without_a_look() {
             run.begun_ns
         );
     }
-    let uncertainty = timestamp.uncertainty.expect("there were packets");
+    let uncertainty = timestamp.uncertainty.expect("packets were captured");
     let worst_ns = run.waited.iter().map(|arrival| arrival.uncertainty_ns).max();
     assert_eq!((uncertainty.packets, Some(uncertainty.max_ns)), (1 + run.waited.len() as u64, worst_ns));
     assert!(uncertainty.max_ns >= run.released_ns - run.sent_ns, "{uncertainty:?}");
 }
 
-/// Frames that are seen in the ring, and taken later, have the time at which they were seen.
+/// Frames seen in the ring and taken later have the time at which they were seen.
 #[test]
 fn batch_times_are_those_of_the_look_that_saw_the_packets() {
     need_root!("timestamps::batch_times_are_those_of_the_look_that_saw_the_packets");
     const FRAMES: u64 = 200;
-    // A filter in user space takes cells in another way.
+    // With a filter in user space, cells are taken differently.
     for (label, filter) in [("stamplook", ""), ("stampsift", "greater 1 or ip6 protochain 17")] {
         let wire = Wire::with_queues(label, 1);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(8).workers(1).filter(filter);
@@ -151,7 +151,7 @@ fn batch_times_are_those_of_the_look_that_saw_the_packets() {
         let packets = &queues[&(0, 0)];
         check::increasing(&check::intact(packets.iter().copied(), FrameSpec::default()));
         assert_eq!(packets.len() as u64, FRAMES);
-        // With a filter cells are taken until enough are wanted: they may have come until then.
+        // With a filter, cells are taken until enough are wanted: packets may come until then.
         let latest_ns = if filter.is_empty() { held_ns } else { now_ns() };
         for arrival in packets {
             let (time_ns, uncertainty_ns) = (arrival.timestamp_ns, arrival.uncertainty_ns);
@@ -161,17 +161,18 @@ fn batch_times_are_those_of_the_look_that_saw_the_packets() {
     }
 }
 
-/// Each frame came no earlier than its time and its uncertainty say, and no later, whatever the workers do.
+/// Each frame came no later than its time, and no earlier than its uncertainty allows, whatever the workers
+/// do.
 #[test]
-fn every_packet_came_within_its_uncertainty_also_with_slow_workers_and_offloading() {
-    need_root!("timestamps::every_packet_came_within_its_uncertainty_also_with_slow_workers_and_offloading");
+fn every_packet_came_within_its_uncertainty_even_with_slow_workers_and_offloading() {
+    need_root!("timestamps::every_packet_came_within_its_uncertainty_even_with_slow_workers_and_offloading");
     const FRAMES: u64 = 2_000;
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("stampslow", 2);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64).dispatch(dispatch);
         let mut capture = wire.capture(builder.mode(Mode::advanced(1).unwrap()).timestamp(Timestamp::Batch));
         let crew = Crew::start(capture.take_workers(), |_, _| std::thread::sleep(Duration::from_millis(5)));
-        // Before the frames of each send were sent, and when they were on the other side, for certain.
+        // The times before each group of frames was sent, and when it was certainly on the other side.
         let mut between_ns = [Vec::new(), Vec::new()];
         let mut senders = [0, 1].map(|queue| wire.queue_sender(queue, FrameSpec::default()));
         while senders[0].sent() < FRAMES {
@@ -202,8 +203,8 @@ fn every_packet_came_within_its_uncertainty_also_with_slow_workers_and_offloadin
     }
 }
 
-/// Of several queues whose packets go to any idle worker, each bears the time at which it came, and the
-/// times of each queue increase strictly.
+/// Packets of several queues go to any idle worker. Each has the time at which it came, and the times of each
+/// queue increase strictly.
 #[test]
 fn kernel_times_increase_strictly_in_each_queue_with_offloading() {
     need_root!("timestamps::kernel_times_increase_strictly_in_each_queue_with_offloading");
@@ -236,9 +237,9 @@ fn kernel_times_increase_strictly_in_each_queue_with_offloading() {
 }
 
 #[test]
-fn packets_of_several_cells_have_the_time_of_their_first() {
-    need_root!("timestamps::packets_of_several_cells_have_the_time_of_their_first");
-    // A filter has such packets looked at in user space: their cells are then taken in another way.
+fn packets_of_several_cells_have_the_time_of_their_first_cell() {
+    need_root!("timestamps::packets_of_several_cells_have_the_time_of_their_first_cell");
+    // With a filter, such packets are filtered in user space, and their cells are taken differently.
     for filter in ["", "greater 1"] {
         packets_of_several_cells(filter);
     }
@@ -250,7 +251,7 @@ fn packets_of_several_cells(filter: &str) {
     let mut capture = wire.capture(builder.filter(filter));
     let crew = Crew::eager(capture.take_workers());
     let mut sender = wire.packet_sender();
-    // Bytes that are no time of these years, if they were taken for one.
+    // Bytes that are no time of these years, in case they are taken for one.
     let frames: Vec<Vec<u8>> = (0..200_u8).map(|n| vec![n; 60 + usize::from(n) * 44]).collect();
     let mut sent_ns = Vec::new();
     for (before, frame) in frames.iter().enumerate() {
@@ -265,7 +266,7 @@ fn packets_of_several_cells(filter: &str) {
     let report = capture.finish();
     check::account_closed(&report);
     check::in_order(&arrivals);
-    assert!(arrivals.iter().any(|arrival| arrival.parts == 5), "some are of five cells");
+    assert!(arrivals.iter().any(|arrival| arrival.parts == 5), "some packets have five cells");
     for ((arrival, frame), sent_ns) in arrivals.iter().zip(&frames).zip(&sent_ns) {
         assert!(arrival.bytes == *frame, "of {} bytes", frame.len());
         assert!(sent_ns.contains(&(arrival.timestamp_ns + CLOCK_NS / 2)), "{sent_ns:?}: {arrival:?}");
@@ -273,10 +274,10 @@ fn packets_of_several_cells(filter: &str) {
     assert_eq!(report.ports[0].timestamp.unstamped, 0);
 }
 
-/// Each holder of queues has the times it asked for.
+/// Each holder of queues gets the times it requested.
 #[test]
-fn holders_of_queues_have_the_times_that_each_has_asked_for() {
-    need_root!("timestamps::holders_of_queues_have_the_times_that_each_has_asked_for");
+fn each_holder_of_queues_gets_the_times_it_requested() {
+    need_root!("timestamps::each_holder_of_queues_gets_the_times_it_requested");
     const FRAMES: u64 = 40;
     let wire = Wire::with_queues("stampown", 2);
     for (queue, source) in [(1, Timestamp::Batch), (0, Timestamp::Kernel), (1, Timestamp::Kernel)] {
@@ -329,7 +330,7 @@ fn unavailable_hardware_times_are_an_error_that_names_the_alternatives() {
 }
 
 #[test]
-fn what_comes_from_memory_has_times_of_batches_only() {
+fn packets_from_memory_have_only_times_of_batches() {
     let null = || NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
     let builder = || Capture::builder().port(null()).chunks_per_pool(4);
     for source in [Timestamp::Hardware, Timestamp::Kernel] {
@@ -341,8 +342,8 @@ fn what_comes_from_memory_has_times_of_batches_only() {
 }
 
 #[test]
-fn beside_the_host_times_are_the_kernels_and_what_was_asked_for_is_said() {
-    need_root!("timestamps::beside_the_host_times_are_the_kernels_and_what_was_asked_for_is_said");
+fn beside_the_host_times_are_the_kernels_and_other_requests_are_reported() {
+    need_root!("timestamps::beside_the_host_times_are_the_kernels_and_other_requests_are_reported");
     let wire = Wire::with_queues("stamppas", 1);
     for (wanted, is_reported) in
         [(None, false), (Some(Timestamp::Kernel), false), (Some(Timestamp::Batch), true)]

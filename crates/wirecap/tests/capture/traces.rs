@@ -1,7 +1,7 @@
 //! Captured traffic, sent again over a veth pair and captured: packet by packet, byte by byte, in order per
 //! queue.
 //!
-//! Which traces: those of [`wirecap_lab::trace_files`], and always a small one that is made here.
+//! The traces are those of [`wirecap_lab::trace_files`], and always a small one made here.
 
 use std::{collections::VecDeque, env, fs, io::Write, path::Path};
 
@@ -18,15 +18,15 @@ use wirecap_testing::{
     wire::Wire,
 };
 
-/// Frames under way at most: the largest take 37 cells each, and a pool has 16,384. A veth's ring holds 256,
-/// of which some may be used up and not given back yet.
+/// The most frames under way: the largest take 37 cells each, and a pool has 16,384. A veth's ring holds 256,
+/// some of which may be used up and not given back yet.
 const UNDER_WAY: u64 = 128;
 const QUEUES: u16 = 2;
 
 #[test]
-fn traces_come_out_as_they_went_in() {
-    need_root!("traces::traces_come_out_as_they_went_in");
-    let Some(paths) = wirecap_lab::trace_files("traces::traces_come_out_as_they_went_in") else { return };
+fn traces_are_captured_as_sent() {
+    need_root!("traces::traces_are_captured_as_sent");
+    let Some(paths) = wirecap_lab::trace_files("traces::traces_are_captured_as_sent") else { return };
     let (mut traces, mut sent, mut unsendable) = (0, 0, 0);
     for path in paths {
         let Some((frames, left_out)) = ethernet_frames(&path) else { continue };
@@ -37,7 +37,7 @@ fn traces_come_out_as_they_went_in() {
             unsendable += left_out;
             continue;
         }
-        // Both ways of dispatch see every second trace; there are enough for both.
+        // Each dispatch mode gets every second trace; there are enough for both.
         let dispatch = if traces % 2 == 0 { Dispatch::Pull } else { Dispatch::Push };
         sends_and_captures(&path.display().to_string(), &frames, dispatch);
         traces += 1;
@@ -49,8 +49,8 @@ fn traces_come_out_as_they_went_in() {
 }
 
 #[test]
-fn a_small_trace_comes_out_as_it_went_in() {
-    need_root!("traces::a_small_trace_comes_out_as_it_went_in");
+fn a_small_trace_is_captured_as_sent() {
+    need_root!("traces::a_small_trace_is_captured_as_sent");
     let mut file = Vec::new();
     pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
     for frame in small_trace() {
@@ -68,7 +68,8 @@ fn a_small_trace_comes_out_as_it_went_in() {
     }
 }
 
-/// Flows over IPv4 and IPv6 with and without VLAN tag, of all sizes; twins; and what is no packet at all.
+/// Flows over IPv4 and IPv6 with and without VLAN tags, of all sizes; twins; and frames that are no packets
+/// at all.
 fn small_trace() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for (index, len) in (84..9_000).step_by(37).enumerate() {
@@ -87,8 +88,8 @@ fn small_trace() -> Vec<Vec<u8>> {
     frames
 }
 
-/// The Ethernet frames of a file that can be sent, and how many cannot; `None` if it is no capture or has
-/// none.
+/// The Ethernet frames of a file that can be sent, and how many cannot; `None` if the file is no capture or
+/// has none.
 fn ethernet_frames(path: &Path) -> Option<(Vec<Vec<u8>>, usize)> {
     let capture = wirecap_lab::Capture::read(fs::File::open(path).ok()?).ok()?;
     let ethernet = capture.packets.into_iter().filter(|packet| packet.link_type == LINK_TYPE_ETHERNET);
@@ -126,7 +127,7 @@ fn sends_and_captures(name: &str, frames: &[Vec<u8>], dispatch: Dispatch) {
 }
 
 /// Asserts that the frames are those of the queues, each queue's in order. Frames with the same bytes have
-/// the same flow hash, so they come from the same queue: the next frame is at the head of one queue only.
+/// the same flow hash, so they come from the same queue: the next frame is at the head of only one queue.
 fn assert_interleaved(name: &str, frames: &[Vec<u8>], arrivals: &[Arrival]) {
     let mut queues: Vec<VecDeque<&Arrival>> =
         check::in_order(arrivals).into_values().map(VecDeque::from).collect();
@@ -138,7 +139,7 @@ fn assert_interleaved(name: &str, frames: &[Vec<u8>], arrivals: &[Arrival]) {
     assert!(queues.iter().all(VecDeque::is_empty), "{name}: more came than was sent");
 }
 
-/// Says something also under a test runner that captures output.
+/// Prints a line even under a test runner that captures output.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! Sending that fails: packets that the driver drops, packets that it never takes, queues that cannot send.
+//! Sending that fails: packets that the driver drops or never takes, and queues that cannot send.
 
 use std::time::Duration;
 
@@ -76,10 +76,10 @@ fn await_frames(worker: &mut Worker, count: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_the_driver_drops_is_counted_and_holds_nothing_up() {
-    need_root!("transmit::what_the_driver_drops_is_counted_and_holds_nothing_up");
+fn dropped_frames_are_counted_and_delay_nothing() {
+    need_root!("transmit::dropped_frames_are_counted_and_delay_nothing");
     let link = Link::new("drops", VethOptions::default());
-    // A veth drops what the other end is too small for.
+    // A veth drops frames that are too long for the other end.
     link.set_there(&["mtu", "600"]);
     let mut capture = link.open(|builder| builder);
     let (_far, mut listener) = link.listen();
@@ -87,7 +87,7 @@ fn what_the_driver_drops_is_counted_and_holds_nothing_up() {
     let frames: Vec<_> =
         (0..40).map(|number| frame(number, if number % 2 == 0 { 100 } else { 1_000 })).collect();
     send(&mut out, &mut capture, &frames);
-    // One flush is enough: a drop keeps back nothing that is behind it.
+    // One flush is enough: a dropped frame does not delay those behind it.
     out.flush().unwrap();
     let arrived = await_frames(&mut listener, 20);
     assert_eq!(arrived, frames.iter().step_by(2).cloned().collect::<Vec<_>>());
@@ -96,14 +96,14 @@ fn what_the_driver_drops_is_counted_and_holds_nothing_up() {
     let sent = port.transmitted[0];
     assert_eq!((sent.packets, sent.dropped.driver, sent.in_flight), (40, 20, 0), "{sent:?}");
     assert_eq!(sent.dropped.total(), 20);
-    assert_eq!(port.unsent, Some(20), "the interface has counted them, too");
+    assert_eq!(port.unsent, Some(20), "the interface has counted the drops, too");
 }
 
 #[test]
-fn what_a_driver_takes_in_no_case_is_refused_as_such() {
-    need_root!("transmit::what_a_driver_takes_in_no_case_is_refused_as_such");
+fn frames_that_a_driver_never_takes_are_refused_as_too_long() {
+    need_root!("transmit::frames_that_a_driver_never_takes_are_refused_as_too_long");
     let link = Link::new("never", VethOptions { mtu: 3_400, ..VethOptions::default() });
-    // Cells of 4 KiB take all frames of this link in one piece; those of 2 KiB do not.
+    // Cells of 4 KiB hold all frames of this link in one piece; cells of 2 KiB do not.
     let mut capture = link.open(|builder| builder.cell_bytes(4096));
     assert!(!capture.report().ports[0].multi_buffer);
     let mut out = capture.take_transmitters().remove(0);
@@ -123,7 +123,7 @@ fn what_a_driver_takes_in_no_case_is_refused_as_such() {
     assert_eq!(await_frames(&mut listener, 1), [frame(3, 3_000)]);
     drop((out, allocator, capture));
 
-    // Longer than the ring: no patience helps.
+    // Longer than the ring: waiting does not help.
     let link = Link::new("ring", VethOptions { mtu: 9_000, ..VethOptions::default() });
     let mut capture = link.open(|builder| builder.transmit(2));
     let (mut out, mut allocator) =
@@ -134,7 +134,7 @@ fn what_a_driver_takes_in_no_case_is_refused_as_such() {
     assert_eq!((out.in_flight(), capture.report().ports[0].transmitted[0].dropped.too_long), (0, 1));
     drop((out, allocator, capture));
 
-    // Raised while it runs: what the MTU allows now, and one cell does not hold.
+    // The MTU is raised during the capture: it then allows frames longer than a cell.
     let link = Link::new("raised", VethOptions::default());
     let mut capture = link.open(|builder| builder);
     assert!(!capture.report().ports[0].multi_buffer);
@@ -150,8 +150,8 @@ fn what_a_driver_takes_in_no_case_is_refused_as_such() {
 }
 
 #[test]
-fn queues_that_the_interface_does_not_send_from_have_no_transmitter_and_that_is_said() {
-    need_root!("transmit::queues_that_the_interface_does_not_send_from_have_no_transmitter_and_that_is_said");
+fn queues_that_do_not_send_have_no_transmitter_and_that_is_reported() {
+    need_root!("transmit::queues_that_do_not_send_have_no_transmitter_and_that_is_reported");
     let link = Link::new("fewer", VethOptions { queues: 3, ..VethOptions::default() });
     let mut ethtool = link.here.command("ethtool");
     let status = ethtool.args(["-L", link.pair.a().name(), "rx", "3", "tx", "1"]).status().unwrap();
@@ -174,7 +174,7 @@ fn a_batch_is_sent_by_one_system_call() {
     let mut out = capture.take_transmitters().remove(0);
     let mut allocator = capture.take_allocators().remove(0);
     for batch in 0..5 {
-        // Kernels that copy take 32 packets with one call.
+        // Kernels that copy take 32 packets per call.
         for number in 0..20 {
             allocator.packet(&frame(number, 80 + batch)).unwrap().forward(&mut out).unwrap();
         }
@@ -188,8 +188,8 @@ fn a_batch_is_sent_by_one_system_call() {
 }
 
 #[test]
-fn what_the_kernel_says_of_a_link_counts_before_its_event_has_come() {
-    need_root!("transmit::what_the_kernel_says_of_a_link_counts_before_its_event_has_come");
+fn a_link_is_down_once_sending_fails_even_before_its_event() {
+    need_root!("transmit::a_link_is_down_once_sending_fails_even_before_its_event");
     let link = Link::new("down", VethOptions::default());
     let mut capture = link.open(|builder| builder);
     let mut out = capture.take_transmitters().remove(0);
@@ -210,8 +210,8 @@ fn what_the_kernel_says_of_a_link_counts_before_its_event_has_come() {
 }
 
 #[test]
-fn a_transmitter_that_is_dropped_sends_what_it_has_taken() {
-    need_root!("transmit::a_transmitter_that_is_dropped_sends_what_it_has_taken");
+fn a_dropped_transmitter_sends_its_packets() {
+    need_root!("transmit::a_dropped_transmitter_sends_its_packets");
     let link = Link::new("dropped", VethOptions::default());
     let mut capture = link.open(|builder| builder);
     let (_far, mut listener) = link.listen();
@@ -225,8 +225,8 @@ fn a_transmitter_that_is_dropped_sends_what_it_has_taken() {
 }
 
 #[test]
-fn packets_of_a_trace_are_sent_if_they_are_frames_and_refused_unchanged_if_not() {
-    need_root!("transmit::packets_of_a_trace_are_sent_if_they_are_frames_and_refused_unchanged_if_not");
+fn packets_of_a_trace_are_sent_if_they_are_frames_and_otherwise_refused_unchanged() {
+    need_root!("transmit::packets_of_a_trace_are_sent_if_they_are_frames_and_otherwise_refused_unchanged");
     /// Linux cooked capture.
     const LINK_TYPE_COOKED: u16 = 113;
     let link = Link::new("cooked", VethOptions::default());
@@ -256,7 +256,7 @@ fn packets_of_a_trace_are_sent_if_they_are_frames_and_refused_unchanged_if_not()
                 let run = drain.forward(&mut out, |bytes| bytes[20] = 9);
                 assert_eq!(run.packets == 1, sendable);
                 if let Some(packet) = drain.next() {
-                    assert_eq!(packet.data()[20], 7, "what is refused is not changed");
+                    assert_eq!(packet.data()[20], 7, "a refused packet is not changed");
                     assert_eq!(packet.forward(&mut out).unwrap_err().reason, Refusal::NotSendable);
                 }
                 seen = true;

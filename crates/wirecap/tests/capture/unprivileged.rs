@@ -1,4 +1,4 @@
-//! Without privilege the message names the capabilities that are missing.
+//! Without privilege, the message names the missing capabilities.
 
 use std::{env, process::Command};
 
@@ -8,19 +8,19 @@ use wirecap_lab::VethOptions;
 
 use wirecap_testing::{need_root, wire::Wire};
 
-/// Set for the process without privilege: this same test, run again.
+/// Set for the process without privilege: it runs this same test again.
 const NOBODY: &str = "WIRECAP_TEST_NOBODY";
-const TEST: &str = "unprivileged::a_process_without_privilege_gets_the_capabilities_it_needs_named";
+const TEST: &str = "unprivileged::a_process_without_privilege_is_told_which_capabilities_it_needs";
 const NOBODY_ID: u32 = 65_534;
 
 #[test]
-fn a_process_without_privilege_gets_the_capabilities_it_needs_named() {
+fn a_process_without_privilege_is_told_which_capabilities_it_needs() {
     if env::var_os(NOBODY).is_some() {
-        return open_as_nobody();
+        return open_without_privilege();
     }
-    need_root!("unprivileged::a_process_without_privilege_gets_the_capabilities_it_needs_named");
+    need_root!("unprivileged::a_process_without_privilege_is_told_which_capabilities_it_needs");
     let wire = Wire::with_queues("nobody", 1);
-    // Asked here: within the namespace of a test the path may be another.
+    // Determined here: within the namespace of a test the path may differ.
     let program = env::current_exe().unwrap();
     let run = || {
         let mut command = Command::new(&program);
@@ -34,21 +34,21 @@ fn a_process_without_privilege_gets_the_capabilities_it_needs_named() {
     assert!(!wire.is_captured());
 }
 
-/// Set for the process with the documented privilege and no more.
+/// Set for the process with exactly the documented privilege.
 const DOCUMENTED: &str = "WIRECAP_TEST_DOCUMENTED_CAPABILITIES";
 
 #[test]
-fn the_capabilities_of_the_documentation_suffice() {
+fn the_documented_capabilities_suffice() {
     if let Some(capabilities) = env::var_os(DOCUMENTED) {
         let with_perfmon = capabilities.to_str().unwrap().contains("perfmon");
-        // Frames that fit a cell and frames that do not: different programs.
+        // Frames that fit a cell and frames that do not have different programs.
         for cell_bytes in [2048, 4096] {
             for source in [Timestamp::Batch, Timestamp::Kernel] {
                 let builder = Capture::builder().port("in0").chunks_per_pool(4).cell_bytes(cell_bytes);
                 drop(builder.timestamp(source).open().unwrap());
             }
         }
-        // Headers of variable length take arithmetic on addresses.
+        // Headers of variable length need arithmetic on addresses.
         for port in ["in0", "packet:in0"] {
             let filtered =
                 Capture::builder().port(port).chunks_per_pool(4).filter("tcp port 80").open().unwrap();
@@ -64,17 +64,17 @@ fn the_capabilities_of_the_documentation_suffice() {
         }
         return;
     }
-    need_root!("unprivileged::the_capabilities_of_the_documentation_suffice");
+    need_root!("unprivileged::the_documented_capabilities_suffice");
     let program = env::current_exe().unwrap();
     let (least, documented) =
         ("-all,+net_raw,+net_admin,+bpf,+ipc_lock", "-all,+net_raw,+net_admin,+bpf,+perfmon,+ipc_lock");
     for (mtu, capabilities) in [(1500, least), (3000, least), (1500, documented), (3000, documented)] {
         let wire = Wire::new("documented", VethOptions { mtu, ..VethOptions::default() });
         let run = || {
-            // What the user root gets at most, from the start of the program on.
+            // The most that the user root gets from the start of the program on.
             let mut command = Command::new("setpriv");
             command.arg(format!("--bounding-set={capabilities}")).arg(&program);
-            command.args(["--exact", "unprivileged::the_capabilities_of_the_documentation_suffice"]);
+            command.args(["--exact", "unprivileged::the_documented_capabilities_suffice"]);
             command.env(DOCUMENTED, capabilities).output().unwrap()
         };
         let output = wire.inside.enter(run);
@@ -86,20 +86,24 @@ fn the_capabilities_of_the_documentation_suffice() {
     }
 }
 
-fn open_as_nobody() {
+fn open_without_privilege() {
     let (user, group) = (Uid::from_raw(NOBODY_ID), Gid::from_raw(NOBODY_ID));
     setgroups(&[]).unwrap();
     setresgid(group, group, group).unwrap();
     setresuid(user, user, user).unwrap();
-    let error = Capture::builder().port("in0").chunks_per_pool(4).open().expect_err("nobody may not");
+    let error = Capture::builder()
+        .port("in0")
+        .chunks_per_pool(4)
+        .open()
+        .expect_err("an unprivileged process cannot open the port");
     eprintln!("{error}");
 }
 
-/// Set for the process with the privilege that is documented for interfaces that are not shared.
+/// Set for the process with the documented privilege for interfaces that are not shared.
 const NEWCOMER: &str = "WIRECAP_TEST_NEWCOMER";
 
 #[test]
-fn founding_takes_the_same_capabilities_and_joining_says_which_one_more() {
+fn founding_needs_no_more_capabilities_and_joining_names_the_extra_one() {
     if let Some(port) = env::var_os(NEWCOMER) {
         match Capture::builder().port(port.to_str().unwrap()).chunks_per_pool(4).open() {
             Ok(_) => eprintln!("opened"),
@@ -107,7 +111,7 @@ fn founding_takes_the_same_capabilities_and_joining_says_which_one_more() {
         }
         return;
     }
-    need_root!("unprivileged::founding_takes_the_same_capabilities_and_joining_says_which_one_more");
+    need_root!("unprivileged::founding_needs_no_more_capabilities_and_joining_names_the_extra_one");
     let program = env::current_exe().unwrap();
     let wire = Wire::with_queues("newcomer", 2);
     let run = |port: &str, capabilities: &str| {
@@ -115,7 +119,7 @@ fn founding_takes_the_same_capabilities_and_joining_says_which_one_more() {
         command.arg(format!("--bounding-set=-all,+net_raw,+net_admin,+bpf,+ipc_lock{capabilities}"));
         command.arg(&program).env(NEWCOMER, port).args([
             "--exact",
-            "unprivileged::founding_takes_the_same_capabilities_and_joining_says_which_one_more",
+            "unprivileged::founding_needs_no_more_capabilities_and_joining_names_the_extra_one",
             "--nocapture",
         ]);
         String::from_utf8(wire.inside.enter(|| command.output().unwrap()).stderr).unwrap()

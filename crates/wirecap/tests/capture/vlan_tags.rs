@@ -1,7 +1,7 @@
 //! VLAN tags beside the packet, as a NIC leaves them: in the packet for the capture, unchanged for the host.
 //!
 //! ```text
-//!   src0 ═══ src1 ── bridge ── out0 ═══ in0      the kernel takes the outermost tag off what comes in by src1, and keeps it
+//!   src0 ═══ src1 ── bridge ── out0 ═══ in0      the kernel removes the outermost tag of frames from src1, and keeps it
 //!                                                beside the packet from there on
 //! ```
 
@@ -16,7 +16,7 @@ use wirecap_testing::{check, crew::Crew, need_root, wire::Wire};
 
 use crate::filters::{runs, wanted};
 
-/// A wire whose far end sends frames with their outermost tag beside them.
+/// A wire whose far end sends frames with their outermost tag beside the packet.
 pub struct Beside {
     pub sender: PacketSender,
     _bridge: Bridge,
@@ -36,8 +36,8 @@ impl Beside {
     }
 }
 
-/// A frame of its own: without a tag, with one, with one that has a priority, with one of a provider; another
-/// one inside now and then; cut short now and then.
+/// Frames without a tag, with a tag, with a priority, with a provider's tag; now and then with another tag
+/// inside, or cut short.
 fn frame(index: usize, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     frame.extend(match index % 4 {
@@ -52,7 +52,7 @@ fn frame(index: usize, len: usize) -> Vec<u8> {
     frame.extend([8, 0, 0x45, 0, 0, 100, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
     frame.extend((index as u64).to_be_bytes());
     frame.resize(len.max(frame.len()), index as u8);
-    // The kernel drops a frame that has less than two bytes of payload behind the tag it would take off.
+    // The kernel drops a frame with less than two bytes of payload behind the tag that it would remove.
     match index % 11 {
         0 if index % 7 > 0 => frame.truncate(20),
         1 if index % 7 > 0 => frame.truncate(23),
@@ -61,7 +61,7 @@ fn frame(index: usize, len: usize) -> Vec<u8> {
     frame
 }
 
-/// Without its outermost tag.
+/// The frame without its outermost tag.
 fn stripped(frame: &[u8]) -> Vec<u8> {
     match frame[12..14] {
         [0x81, 0] | [0x88, 0xa8] => [&frame[..12], &frame[16..]].concat(),
@@ -77,7 +77,7 @@ fn of_all() -> Builder {
     small_pool().port("xdp:in0")
 }
 
-/// What was sent, what was captured, and what the host has heard.
+/// The frames that were sent, captured, and received by the host.
 struct Ran {
     sent: Vec<Vec<u8>>,
     got: Vec<Vec<u8>>,
@@ -85,14 +85,14 @@ struct Ran {
     report: Report,
 }
 
-/// Sends frames through a capture, not more than a few ahead of it.
+/// Sends frames through a capture, only a few ahead of it.
 fn run(
     Beside { wire, sender, .. }: &mut Beside,
     (builder, drops): (Builder, bool),
     frames: usize,
     lens: &[usize],
 ) -> Ran {
-    // The host's own view: what XDP leaves to it.
+    // The host's own view: the packets that XDP leaves to it.
     let mut host = wire.inside.enter(|| small_pool().port("packet:in0").open()).unwrap();
     let heard = Crew::eager(host.take_workers());
     let mut capture = wire.inside.enter(|| builder.open()).unwrap();
@@ -125,7 +125,7 @@ fn run(
     Ran { sent, got: bytes(arrivals), heard: bytes(heard.join()), report }
 }
 
-/// Whether this kernel's veth hands tags to XDP programs; says so if not.
+/// Whether this kernel's veth hands tags to XDP programs; reports if not.
 fn tags_are_offered(test: &str) -> bool {
     let wire = Wire::with_queues("vlanask", 1);
     let features = wire.inside.enter(|| netdev::interface("in0")).unwrap().xdp_features;
@@ -177,7 +177,7 @@ fn frames_are_as_they_were_on_the_wire() {
     }
 }
 
-/// The filter sees the tag; what it does not want is the host's, with one tag, not two.
+/// The filter sees the tag; unwanted packets go to the host, with one tag, not two.
 #[test]
 fn the_filter_sees_the_tag_and_the_host_gets_packets_as_they_came() {
     need_tags!("vlan_tags::the_filter_sees_the_tag_and_the_host_gets_packets_as_they_came");
@@ -204,8 +204,8 @@ fn the_filter_sees_the_tag_and_the_host_gets_packets_as_they_came() {
 
 /// Packets of several cells have the tag in the first.
 #[test]
-fn packets_of_several_cells_have_their_tags() {
-    need_tags!("vlan_tags::packets_of_several_cells_have_their_tags");
+fn packets_of_several_cells_keep_their_tags() {
+    need_tags!("vlan_tags::packets_of_several_cells_keep_their_tags");
     for expression in ["", "vlan 7 or greater 5000"] {
         let mut beside = Beside::new("vlanjumbo", 9_000);
         let builder = of_all().chunks_per_pool(64).timestamp(Timestamp::Kernel).filter(expression);
@@ -219,10 +219,10 @@ fn packets_of_several_cells_have_their_tags() {
     }
 }
 
-/// Where the program cannot be bound to the device, packets are as its driver gives them.
+/// If the program cannot be bound to the device, packets are as its driver delivers them.
 #[test]
-fn generic_mode_and_single_queues_have_packets_as_they_come() {
-    need_tags!("vlan_tags::generic_mode_and_single_queues_have_packets_as_they_come");
+fn in_generic_mode_and_on_single_queues_packets_are_as_delivered() {
+    need_tags!("vlan_tags::in_generic_mode_and_on_single_queues_packets_are_as_delivered");
     let generic = of_all().modes(Modes::Generic);
     for builder in [generic, small_pool().port("xdp:in0@0")] {
         let mut beside = Beside::new("vlanbare", 1500);
@@ -233,11 +233,11 @@ fn generic_mode_and_single_queues_have_packets_as_they_come() {
     }
 }
 
-/// Frames of many lengths with and without tags, faster than they are taken, by a pool that is always full:
-/// what comes is intact, and the rest is lost for a cause.
+/// Frames of many lengths with and without tags, faster than the workers take them, through a pool that is
+/// always full: captured frames are intact, and the rest is lost for a known cause.
 #[test]
-fn tagged_frames_that_find_no_cell_are_accounted_for() {
-    need_tags!("vlan_tags::tagged_frames_that_find_no_cell_are_accounted_for");
+fn tagged_frames_without_a_cell_are_accounted_for() {
+    need_tags!("vlan_tags::tagged_frames_without_a_cell_are_accounted_for");
     const FRAMES: u64 = 60_000;
     let mut beside = Beside::new("vlanfull", 1500);
     let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(2).workers(1).port("xdp:in0");
@@ -257,5 +257,5 @@ fn tagged_frames_that_find_no_cell_are_accounted_for() {
     assert!(account.lost.no_free_cell > 0 && account.delivered > 1_000, "{account:#?}");
     assert_eq!(report.ports[0].untagged, Some(0));
     let known: HashSet<_> = sendable.into_iter().collect();
-    assert!(arrivals.iter().all(|arrival| known.contains(&arrival.bytes)), "none is damaged");
+    assert!(arrivals.iter().all(|arrival| known.contains(&arrival.bytes)), "no frame is damaged");
 }

@@ -1,4 +1,4 @@
-//! Workers that panic, or go away while the capture runs.
+//! Workers that panic, or leave during the capture.
 
 use std::{panic, thread, time::Duration};
 
@@ -14,14 +14,15 @@ fn builder(dispatch: Dispatch, mode: Mode) -> wirecap::Builder {
     Capture::builder().cells_per_chunk(64).chunks_per_pool(16).dispatch(dispatch).mode(mode)
 }
 
-/// Takes one batch and panics with it in hand. Gives the number of packets in it.
+/// Takes one batch and panics while holding it. Returns the number of packets in it.
 fn panic_with_a_batch(mut worker: Worker) -> u64 {
     let thread = thread::spawn(move || {
         let batch = worker.next_batch().expect("a batch");
-        // Unlike panic!, this says nothing on standard error, where it would look like a failure.
+        // Unlike panic!, this prints nothing on standard error, where it would look like a failure.
         panic::resume_unwind(Box::new(batch.len() as u64));
     });
-    let payload: Box<u64> = thread.join().expect_err("it panicked").downcast().expect("a number of packets");
+    let payload: Box<u64> =
+        thread.join().expect_err("the worker panicked").downcast().expect("a number of packets");
     *payload
 }
 
@@ -36,7 +37,7 @@ fn buddies_take_over_from_a_worker_that_panicked() {
         sender.send(1);
         assert_eq!(panic_with_a_batch(workers.remove(0)), 1);
 
-        // Worker 1 is left, and gets all of queue 0, several pools' worth.
+        // Worker 1 remains, and gets all of queue 0, several pools' worth.
         let crew = Crew::eager(workers);
         sender.send_while(4 * POOL, |sent| sent > crew.arrived() + POOL / 4);
         crew.wait_for(4 * POOL);
@@ -52,8 +53,8 @@ fn buddies_take_over_from_a_worker_that_panicked() {
 }
 
 #[test]
-fn what_waited_for_a_worker_that_goes_away_is_taken_over() {
-    need_root!("worker_end::what_waited_for_a_worker_that_goes_away_is_taken_over");
+fn packets_that_wait_for_a_leaving_worker_are_taken_over() {
+    need_root!("worker_end::packets_that_wait_for_a_leaving_worker_are_taken_over");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("backlog", 2);
         let mut capture = wire.capture(builder(dispatch, Mode::advanced(90).unwrap()));
@@ -66,7 +67,7 @@ fn what_waited_for_a_worker_that_goes_away_is_taken_over() {
         let crew = Crew::eager(workers);
         crew.wait_for(POOL / 4);
         wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
-        // So several pools' worth pass again, a quarter at a time.
+        // Several pools' worth pass again, a quarter at a time.
         let (before, first) = (crew.arrived(), sender.sent());
         sender.send_while(4 * POOL, |sent| sent - first > crew.arrived() - before + POOL / 4 - 64);
         crew.wait_for(before + 4 * POOL);
@@ -79,8 +80,8 @@ fn what_waited_for_a_worker_that_goes_away_is_taken_over() {
 }
 
 #[test]
-fn a_pool_of_one_chunk_goes_round_without_its_worker() {
-    need_root!("worker_end::a_pool_of_one_chunk_goes_round_without_its_worker");
+fn a_pool_of_one_chunk_circulates_without_its_worker() {
+    need_root!("worker_end::a_pool_of_one_chunk_circulates_without_its_worker");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("one", 2);
         let builder = builder(dispatch, Mode::advanced(60).unwrap()).chunks_per_pool(1);
@@ -89,7 +90,7 @@ fn a_pool_of_one_chunk_goes_round_without_its_worker() {
         drop(workers.remove(0));
         let crew = Crew::eager(workers);
         let mut sender = wire.queue_sender(0, FrameSpec::default());
-        // Each round uses up all cells there are: no packet can come until they are given back.
+        // Each round uses up all cells: no packet can come until they are given back.
         for round in 1..=5 {
             sender.send(64);
             crew.wait_for(round * 64);
@@ -104,8 +105,8 @@ fn a_pool_of_one_chunk_goes_round_without_its_worker() {
 }
 
 #[test]
-fn in_basic_mode_the_queue_of_a_worker_that_is_gone_fills_up() {
-    need_root!("worker_end::in_basic_mode_the_queue_of_a_worker_that_is_gone_fills_up");
+fn in_basic_mode_the_queue_of_a_gone_worker_fills_up() {
+    need_root!("worker_end::in_basic_mode_the_queue_of_a_gone_worker_fills_up");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("gone", 2);
         let mut capture = wire.capture(builder(dispatch, Mode::Basic));
@@ -128,6 +129,7 @@ fn in_basic_mode_the_queue_of_a_worker_that_is_gone_fills_up() {
         let report = capture.finish();
         check::account_closed(&report);
         let [gone, other] = &report.ports[0].queues[..] else { panic!("two queues") };
+        let (gone, other) = (gone.account, other.account);
         assert_eq!((gone.seen, gone.delivered), (1 + 2 * POOL, 1), "{dispatch:?}");
         assert_eq!(gone.lost.no_free_cell + gone.lost.left_at_stop, 2 * POOL);
         // The first packet's cell may or may not have been home in time.
@@ -148,7 +150,7 @@ fn a_capture_ends_although_every_worker_panicked() {
             wire.queue_sender(queue as u16, FrameSpec::default()).send(10);
             delivered += panic_with_a_batch(worker);
         }
-        // Finishing must not wait for anybody who is gone.
+        // Finishing must not wait for workers that are gone.
         let account = check::account_closed(&capture.finish());
         assert_eq!((account.seen, account.delivered), (20, delivered), "{dispatch:?}");
         assert_eq!(account.lost.left_at_stop, 20 - delivered);

@@ -1,5 +1,4 @@
-//! The end of a trace and of its capture: at the end of the file, by a stop, beside ports that go on, at
-//! damage.
+//! The end of a trace and of its capture: at the end of the file, by a stop, beside live ports, at damage.
 
 use std::{
     collections::VecDeque,
@@ -37,7 +36,7 @@ fn pcap(order: Order, packets: u32) -> Vec<u8> {
 }
 
 #[test]
-fn workers_see_the_end_of_a_capture_that_was_not_stopped() {
+fn workers_see_the_end_of_a_capture_without_a_stop() {
     let directory = tempfile::tempdir().unwrap();
     for packets in [0, 1, 256, 5_000] {
         let path = file(&directory, "end.pcap", &pcap(Order::Little, packets));
@@ -52,7 +51,7 @@ fn workers_see_the_end_of_a_capture_that_was_not_stopped() {
             }
         }
         assert_eq!((got, capture.is_at_end()), (packets as usize, true));
-        assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Ended), "it stays ended");
+        assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Ended), "the capture stays ended");
         let name = format!("trace:{}", path.display());
         assert_eq!(capture.events(), [PortEvent::Read(name)]);
         assert_eq!((capture.events(), capture.all_ports_gone()), (vec![], false), "reported once");
@@ -61,7 +60,7 @@ fn workers_see_the_end_of_a_capture_that_was_not_stopped() {
 }
 
 #[test]
-fn a_file_without_an_interface_is_an_empty_one() {
+fn a_file_without_an_interface_is_empty() {
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "section.pcapng", &Order::Little.section(&[]));
     let (got, report) = to_the_end(Capture::builder().port(port(&path)).open().unwrap());
@@ -69,7 +68,7 @@ fn a_file_without_an_interface_is_an_empty_one() {
 }
 
 #[test]
-fn damage_is_the_end_after_everything_before_it() {
+fn everything_before_damage_is_delivered() {
     let directory = tempfile::tempdir().unwrap();
     for order in ORDERS {
         for packets in [0, 1, 700] {
@@ -81,7 +80,7 @@ fn damage_is_the_end_after_everything_before_it() {
                 for (setup, builder) in setups(64, 2) {
                     let (got, report) = to_the_end(builder.port(port(&path)).open().unwrap());
                     assert_same(&setup, &got, &expected(packets));
-                    let error = report.ports[0].error.as_ref().expect("it is damaged").to_string();
+                    let error = report.ports[0].error.as_ref().expect("the file is damaged").to_string();
                     assert!(error.contains(&format!("at byte {}", whole.len())), "{error}");
                     assert!(error.starts_with(&format!("trace:{}: ", path.display())), "{error}");
                 }
@@ -91,7 +90,7 @@ fn damage_is_the_end_after_everything_before_it() {
 }
 
 #[test]
-fn a_packet_of_another_link_type_is_the_end_and_an_interface_without_packets_is_not() {
+fn a_packet_of_another_link_type_ends_the_trace_and_an_unused_interface_does_not() {
     let order = Order::Big;
     let directory = tempfile::tempdir().unwrap();
     let mut bytes = [order.section(&[]), order.interface(1, 0, &[])].concat();
@@ -134,7 +133,7 @@ fn a_slow_worker_makes_the_file_wait() {
 }
 
 #[test]
-fn batches_that_are_held_make_the_file_wait_until_they_are_given_back() {
+fn held_batches_make_the_file_wait_until_they_are_given_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "held.pcap", &pcap(Order::Little, 2_000));
     let mut capture =
@@ -148,7 +147,7 @@ fn batches_that_are_held_make_the_file_wait_until_they_are_given_back() {
                 held.push_back(batch);
             }
             Next::Idle => {
-                assert_eq!(held.len(), 4, "the pool is used up, and only then it waits");
+                assert_eq!(held.len(), 4, "reading waits only when the pool is used up");
                 assert!(!capture.is_at_end());
                 held.pop_front();
             }
@@ -161,7 +160,7 @@ fn batches_that_are_held_make_the_file_wait_until_they_are_given_back() {
 }
 
 #[test]
-fn a_capture_that_is_stopped_has_read_no_further_than_was_delivered() {
+fn a_stopped_capture_has_read_no_more_than_it_delivered() {
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "stopped.pcap", &pcap(Order::Little, 100_000));
     for (setup, builder) in setups(64, 64) {
@@ -178,7 +177,7 @@ fn a_capture_that_is_stopped_has_read_no_further_than_was_delivered() {
         assert!(!got.is_empty() && got.len() < 100_000, "{setup}: {}", got.len());
         assert_same(&setup, &got, &expected(got.len() as u32));
         assert!(report.ports[0].read_percent.unwrap() < 100.0, "{setup}");
-        // The one worker stops it with the first chunk in its hands, and nothing is read ahead of it.
+        // The only worker stops the capture with the first chunk in its hands, and nothing is read ahead.
         if setup.ends_with("Pull, Basic") {
             assert_eq!(got.len(), 64, "{setup}");
         }
@@ -201,7 +200,7 @@ fn a_capture_goes_on_for_its_live_ports() {
         assert_eq!(crew.join().len(), 1_500);
         let report = capture.finish();
         check::account_closed(&report);
-        let delivered: Vec<_> = report.ports.iter().map(|port| port.queues[0].delivered).collect();
+        let delivered: Vec<_> = report.ports.iter().map(|port| port.queues[0].account.delivered).collect();
         assert_eq!(delivered, [1_000, 500], "{setup}");
     }
 }

@@ -26,13 +26,13 @@ fn frames(link_type: u16, skipped: usize) -> Vec<u8> {
     bytes
 }
 
-/// Replays with a filter, and compares with what the interpreter says of each packet.
-fn only_what_is_wanted(link_type: u16, data_link_type: u16, skipped: usize, expression: &str) {
-    only_what_is_wanted_of(&frames(link_type, skipped), data_link_type, expression);
+/// Replays with a filter, and compares with the interpreter's verdict on each packet.
+fn check_wanted_packets(link_type: u16, data_link_type: u16, skipped: usize, expression: &str) {
+    check_wanted_packets_of(&frames(link_type, skipped), data_link_type, expression);
 }
 
-/// The same of a file of 2,000 packets.
-fn only_what_is_wanted_of(bytes: &[u8], data_link_type: u16, expression: &str) {
+/// The same with a file of 2,000 packets.
+fn check_wanted_packets_of(bytes: &[u8], data_link_type: u16, expression: &str) {
     let packets = wirecap_lab::Capture::read(bytes).unwrap().packets;
     let filter = Filter::compile(expression, data_link_type, DEFAULT_SNAPLEN).unwrap();
     let wanted: Vec<_> =
@@ -51,16 +51,16 @@ fn only_what_is_wanted_of(bytes: &[u8], data_link_type: u16, expression: &str) {
 }
 
 #[test]
-fn only_packets_that_are_wanted_come_out_and_the_rest_is_in_the_account() {
-    only_what_is_wanted(LINK_TYPE_ETHERNET, 1, 0, "udp and ip[15] = 3 or ip[2:2] < 200");
-    only_what_is_wanted(LINK_TYPE_ETHERNET, 1, 0, "ip host 198.18.0.7");
-    // The length is that on the wire, also of a packet that was cut.
-    only_what_is_wanted(LINK_TYPE_ETHERNET, 1, 0, "greater 3000");
-    // Raw IP, which libpcap's compiler calls by another number than files do.
-    only_what_is_wanted(101, 12, 14, "ip host 198.18.0.7");
+fn only_wanted_packets_come_out_and_the_rest_is_in_the_account() {
+    check_wanted_packets(LINK_TYPE_ETHERNET, 1, 0, "udp and ip[15] = 3 or ip[2:2] < 200");
+    check_wanted_packets(LINK_TYPE_ETHERNET, 1, 0, "ip host 198.18.0.7");
+    // The length is that on the wire, even for a packet that was cut.
+    check_wanted_packets(LINK_TYPE_ETHERNET, 1, 0, "greater 3000");
+    // Raw IP, for which libpcap's compiler uses another number than files do.
+    check_wanted_packets(101, 12, 14, "ip host 198.18.0.7");
 }
 
-/// `protochain`, which loops; on some packets `bpf_filter` would for ever.
+/// `protochain`, which loops; on some packets, `bpf_filter` would loop forever.
 #[test]
 fn chains_of_headers_are_followed() {
     let mut bytes = Vec::new();
@@ -72,7 +72,7 @@ fn chains_of_headers_are_followed() {
         pcap::packet(&mut bytes, &header, 0, [frame.as_slice()]);
     }
     for expression in ["ip6 protochain 17", "not ip6 protochain 6", "protochain 44 or link[-5] = 7"] {
-        only_what_is_wanted_of(&bytes, 1, expression);
+        check_wanted_packets_of(&bytes, 1, expression);
     }
 }
 
@@ -95,7 +95,7 @@ fn a_filter_that_wants_nothing_reads_to_the_end() {
 }
 
 #[test]
-fn a_batch_does_not_wait_until_all_its_packets_are_found_among_many_unwanted_ones() {
+fn a_batch_does_not_wait_for_more_packets_among_many_unwanted_ones() {
     const UNWANTED: u32 = 50_000;
     let mut bytes = Vec::new();
     pcap::file_header(&mut bytes, LINK_TYPE_ETHERNET, 0);
@@ -111,12 +111,12 @@ fn a_batch_does_not_wait_until_all_its_packets_are_found_among_many_unwanted_one
         Capture::builder().chunks_per_pool(4).filter("ether[0] = 1").port(port(&path)).open().unwrap();
     let mut worker = capture.take_workers().remove(0);
     let lengths: Vec<_> = std::iter::from_fn(|| Some(worker.next_batch()?.len())).collect();
-    // 65,536 records are read at once.
+    // One turn reads 65,536 records.
     assert_eq!(lengths, [1, 1, 1, 1]);
 }
 
 #[test]
-fn the_times_are_the_file_s_and_that_is_said() {
+fn the_times_are_the_files_and_that_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "times.pcap", &frames(LINK_TYPE_ETHERNET, 0));
     for asked in [None, Some(Timestamp::File), Some(Timestamp::Kernel), Some(Timestamp::Hardware)] {

@@ -1,13 +1,13 @@
-//! Trace files as ports: what comes out is what went in. Needs no root and no network.
+//! Trace files as ports: packets come out as they went in. Needs no root and no network.
 //!
 //! | what | where |
 //! |---|---|
-//! | files of every kind, through every way of dispatch | `round_trip` |
-//! | the end: of one, of all, early, in damage | `end` |
-//! | filters, and whose the times are | `filter` |
+//! | files of every kind, in every dispatch mode | `round_trip` |
+//! | the end: of one trace, of all, early, at damage | `end` |
+//! | filters, and the source of times | `filter` |
 //! | pipes | `pipe` |
 //! | real traces, whole and damaged | `traces` |
-//! | what is refused | `refusals` |
+//! | refusals | `refusals` |
 
 mod end;
 mod filter;

@@ -1,4 +1,4 @@
-//! Pipes: what is written is captured while the writer still writes.
+//! Pipes: packets are captured while the writer still writes.
 
 use std::{
     fs::{File, OpenOptions},
@@ -22,7 +22,7 @@ fn fifo(directory: &tempfile::TempDir) -> PathBuf {
     path
 }
 
-/// A capture that is being opened, and what it waits for: the other end of the pipe.
+/// A capture that is being opened, and the writing end of the pipe that it waits for.
 fn begin(path: &Path, wait: Wait) -> (thread::JoinHandle<Capture>, File) {
     let read = path.to_owned();
     let open = move || Capture::builder().chunks_per_pool(4).wait(wait).port(port(&read)).open().unwrap();
@@ -30,14 +30,14 @@ fn begin(path: &Path, wait: Wait) -> (thread::JoinHandle<Capture>, File) {
 }
 
 #[test]
-fn packets_come_as_they_are_written_and_the_last_writer_ends_it() {
+fn packets_come_as_they_are_written_and_the_last_writer_ends_the_trace() {
     for wait in [Wait::Sleep, Wait::Block, Wait::Busy] {
         let directory = tempfile::tempdir().unwrap();
         let path = fifo(&directory);
         let order = Order::Little;
         let (open, mut writer) = begin(&path, wait);
         let header = order.pcap_header(0xa1b2_c3d4, (2, 4), 0, 113);
-        // Bit by bit, so that it has to wait within the header.
+        // Bit by bit, so that the reader has to wait within the header.
         writer.write_all(&header[..3]).unwrap();
         writer.write_all(&header[3..20]).unwrap();
         writer.write_all(&header[20..]).unwrap();
@@ -64,7 +64,7 @@ fn packets_come_as_they_are_written_and_the_last_writer_ends_it() {
 }
 
 #[test]
-fn a_pipe_that_has_paused_says_so_until_it_goes_on() {
+fn a_paused_pipe_is_reported_as_such_until_it_continues() {
     for wait in [Wait::Sleep, Wait::Block] {
         let directory = tempfile::tempdir().unwrap();
         let path = fifo(&directory);
@@ -73,7 +73,7 @@ fn a_pipe_that_has_paused_says_so_until_it_goes_on() {
         writer.write_all(&order.pcap_header(0xa1b2_c3d4, (2, 4), 0, 1)).unwrap();
         let mut capture = open.join().unwrap();
         let horizons = capture.horizons();
-        assert_eq!(horizons.of(0, 0), None, "no thread has looked whether something waits");
+        assert_eq!(horizons.of(0, 0), None, "no thread has checked yet whether a packet waits");
         let crew = Crew::eager(capture.take_workers());
         for number in 1..4 {
             writer.write_all(&order.pcap_record(number, 0, (4, 4), b"abcd")).unwrap();
@@ -84,7 +84,7 @@ fn a_pipe_that_has_paused_says_so_until_it_goes_on() {
                 let asked = taken.elapsed();
                 match horizon {
                     Some(horizon) => break horizon,
-                    None => assert!(asked < Duration::from_secs(30), "{wait:?}: it never pauses"),
+                    None => assert!(asked < Duration::from_secs(30), "{wait:?}: the pipe never pauses"),
                 }
                 thread::sleep(Duration::from_millis(1));
             };
@@ -123,6 +123,6 @@ fn a_capture_of_a_silent_pipe_can_be_stopped() {
     assert_eq!(crew.join().len(), 1);
     let report = capture.finish();
     check::account_closed(&report);
-    assert!(report.ports[0].error.is_none(), "it was stopped, not damaged");
+    assert!(report.ports[0].error.is_none(), "the trace was stopped, not damaged");
     drop(silent);
 }

@@ -8,7 +8,7 @@ use wirecap_lab::trace_bytes::Order;
 
 use crate::run::{file, port};
 
-/// What is said of a file: by a capture that is opened, and by the early check, which must agree.
+/// The error for a file: from opening a capture, and from the early check, which must agree.
 fn refusal(path: &Path) -> String {
     let early = trace::check(path).expect_err("refused").to_string();
     let error = Capture::builder().port(port(path)).open().expect_err("refused");
@@ -19,7 +19,7 @@ fn refusal(path: &Path) -> String {
 }
 
 #[test]
-fn what_is_no_trace_is_refused_with_a_hint() {
+fn a_file_that_is_no_trace_is_refused_with_a_hint() {
     let directory = tempfile::tempdir().unwrap();
     for (bytes, hint) in [
         (&b""[..], "the capture file is empty"),
@@ -42,7 +42,7 @@ fn what_is_no_trace_is_refused_with_a_hint() {
 }
 
 #[test]
-fn a_trace_that_can_be_read_passes_the_check() {
+fn a_readable_trace_passes_the_check() {
     let directory = tempfile::tempdir().unwrap();
     let header = Order::Little.pcap_header(0xa1b2_c3d4, (2, 4), 0, 1);
     trace::check(&file(&directory, "good.pcap", &header)).unwrap();

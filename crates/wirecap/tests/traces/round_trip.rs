@@ -1,4 +1,4 @@
-//! Files of every kind come out as they went in, however the engine runs.
+//! Files of every kind come out as they went in, whatever the engine's settings.
 
 use wirecap::{Capture, Diagnostic, PortSpec, port::fault::Faults, report::QueueMode};
 
@@ -6,18 +6,18 @@ use wirecap_lab::trace_bytes::{ORDERS, Order, PB, SPB, pad};
 
 use crate::run::{Got, assert_same, expected, file, port, setups, to_the_end};
 
-/// Ways for a pcap file to say what it is: magic number, nanoseconds in a unit of the second field of its
-/// times, bytes of a record's header that mean nothing here.
+/// Variants of a pcap file: magic number, nanoseconds per unit of the second field of its times, extra bytes
+/// in a record's header.
 const MAGICS: [(u32, u64, usize); 3] =
     [(0xa1b2_c3d4, 1_000, 0), (0xa1b2_3c4d, 1, 0), (0xa1b2_cd34, 1_000, 8)];
-/// Lengths of packets: of none and one byte, around one and several cells, and the longest that a wire has.
+/// Lengths of packets: zero and one byte, around one and several cells, and the longest on any wire.
 const LENGTHS: [u32; 14] = [0, 1, 60, 1514, 1791, 1792, 1793, 3583, 3584, 3585, 9000, 17_920, 65_535, 65_557];
 
 fn bytes(seed: u32, len: u32) -> Vec<u8> {
     (0..len).map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ seed.wrapping_mul(7)) as u8).collect()
 }
 
-/// Packets of all lengths, some of them cut by a snap length, at times that also go back and stand still.
+/// Packets of all lengths, some cut by a snap length, at times that also go back and stand still.
 fn packets() -> Vec<Got> {
     let lengths = (0..40_u32).flat_map(|round| LENGTHS.map(|len| (round, len)));
     let packets = lengths.enumerate().map(|(number, (round, len))| {
@@ -70,7 +70,7 @@ fn pcap_of_every_magic_number_in_both_byte_orders() {
     }
 }
 
-/// Sections of both byte orders, interfaces with different units of time, packets of all three kinds of
+/// Sections of both byte orders, interfaces with different units of time, packets in all three kinds of
 /// blocks.
 fn pcapng() -> (Vec<u8>, Vec<Got>) {
     let (mut file, mut packets) = (Vec::new(), Vec::<Got>::new());
@@ -119,7 +119,7 @@ fn pcapng_with_several_sections_interfaces_and_units_of_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = self::file(&directory, "sll.pcapng", &file);
     let (_, report) = to_the_end(Capture::builder().port(port(&path)).open().unwrap());
-    assert_eq!(report.ports[0].link_type, 113, "that of its interfaces");
+    assert_eq!(report.ports[0].link_type, 113, "the link type of its interfaces");
 }
 
 #[test]
@@ -141,11 +141,11 @@ fn the_smallest_pools_take_packets_of_one_cell() {
 }
 
 #[test]
-fn packets_too_long_for_the_pool_are_in_the_account_and_reported() {
+fn packets_too_long_for_the_pool_are_counted_and_reported() {
     let all = packets();
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "long.pcap", &pcap(Order::Big, MAGICS[1], &all));
-    // One chunk: no packet may go on in a second one. Four cells: none may have more.
+    // One chunk: no packet may continue in a second one. Four cells: none may have more.
     for (cells_per_chunk, chunks_per_pool, longest) in [(64, 1, 1792), (4, 2, 4 * 1792)] {
         let fit: Vec<_> = all.iter().filter(|packet| packet.data.len() <= longest).cloned().collect();
         let fit: Vec<Got> =
@@ -186,7 +186,7 @@ fn a_faulty_trace_loses_nothing() {
         let inner = Box::new(port(&path));
         let (got, report) = to_the_end(builder.port(PortSpec::Fault { inner, faults }).open().unwrap());
         assert_same(&setup, &got, &packets);
-        assert!(report.ports[0].queues[0].foreign > 0, "there was trouble");
+        assert!(report.ports[0].queues[0].foreign > 0, "faults occurred");
     }
 }
 
@@ -198,7 +198,7 @@ fn a_port_is_made_from_its_name() {
 }
 
 #[test]
-fn what_our_own_encoder_writes_is_read() {
+fn our_encoders_output_is_read() {
     use wirecap_file::{PacketHeader, pcapng};
     let mut bytes = Vec::new();
     pcapng::section_header(&mut bytes, &pcapng::SectionInfo::default());

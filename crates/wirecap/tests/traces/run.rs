@@ -10,7 +10,7 @@ use wirecap_lab::CapturedPacket;
 
 use wirecap_testing::{check, wait_until};
 
-/// A packet as a worker got it, in the form of what a file has.
+/// A packet as a worker got it, in the form that files have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Got {
     pub port: usize,
@@ -22,7 +22,7 @@ pub struct Got {
 }
 
 impl Got {
-    /// What is to come of packet `number` of a file.
+    /// The packet that is expected from packet `number` of a file.
     pub fn of(number: usize, packet: &CapturedPacket) -> Self {
         Self {
             port: 0,
@@ -56,17 +56,17 @@ impl Got {
     }
 }
 
-/// What is to come of the packets of a file.
+/// The packets that are expected from a file.
 pub fn expected(packets: &[CapturedPacket]) -> Vec<Got> {
     packets.iter().enumerate().map(|(number, packet)| Got::of(number, packet)).collect()
 }
 
-/// The port over a file.
+/// The port for a file.
 pub fn port(path: &Path) -> PortSpec {
     PortSpec::Trace { path: path.into() }
 }
 
-/// A file of these bytes.
+/// A file with these bytes.
 pub fn file(directory: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     let path = directory.path().join(name);
     std::fs::write(&path, bytes).unwrap();
@@ -100,8 +100,8 @@ pub fn to_the_end(mut capture: Capture) -> (Vec<Got>, Report) {
     (got, report)
 }
 
-/// What the workers get until the capture ends, by port and number. Each calls `before` with each of its
-/// batches.
+/// The packets that the workers get until the capture ends, by port and number. Each worker calls `before`
+/// with each of its batches.
 pub fn collect(workers: Vec<Worker>, before: impl Fn(&Batch) + Clone + Send + 'static) -> Vec<Got> {
     let run = |mut worker: Worker| {
         let before = before.clone();
@@ -121,7 +121,7 @@ pub fn collect(workers: Vec<Worker>, before: impl Fn(&Batch) + Clone + Send + 's
     got
 }
 
-/// Asserts that the packets are the same, and says where they are not.
+/// Asserts that the packets are the same, and shows the first difference.
 #[track_caller]
 pub fn assert_same(name: &str, got: &[Got], expected: &[Got]) {
     for (got, expected) in got.iter().zip(expected) {

@@ -1,4 +1,4 @@
-//! Real traces: each comes out as the reader reads it; the damaged ones up to their damage.
+//! Real traces: each comes out as the reader reads it, a damaged one up to its damage.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use wirecap::{PortSpec, report::TraceFailure};
 use crate::run::{assert_same, expected, port, setups, to_the_end};
 
 #[test]
-fn every_trace_comes_out_as_it_is_read_up_to_its_damage() {
-    const TEST: &str = "every_trace_comes_out_as_it_is_read_up_to_its_damage";
+fn every_trace_comes_out_as_read_up_to_its_damage() {
+    const TEST: &str = "every_trace_comes_out_as_read_up_to_its_damage";
     let Some(paths) = wirecap_lab::trace_files(TEST) else { return };
     let (mut whole, mut damaged, mut mixed) = (0, 0, 0);
     for path in paths {

@@ -6,7 +6,9 @@ use wirecap::{Dispatch, Fanout, Mode, Rss, Unmatched};
 
 use super::{settings::CaptureSettings, words};
 use crate::{
-    flags::{ConfigFlags, FileFlags, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set},
+    flags::{
+        ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set,
+    },
     values::{ANY, Cores, choice, cores, count, number},
 };
 
@@ -16,7 +18,7 @@ pub(crate) struct CaptureFlags {
     /// Interfaces, by name or alternative name. xdp:NAME takes an interface from the host, packet:NAME
     /// captures beside it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues. trace:FILE is a trace file
     /// (trace:- standard input). A filter may follow: 'tcp port 443 and net 10.0.0.0/8'.
-    #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"])]
+    #[arg(value_name = INTERFACE, required_unless_present_any = ["config", "print_config"])]
     words: Vec<String>,
     /// The filter, if it could be mistaken for an interface or a flag.
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]

@@ -8,7 +8,9 @@ use wirecap_headers::{Ttl, VlanMap};
 
 use super::settings::{Checksums, ForwardSettings, OnFull};
 use crate::{
-    flags::{ConfigFlags, FileFlags, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set},
+    flags::{
+        ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set,
+    },
     values::{ANY, choice, number, ports},
 };
 
@@ -33,7 +35,7 @@ const TIMESTAMP: &str = "Source of the packets' timestamps, from which the laten
 pub(crate) struct ForwardFlags {
     /// The two interfaces, by name or alternative name: every packet that arrives at one leaves by the other.
     /// With --route there may be more.
-    #[arg(value_name = "IFACE", required_unless_present_any = ["config", "print_config"], num_args = 1..)]
+    #[arg(value_name = INTERFACE, required_unless_present_any = ["config", "print_config"], num_args = 1..)]
     ports: Vec<String>,
     /// Forward only packets that match this tcpdump filter; drop all others.
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]

@@ -165,7 +165,7 @@ mod tests {
         assert_eq!((report.forwarded, report.bytes, report.checksums_completed), (7, 580, 1));
         assert_eq!((report.icmp_errors_sent, report.icmp_errors_suppressed), (3, 1));
         assert_eq!(report.causes().collect::<Vec<_>>(), [("ring_full", 1), ("too_long", 1)]);
-        assert_eq!(report.lost, 1, "what is too long was not to be sent");
+        assert_eq!(report.lost, 1, "a packet that is too long does not count as lost");
         assert_eq!(report.dropped.len(), DropCause::COUNT);
         assert!(report.latency.is_some_and(|latency| latency.max_ns.abs_diff(2_000) < 20));
     }

@@ -8,7 +8,7 @@ use wirecap_traffic::{FLOWS_MAX, IpVersion, Popularity, Sizes, Transport};
 
 use super::values::{RateValue, Shares, gap, popularity, rate, shares, sizes, speed};
 use crate::{
-    flags::{SendFlags, TimeLimit},
+    flags::{INTERFACE, SendFlags, TimeLimit},
     values::{ANY, choice, count, number},
 };
 
@@ -30,7 +30,7 @@ const TX_MODE: &str =
 pub(crate) struct GenerateFlags {
     /// Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are its transmit queues
     /// [default: queue 0].
-    #[arg(short, long, value_name = "IFACE")]
+    #[arg(short, long, value_name = INTERFACE)]
     pub(crate) interface: String,
     /// How frames are sent.
     #[arg(long, value_enum, default_value_t)]

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_size_has_room_for_the_headers_and_one_that_was_asked_for_is_refused() {
+    fn the_default_size_fits_the_headers_and_a_smaller_one_is_refused() {
         for (arguments, least) in [
             ("", 64),
             ("--vlan 5", 68),

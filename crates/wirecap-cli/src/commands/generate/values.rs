@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_with_fcs() {
+    fn sizes_include_the_fcs() {
         assert_eq!(sizes("64"), Ok(Sizes::fixed(60)));
         assert_eq!(sizes("9022"), Ok(Sizes::fixed(9018)));
         assert_eq!(sizes("IMIX"), Ok(Sizes::imix()));

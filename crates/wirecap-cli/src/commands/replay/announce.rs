@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_as_in_the_file_is_said_with_what_to_do() {
+    fn differences_from_the_file_are_reported_with_remedies() {
         let fine = Tally { packets: 5, ..Tally::default() };
         assert!(warnings(&fine, true, "eth1").is_empty());
         let tally = Tally {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_of_files_that_were_read_to_their_end_it_is_said_that_nothing_is_in_them() {
+    fn only_files_read_to_their_end_are_called_empty() {
         assert_eq!(warnings(&Tally::default(), true, "eth1"), ["there are no packets in the files"]);
         assert!(warnings(&Tally::default(), false, "eth1").is_empty());
     }

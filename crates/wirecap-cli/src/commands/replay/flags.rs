@@ -7,7 +7,7 @@ use wirecap_replay::{Cut, Placement};
 
 use super::values::{factor, gap, placement, rate};
 use crate::{
-    flags::{SendFlags, TimeLimit},
+    flags::{INTERFACE, SendFlags, TimeLimit},
     values::{ANY, choice, count, number, size},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct ReplayFlags {
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The interface to send from, by name or alternative name.
-    #[arg(short, long, value_name = "IFACE")]
+    #[arg(short, long, value_name = INTERFACE)]
     pub(crate) interface: String,
 
     /// Speed relative to the recording: 10, 0.5 [default: 1].

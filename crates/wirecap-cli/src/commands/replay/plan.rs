@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_speed() {
+    fn only_one_speed_can_be_given() {
         let speed = |arguments| planned(arguments).map(|plan| plan.speed);
         let number = |number| NonZeroU64::new(number).unwrap();
         assert_eq!(speed(""), Ok(Speed::recorded()));

@@ -38,7 +38,7 @@ mod tests {
     use crate::print::layout::fitted;
 
     #[test]
-    fn the_bar_has_the_share_and_the_time_that_is_left() {
+    fn the_bar_has_the_share_and_the_time_left() {
         let progress = Progress {
             elapsed: Duration::from_secs(10),
             packets: 30_000,

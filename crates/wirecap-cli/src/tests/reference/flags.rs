@@ -50,7 +50,7 @@ fn argument_row(argument: &Arg) -> String {
     row(&[&names(argument), &default, &meaning])
 }
 
-/// The flag with what it takes: `-w`, `--write FILE`.
+/// The flag with its value: `-w`, `--write FILE`.
 fn names(argument: &Arg) -> String {
     let value = argument
         .get_value_names()

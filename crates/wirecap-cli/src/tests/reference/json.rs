@@ -1,4 +1,4 @@
-//! What `--json` prints: a schema of each command, and the page of the book that is made of it.
+//! The output of `--json`: a schema of each command, and the page of the book made from it.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -52,7 +52,7 @@ pub(crate) fn drop_causes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "properties": properties, "required": names })
 }
 
-/// The schema of what each command prints with `--json`.
+/// The schema of each command's `--json` output.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("capture", schema::<CaptureAccount>()),
@@ -77,14 +77,15 @@ fn schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Makes prose of documentation comments, and holds each property to having one.
+/// Turns documentation comments into prose, and requires one of each property.
 fn word(schema: &mut Value, place: &str) {
     match schema {
         Value::Object(object) => {
             if let Some(Value::String(text)) = object.get_mut("description") {
                 *text = plain(text);
             }
-            // A variant of one field is documented itself; so are causes, which are only counted.
+            // A variant of one field has its own documentation; causes, which are only counted, need none
+            // here.
             let is_variant = object.get("additionalProperties") == Some(&false.into());
             let properties = object.get("properties").and_then(Value::as_object).into_iter().flatten();
             for (name, property) in properties.filter(|_| !is_variant) {
@@ -141,7 +142,7 @@ pub(super) fn page() -> String {
 /// Unions that a field selects: by name, the field and the rows of their variants.
 type Unions = BTreeMap<String, (String, Vec<[String; 3]>)>;
 
-/// Lists the fields of a schema, those of objects in it included.
+/// Lists the fields of a schema, including those of objects in it.
 fn list(root: &Value, schema: &Value, path: &str, fields: &mut Vec<[String; 3]>, unions: &mut Unions) {
     let schema = resolved(root, schema);
     if let Some(items) = schema.get("items") {
@@ -167,8 +168,7 @@ fn required(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The properties in the order in which they are printed, as the list of those that are required has it; then
-/// the others.
+/// The properties in printed order, as the list of required ones has it; then the others.
 fn in_order(schema: &Value) -> Vec<(&String, &Value)> {
     let mut properties: Vec<_> =
         schema.get("properties").and_then(Value::as_object).into_iter().flatten().collect();
@@ -220,7 +220,7 @@ fn union_of(root: &Value, schema: &Value) -> Option<(String, Vec<[String; 3]>)> 
     Some((tag.clone(), variants.iter().map(describe).collect()))
 }
 
-/// What a value may be, in a few words.
+/// The type of a value, in a few words.
 pub(super) fn type_of(root: &Value, property: &Value) -> String {
     let is_null = |choice: &Value| choice["type"] == "null";
     let choices = property.get("anyOf").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! Text of documentation comments and help, as Markdown of the book.
+//! Text of documentation comments and help, as Markdown for the book.
 
 /// The head of a generated page.
 pub(super) fn head(title: &str, about: &str) -> String {
@@ -13,8 +13,7 @@ pub(super) fn row(cells: &[&str]) -> String {
     format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |")
 }
 
-/// A documentation comment without its examples and with the text of its links alone; `None` is null outside
-/// of Rust.
+/// A documentation comment without its examples, with links reduced to their text and `None` as null.
 pub(super) fn plain(comment: &str) -> String {
     let text = comment.split("```").next().unwrap_or_default();
     let mut out = String::new();
@@ -37,7 +36,7 @@ pub(super) fn plain(comment: &str) -> String {
     without_paths(&out.replace("`None`", "null").split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Leaves out where Rust has more to say: ` (A::b)`, `; see A::b`, ` See A::b.`, with the path as code.
+/// Leaves out references to Rust items: ` (A::b)`, `; see A::b`, ` See A::b.`, with the path as code.
 fn without_paths(text: &str) -> String {
     let mut out = String::new();
     let mut pieces = text.split('`');
@@ -59,7 +58,7 @@ fn without_paths(text: &str) -> String {
 }
 
 #[test]
-fn links_are_their_text() {
+fn links_become_their_text() {
     let comment =
         "As [`Packet::len`](crate::Packet::len), or [`Lost`]: `None` without\n[a cell](x).\n\n```\ncode\n```";
     assert_eq!(plain(comment), "As `Packet::len`, or `Lost`: null without a cell.");

@@ -6,7 +6,7 @@
 //!   what --json prints, with JsonSchema ──┴──► docs/schemas/*.json
 //! ```
 //!
-//! Rule: the committed files are what this module generates. `./dev reference` writes them anew.
+//! Rule: the committed files are what this module generates. `./dev reference` rewrites them.
 
 mod flags;
 pub(crate) mod json;

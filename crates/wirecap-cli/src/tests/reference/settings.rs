@@ -1,4 +1,4 @@
-//! The keys of a file of settings: their meaning from the types, their defaults from the settings themselves.
+//! The keys of a settings file: meanings come from the types, defaults from the settings themselves.
 
 use clap::CommandFactory;
 use schemars::generate::SchemaSettings;
@@ -13,7 +13,7 @@ use crate::{
     settings::Settings,
 };
 
-/// The flags that say the same as a key, where they are not named as it is.
+/// The flags that set a key, where their names differ from the key's.
 const FLAGS: &[(&str, &[&str])] = &[
     ("ports", &[]),
     ("mode", &["--mode", "-T"]),
@@ -71,7 +71,7 @@ struct Key {
     meaning: String,
 }
 
-/// The tables of a file of settings, with their keys.
+/// The tables of a settings file, with their keys.
 fn tables<T: Settings + schemars::JsonSchema>() -> Vec<(String, Vec<Key>)> {
     let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
     let defaults: toml::Table = toml::to_string(&T::default()).unwrap().parse().unwrap();
@@ -102,7 +102,7 @@ fn value_of(root: &Value, property: &Value) -> String {
     }
 }
 
-/// The flags that say the same as a key.
+/// The flags that set a key.
 fn flags(key: &str) -> Vec<String> {
     let flags: Vec<String> = match FLAGS.iter().find(|(name, _)| *name == key) {
         Some((_, flags)) => flags.iter().map(|&flag| flag.into()).collect(),

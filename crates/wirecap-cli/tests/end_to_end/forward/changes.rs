@@ -1,4 +1,4 @@
-//! What is passed, what is dropped, and what is changed on the way.
+//! Packets that pass, packets that are dropped, and changes on the way.
 
 use wirecap::headers::checksum;
 use wirecap_lab::{VethOptions, require_root};
@@ -18,8 +18,8 @@ fn to_ports(ports: [u16; 3]) -> [Vec<u8>; 3] {
 }
 
 #[test]
-fn only_what_is_wanted_passes() {
-    if !require_root("forward::only_what_is_wanted_passes") {
+fn only_wanted_packets_pass() {
+    if !require_root("forward::only_wanted_packets_pass") {
         return;
     }
     for (arguments, passing) in [
@@ -48,19 +48,19 @@ fn only_what_is_wanted_passes() {
 }
 
 #[test]
-fn headers_are_rewritten_in_both_directions_and_checksums_stay_right() {
-    if !require_root("forward::headers_are_rewritten_in_both_directions_and_checksums_stay_right") {
+fn headers_are_rewritten_in_both_directions_and_checksums_stay_correct() {
+    if !require_root("forward::headers_are_rewritten_in_both_directions_and_checksums_stay_correct") {
         return;
     }
     let cable = Cable::quiet("rewrite");
-    // What is in no VLAN on the left is in VLAN 7 on the right.
+    // Packets without a VLAN on the left are in VLAN 7 on the right.
     let flags = ["--vlan", "none=7", "--ttl", "decrement", "--set-source", "m1=02:00:00:00:00:aa"];
     let running = cable.forward(&[&flags[..], &["--set-destination", "m0=02:00:00:00:00:bb"]].concat());
     let right = cable.listen("xdp:r0", "right.pcapng", &["-c", "3"]);
     let left = cable.listen("xdp:l0", "left.pcapng", &["-c", "3"]);
     let there = to_ports([53, 80, 123]);
     let mut expired = there[0].clone();
-    // A TTL of 1, and the checksum of the header as if that had always been so.
+    // A TTL of 1, with the header checksum to match.
     (expired[22], expired[24]) = (1, expired[24].wrapping_add(63));
     let mut sender = cable.sender();
     for frame in there.iter().chain([&expired, &expired]) {
@@ -77,7 +77,7 @@ fn headers_are_rewritten_in_both_directions_and_checksums_stay_right() {
     assert_eq!(way(&ended, "m0")["dropped"]["ttl_expired"].as_u64(), Some(2), "{ended:#?}");
     let arrived = |name: &str| read(&cable.path(name)).packets.into_iter().map(|packet| packet.data);
     for (arrived, sent) in arrived("right.pcapng").zip(&there) {
-        // The source is set, a tag is there, the TTL is one less, all else is as it was.
+        // The source is set, a tag is added, the TTL is one less, and all else is unchanged.
         assert_eq!((&arrived[..6], &arrived[6..12]), (&sent[..6], [2, 0, 0, 0, 0, 0xaa].as_slice()));
         assert_eq!(arrived[12..18], [0x81, 0, 0, 7, 8, 0]);
         assert_eq!((arrived[26], &arrived[30..]), (sent[22] - 1, &sent[26..]));

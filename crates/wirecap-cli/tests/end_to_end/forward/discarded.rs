@@ -1,5 +1,5 @@
-//! What a router discards before it routes anything: damaged headers, addresses that no router forwards from
-//! or to, packets to all hosts.
+//! What a router discards before routing: damaged headers, addresses that no router forwards from or to, and
+//! packets to all hosts.
 //!
 //! ```text
 //!   left 192.0.2.1, fd00:1::1 ══ m0 .254 ─ wirecap forward --route ─ m1 .254 ══ right 198.51.100.1, fd00:2::1
@@ -24,15 +24,15 @@ const TABLE: &str = "
     default          dev m1 via 198.51.100.1
     ::/0             dev m1 via fd00:2::1
 ";
-/// To which port of UDP everything goes.
+/// The UDP port of all packets.
 const PORT: [u8; 2] = [0x23, 0x28];
 
 /// Ethernet headers of IPv4 and IPv6.
 const V4: [u8; 2] = [0x08, 0x00];
 const V6: [u8; 2] = [0x86, 0xdd];
 
-/// IPv4 with these options and UDP in it, from 192.0.2.1 to 198.51.100.1, behind its EtherType; changed, then
-/// with the checksum of its header.
+/// An EtherType and IPv4 with these options and UDP, from 192.0.2.1 to 198.51.100.1; the header checksum
+/// covers the change.
 fn v4(options: &[u8], change: impl Fn(&mut [u8])) -> Vec<u8> {
     let (words, len) = (0x45 + (options.len() / 4) as u8, (30 + options.len()) as u8);
     let mut packet = vec![words, 0, 0, len, 0, 7, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1];
@@ -60,7 +60,7 @@ fn v6_between(source: &str, destination: &str) -> Vec<u8> {
     })
 }
 
-/// The same of IPv6, from fd00:1::1 to fd00:2::1; all checksums right if it is still a packet.
+/// The same for IPv6, from fd00:1::1 to fd00:2::1; all checksums are correct if the change leaves a packet.
 fn v6(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 10, 17, 64];
     for network in [1, 2] {
@@ -75,7 +75,7 @@ fn v6(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
 /// The cause of packets whose addresses cannot be read: the filter in front leaves them to the host.
 const HOST: &str = "left to the host";
 
-/// Packets with the cause for which each is discarded; without one, it is forwarded.
+/// Packets, each with the cause of its discard; a packet without a cause is forwarded.
 fn packets() -> Vec<(&'static str, Vec<u8>)> {
     let (left, right) = ([192, 0, 2, 1], [198, 51, 100, 1]);
     let mut damaged = v4(&[], |_| {});
@@ -83,7 +83,7 @@ fn packets() -> Vec<(&'static str, Vec<u8>)> {
     let mut packets = vec![
         ("", v4(&[], |_| {})),
         ("", v4(&[1; 8], |_| {})),
-        // With padding behind it, and with a loose source route.
+        // With padding, and with a loose source route.
         ("", [v4(&[], |_| {}), vec![0; 16]].concat()),
         ("", v4(&[131, 7, 4, 10, 0, 0, 1, 0], |_| {})),
         ("bad_checksum", damaged),
@@ -126,8 +126,8 @@ fn packets() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn what_no_router_forwards_is_discarded_each_for_its_cause() {
-    if !require_root("forward::what_no_router_forwards_is_discarded_each_for_its_cause") {
+fn packets_that_no_router_forwards_are_discarded_for_their_cause() {
+    if !require_root("forward::packets_that_no_router_forwards_are_discarded_for_their_cause") {
         return;
     }
     let cable = networks("discarded");
@@ -139,14 +139,14 @@ fn what_no_router_forwards_is_discarded_each_for_its_cause() {
     let listener = cable.listen("packet:r0", "arrived.pcapng", &["udp dst port 9000"]);
     let mut sender = cable.sender();
     let mut send = |to: [u8; 6], packet: &[u8]| sender.send(&[&to[..], &left, packet].concat()).unwrap();
-    // To all hosts of the link, or to a group: never forwarded, although the packet in the frame goes to one
+    // Frames to all hosts of the link or to a group are never forwarded, although their packets go to one
     // host.
     for to in [[0xff; 6], [1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1]] {
         send(to, &v4(&[], |_| {}));
         send(to, &v6(|_| {}));
     }
     packets.iter().for_each(|(_, packet)| send(router, packet));
-    // Everything before has come through when these have.
+    // When the pings have come through, so have all packets before them.
     cable.assert_ping(1, &["198.51.100.1"]);
     cable.assert_ping(1, &["fd00:2::1"]);
     let (ended, heard) = (running.stop(), listener.stop());

@@ -1,4 +1,4 @@
-//! Trouble at one end: counted, reported at most once a second, and both interfaces are usable afterwards.
+//! Faults at one end: counted, reported at most once a second, and both interfaces are usable afterwards.
 
 use std::{thread, time::Duration};
 
@@ -9,7 +9,7 @@ use wirecap_lab::{VethOptions, require_root};
 use super::{Cable, dropped, frame, way};
 use crate::lab::{READY, SmallDisk, read};
 
-/// As often as it may be said that packets are dropped, and a little more.
+/// A little longer than the pause between two reports of drops.
 const PERIOD: Duration = Duration::from_millis(1_300);
 
 #[test]
@@ -30,7 +30,7 @@ fn unsent_packets_are_counted_by_cause_and_reported_rarely() {
     send(10, 200);
     send(5, 1_400);
     running.wait_for("5 packets from m0 not sent on to m1; so far: too_long 5");
-    // Longer ones are taken once the link takes them.
+    // Longer packets are forwarded once the link takes them.
     for (host, name) in [(&cable.right, "r0"), (&cable.middle, "m1")] {
         host.ip(&["link", "set", name, "mtu", "1500"]).unwrap();
     }
@@ -63,7 +63,7 @@ fn drops_of_the_driver_are_reported_during_and_after_the_run() {
         return;
     }
     let cable = Cable::quiet("unsent");
-    // A veth drops what the other end is too small for.
+    // A veth drops frames that are too long for the other end.
     cable.right.ip(&["link", "set", "r0", "mtu", "600"]).unwrap();
     let running = cable.spawn(&["forward", "m0", "m1"]);
     running.wait_for(READY);
@@ -86,14 +86,14 @@ fn drops_of_the_driver_are_reported_during_and_after_the_run() {
 }
 
 #[test]
-fn a_ring_without_room_holds_packets_back_or_drops_them_as_asked() {
-    if !require_root("forward::a_ring_without_room_holds_packets_back_or_drops_them_as_asked") {
+fn a_full_ring_holds_packets_back_or_drops_them_as_requested() {
+    if !require_root("forward::a_full_ring_holds_packets_back_or_drops_them_as_requested") {
         return;
     }
     for (asked, expected) in [("drop", (64, 136)), ("wait", (200, 0))] {
         let cable = Cable::quiet("full");
         let running = cable.forward(&["--transmit-ring", "64", "--on-full", asked]);
-        // While it stands still all of them wait in its receive ring, so that they are one batch.
+        // While wirecap is stopped, all frames wait in its receive ring and become one batch.
         running.signal(Signal::SIGSTOP);
         let mut sender = cable.sender();
         for number in 0..200 {
@@ -110,8 +110,8 @@ fn a_ring_without_room_holds_packets_back_or_drops_them_as_asked() {
 }
 
 #[test]
-fn when_an_end_is_deleted_it_says_so_and_gives_the_other_back() {
-    if !require_root("forward::when_an_end_is_deleted_it_says_so_and_gives_the_other_back") {
+fn a_deleted_end_is_reported_and_the_other_is_given_back() {
+    if !require_root("forward::a_deleted_end_is_reported_and_the_other_is_given_back") {
         return;
     }
     let cable = Cable::new("deleted", VethOptions::default());
@@ -142,14 +142,14 @@ fn after_kill_9_both_ends_can_be_used_again() {
         let shown = cable.middle.ip(&["link", "show", name]).unwrap();
         assert!(!shown.contains("xdp"), "{shown}");
     }
-    // The host of the middle is reached by them again.
+    // The middle host can be reached through m0 again.
     cable.middle.ip(&["addr", "add", "192.0.2.3/24", "dev", "m0"]).unwrap();
     cable.assert_ping(3, &["192.0.2.3"]);
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_hint() {
-    if !require_root("forward::what_makes_no_sense_is_refused_with_a_hint") {
+fn invalid_arguments_are_refused_with_a_hint() {
+    if !require_root("forward::invalid_arguments_are_refused_with_a_hint") {
         return;
     }
     let cable = Cable::new("refused", VethOptions::default());
@@ -191,7 +191,7 @@ fn a_full_disk_does_not_cut_the_wire() {
     let path = directory.join("all.pcapng");
     let running = cable.forward(&["-w", path.to_str().unwrap()]);
     let mut sender = cable.sender();
-    // Three times what it holds.
+    // Three times the size of the disk.
     for number in 0..2_100_u32 {
         sender.send(&frame(number as u8, 1_500)).unwrap();
     }

@@ -12,9 +12,9 @@ use wirecap_lab::{VethOptions, require_root};
 use super::{Cable, dropped, have, way};
 use crate::lab::read;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Ended when dropped.
+/// A process that is killed on drop.
 struct Server(Child);
 
 impl Server {
@@ -30,14 +30,14 @@ impl Drop for Server {
     }
 }
 
-/// Runs a command until it succeeds, and gives what it printed: its server may not listen yet.
+/// Runs a command until it succeeds, since its server may not listen yet. Returns its output.
 fn until_served(mut command: impl FnMut() -> Command) -> String {
     until(&mut command, |_| true)
 }
 
-/// The same, until what it printed is as wanted.
+/// Runs a command until it succeeds with the wanted output.
 fn until(command: &mut impl FnMut() -> Command, wanted: impl Fn(&str) -> bool) -> String {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let output = command().output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout);
@@ -125,8 +125,8 @@ fn a_file_is_fetched_over_both_versions_of_ip_while_all_is_captured() {
 }
 
 #[test]
-fn iperf3_runs_over_it() {
-    const TEST: &str = "forward::iperf3_runs_over_it";
+fn iperf3_runs_over_the_cable() {
+    const TEST: &str = "forward::iperf3_runs_over_the_cable";
     if !require_root(TEST) || !have("iperf3", TEST) {
         return;
     }
@@ -141,7 +141,7 @@ fn iperf3_runs_over_it() {
             client.args(["-c", "192.0.2.2", "-t", "1", "-J"]).args(arguments);
             client
         };
-        // A server that is busy with the client before is an error in what is printed.
+        // While the server is busy with the client before, the output has an error.
         let is_measured = |printed: &str| !printed.contains("\"error\":");
         let said: serde_json::Value = serde_json::from_str(&until(&mut client, is_measured)).unwrap();
         let (sums, bytes) = (&said["end"], |sum: &serde_json::Value| sum["bytes"].as_f64().unwrap_or(0.0));
@@ -153,7 +153,7 @@ fn iperf3_runs_over_it() {
     for from in ["m0", "m1"] {
         let way = way(&ended, from);
         assert_eq!(dropped(&way), 0, "{way:#}");
-        // The stack of a host behind a veth computes none itself.
+        // The stack of a host behind a veth computes no checksums itself.
         assert!(way["checksums_completed"].as_u64().unwrap() > 100, "{way:#}");
     }
 }

@@ -1,4 +1,4 @@
-//! ICMP errors of the small router to senders of packets that it cannot forward.
+//! ICMP errors from the small router to the senders of packets that it cannot forward.
 //!
 //! ```text
 //!   left 192.0.2.1, fd00:1::1 ══ m0 .254 ─ wirecap forward --route ─ m1 .254 ══ right 198.51.100.1, fd00:2::1
@@ -29,9 +29,9 @@ const TABLE: &str = "
     fd00:2::/64      dev m1
     203.0.113.7      drop
 ";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a ping from the left host prints, errors among it.
+/// The output of a ping from the left host, errors included.
 fn pinged(cable: &Cable, arguments: &[&str]) -> String {
     let mut ping = cable.left.command("ping");
     let output = ping.args(["-n", "-c", "1"]).args(arguments).output().unwrap();
@@ -44,7 +44,7 @@ fn errors(ended: &Ended, from: &str) -> (u64, u64) {
     (figure("icmp_errors_sent"), figure("icmp_errors_suppressed"))
 }
 
-/// A frame of IP from the left host to the router, checksums filled in.
+/// An IP frame from the left host to the router, with checksums.
 fn frame_to(router: &str, left: &str, packet: &[u8]) -> Vec<u8> {
     let [router, left] = [router, left].map(|mac| mac.parse::<MacAddress>().unwrap().0);
     let kind = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
@@ -100,7 +100,7 @@ fn senders_learn_why_their_packets_are_dropped() {
     for (arguments, from, words) in [
         (&["-t", "1", "198.51.100.1"][..], "192.0.2.254", "Time to live exceeded"),
         (&["-t", "1", "fd00:2::1"], "fd00:1::fe", "Time exceeded: Hop limit"),
-        // As much is quoted as fits.
+        // The error quotes as much as fits.
         (&["-t", "1", "-s", "900", "198.51.100.1"], "192.0.2.254", "Time to live exceeded"),
         (&["-t", "1", "-s", "1400", "fd00:2::1"], "fd00:1::fe", "Time exceeded: Hop limit"),
         (&["203.0.113.8"], "192.0.2.254", "Destination Net Unreachable"),
@@ -111,7 +111,7 @@ fn senders_learn_why_their_packets_are_dropped() {
         let said = pinged(&cable, arguments);
         assert!(said.contains(&format!("From {from} icmp_seq=1 {words}")), "{arguments:?}: {said}");
     }
-    // What is dropped as the user wants it is dropped without a word.
+    // Packets that the user wants to drop get no error.
     for silent in [&["203.0.113.7"][..], &["-t", "1", "-s", "1200", "198.51.100.1"]] {
         let said = pinged(&cable, &[&["-W", "1"], silent].concat());
         assert!(said.contains(" 0 received, 100% packet loss"), "{silent:?}: {said}");
@@ -138,7 +138,7 @@ fn senders_find_out_how_long_packets_may_be() {
         end.set_mtu(9000).unwrap();
     }
     let running = route(&cable, TABLE, &[]);
-    // In several cells, of which the first is quoted.
+    // Packets of several cells, of which the error quotes the first.
     for (to, words) in [
         ("198.51.100.2", "From 192.0.2.254 icmp_seq=1 Frag needed and DF set (mtu = 1500)"),
         ("fd00:2::2", "From fd00:1::fe icmp_seq=1 Packet too big: mtu=1500"),
@@ -146,11 +146,11 @@ fn senders_find_out_how_long_packets_may_be() {
         let said = pinged(&cable, &["-M", "do", "-s", "8000", to]);
         assert!(said.contains(words), "{to}: {said}");
     }
-    // Until there is an MTU that is smaller, and the router has heard of it.
+    // Packets pass until the MTU is smaller and the router has noticed.
     let large = ["-M", "do", "-s", "1400"];
     assert!(pinged(&cable, &[&large[..], &["-W", "20", "198.51.100.2"]].concat()).contains("1 received"));
     cable.second.b().set_mtu(1280).unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     for (to, from, words) in [
         ("198.51.100.2", "192.0.2.254", "Frag needed and DF set (mtu = 1280)"),
         ("fd00:2::2", "fd00:1::fe", "Packet too big: mtu=1280"),
@@ -163,7 +163,7 @@ fn senders_find_out_how_long_packets_may_be() {
             assert!(Instant::now() < deadline, "{to}: {said}");
         }
     }
-    // It could be cut, and is not.
+    // The router could fragment this packet, and does not.
     let said = pinged(&cable, &["-M", "dont", "-s", "1400", "-W", "1", "198.51.100.1"]);
     assert!(said.contains(" 0 received, 100% packet loss"), "{said}");
     let hosts = send_files_by_tcp(&cable);
@@ -174,8 +174,7 @@ fn senders_find_out_how_long_packets_may_be() {
     assert_eq!(cause(&ended, "m0", "too_long"), sent + 1, "{ended:#?}");
 }
 
-/// Files go to hosts that were not sent to before: TCP begins with segments of 1,500 bytes. Returns how many
-/// hosts.
+/// Sends files to new hosts, so that TCP begins with segments of 1,500 bytes. Returns the number of hosts.
 fn send_files_by_tcp(cable: &Cable) -> u64 {
     let contents: Vec<u8> = (0..500_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let hosts = ["198.51.100.1:7007", "[fd00:2::1]:7007"];
@@ -187,7 +186,7 @@ fn send_files_by_tcp(cable: &Cable) -> u64 {
             arrived
         });
         let mut stream = cable.left.enter(|| TcpStream::connect(host)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(&contents).unwrap();
         drop(stream);
         assert!(reader.join().unwrap() == contents, "{host}");
@@ -217,11 +216,11 @@ fn no_error_answers_errors_fragments_or_broadcasts() {
     ] {
         wire.send(&packet);
     }
-    // But about these, which are alike.
+    // Similar packets that do get an error.
     wire.send(&v4(0, 1, right, &[8, 0, 0, 0, 0, 9, 0, 1]));
     wire.send(&v4(0x2000, 17, right, &udp));
     wire.send(&v6(58, &[128, 0, 0, 0, 0, 9, 0, 1]));
-    // It has come through when a ping has.
+    // When a ping has come through, so have all packets before it.
     cable.assert_ping(1, &["198.51.100.1"]);
     let ended = running.stop();
     assert_eq!((cause(&ended, "m0", "ttl_expired"), errors(&ended, "m0")), (9, (3, 0)), "{ended:#?}");
@@ -234,12 +233,12 @@ fn errors_about_a_flood_are_limited() {
     if !require_root("forward::errors_about_a_flood_are_limited") {
         return;
     }
-    // By two workers, which have one limit together.
+    // Two workers share one limit.
     let cable = networks_by("flood", 2);
     let running = route(&cable, TABLE, &["--workers", "2"]);
     let mut wire = Wire::new(&cable);
     let listener = cable.listen("packet:l0", "told.pcapng", &["icmp[icmptype] == icmp-timxceed"]);
-    // Of many flows, so that both have some.
+    // Many flows, so that both workers get some.
     let packet = |port: u64| v4(0, 17, [198, 51, 100, 1], &[0xc0, port as u8, 0x82, 0x35, 0, 8, 0, 0]);
     let begun = Instant::now();
     (0..FLOOD).for_each(|number| wire.send(&packet(number % 64)));
@@ -254,7 +253,7 @@ fn errors_about_a_flood_are_limited() {
     let account = ended.account();
     let queues = account.0["ports"][0]["transmitted"].as_array().unwrap();
     let packets: Vec<_> = queues.iter().map(|queue| queue["packets"].as_u64().unwrap()).collect();
-    // And an answer to the ping.
+    // The errors, and an answer to the ping.
     assert_eq!((packets.len(), packets.iter().sum::<u64>()), (2, sent + 1), "{ended:#?}");
     let workers = account.0["workers"].as_array().unwrap();
     assert!(workers.iter().all(|worker| worker["packets"].as_u64().unwrap() > 100), "{ended:#?}");

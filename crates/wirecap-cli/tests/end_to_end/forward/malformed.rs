@@ -1,5 +1,5 @@
-//! Malformed packets pass unchanged, byte for byte: all of them with `--checksums keep`, and as it is by
-//! default all but those whose checksum was left to a NIC.
+//! Malformed packets pass unchanged, byte for byte: all of them with `--checksums keep`, and by default all
+//! but those whose checksum was left to a NIC.
 
 use std::fs;
 
@@ -13,13 +13,13 @@ use wirecap_traffic::Random;
 use super::{Cable, dropped, way};
 use crate::lab::read;
 
-/// Frames at a time: as many as the sockets on the way hold with ease.
+/// Frames per burst, few enough for the sockets on the way.
 const BATCH: usize = 64;
 const MTU: u32 = 9_000;
-/// What the links take, without a VLAN tag.
+/// The longest frame that the links take, without a VLAN tag.
 const LONGEST: usize = MTU as usize + 14;
 
-/// Sends frames through it, and compares what arrives.
+/// Sends frames through the cable, and compares those that arrive.
 fn assert_pass(label: &str, frames: &[Vec<u8>]) {
     let checks: [(&[&str], Check); 2] =
         [(&["--checksums", "keep"], |arrived, sent| arrived == sent), (&[], same_but_completed)];
@@ -28,7 +28,7 @@ fn assert_pass(label: &str, frames: &[Vec<u8>]) {
     }
 }
 
-/// Whether what arrived is what was sent.
+/// Whether the arrived frame matches the sent one.
 type Check = fn(&[u8], &[u8]) -> bool;
 
 /// Equal, except for a checksum of TCP or UDP that was left to a NIC.
@@ -123,7 +123,7 @@ fn packets_of_real_traces_pass_unchanged() {
         }
     }
     assert!(frames.len() > 1_000, "{} frames in all traces", frames.len());
-    // What was captured on the machine that sent it has checksums that its NIC was to write.
+    // Packets captured on their sender have checksums that its NIC was to write.
     assert!(frames.iter().any(|frame| Pending::of_frame(frame).is_some()));
     frames.chunks(20_000).for_each(|frames| assert_pass("traces", frames));
 }

@@ -27,7 +27,7 @@ use wirecap_testing::{PacketSender, SendPath};
 
 use crate::lab::{Ended, READY, Running, WIRECAP};
 
-/// The hosts, and the place between them.
+/// The two hosts, and the middle between them.
 pub struct Cable {
     pub left: Namespace,
     pub middle: Namespace,
@@ -56,12 +56,12 @@ impl Cable {
         Self { left, middle, right, first, second, directory: tempfile::tempdir().unwrap() }
     }
 
-    /// Hosts that say nothing by themselves.
+    /// Hosts that send nothing by themselves.
     pub fn quiet(label: &str) -> Self {
         Self::quiet_of(label, VethOptions::default())
     }
 
-    /// The same, of links like these.
+    /// The same, over links with these options.
     pub fn quiet_of(label: &str, options: VethOptions) -> Self {
         let cable = Self::new(label, options);
         for (host, name) in [(&cable.left, "l0"), (&cable.right, "r0")] {
@@ -88,13 +88,13 @@ impl Cable {
         Running::spawn(command)
     }
 
-    /// A socket that sends frames as they are from the left host.
+    /// A socket that sends raw frames from the left host.
     pub fn sender(&self) -> PacketSender {
         let ifindex = self.first.a().ifindex().unwrap();
         self.left.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap()
     }
 
-    /// And from the right one.
+    /// A socket that sends raw frames from the right host.
     pub fn sender_of_right(&self) -> PacketSender {
         let ifindex = self.second.a().ifindex().unwrap();
         self.right.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap()
@@ -115,9 +115,8 @@ impl Cable {
         self.left.command("ping").arg("-q").args(arguments).output().unwrap()
     }
 
-    /// Pings, and is answered each time. Each ping is a process of its own: of several in a row, ping(8)
-    /// waits for a late answer no longer than twice the longest one so far, which on a busy machine is a few
-    /// milliseconds.
+    /// Pings, and requires an answer each time. Each ping is its own process: in a series, ping(8) waits for
+    /// a late answer no longer than twice the longest one so far, which is too short on a busy machine.
     pub fn assert_ping(&self, count: u32, arguments: &[&str]) {
         for number in 1..=count {
             let output = self.ping(&[&["-c", "1", "-W", "20"], arguments].concat());
@@ -128,12 +127,12 @@ impl Cable {
     }
 }
 
-/// What `--json` says of the way of packets that come in by a port.
+/// The `--json` report about packets that come in by a port.
 pub fn way(ended: &Ended, from: &str) -> Value {
     let account = ended.account();
     let ways = account.0["forwarded"].as_array().unwrap_or_else(|| panic!("{ended:#?}")).clone();
     let way = ways.into_iter().find(|way| way["from"] == from).unwrap();
-    // Each packet that was delivered was forwarded, or dropped for a cause.
+    // Each delivered packet was forwarded, or dropped for a cause.
     let ports = account.0["ports"].as_array().unwrap();
     let port = ports.iter().find(|port| port["name"] == from).unwrap();
     let delivered: u64 =
@@ -147,14 +146,14 @@ pub fn dropped(way: &Value) -> u64 {
     way["dropped"].as_object().unwrap().values().map(|packets| packets.as_u64().unwrap()).sum()
 }
 
-/// A frame of `len` bytes with a number, which no host answers.
+/// A numbered frame of `len` bytes that no host answers.
 pub fn frame(number: u8, len: usize) -> Vec<u8> {
     let mut frame = vec![number; len];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
     frame
 }
 
-/// Whether a program is there; if not, that is said aloud.
+/// Whether a program is installed; if not, prints a loud notice.
 pub fn have(program: &str, test: &str) -> bool {
     let there = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let there = there.is_ok_and(|output| output.status.success());

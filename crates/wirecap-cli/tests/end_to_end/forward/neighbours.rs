@@ -1,5 +1,5 @@
-//! The router and the kernel's table of neighbours: what is the host's stays the host's, and a scan starves
-//! no new next hop.
+//! The router and the kernel's table of neighbours: the host's entries stay unchanged, and a scan starves no
+//! new next hop.
 //!
 //! ```text
 //!   left 192.0.2.1 ══ m0 .254 ─ wirecap forward --route ─ m1 198.51.100.254, 10.0.0.254/8 ══ right 198.51.100.1, 10.9.9.9
@@ -28,7 +28,7 @@ const TABLE: &str = "
     fd00:2::/64      dev m1
     10.0.0.0/8       dev m1
 ";
-/// Longer than the router waits before it looks at the neighbours that it knows.
+/// Longer than the pause before the router rechecks known neighbours.
 const REFRESHED: Duration = Duration::from_secs(12);
 
 fn ip(host: &Namespace, line: &str) -> String {
@@ -40,8 +40,8 @@ fn set(host: &Namespace, setting: &str, value: &str) {
 }
 
 #[test]
-fn entries_that_are_not_the_kernels_to_find_stay_as_they_are() {
-    if !require_root("forward::entries_that_are_not_the_kernels_to_find_stay_as_they_are") {
+fn entries_that_the_kernel_does_not_resolve_stay_unchanged() {
+    if !require_root("forward::entries_that_the_kernel_does_not_resolve_stay_unchanged") {
         return;
     }
     let cable = networks("permanent");
@@ -62,7 +62,7 @@ fn entries_that_are_not_the_kernels_to_find_stay_as_they_are() {
     }
     let shown = || {
         let lines = ip(&cable.middle, "neigh show dev m1 nud all");
-        // The kernel has multicast among those without ARP.
+        // The kernel lists multicast addresses among those without ARP.
         let of_hosts = lines.lines().filter(|line| !line.starts_with("ff"));
         let having = |words: &[&str]| {
             of_hosts.clone().filter(|line| words.iter().any(|word| line.contains(word))).count()
@@ -84,7 +84,7 @@ fn entries_that_are_not_the_kernels_to_find_stay_as_they_are() {
     assert_eq!((shown().0, shown().1), (3, 2), "{}", shown().2);
 }
 
-/// Stops a scan when it is dropped, also by a test that fails.
+/// Stops a scan on drop, also when a test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -115,14 +115,15 @@ fn scan(cable: &Cable, source: impl Fn(u32) -> [u8; 4], per_second: u32, stop: &
     sent
 }
 
-/// CPU time of the thread that finds out next hops, in seconds.
+/// CPU time of the thread that resolves next hops, in seconds.
 fn resolver_seconds(running: &Running) -> f64 {
-    // Of `ip netns exec` there is nothing left: it has become wirecap.
+    // `ip netns exec` has become wirecap, so the process id is that of wirecap.
     let tasks = fs::read_dir(format!("/proc/{}/task", running.pid())).unwrap();
     let of_resolver = tasks
         .map(|task| task.unwrap().path())
         .find(|task| fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == "wirecap-hops"));
-    let stat = fs::read_to_string(of_resolver.expect("the thread").join("schedstat")).unwrap();
+    let stat =
+        fs::read_to_string(of_resolver.expect("a thread that resolves next hops").join("schedstat")).unwrap();
     stat.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1e9
 }
 
@@ -148,11 +149,12 @@ fn a_scan_of_addresses_that_no_host_has_starves_no_new_next_hop() {
         let scanned = thread::scope(|scope| {
             let scanner = scope.spawn(|| scan(&cable, source, PER_SECOND, &stop));
             let end = Stop(&stop);
-            // Everything that fills up is full.
+            // Waits until everything that fills up is full.
             thread::sleep(Duration::from_secs(4));
             let (begun, before) = (Instant::now(), resolver_seconds(&running));
             for host in 1..=8 {
-                // On a busy machine one packet may be crowded out; a host tries again, and then it is found.
+                // On a busy machine one packet may be crowded out; a host tries again, and then its next hop
+                // is found.
                 let address = format!("10.9.9.{host}");
                 let answers = || cable.ping(&["-c", "1", "-W", "3", &address]).status.success();
                 assert!((0..3).any(|_| answers()), "{label}: {address} does not answer");
@@ -164,13 +166,13 @@ fn a_scan_of_addresses_that_no_host_has_starves_no_new_next_hop() {
             let asked = ping.args(["-q", "-c", "1", "-W", "5", "10.9.9.9"]).output().unwrap();
             assert!(asked.status.success(), "{label}: {asked:?}");
             drop(end);
-            assert!(share < 0.4, "{label}: finding out next hops took {:.0} % of a core", share * 100.0);
+            assert!(share < 0.4, "{label}: resolving next hops took {:.0} % of a core", share * 100.0);
             scanner.join().unwrap()
         });
         let ended = running.stop();
         assert!(scanned > 6_000, "{scanned}");
         let unsent = cause(&ended, "m0", "no_neighbour") + cause(&ended, "m0", "waiting_full");
-        // Beside those of the scan only pings that were tried again.
+        // Besides the packets of the scan, only repeated pings were dropped.
         assert!((u64::from(scanned)..u64::from(scanned) + 16).contains(&unsent), "{scanned}: {ended:#?}");
     }
 }

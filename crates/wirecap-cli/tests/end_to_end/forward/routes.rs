@@ -1,4 +1,4 @@
-//! The small router: hosts of different networks, the kernel's neighbours, and what is not routed.
+//! The small router: hosts of different networks, the kernel's neighbours, and packets that are not routed.
 //!
 //! ```text
 //!   left 192.0.2.1 ══ m0 .254 ─ wirecap forward --route ─ m1 .254 ══ right 198.51.100.1
@@ -11,7 +11,7 @@ use wirecap_lab::{VethOptions, require_root};
 use super::{Cable, way};
 use crate::lab::{Ended, READY, Running};
 
-/// Hosts that have the middle as their router.
+/// Hosts that use the middle as their router.
 pub fn networks(label: &str) -> Cable {
     networks_by(label, 1)
 }
@@ -58,8 +58,8 @@ pub fn cause(ended: &Ended, from: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn hosts_of_two_networks_reach_each_other_through_it() {
-    if !require_root("forward::hosts_of_two_networks_reach_each_other_through_it") {
+fn hosts_of_two_networks_reach_each_other_through_the_router() {
+    if !require_root("forward::hosts_of_two_networks_reach_each_other_through_the_router") {
         return;
     }
     let cable = networks("routes");
@@ -73,7 +73,7 @@ fn hosts_of_two_networks_reach_each_other_through_it() {
     let running = route(&cable, table, &["--drop", "icmp[icmptype] == icmp-echo and greater 1000"]);
     cable.assert_ping(10, &["198.51.100.1"]);
     cable.assert_ping(10, &["fd00:2::1"]);
-    // The router's own address is the host's to answer.
+    // The host answers for the router's own address.
     cable.assert_ping(2, &["192.0.2.254"]);
     cable.assert_ping(2, &["fd00:1::fe"]);
     let lost = |arguments: &[&str]| {
@@ -84,7 +84,7 @@ fn hosts_of_two_networks_reach_each_other_through_it() {
     lost(&["-t", "1", "198.51.100.1"]);
     lost(&["203.0.113.7"]);
     lost(&["203.0.113.8"]);
-    // Nobody there: it is asked for, and given up.
+    // No such host: the router asks for it, and gives up.
     lost(&["198.51.100.77"]);
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
@@ -125,8 +125,8 @@ fn next_hops_may_be_given_and_several_ports_may_be_routed() {
 }
 
 #[test]
-fn a_table_that_makes_no_sense_is_refused_by_its_line() {
-    if !require_root("forward::a_table_that_makes_no_sense_is_refused_by_its_line") {
+fn an_invalid_table_is_refused_with_its_line() {
+    if !require_root("forward::an_invalid_table_is_refused_with_its_line") {
         return;
     }
     let cable = networks("tables");
@@ -158,9 +158,9 @@ fn packets_without_an_answering_next_hop_do_not_use_up_the_pools() {
     let table = "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1";
     let running = route(&cable, table, &["-M", "64", "-R", "4"]);
     cable.assert_ping(3, &["198.51.100.1"]);
-    // A packet whose next hop does not answer waits for three seconds while hundreds pass. If it were not
-    // copied, it would pin a chunk of its own. With `-w`, ping(8) waits for late answers too; without it, no
-    // longer than twice the longest one so far.
+    // A packet whose next hop does not answer waits for three seconds while hundreds pass. Without a copy, it
+    // would pin a whole chunk. With `-w`, ping(8) waits for late answers too; without it, no longer than
+    // twice the longest one so far.
     let scan = "for last in $(seq 100 129); do
         ping -q -c 1 -W 1 198.51.100.$last > /dev/null &
         ping -q -i 0.0002 -c 100 -w 20 198.51.100.1 | grep 'packets transmitted'

@@ -1,4 +1,4 @@
-//! A reader of the copy that stalls: the copy loses packets, the traffic does not.
+//! A stalled reader of the copy: the copy loses packets, the traffic does not.
 //!
 //! ```text
 //!   left:l0 ══ m0 ─ wirecap forward -w - ─ m1 ══ r0:right
@@ -19,13 +19,13 @@ use super::{Cable, frame};
 use crate::lab::{READY, Running, WIRECAP};
 
 const FRAME_LEN: usize = 1_400;
-/// What may wait for the output, and what is beyond all doubt more: with what a pipe and the merger take.
+/// The most that may wait for the output; `MUCH` is more, even with what a pipe and the merger take.
 const WAITING_BYTES: usize = 64 << 20;
 const MUCH: usize = 3 * WAITING_BYTES / FRAME_LEN;
-/// Frames a second: little, so that nothing is lost for another reason.
+/// Frames per second, few enough that nothing is lost for another reason.
 const PER_SECOND: f64 = 40_000.0;
 
-/// Sends frames at a rate that loses none by itself.
+/// Sends frames at a rate that causes no loss by itself.
 fn send(sender: &mut PacketSender, frames: usize) {
     let begun = Instant::now();
     let frame = frame(1, FRAME_LEN);
@@ -55,7 +55,7 @@ fn a_reader_that_stalls_does_not_cut_the_wire() {
     let mut sender = cable.sender();
     send(&mut sender, MUCH);
     running.wait_for("not written, because the output does not accept them in time");
-    // It wakes up, and takes what waits; what comes from now on is written again.
+    // The reader wakes up and takes the waiting packets; from now on, packets are written again.
     let mut stdout = running.take_stdout();
     let reader = thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -84,8 +84,8 @@ fn a_reader_that_stalls_does_not_cut_the_wire() {
 }
 
 #[test]
-fn a_reader_that_never_wakes_up_does_not_keep_it_from_ending() {
-    if !require_root("forward::a_reader_that_never_wakes_up_does_not_keep_it_from_ending") {
+fn a_reader_that_never_wakes_up_does_not_prevent_the_end() {
+    if !require_root("forward::a_reader_that_never_wakes_up_does_not_prevent_the_end") {
         return;
     }
     let cable = Cable::quiet("asleep");

@@ -1,4 +1,4 @@
-//! A router with one output that is stuck: the other gets all of its packets.
+//! A router with one stuck output: the other output gets all of its packets.
 //!
 //! ```text
 //!   left:l0 ══ m0 ─┐                         ┌─ m1 ══ r0:right
@@ -6,8 +6,8 @@
 //!                                            └─ m2 ══ s0 ──► h0, a queue that lets ten frames a second through
 //! ```
 //!
-//! What arrives at `s0` goes into the queueing discipline of `h0` as it is. So the kernel does not say for
-//! long that the packet was sent, and its cell stays with the transmit ring of `m2`.
+//! Packets that arrive at `s0` go into the queueing discipline of `h0` without a copy. So the kernel
+//! completes them late, and their cells stay with the transmit ring of `m2`.
 
 use std::{
     fs::{self, File},
@@ -22,7 +22,7 @@ use wirecap_lab::require_root;
 use super::{Cable, dropped, routes::mac, way};
 use crate::lab::READY;
 
-/// One frame of this number leaves by the stuck port.
+/// One in `STUCK_EVERY` frames leaves by the stuck port.
 const STUCK_EVERY: u64 = 20;
 /// How long the healthy port may take for a window.
 const WINDOW_TIMEOUT: Duration = Duration::from_secs(20);
@@ -32,7 +32,7 @@ const WINDOW_TIMEOUT: Duration = Duration::from_secs(20);
 struct Fork {
     cable: Cable,
     path: std::path::PathBuf,
-    /// Of the right host.
+    /// The counter of frames that the right host has received.
     received: File,
 }
 
@@ -86,7 +86,7 @@ impl Fork {
     }
 
     /// Sends frames, one in [`STUCK_EVERY`] to the stuck port, never more than `window` ahead of the right
-    /// host. Returns how many were for the right host, and how many of them have come.
+    /// host. Returns how many were for the right host, and how many of them arrived.
     fn send(&self, frames: u64, window: u64) -> (u64, u64) {
         let [healthy, stuck] = [[198, 51, 100, 1], [203, 0, 113, 1]].map(|to| self.frame(to));
         let (mut sender, before) = (self.cable.sender(), self.arrived());
@@ -120,8 +120,8 @@ impl Fork {
         true
     }
 
-    /// Routes frames of which one in [`STUCK_EVERY`] is for the stuck port, which is left with `share` cells.
-    /// All others arrive.
+    /// Routes frames, one in [`STUCK_EVERY`] to the stuck port, which ends with `share` cells. All others
+    /// arrive.
     fn route(&self, (frames, window, share): (u64, u64, u64), arguments: &[&str]) {
         let flags = ["forward", "m0", "m1", "m2", "--json", "--route", self.path.to_str().unwrap()];
         let running = self.cable.spawn(&[&flags[..], arguments].concat());
@@ -132,10 +132,10 @@ impl Fork {
         let (way, account) = (way(&ended, "m0"), ended.account());
         let stuck = &account.0["ports"][2]["transmitted"][0];
         assert_eq!(account.0["ports"][0]["queues"][0]["lost"]["no_free_cell"], 0, "{arguments:?}: {way:#}");
-        // A few have left since the last one came.
+        // A few cells have left since the last frame came.
         let held = stuck["in_flight"].as_u64().unwrap();
         assert!((share - 100..=share).contains(&held), "{arguments:?}: {stuck:#}");
-        // All that did not fit, for one cause.
+        // All frames that did not fit were dropped for one cause.
         let (taken, offered) = (stuck["packets"].as_u64().unwrap(), frames / STUCK_EVERY);
         assert_eq!(way["forwarded"], sent + taken, "{arguments:?}: {way:#}");
         assert_eq!(way["dropped"]["over_share"], offered - taken, "{arguments:?}: {way:#}");
@@ -148,7 +148,7 @@ fn a_stuck_output_costs_the_others_nothing() {
     if !require_root("forward::a_stuck_output_costs_the_others_nothing") {
         return;
     }
-    // One of six parts of a pool of 32 chunks of 256 cells: half of it for three outputs.
+    // A sixth of a pool of 32 chunks of 256 cells: three outputs share half of it.
     let share = 32 * 256 / 6;
     for asked in ["drop", "wait"] {
         Fork::new(&format!("stuck_{asked}")).route((80_000, 1_000, share), &["--on-full", asked]);
@@ -156,14 +156,14 @@ fn a_stuck_output_costs_the_others_nothing() {
 }
 
 #[test]
-fn an_output_holds_no_more_than_its_share_whatever_the_sizes_are() {
-    if !require_root("forward::an_output_holds_no_more_than_its_share_whatever_the_sizes_are") {
+fn an_output_holds_no_more_than_its_share_at_any_sizes() {
+    if !require_root("forward::an_output_holds_no_more_than_its_share_at_any_sizes") {
         return;
     }
     for (cells, chunks, ring) in [("2", "4096", "4096"), ("256", "4", "2048"), ("1024", "2", "2048")] {
         let pool: u64 = cells.parse::<u64>().unwrap() * chunks.parse::<u64>().unwrap();
         let sizes = ["-M", cells, "-R", chunks, "--transmit-ring", ring, "--on-full", "drop"];
-        // One each: packets that are stuck keep the socket of `m2`.
+        // A new fork each time: stuck packets keep the socket of `m2`.
         Fork::new(&format!("share_{cells}")).route((10 * pool, pool / 10, pool / 6), &sizes);
     }
 }

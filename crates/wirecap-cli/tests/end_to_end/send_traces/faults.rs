@@ -41,8 +41,8 @@ fn wrong_usage_of_replay_is_found_without_asking_the_machine() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_before_anything_is() {
-    if !require_root("what_cannot_be_sent_is_refused_before_anything_is") {
+fn impossible_replays_are_refused_before_sending() {
+    if !require_root("impossible_replays_are_refused_before_sending") {
         return;
     }
     let lab = Lab::with_queues("unsendable", 2);
@@ -71,7 +71,7 @@ fn what_cannot_be_sent_is_refused_before_anything_is() {
     assert_refused(&run(&lab, &[good, "--queues", &far]), 1, &["no queue 2"]);
     assert_refused(&run(&lab, &["-", "-"]), 1, &["standard input", "once"]);
 
-    // Numbers for two of three packets: those two are sent.
+    // The file has queue numbers for two of three packets: those two are sent.
     let ended = run(&lab, &[good, "--queues", &short]);
     assert_eq!((ended.code, figure(&report(&ended), "/packets")), (Some(1), 2), "{ended:#?}");
     assert!(ended.stderr.contains("has queue numbers for 2 packets"), "{ended:#?}");
@@ -103,7 +103,7 @@ fn everything_before_the_damage_is_sent() {
     }
 }
 
-/// Starts a replay that does not end, does something to it, and gives how it ended.
+/// Starts an endless replay, does `what` to it, and returns how it ended.
 fn interrupted(lab: &Lab, what: impl FnOnce(&Lab, &Running)) -> Ended {
     let path = write(lab, "a.pcap", &even(1_000, 1_000_000));
     let captured = lab.path("arrived.pcapng");
@@ -118,8 +118,8 @@ fn interrupted(lab: &Lab, what: impl FnOnce(&Lab, &Running)) -> Ended {
 }
 
 #[test]
-fn a_signal_ends_it_with_the_report() {
-    if !require_root("a_signal_ends_it_with_the_report") {
+fn a_signal_ends_a_replay_with_its_report() {
+    if !require_root("a_signal_ends_a_replay_with_its_report") {
         return;
     }
     let lab = Lab::with_queues("signalled", 1);
@@ -131,8 +131,8 @@ fn a_signal_ends_it_with_the_report() {
 }
 
 #[test]
-fn a_link_that_is_lost_ends_it_with_what_was_sent() {
-    if !require_root("a_link_that_is_lost_ends_it_with_what_was_sent") {
+fn a_lost_link_ends_a_replay_with_its_report() {
+    if !require_root("a_lost_link_ends_a_replay_with_its_report") {
         return;
     }
     for (label, words) in
@@ -156,8 +156,8 @@ fn a_link_that_is_lost_ends_it_with_what_was_sent() {
 }
 
 #[test]
-fn a_link_that_is_lost_while_a_pipe_is_waited_for_ends_it() {
-    if !require_root("a_link_that_is_lost_while_a_pipe_is_waited_for_ends_it") {
+fn a_link_lost_during_the_wait_for_a_pipe_ends_the_replay() {
+    if !require_root("a_link_lost_during_the_wait_for_a_pipe_ends_the_replay") {
         return;
     }
     let lab = Lab::with_queues("lostwaiting", 1);
@@ -168,7 +168,7 @@ fn a_link_that_is_lost_while_a_pipe_is_waited_for_ends_it() {
         writer.write_all(bytes).unwrap();
         writer
     };
-    // Before anybody writes it: a veth would take the packets, and drop them.
+    // Before the pipe has a writer: a veth would take the packets, and drop them.
     let replay = start(&lab, &[pipe.to_str().unwrap()]);
     replay.wait_for("waiting for a program that writes");
     lab.right.ip(&["link", "set", "r0", "down"]).unwrap();
@@ -177,7 +177,7 @@ fn a_link_that_is_lost_while_a_pipe_is_waited_for_ends_it() {
     assert_eq!((ended.code, figure(&report(&ended), "/packets")), (Some(1), 0), "{ended:#?}");
     assert!(ended.stderr.lines().last().unwrap().contains("l0 has no carrier"), "{ended:#?}");
 
-    // While there is nothing that can be sent.
+    // While the pipe has no packet that can be sent.
     lab.right.ip(&["link", "set", "r0", "up"]).unwrap();
     let replay = start(&lab, &[pipe.to_str().unwrap()]);
     let writer = written(&trace([Sketch { time_ns: 0, len: 2_000 }]));
@@ -191,8 +191,8 @@ fn a_link_that_is_lost_while_a_pipe_is_waited_for_ends_it() {
 }
 
 #[test]
-fn nobody_who_writes_is_waited_for_until_a_signal() {
-    if !require_root("nobody_who_writes_is_waited_for_until_a_signal") {
+fn a_signal_ends_the_wait_for_a_writer() {
+    if !require_root("a_signal_ends_the_wait_for_a_writer") {
         return;
     }
     let lab = Lab::with_queues("nobodywrites", 1);
@@ -208,10 +208,8 @@ fn nobody_who_writes_is_waited_for_until_a_signal() {
 }
 
 #[test]
-fn an_endless_pipe_of_frames_that_are_left_out_ends_at_the_first_signal_and_they_are_reported() {
-    if !require_root(
-        "an_endless_pipe_of_frames_that_are_left_out_ends_at_the_first_signal_and_they_are_reported",
-    ) {
+fn a_signal_ends_an_endless_pipe_of_skipped_frames_and_they_are_reported() {
+    if !require_root("a_signal_ends_an_endless_pipe_of_skipped_frames_and_they_are_reported") {
         return;
     }
     let lab = Lab::with_queues("leftoutpipe", 1);

@@ -1,5 +1,5 @@
-//! Every kind of trace: what an interface can send is sent unchanged, also what is broken; all else is an
-//! error that says what to do.
+//! Every kind of trace: packets that an interface can send are sent unchanged, even broken ones; all else is
+//! an error with a remedy.
 
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_lab::{VethOptions, require_root, trace_files};
@@ -9,14 +9,14 @@ use crate::lab::{Lab, read};
 
 const MTU: u32 = 9_000;
 
-/// Whether an interface of that MTU can send it: with room for an Ethernet header and a VLAN tag.
+/// Whether an interface of that MTU can send the packet, with room for an Ethernet header and a VLAN tag.
 fn can_be_sent(bytes: &[u8]) -> bool {
     (14..=MTU as usize + 18).contains(&bytes.len())
 }
 
 #[test]
-fn every_trace_is_sent_unchanged_or_refused_with_what_to_do() {
-    const TEST: &str = "every_trace_is_sent_unchanged_or_refused_with_what_to_do";
+fn every_trace_is_sent_unchanged_or_refused_with_a_remedy() {
+    const TEST: &str = "every_trace_is_sent_unchanged_or_refused_with_a_remedy";
     if !require_root(TEST) {
         return;
     }

@@ -22,14 +22,14 @@ use wirecap_traffic::Random;
 
 use crate::lab::{Ended, Lab, Running, WIRECAP, read};
 
-/// A packet of a trace: when, of how many bytes.
+/// The time and length of a packet in a trace.
 #[derive(Debug, Clone, Copy)]
 pub struct Sketch {
     pub time_ns: u64,
     pub len: usize,
 }
 
-/// Frames that differ from each other in every byte behind the header.
+/// A frame whose bytes after the header depend on its number.
 pub fn frame(number: usize, len: usize) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
     let mut random = Random::new(number as u64);
@@ -38,7 +38,7 @@ pub fn frame(number: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of a pcap file of such packets.
+/// The bytes of a pcap file with these packets.
 pub fn trace(packets: impl IntoIterator<Item = Sketch>) -> Vec<u8> {
     let mut file = Vec::new();
     pcap::file_header(&mut file, LINK_TYPE_ETHERNET, 0);
@@ -50,7 +50,7 @@ pub fn trace(packets: impl IntoIterator<Item = Sketch>) -> Vec<u8> {
     file
 }
 
-/// So many packets of 100 bytes, one each `gap_ns`.
+/// A pcap file with packets of 100 bytes, one every `gap_ns`.
 pub fn even(packets: u64, gap_ns: u64) -> Vec<u8> {
     trace(
         (0..packets).map(|number| Sketch { time_ns: 1_700_000_000_000_000_000 + number * gap_ns, len: 100 }),
@@ -74,7 +74,7 @@ pub fn run(lab: &Lab, arguments: &[&str]) -> Ended {
     start(lab, arguments).wait()
 }
 
-/// What `--json` says.
+/// The report that `--json` prints.
 pub fn report(ended: &Ended) -> Value {
     let text = std::str::from_utf8(&ended.stdout).unwrap();
     let report: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {ended:#?}"));
@@ -109,11 +109,11 @@ pub fn packets_of(path: &Path) -> Vec<CapturedPacket> {
     Capture::read(File::open(path).unwrap()).unwrap().packets
 }
 
-/// What arrived is these packets, byte for byte and in order.
+/// Requires that these packets arrived, byte for byte and in order.
 #[track_caller]
 pub fn assert_same<'p>(arrived: &[CapturedPacket], expected: impl IntoIterator<Item = &'p [u8]>) {
     let expected: Vec<&[u8]> = expected.into_iter().collect();
     let differs = arrived.iter().zip(&expected).position(|(arrived, expected)| arrived.data != *expected);
-    assert_eq!(differs, None, "the first packet that is not as it was");
+    assert_eq!(differs, None, "the first packet that differs");
     assert_eq!(arrived.len(), expected.len());
 }

@@ -11,9 +11,9 @@ fn span_ns(arrived: &[CapturedPacket]) -> u64 {
     arrived.last().unwrap().timestamp_ns.unwrap() - arrived[0].timestamp_ns.unwrap()
 }
 
-/// Two clocks of a machine, and the first packet late: the span may be that much too short.
+/// The span may be this much too short: the machine has two clocks, and the first packet may be late.
 const SLACK_NS: u64 = 50_000_000;
-/// Nobody is this busy.
+/// No machine is this busy.
 const MOST_NS: u64 = 5_000_000_000;
 
 #[track_caller]
@@ -33,8 +33,8 @@ fn assert_takes(lab: &Lab, arguments: &[&str], expected_ns: u64) {
 }
 
 #[test]
-fn the_recorded_speed_is_kept_and_multiples_of_it() {
-    if !require_root("the_recorded_speed_is_kept_and_multiples_of_it") {
+fn the_recorded_speed_and_its_multiples_are_kept() {
+    if !require_root("the_recorded_speed_and_its_multiples_are_kept") {
         return;
     }
     let lab = Lab::with_queues("speeds", 1);
@@ -64,8 +64,8 @@ fn rates_are_kept() {
     assert_takes(&lab, &[file, "--pps", "20k", "--loops", "2"], 500_050_000);
 }
 
-/// Has what arrives leave again at 10 Mbit/s: so late does the kernel give the sender its cells back. An
-/// error if it has no such queue.
+/// Sends arriving packets on at 10 Mbit/s, so the kernel gives the sender its cells back as late. Fails if
+/// the kernel has no such queue.
 fn slow_down(lab: &Lab) -> std::io::Result<()> {
     for arguments in [
         "link add slow type veth peer name end",
@@ -94,19 +94,19 @@ fn a_slow_link_is_waited_for_as_long_as_it_sends() {
     }
     let lab = Lab::with_queues("slowlink", 1);
     if let Err(cause) = slow_down(&lab) {
-        return skip(TEST, &format!("nothing slows a link down: {cause}"));
+        return skip(TEST, &format!("the link cannot be slowed down: {cause}"));
     }
-    // A full ring of them takes two and a half seconds.
+    // A full ring of these packets takes two and a half seconds.
     let path = write(&lab, "a.pcap", &trace((0..2_100).map(|_| Sketch { time_ns: 0, len: 1_514 })));
     let ended = run(&lab, &[path.to_str().unwrap(), "--top-speed"]);
     let report = report(&ended);
     assert_eq!((ended.code, figure(&report, "/packets")), (Some(0), 2_100), "{ended:#?}");
-    assert!(report["seconds"].as_f64().unwrap() > 2.2, "they were not slowed down: {report:#}");
+    assert!(report["seconds"].as_f64().unwrap() > 2.2, "the packets were not slowed down: {report:#}");
 }
 
 #[test]
-fn a_terminal_gets_a_bar_with_the_time_that_is_left() {
-    if !require_root("a_terminal_gets_a_bar_with_the_time_that_is_left") {
+fn a_terminal_gets_a_bar_with_the_time_left() {
+    if !require_root("a_terminal_gets_a_bar_with_the_time_left") {
         return;
     }
     let lab = Lab::with_queues("replaybar", 1);

@@ -1,4 +1,5 @@
-//! From which queue packets are sent: that is the queue of the same number at the other end of a veth pair.
+//! The queue that sends a packet: the packet arrives in the queue of the same number at the other end of a
+//! veth pair.
 
 use wirecap_lab::require_root;
 
@@ -8,7 +9,7 @@ use crate::lab::Lab;
 const QUEUES: u32 = 4;
 const PACKETS: usize = 400;
 
-/// The queue each packet arrived in, by the number of the packet.
+/// The queue that each packet arrived in, by packet number.
 fn arrived_in(lab: &Lab, arguments: &[&str]) -> Vec<u32> {
     let (_, arrived) = replayed(lab, arguments);
     assert_eq!(arrived.len(), PACKETS);
@@ -28,8 +29,8 @@ fn lab(label: &str) -> (Lab, String) {
 }
 
 #[test]
-fn packets_leave_by_the_queue_they_shall() {
-    if !require_root("packets_leave_by_the_queue_they_shall") {
+fn packets_leave_by_the_requested_queue() {
+    if !require_root("packets_leave_by_the_requested_queue") {
         return;
     }
     let (lab, file) = lab("placed");

@@ -1,4 +1,4 @@
-//! What arrives is what the file has.
+//! The packets that arrive are those of the file.
 
 use std::{io::Write, time::Duration};
 
@@ -11,14 +11,14 @@ use super::{
 };
 use crate::lab::Lab;
 
-/// Lengths from the shortest to the longest.
+/// A trace with lengths from the shortest to the longest.
 fn all_lengths(packets: usize) -> Vec<u8> {
     trace((0..packets).map(|number| Sketch { time_ns: 1_000 * number as u64, len: 14 + number * 37 % 1_501 }))
 }
 
 #[test]
-fn what_arrives_is_the_file_byte_for_byte_and_in_order() {
-    if !require_root("what_arrives_is_the_file_byte_for_byte_and_in_order") {
+fn packets_arrive_byte_for_byte_and_in_order() {
+    if !require_root("packets_arrive_byte_for_byte_and_in_order") {
         return;
     }
     let lab = Lab::with_queues("resend", 1);
@@ -40,8 +40,8 @@ fn what_arrives_is_the_file_byte_for_byte_and_in_order() {
 }
 
 #[test]
-fn passes_follow_each_other_whether_the_trace_is_in_cells_or_read_again() {
-    if !require_root("passes_follow_each_other_whether_the_trace_is_in_cells_or_read_again") {
+fn passes_follow_each_other_for_preloaded_and_streamed_traces() {
+    if !require_root("passes_follow_each_other_for_preloaded_and_streamed_traces") {
         return;
     }
     let lab = Lab::with_queues("passes", 1);
@@ -92,8 +92,8 @@ fn frames_of_several_cells_are_sent_whole() {
 }
 
 #[test]
-fn of_a_packet_that_was_cut_what_is_there_is_sent_or_padded_or_nothing() {
-    if !require_root("of_a_packet_that_was_cut_what_is_there_is_sent_or_padded_or_nothing") {
+fn a_cut_packet_is_sent_padded_or_skipped() {
+    if !require_root("a_cut_packet_is_sent_padded_or_skipped") {
         return;
     }
     let lab = Lab::with_queues("cutpackets", 1);
@@ -137,7 +137,7 @@ fn a_pipe_is_sent_as_it_comes() {
     let expected: Vec<_> = (0..100).map(|number| frame(number, 100)).collect();
     assert_same(&packets_of(&captured), expected.iter().map(Vec::as_slice));
 
-    // What is written is sent while the pipe stays open.
+    // Written packets are sent while the pipe stays open.
     let replay = start(&lab, &[pipe.to_str().unwrap(), "--count", "50"]);
     let mut writer = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
     writer.write_all(&bytes).unwrap();
@@ -145,10 +145,10 @@ fn a_pipe_is_sent_as_it_comes() {
     assert_eq!((ended.code, figure(&report(&ended), "/packets")), (Some(0), 50), "{ended:#?}");
     drop(writer);
 
-    // Several passes need it in memory as a whole.
+    // Several passes need the whole trace in memory.
     let replay = start(&lab, &[pipe.to_str().unwrap(), "--loops", "2", "--memory", "1M"]);
     let mut writer = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
-    // It is given up before it is read to its end.
+    // wirecap stops reading before the end.
     let _ = writer.write_all(&even(20_000, 1_000));
     drop(writer);
     let ended = replay.wait();
@@ -160,8 +160,8 @@ fn a_pipe_is_sent_as_it_comes() {
 }
 
 #[test]
-fn a_pipe_is_behind_when_what_is_due_is_not_written_yet() {
-    if !require_root("a_pipe_is_behind_when_what_is_due_is_not_written_yet") {
+fn a_pipe_is_behind_when_a_due_packet_is_not_written_yet() {
+    if !require_root("a_pipe_is_behind_when_a_due_packet_is_not_written_yet") {
         return;
     }
     let lab = Lab::with_queues("pipebehind", 1);
@@ -169,7 +169,7 @@ fn a_pipe_is_behind_when_what_is_due_is_not_written_yet() {
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     const HEADER: usize = 24;
     const PACKET: usize = 16 + 100;
-    // Written in three parts of ten packets, one each 0.2 s; they are due two seconds after each other.
+    // Written in three parts of ten packets, one part every 0.2 s; the parts are due two seconds apart.
     let bytes = trace((0..30).map(|number| Sketch { time_ns: number / 10 * 2_000_000_000, len: 100 }));
     for (speed, times) in [("--top-speed", 2), ("--speed=1", 0), ("--speed=100", 2)] {
         let replay = start(&lab, &[pipe.to_str().unwrap(), speed]);
@@ -190,8 +190,8 @@ fn a_pipe_is_behind_when_what_is_due_is_not_written_yet() {
 }
 
 #[test]
-fn limits_end_it_early() {
-    if !require_root("limits_end_it_early") {
+fn limits_end_a_replay_early() {
+    if !require_root("limits_end_a_replay_early") {
         return;
     }
     let lab = Lab::with_queues("limits", 1);
@@ -201,13 +201,13 @@ fn limits_end_it_early() {
     assert_eq!((arrived.len(), report["end"].as_str()), (2_500, Some("count")));
     let (report, arrived) = replayed(&lab, &[file, "--duration", "100ms"]);
     assert_eq!(report["end"].as_str(), Some("duration"));
-    // One each millisecond, from 0 on; a machine that is busy may have sent fewer.
+    // One packet every millisecond, from 0 on; a busy machine may send fewer.
     assert!((1..=100).contains(&arrived.len()), "{}", arrived.len());
 }
 
 #[test]
-fn a_trace_that_is_read_meanwhile_and_ends_early_has_what_was_found_so_far() {
-    if !require_root("a_trace_that_is_read_meanwhile_and_ends_early_has_what_was_found_so_far") {
+fn a_streamed_trace_that_ends_early_has_the_tally_so_far() {
+    if !require_root("a_streamed_trace_that_ends_early_has_the_tally_so_far") {
         return;
     }
     const PACKETS: u64 = 20_000;
@@ -225,7 +225,7 @@ fn a_trace_that_is_read_meanwhile_and_ends_early_has_what_was_found_so_far() {
         assert_eq!(arrived.len() as u64, figure(&of_file, "/packets"));
         let replay = start(&lab, &[&[pipe.to_str().unwrap()], limit].concat());
         let mut writer = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
-        // It is given up before it is read to its end.
+        // wirecap stops reading before the end.
         let _ = writer.write_all(&bytes);
         drop(writer);
         let of_pipe = report(&replay.wait());
@@ -242,8 +242,8 @@ fn a_trace_that_is_read_meanwhile_and_ends_early_has_what_was_found_so_far() {
 }
 
 #[test]
-fn a_pass_is_counted_when_a_packet_of_it_is_sent() {
-    if !require_root("a_pass_is_counted_when_a_packet_of_it_is_sent") {
+fn a_pass_counts_once_a_packet_of_it_is_sent() {
+    if !require_root("a_pass_counts_once_a_packet_of_it_is_sent") {
         return;
     }
     let lab = Lab::with_queues("passesbegun", 1);
@@ -273,7 +273,7 @@ fn a_trace_without_packets_is_sent_at_once() {
     let ended = run(&lab, &[path.to_str().unwrap(), "--loops", "0"]);
     assert_eq!((ended.code, figure(&report(&ended), "/packets")), (Some(0), 0), "{ended:#?}");
     assert!(ended.stderr.contains("there are no packets in the files"), "{ended:#?}");
-    // One of which none can be sent is another matter.
+    // A trace of which no packet can be sent is an error.
     let path = write(&lab, "long.pcap", &trace([Sketch { time_ns: 0, len: 9_000 }]));
     let ended = run(&lab, &[path.to_str().unwrap()]);
     assert_eq!((ended.code, figure(&report(&ended), "/packets")), (Some(1), 0), "{ended:#?}");

@@ -101,7 +101,7 @@ mod tests {
         let ospf = Ipv4Addr::new(224, 0, 0, 5);
         let alone = Groups::parse(&igmp(&[ALL_HOSTS, ospf]), &dev_mcast(1));
         assert_eq!((alone.joined(3).collect::<Vec<_>>(), alone.asked_from_above(3)), (vec![ospf], 0));
-        assert_eq!((alone.joined(2).count(), alone.asked_from_above(2)), (0, 0), "of another one");
+        assert_eq!((alone.joined(2).count(), alone.asked_from_above(2)), (0, 0), "of another interface");
         let below = Groups::parse(&igmp(&[ALL_HOSTS]), &dev_mcast(3));
         assert_eq!((below.joined(3).count(), below.asked_from_above(3)), (0, 2));
         // A group with the same Ethernet address as 224.0.0.1.

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_that_hear_are_read_and_those_that_only_send_left_out() {
+    fn sockets_that_receive_are_listed_and_senders_are_left_out() {
         let text = "sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n\
                     0000000020516dbf 3      3    0003   3     1 0      0      60506 \n\
                     00000000f5eccad9 3      2    88cc   0     1 0      0      60519 \n\

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_comes_to_an_end() {
+    fn a_circle_of_links_ends() {
         let links = [
             parsed(LinkMessage { ifindex: 2, name: "x", lower: Some(3), kind: "vlan", ..Default::default() }),
             parsed(LinkMessage { ifindex: 3, name: "y", lower: Some(2), kind: "vlan", ..Default::default() }),

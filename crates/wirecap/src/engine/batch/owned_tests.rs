@@ -1,12 +1,13 @@
-//! Tests of packets that are owned, over the port that is memory only.
+//! Tests of owned packets, with the port that exists only in memory.
 
 use std::time::Duration;
 
 use crate::{Capture, Next, port::null::NullPort};
 
 #[test]
-fn a_packet_has_the_time_of_its_first_part_also_when_it_is_owned() {
-    // Three cells each, so that most chunks end with the beginning of a packet. Its rest is received later.
+fn an_owned_packet_has_the_time_of_its_first_part() {
+    // Packets have three cells each, so most chunks end with the beginning of a packet, whose rest is
+    // received later.
     let port = NullPort { queues: 1, packet_bytes: 5_000, packets_per_queue: 200 };
     let builder = Capture::builder().port(port).cells_per_chunk(64).chunks_per_pool(4).workers(1);
     let mut capture = builder.open().unwrap();
@@ -41,7 +42,7 @@ fn a_user_who_keeps_one_packet_in_twenty_gets_all_the_others() {
     assert_eq!((packets, kept.len() as u64), (PACKETS, PACKETS / 20));
     let numbers: Vec<_> = kept.iter().map(|packet| packet.number()).collect();
     assert_eq!(numbers, (0..PACKETS).step_by(20).collect::<Vec<_>>());
-    // No two of them are in one cell.
+    // No two kept packets are in one cell.
     let mut addresses: Vec<_> = kept.iter().flat_map(|packet| packet.addresses()).collect();
     addresses.sort_unstable();
     addresses.dedup();
@@ -49,7 +50,7 @@ fn a_user_who_keeps_one_packet_in_twenty_gets_all_the_others() {
     drop(kept);
     assert!(
         matches!(worker.next_batch_within(Duration::ZERO), Next::Idle),
-        "which brings home what was kept"
+        "the call brings the kept cells home"
     );
     let queue = &capture.report().ports[0].queues[0];
     assert_eq!((queue.pool_used_percent, queue.refused, queue.foreign), (0.0, 0, 0));

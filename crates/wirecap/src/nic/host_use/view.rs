@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_comes_first_then_membership_then_being_up() {
+    fn uppers_with_an_address_come_first_then_masters_then_links_that_are_up() {
         let idle = upper("eth1.4", false, false, &["fe80::1"]);
         let up = upper("eth1.5", true, false, &["fe80::1"]);
         let bond = upper("bond0", false, true, &[]);

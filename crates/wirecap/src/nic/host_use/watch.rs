@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_use_that_begins_is_new_once() {
+    fn each_new_use_is_reported_once() {
         let listener = |socket| HostUse::Listener {
             protocol: 3,
             on_all_interfaces: false,

@@ -1,4 +1,4 @@
-//! The choice and its end, on simulated drivers; and whether the key makes hashes symmetric.
+//! Choosing and restoring a hash, on simulated drivers; and whether the key makes hashes symmetric.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -12,13 +12,13 @@ use crate::{
 
 type Takes = fn(&RssHash) -> bool;
 
-/// A driver that takes some of what is set.
+/// A driver that accepts some settings.
 #[derive(Debug, Clone)]
 struct Driver {
     now: Rc<RefCell<RssHash>>,
-    /// Whether it takes a hash.
+    /// Whether it accepts a hash.
     takes: Takes,
-    /// Whether it keeps what it takes.
+    /// Whether it keeps a hash that it accepts.
     keeps: bool,
     /// How often it can still be read, and set.
     reads: u32,
@@ -58,7 +58,7 @@ fn driver(takes: Takes) -> Driver {
 }
 
 #[test]
-fn the_drivers_own_means_come_first_and_all_is_put_back() {
+fn the_drivers_own_means_come_first_and_the_hash_is_restored() {
     let cases: [(Takes, &str, &str); 3] = [
         (|_| true, "symmetric-xor", "ethtool -X eth1 xfrm none"),
         (
@@ -88,7 +88,7 @@ fn the_drivers_own_means_come_first_and_all_is_put_back() {
 }
 
 #[test]
-fn what_was_symmetric_is_left_alone() {
+fn a_symmetric_hash_is_left_alone() {
     let mut driver = driver(|_| false);
     driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_OR_XOR;
     let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
@@ -99,7 +99,7 @@ fn what_was_symmetric_is_left_alone() {
 }
 
 #[test]
-fn what_another_program_has_changed_is_left_alone() {
+fn a_hash_changed_by_another_program_is_left_alone() {
     for was_symmetric in [true, false] {
         let driver = driver(|_| true);
         if was_symmetric {
@@ -115,7 +115,7 @@ fn what_another_program_has_changed_is_left_alone() {
 }
 
 #[test]
-fn a_driver_that_cannot_is_left_as_it_was() {
+fn an_incapable_driver_is_left_unchanged() {
     let refuses = driver(|_| false);
     let reason = Change::symmetric(refuses.clone(), "eth1").unwrap_err();
     assert_eq!(
@@ -129,7 +129,7 @@ fn a_driver_that_cannot_is_left_as_it_was() {
 }
 
 #[test]
-fn the_last_port_of_an_interface_puts_it_back() {
+fn the_last_port_of_an_interface_restores_the_hash() {
     let (other, driver, parts) = (driver(|_| true), driver(|_| true), Parts::new());
     let take =
         |driver: &Driver, place| parts.take(place, || Change::symmetric(driver.clone(), "eth1")).unwrap();
@@ -152,7 +152,7 @@ fn the_last_port_of_an_interface_puts_it_back() {
     drop(elsewhere);
     assert_eq!(*other.now.borrow(), plain());
 
-    // After the end it begins anew, whoever still has the account of the last time.
+    // Afterwards the change starts over, even while a part of the previous one is left.
     drop(take(&driver, place));
     let third = take(&driver, place);
     assert!(is_symmetric(&driver.now.borrow()));
@@ -160,9 +160,9 @@ fn the_last_port_of_an_interface_puts_it_back() {
     assert_eq!(*driver.now.borrow(), plain());
 }
 
-/// As when of three processes the one that has set it ends first, and then another.
+/// The process that set the hash ends first, then one of the two others.
 #[test]
-fn symmetry_that_a_process_takes_with_it_is_set_again_by_those_that_are_left() {
+fn symmetry_lost_when_a_process_ends_is_set_again_by_the_others() {
     let driver = driver(|_| true);
     // Each process has its own list.
     let (parts, others) = (Parts::new(), Parts::new());
@@ -174,14 +174,18 @@ fn symmetry_that_a_process_takes_with_it_is_set_again_by_those_that_are_left() {
     assert_eq!(ours.report().undo, None);
     drop(first);
     assert!(!is_symmetric(&driver.now.borrow()));
-    assert_eq!((ours.look(), theirs.look()), (Some(Recovery::Restored), None), "one of them sets it");
+    assert_eq!(
+        (ours.look(), theirs.look()),
+        (Some(Recovery::Restored), None),
+        "one of the two sets the hash"
+    );
     assert!(is_symmetric(&driver.now.borrow()));
     assert_eq!(
         (ours.look(), ours_too.look()),
         (None, Some(Recovery::Restored)),
-        "both ports report it, once"
+        "both ports report the change, once"
     );
-    assert_eq!(take(&parts).unwrap().look(), None, "it was before its time");
+    assert_eq!(take(&parts).unwrap().look(), None, "the change came before this port joined");
     let undo = Some("ethtool -X eth1 xfrm none");
     assert_eq!(ours.report(), report("symmetric-xor", RssState::Active, undo));
     drop((ours, ours_too));
@@ -191,9 +195,9 @@ fn symmetry_that_a_process_takes_with_it_is_set_again_by_those_that_are_left() {
     assert_eq!((&*driver.now.borrow(), theirs.look()), (&plain(), None));
 }
 
-/// As when two processes have seen at the same time that it is gone.
+/// Two processes have noticed the loss at the same time.
 #[test]
-fn symmetry_that_two_have_set_at_once_outlives_the_first_of_them() {
+fn symmetry_set_twice_at_once_outlives_the_first_process() {
     let driver = driver(|_| true);
     let mut first = Change::symmetric(driver.clone(), "eth1").unwrap();
     driver.now.replace(plain());
@@ -207,7 +211,7 @@ fn symmetry_that_two_have_set_at_once_outlives_the_first_of_them() {
 }
 
 #[test]
-fn what_an_administrator_sets_and_what_cannot_be_set_again_is_reported_once_and_left() {
+fn lasting_changes_are_reported_once_and_left_alone() {
     let administrators = RssHash { function: HashFunction(4), ..plain() };
     let free = driver(|_| true);
     let mut change = Change::symmetric(free.clone(), "eth1").unwrap();
@@ -239,7 +243,7 @@ fn what_an_administrator_sets_and_what_cannot_be_set_again_is_reported_once_and_
 }
 
 #[test]
-fn what_cannot_be_read_back_is_put_back() {
+fn a_hash_that_cannot_be_read_back_is_restored() {
     let driver = Driver { reads: 1, ..driver(|_| true) };
     let reason = Change::symmetric(driver.clone(), "eth1").unwrap_err();
     assert!(reason.text.starts_with("symmetric-xor: it cannot be read back: no such device; "), "{reason}");
@@ -252,7 +256,11 @@ fn what_cannot_be_read_back_is_put_back() {
         "symmetric-xor: it cannot be read back: no such device; the hash from before cannot be restored (no such \
          device); do it by: ethtool -X eth1 xfrm none"
     );
-    assert_eq!(stuck.now.borrow().transform, HashTransform::SYMMETRIC_XOR, "as the reason says");
+    assert_eq!(
+        stuck.now.borrow().transform,
+        HashTransform::SYMMETRIC_XOR,
+        "the hash stays, as the reason says"
+    );
 }
 
 #[test]
@@ -268,10 +276,10 @@ fn keys_that_do_not_repeat_or_are_empty_are_not_symmetric() {
     assert!(!is_symmetric(&with(&[])));
     let no_toeplitz = RssHash { function: HashFunction(4), ..with(&[0x6d, 0x5a, 0x6d, 0x5a]) };
     assert!(!is_symmetric(&no_toeplitz));
-    assert_eq!(candidates(&with(&[])).len(), 2, "without a key there is none to set");
+    assert_eq!(candidates(&with(&[])).len(), 2, "without a key, no key can be set");
 }
 
-/// The hash of Microsoft's specification of RSS.
+/// The hash function of Microsoft's specification of RSS.
 fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
     let bit = |bytes: &[u8], index: usize| u32::from((bytes[index / 8] >> (7 - index % 8)) & 1);
     let window = |at: usize| (0..32).fold(0, |window, offset| (window << 1) | bit(key, at + offset));
@@ -280,14 +288,14 @@ fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
 
 #[test]
 fn the_key_makes_toeplitz_symmetric_for_both_versions_of_ip() {
-    // From the verification suite of that specification.
+    // From the verification suite of the specification.
     let theirs = [
         0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
         0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
         0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
     ];
     let input = [66, 9, 149, 187, 161, 142, 100, 80, 0x0a, 0xea, 0x06, 0xe6];
-    assert_eq!(toeplitz(&theirs, &input), 0x51cc_c178, "the hash is the real one");
+    assert_eq!(toeplitz(&theirs, &input), 0x51cc_c178, "`toeplitz` is correct");
 
     let ours = &candidates(&RssHash { key: vec![0; 40], ..plain() })[2].key;
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
@@ -308,9 +316,9 @@ fn the_key_makes_toeplitz_symmetric_for_both_versions_of_ip() {
             let there = [&source[..], &destination, &source_port, &destination_port].concat();
             let back = [&destination[..], &source, &destination_port, &source_port].concat();
             assert_eq!(toeplitz(ours, &there), toeplitz(ours, &back));
-            assert_ne!(toeplitz(&theirs, &there), toeplitz(&theirs, &back), "that takes the key");
+            assert_ne!(toeplitz(&theirs, &there), toeplitz(&theirs, &back), "only our key is symmetric");
             hashes.insert(toeplitz(ours, &there));
         }
     }
-    assert!(hashes.len() > 900, "connections are still told apart: {} hashes of 1,000", hashes.len());
+    assert!(hashes.len() > 900, "connections still have different hashes: {} of 1,000", hashes.len());
 }

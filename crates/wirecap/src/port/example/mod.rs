@@ -102,7 +102,7 @@ mod tests {
 
     const PACKETS: u64 = 10_000;
 
-    /// Captures all of it, and checks numbers and account.
+    /// Captures all packets, and checks their numbers and the account.
     fn capture(port: PortSpec, foreign: bool) {
         let name = port.name();
         let mut capture = Capture::builder().port(port).chunks_per_pool(4).open().unwrap();
@@ -114,7 +114,7 @@ mod tests {
                 next += 1;
             }
         }
-        assert!(capture.is_at_end(), "{name}: nothing has stopped it");
+        assert!(capture.is_at_end(), "{name}: the port ends by itself");
         drop(worker);
         let report = capture.finish();
         let account = report.total();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_of_the_example_delivers_every_packet_also_under_faults() {
+    fn a_capture_of_the_example_delivers_every_packet_even_under_faults() {
         let port = PortSpec::Example(ExamplePort { packets: PACKETS });
         let faults = Faults { seed: 7, stall: 5, short_batch: 5, starve: 5, foreign_cell: 9 };
         capture(port.clone(), false);
@@ -132,15 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn what_the_example_cannot_serve_is_refused() {
+    fn settings_that_the_example_does_not_support_are_refused() {
         let port = PortSpec::Example(ExamplePort { packets: 1 });
         let error = Capture::builder().port(port).filter("tcp").open().unwrap_err();
         assert!(matches!(error, Error::NoFilter { .. }), "{error}");
     }
 
-    /// Each piece of code in CONTRIBUTING.md is compiled here, or beside the other ports.
+    /// Each code example in CONTRIBUTING.md is compiled here, or in the other ports.
     #[test]
-    fn contributing_quotes_code_that_is_compiled() {
+    fn code_in_contributing_is_compiled() {
         let sources = [
             include_str!("mod.rs"),
             include_str!("../mod.rs"),

@@ -86,7 +86,7 @@ impl PortBackend for TraceBackend {
     }
 
     fn report(&mut self, report: &mut PortReport) {
-        let packets = report.queues.iter().map(|queue| queue.lost.too_long).sum();
+        let packets = report.total().lost.too_long;
         let longest = self.status.longest as u64;
         report.warnings.extend((packets > 0).then_some(Diagnostic::TracePacketsLost { packets, longest }));
         report.read_percent = self.read_percent();

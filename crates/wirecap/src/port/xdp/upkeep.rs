@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_put_back_is_reported_once() {
+    fn a_failure_to_restore_queues_is_reported_once() {
         let mut upkeep = Upkeep::default();
         let failure = || Some(bpf::Error::BadName("x".into()));
         let lost = |queues: &str, failure: Option<bpf::Error>| Diagnostic::QueuesLost {

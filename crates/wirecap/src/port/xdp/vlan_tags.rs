@@ -55,7 +55,7 @@ mod tests {
     const NIC: Option<&str> = Some("0000:01:00.0");
 
     #[test]
-    fn nics_that_take_tags_off_are_reported() {
+    fn nics_that_remove_tags_are_reported() {
         let missing = Diagnostic::VlanTagsMissing { interface: "lo".into() };
         assert_eq!(lost(&interface(NIC, true)), Some(missing));
         assert_eq!(lost(&interface(NIC, false)), None);
@@ -68,14 +68,14 @@ mod tests {
             let metadata = RxMetadata { vlan_tag, ..RxMetadata::default() };
             let features = XdpFeatures { rx_metadata: Some(metadata), ..XdpFeatures::default() };
             let interface = Interface { xdp_features: Some(features), ..interface(bus, takes) };
-            // A kernel without the call gives a reason.
+            // A kernel without the call yields an error with a reason.
             prepare(&interface, shared) != Err(None)
         };
         assert!(looks(NIC, true, true, false));
-        assert!(looks(None, false, true, false), "veth has them beside the packet whatever its setting");
-        assert!(!looks(NIC, false, true, false), "they stay on");
-        assert!(!looks(NIC, true, false, false), "the driver hands out none");
-        assert!(!looks(NIC, true, true, true), "queues of it");
+        assert!(looks(None, false, true, false), "veth has tags beside the packet whatever its setting");
+        assert!(!looks(NIC, false, true, false), "tags stay in the packet");
+        assert!(!looks(NIC, true, false, false), "the driver hands out no tags");
+        assert!(!looks(NIC, true, true, true), "other processes share the interface");
         let unknown = prepare(&interface(NIC, true), false);
         assert!(unknown == Err(None), "an older kernel");
     }

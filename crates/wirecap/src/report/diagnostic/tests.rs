@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_code_is_what_serde_writes_and_each_is_another() {
+fn codes_are_those_of_serde_and_unique() {
     let sample = Diagnostic::QueuesGone { queues: 1 };
     assert_eq!(serde_json::to_value(&sample).unwrap()["code"], sample.code());
     assert_eq!(sample.code(), "queues_gone");
@@ -12,7 +12,7 @@ fn a_code_is_what_serde_writes_and_each_is_another() {
 }
 
 #[test]
-fn a_cause_has_the_number_of_the_systems_error_behind_it() {
+fn a_cause_has_the_number_of_the_system_error() {
     let refused = wirecap_sys::memory::MemoryError::Map {
         needed: 1 << 20,
         source: std::io::Error::from_raw_os_error(12),
@@ -24,7 +24,7 @@ fn a_cause_has_the_number_of_the_systems_error_behind_it() {
 }
 
 #[test]
-fn why_a_filter_is_not_in_the_kernel_is_short() {
+fn the_reason_why_the_kernel_rejects_a_filter_is_short() {
     let cause = std::io::Error::from_raw_os_error(7);
     let (name, log) = ("wirecap".into(), "line\n".repeat(1_000));
     let refused = wirecap_sys::bpf::Error::Rejected { name, cause, log, lacks_perfmon: false };
