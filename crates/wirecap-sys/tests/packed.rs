@@ -1,6 +1,10 @@
 //! Packed packets against the running kernel. Needs root: programs run on test packets, without an interface.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use wirecap_core::{Geometry, Handover, PoolId};
 use wirecap_sys::{
@@ -58,6 +62,17 @@ impl Bench {
         assert!(filler.fill_part(part));
         filler.finish();
         self.pool.hand_over()
+    }
+
+    /// Takes the next part, as soon as it is there.
+    fn receive_within(&mut self, first_ns: u64, timeout: Duration) -> Handover {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(handover) = self.receive(first_ns) {
+                return handover;
+            }
+            assert!(Instant::now() < deadline, "nothing comes");
+        }
     }
 
     fn recycle(&mut self, handover: Handover) {
@@ -156,21 +171,33 @@ fn a_full_pool_refuses_packets_and_takes_them_again() {
     }
 }
 
-/// One by one, they take a cell each, of which there are fewer than a block has room for.
+/// One by one, they take a cell each, of which there are fewer than a block has room for. Each is received before
+/// the next one comes.
 #[test]
 fn packets_that_are_received_one_by_one_end_their_block_early() {
-    let mut bench = Bench::new(4, None);
-    for number in 0..1000 {
-        assert!(bench.send(&frame(60, b'a'), 1));
-        let handover = loop {
-            if let Some(handover) = bench.receive(number) {
-                break handover;
-            }
-        };
-        assert_eq!((handover.packets, handover.first_number), (1, number));
-        assert_eq!(bench.reader.packets(&handover.range).next().unwrap().timestamp_ns, number);
-        bench.recycle(handover);
+    for len in [60, 1100, 1400] {
+        let mut bench = Bench::new(4, None);
+        for number in 0..1000 {
+            assert!(bench.send(&frame(len, b'a'), 1));
+            let handover = bench.receive_within(number, Duration::from_secs(60));
+            assert_eq!((handover.packets, handover.first_number), (1, number));
+            assert_eq!(bench.reader.packets(&handover.range).next().unwrap().timestamp_ns, number);
+            bench.recycle(handover);
+        }
     }
+}
+
+/// Also if no block is free: the last packets are received, and further ones are refused.
+#[test]
+fn a_block_without_cells_ends_though_there_is_no_other() {
+    let mut bench = Bench::new(2, None);
+    let mut kept = Vec::new();
+    while bench.send(&frame(60, b'a'), 1) {
+        kept.push(bench.receive_within(0, Duration::from_secs(60)));
+    }
+    assert!(kept.len() > M as usize, "{} packets in two blocks", kept.len());
+    kept.into_iter().for_each(|handover| bench.recycle(handover));
+    assert!(bench.receive(0).is_none() && bench.send(&frame(60, b'a'), 1));
 }
 
 #[test]
@@ -216,12 +243,12 @@ fn what_is_left_at_the_end_is_received_with_the_last_cell() {
 fn the_end_of_a_block_waits_until_it_was_seen_whole() {
     let mut bench = Bench::new(3, None);
     while bench.pool.filler().is_some_and(|filler| filler.space() > 1) {
-        assert!(bench.send(&frame(1400, b'a'), 1));
+        assert!(bench.send(&frame(1980, b'a'), 1));
         assert!(bench.receive(0).is_some());
     }
     let seen = bench.stream.waiting().start + 1;
     // More than the block has room for.
-    assert!(bench.send(&frame(1400, b'b'), 50));
+    assert!(bench.send(&frame(1980, b'b'), 50));
     let filler = bench.pool.filler().unwrap();
     assert!(bench.stream.receive(seen, filler.space(), |_| true).is_none());
     let rest: Vec<_> = std::iter::from_fn(|| bench.receive(0)).collect();
@@ -243,7 +270,7 @@ fn a_thread_that_waits_is_woken_by_a_packet() {
             assert_eq!(woken.join().unwrap(), WakeCause::Waker);
         });
         assert_eq!(watch.wait(1, long), WakeCause::Waker, "it was not received");
-        let handover = (0..2).find_map(|_| bench.receive(0)).unwrap();
+        let handover = bench.receive_within(0, long);
         bench.recycle(handover);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::io;
 
-use crate::{Diagnostic, LeftToHost, QueueSet, QueueSetError, diagnostic::NicDataRefusal};
+use crate::{
+    Diagnostic, LeftToHost, QueueSet, QueueSetError,
+    diagnostic::{NicDataRefusal, PackingRefusal},
+};
 use thiserror::Error;
 use wirecap_core::{GeometryError, chunk::MAX_RINGS};
 use wirecap_sys::{
@@ -113,7 +116,15 @@ pub enum Error {
         /// Why.
         source: PacketError,
     },
-    /// Its packets cannot be packed.
+    /// Its packets cannot be packed, which was asked for.
+    #[error("packets of {name} cannot be packed: {reason}")]
+    NotPacked {
+        /// The interface.
+        name: String,
+        /// Why not.
+        reason: PackingRefusal,
+    },
+    /// There is no memory for packed packets.
     #[error("{name}: {source}")]
     Packed {
         /// The interface.

@@ -11,6 +11,7 @@ use wirecap_sys::{
     bpf,
     memory::{MemoryBound, MemoryError},
     netdev,
+    packed::PackedError,
     packet::PacketError,
     xsk::XskError,
 };
@@ -66,6 +67,8 @@ fn hint(error: &Error) -> Option<String> {
         Error::Memory(error) => return memory(error),
         Error::Socket { source, .. } => return socket(source),
         Error::Passive { source, .. } => return passive(source),
+        Error::Packed { source, .. } => return packed(source),
+        Error::NotPacked { .. } => "; leave --xdp-mode out".into(),
         Error::IdleWorkers { queues, .. } => {
             format!("; use at most {}, or advanced mode", counted(*queues, "worker"))
         }
@@ -169,6 +172,15 @@ fn socket(error: &XskError) -> Option<String> {
     }
 }
 
+fn packed(error: &PackedError) -> Option<String> {
+    match error {
+        PackedError::SmallBlock { .. } => Some("; raise -M".into()),
+        PackedError::FewBlocks { .. } => Some("; raise -R or --memory".into()),
+        PackedError::Mapping { .. } => Some("; lower -R or --memory".into()),
+        _ => None,
+    }
+}
+
 fn passive(error: &PacketError) -> Option<String> {
     match error {
         PacketError::RingMemory { .. } => Some("; lower -R or -M".into()),
@@ -182,7 +194,11 @@ fn passive(error: &PacketError) -> Option<String> {
 mod tests {
     use std::io;
 
-    use wirecap::{Diagnostic, diagnostic::ModeRefusal, report::QueueMode};
+    use wirecap::{
+        Diagnostic,
+        diagnostic::{ModeRefusal, PackingRefusal},
+        report::QueueMode,
+    };
 
     use super::*;
 
@@ -238,6 +254,18 @@ mod tests {
                     source: PacketError::SmallBlock { block_bytes: 1, min: 4096 },
                 },
                 "it takes 4096; raise -M",
+            ),
+            (
+                Error::Packed { name: name(), source: PackedError::SmallBlock { block_bytes: 65_536 } },
+                "it takes 131072; raise -M",
+            ),
+            (
+                Error::Packed { name: name(), source: PackedError::FewBlocks { blocks: 1 } },
+                "it takes 2; raise -R or --memory",
+            ),
+            (
+                Error::NotPacked { name: name(), reason: PackingRefusal::Sending },
+                "packets in blocks cannot be sent; leave --xdp-mode out",
             ),
         ] {
             let text = describe(&error.into());

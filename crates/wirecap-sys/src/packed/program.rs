@@ -192,7 +192,7 @@ fn emit_length(asm: &mut Assembler, pack: &Pack, broken: Label) {
 /// `full`. The stream's entry is in R9.
 fn emit_choice(asm: &mut Assembler, layout: &Layout, full: Label) {
     use Reg::{R0, R1, R2, R3, R4, R5, R7, R9};
-    let (next, advance, chosen) = (asm.label(), asm.label(), asm.label());
+    let (next, chosen) = (asm.label(), asm.label());
     let block_bytes = layout.geometry.chunk_bytes();
     asm.load(Size::Double, R2, R9, POSITION_AT);
     asm.alu32(Alu::Mov, R3, R2).alu32(Alu::And, R3, -(ALIGNMENT as i32)).alu64(Alu::Rsh, R2, 32);
@@ -206,10 +206,7 @@ fn emit_choice(asm: &mut Assembler, layout: &Layout, full: Label) {
     asm.alu32(Alu::Mov, R1, R2).alu32(Alu::Add, R1, 1);
     asm.jump_if(Cond::Gt, R3, R4, next);
     asm.load(Size::Word, R0, R9, RETIRE_AT).jump_if(Cond::Ne, R0, R1, chosen);
-    // Without another block, the packet still has room in this one.
-    asm.jump_if(Cond::Eq, R5, R1, chosen).jump(advance);
     asm.bind(next).jump_if(Cond::Eq, R5, R1, full);
-    asm.bind(advance);
     asm.mov(R4, R2);
     emit_entry(asm, layout, R4, layout.ends_at());
     asm.store(Size::Word, R4, 0, R3);

@@ -1,6 +1,9 @@
 //! One stream, as its receiver has it: gives blocks to the program, and receives what is in them.
 
-use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::{
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::{Duration, Instant},
+};
 
 use wirecap_core::{PackedPart, Pool, PoolId, PoolNumber};
 
@@ -12,6 +15,7 @@ use super::{
     record::{Checked, PackedRecord},
 };
 use crate::{
+    cpu,
     memory::{FilledPart, LivePool},
     wake::Waker,
 };
@@ -19,6 +23,9 @@ use crate::{
 /// A part ends behind the packet with which it has this number of bytes, so that a worker can begin with what
 /// is there.
 const PART_BYTES: u32 = 32 << 10;
+
+/// How long packets wait for the next one to end their block.
+const SEAL_AFTER: Duration = Duration::from_millis(2);
 
 /// One stream. For the thread that owns its pool.
 #[derive(Debug)]
@@ -40,6 +47,10 @@ pub struct PackedStream {
     before: u64,
     /// Blocks are still given.
     gives: bool,
+    /// Since when packets of the current block wait for its end, for which the last cell is kept.
+    stuck_since: Option<Instant>,
+    /// The program writes nothing more into the current block, though it has not come to the next one.
+    is_sealed: bool,
     alarm: Arc<StreamAlarm>,
 }
 
@@ -81,7 +92,8 @@ impl PackedStream {
         let order = vec![0; memory.layout.numbers as usize].into();
         let memory = Arc::clone(memory);
         let (given, current, at, before, gives) = (0, 0, 0, 0, true);
-        Self { memory, stream, pool, order, given, current, at, before, gives, alarm }
+        let (stuck_since, is_sealed) = (None, false);
+        Self { memory, stream, pool, order, given, current, at, before, gives, stuck_since, is_sealed, alarm }
     }
 
     /// Gives the free blocks of the pool to the program; none from now on without a pool. Returns how many.
@@ -145,8 +157,9 @@ impl PackedStream {
 
     fn extent(&self, (number, offset): (u32, u32)) -> Extent {
         if number == self.current {
-            // No packet is so short that it would find room.
-            return Extent { end: offset, is_closed: offset > self.block_bytes() - MIN_ROOM_BYTES };
+            // No packet is so short that it would find room behind this offset.
+            let is_full = offset > self.block_bytes() - MIN_ROOM_BYTES;
+            return Extent { end: offset, is_closed: is_full || self.is_sealed };
         }
         if number.wrapping_add(1) == self.current {
             // The program has filled the block before, and has not come to this one.
@@ -191,6 +204,9 @@ impl PackedStream {
         let is_final = !is_closed && !self.gives && space == 1;
         let is_whole = is_closed && wanted == limit;
         if space < 2 && !is_whole && !is_final {
+            if !is_closed && self.at < limit {
+                self.end_block_in_time();
+            }
             return None;
         }
         let (start, block) = (self.at, self.order[self.entry(self.current) as usize]);
@@ -237,16 +253,33 @@ impl PackedStream {
         if part.is_last {
             self.before += u64::from(self.at);
             self.current = self.current.wrapping_add(1);
-            self.at = 0;
+            (self.at, self.stuck_since, self.is_sealed) = (0, None, false);
             return;
         }
-        // Small parts take more cells than their bytes would: before none is left, the block is exchanged.
+        // Small parts take more cells than their bytes would: before none is left, the next block is begun, if
+        // there is one.
         let geometry = self.memory.layout.geometry;
-        let by_bytes = self.at / geometry.cell_bytes();
-        let taken = geometry.cells_per_chunk() - space + 1;
-        if taken.saturating_sub(by_bytes) >= geometry.cells_per_chunk() / 2 {
-            let retired = self.current.wrapping_add(1);
-            self.memory.word(self.stream, RETIRE_AT as u32).store(retired, Ordering::Relaxed);
+        let few = geometry.cells_per_chunk() / 4;
+        let by_bytes = (self.block_bytes() - self.at) / geometry.cell_bytes();
+        if space <= few && space < by_bytes && self.given.wrapping_sub(self.current) > 1 {
+            self.retire();
+        }
+    }
+
+    /// The program writes nothing more into the current block, once all of its runs that have begun are over.
+    fn retire(&self) {
+        let retired = self.current.wrapping_add(1);
+        self.memory.word(self.stream, RETIRE_AT as u32).store(retired, Ordering::Relaxed);
+    }
+
+    /// Ends the current block, whose last packets wait for that: the program does so with the next packet, but
+    /// none may come.
+    #[cold]
+    fn end_block_in_time(&mut self) {
+        self.retire();
+        if self.stuck_since.get_or_insert_with(Instant::now).elapsed() >= SEAL_AFTER {
+            self.is_sealed = cpu::wait_for_kernel();
+            self.stuck_since = None;
         }
     }
 }

@@ -323,28 +323,29 @@ fn redirect(asm: &mut Assembler, sockets: &Map, plan: ProgramPlan) {
 
 /// Packs the packet into the blocks of its queue, and ends.
 fn pack(asm: &mut Assembler, memory: &PackedMemory, plan: ProgramPlan) {
-    use Reg::{R0, R1, R7, R8, R10};
+    use Reg::{R0, R7, R8};
     if let Some(stamping) = plan.stamping {
         if plan.tags.is_none() {
             stamping.emit_ask(asm, ASKED_TIME);
         }
-        let (unstamped, done) = (asm.label(), asm.label());
-        stamping.emit_answer(asm, ASKED_TIME, unstamped);
-        asm.jump(done).bind(unstamped);
-        count(asm, R8, UNSTAMPED);
-        asm.bind(done);
+        stamping.emit_answer(asm, ASKED_TIME);
+        count_if_none(asm, ASKED_TIME, UNSTAMPED);
     }
     if plan.hashing.is_some() {
-        let hashed = asm.label();
-        asm.load(Size::Double, R1, R10, rx_hash::ANSWER).jump_if(Cond::Ne, R1, 0, hashed);
-        count(asm, R8, UNHASHED);
-        asm.bind(hashed);
+        count_if_none(asm, rx_hash::ANSWER, UNHASHED);
     }
     let (no_block, impossible) = (asm.label(), asm.label());
     let stamp = plan.stamping.map(|_| ASKED_TIME);
     let hash = plan.hashing.map(|_| rx_hash::ANSWER);
-    let pack =
-        Pack { hook: PackHook::Xdp, stream: R7, stamp, hash, stack_end: ASKED_TIME, no_block, impossible };
+    let pack = Pack {
+        hook: PackHook::Xdp,
+        stream: R7,
+        stamp,
+        hash,
+        stack_end: rx_hash::STACK_END,
+        no_block,
+        impossible,
+    };
     memory.emit_pack(asm, &pack);
     asm.mov_imm(R0, XDP_DROP).exit();
     asm.bind(no_block);
@@ -394,6 +395,14 @@ fn mark(asm: &mut Assembler, captured: u32, failures: i16, emit: impl FnOnce(&mu
     asm.bind(failed);
     count(asm, Reg::R8, failures);
     asm.bind(done);
+}
+
+/// Counts a packet of which the double word on the stack is 0: no answer.
+fn count_if_none(asm: &mut Assembler, answer: i16, counter: i16) {
+    let is_there = asm.label();
+    asm.load(Size::Double, Reg::R1, Reg::R10, answer).jump_if(Cond::Ne, Reg::R1, 0, is_there);
+    count(asm, Reg::R8, counter);
+    asm.bind(is_there);
 }
 
 /// Adds one to a counter. The value is this CPU's own, so no atomic is needed.

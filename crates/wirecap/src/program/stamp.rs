@@ -39,16 +39,11 @@ impl StampSource {
         }
     }
 
-    /// Puts the time of the packet at `asked` on the stack, where the driver's answer is already. Without an
-    /// answer it is 0, and the program jumps to `unstamped`. R0 to R5 are lost.
-    pub(crate) fn emit_answer(self, asm: &mut Assembler, asked: i16, unstamped: Label) {
-        match self {
-            StampSource::Clock(helper) => {
-                asm.call(helper).store(Size::Double, Reg::R10, asked, Reg::R0);
-            }
-            StampSource::Driver { .. } => {
-                asm.load(Size::Double, Reg::R1, Reg::R10, asked).jump_if(Cond::Eq, Reg::R1, 0, unstamped);
-            }
+    /// Puts the time of the packet at `asked` on the stack, where the driver's answer is already: 0 if it has
+    /// none. R0 to R5 are lost.
+    pub(crate) fn emit_answer(self, asm: &mut Assembler, asked: i16) {
+        if let StampSource::Clock(helper) = self {
+            asm.call(helper).store(Size::Double, Reg::R10, asked, Reg::R0);
         }
     }
 

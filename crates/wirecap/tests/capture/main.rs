@@ -14,6 +14,7 @@
 //! | links that fail, killed processes, ports in trouble | `link_faults`, `killed`, `fault_port` |
 //! | refusals and their messages | `opening`, `refusals`, `unprivileged` |
 //! | packets larger than a cell | `large_frames` |
+//! | packets that the XDP program packs into blocks | `packed` |
 //! | several ports, and packets left to the host | `several_ports`, `host` |
 //! | capture beside the host; what counts as use by the host | `passive`, `host_use` |
 //! | filters; those that loop, and those that ask where packets come from | `filters`, `filters_loops`, `filters_origin` |
@@ -44,6 +45,7 @@ mod memory;
 mod offload;
 mod opening;
 mod overload;
+mod packed;
 mod passive;
 mod queues;
 mod queues_conflicts;

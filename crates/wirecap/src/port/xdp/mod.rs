@@ -111,6 +111,9 @@ fn check_queues(interface: &Interface, queues: &QueueSet, current: u32) -> Resul
 impl Port for XdpPort {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
         let name = facts.name.clone();
+        if let Some(reason) = packed::refuses(&self.interface, self.queues.as_ref(), config) {
+            return Err(Error::NotPacked { name, reason });
+        }
         let reason = NicDataRefusal::SomeQueues;
         match config.timestamp {
             Some(Timestamp::File) => return Err(Error::NoFile(name)),

@@ -29,7 +29,7 @@ use crate::{
     Diagnostic, Error, Modes, Rss,
     diagnostic::TooLong,
     nic::{link::longest_frame, preflight, rss, stamping::Stamping},
-    port::open_port::OpenPort,
+    port::{contract::PoolMaker, open_port::OpenPort},
     program::rx_hash::RxHashing,
     report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
 };
@@ -117,9 +117,15 @@ impl XdpOpener<'_> {
         let geometry = self.request.context.geometry;
         let large_frames = longest_frame(interface) > cell_payload(geometry);
         let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
+        let is_packed = self.request.facts.pools == PoolMaker::Packed;
         let mut failures = Vec::new();
         // Losing nothing comes before speed: all modes are tried with split packets first.
-        for &multi_buffer in if large_frames && can_split { &[true, false][..] } else { &[false] } {
+        let multi_buffers = match large_frames {
+            true if is_packed => &[true][..],
+            true if can_split => &[true, false],
+            _ => &[false],
+        };
+        for &multi_buffer in multi_buffers {
             if large_frames && !multi_buffer {
                 failures.push(unsplit(geometry, can_split));
             }

@@ -111,6 +111,26 @@ pub enum Recovery {
     Ended,
 }
 
+/// Why the packets of an interface cannot be packed by its XDP program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PackingRefusal {
+    /// Some queues of the interface are captured, which other processes may share.
+    #[error("that is for the whole interface only, not for queues of it")]
+    SomeQueues,
+    /// Packets are sent on from where they lie.
+    #[error("packets in blocks cannot be sent")]
+    Sending,
+    /// The driver may run the program for several packets of one queue at a time.
+    #[error("its driver {driver} may receive several packets of a queue at a time")]
+    SeveralWriters {
+        /// The driver.
+        driver: String,
+    },
+}
+
 /// Why a NIC's own data about packets, their times or hashes, are not available to a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Error)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -1,0 +1,246 @@
+//! Packets that the XDP program packs into blocks: intact, in order, once each, and accounted for.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use wirecap::{
+    Builder, Capture, Direction, Dispatch, Error, Mode, Modes, Report, Timestamp, Unmatched, Wait,
+    diagnostic::PackingRefusal, report::QueueMode,
+};
+use wirecap_lab::VethOptions;
+use wirecap_sys::{netdev, packed::PackedError};
+use wirecap_traffic::{FrameSpec, Template};
+
+use wirecap_testing::{check, crew::Crew, gate::Gate, kernel_is_at_least, need_root, wait_until, wire::Wire};
+
+use crate::vlan_tags::Beside;
+
+/// Blocks of 128 KiB, the smallest.
+const CELLS: u32 = 64;
+
+fn builder() -> Builder {
+    Capture::builder().modes(Modes::Packed).cells_per_chunk(CELLS).chunks_per_pool(16)
+}
+
+/// Returns from the test, and reports that, without root and on a kernel without what the program calls.
+macro_rules! need_packing {
+    ($test:literal) => {
+        need_root!($test);
+        if !kernel_is_at_least(5, 18) {
+            return wirecap_lab::skip($test, "this kernel has no bpf_xdp_load_bytes (Linux 5.18)");
+        }
+    };
+}
+
+fn assert_packed(report: &Report) {
+    let queues = &report.ports[0].queues;
+    assert!(queues.iter().all(|queue| queue.mode == QueueMode::Packed), "{report:#?}");
+}
+
+/// Sends frames of one size at full speed, and checks that each arrives once, in order.
+fn each_frame_arrives_once(builder: Builder, spec: FrameSpec, frames: u64) -> Report {
+    let wire = Wire::with_queues("packed", 1);
+    let mut capture = wire.capture(builder);
+    let crew = Crew::eager(capture.take_workers());
+    wire.live(&mut wire.generator(spec), 0, frames);
+    crew.wait_for(frames);
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let report = capture.finish();
+    assert_eq!(check::account_closed(&report).delivered, arrivals.len() as u64);
+    check::in_order(&arrivals);
+    check::each_once(check::intact(&arrivals, spec), frames, 0);
+    check::pools_whole(&report);
+    assert_packed(&report);
+    report
+}
+
+#[test]
+fn frames_of_all_sizes_arrive_once_and_in_order() {
+    need_packing!("packed::frames_of_all_sizes_arrive_once_and_in_order");
+    for len in [60, 61, 512, 1514] {
+        let spec = FrameSpec { len, ..FrameSpec::default() };
+        for dispatch in [Dispatch::Pull, Dispatch::Push] {
+            let builder = builder().dispatch(dispatch).chunks_per_pool(512);
+            each_frame_arrives_once(builder, spec, 100_000);
+        }
+    }
+    for wait in [Wait::Block, Wait::Busy] {
+        each_frame_arrives_once(builder().wait(wait).chunks_per_pool(512), FrameSpec::default(), 100_000);
+    }
+    for builder in [builder().timestamp(Timestamp::Kernel), builder().filter("udp"), builder().workers(2)] {
+        each_frame_arrives_once(builder.chunks_per_pool(512), FrameSpec::default(), 100_000);
+    }
+}
+
+/// They come in several buffers, and are one piece in their block.
+#[test]
+fn jumbo_frames_are_whole() {
+    need_packing!("packed::jumbo_frames_are_whole");
+    for mtu in [9_000, 60_000] {
+        let wire = Wire::new("packjum", VethOptions { queues: 1, mtu, ..VethOptions::default() });
+        let mut capture = wire.capture(builder().chunks_per_pool(64));
+        let whole = Arc::new(Mutex::new(Vec::new()));
+        let keep = Arc::clone(&whole);
+        let crew = Crew::start(capture.take_workers(), move |_, batch| {
+            let of = |packet: wirecap::Packet<'_>| (packet.data().len(), packet.len(), packet.original_len());
+            keep.lock().unwrap().extend(batch.packets().map(of));
+        });
+        let mut expected = Vec::new();
+        let mut sender = wire.packet_sender();
+        for len in [60, 1_514, 3_000, 4_096, 8_000, mtu as usize + 14] {
+            let frame = Template::new(FrameSpec { len, ..FrameSpec::default() }).unwrap();
+            sender.send({ frame }.stamp(0, 0)).unwrap();
+            expected.push((len, len, len));
+        }
+        crew.wait_for(expected.len() as u64);
+        capture.stopper().stop();
+        crew.join();
+        let report = capture.finish();
+        check::account_closed(&report);
+        assert_packed(&report);
+        assert_eq!(*whole.lock().unwrap(), expected, "MTU {mtu}");
+        assert_eq!(report.ports[0].length_limit, None);
+    }
+}
+
+/// Those that a filter does not want are the host's, or dropped; one that only user space can decide drops them.
+#[test]
+fn a_filter_chooses_packets_in_the_kernel_and_in_user_space() {
+    need_packing!("packed::a_filter_chooses_packets_in_the_kernel_and_in_user_space");
+    const FRAMES: u64 = 10_000;
+    for (filter, unmatched, wanted) in [
+        ("udp", Unmatched::Drop, FRAMES),
+        ("tcp", Unmatched::Pass, 0),
+        ("udp and not protochain 99", Unmatched::Drop, FRAMES),
+        ("protochain 99", Unmatched::Drop, 0),
+    ] {
+        let wire = Wire::with_queues("packflt", 1);
+        let mut capture = wire.capture(builder().filter(filter).unmatched(unmatched));
+        let crew = Crew::eager(capture.take_workers());
+        wire.live(&mut wire.generator(FrameSpec::default()), 0, FRAMES);
+        wait_until("all frames are accounted for", || {
+            let total = capture.report().total();
+            total.seen >= FRAMES && total.delivered + total.filtered >= FRAMES
+        });
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let total = check::account_closed(&capture.finish());
+        assert_eq!((arrivals.len() as u64, total.lost.total()), (total.delivered, 0), "{filter}");
+        let frames = check::intact(&arrivals, FrameSpec::default()).len() as u64;
+        assert_eq!((frames, total.filtered >= FRAMES - wanted), (wanted, true), "{filter}: {total:?}");
+    }
+}
+
+/// With a stalled worker: each packet that has no room is counted, and the pool takes packets again afterwards.
+#[test]
+fn a_pool_that_is_used_up_loses_counted_packets_and_recovers() {
+    need_packing!("packed::a_pool_that_is_used_up_loses_counted_packets_and_recovers");
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("packful", 1);
+        let builder = builder().chunks_per_pool(4).dispatch(dispatch).mode(Mode::Basic).workers(1);
+        let mut capture = wire.capture(builder);
+        let gate = Arc::new(Gate::closed());
+        let passed = Arc::clone(&gate);
+        let crew = Crew::start(capture.take_workers(), move |_, _| passed.pass());
+        let mut generator = wire.generator(FrameSpec::default());
+        wire.live(&mut generator, 0, 20_000);
+        wait_until("all frames are seen", || capture.report().total().seen >= 20_000);
+        let report = capture.report();
+        let lost = report.total().lost.no_free_cell;
+        // Four blocks of 128 KiB, with 92 bytes for each frame.
+        assert!((14_000..16_500).contains(&lost), "{dispatch:?}: {lost}");
+        assert!(report.pool_used_percent() > 95.0, "{dispatch:?}: {}", report.pool_used_percent());
+        gate.open();
+        crew.wait_for(20_000 - lost);
+        wait_until("the pool is empty again", || capture.report().pool_used_percent() < 5.0);
+        wire.live(&mut generator, 0, 2_000);
+        crew.wait_for(22_000 - lost);
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let report = capture.finish();
+        let total = check::account_closed(&report);
+        assert_eq!((total.lost.total(), total.delivered), (lost, arrivals.len() as u64), "{dispatch:?}");
+        check::in_order(&arrivals);
+    }
+}
+
+/// Time, tag and hash of each packet, as over a socket.
+#[test]
+fn packets_bring_their_times_tags_and_hashes() {
+    need_packing!("packed::packets_bring_their_times_tags_and_hashes");
+    const FRAMES: u32 = 300;
+    let spec = FrameSpec { len: 200, vlan: Some(7), ..FrameSpec::default() };
+    let mut beside = Beside::new("packall", 1_500);
+    let features = beside.wire.inside.enter(|| netdev::interface("in0")).unwrap().xdp_features;
+    let has_metadata = features.and_then(|features| features.rx_metadata).is_some_and(|offered| offered.hash);
+    if !has_metadata {
+        wirecap_lab::skip(
+            "packed::packets_bring_their_times_tags_and_hashes",
+            "this kernel does not say that veth hands hashes to XDP programs (Linux 6.7)",
+        );
+        return;
+    }
+    let builder =
+        builder().port("xdp:in0").timestamp(Timestamp::Kernel).rx_hash(true).filter("vlan 7 and udp");
+    let mut capture = beside.wire.inside.enter(|| builder.open()).unwrap();
+    let seen = Arc::new(Mutex::new(HashMap::<u32, Vec<(u64, u32)>>::new()));
+    let keep = Arc::clone(&seen);
+    let crew = Crew::start(capture.take_workers(), move |_, batch| {
+        for packet in batch {
+            let marks = wirecap_traffic::Marks::read(packet.data()).unwrap();
+            let hash = packet.rx_hash().expect("each packet has a hash");
+            assert!(hash.is_over_ports() && packet.direction() == Direction::In);
+            keep.lock().unwrap().entry(marks.flow).or_default().push((packet.timestamp_ns(), hash.value()));
+        }
+    });
+    let begun_ns = wirecap_sys::clock::system_ns();
+    let mut template = Template::new(spec).unwrap();
+    for sequence in 0..FRAMES {
+        beside.sender.send(template.stamp(sequence % 10, sequence.into())).unwrap();
+        if sequence % 50 == 49 {
+            crew.wait_for(u64::from(sequence) + 1);
+        }
+    }
+    let ended_ns = wirecap_sys::clock::system_ns();
+    capture.stopper().stop();
+    let arrivals = crew.join();
+    let report = capture.finish();
+    check::account_closed(&report);
+    check::each_once(check::intact(&arrivals, spec), FRAMES.into(), 0);
+    assert_packed(&report);
+    let port = &report.ports[0];
+    assert_eq!((port.unhashed, port.untagged, port.timestamp.unstamped), (Some(0), Some(0), 0));
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 10);
+    for packets in seen.values() {
+        assert!(packets.iter().all(|(_, hash)| *hash == packets[0].1));
+        assert!(packets.is_sorted_by_key(|(time_ns, _)| *time_ns));
+        // The system clock may have been slewed meanwhile.
+        let slack_ns = Duration::from_millis(1).as_nanos() as u64;
+        let all = begun_ns - slack_ns..ended_ns + slack_ns;
+        assert!(packets.iter().all(|(time_ns, _)| all.contains(time_ns)), "{packets:?} not in {all:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_packed_is_refused_with_the_reason() {
+    need_packing!("packed::what_cannot_be_packed_is_refused_with_the_reason");
+    let wire = Wire::with_queues("packref", 2);
+    let refusal = |port: &str, builder: Builder| wire.try_capture_of(port, builder).map(drop).unwrap_err();
+    let packed = || Capture::builder().modes(Modes::Packed);
+    let error = refusal("xdp:in0@0", packed());
+    assert!(matches!(error, Error::NotPacked { reason: PackingRefusal::SomeQueues, .. }), "{error}");
+    let error = refusal("xdp:in0", packed().transmit(64));
+    assert!(matches!(error, Error::NotPacked { reason: PackingRefusal::Sending, .. }), "{error}");
+    let error = refusal("xdp:in0", packed().cells_per_chunk(32).chunks_per_pool(4));
+    let is_small =
+        matches!(error, Error::Packed { source: PackedError::SmallBlock { block_bytes: 65_536 }, .. });
+    assert!(is_small, "{error}");
+    let error = refusal("xdp:in0", packed().cells_per_chunk(CELLS).chunks_per_pool(1));
+    assert!(matches!(error, Error::Packed { source: PackedError::FewBlocks { blocks: 1 }, .. }), "{error}");
+    assert!(!wire.is_captured(), "nothing stays behind");
+}
