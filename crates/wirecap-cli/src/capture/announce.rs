@@ -4,7 +4,7 @@
 //! the last.
 
 use wirecap::{
-    Diagnostic, Mode, Report,
+    Config, Diagnostic, Mode, Report,
     report::{MemoryReport, PortReport, QueueMode},
 };
 
@@ -19,7 +19,7 @@ pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
             warn!("{warning}");
         }
     }
-    sizes(plan, report).iter().for_each(|fact| note!("{fact}"));
+    sizes(&plan.config, report).iter().for_each(|fact| note!("{fact}"));
 }
 
 /// Warns about packets that are too long for this geometry, also with `-q`. Not for trace files: the report
@@ -108,21 +108,21 @@ fn mode(mode: QueueMode) -> &'static str {
 }
 
 /// The lines about threads and memory.
-fn sizes(plan: &Plan, report: &Report) -> Vec<String> {
+fn sizes(config: &Config, report: &Report) -> Vec<String> {
     let memory = &report.memory;
     let (m, r) = (memory.cells_per_chunk, memory.chunks_per_pool);
-    let mode = match plan.config.mode {
+    let mode = match config.mode {
         Mode::Basic => "basic mode".into(),
         Mode::Advanced { threshold_percent } => format!("T = {threshold_percent} %, advanced mode"),
     };
-    let dispatch = plan.config.dispatch;
+    let dispatch = config.dispatch;
     let mut facts = vec![format!("{}, {dispatch}; {mode}", counted(report.workers.len(), "worker"))];
     let mib = memory.cells_bytes >> 20;
-    if report.ports.iter().all(PortReport::is_passive) {
+    if let Some((memory_name, row)) = blocks(report) {
         let (blocks, kib) = (counted(r, "block"), (m * memory.cell_bytes) >> 10);
-        facts.push(format!("{mib} MiB of rings"));
+        facts.push(format!("{mib} MiB of {memory_name}"));
         facts.extend(bound(memory));
-        facts.push(format!("M = {m}, R = {r}: {blocks} of {kib} KiB for each socket"));
+        facts.push(format!("M = {m}, R = {r}: {blocks} of {kib} KiB {row}"));
         return facts;
     }
     facts.push(format!("{mib} MiB of packet memory"));
@@ -134,6 +134,16 @@ fn sizes(plan: &Plan, report: &Report) -> Vec<String> {
     }
     facts.push(format!("M = {m}, R = {r}: {} per queue", counted(m * r, "packet")));
     facts
+}
+
+/// If all packets lie in blocks, outside of the packet memory: the name of that memory, and what R is per.
+fn blocks(report: &Report) -> Option<(&'static str, &'static str)> {
+    let mut queues = report.ports.iter().flat_map(|port| &port.queues);
+    if report.ports.iter().all(PortReport::is_passive) {
+        Some(("rings", "for each socket"))
+    } else {
+        queues.all(|queue| queue.mode == QueueMode::Packed).then_some(("blocks", "per queue"))
+    }
 }
 
 /// Why R is smaller than by default.
@@ -148,4 +158,49 @@ fn bound(memory: &MemoryReport) -> Option<String> {
         "R would be {}, but that would take more than 1/{} of {whose}; --memory or -R sets it",
         bounded.chunks_per_pool, bounded.share
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap::report::{QueueReport, WorkerReport};
+
+    use super::*;
+
+    /// The lines about a capture with a queue of each of these modes, on a port of its own.
+    fn lines(modes: &[QueueMode]) -> Vec<String> {
+        let port = |&mode| PortReport {
+            queues: vec![QueueReport { mode, ..QueueReport::default() }],
+            ..PortReport::default()
+        };
+        let memory = MemoryReport {
+            cells_bytes: modes.len() as u64 * (64 << 20),
+            cells_per_chunk: 256,
+            chunks_per_pool: 128,
+            cell_bytes: 2048,
+            ring_entries: 32_768,
+            ..MemoryReport::default()
+        };
+        let ports = modes.iter().map(port).collect();
+        let report = Report { seconds: 0.0, ports, workers: vec![WorkerReport::default()], memory };
+        sizes(&Config::default(), &report)
+    }
+
+    #[test]
+    fn the_sizes_are_those_of_cells_or_of_blocks() {
+        let threads = "1 worker, pull; T = 60 %, advanced mode";
+        let packed = lines(&[QueueMode::Packed; 2]);
+        assert_eq!(
+            packed,
+            [threads, "128 MiB of blocks", "M = 256, R = 128: 128 blocks of 512 KiB per queue"]
+        );
+        let passive = lines(&[QueueMode::Packet]);
+        let expected =
+            [threads, "64 MiB of rings", "M = 256, R = 128: 128 blocks of 512 KiB for each socket"];
+        assert_eq!(passive, expected);
+        for modes in [[QueueMode::Copy, QueueMode::Copy], [QueueMode::Packed, QueueMode::Trace]] {
+            let [_, memory, pages, sizes] = &lines(&modes)[..] else { panic!("{modes:?}") };
+            assert_eq!((memory.as_str(), pages.starts_with("pages: ")), ("128 MiB of packet memory", true));
+            assert_eq!(sizes, "M = 256, R = 128: 32768 packets per queue");
+        }
+    }
 }
