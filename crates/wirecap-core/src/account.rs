@@ -15,7 +15,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lost {
-    /// No cell was attached when the packet came: the pool was used up.
+    /// No cell was attached when the packet came, or no block had room: the pool was used up.
     pub no_free_cell: u64,
     /// The receive ring had no entry left.
     pub rx_ring_full: u64,

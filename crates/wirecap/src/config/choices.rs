@@ -91,7 +91,11 @@ choices! {
         ZeroCopy = "zero-copy",
         /// Native XDP: the program packs packets into blocks, one behind the other.
         ///
-        /// The kernel's only copy is this one. Packets in blocks are not sent on, nor changed in place.
+        /// There is no socket, and no other copy by the kernel. It takes Linux 5.18, CAP_PERFMON, a whole
+        /// interface, chunks of at least 128 KiB, and two of them for each pool; tun has several writers for
+        /// a queue and cannot do it. Packets in blocks are not sent on, nor changed in place:
+        /// [`Batch::drain`](crate::Batch::drain) returns `None`. Losses are
+        /// [`no_free_cell`](crate::Lost::no_free_cell).
         Packed = "packed",
         /// Native XDP, with one copy by the kernel.
         Copy = "copy",

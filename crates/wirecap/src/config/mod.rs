@@ -77,7 +77,8 @@ pub struct Config {
     pub grouping: Grouping,
     /// Which worker is home of which receive queue.
     pub homes: Homes,
-    /// M, cells per chunk: a power of two.
+    /// M, cells per chunk: a power of two. On passive ports, and where packets are packed, a chunk is a block
+    /// of M × `cell_bytes` bytes.
     pub cells_per_chunk: u32,
     /// R, chunks per receive queue, or what it follows from.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -98,7 +99,7 @@ pub struct Config {
     pub capture_threads: usize,
     /// Cores for the capture threads, in turn. Empty: not bound.
     pub capture_cores: Vec<usize>,
-    /// Which ways of attaching to an interface are tried.
+    /// Which ways of attaching to an interface are tried. `best` does not try `packed`.
     pub xdp_mode: Modes,
     /// Whether the NIC accepts packets for other stations.
     pub promiscuous: bool,

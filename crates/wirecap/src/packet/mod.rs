@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Batch (filled cells of one chunk) ──► Packets ──► Packet ──► parts: usually one slice of a cell
+//!   Batch (part of a block) ────────────► Packets ──► Packet ──► one part: a slice of the block
 //! ```
 
 mod cursor;

@@ -7,7 +7,7 @@
 //!
 //! | port | packets come from | folder |
 //! |---|---|---|
-//! | `xdp` | an interface, over AF_XDP | `xdp/` |
+//! | `xdp` | an interface, over AF_XDP, or packed by its XDP program | `xdp/` |
 //! | | some of its receive queues, shared with other processes | `xdp/shared/` |
 //! | `packet` | an interface, over AF_PACKET: passive, the host keeps them | `packet/` |
 //! | `trace` | a trace file, or a pipe | [`trace`] |

@@ -11,7 +11,7 @@ use super::diagnostic::Diagnostic;
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryReport {
-    /// Packet memory: R × M × cell size for each queue and each allocator.
+    /// Packet memory, and blocks outside of it: R × M × cell size for each queue and each allocator.
     pub cells_bytes: u64,
     /// What the kernel needs besides, about: rings, and its records of the cells.
     pub kernel_bytes: u64,

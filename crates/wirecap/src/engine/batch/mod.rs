@@ -5,6 +5,8 @@
 //!     │                               └─ drain() ────► OwnedPacket: takes its cells out
 //!     └─ dropped: the cells go home
 //! ```
+//!
+//! Where packets lie in a block, a batch is a part of it, or all of it; nothing can be taken out.
 
 mod drain;
 mod owned;
@@ -24,8 +26,8 @@ use crate::{Packet, Packets};
 /// of the batch until it is dropped, and no others: once many cells of a chunk are home, they go to the
 /// kernel in runs of neighbours, and later batches are as short as these runs. Where packets may be longer
 /// than a cell, and in trace files, short runs stay at home, so each small batch that is kept may cost a
-/// whole chunk: copy what you keep there. Dropping a batch recycles it. Cost of both: a few atomic operations
-/// for the whole batch.
+/// whole chunk, as it does where a chunk is a block: copy what you keep there. Dropping a batch recycles it.
+/// Cost of both: a few atomic operations for the whole batch.
 pub struct Batch {
     shared: Arc<Shared>,
     queue: usize,
@@ -98,8 +100,9 @@ impl Batch {
     }
 
     /// Takes the packets out, each with its cells, to change them in place, forward or keep them. Dropping
-    /// the drain recycles the rest. `None` on a passive port, whose packets lie in blocks of the kernel, not
-    /// in cells of their own; and for a batch that was drained before.
+    /// the drain recycles the rest. `None` where packets lie in blocks, not in cells of their own: on a
+    /// passive port, and with [`Modes::Packed`](crate::Modes::Packed). Also `None` for a batch that was
+    /// drained before.
     pub fn drain(&mut self) -> Option<Drain<'_>> {
         let (shared, index) = (&self.shared, self.queue);
         let queue = &shared.queues[index];
