@@ -51,7 +51,7 @@ pub struct QueueReport {
     pub unexplained: i64,
     /// How full the pool is now, in percent: 0 when all of it can take packets, 100 when there is no cell for
     /// the next one. Packets that wait in the ring use it as well as those that workers have, and so does a
-    /// chunk of which a single packet is kept. Where packets lie in blocks, it goes by their bytes.
+    /// chunk of which a single packet is kept. Where an XDP program packs packets, it goes by their bytes.
     pub pool_used_percent: f64,
     /// The fullest it was since the start.
     pub pool_peak_percent: f64,
