@@ -20,16 +20,12 @@ use std::{
 
 use super::{
     PackedError, PackedMemory,
-    memory::{ARMED_AT, map_failed},
+    memory::{ARMED_AT, PAGE_BYTES, map_failed},
 };
 use crate::{
     mapped::Mapped,
     wake::{Alarm, Waker},
 };
-
-/// Bytes of an event ring, without its two pages of positions.
-pub(super) const RING_BYTES: u32 = PAGE_BYTES;
-const PAGE_BYTES: u32 = 4096;
 
 /// The ring of events of one stream.
 #[derive(Debug)]
