@@ -171,8 +171,8 @@ fn a_full_pool_refuses_packets_and_takes_them_again() {
     }
 }
 
-/// One by one, they take a cell each, of which there are fewer than a block has room for. Each is received before
-/// the next one comes.
+/// One by one, they take a cell each, of which there are fewer than a block has room for. Each is received
+/// before the next one comes.
 #[test]
 fn packets_that_are_received_one_by_one_end_their_block_early() {
     for len in [60, 1100, 1400] {
@@ -225,7 +225,7 @@ fn what_is_left_at_the_end_is_received_with_the_last_cell() {
             let mut kept = Vec::new();
             while bench.pool.filler().is_some_and(|filler| filler.space() > 1) {
                 assert!(bench.send(&frame(60, b'a'), 1));
-                kept.extend(bench.receive(0));
+                kept.push(bench.receive_within(0, Duration::from_secs(60)));
             }
             kept
         })
@@ -236,6 +236,29 @@ fn what_is_left_at_the_end_is_received_with_the_last_cell() {
     let last = bench.receive(0).unwrap();
     assert_eq!((last.packets, bench.reader.packets(&last.range).count()), (1000, 1000));
     drop(keep);
+}
+
+/// So a slow reader that looks often does not use up the pool with a few packets in each block.
+#[test]
+fn packets_wait_for_more_when_half_of_the_pool_is_used() {
+    let mut bench = Bench::new(4, None);
+    let (frame, timeout) = (frame(60, b'a'), Duration::from_secs(60));
+    let mut kept = Vec::new();
+    for _ in 0..M {
+        assert!(bench.send(&frame, 1));
+        kept.push(bench.receive_within(0, timeout));
+    }
+    assert!(kept[..M as usize / 2].iter().all(|handover| handover.packets == 1), "the pool is empty");
+    let mut packets = 0;
+    while bench.send(&frame, 1) {
+        packets += 1;
+        if let Some(handover) = bench.receive(0) {
+            kept.push(handover);
+        }
+    }
+    // Two blocks at least are as full as they can be, unless the test is so slow that each packet waits long
+    // enough.
+    assert!(packets > 2 * 1200, "{packets}");
 }
 
 /// The last cell is that of the last part, which is received once all of it was seen.

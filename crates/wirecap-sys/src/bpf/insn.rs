@@ -180,8 +180,8 @@ pub enum Helper {
     RedirectMap = 51,
     /// `bpf_xdp_adjust_meta(ctx, delta)`: room for metadata in front of the packet.
     XdpAdjustMeta = 54,
-    /// `bpf_ringbuf_output(ring, data, len, flags)`: adds an event, and wakes who waits for it if the flags say so
-    /// ([`RING_FORCE_WAKEUP`](super::RING_FORCE_WAKEUP)).
+    /// `bpf_ringbuf_output(ring, data, len, flags)`: adds an event, and wakes who waits for it if the flags
+    /// say so ([`RING_FORCE_WAKEUP`](super::RING_FORCE_WAKEUP)).
     RingbufOutput = 130,
     /// `bpf_xdp_get_buff_len(ctx)`: length over all fragments, in bytes (Linux 5.18).
     XdpGetBuffLen = 188,

@@ -32,8 +32,8 @@ pub enum MapKind {
     ArrayOfMaps = 12,
     /// AF_XDP sockets to redirect to; keys `u32`, values socket file descriptors; cannot be read back.
     XskMap = 17,
-    /// A ring of events, without keys and values; `max_entries` is its size in bytes: whole pages, a power of two
-    /// (Linux 5.8). Its descriptor is readable while events wait.
+    /// A ring of events, without keys and values; `max_entries` is its size in bytes: whole pages, a power of
+    /// two (Linux 5.8). Its descriptor is readable while events wait.
     RingBuffer = 27,
 }
 

@@ -5,10 +5,10 @@
 //!   program: packet published, `armed`? ─► `armed` = 0, an event ─► the ring is readable
 //! ```
 //!
-//! Rule: an event is sent only to a thread that has said that it waits, so that a packet costs nothing else while
-//! threads are awake. The program may read `armed` before its own store of the position is seen here: then the
-//! event is missed, and the packet is found when the wait ends. So waits are bounded, and the first of a
-//! silence is short.
+//! Rule: an event is sent only to a thread that has said that it waits, so that a packet costs nothing else
+//! while threads are awake. The program may read `armed` before its own store of the position is seen here:
+//! then the event is missed, and the packet is found when the wait ends. So waits are bounded, and the first
+//! of a silence is short.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -20,16 +20,12 @@ use std::{
 
 use super::{
     PackedError, PackedMemory,
-    memory::{ARMED_AT, map_failed},
+    memory::{ARMED_AT, PAGE_BYTES, map_failed},
 };
 use crate::{
     mapped::Mapped,
     wake::{Alarm, Waker},
 };
-
-/// Bytes of an event ring, without its two pages of positions.
-pub(super) const RING_BYTES: u32 = PAGE_BYTES;
-const PAGE_BYTES: u32 = 4096;
 
 /// The ring of events of one stream.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::{
 
 use wirecap_core::Geometry;
 
-use super::{PackedError, alarm::RING_BYTES};
+use super::PackedError;
 use crate::{
     bpf::{Map, MapKind, MapSpec},
     mapped::Mapped,
@@ -31,6 +31,7 @@ pub(super) const RETIRE_AT: i16 = 68;
 pub(super) const ARMED_AT: i16 = 72;
 pub(super) const ORDER_AT: u32 = 128;
 const LINE_BYTES: u32 = 128;
+pub(super) const PAGE_BYTES: u32 = 4096;
 
 /// How large things are.
 #[derive(Debug, Clone, Copy)]
@@ -61,9 +62,10 @@ pub(super) fn map_failed(bytes: u64) -> impl FnOnce(io::Error) -> PackedError {
     move |source| PackedError::Mapping { bytes, source }
 }
 
+/// A ring of events, of the smallest size.
 fn event_ring() -> Result<Map, PackedError> {
     let (kind, name) = (MapKind::RingBuffer, "wirecap_events");
-    Ok(Map::create(&MapSpec { kind, key_size: 0, value_size: 0, max_entries: RING_BYTES, name })?)
+    Ok(Map::create(&MapSpec { kind, key_size: 0, value_size: 0, max_entries: PAGE_BYTES, name })?)
 }
 
 /// The blocks of several streams, which a program fills and this process reads.

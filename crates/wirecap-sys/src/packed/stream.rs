@@ -24,6 +24,10 @@ use crate::{
 /// is there.
 const PART_BYTES: u32 = 32 << 10;
 
+/// How long packets wait for more, where a part of only these would take more than its share of a pool of
+/// which half is used.
+const SHARE_TIMEOUT: Duration = Duration::from_millis(5);
+
 /// How long packets wait for the next one to end their block.
 const SEAL_AFTER: Duration = Duration::from_millis(2);
 
@@ -47,6 +51,8 @@ pub struct PackedStream {
     before: u64,
     /// Blocks are still given.
     gives: bool,
+    /// Since when packets wait for more.
+    small_since: Option<Instant>,
     /// Since when packets of the current block wait for its end, for which the last cell is kept.
     stuck_since: Option<Instant>,
     /// The program writes nothing more into the current block, though it has not come to the next one.
@@ -92,8 +98,22 @@ impl PackedStream {
         let order = vec![0; memory.layout.numbers as usize].into();
         let memory = Arc::clone(memory);
         let (given, current, at, before, gives) = (0, 0, 0, 0, true);
-        let (stuck_since, is_sealed) = (None, false);
-        Self { memory, stream, pool, order, given, current, at, before, gives, stuck_since, is_sealed, alarm }
+        let (small_since, stuck_since, is_sealed) = (None, None, false);
+        Self {
+            memory,
+            stream,
+            pool,
+            order,
+            given,
+            current,
+            at,
+            before,
+            gives,
+            small_since,
+            stuck_since,
+            is_sealed,
+            alarm,
+        }
     }
 
     /// Gives the free blocks of the pool to the program; none from now on without a pool. Returns how many.
@@ -199,14 +219,17 @@ impl PackedStream {
         let position = self.published();
         let Extent { end: limit, is_closed } = self.extent(self.place(position));
         let wanted = end.saturating_sub(self.before).min(limit.into()) as u32;
-        // The last cell is kept for the last part, which has to be seen to its end. At the end of the capture,
-        // that is whatever is there.
+        // The last cell is kept for the last part, which has to be seen to its end. At the end of the
+        // capture, that is whatever is there.
         let is_final = !is_closed && !self.gives && space == 1;
         let is_whole = is_closed && wanted == limit;
         if space < 2 && !is_whole && !is_final {
             if !is_closed && self.at < limit {
                 self.end_block_in_time();
             }
+            return None;
+        }
+        if !is_closed && self.is_too_small(limit) {
             return None;
         }
         let (start, block) = (self.at, self.order[self.entry(self.current) as usize]);
@@ -248,6 +271,21 @@ impl PackedStream {
         Some(FilledPart::new(self.pool, part))
     }
 
+    /// Whether the packets in front of `limit` wait for more: of a pool of which half is used, each cell that
+    /// a part takes has to hold as much as a cell.
+    fn is_too_small(&mut self, limit: u32) -> bool {
+        let geometry = self.memory.layout.geometry;
+        let attached = self.given.wrapping_sub(self.current);
+        let is_small = limit > self.at && limit - self.at < geometry.cell_bytes();
+        if !self.gives || !is_small || attached > geometry.chunks_per_pool() / 2 {
+            self.small_since = None;
+            return false;
+        }
+        let is_over = self.small_since.get_or_insert_with(Instant::now).elapsed() >= SHARE_TIMEOUT;
+        self.small_since = self.small_since.filter(|_| !is_over);
+        !is_over
+    }
+
     /// Notes a part that was received.
     fn note(&mut self, space: u32, part: PackedPart) {
         if part.is_last {
@@ -256,8 +294,8 @@ impl PackedStream {
             (self.at, self.stuck_since, self.is_sealed) = (0, None, false);
             return;
         }
-        // Small parts take more cells than their bytes would: before none is left, the next block is begun, if
-        // there is one.
+        // Small parts take more cells than their bytes would: before none is left, the next block is begun,
+        // if there is one.
         let geometry = self.memory.layout.geometry;
         let few = geometry.cells_per_chunk() / 4;
         let by_bytes = (self.block_bytes() - self.at) / geometry.cell_bytes();
@@ -272,8 +310,8 @@ impl PackedStream {
         self.memory.word(self.stream, RETIRE_AT as u32).store(retired, Ordering::Relaxed);
     }
 
-    /// Ends the current block, whose last packets wait for that: the program does so with the next packet, but
-    /// none may come.
+    /// Ends the current block, whose last packets wait for that: the program does so with the next packet,
+    /// but none may come.
     #[cold]
     fn end_block_in_time(&mut self) {
         self.retire();

@@ -9,6 +9,7 @@
 //! | filters, kernel timestamps, the driver's metadata: tags, times, hashes | `kernel_side` |
 //! | failing links, changing queues, unbound drivers, killed processes | `faults` |
 //! | cells of 4 KiB, huge pages, packets at any address, large frames | `memory` |
+//! | packets that the XDP program packs into blocks | `packed` |
 //! | kernels without zero-copy | `fallback` |
 //! | the library's end-to-end tests, on veth pairs | `end_to_end` |
 
@@ -21,6 +22,7 @@ mod forward;
 mod kernel_side;
 mod memory;
 mod offload;
+mod packed;
 
 use crate::machine::Machine;
 
@@ -45,6 +47,7 @@ fn select(fallbacks: bool, end_to_end: bool) -> Vec<Case> {
     cases.extend(forward::CASES);
     cases.extend(kernel_side::CASES);
     cases.extend(memory::CASES);
+    cases.extend(packed::CASES);
     if fallbacks {
         cases.extend(fallback::CASES);
     }

@@ -20,6 +20,7 @@ use crate::vlan_tags::Beside;
 
 /// Blocks of 128 KiB, the smallest.
 const CELLS: u32 = 64;
+const POOL_BYTES: u64 = 16 << 20;
 
 fn builder() -> Builder {
     Capture::builder().modes(Modes::Packed).cells_per_chunk(CELLS).chunks_per_pool(16)
@@ -40,8 +41,13 @@ fn assert_packed(report: &Report) {
     assert!(queues.iter().all(|queue| queue.mode == QueueMode::Packed), "{report:#?}");
 }
 
-/// Sends frames of one size at full speed, and checks that each arrives once, in order.
-fn each_frame_arrives_once(builder: Builder, spec: FrameSpec, frames: u64) -> Report {
+/// Sends frames of one size at full speed, as many as the pool holds, and checks that each arrives once, in
+/// order.
+fn each_frame_arrives_once(builder: Builder, spec: FrameSpec) -> Report {
+    // What lies around a frame in its block, and what stays empty at the end of each, takes less than 60
+    // bytes.
+    let frames = POOL_BYTES / (spec.len as u64 + 60);
+    let builder = builder.chunks_per_pool((POOL_BYTES / (u64::from(CELLS) * 2048)) as u32);
     let wire = Wire::with_queues("packed", 1);
     let mut capture = wire.capture(builder);
     let crew = Crew::eager(capture.take_workers());
@@ -64,15 +70,15 @@ fn frames_of_all_sizes_arrive_once_and_in_order() {
     for len in [60, 61, 512, 1514] {
         let spec = FrameSpec { len, ..FrameSpec::default() };
         for dispatch in [Dispatch::Pull, Dispatch::Push] {
-            let builder = builder().dispatch(dispatch).chunks_per_pool(512);
-            each_frame_arrives_once(builder, spec, 100_000);
+            let builder = builder().dispatch(dispatch);
+            each_frame_arrives_once(builder, spec);
         }
     }
     for wait in [Wait::Block, Wait::Busy] {
-        each_frame_arrives_once(builder().wait(wait).chunks_per_pool(512), FrameSpec::default(), 100_000);
+        each_frame_arrives_once(builder().wait(wait), FrameSpec::default());
     }
     for builder in [builder().timestamp(Timestamp::Kernel), builder().filter("udp"), builder().workers(2)] {
-        each_frame_arrives_once(builder.chunks_per_pool(512), FrameSpec::default(), 100_000);
+        each_frame_arrives_once(builder, FrameSpec::default());
     }
 }
 
@@ -92,8 +98,10 @@ fn jumbo_frames_are_whole() {
         let mut expected = Vec::new();
         let mut sender = wire.packet_sender();
         for len in [60, 1_514, 3_000, 4_096, 8_000, mtu as usize + 14] {
-            let frame = Template::new(FrameSpec { len, ..FrameSpec::default() }).unwrap();
-            sender.send({ frame }.stamp(0, 0)).unwrap();
+            // To all stations, of a type for experiments.
+            let mut frame = vec![0xff; len];
+            frame[12..14].copy_from_slice(&0x88b5_u16.to_be_bytes());
+            sender.send(&frame).unwrap();
             expected.push((len, len, len));
         }
         crew.wait_for(expected.len() as u64);
@@ -107,7 +115,8 @@ fn jumbo_frames_are_whole() {
     }
 }
 
-/// Those that a filter does not want are the host's, or dropped; one that only user space can decide drops them.
+/// Those that a filter does not want are the host's, or dropped; one that only user space can decide drops
+/// them.
 #[test]
 fn a_filter_chooses_packets_in_the_kernel_and_in_user_space() {
     need_packing!("packed::a_filter_chooses_packets_in_the_kernel_and_in_user_space");
@@ -135,7 +144,8 @@ fn a_filter_chooses_packets_in_the_kernel_and_in_user_space() {
     }
 }
 
-/// With a stalled worker: each packet that has no room is counted, and the pool takes packets again afterwards.
+/// With a stalled worker: each packet that has no room is counted, and the pool takes packets again
+/// afterwards.
 #[test]
 fn a_pool_that_is_used_up_loses_counted_packets_and_recovers() {
     need_packing!("packed::a_pool_that_is_used_up_loses_counted_packets_and_recovers");
@@ -151,8 +161,9 @@ fn a_pool_that_is_used_up_loses_counted_packets_and_recovers() {
         wait_until("all frames are seen", || capture.report().total().seen >= 20_000);
         let report = capture.report();
         let lost = report.total().lost.no_free_cell;
-        // Four blocks of 128 KiB, with 92 bytes for each frame.
-        assert!((14_000..16_500).contains(&lost), "{dispatch:?}: {lost}");
+        // Four blocks of 128 KiB, with 92 bytes for each frame, hold 5,600 frames. A capture thread that
+        // takes a few frames at a time fills the first two blocks in part.
+        assert!((14_000..17_300).contains(&lost), "{dispatch:?}: {lost}");
         assert!(report.pool_used_percent() > 95.0, "{dispatch:?}: {}", report.pool_used_percent());
         gate.open();
         crew.wait_for(20_000 - lost);

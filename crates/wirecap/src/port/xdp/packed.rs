@@ -4,8 +4,8 @@
 //!   packet ──► XDP program ── copies it behind the last one ──► block of its queue ── a part ──► PackedQueue ──► pool
 //! ```
 //!
-//! Rule: there is no socket. The program is on the interface for as long as its link is held, and drops what it
-//! has packed.
+//! Rule: there is no socket. The program is on the interface for as long as its link is held, and drops what
+//! it has packed.
 
 use std::{ops::Range, sync::Arc};
 
