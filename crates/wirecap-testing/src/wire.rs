@@ -1,6 +1,11 @@
 //! Two namespaces joined by a veth pair: one sends, the other has the capture.
 
-use std::{cell::RefCell, process::Command, thread, time::Duration};
+use std::{
+    cell::RefCell,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
 
 use crate::{CopySender, LiveSender, PacketSender, SendPath, Sent};
 use wirecap::{Builder, Capture, Error};
@@ -120,7 +125,21 @@ impl Wire {
     pub fn is_captured(&self) -> bool {
         !self.inside.enter(|| netdev::interface(PORT)).unwrap().xdp_programs.is_empty()
     }
+
+    /// Asserts that no XDP program is left on end b.
+    #[track_caller]
+    pub fn assert_given_back(&self) {
+        let deadline = Instant::now() + LISTING;
+        while self.is_captured() {
+            assert!(Instant::now() < deadline, "an XDP program is still attached");
+            thread::yield_now();
+        }
+    }
 }
+
+/// How long another process may hold the link of our program: one that lists the links of the machine does so
+/// for a moment.
+const LISTING: Duration = Duration::from_secs(2);
 
 /// Sends numbered frames of one flow from one transmit queue. On a veth they arrive in the receive queue of
 /// the same number.

@@ -66,7 +66,7 @@ fn a_program_detached_by_force_is_attached_again() {
         send(&mut sender, &crew, 100);
         for round in 2..4 {
             detach(&wire);
-            assert!(!wire.is_captured());
+            wire.assert_given_back();
             assert_eq!(reported(&mut capture), Recovery::Restored);
             send(&mut sender, &crew, 100 * round);
         }
@@ -76,7 +76,7 @@ fn a_program_detached_by_force_is_attached_again() {
         assert_eq!(check::account_closed(&report).seen, 300);
         let [warning] = &report.ports[0].warnings[..] else { panic!("{:?}", report.ports[0].warnings) };
         assert_eq!(*warning, Diagnostic::Detached { recovery: Recovery::Restored });
-        assert!(!wire.is_captured(), "the interface was given back");
+        wire.assert_given_back();
     }
 }
 
@@ -184,5 +184,5 @@ fn the_dispatcher_of_a_newcomer_is_joined() {
         check::account_closed(&capture.finish());
     }
     crews.into_iter().for_each(|crew| drop(crew.join()));
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 }

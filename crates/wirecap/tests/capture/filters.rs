@@ -282,7 +282,7 @@ fn an_invalid_filter_is_refused_before_anything_is_changed() {
         assert!(matches!(error, Error::Filter(_)), "{error:?}");
         let error = error.to_string();
         assert!(error.contains(expression) && error.contains(words), "{error}");
-        assert!(!wire.is_captured());
+        wire.assert_given_back();
     }
     assert!(
         wire.capture(small_pool().filter("  ")).report().ports[0].filter.is_none(),

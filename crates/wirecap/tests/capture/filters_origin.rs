@@ -153,5 +153,5 @@ fn a_refused_filter_opens_no_port() {
         error.contains("`outbound and udp`") && error.contains("not supported when reading files"),
         "{error}"
     );
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 }

@@ -206,7 +206,7 @@ pub fn left_to_the_host(wire: &Wire, words: &[&str]) {
     assert_eq!(port.queues[0].mode, QueueMode::Packet, "{:?}", port.fallbacks);
     let reason = reason(port);
     assert!(words.iter().all(|word| reason.contains(word)), "{words:?} in: {reason}");
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 }
 
 /// Asserts that this port is taken from the host.
@@ -230,7 +230,7 @@ fn interfaces_in_use_are_reported_and_can_be_taken() {
     ip("link set dev in0 master bridge0");
     left_to_the_host(&wire, &["bridge0", "\"is_master\":true"]);
     taken(&wire, "xdp:in0");
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn two_holders_get_the_packets_of_their_queues_and_leave_in_either_order() {
             assert!(wire.is_captured());
             assert_all(&end(one, crew_one, &[0]), &[0], 2 * FRAMES);
         }
-        assert!(!wire.is_captured(), "the last holder has removed the dispatcher");
+        wire.assert_given_back();
     }
 }
 
@@ -152,7 +152,7 @@ fn holders_that_come_and_go_concurrently_get_their_queues() {
             });
         }
     });
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 }
 
 /// The kernel itself does not release a receive queue with a socket.
@@ -186,7 +186,7 @@ fn one_process_may_capture_several_sets_as_ports() {
     assert_eq!(check::account_closed(&report).delivered, 3 * FRAMES);
     let names: Vec<_> = report.ports.iter().map(|port| port.name.as_str()).collect();
     assert_eq!(names, ["in0@3", "in0@0,2"]);
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 }
 
 #[test]

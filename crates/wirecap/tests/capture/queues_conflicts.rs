@@ -53,7 +53,7 @@ fn the_whole_interface_and_some_of_its_queues_exclude_each_other() {
     let error =
         wire.inside.enter(|| Capture::builder().port("in0@0-1").port("in0@1").open()).map(drop).unwrap_err();
     assert!(error.to_string().contains("in0@1 is named twice"), "{error}");
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_captured_queue_is_refused_until_it_is_given_back() {
     drop(second);
     drop(open("in0@1-3"));
     drop(first);
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 }
 
 /// The reported waits.

@@ -118,7 +118,7 @@ fn a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host() 
         assert_eq!(crew.join().len(), packets);
         assert_eq!(check::account_closed(&capture.finish()).lost.total(), 0);
     }
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 
     // All processes are killed: nothing is left.
     let mut victims = [Victim::start(&wire, "xdp:in0@2"), Victim::start(&wire, "xdp:in0@0-1")];

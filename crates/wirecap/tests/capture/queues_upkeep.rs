@@ -62,5 +62,5 @@ fn vanished_entries_are_written_again_and_reported() {
     assert_eq!(*warning, Diagnostic::QueuesLost { queues, recovery: Recovery::Restored });
     let report = other.finish();
     assert_eq!(report.ports[0].warnings, []);
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 }

@@ -26,7 +26,7 @@ fn workers_get_the_packets_captured_before_the_stop() {
             }
             wait_until("all frames are seen", || capture.report().total().seen == 2 * FRAMES);
             capture.stopper().stop();
-            assert!(!wire.is_captured(), "the interface is given back at once");
+            wire.assert_given_back();
             capture.stopper().stop();
             gate.open();
 
@@ -101,7 +101,7 @@ fn a_dropped_capture_gives_the_interface_back() {
         assert!(captured.promiscuity > 0);
         drop(capture);
         assert!(crew.join().is_empty(), "the workers end, too");
-        assert!(!wire.is_captured());
+        wire.assert_given_back();
         // A process that another test is just starting has our descriptors until it executes its program.
         wait_until("promiscuous mode ends", || {
             wire.inside.enter(|| wirecap_sys::netdev::interface("in0")).unwrap().promiscuity == 0

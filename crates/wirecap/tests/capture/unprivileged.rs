@@ -31,7 +31,7 @@ fn a_process_without_privilege_is_told_which_capabilities_it_needs() {
     for word in ["CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF", "CAP_IPC_LOCK"] {
         assert!(said.contains(word), "no {word:?} in: {said}");
     }
-    assert!(!wire.is_captured());
+    wire.assert_given_back();
 }
 
 /// Set for the process with exactly the documented privilege.
