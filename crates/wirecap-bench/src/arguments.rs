@@ -86,6 +86,10 @@ pub struct Arguments {
     /// Rounds of each measurement [default: 5; with --quick 1].
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
+    /// Measure only competitors whose name, as printed at their turn, contains this text; may be given
+    /// several times. Figures relative to one that is left out are missing. Not for the soaks.
+    #[arg(long, value_name = "TEXT")]
+    pub only: Vec<String>,
     /// Directory of the raw runs (JSON lines) and tables (markdown).
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub out: PathBuf,
@@ -121,6 +125,11 @@ impl Arguments {
         chosen
     }
 
+    /// Whether the competitor of this name is measured.
+    pub fn measures(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|text| name.contains(text))
+    }
+
     /// Rounds of each measurement.
     pub fn rounds(&self) -> usize {
         self.rounds.unwrap_or(if self.quick { 1 } else { 5 }).max(1)
@@ -148,6 +157,17 @@ mod tests {
         assert_eq!(chosen(&[]), Scenario::ALL);
         assert_eq!(chosen(&["skew", "all"]).len(), Scenario::ALL.len());
         assert_eq!(chosen(&["soak", "--minutes", "0.5"]), [Scenario::Soak]);
+    }
+
+    #[test]
+    fn only_chooses_competitors_by_parts_of_their_names() {
+        let measures = |words: &[&str], name: &str| {
+            Arguments::parse_from([&["wirecap-bench", "count"], words].concat()).measures(name)
+        };
+        assert!(measures(&[], "libpcap 64 MiB"));
+        let only = ["--only", "packed", "--only", "libpcap"];
+        assert!(measures(&only, "libpcap 64 MiB") && measures(&only, "wirecap, packed, stamped"));
+        assert!(!measures(&only, "wirecap pull, sleep"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use wirecap_testing::Sent;
 
 use crate::bed::{Bed, Link, RECEIVER, Traffic, receiver_core, sent_json};
-use crate::child;
+use crate::child::{self, xdp_drop};
 use crate::run::{Process, Ready};
 
 /// A receiver stops this long after its last packet. libpcap hands over the last packets 100 ms late, and on
@@ -33,6 +33,7 @@ pub struct Competitor {
 
 /// The directory of the built peers.
 #[derive(Debug, Clone)]
+#[cfg_attr(test, derive(Default))]
 pub struct Peers(PathBuf);
 
 impl Peers {
@@ -74,8 +75,29 @@ impl Competitor {
     /// # Errors
     /// If the path of this program cannot be found.
     pub fn wirecap(name: &str, flags: &str) -> Result<Self> {
+        Self::of_this_program(name, child::COMMAND, flags)
+    }
+
+    /// wirecap with packed delivery; its workers drain their own queues, and sleep. `more_flags` are of
+    /// [`child`], too.
+    ///
+    /// # Errors
+    /// If the path of this program cannot be found.
+    pub fn packed(name: &str, more_flags: &str) -> Result<Self> {
+        Self::wirecap(name, &format!("--xdp-mode packed --dispatch pull --wait sleep {more_flags}"))
+    }
+
+    /// An XDP program that counts packets and drops them: the cheapest receiver.
+    ///
+    /// # Errors
+    /// If the path of this program cannot be found.
+    pub fn xdp_drop() -> Result<Self> {
+        Self::of_this_program("XDP_DROP", xdp_drop::COMMAND, "")
+    }
+
+    fn of_this_program(name: &str, command: &str, flags: &str) -> Result<Self> {
         let program = std::env::current_exe().context("the path of this program")?;
-        Ok(Self { name: name.into(), program, command: vec![child::COMMAND.into()], flags: words(flags) })
+        Ok(Self { name: name.into(), program, command: vec![command.into()], flags: words(flags) })
     }
 
     /// Starts the competitor on the receiving end of a link and waits until it is ready.

@@ -39,10 +39,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
-    let result = if words.next().as_deref() == Some(child::COMMAND) {
-        child::main(words)
-    } else {
-        scenario::run(arguments::parse())
+    let result = match words.next().as_deref() {
+        Some(child::COMMAND) => child::main(words),
+        Some(child::xdp_drop::COMMAND) => child::xdp_drop::main(words),
+        _ => scenario::run(arguments::parse()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -49,12 +49,12 @@ impl Record {
         writeln!(self.raw, "{line}").with_context(|| format!("{}", self.path.display()))
     }
 
-    /// Prints and records a table.
+    /// Prints and records a table, unless it has no rows.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn table(&mut self, table: &Table) -> Result<()> {
-        self.say(&table.to_string())
+        if table.is_empty() { Ok(()) } else { self.say(&table.to_string()) }
     }
 
     fn say(&mut self, text: &str) -> Result<()> {

@@ -25,6 +25,11 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Adds a paragraph below the table.
     pub fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());

@@ -8,6 +8,7 @@
 
 mod pace;
 mod tally;
+pub mod xdp_drop;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use clap::Parser;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use wirecap::port::null::NullPort;
-use wirecap::{Batch, Capture, Dispatch, Mode, Next, PortSpec, Report, Timestamp, Wait, Worker};
+use wirecap::{Batch, Capture, Dispatch, Mode, Modes, Next, PortSpec, Report, Timestamp, Wait, Worker};
 use wirecap_sys::cpu;
 use wirecap_testing::cpu_time;
 
@@ -57,6 +58,9 @@ struct Arguments {
     /// `hardware`, `kernel` or `batch`.
     #[arg(long)]
     timestamp: Option<String>,
+    /// `best` or `packed`.
+    #[arg(long, default_value = "best")]
+    xdp_mode: String,
     /// Core of the whole process, unless a thread has its own.
     #[arg(long)]
     cpu: Option<usize>,
@@ -99,6 +103,11 @@ impl Arguments {
             "block" => Wait::Block,
             other => bail!("--wait {other}"),
         };
+        let modes = match self.xdp_mode.as_str() {
+            "best" => Modes::Best,
+            "packed" => Modes::Packed,
+            other => bail!("--xdp-mode {other}"),
+        };
         let mut builder = Capture::builder();
         builder = match self.timestamp.as_deref() {
             None => builder,
@@ -114,6 +123,7 @@ impl Arguments {
             .mode(mode)
             .dispatch(dispatch)
             .wait(wait)
+            .modes(modes)
             .capture_cores(self.capture_cpu.into_iter().collect::<Vec<_>>());
         Ok(builder.open()?)
     }
@@ -152,10 +162,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
         // Before memory is allocated and threads start: they inherit the core.
         cpu::pin_to_core(core)?;
     }
-    let signalled = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&signalled))?;
-    }
+    let signalled = signal_flag()?;
     let mut capture = arguments.open()?;
     let activity = Activity { start: Instant::now(), last_us: AtomicU64::new(0) };
     let workers = capture.take_workers();
@@ -171,6 +178,15 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
     });
     print_result(&tally, stopped_by, &capture.finish());
     Ok(())
+}
+
+/// A flag that SIGINT and SIGTERM set.
+fn signal_flag() -> Result<Arc<AtomicBool>> {
+    let signalled = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&signalled))?;
+    }
+    Ok(signalled)
 }
 
 /// Waits for the end and prints reports until then. Returns the reason of the end.

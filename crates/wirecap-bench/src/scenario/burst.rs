@@ -1,13 +1,16 @@
 //! A burst of 100,000 frames to a worker that handles 38,844 packets/s: the capacity of pools (the paper's
 //! figures 9 and 10), and the largest burst without loss (the formula of its section 3.2.2).
 //!
+//! Dense buffers, which hold packets one behind the other, are compared at 12 MiB: those of packed delivery,
+//! libpcap and TPACKET_V3; so is a bare loop with frames of as much memory.
+//!
 //! Targets: B-(256, 500) loses none; smaller pools lose the packets for which R × M and the pace leave no
 //! room, within 2 %, and the account has a cause for every loss; the largest burst is that of the formula.
 
 use anyhow::Result;
 use wirecap_core::Geometry;
 
-use super::{Context, PACE_PPS, SHORT_FRAME, figures};
+use super::{Context, PACE_PPS, SHORT_FRAME, figures, measured};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic};
 use crate::competitor::{Competitor, Measured};
@@ -26,10 +29,17 @@ const FORMULA: [(u64, u64); 5] = [(64, 50), (64, 100), (128, 100), (256, 100), (
 const CLOCK_GRAIN_SECONDS: f64 = 0.002;
 /// Packets that `xsk_count` gives back at a time.
 const BARE_BATCH: u64 = 64;
+/// M and R of packed delivery: 24 blocks of 512 KiB.
+const PACKED: (u64, u64) = (256, 24);
+/// Bytes of a cell, and of a frame of the bare loop.
+const CELL_BYTES: u64 = 2048;
+/// The buffers that are compared with those of packed delivery have as much memory.
+const PACKED_MIB: u64 = (PACKED.0 * PACKED.1 * CELL_BYTES) >> 20;
+const _: () = assert!(PACKED_MIB << 20 == PACKED.0 * PACKED.1 * CELL_BYTES, "libpcap's buffer is in MiB");
 
 struct Contender {
     competitor: Competitor,
-    /// Its buffer and pace; `None` for libpcap, whose buffer holds no fixed number of packets.
+    /// Its buffer and pace; `None` for dense buffers, which hold no fixed number of packets.
     drain: Option<Drain>,
     is_wirecap: bool,
 }
@@ -49,6 +59,13 @@ fn wirecap(cells_per_chunk: u64, chunks: u64, dispatch: &str) -> Result<Contende
     })
 }
 
+/// wirecap with packed delivery.
+fn packed(name: &str, more_flags: &str) -> Result<Contender> {
+    let (cells_per_block, blocks) = PACKED;
+    let flags = format!("-M {cells_per_block} -R {blocks} --pace {PACE_PPS} {more_flags}");
+    Ok(Contender { competitor: Competitor::packed(name, &flags)?, drain: None, is_wirecap: true })
+}
+
 fn contenders(context: &Context) -> Result<Vec<Contender>> {
     let mut all = Vec::new();
     for (cells_per_chunk, chunks) in GEOMETRIES {
@@ -56,18 +73,24 @@ fn contenders(context: &Context) -> Result<Vec<Contender>> {
     }
     all.push(wirecap(256, 500, "push")?);
     all.push(wirecap(256, 100, "push")?);
-    for frames in [4096, 25_600u64] {
+    all.push(packed("wirecap, packed", "")?);
+    all.push(packed("wirecap, packed, stamped", "--timestamp kernel")?);
+    for frames in [4096, PACKED.0 * PACKED.1, 25_600] {
         let ring = frames.next_power_of_two();
         let flags = format!("--frames {frames} --ring {ring} --wait sleep-us 50 --pace {PACE_PPS}");
         let name = format!("bare AF_XDP, {} frames", grouped(frames));
         let competitor = context.peers.competitor(&name, "xsk_count", &flags);
         all.push(Contender { competitor, drain: Some(drain(BARE_BATCH, frames)), is_wirecap: false });
     }
-    for mib in [2, 64] {
+    for mib in [2, PACKED_MIB, 64] {
         let flags = format!("--buffer-mib {mib} --pace {PACE_PPS}");
         let competitor = context.peers.competitor(&format!("libpcap {mib} MiB"), "pcap_count", &flags);
         all.push(Contender { competitor, drain: None, is_wirecap: false });
     }
+    let flags = format!("--block-kib 1024 --blocks {PACKED_MIB} --pace {PACE_PPS}");
+    let competitor =
+        context.peers.competitor(&format!("TPACKET_V3 {PACKED_MIB} MiB"), "tpacket_count", &flags);
+    all.push(Contender { competitor, drain: None, is_wirecap: false });
     Ok(all)
 }
 
@@ -115,12 +138,13 @@ fn pools(context: &mut Context) -> Result<()> {
             "within 2 %",
         ],
     );
-    for (who, rounds) in contenders.iter().zip(&results) {
+    for (who, rounds) in measured(&contenders, &results) {
         table.row(row(who, rounds));
     }
     table.note(
         "Predicted: the burst less R × M, less the chunks that came home while it arrived. The difference is in percent \
-         of the prediction, or of the burst if the prediction is 0. Per megabyte, libpcap holds more short packets than cells do.",
+         of the prediction, or of the burst if the prediction is 0. Per megabyte, libpcap, TPACKET_V3 and packed \
+         delivery hold more short packets than cells do.",
     );
     context.record.table(&table)
 }
@@ -165,7 +189,7 @@ fn formula(context: &mut Context) -> Result<()> {
             "within 2 %",
         ],
     );
-    for (&(cells_per_chunk, chunks), rounds) in FORMULA.iter().zip(&results) {
+    for (&(cells_per_chunk, chunks), rounds) in measured(&FORMULA, &results) {
         let geometry = Geometry::new(cells_per_chunk as u32, chunks as u32, 2048)?;
         let paper = geometry.largest_burst(arrival_pps, PACE_PPS as f64).unwrap_or(f64::NAN);
         let in_chunks =

@@ -5,7 +5,7 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{Context, figures};
+use super::{Context, figures, measured};
 use crate::arguments::Scenario;
 use crate::bed::SENDER_CORE;
 use crate::competitor::{Competitor, Outcome};
@@ -73,7 +73,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         ],
     );
     let mhz = context.machine.cpu_mhz;
-    for (who, rounds) in contenders.iter().zip(&results) {
+    for (who, rounds) in measured(&contenders, &results) {
         let ns = Summary::of(figures(rounds, ns_per_packet));
         let median = ns.map(|ns| ns.median);
         table.row([

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::{Context, SHORT_FRAME, figures, ratios, wirecap_path};
+use super::{Context, SHORT_FRAME, figures, measured, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic, sent_json};
 use crate::forwarder::Forwarder;
@@ -77,7 +77,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
             "of bare AF_XDP, busy",
         ],
     );
-    for (competitor, rounds) in competitors.iter().zip(&results) {
+    for (competitor, rounds) in measured(&competitors, &results) {
         let summary = |figure: fn(&Round) -> f64| Summary::of(figures(rounds, figure));
         table.row([
             competitor.name.into(),

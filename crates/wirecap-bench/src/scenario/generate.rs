@@ -17,7 +17,7 @@ use serde_json::json;
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_traffic::{FrameSpec, Template};
 
-use super::{Context, SHORT_FRAME, figures, ratios, wirecap_path};
+use super::{Context, SHORT_FRAME, figures, measured, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{FLOWS, Link, SENDER};
 use crate::run::{Process, Ready};
@@ -144,7 +144,7 @@ fn tables(context: &mut Context, installed: &[Generator], results: &[Vec<Option<
         "Generating 64-byte frames over one queue of a veth, from one core",
         &["generator", "Mpps", "wirecap generate, of it", "target", "reached"],
     );
-    for (generator, rounds) in installed.iter().zip(results) {
+    for (generator, rounds) in measured(installed, results) {
         let ratio = Summary::of(ratios(ours, rounds, |&pps| pps));
         let target = match generator {
             Generator::Wirecap | Generator::Live => None,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
-use super::{Context, SHORT_FRAME, figures};
+use super::{Context, SHORT_FRAME, figures, measured};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic};
 use crate::competitor::{Competitor, Outcome};
@@ -66,7 +66,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         ],
     );
     let mut points = Vec::new();
-    for (&(cells_per_chunk, chunks), rounds) in GEOMETRIES.iter().zip(&results) {
+    for (&(cells_per_chunk, chunks), rounds) in measured(&GEOMETRIES, &results) {
         let cells = cells_per_chunk * chunks;
         let in_mib = |figure: &dyn Fn(&Run) -> f64| {
             show(Summary::of(figures(rounds, |run| figure(run) / f64::from(1 << 20))), 2)

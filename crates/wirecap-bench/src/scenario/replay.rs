@@ -17,7 +17,7 @@ use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
 use wirecap_traffic::Random;
 
 use super::{
-    Context, SHORT_FRAME, figures, ratios, wirecap_path,
+    Context, SHORT_FRAME, figures, measured, ratios, wirecap_path,
     write::{Scratch, wait_until_quiet},
 };
 use crate::arguments::Scenario;
@@ -205,7 +205,7 @@ fn evenness(context: &mut Context, trace: &Trace) -> Result<()> {
     ];
     let mut table =
         Table::new(format!("Replay as recorded: {}, {} packets", trace.name, trace.times_us.len()), &head);
-    for (tool, rounds) in TOOLS.iter().zip(&results) {
+    for (tool, rounds) in measured(&TOOLS, &results) {
         let quantile = |share: f64| show(Summary::of(figures(rounds, |round| round.quantile_us(share))), 1);
         let times = Summary::of(ratios(rounds, &results[0], |round| round.quantile_us(0.99)));
         let times = times.filter(|_| *tool != Tool::Wirecap);
@@ -305,7 +305,7 @@ fn top_speed(context: &mut Context) -> Result<()> {
     })?;
     let title = format!("Replay at top speed: {} packets of {} bytes", FAST_PACKETS * loops, SHORT_FRAME + 4);
     let mut table = Table::new(title, &["tool", "sent Mpps", "arrived %", "wirecap is … times", "≥ 1"]);
-    for (tool, rounds) in tools.iter().zip(&results) {
+    for (tool, rounds) in measured(&tools, &results) {
         let times =
             Summary::of(ratios(&results[0], rounds, |round| round.pps)).filter(|_| *tool != Tool::Wirecap);
         let arrived = |round: &Fast| 100.0 * round.arrived as f64 / round.sent as f64;

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wirecap_traffic::FrameSpec;
 
-use super::{Context, PACE_PPS, figures};
+use super::{Context, PACE_PPS, figures, measured};
 use crate::arguments::Scenario;
 use crate::bed::{Bed, FLOWS};
 use crate::competitor::{Competitor, Outcome};
@@ -174,7 +174,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         },
     )?;
     summary(context, &contenders, &results)?;
-    for (who, rounds) in contenders.iter().zip(&results) {
+    for (who, rounds) in measured(&contenders, &results) {
         if let Some(run) = rounds.iter().flatten().last() {
             context.record.table(&by_queue(&who.competitor.name, run))?;
         }
@@ -199,7 +199,7 @@ fn summary(context: &mut Context, contenders: &[Contender], results: &[Vec<Optio
             "as expected",
         ],
     );
-    for (who, rounds) in contenders.iter().zip(results) {
+    for (who, rounds) in measured(contenders, results) {
         let summary = |figure: fn(&Run) -> f64| Summary::of(figures(rounds, figure));
         let as_expected = rounds.iter().all(|run| {
             run.as_ref().is_some_and(|run| {

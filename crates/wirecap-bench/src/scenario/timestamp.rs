@@ -10,7 +10,7 @@ use anyhow::Result;
 use serde_json::json;
 use wirecap_sys::clock::{BatchClock, system_ns};
 
-use super::{Context, SHORT_FRAME, figures};
+use super::{Context, SHORT_FRAME, figures, measured};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic};
 use crate::competitor::{Competitor, Measured};
@@ -56,7 +56,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
             "no loss",
         ],
     );
-    for (competitor, rounds) in competitors.iter().zip(&results) {
+    for (competitor, rounds) in measured(&competitors, &results) {
         let more = |figure: fn(&Measured) -> f64| Summary::of(differences(rounds, &results[BATCH], figure));
         table.row([
             competitor.name.clone(),

@@ -1,5 +1,5 @@
 //! Writing to a file: `wirecap capture -w` against `tcpdump -w`, to memory and to a disk; also with batch
-//! timestamps, to show the cost of packet timestamps.
+//! timestamps, to show the cost of packet timestamps, and with packed delivery.
 //!
 //! Lossless means that the tool's own count of packets in the file equals the frames sent. For one file of
 //! each tool, reading the file checks that count.
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use wirecap_file::{Reader, Record};
 use wirecap_testing::Sent;
 
-use super::{Context, SHORT_FRAME, figures, ratios, wirecap_path};
+use super::{Context, FCS_BYTES, SHORT_FRAME, figures, measured, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, RECEIVER, Traffic, sent_json};
 use crate::run::{Ended, Process, Ready};
@@ -28,26 +28,32 @@ use crate::table::{Table, millions, verdict};
 const QUIET: Duration = Duration::from_millis(1500);
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Frame lengths without FCS.
-const FRAMES: [usize; 2] = [SHORT_FRAME, 508];
+const FRAMES: [usize; 2] = [SHORT_FRAME, 512 - FCS_BYTES];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
-    /// With default flags, which stamp each packet.
-    Wirecap,
-    /// With `--timestamp batch`.
-    WirecapBatch,
+    /// With these flags; the default ones stamp each packet.
+    Wirecap(&'static [&'static str]),
     /// With a buffer of the given KiB, or its default one.
     Tcpdump(Option<u32>),
 }
 
-const TOOLS: [Tool; 4] =
-    [Tool::Wirecap, Tool::WirecapBatch, Tool::Tcpdump(Some(65_536)), Tool::Tcpdump(None)];
+const TOOLS: [Tool; 6] = [
+    Tool::Wirecap(&[]),
+    Tool::Wirecap(&["--timestamp", "batch"]),
+    Tool::Wirecap(&["--xdp-mode", "packed", "--timestamp", "batch"]),
+    Tool::Wirecap(&["--xdp-mode", "packed"]),
+    Tool::Tcpdump(Some(65_536)),
+    Tool::Tcpdump(None),
+];
+const DEFAULT: usize = 0;
+/// Also stamps each packet.
+const PACKED_STAMPED: usize = 3;
 
 impl Tool {
     fn name(self) -> String {
         match self {
-            Self::Wirecap => "wirecap capture -w".into(),
-            Self::WirecapBatch => "wirecap capture -w --timestamp batch".into(),
+            Self::Wirecap(flags) => ["wirecap capture -w", &flags.join(" ")].join(" ").trim_end().into(),
             Self::Tcpdump(None) => "tcpdump -w".into(),
             Self::Tcpdump(Some(kib)) => format!("tcpdump -w -B {kib}"),
         }
@@ -55,7 +61,7 @@ impl Tool {
 
     fn extension(self) -> &'static str {
         match self {
-            Self::Wirecap | Self::WirecapBatch => "pcapng",
+            Self::Wirecap(_) => "pcapng",
             Self::Tcpdump(_) => "pcap",
         }
     }
@@ -63,7 +69,7 @@ impl Tool {
     /// Packets in the file, as the tool reports them.
     fn written(self, ended: &Ended) -> Result<u64> {
         match self {
-            Self::Wirecap | Self::WirecapBatch => {
+            Self::Wirecap(_) => {
                 let result = ended.json()?;
                 result["written"]["packets"].as_u64().with_context(|| format!("no written.packets: {result}"))
             }
@@ -120,7 +126,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
 }
 
 fn one(context: &mut Context, place: &str, directory: &Path, frame_len: usize) -> Result<()> {
-    let bytes = frame_len + 4;
+    let bytes = frame_len + FCS_BYTES;
     let name = |tool: &Tool| format!("{} to {place}, {bytes} bytes", tool.name());
     let results = context.rounds(Scenario::Write, &TOOLS, name, |context, tool, round| {
         measure(context, *tool, directory, frame_len, (&name(tool), round))
@@ -135,12 +141,17 @@ fn one(context: &mut Context, place: &str, directory: &Path, frame_len: usize) -
             "highest lossless Mpps",
             "wirecap is … times",
             "≥ 2",
+            "packed, stamped is … times",
         ],
     );
-    for (tool, rounds) in TOOLS.iter().zip(&results) {
+    for (tool, rounds) in measured(&TOOLS, &results) {
         let summary = |figure: &dyn Fn(&Round) -> f64| Summary::of(figures(rounds, figure));
-        let times = Summary::of(ratios(&results[0], rounds, |round| round.lossless_pps));
-        let times = times.filter(|_| *tool != Tool::Wirecap);
+        let times = |ours: usize| {
+            let others = (*tool != TOOLS[ours]).then_some(rounds);
+            others.and_then(|rounds| Summary::of(ratios(&results[ours], rounds, |round| round.lossless_pps)))
+        };
+        let of_packed = times(PACKED_STAMPED);
+        let times = times(DEFAULT);
         let target = times.filter(|_| matches!(tool, Tool::Tcpdump(_)));
         table.row([
             tool.name(),
@@ -158,6 +169,7 @@ fn one(context: &mut Context, place: &str, directory: &Path, frame_len: usize) -
             show(summary(&|round| millions(round.lossless_pps)), 3),
             show(times, 2),
             target.map_or_else(|| "–".into(), |times| verdict(times.median >= 2.0)),
+            show(of_packed, 2),
         ]);
     }
     table.note(format!(
@@ -214,12 +226,10 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
     let scratch = Scratch(file);
     let link = context.bed.link(1)?;
     let process = match tool {
-        Tool::Wirecap | Tool::WirecapBatch => {
+        Tool::Wirecap(flags) => {
             let mut command = link.pinned(&wirecap_path(context)?.to_string_lossy());
             command.args(["capture", RECEIVER, "-M", "256", "-R", "128", "--json", "-w"]).arg(&scratch.0);
-            if tool == Tool::WirecapBatch {
-                command.args(["--timestamp", "batch"]);
-            }
+            command.args(flags);
             Process::start("wirecap", command, Ready::When(&|| link.has_program()))?
         }
         Tool::Tcpdump(buffer_kib) => {
@@ -271,6 +281,12 @@ fn count(file: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tools_have_the_names_of_their_commands() {
+        assert_eq!(TOOLS[DEFAULT].name(), "wirecap capture -w");
+        assert_eq!(TOOLS[PACKED_STAMPED].name(), "wirecap capture -w --xdp-mode packed");
+    }
 
     #[test]
     fn tcpdump_s_count_is_read() {
