@@ -52,13 +52,13 @@ const TOKEN_BYTES: u64 = 8;
 /// Which pools there are, and where they lie.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
-    /// For each port, the part of each of its pools; empty for a passive port, whose rings belong to the
-    /// kernel.
+    /// For each port, the part of each of its pools; empty for a port whose memory the kernel
+    /// makes.
     pools: Vec<Vec<usize>>,
     allocators: Vec<usize>,
     parts: Vec<Part>,
-    /// Rings of passive ports.
-    passive: u64,
+    /// Queues whose memory is not the packet memory: rings of passive ports, and blocks.
+    outside: u64,
     transmit_entries: u32,
 }
 
@@ -88,7 +88,7 @@ impl Layout {
             let places: Vec<_> =
                 (0..in_memory).map(|at| layout.place(together(home(at)), has_sockets)).collect();
             layout.pools.push(places);
-            layout.passive += (facts.rings.len() - in_memory) as u64;
+            layout.outside += (facts.rings.len() - in_memory) as u64;
             begin += facts.rings.len();
         }
         for allocator in 0..usize::from(config.allocators) {
@@ -112,16 +112,16 @@ impl Layout {
         place
     }
 
-    /// Pools in the packet memory, and rings of passive ports.
+    /// Pools in the packet memory, and those outside.
     fn pools(&self) -> u64 {
-        self.passive + self.parts.iter().map(|part| part.pools).sum::<u64>()
+        self.outside + self.parts.iter().map(|part| part.pools).sum::<u64>()
     }
 
     /// What pools of these sizes take besides their cells.
     fn beside(&self, geometry: Geometry) -> Need {
         let sends = self.transmit_entries > 0;
         let rings = u64::from(geometry.ring_entries() + self.transmit_entries) * RING_ENTRY_BYTES;
-        let mut need = Need { process: 0, kernel: self.passive * geometry.pool_bytes() };
+        let mut need = Need { process: 0, kernel: self.outside * geometry.pool_bytes() };
         for part in &self.parts {
             let cells = part.pools * u64::from(geometry.cells_per_pool());
             let tokens = if sends { part.sockets * TOKEN_BYTES } else { 0 };
@@ -134,7 +134,7 @@ impl Layout {
     /// All that pools of these sizes take.
     fn bytes(&self, geometry: Geometry) -> u64 {
         let Need { process, kernel } = self.beside(geometry);
-        process + kernel + (self.pools() - self.passive) * geometry.pool_bytes()
+        process + kernel + (self.pools() - self.outside) * geometry.pool_bytes()
     }
 
     /// The sizes of the pools, and why they are smaller than by default.
@@ -172,7 +172,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of cells, rings of passive ports among them.
+    /// Bytes of all pools.
     pub(crate) fn cells_bytes(&self, geometry: Geometry) -> u64 {
         self.pools() * geometry.pool_bytes()
     }
@@ -187,7 +187,7 @@ impl Layout {
     ) -> MemoryReport {
         MemoryReport {
             cells_bytes: self.cells_bytes(geometry),
-            kernel_bytes: self.beside(geometry).kernel - self.passive * geometry.pool_bytes(),
+            kernel_bytes: self.beside(geometry).kernel - self.outside * geometry.pool_bytes(),
             cells_per_chunk: geometry.cells_per_chunk(),
             chunks_per_pool: geometry.chunks_per_pool(),
             cell_bytes: geometry.cell_bytes(),
@@ -208,7 +208,7 @@ impl Layout {
         ports: &[PreparedPort],
         gives_up: &GivesUp,
     ) -> Result<Reserved, Error> {
-        limit("sockets of passive ports", self.passive as usize, MAX_WORKERS)?;
+        limit("rings of passive ports, and queues of packed packets", self.outside as usize, MAX_WORKERS)?;
         let parts: Vec<_> = self.parts.iter().map(|part| part.pools * geometry.pool_bytes()).collect();
         let memories = PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), self.beside(geometry))?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();

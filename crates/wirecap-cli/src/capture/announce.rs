@@ -52,7 +52,9 @@ fn facts(port: &PortReport) -> Vec<String> {
     if let Some(filter) = &port.filter {
         fact(format!("the filter runs {}", text::report::place(filter.runs)));
     }
-    if port.multi_buffer {
+    // In a block, a packet is one piece.
+    let in_cells = port.queues.iter().any(|queue| queue.mode != QueueMode::Packed);
+    if port.multi_buffer && in_cells {
         fact("packets larger than a cell come in several".into());
     }
     if let Some(rss) = &port.rss {

@@ -182,7 +182,8 @@ fn emit_length(asm: &mut Assembler, pack: &Pack, broken: Label) {
         PackHook::Xdp => asm.mov(R1, R6).call(Helper::XdpGetBuffLen),
     };
     asm.store(Size::Double, R10, pack.original(), R0).mov(R7, R0);
-    asm.jump_if(Cond::Eq, R7, 0, broken);
+    // Not a comparison with 0, from which old verifiers do not learn that there is a byte to copy.
+    asm.jump_if(Cond::Lt, R7, 1, broken);
     let longest = MAX_PACKET_BYTES as i32;
     asm.jump_if(Cond::Le, R7, longest, fits).mov_imm(R7, longest);
     asm.bind(fits);

@@ -1,5 +1,5 @@
-//! Packets that the XDP program packs into blocks: the verifier of this kernel takes the program, and the driver
-//! runs it.
+//! Packets that the XDP program packs into blocks: the verifier of this kernel takes the program, and the
+//! driver runs it.
 
 use wirecap::{Error, Modes, Timestamp};
 use wirecap_traffic::FrameSpec;
