@@ -4,7 +4,10 @@
 
 use std::env;
 
-use wirecap::{Error, LeftToHost, diagnostic::NicDataRefusal};
+use wirecap::{
+    Error, LeftToHost,
+    diagnostic::{NicDataRefusal, PackingRefusal},
+};
 use wirecap_core::GeometryError;
 use wirecap_send::SendError;
 use wirecap_sys::{
@@ -68,6 +71,7 @@ fn hint(error: &Error) -> Option<String> {
         Error::Socket { source, .. } => return socket(source),
         Error::Passive { source, .. } => return passive(source),
         Error::Packed { source, .. } => return packed(source),
+        Error::NotPacked { reason: PackingRefusal::NotPermitted, .. } => privileges(""),
         Error::NotPacked { .. } => "; leave --xdp-mode out".into(),
         Error::IdleWorkers { queues, .. } => {
             format!("; use at most {}, or advanced mode", counted(*queues, "worker"))
@@ -194,11 +198,7 @@ fn passive(error: &PacketError) -> Option<String> {
 mod tests {
     use std::io;
 
-    use wirecap::{
-        Diagnostic,
-        diagnostic::{ModeRefusal, PackingRefusal},
-        report::QueueMode,
-    };
+    use wirecap::{Diagnostic, diagnostic::ModeRefusal, report::QueueMode};
 
     use super::*;
 

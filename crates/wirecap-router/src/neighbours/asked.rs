@@ -20,10 +20,10 @@ use super::{Hop, Source};
 /// Most next hops that are asked for at once: a quarter of what the kernel keeps by default (gc_thresh3), so
 /// that the host can still ask for its own.
 pub(super) const MAX_ASKED: usize = 256;
-/// How long one has to answer before another of the same source takes its place.
+/// How long a hop has to answer before another one of the same source replaces it.
 pub(super) const CHANCE: Duration = Duration::from_millis(100);
 
-/// A next hop that is asked for.
+/// A next hop that the kernel asks for.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     hop: Hop,
@@ -31,18 +31,18 @@ struct Request {
     since: Instant,
 }
 
-/// Those that are asked for.
+/// The next hops that the kernel asks for.
 #[derive(Debug, Default)]
 pub(super) struct AskedHops {
-    /// The oldest first. INVARIANT: [`MAX_ASKED`] at most, each hop once.
+    /// Oldest first. INVARIANT: at most [`MAX_ASKED`], each hop once.
     hops: Vec<Request>,
 }
 
-/// Whether there is room for one more.
+/// Whether there is room for another hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Room {
     Free,
-    /// If this one is given up.
+    /// If this hop is given up.
     InsteadOf(Hop),
     None,
 }
@@ -67,13 +67,13 @@ impl AskedHops {
         replaced.map_or(Room::None, |asked| Room::InsteadOf(asked.hop))
     }
 
-    /// A hop is asked for from now on. There has to be room.
+    /// Adds a hop that the kernel begins to ask for. There has to be room.
     pub(super) fn insert(&mut self, hop: Hop, source: Source, now: Instant) {
         debug_assert!(self.hops.len() < MAX_ASKED && !self.contains(hop));
         self.hops.push(Request { hop, source, since: now });
     }
 
-    /// One is not asked for any more. Returns whether it was.
+    /// Removes a hop. Returns whether the kernel was asking for it.
     pub(super) fn remove(&mut self, hop: Hop) -> bool {
         let at = self.hops.iter().position(|asked| asked.hop == hop);
         at.map(|at| self.hops.remove(at)).is_some()

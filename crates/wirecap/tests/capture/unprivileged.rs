@@ -3,10 +3,14 @@
 use std::{env, process::Command};
 
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
-use wirecap::{Capture, Diagnostic, Timestamp, diagnostic::KernelRefusal, report::FilterPlace};
+use wirecap::{
+    Capture, Diagnostic, Error, Modes, Timestamp,
+    diagnostic::{KernelRefusal, PackingRefusal},
+    report::FilterPlace,
+};
 use wirecap_lab::VethOptions;
 
-use wirecap_testing::{need_root, wire::Wire};
+use wirecap_testing::{kernel_is_at_least, need_root, wire::Wire};
 
 /// Set for the process without privilege: it runs this same test again.
 const NOBODY: &str = "WIRECAP_TEST_NOBODY";
@@ -48,7 +52,18 @@ fn the_documented_capabilities_suffice() {
                 drop(builder.timestamp(source).open().unwrap());
             }
         }
-        // Headers of variable length need arithmetic on addresses.
+        // The program that packs packets needs arithmetic on addresses, and so do headers of variable length.
+        if kernel_is_at_least(5, 18) {
+            let builder = Capture::builder().port("in0").modes(Modes::Packed);
+            let opened = builder.cells_per_chunk(64).chunks_per_pool(4).open().map(drop);
+            let is_refused = |error: &Error| {
+                matches!(error, Error::NotPacked { reason: PackingRefusal::NotPermitted, .. })
+            };
+            assert!(
+                if with_perfmon { opened.is_ok() } else { opened.as_ref().is_err_and(is_refused) },
+                "{opened:?}"
+            );
+        }
         for port in ["in0", "packet:in0"] {
             let filtered =
                 Capture::builder().port(port).chunks_per_pool(4).filter("tcp port 80").open().unwrap();

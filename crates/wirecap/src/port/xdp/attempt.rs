@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     Diagnostic, Error,
-    diagnostic::{Cause, KernelRefusal, ModeRefusal},
+    diagnostic::{Cause, KernelRefusal, ModeRefusal, PackingRefusal},
     nic::stamping::Stamping,
     port::{
         contract::OpenRequest,
@@ -301,6 +301,7 @@ impl Attempt<'_> {
         match error {
             Error::NotPermitted { .. }
             | Error::Packed { .. }
+            | Error::NotPacked { .. }
             | Error::GivenUp
             | Error::Held { .. }
             | Error::Shared { .. }
@@ -349,6 +350,10 @@ impl Attempt<'_> {
     fn load_error(&self, error: wirecap_filter::Error) -> Error {
         use wirecap_filter::Error::{Kernel, KernelPrivilege};
         match error {
+            KernelPrivilege(_) if self.delivery == Delivery::Packed => Error::NotPacked {
+                name: self.opener.interface.name.clone(),
+                reason: PackingRefusal::NotPermitted,
+            },
             Kernel(cause) | KernelPrivilege(cause) => self.program_error(cause),
             error => error.into(),
         }

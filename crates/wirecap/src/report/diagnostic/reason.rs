@@ -123,6 +123,9 @@ pub enum PackingRefusal {
     /// Packets are sent on from where they lie.
     #[error("packets in blocks cannot be sent")]
     Sending,
+    /// The process lacks CAP_PERFMON, without which the kernel does not take the program.
+    #[error("that takes CAP_PERFMON")]
+    NotPermitted,
     /// The driver may run the program for several packets of one queue at a time.
     #[error("its driver {driver} may receive several packets of a queue at a time")]
     SeveralWriters {
