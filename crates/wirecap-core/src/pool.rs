@@ -194,8 +194,7 @@ impl Pool {
         let mut given = 0;
         while room - given >= cells {
             let Some(chunk_id) = self.free.pop() else { break };
-            self.chunks[chunk_id as usize].state = ChunkState::Attached;
-            self.attach_run(Run::whole(chunk_id, self.geometry), &mut fill_ring);
+            self.attach_whole(chunk_id, &mut fill_ring);
             given += cells;
         }
         if self.free.is_empty() && self.search.is_due(self.attached_cells(), self.scattered_cells) {
@@ -258,23 +257,25 @@ impl Pool {
         (run, self.search.go_on_to(gap.end as u32, is_run))
     }
 
-    /// Gives this chunk to the kernel, if it is free: for rings whose order is fixed. Takes the chunk
-    /// that is attached longer to be filled first, as the kernel does.
+    /// Gives this chunk to the kernel if it is free: for rings whose blocks are filled in a fixed order.
     pub fn attach_chunk(&mut self, chunk_id: u32) -> bool {
-        let at = self.free.iter().rposition(|&free| free == chunk_id);
-        let taken = at.map(|at| self.free.swap_remove(at));
-        taken.inspect(|&chunk_id| self.attach_whole(chunk_id)).is_some()
+        if self.state(chunk_id) != ChunkState::Free {
+            return false;
+        }
+        let at = self.free.iter().rposition(|&free| free == chunk_id).expect("free chunks are in the list");
+        self.free.swap_remove(at);
+        self.attach_whole(chunk_id, &mut |_| ());
+        true
     }
 
-    /// Gives a free chunk to the kernel, if there is one: for packets that are packed into it. Chunks are
-    /// filled in the order in which they are given.
+    /// Gives any free chunk to the kernel: for packets packed into chunks, in the order of this call.
     pub fn attach_free_chunk(&mut self) -> Option<u32> {
-        self.free.pop().inspect(|&chunk_id| self.attach_whole(chunk_id))
+        self.free.pop().inspect(|&chunk_id| self.attach_whole(chunk_id, &mut |_| ()))
     }
 
-    fn attach_whole(&mut self, chunk_id: u32) {
+    fn attach_whole(&mut self, chunk_id: u32, fill_ring: &mut impl FnMut(u64)) {
         self.chunks[chunk_id as usize].state = ChunkState::Attached;
-        self.attach_run(Run::whole(chunk_id, self.geometry), &mut |_| ());
+        self.attach_run(Run::whole(chunk_id, self.geometry), fill_ring);
     }
 
     /// Cells with the kernel, as far as the pool knows.

@@ -160,7 +160,7 @@ fn a_sweep_removes_namespaces_of_dead_processes() {
 
 /// Set for the child process, which runs the test below without root.
 const UNPRIVILEGED: &str = "WIRECAP_LAB_TEST_UNPRIVILEGED";
-/// The user id of nobody.
+/// The user id of the user `nobody`.
 const NOBODY_ID: u32 = 65_534;
 
 #[test]

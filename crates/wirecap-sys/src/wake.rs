@@ -54,7 +54,7 @@ impl Bell {
 #[derive(Debug, Clone)]
 pub struct Waker {
     fd: Arc<OwnedFd>,
-    /// What has to be told that a thread waits.
+    /// Armed before each wait.
     alarm: Option<Arc<dyn Alarm>>,
 }
 

@@ -10,7 +10,7 @@ use wirecap_core::{Geometry, Handover, PoolId};
 use wirecap_sys::{
     bpf::{Assembler, Program, ProgramKind, ProgramSpec, Reg, Size, XDP_ABORTED, XDP_DROP, XDP_PASS, xdp_md},
     memory::LivePool,
-    packed::{Pack, PackHook, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream},
+    packed::{Pack, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream},
     wake::{Bell, WakeCause, Wakers, Watch},
 };
 
@@ -91,15 +91,8 @@ fn load(memory: &PackedMemory, hash: Option<PackedHash>) -> Program {
         asm.store_imm(Size::Word, R10, -16, value as i32);
         asm.store_imm(Size::Word, R10, -12, 1 << 31 | i32::from(type_bits));
     }
-    let pack = Pack {
-        hook: PackHook::Xdp,
-        stream: R7,
-        stamp: Some(-8),
-        hash: hash.map(|_| -16),
-        stack_end: -16,
-        no_block,
-        impossible,
-    };
+    let pack =
+        Pack { stream: R7, stamp: Some(-8), hash: hash.map(|_| -16), stack_end: -16, no_block, impossible };
     memory.emit_pack(&mut asm, &pack);
     asm.mov_imm(R0, XDP_DROP).exit();
     asm.bind(no_block).mov_imm(R0, XDP_PASS).exit();
@@ -282,7 +275,7 @@ fn the_end_of_a_block_waits_until_it_was_seen_whole() {
 fn a_thread_that_waits_is_woken_by_a_packet() {
     let mut bench = Bench::new(2, None);
     let bell = Arc::new(Bell::new().unwrap());
-    let wakers = Arc::new(Wakers::new(vec![Some(bench.stream.waker().unwrap())]));
+    let wakers = Arc::new(Wakers::new(vec![Some(bench.stream.waker())]));
     let mut watch = Watch::new(&bell, &wakers, [0]);
     let (short, long) = (Duration::from_millis(1), Duration::from_secs(60));
     for _ in 0..300 {

@@ -56,7 +56,7 @@ impl KernelLog {
     }
 }
 
-/// The first complaint in `lines`, with the lines around it; empty if there is none.
+/// The first complaint in `lines`, with the lines around it; empty without a complaint.
 pub(crate) fn complaints(lines: &[String]) -> Vec<String> {
     let first = lines.iter().position(|line| COMPLAINTS.iter().any(|words| line.contains(words)));
     first.map_or_else(Vec::new, |first| lines[first.saturating_sub(2)..].iter().take(40).cloned().collect())

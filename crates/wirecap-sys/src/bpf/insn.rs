@@ -171,8 +171,6 @@ pub enum Helper {
     TailCall = 12,
     /// `bpf_redirect(ifindex, flags)`.
     Redirect = 23,
-    /// `bpf_skb_load_bytes(ctx, offset, to, len)`: copies bytes of a socket buffer, wherever they lie.
-    SkbLoadBytes = 26,
     /// `bpf_xdp_adjust_head(ctx, delta)`.
     XdpAdjustHead = 44,
     /// `bpf_redirect_map(map, key, flags)`: to a socket of an XSKMAP or a device of a DEVMAP; the low two
@@ -180,8 +178,8 @@ pub enum Helper {
     RedirectMap = 51,
     /// `bpf_xdp_adjust_meta(ctx, delta)`: room for metadata in front of the packet.
     XdpAdjustMeta = 54,
-    /// `bpf_ringbuf_output(ring, data, len, flags)`: adds an event, and wakes who waits for it if the flags
-    /// say so ([`RING_FORCE_WAKEUP`](super::RING_FORCE_WAKEUP)).
+    /// `bpf_ringbuf_output(ring, data, len, flags)`: adds an event, and wakes threads that wait for it if
+    /// the flags say so ([`RING_FORCE_WAKEUP`](super::RING_FORCE_WAKEUP)).
     RingbufOutput = 130,
     /// `bpf_xdp_get_buff_len(ctx)`: length over all fragments, in bytes (Linux 5.18).
     XdpGetBuffLen = 188,

@@ -315,6 +315,12 @@ impl Map {
     }
 }
 
+impl From<Map> for OwnedFd {
+    fn from(map: Map) -> Self {
+        map.fd
+    }
+}
+
 impl AsFd for Map {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

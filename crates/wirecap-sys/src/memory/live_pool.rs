@@ -190,7 +190,7 @@ impl LiveFiller<'_> {
     }
 
     /// Takes a part of the block that is filled. Returns false, and the part is lost, if it is of another
-    /// pool.
+    /// pool or finds no cell: see [`Filler::fill_part`].
     #[inline]
     pub fn fill_part(&mut self, part: FilledPart) -> bool {
         part.pool == self.number && self.filler.fill_part(part.part)

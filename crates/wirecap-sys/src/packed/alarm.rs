@@ -5,13 +5,13 @@
 //!   program: packet published, `armed`? ─► `armed` = 0, an event ─► the ring is readable
 //! ```
 //!
-//! Rule: an event is sent only to a thread that has said that it waits, so that a packet costs nothing else
-//! while threads are awake. The program may read `armed` before its own store of the position is seen here:
+//! Rule: the program sends an event only when a thread waits, so that packets cost none while threads are
+//! awake. The program may read `armed` before its own store of the position is seen here:
 //! then the event is missed, and the packet is found when the wait ends. So waits are bounded, and the first
 //! of a silence is short.
 
 use std::{
-    os::fd::{AsFd, OwnedFd},
+    os::fd::AsFd,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering, fence},
@@ -50,10 +50,9 @@ impl StreamAlarm {
     }
 
     /// What wakes a thread for packets of this stream.
-    pub(super) fn waker(self: &Arc<Self>) -> Result<Waker, PackedError> {
-        let ring: OwnedFd =
-            self.memory.rings[self.stream as usize].as_fd().try_clone_to_owned().map_err(map_failed(0))?;
-        Ok(Waker::with_alarm(Arc::new(ring), Arc::clone(self) as Arc<dyn Alarm>))
+    pub(super) fn waker(self: &Arc<Self>) -> Waker {
+        let ring = Arc::clone(&self.memory.rings[self.stream as usize]);
+        Waker::with_alarm(ring, Arc::clone(self) as Arc<dyn Alarm>)
     }
 
     fn position_of(mapped: &Mapped) -> &AtomicU64 {
@@ -67,7 +66,7 @@ impl Alarm for StreamAlarm {
         let events = Self::position_of(&self.producer).load(Ordering::Acquire);
         Self::position_of(&self.consumer).store(events, Ordering::Release);
         self.memory.word(self.stream, ARMED_AT as u32).store(1, Ordering::Relaxed);
-        // As far as it is up to us, the program sees `armed` if we do not see its packet.
+        // On this side: if the packet is not seen below, `armed` is already visible to the program.
         fence(Ordering::SeqCst);
         self.memory.position(self.stream).load(Ordering::Relaxed) == self.received.load(Ordering::Relaxed)
     }

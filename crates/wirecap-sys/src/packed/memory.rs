@@ -2,10 +2,10 @@
 
 use std::{
     io,
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
     ptr::NonNull,
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU32, AtomicU64},
     },
 };
@@ -33,7 +33,7 @@ pub(super) const ORDER_AT: u32 = 128;
 const LINE_BYTES: u32 = 128;
 pub(super) const PAGE_BYTES: u32 = 4096;
 
-/// How large things are.
+/// The sizes of both arrays.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) geometry: Geometry,
@@ -57,7 +57,7 @@ impl Layout {
     }
 }
 
-/// The kernel did not map so much.
+/// The error of a mapping of this size.
 pub(super) fn map_failed(bytes: u64) -> impl FnOnce(io::Error) -> PackedError {
     move |source| PackedError::Mapping { bytes, source }
 }
@@ -77,7 +77,7 @@ pub struct PackedMemory {
     block_memory: Mapped,
     stream_memory: Mapped,
     /// The ring of events of each stream, and all of them for the program.
-    pub(super) rings: Vec<Map>,
+    pub(super) rings: Vec<Arc<OwnedFd>>,
     pub(super) all_rings: Map,
     /// Streams that were opened.
     pub(super) opened: Mutex<Vec<bool>>,
@@ -115,6 +115,7 @@ impl PackedMemory {
         let rings = (0..streams).map(|_| event_ring()).collect::<Result<Vec<_>, _>>()?;
         let all_rings = Map::array_of(&rings, "wirecap_rings")?;
         let opened = Mutex::new(vec![false; streams as usize]);
+        let rings = rings.into_iter().map(|ring| Arc::new(ring.into())).collect();
         Ok(Self {
             layout,
             blocks,

@@ -53,7 +53,7 @@ mod stream;
 
 pub use error::PackedError;
 pub use memory::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedMemory};
-pub use program::{MAX_PACKET_BYTES, Pack, PackHook};
+pub use program::{MAX_PACKET_BYTES, Pack};
 pub use reader::{PackedPackets, PackedReader};
 pub use record::{PackedHash, PackedPacket, PackedRecord};
 pub use stream::PackedStream;

@@ -7,9 +7,9 @@
 //!        └────── unlock ◄── publish `position` ◄── header, data, options, trailer
 //! ```
 //!
-//! Rule: the verifier has to see that no byte lands outside of a block. It takes the longest packet that
-//! could come for the one that does, so there is a way of its own for each of a few sizes: with one for all
-//! sizes, the last 64 KiB of each block would stay empty.
+//! Rule: the verifier has to see that no byte lands outside a block. It assumes the longest packet that the
+//! code allows, so there is separate code for each of a few sizes: with one for all sizes, the last 64 KiB of
+//! each block would stay empty.
 
 use super::{
     PackedMemory,
@@ -42,30 +42,21 @@ const fn data_bytes(room: u32) -> i32 {
 /// On x86-64 stores and loads stay in order among themselves.
 const IS_ORDERED: bool = cfg!(target_arch = "x86_64");
 
-/// Where the program runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PackHook {
-    /// In the driver: the context is a `struct xdp_md`.
-    Xdp,
-}
-
 /// What is packed, and where the program goes on.
 #[derive(Debug, Clone, Copy)]
 pub struct Pack {
-    /// Where the program runs.
-    pub hook: PackHook,
     /// Holds the number of the stream, below that of all streams.
     pub stream: Reg,
     /// Where on the stack the time of the packet is, as eight bytes; without it the time is 0.
     pub stamp: Option<i16>,
-    /// Where on the stack the hash of the packet is: four bytes, and four of its type, of which 0 says that
-    /// there is none.
+    /// Where on the stack the hash of the packet is: four bytes, and four of its type. A type of 0 means that
+    /// the packet has no hash.
     pub hash: Option<i16>,
     /// The stack below is free: a multiple of eight.
     pub stack_end: i16,
     /// Where it goes on when no block has room.
     pub no_block: Label,
-    /// Where it goes on when something that cannot happen has happened.
+    /// Where it goes on when an invariant of the program is broken.
     pub impossible: Label,
 }
 
@@ -145,7 +136,7 @@ impl PackedMemory {
         emit_release(asm);
         asm.jump(pack.impossible);
 
-        // Publishes what is in front of R1, the length of the record behind its offset.
+        // R1 is the length of the record: publishes its end.
         asm.bind(packed);
         asm.load(Size::Double, R3, R10, pack.offset()).alu64(Alu::Add, R1, R3);
         asm.load(Size::Double, R2, R10, pack.number()).alu64(Alu::Lsh, R2, 32).alu64(Alu::Or, R1, R2);
@@ -178,9 +169,7 @@ fn emit_look_up(asm: &mut Assembler, map: &Map, key: i16, none: Label) {
 fn emit_length(asm: &mut Assembler, pack: &Pack, broken: Label) {
     use Reg::{R0, R1, R6, R7, R10};
     let fits = asm.label();
-    match pack.hook {
-        PackHook::Xdp => asm.mov(R1, R6).call(Helper::XdpGetBuffLen),
-    };
+    asm.mov(R1, R6).call(Helper::XdpGetBuffLen);
     asm.store(Size::Double, R10, pack.original(), R0).mov(R7, R0);
     // Not a comparison with 0, from which old verifiers do not learn that there is a byte to copy.
     asm.jump_if(Cond::Lt, R7, 1, broken);
@@ -252,12 +241,8 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, broken: Label) {
     // The padding is in the last word of the data.
     emit_behind_data(asm);
     asm.store_imm(Size::Word, R2, HEADER_BYTES as i16 - 4, 0);
-    match pack.hook {
-        PackHook::Xdp => {
-            asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32).mov(R4, R7);
-            asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
-        }
-    }
+    asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32).mov(R4, R7);
+    asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
     asm.load(Size::Double, R0, R10, pack.place());
     emit_behind_data(asm);
     if let Some(hash) = pack.hash {
@@ -269,26 +254,25 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, broken: Label) {
     asm.store(Size::Word, R0, at(TOTAL_AT), R1);
 }
 
-/// The padded length of the data in R1, and R0 so much later in R2: what is behind the data is the length of
-/// the header behind that.
+/// Loads the padded length of the data into R1, and R0 plus that length into R2: the options begin
+/// [`HEADER_BYTES`] behind R2.
 fn emit_behind_data(asm: &mut Assembler) {
     use Reg::{R0, R1, R2, R7};
     asm.mov(R1, R7).alu64(Alu::Add, R1, ALIGNMENT as i32 - 1).alu64(Alu::And, R1, -(ALIGNMENT as i32));
     asm.mov(R2, R0).alu64(Alu::Add, R2, R1);
 }
 
-/// The hash and its type, which are on the stack, as an option behind R2. A packet without a hash has one of
-/// an algorithm that there is not, so that the length of a record does not depend on it.
+/// Writes the hash and its type, which are on the stack, as an option behind R2. Without a hash the algorithm
+/// is 0 and the option has the same length, so that no length depends on the hash.
 fn emit_hash(asm: &mut Assembler, hash: i16) {
     use Reg::{R2, R3, R4, R10};
-    let (has_hash, at) = (asm.label(), HEADER_BYTES as i16);
+    let (none, at) = (asm.label(), HEADER_BYTES as i16);
     asm.store_imm(Size::Half, R2, at, HASH_OPTION.into());
     asm.store_imm(Size::Half, R2, at + 2, HASH_OPTION_LEN.into());
     asm.load(Size::Word, R3, R10, hash).load(Size::Word, R4, R10, hash + 4);
     asm.store_imm(Size::Word, R2, at + 4, 0).store_imm(Size::Word, R2, at + 8, 0);
     asm.store_imm(Size::Word, R2, at + 12, 0);
-    let none = asm.label();
-    asm.jump_if(Cond::Eq, R4, 0, none).bind(has_hash);
+    asm.jump_if(Cond::Eq, R4, 0, none);
     asm.store_imm(Size::Byte, R2, at + 4, TOEPLITZ.into());
     asm.store(Size::Half, R2, at + 10, R4);
     for byte in (0..4).rev() {

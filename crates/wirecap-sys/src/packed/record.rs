@@ -14,8 +14,6 @@
 
 use std::ptr::NonNull;
 
-use wirecap_core::Direction;
-
 pub(super) const TYPE_AT: usize = 0;
 pub(super) const TOTAL_AT: usize = 4;
 pub(super) const INTERFACE_AT: usize = 8;
@@ -65,10 +63,8 @@ pub struct PackedPacket<'a> {
     pub original_len: u32,
     /// Its time, as [`PackedRecord::set_time`] has set it.
     pub timestamp_ns: u64,
-    /// The NIC's hash, if the program was to ask for it and there is one.
+    /// The NIC's hash, if the program asks for it and the packet has one.
     pub hash: Option<PackedHash>,
-    /// Which way it went, if the program says so.
-    pub direction: Option<Direction>,
 }
 
 /// A packet that is being received.
@@ -148,7 +144,7 @@ impl<'a> PackedRecord<'a> {
         self.word(ORIGINAL_AT)
     }
 
-    /// What the program has taken for its time; 0 without a time.
+    /// The program's time stamp; 0 without one.
     #[inline]
     pub fn stamp(&self) -> u64 {
         u64::from(self.word(TIME_HIGH_AT)) << 32 | u64::from(self.word(TIME_LOW_AT))
@@ -161,7 +157,7 @@ impl<'a> PackedRecord<'a> {
         self.set_word(TIME_LOW_AT, timestamp_ns as u32);
     }
 
-    /// Nobody reads this packet.
+    /// Marks the packet, so that readers skip it.
     pub(super) fn refuse(&mut self) {
         self.set_word(TYPE_AT, REFUSED_TYPE);
     }
@@ -182,7 +178,6 @@ impl<'a> PackedRecord<'a> {
             original_len: self.original_len(),
             timestamp_ns: self.stamp(),
             hash: if options.is_empty() { None } else { hash_in(options) },
-            direction: None,
         }
     }
 }

@@ -70,8 +70,9 @@ struct Extent {
 }
 
 impl PackedMemory {
-    /// Opens a stream: what receives from it, the pool of its blocks, and what reads them. `None` when it was
-    /// opened before, or there is none of that number: two pools would both give the same blocks away.
+    /// Opens a stream: what receives from it, the pool of its blocks, and what reads them. `None` if the
+    /// memory has no stream of that number, or it was opened before: two pools would both give the same
+    /// blocks away.
     ///
     /// # Errors
     /// [`PackedError::Mapping`].
@@ -150,10 +151,7 @@ impl PackedStream {
     }
 
     /// What wakes a thread for packets of this stream.
-    ///
-    /// # Errors
-    /// [`PackedError::Mapping`].
-    pub fn waker(&self) -> Result<Waker, PackedError> {
+    pub fn waker(&self) -> Waker {
         self.alarm.waker()
     }
 

@@ -108,7 +108,7 @@ fn a_lack_of_hardware_times_is_named() {
     }
 }
 
-/// A stamp is directly in front of the packet, where the queue looks for it, or there is none.
+/// A stamp is directly in front of the packet, where the queue looks for it, or the packet has no stamp.
 #[test]
 fn earlier_metadata_leaves_no_place_for_a_stamp() {
     if !require_root("stamp::earlier_metadata_leaves_no_place_for_a_stamp") {

@@ -169,7 +169,8 @@ impl<'q> Intake<'q> {
     /// Takes a part of a block, whose packets have their times already: those of [`PacketTimes`].
     #[inline]
     pub(crate) fn take_part(&mut self, part: FilledPart) {
-        self.filler.fill_part(part);
+        let taken = self.filler.fill_part(part);
+        debug_assert!(taken, "a part of the block that the pool fills");
     }
 
     /// Counts a cell that lies nowhere, as a broken driver reports it.

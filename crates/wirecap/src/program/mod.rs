@@ -28,7 +28,7 @@ use wirecap_sys::{
         self, Alu, Assembler, Cond, Helper, Insn, Label, Map, MapKind, MapSpec, Program, ProgramKind,
         ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
     },
-    packed::{Pack, PackHook, PackedMemory},
+    packed::{Pack, PackedMemory},
     xsk::Socket,
 };
 
@@ -337,15 +337,7 @@ fn pack(asm: &mut Assembler, memory: &PackedMemory, plan: ProgramPlan) {
     let (no_block, impossible) = (asm.label(), asm.label());
     let stamp = plan.stamping.map(|_| ASKED_TIME);
     let hash = plan.hashing.map(|_| rx_hash::ANSWER);
-    let pack = Pack {
-        hook: PackHook::Xdp,
-        stream: R7,
-        stamp,
-        hash,
-        stack_end: rx_hash::STACK_END,
-        no_block,
-        impossible,
-    };
+    let pack = Pack { stream: R7, stamp, hash, stack_end: rx_hash::STACK_END, no_block, impossible };
     memory.emit_pack(asm, &pack);
     asm.mov_imm(R0, XDP_DROP).exit();
     asm.bind(no_block);

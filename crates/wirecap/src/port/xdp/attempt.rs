@@ -144,14 +144,10 @@ impl Attempt<'_> {
         let (program, not_in_kernel) = self.load(plan, memory.as_ref())?;
         let filter = PlacedFilter::new(self.opener.request.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
-        let mut sockets = Opening::default();
-        let packed = match (self.delivery, &memory) {
-            (_, Some(memory)) => Some(self.open_packed(memory, &program, &filter)?),
-            (Delivery::Socket(mode), None) => {
-                self.open_sockets(mode, pools, &program, &filter, &mut sockets)?;
-                None
-            }
-            (Delivery::Packed, None) => unreachable!("made above"),
+        let packed = memory.map(|memory| self.open_packed(&memory, &program, &filter)).transpose()?;
+        let mut sockets = match self.delivery {
+            Delivery::Socket(mode) => self.open_sockets(mode, pools, &program, &filter)?,
+            Delivery::Packed => Opening::default(),
         };
         for queue in &mut sockets.queues {
             queue.entry = hook.entry(queue.queue, &program.program).map_err(program_error)?;
@@ -170,8 +166,8 @@ impl Attempt<'_> {
         pools: &mut [LivePool],
         program: &Arc<CaptureProgram>,
         filter: &PlacedFilter,
-        opened: &mut Opening,
-    ) -> Result<(), Error> {
+    ) -> Result<Opening, Error> {
+        let mut opened = Opening::default();
         for (pool, memory) in pools.iter_mut().zip(self.opener.memories) {
             self.opener.request.context.hooks.gives_up.check()?;
             let registration = self.registration(mode, memory, &opened.queues);
@@ -190,7 +186,7 @@ impl Attempt<'_> {
                 last: QueueCounts::default(),
             });
         }
-        Ok(())
+        Ok(opened)
     }
 
     /// Opens a stream for each queue.

@@ -25,7 +25,7 @@ use crate::{
     packet::ChunkReader,
     port::{
         intake::Intake,
-        queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue, Waiting},
+        queue::{Look, OpenQueue, QueueCounts, ReceiveQueue, Waiting},
     },
     program::CaptureProgram,
 };
@@ -79,7 +79,7 @@ impl PackedQueue {
     ) -> Result<OpenQueue, PackedError> {
         let queue = u32::from(id.ring_id);
         let (mut stream, mut pool, reader) = memory.open_stream(queue, id)?.expect("a stream for each queue");
-        let waker = Some(stream.waker()?);
+        let waker = Some(stream.waker());
         stream.attach(Some(&mut pool));
         let cell_bytes = pool.geometry().cell_bytes();
         let program = Arc::clone(program);
@@ -123,12 +123,7 @@ impl ReceiveQueue for PackedQueue {
 
     fn look(&self) -> Look {
         let bytes = self.stream.waiting();
-        // Times that are read when packets are received are later than now, also of those that wait.
-        let outlook = match self.stamps.outlook() {
-            Outlook::NotOlderThan(_) if !bytes.is_empty() => Outlook::Open,
-            outlook => outlook,
-        };
-        let unreceived = self.cells(&bytes);
+        let (outlook, unreceived) = (self.stamps.outlook(!bytes.is_empty()), self.cells(&bytes));
         Look { waiting: Some(Waiting { cells: bytes, may_refuse: true }), unreceived, outlook }
     }
 

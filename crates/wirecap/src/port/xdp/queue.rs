@@ -13,7 +13,7 @@ use super::{shared::Entry, sieve::Sieve, stamp_reader::StampReader};
 use crate::{
     port::{
         intake::Intake,
-        queue::{Look, Outlook, QueueCounts, ReceiveQueue, Waiting},
+        queue::{Look, QueueCounts, ReceiveQueue, Waiting},
     },
     program::CaptureProgram,
 };
@@ -86,12 +86,7 @@ impl ReceiveQueue for XdpQueue {
         let Range { start, end } = self.in_ring();
         let (oldest, kept) = self.sieve.as_ref().map_or((None, 0), |sieve| (sieve.oldest(), sieve.kept()));
         let cells = oldest.unwrap_or(start)..end;
-        // Times that are read when packets are taken from the ring are later than now, also of those that
-        // wait in it.
-        let outlook = match self.stamps.outlook() {
-            Outlook::NotOlderThan(_) if self.backlog() > 0 => Outlook::Open,
-            outlook => outlook,
-        };
+        let outlook = self.stamps.outlook(self.backlog() > 0);
         let waiting = Some(Waiting { cells, may_refuse: self.sieve.is_some() });
         Look { waiting, unreceived: self.socket.filled() + kept, outlook }
     }

@@ -62,9 +62,14 @@ impl StampReader {
         self.stamps.as_ref().map_or(0, |stamps| stamps.unknown)
     }
 
-    /// The times of packets that are received from here on, while none waits.
-    pub(crate) fn outlook(&self) -> Outlook {
-        self.stamps.as_ref().map_or(Outlook::OnReceipt, |stamps| Outlook::NotOlderThan(stamps.lateness_ns))
+    /// The times of packets that are received from here on. Times that are read when packets are received are
+    /// later than now, also those of packets that wait.
+    pub(crate) fn outlook(&self, some_wait: bool) -> Outlook {
+        match &self.stamps {
+            None => Outlook::OnReceipt,
+            Some(_) if some_wait => Outlook::Open,
+            Some(stamps) => Outlook::NotOlderThan(stamps.lateness_ns),
+        }
     }
 
     /// What is known of the time of packets, by their stamps. They are taken in a batch of `now_ns`.
