@@ -6,11 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{Geometry, Handover, PoolId};
+use wirecap_core::{Direction, Geometry, Handover, PoolId};
 use wirecap_sys::{
-    bpf::{Assembler, Program, ProgramKind, ProgramSpec, Reg, Size, XDP_ABORTED, XDP_DROP, XDP_PASS, xdp_md},
+    bpf::{
+        Assembler, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT, XDP_ABORTED, XDP_DROP,
+        XDP_PASS, xdp_md,
+    },
     memory::LivePool,
-    packed::{Pack, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream},
+    packed::{
+        Pack, PackOption, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream, PacketForm,
+    },
     wake::{Bell, WakeCause, Wakers, Watch},
 };
 
@@ -29,9 +34,14 @@ struct Bench {
 
 impl Bench {
     fn new(blocks: u32, hash: Option<PackedHash>) -> Self {
+        Self::with(blocks, |memory| load(memory, hash))
+    }
+
+    /// With the program that `load` loads.
+    fn with(blocks: u32, load: impl FnOnce(&PackedMemory) -> Program) -> Self {
         let geometry = Geometry::new(M, blocks, 2048).unwrap();
         let memory = Arc::new(PackedMemory::create(2, geometry).unwrap());
-        let program = load(&memory, hash);
+        let program = load(&memory);
         let (mut stream, mut pool, reader) = memory.open_stream(0, ID).unwrap().unwrap();
         for stream in [0, 2] {
             assert!(memory.open_stream(stream, ID).unwrap().is_none());
@@ -91,14 +101,39 @@ fn load(memory: &PackedMemory, hash: Option<PackedHash>) -> Program {
         asm.store_imm(Size::Word, R10, -16, value as i32);
         asm.store_imm(Size::Word, R10, -12, 1 << 31 | i32::from(type_bits));
     }
-    let pack =
-        Pack { stream: R7, stamp: Some(-8), hash: hash.map(|_| -16), stack_end: -16, no_block, impossible };
-    memory.emit_pack(&mut asm, &pack);
+    let option = hash.map(|_| PackOption::Hash(-16));
+    memory.emit_pack(&mut asm, &pack(PacketForm::Frame, option, no_block, impossible));
     asm.mov_imm(R0, XDP_DROP).exit();
     asm.bind(no_block).mov_imm(R0, XDP_PASS).exit();
     asm.bind(impossible).mov_imm(R0, XDP_ABORTED).exit();
     let insns = asm.finish().unwrap();
     Program::load(&ProgramSpec { frags: true, ..ProgramSpec::new(ProgramKind::Xdp, "pack", &insns) }).unwrap()
+}
+
+/// What is packed: the stream's number is in R7, the time at -8 on the stack, something else at -16.
+fn pack(form: PacketForm, option: Option<PackOption>, no_block: Label, impossible: Label) -> Pack {
+    let (stamp, stack_end, busy) = (Some(-8), -16, impossible);
+    Pack { stream: Reg::R7, stamp, form, option, stack_end, no_block, busy, impossible }
+}
+
+/// Packs each packet into stream 0, with the time 7, this direction and this tag: protocol and TCI.
+fn load_classifier(memory: &PackedMemory, direction: Direction, tag: (u16, u16)) -> Program {
+    use Reg::{R0, R1, R6, R7, R10};
+    let mut asm = Assembler::new();
+    let none = asm.label();
+    asm.mov(R6, R1).mov_imm(R7, 0).mov_imm(R1, 7).store(Size::Double, R10, -8, R1);
+    asm.store_imm(Size::Word, R10, -16, i32::from(tag.0.to_be())).store_imm(
+        Size::Word,
+        R10,
+        -12,
+        tag.1.into(),
+    );
+    let option = Some(PackOption::Direction(direction));
+    memory.emit_pack(&mut asm, &pack(PacketForm::SocketBuffer { tag: -16 }, option, none, none));
+    asm.mov_imm(R0, TCX_NEXT).exit();
+    asm.bind(none).mov_imm(R0, 0).exit();
+    let insns = asm.finish().unwrap();
+    Program::load(&ProgramSpec::new(ProgramKind::Classifier, "pack", &insns)).unwrap()
 }
 
 fn frame(len: usize, first: u8) -> Vec<u8> {
@@ -130,6 +165,30 @@ fn packets_come_as_they_were_sent() {
         }
         let sent: Vec<_> = frames.into_iter().zip(1000..).collect();
         assert!(got == sent, "{} of {}", got.len(), sent.len());
+    }
+}
+
+/// Socket buffers: with the tag that the kernel keeps beside the packet, and the direction.
+#[test]
+fn socket_buffers_get_their_tags_back() {
+    for (direction, tag) in
+        [(Direction::In, (0, 0)), (Direction::Out, (0x8100, 0x6007)), (Direction::In, (0x88a8, 5))]
+    {
+        let mut bench = Bench::with(4, |memory| load_classifier(memory, direction, tag));
+        let tag_bytes = [tag.0.to_be_bytes(), tag.1.to_be_bytes()].concat();
+        for (number, len) in (0..).zip([14, 15, 17, 60, 1514, 1979, 1980, 1981, 1984, 1985, 3_000]) {
+            let sent = frame(len, len as u8);
+            let run = bench.program.test_run(&sent, 1).unwrap();
+            assert_eq!((run.action as i32, &run.frame), (TCX_NEXT, &sent), "it leaves as it came");
+            let expected =
+                if tag.0 == 0 { sent } else { [&sent[..12], tag_bytes.as_slice(), &sent[12..]].concat() };
+            let handover = bench.receive_within(1000 + number, Duration::from_secs(60));
+            let packet = bench.reader.packets(&handover.range).next().unwrap();
+            assert!(packet.data == expected, "{tag:x?}: {:x?} of {expected:x?}", packet.data);
+            assert_eq!((packet.original_len as usize, packet.timestamp_ns), (expected.len(), 1000 + number));
+            assert_eq!((packet.direction, packet.hash), (Some(direction), None));
+            bench.recycle(handover);
+        }
     }
 }
 

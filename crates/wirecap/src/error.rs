@@ -4,7 +4,7 @@ use std::io;
 
 use crate::{
     Diagnostic, LeftToHost, QueueSet, QueueSetError,
-    diagnostic::{NicDataRefusal, PackingRefusal},
+    diagnostic::{NicDataRefusal, PackingRefusal, TapRefusal},
 };
 use thiserror::Error;
 use wirecap_core::{GeometryError, chunk::MAX_RINGS};
@@ -123,6 +123,14 @@ pub enum Error {
         name: String,
         /// Why not.
         reason: PackingRefusal,
+    },
+    /// It cannot be tapped, which was asked for.
+    #[error("{name} cannot be tapped: {reason}")]
+    NotTapped {
+        /// The interface.
+        name: String,
+        /// Why not.
+        reason: TapRefusal,
     },
     /// There is no memory for packed packets.
     #[error("{name}: {source}")]

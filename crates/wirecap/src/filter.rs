@@ -9,6 +9,7 @@
 //! `inbound`, `outbound` and `ifindex` ask which way a packet goes, and by which interface. A port states
 //! what it knows of that before its filter is placed: see [`OriginInfo`].
 
+use wirecap_core::Direction;
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, Origin, UserFilter};
 
 use crate::{
@@ -32,7 +33,9 @@ pub(crate) enum OriginInfo {
 
 /// Packets for the host are of this type (`PACKET_HOST` of <linux/if_packet.h>). What XDP sees has no type
 /// yet.
-const PACKET_HOST: u32 = 0;
+pub(crate) const PACKET_HOST: u32 = 0;
+/// Packets that leave are of this type (`PACKET_OUTGOING`).
+pub(crate) const PACKET_OUTGOING: u32 = 4;
 
 /// What is wanted of the packets of a port.
 #[derive(Debug, Clone)]
@@ -62,6 +65,15 @@ impl PortFilter {
             }
             OriginInfo::Each | OriginInfo::Nothing => Ok(Self { filter, unmatched, one_way: false }),
         }
+    }
+
+    /// The filter for the packets of an interface that go in one direction.
+    pub(crate) fn of_direction(&self, direction: Direction, ifindex: u32) -> Filter {
+        let packet_type = match direction {
+            Direction::In => PACKET_HOST,
+            Direction::Out => PACKET_OUTGOING,
+        };
+        self.filter.clone().bound_to(packet_type, ifindex)
     }
 
     /// How it is reported.

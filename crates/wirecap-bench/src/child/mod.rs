@@ -61,6 +61,9 @@ struct Arguments {
     /// `best` or `packed`.
     #[arg(long, default_value = "best")]
     xdp_mode: String,
+    /// The interface is tapped: the host keeps its packets.
+    #[arg(long)]
+    tap: bool,
     /// Core of the whole process, unless a thread has its own.
     #[arg(long)]
     cpu: Option<usize>,
@@ -85,6 +88,8 @@ impl Arguments {
     fn open(&self) -> Result<Capture> {
         let port: PortSpec = if self.port == NULL {
             NullPort { queues: 1, packet_bytes: 60, packets_per_queue: self.packets }.into()
+        } else if self.tap {
+            format!("tap:{}", self.port).as_str().into()
         } else {
             self.port.as_str().into()
         };
@@ -116,6 +121,10 @@ impl Arguments {
             Some("batch") => builder.timestamp(Timestamp::Batch),
             Some(other) => bail!("--timestamp {other}"),
         };
+        if self.tap {
+            // One for the streams of all CPUs.
+            builder = builder.workers(1);
+        }
         let builder = builder
             .port(port)
             .cells_per_chunk(self.cells_per_chunk)

@@ -2,7 +2,7 @@
 //! rate.
 //!
 //! Targets, with 64-byte frames and packets in cells: at least 0.95 of the bare AF_XDP loop that waits in the
-//! same way, at least 2.5 times libpcap with 64 MiB, and no loss. Packed delivery has no target.
+//! same way, at least 2.5 times libpcap with 64 MiB, and no loss. Packed and tapped packets have no target.
 
 use anyhow::Result;
 
@@ -26,14 +26,21 @@ const FRAMES: [usize; 3] = [SHORT_FRAME, 512 - FCS_BYTES, 1500 - FCS_BYTES];
 
 const PACKED: usize = 3;
 const PACKED_STAMPED: usize = 4;
-const BARE_SLEEP: usize = 5;
-const BARE_BUSY: usize = 6;
-const LIBPCAP_64: usize = 8;
-const TPACKET: usize = 9;
-const XDP_DROP: usize = 10;
+const TAPPED: usize = 5;
+const BARE_SLEEP: usize = 6;
+const BARE_BUSY: usize = 7;
+const LIBPCAP_64: usize = 9;
+const TPACKET: usize = 10;
+const XDP_DROP: usize = 11;
 /// The pairs of a wirecap competitor and its bare loop.
-const PAIRS: [(usize, usize); 5] =
-    [(0, BARE_SLEEP), (1, BARE_BUSY), (2, BARE_SLEEP), (PACKED, BARE_SLEEP), (PACKED_STAMPED, BARE_SLEEP)];
+const PAIRS: [(usize, usize); 6] = [
+    (0, BARE_SLEEP),
+    (1, BARE_BUSY),
+    (2, BARE_SLEEP),
+    (PACKED, BARE_SLEEP),
+    (PACKED_STAMPED, BARE_SLEEP),
+    (TAPPED, BARE_SLEEP),
+];
 
 fn competitors(peers: &Peers) -> Result<Vec<Competitor>> {
     let peer = |name: &str, program: &str, flags: &str| peers.competitor(name, program, flags);
@@ -46,6 +53,7 @@ fn competitors(peers: &Peers) -> Result<Vec<Competitor>> {
         Competitor::wirecap("wirecap push, sleep", "--dispatch push --wait sleep")?,
         Competitor::packed("wirecap, packed", "")?,
         Competitor::packed("wirecap, packed, stamped", "--timestamp kernel")?,
+        Competitor::wirecap("wirecap, tapped", "--tap --dispatch pull --wait sleep")?,
         peer("bare AF_XDP, sleep 50 µs", "xsk_count", &format!("{bare} --wait sleep-us 50")),
         peer("bare AF_XDP, busy", "xsk_count", &format!("{bare} --wait busy")),
         peer("libpcap 2 MiB", "pcap_count", "--buffer-mib 2"),
@@ -163,7 +171,7 @@ fn targets(
         let lossless = rounds.iter().all(|round| round.as_ref().is_some_and(|r| r.full_speed.lost() == 0));
         let at_least =
             |summary: Option<Summary>, target| summary.is_some_and(|summary| summary.median >= target);
-        let has_targets = frame_len == SHORT_FRAME && ![PACKED, PACKED_STAMPED].contains(&who);
+        let has_targets = frame_len == SHORT_FRAME && ![PACKED, PACKED_STAMPED, TAPPED].contains(&who);
         let reached = lossless && at_least(of_bare, 0.95) && at_least(of_libpcap, 2.5);
         table.row([
             format!("{} / {}", competitors[who].name, competitors[bare].name),
@@ -187,10 +195,11 @@ mod tests {
         let competitors = competitors(&Peers::default()).unwrap();
         let name = |at: usize| competitors[at].name.as_str();
         assert_eq!(
-            [PACKED, PACKED_STAMPED, LIBPCAP_64, TPACKET, XDP_DROP].map(name),
+            [PACKED, PACKED_STAMPED, TAPPED, LIBPCAP_64, TPACKET, XDP_DROP].map(name),
             [
                 "wirecap, packed",
                 "wirecap, packed, stamped",
+                "wirecap, tapped",
                 "libpcap 64 MiB",
                 "TPACKET_V3 64 MiB",
                 "XDP_DROP"

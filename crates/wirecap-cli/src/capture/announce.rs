@@ -103,6 +103,7 @@ fn mode(mode: QueueMode) -> &'static str {
         QueueMode::Packed => "native XDP, packed by the program",
         QueueMode::Generic => "generic XDP, copy: slow",
         QueueMode::Packet => "AF_PACKET: the host keeps its packets",
+        QueueMode::Tap => "tapped: the host keeps its packets",
         QueueMode::Trace => "a trace file, read into cells",
         QueueMode::Memory => "memory only",
         QueueMode::Host => "not captured: its packets go to the host",

@@ -6,7 +6,7 @@ use std::env;
 
 use wirecap::{
     Error, LeftToHost,
-    diagnostic::{NicDataRefusal, PackingRefusal},
+    diagnostic::{NicDataRefusal, PackingRefusal, TapRefusal},
 };
 use wirecap_core::GeometryError;
 use wirecap_send::SendError;
@@ -73,6 +73,8 @@ fn hint(error: &Error) -> Option<String> {
         Error::Packed { source, .. } => return packed(source),
         Error::NotPacked { reason: PackingRefusal::NotPermitted, .. } => privileges(""),
         Error::NotPacked { .. } => "; leave --xdp-mode out".into(),
+        Error::NotTapped { reason: TapRefusal::NotPermitted, .. } => privileges(""),
+        Error::NotTapped { name, .. } => format!("; give packet:{name}"),
         Error::IdleWorkers { queues, .. } => {
             format!("; use at most {}, or advanced mode", counted(*queues, "worker"))
         }

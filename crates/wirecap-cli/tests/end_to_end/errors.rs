@@ -44,7 +44,7 @@ fn wrong_usage_is_found_without_asking_the_machine() {
         ("catpure r0", "capture"),
         ("capture r0@a", "r0@a: \"a\" is no set of receive queues"),
         ("capture xdp:r0@0-", "0,2-5"),
-        ("capture foo:r0", "foo:r0: no port begins with foo:; write r0, xdp:r0 or packet:r0"),
+        ("capture foo:r0", "foo:r0: no port begins with foo:; write r0, xdp:r0, tap:r0 or packet:r0"),
         ("capture a/b", "cannot be the name of an interface"),
         ("capture xdp:", "\"xdp:\" names no port; write eth1"),
         ("capture trace:", "trace:FILE"),

@@ -180,7 +180,8 @@ fn packets_captured_beside_the_host_are_in_order_with_taken_ones() {
     let capture = read(&path);
     assert_eq!(capture.packets.len() as u64, account.sum("delivered"));
     let changes = assert_in_order(&capture.packets);
-    assert!(changes > 10, "the generators ran one after the other: {changes}");
+    // A busy machine lets each generator run for long; one after the other they would change this often.
+    assert!(changes > cores() + 1, "the generators ran one after the other: {changes}");
     // The host may add its own packets.
     let of = |interface: u32| capture.packets.iter().filter(move |packet| packet.interface == interface);
     assert!(of(0).count() >= 2_000);

@@ -183,7 +183,8 @@ parts! {
         name: [u8; NAME_LEN],
     } max_entries at 16, name at 24;
 
-    /// The head of `struct bpf_link_info`, with the XDP variant of its union.
+    /// The head of `struct bpf_link_info`, with the XDP variant of its union; that of TCX begins in the same
+    /// way.
     LinkInfo, 48 bytes {
         link_type: u32,
         id: u32,

@@ -166,11 +166,15 @@ pub enum Helper {
     MapDeleteElem = 3,
     /// `bpf_ktime_get_ns()`: nanoseconds of CLOCK_MONOTONIC.
     KtimeGetNs = 5,
+    /// `bpf_get_smp_processor_id()`: the CPU that the program runs on.
+    GetSmpProcessorId = 8,
     /// `bpf_tail_call(ctx, programs, index)`: goes on as the program at `index` of a
     /// [`ProgArray`](super::MapKind::ProgArray); returns only if that entry is empty.
     TailCall = 12,
     /// `bpf_redirect(ifindex, flags)`.
     Redirect = 23,
+    /// `bpf_skb_load_bytes(ctx, offset, to, len)`: copies bytes of the packet, in whichever buffers they lie.
+    SkbLoadBytes = 26,
     /// `bpf_xdp_adjust_head(ctx, delta)`.
     XdpAdjustHead = 44,
     /// `bpf_redirect_map(map, key, flags)`: to a socket of an XSKMAP or a device of a DEVMAP; the low two

@@ -13,8 +13,9 @@ use super::program::{ATTACH_TYPE_XDP, Program};
 use super::syscall::{bpf, bpf_fd, interface_name, object_info, open_by_id};
 use crate::process::{self, Process};
 
-/// `BPF_LINK_TYPE_XDP`.
+/// `BPF_LINK_TYPE_XDP` and `BPF_LINK_TYPE_TCX`.
 const LINK_TYPE_XDP: u32 = 6;
+const LINK_TYPE_TCX: u32 = 11;
 
 /// Where on the receive path the program runs.
 #[repr(u32)]
@@ -43,6 +44,11 @@ pub struct Link {
 }
 
 impl Link {
+    /// A link that was just made.
+    pub(super) fn new(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
     /// Attaches `program` to the interface `ifindex` of the calling thread's network namespace. Linux 5.9.
     ///
     /// # Errors
@@ -58,17 +64,18 @@ impl Link {
         // SAFETY: there are no addresses in it, and it returns a new file descriptor.
         let fd = unsafe { bpf_fd(Command::LinkCreate, &mut attr) }
             .map_err(|cause| refused(cause, ifindex, mode))?;
-        Ok(Self { fd })
+        Ok(Self::new(fd))
     }
 
-    /// The link by which a program is attached, of any process: from now on the program stays attached as
+    /// The link by which an XDP or TCX program is attached, of any process: from now on the program stays attached as
     /// long as this value lives, too. `None` if no link keeps the program attached.
     ///
     /// # Errors
     /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
     pub fn of_program(prog_id: u32) -> Result<Option<Self>, Error> {
         let is_of_program = |link: &XdpLink| link.prog_id == prog_id && link.ifindex != 0;
-        let Some(XdpLink { id, .. }) = links()?.into_iter().find(is_of_program) else {
+        let links = links_of(&[LINK_TYPE_XDP, LINK_TYPE_TCX])?;
+        let Some(XdpLink { id, .. }) = links.into_iter().find(is_of_program) else {
             return Ok(None);
         };
         match open(id) {
@@ -147,7 +154,7 @@ impl Link {
         // SAFETY: there are no addresses in it.
         unsafe { bpf(Command::LinkDetach, &mut attr) }
             .map(drop)
-            .map_err(|cause| Error::call("detach an XDP program from its interface", cause))
+            .map_err(|cause| Error::call("detach a program from its interface", cause))
     }
 
     fn info(&self) -> Result<LinkInfo, Error> {
@@ -178,6 +185,11 @@ pub struct XdpLink {
 /// # Errors
 /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].
 pub fn links() -> Result<Vec<XdpLink>, Error> {
+    links_of(&[LINK_TYPE_XDP])
+}
+
+/// The links of these types, of which the kernel tells the interface in the same way.
+fn links_of(types: &[u32]) -> Result<Vec<XdpLink>, Error> {
     let failed = |cause| Error::call("list the BPF links of this machine", cause);
     let mut found = Vec::new();
     let mut attr = GetId::default();
@@ -189,7 +201,7 @@ pub fn links() -> Result<Vec<XdpLink>, Error> {
             Err(cause) => return Err(failed(cause)),
         }
         match info_by_id(attr.id) {
-            Ok(info) if info.link_type == LINK_TYPE_XDP => {
+            Ok(info) if types.contains(&info.link_type) => {
                 found.push(XdpLink { id: info.id, prog_id: info.prog_id, ifindex: info.xdp_ifindex });
             }
             Ok(_) => {}

@@ -34,13 +34,13 @@ mod attr;
 mod btf;
 mod by_id;
 mod error;
-mod ingress;
 mod insn;
 mod link;
 mod map;
 mod privilege;
 mod program;
 mod syscall;
+mod tcx;
 #[cfg(feature = "testing")]
 mod test_run;
 
@@ -56,15 +56,31 @@ pub mod xdp_md {
     pub const RX_QUEUE_INDEX: i16 = 16;
 }
 
+/// Offsets of the fields of a classifier's context, `struct __sk_buff` of <linux/bpf.h>.
+pub mod sk_buff {
+    /// Its length in bytes.
+    pub const LEN: i16 = 0;
+    /// Whether a VLAN tag is kept beside the packet.
+    pub const VLAN_PRESENT: i16 = 20;
+    /// The tag's priority and number.
+    pub const VLAN_TCI: i16 = 24;
+    /// The tag's protocol, as on the wire.
+    pub const VLAN_PROTO: i16 = 28;
+    /// Where the packet begins.
+    pub const DATA: i16 = 76;
+    /// Where its first buffer ends.
+    pub const DATA_END: i16 = 80;
+}
+
 pub use asm::{Assembler, Label};
 pub use btf::KernelFunction;
 pub use by_id::{SharedMap, holders_of_programs, program_holders, shared_map};
 pub use error::Error;
-pub use ingress::ingress_programs;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 pub use link::{Link, XdpLink, XdpMode, link_holders, links};
 pub use map::{Map, MapKind, MapSpec, PerCpuValues, possible_cpus};
 pub use program::{Program, ProgramKind, ProgramSpec};
+pub use tcx::{has_tcx, ingress_programs};
 #[cfg(feature = "testing")]
 pub use test_run::TestRun;
 
@@ -81,3 +97,6 @@ pub const XDP_PASS: i32 = 2;
 pub const XDP_TX: i32 = 3;
 /// XDP action: what [`Helper::Redirect`] and [`Helper::RedirectMap`] return on success.
 pub const XDP_REDIRECT: i32 = 4;
+
+/// What a classifier returns that leaves the decision to the next one (`TCX_NEXT`).
+pub const TCX_NEXT: i32 = -1;

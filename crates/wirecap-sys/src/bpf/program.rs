@@ -36,6 +36,8 @@ const LOAD_ATTEMPTS: usize = 5;
 pub enum ProgramKind {
     /// Decides which packets a socket gets.
     SocketFilter = 1,
+    /// Runs in traffic control on packets that come in by an interface, or leave by it.
+    Classifier = 3,
     /// Runs on each packet in the driver, before the host's stack.
     Xdp = 6,
 }
@@ -44,7 +46,7 @@ impl ProgramKind {
     /// What the program says it will be attached to.
     fn attach_type(self) -> u32 {
         match self {
-            Self::SocketFilter => 0,
+            Self::SocketFilter | Self::Classifier => 0,
             Self::Xdp => ATTACH_TYPE_XDP,
         }
     }

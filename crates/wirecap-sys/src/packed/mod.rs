@@ -37,7 +37,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | the two arrays | `memory.rs` |
-//! | what the program does | `program.rs` |
+//! | what the program does | `program.rs`; with a packet in a socket buffer: `socket_buffer.rs` |
 //! | how a packet lies in a block | `record.rs` |
 //! | giving blocks and receiving parts | `stream.rs` |
 //! | reading packets | `reader.rs` |
@@ -49,11 +49,12 @@ mod memory;
 mod program;
 mod reader;
 mod record;
+mod socket_buffer;
 mod stream;
 
 pub use error::PackedError;
 pub use memory::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedMemory};
-pub use program::{MAX_PACKET_BYTES, Pack};
+pub use program::{MAX_PACKET_BYTES, Pack, PackOption, PacketForm};
 pub use reader::{PackedPackets, PackedReader};
 pub use record::{PackedHash, PackedPacket, PackedRecord};
 pub use stream::PackedStream;

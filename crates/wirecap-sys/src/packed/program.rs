@@ -11,13 +11,17 @@
 //! code allows, so there is separate code for each of a few sizes: with one for all sizes, the last 64 KiB of
 //! each block would stay empty.
 
+use wirecap_core::Direction;
+
 use super::{
     PackedMemory,
     memory::{ARMED_AT, GIVEN_AT, Layout, ORDER_AT, POSITION_AT, RETIRE_AT, WRITER_AT},
     record::{
-        ALIGNMENT, CAPTURED_AT, HASH_OPTION, HASH_OPTION_BYTES, HASH_OPTION_LEN, HEADER_BYTES, INTERFACE_AT,
-        ORIGINAL_AT, PACKET_TYPE, TIME_HIGH_AT, TIME_LOW_AT, TOEPLITZ, TOTAL_AT, TRAILER_BYTES, TYPE_AT,
+        ALIGNMENT, CAPTURED_AT, FLAGS_OPTION, FLAGS_OPTION_BYTES, FLAGS_OPTION_LEN, HASH_OPTION,
+        HASH_OPTION_BYTES, HASH_OPTION_LEN, HEADER_BYTES, INTERFACE_AT, ORIGINAL_AT, PACKET_TYPE,
+        TIME_HIGH_AT, TIME_LOW_AT, TOEPLITZ, TOTAL_AT, TRAILER_BYTES, TYPE_AT, flags_of,
     },
+    socket_buffer,
 };
 use crate::bpf::{Alu, Assembler, Cond, Helper, Label, Map, RING_FORCE_WAKEUP, Reg, Size};
 
@@ -42,6 +46,31 @@ const fn data_bytes(room: u32) -> i32 {
 /// On x86-64 stores and loads stay in order among themselves.
 const IS_ORDERED: bool = cfg!(target_arch = "x86_64");
 
+/// What a packet is when the program sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PacketForm {
+    /// A buffer of the driver: an XDP program.
+    Frame,
+    /// A socket buffer: a classifier of traffic control. The kernel keeps a VLAN tag beside the packet; it
+    /// is put back.
+    SocketBuffer {
+        /// Where on the stack the tag is: the protocol as on the wire in two bytes, two bytes of zero, and
+        /// four of the TCI as a number. A protocol of 0 means that the packet has none, or is shorter than
+        /// an Ethernet header.
+        tag: i16,
+    },
+}
+
+/// An option of a packet's record.
+#[derive(Debug, Clone, Copy)]
+pub enum PackOption {
+    /// The NIC's hash, which is at this place on the stack: four bytes, and four of its type. A type of 0
+    /// means that the packet has no hash.
+    Hash(i16),
+    /// Which way the packet goes.
+    Direction(Direction),
+}
+
 /// What is packed, and where the program goes on.
 #[derive(Debug, Clone, Copy)]
 pub struct Pack {
@@ -49,13 +78,16 @@ pub struct Pack {
     pub stream: Reg,
     /// Where on the stack the time of the packet is, as eight bytes; without it the time is 0.
     pub stamp: Option<i16>,
-    /// Where on the stack the hash of the packet is: four bytes, and four of its type. A type of 0 means that
-    /// the packet has no hash.
-    pub hash: Option<i16>,
+    /// What the packet is when the program sees it.
+    pub form: PacketForm,
+    /// What stands in the record beside time and lengths.
+    pub option: Option<PackOption>,
     /// The stack below is free: a multiple of eight.
     pub stack_end: i16,
     /// Where it goes on when no block has room.
     pub no_block: Label,
+    /// Where it goes on when another run of the program packs into the stream at the moment.
+    pub busy: Label,
     /// Where it goes on when an invariant of the program is broken.
     pub impossible: Label,
 }
@@ -93,7 +125,11 @@ impl Pack {
 
     /// Bytes of the options.
     fn option_bytes(&self) -> i32 {
-        if self.hash.is_some() { HASH_OPTION_BYTES as i32 } else { 0 }
+        match self.option {
+            None => 0,
+            Some(PackOption::Hash(_)) => HASH_OPTION_BYTES as i32,
+            Some(PackOption::Direction(_)) => FLAGS_OPTION_BYTES as i32,
+        }
     }
 }
 
@@ -108,7 +144,7 @@ impl PackedMemory {
         emit_look_up(asm, &self.streams, pack.stream_key(), pack.impossible);
         asm.mov(R9, R0);
         asm.mov_imm(R1, 1).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
-        asm.jump_if32(Cond::Ne, R1, 0, pack.impossible);
+        asm.jump_if32(Cond::Ne, R1, 0, pack.busy);
 
         emit_length(asm, pack, broken);
         emit_choice(asm, &self.layout, full);
@@ -169,7 +205,10 @@ fn emit_look_up(asm: &mut Assembler, map: &Map, key: i16, none: Label) {
 fn emit_length(asm: &mut Assembler, pack: &Pack, broken: Label) {
     use Reg::{R0, R1, R6, R7, R10};
     let fits = asm.label();
-    asm.mov(R1, R6).call(Helper::XdpGetBuffLen);
+    match pack.form {
+        PacketForm::Frame => _ = asm.mov(R1, R6).call(Helper::XdpGetBuffLen),
+        PacketForm::SocketBuffer { tag } => socket_buffer::emit_length(asm, tag),
+    }
     asm.store(Size::Double, R10, pack.original(), R0).mov(R7, R0);
     // Not a comparison with 0, from which old verifiers do not learn that there is a byte to copy.
     asm.jump_if(Cond::Lt, R7, 1, broken);
@@ -241,12 +280,19 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, broken: Label) {
     // The padding is in the last word of the data.
     emit_behind_data(asm);
     asm.store_imm(Size::Word, R2, HEADER_BYTES as i16 - 4, 0);
-    asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32).mov(R4, R7);
-    asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
+    match pack.form {
+        PacketForm::Frame => {
+            asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32).mov(R4, R7);
+            asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
+        }
+        PacketForm::SocketBuffer { tag } => socket_buffer::emit_copy(asm, tag, pack.place(), broken),
+    }
     asm.load(Size::Double, R0, R10, pack.place());
     emit_behind_data(asm);
-    if let Some(hash) = pack.hash {
-        emit_hash(asm, hash);
+    match pack.option {
+        None => {}
+        Some(PackOption::Hash(hash)) => emit_hash(asm, hash),
+        Some(PackOption::Direction(direction)) => emit_direction(asm, direction),
     }
     let around = (HEADER_BYTES + TRAILER_BYTES) as i32 + pack.option_bytes();
     asm.alu64(Alu::Add, R1, around);
@@ -280,6 +326,15 @@ fn emit_hash(asm: &mut Assembler, hash: i16) {
         asm.alu64(Alu::Rsh, R3, 8);
     }
     asm.bind(none);
+}
+
+/// Writes the direction as an option behind R2, and the end of the options.
+fn emit_direction(asm: &mut Assembler, direction: Direction) {
+    let at = HEADER_BYTES as i16;
+    asm.store_imm(Size::Half, Reg::R2, at, FLAGS_OPTION.into());
+    asm.store_imm(Size::Half, Reg::R2, at + 2, FLAGS_OPTION_LEN.into());
+    asm.store_imm(Size::Word, Reg::R2, at + 4, flags_of(direction) as i32);
+    asm.store_imm(Size::Word, Reg::R2, at + 8, 0);
 }
 
 /// Unlocks the stream.

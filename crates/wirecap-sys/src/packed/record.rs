@@ -14,6 +14,8 @@
 
 use std::ptr::NonNull;
 
+use wirecap_core::Direction;
+
 pub(super) const TYPE_AT: usize = 0;
 pub(super) const TOTAL_AT: usize = 4;
 pub(super) const INTERFACE_AT: usize = 8;
@@ -40,6 +42,21 @@ pub(super) const TOEPLITZ: u8 = 5;
 /// Code, length, value and padding; and behind it the end of options.
 pub(super) const HASH_OPTION_BYTES: u32 = 4 + 8 + 4;
 
+/// `epb_flags`: four bytes, of which the lowest two bits are the direction.
+pub(super) const FLAGS_OPTION: u16 = 2;
+pub(super) const FLAGS_OPTION_LEN: u16 = 4;
+const DIRECTION_BITS: u32 = 0b11;
+/// Code, length and value; and behind it the end of options.
+pub(super) const FLAGS_OPTION_BYTES: u32 = 4 + 4 + 4;
+
+/// The flags of a packet that goes this way.
+pub(super) fn flags_of(direction: Direction) -> u32 {
+    match direction {
+        Direction::In => 0b01,
+        Direction::Out => 0b10,
+    }
+}
+
 /// The padded length of data.
 pub(super) fn padded(len: u32) -> u32 {
     len.next_multiple_of(ALIGNMENT)
@@ -65,6 +82,8 @@ pub struct PackedPacket<'a> {
     pub timestamp_ns: u64,
     /// The NIC's hash, if the program asks for it and the packet has one.
     pub hash: Option<PackedHash>,
+    /// The direction, if the program records it.
+    pub direction: Option<Direction>,
 }
 
 /// A packet that is being received.
@@ -150,6 +169,15 @@ impl<'a> PackedRecord<'a> {
         u64::from(self.word(TIME_HIGH_AT)) << 32 | u64::from(self.word(TIME_LOW_AT))
     }
 
+    /// The direction, if the program records it.
+    pub fn direction(&self) -> Option<Direction> {
+        let Checked { total, captured, .. } = self.checked;
+        // SAFETY: the record lies in memory that is mapped, and is not written while `self` is borrowed.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
+        let behind = (HEADER_BYTES + padded(captured)) as usize;
+        Options::of(&bytes[behind..(total - TRAILER_BYTES) as usize]).direction
+    }
+
     /// Sets the time of the packet, in nanoseconds since 1970 (UTC).
     #[inline]
     pub fn set_time(&mut self, timestamp_ns: u64) {
@@ -172,22 +200,56 @@ impl<'a> PackedRecord<'a> {
         // SAFETY: the record lies in memory that is mapped, and is not written during `'b`.
         let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
         let behind = (HEADER_BYTES + padded(captured)) as usize;
-        let options = &bytes[behind..(total - TRAILER_BYTES) as usize];
+        let options = Options::of(&bytes[behind..(total - TRAILER_BYTES) as usize]);
         PackedPacket {
             data: &bytes[HEADER_BYTES as usize..(HEADER_BYTES + captured) as usize],
             original_len: self.original_len(),
             timestamp_ns: self.stamp(),
-            hash: if options.is_empty() { None } else { hash_in(options) },
+            hash: options.hash,
+            direction: options.direction,
         }
     }
 }
 
-/// The hash among the options of a packet.
+/// What the options of a packet say. A program writes at most one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Options {
+    hash: Option<PackedHash>,
+    direction: Option<Direction>,
+}
+
+impl Options {
+    #[inline]
+    fn of(options: &[u8]) -> Self {
+        let mut found = Self::default();
+        match first_code(options) {
+            None => {}
+            Some(HASH_OPTION) => found.hash = hash_in(options),
+            Some(FLAGS_OPTION) => found.direction = direction_in(options),
+            Some(_) => {}
+        }
+        found
+    }
+}
+
+/// The code of the first option.
+#[inline]
+fn first_code(options: &[u8]) -> Option<u16> {
+    options.first_chunk().map(|&code| u16::from_ne_bytes(code))
+}
+
+/// The hash in the first option of a packet.
 fn hash_in(options: &[u8]) -> Option<PackedHash> {
     let half = |at: usize| Some(u16::from_ne_bytes(options.get(at..at + 2)?.try_into().ok()?));
-    if half(0)? != HASH_OPTION || half(2)? != HASH_OPTION_LEN || *options.get(4)? != TOEPLITZ {
+    if half(2)? != HASH_OPTION_LEN || *options.get(4)? != TOEPLITZ {
         return None;
     }
     let value = u32::from_be_bytes(options.get(5..9)?.try_into().ok()?);
     Some(PackedHash { value, type_bits: half(10)? })
+}
+
+/// The direction in the first option of a packet.
+fn direction_in(options: &[u8]) -> Option<Direction> {
+    let flags = u32::from_ne_bytes(options.get(4..8)?.try_into().ok()?) & DIRECTION_BITS;
+    [Direction::In, Direction::Out].into_iter().find(|&direction| flags_of(direction) == flags)
 }

@@ -22,6 +22,9 @@ pub enum Access {
     Xdp,
     /// AF_PACKET in any case: the host keeps its traffic, and both directions are seen.
     Packet,
+    /// Programs of traffic control in any case, which copy packets into blocks (Linux 6.6): the host keeps its
+    /// traffic, and both directions are seen.
+    Tap,
 }
 
 impl Access {
@@ -31,6 +34,7 @@ impl Access {
             Access::Auto => "",
             Access::Xdp => "xdp:",
             Access::Packet => "packet:",
+            Access::Tap => "tap:",
         }
     }
 }
@@ -97,7 +101,7 @@ pub struct Faults {
 
 impl PortSpec {
     /// The prefixes of the names of ports.
-    pub const PREFIXES: [&str; 3] = ["xdp:", "packet:", "trace:"];
+    pub const PREFIXES: [&str; 4] = ["xdp:", "packet:", "tap:", "trace:"];
 
     /// The name of the port in reports.
     pub fn name(&self) -> String {
@@ -148,6 +152,7 @@ impl From<&str> for PortSpec {
         let (access, name) = match text.split_once(':') {
             Some(("xdp", name)) => (Access::Xdp, name),
             Some(("packet", name)) => (Access::Packet, name),
+            Some(("tap", name)) => (Access::Tap, name),
             Some(("trace", path)) => return PortSpec::Trace { path: path.into() },
             _ => (Access::Auto, text),
         };
@@ -183,7 +188,7 @@ pub enum PortSpecError {
     },
     /// The prefix names no kind of port.
     #[error(
-        "{prefix}{name}: no port begins with {prefix}; write {name}, xdp:{name} or packet:{name} for an interface, \
+        "{prefix}{name}: no port begins with {prefix}; write {name}, xdp:{name}, tap:{name} or packet:{name} for an interface, \
          trace:FILE for a trace"
     )]
     UnknownPrefix {

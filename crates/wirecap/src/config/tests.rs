@@ -61,7 +61,9 @@ fn sizes_of_pools_are_read_back() {
 
 #[test]
 fn ports_are_read_back_from_their_text() {
-    for text in ["eth1", "xdp:eth1", "packet:eth1", "eth1@2", "xdp:eth1@0-3,6", "trace:a.pcap", "trace:-"] {
+    for text in
+        ["eth1", "xdp:eth1", "packet:eth1", "tap:eth1", "eth1@2", "xdp:eth1@0-3,6", "trace:a.pcap", "trace:-"]
+    {
         let port: PortSpec = text.parse().unwrap();
         assert_eq!((port.to_string().as_str(), &port), (text, &PortSpec::from(text)));
         assert_eq!(serde_json::from_value::<PortSpec>(text.into()).unwrap(), port);

@@ -6,6 +6,7 @@ pub(crate) mod holders;
 pub(crate) mod host_use;
 pub(crate) mod link;
 pub(crate) mod outlet;
+pub(crate) mod place;
 pub(crate) mod preflight;
 pub(crate) mod rss;
 pub(crate) mod stamping;

@@ -77,13 +77,13 @@ impl<'b> Packet<'b> {
 
     #[inline]
     fn of_packed(packet: PackedPacket<'b>, number: u64) -> Self {
-        let PackedPacket { data: first, original_len, timestamp_ns, hash } = packet;
+        let PackedPacket { data: first, original_len, timestamp_ns, hash, direction } = packet;
         let (length_or_hash, hash) = match hash {
             Some(hash) => (hash.value, hash.type_bits | HAS_HASH),
             None => (original_len, 0),
         };
-        let (len, direction) = (first.len(), None);
-        Packet { first, rest: None, len, length_or_hash, hash, timestamp_ns, number, direction }
+        let (len, rest) = (first.len(), None);
+        Packet { first, rest, len, length_or_hash, hash, timestamp_ns, number, direction }
     }
 
     /// Length in bytes, all parts together.

@@ -10,6 +10,7 @@
 //! | `xdp` | an interface, over AF_XDP, or packed by its XDP program | `xdp/` |
 //! | | some of its receive queues, shared with other processes | `xdp/shared/` |
 //! | `packet` | an interface, over AF_PACKET: passive, the host keeps them | `packet/` |
+//! | `tap` | an interface, packed by programs of traffic control: passive as well | `tap/` |
 //! | `trace` | a trace file, or a pipe | [`trace`] |
 //! | `null` | nowhere: memory only, to measure the engine by itself | [`null`] |
 //! | `fault` | another port, with faults injected | [`fault`] |
@@ -26,8 +27,11 @@ pub(crate) mod lab;
 pub mod null;
 pub(crate) mod open_port;
 pub(crate) mod opening;
+pub(crate) mod packed_queue;
 mod packet;
 pub(crate) mod queue;
+pub(crate) mod stamp_reader;
+mod tap;
 pub mod trace;
 pub(crate) mod xdp;
 
@@ -71,13 +75,14 @@ fn look_up_interface(
             (choice.left_to_host, choice.uses)
         }
         Access::Xdp => (None, uses_of(&interface)),
-        Access::Packet => (None, Vec::new()),
+        Access::Packet | Access::Tap => (None, Vec::new()),
     };
-    let passive = reason.is_some() || access == Access::Packet;
+    let passive = reason.is_some() || matches!(access, Access::Packet | Access::Tap);
     match queues {
         Some(queues) if passive => {
             Err(Error::PassiveQueues { name: interface.name, queues: queues.clone(), reason })
         }
+        None if access == Access::Tap => tap::look_up(interface, reason, host_use),
         None if passive => packet::look_up(interface, reason, host_use, config),
         queues => xdp::look_up(interface, queues, host_use, config),
     }

@@ -14,11 +14,13 @@
 //! Rule: every packet that enters leaves through exactly one counted exit, the redirect being
 //! counted by what the socket reports.
 
+mod counters;
 mod metadata;
 pub(crate) mod rx_hash;
 pub(crate) mod socket_filter;
 pub(crate) mod stamp;
 pub(crate) mod tags;
+pub(crate) mod tap;
 
 use std::sync::Arc;
 
@@ -28,27 +30,18 @@ use wirecap_sys::{
         self, Alu, Assembler, Cond, Helper, Insn, Label, Map, MapKind, MapSpec, Program, ProgramKind,
         ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
     },
-    packed::{Pack, PackedMemory},
+    packed::{Pack, PackOption, PackedMemory, PacketForm},
     xsk::Socket,
 };
 
+pub(crate) use self::counters::Counters;
 use self::{
+    counters::{FILTERED, NO_BLOCK, PASSED, SEEN, TOO_LONG, UNHASHED, UNSTAMPED, UNTAGGED, count},
     rx_hash::RxHashing,
     stamp::{STAMP_BYTES, StampSource},
     tags::Tags,
 };
 use crate::{Unmatched, filter::PortFilter, packet::rx_hash::HASH_BYTES, port::queue::QueueCounts};
-
-// Offsets in a value of the counters map.
-const SEEN: i16 = 0;
-const FILTERED: i16 = 8;
-const PASSED: i16 = 16;
-const TOO_LONG: i16 = 24;
-const UNSTAMPED: i16 = 32;
-const UNTAGGED: i16 = 40;
-const UNHASHED: i16 = 48;
-const NO_BLOCK: i16 = 56;
-const COUNTERS_BYTES: u32 = 64;
 
 /// On the stack: the driver's time of a packet that was asked for before the packet is changed.
 const ASKED_TIME: i16 = tags::STACK_END - 8;
@@ -56,9 +49,6 @@ const _: () = assert!(rx_hash::STACK_END == ASKED_TIME - 8, "no answer lies over
 
 /// Name of the program in the kernel.
 pub(crate) const NAME: &str = "wirecap";
-
-/// Name of the map of counters.
-const COUNTERS: &str = "wirecap_counts";
 
 /// A map whose keys are the numbers from 0 on.
 pub(crate) fn array(kind: MapKind, value_size: u32, max_entries: u32, name: &str) -> Result<Map, bpf::Error> {
@@ -73,7 +63,7 @@ pub(crate) struct CaptureProgram {
     /// both, so it takes packets of several buffers if the other does.
     pub(crate) leave_all: Program,
     /// One entry for each queue the NIC can have, and one for all others.
-    counters: Map,
+    pub(crate) counters: Arc<Counters>,
     outlet: Outlet,
     /// Queues 0 to `captured` - 1 have sockets.
     captured: u32,
@@ -162,7 +152,7 @@ impl CaptureProgram {
         filter: Option<&PortFilter>,
     ) -> Result<Self, wirecap_filter::Error> {
         let ProgramPlan { queues, captured, .. } = plan;
-        let counters = array(MapKind::PerCpuArray, COUNTERS_BYTES, queues + 1, COUNTERS)?;
+        let counters = Arc::new(Counters::new(queues + 1)?);
         let insns = assemble(&counters, &outlet, plan, filter)?;
         let spec = ProgramSpec {
             frags: plan.frags(),
@@ -190,24 +180,12 @@ impl CaptureProgram {
 
     /// The counters of a queue, summed over the CPUs; those of its socket are 0.
     pub(crate) fn counts(&self, queue: u32) -> Result<QueueCounts, bpf::Error> {
-        let values = self.counters.lookup_per_cpu(&queue.to_ne_bytes())?;
-        let sum = |offset: i16| values.sum_u64(offset as usize);
-        Ok(QueueCounts {
-            seen: sum(SEEN),
-            filtered: sum(FILTERED),
-            passed: sum(PASSED),
-            too_long: sum(TOO_LONG),
-            unstamped: sum(UNSTAMPED),
-            untagged: sum(UNTAGGED),
-            unhashed: sum(UNHASHED),
-            no_free_cell: sum(NO_BLOCK),
-            ..QueueCounts::default()
-        })
+        self.counters.of(queue)
     }
 }
 
 fn assemble(
-    counters: &Map,
+    counters: &Counters,
     outlet: &Outlet,
     plan: ProgramPlan,
     filter: Option<&PortFilter>,
@@ -222,10 +200,7 @@ fn assemble(
     asm.jump_if(Cond::Lt, R7, plan.queues as i32, known);
     asm.mov_imm(R1, plan.queues as i32);
     asm.bind(known);
-    asm.store(Size::Word, R10, -4, R1);
-    asm.load_map_fd(R1, counters).mov(R2, R10).alu64(Alu::Add, R2, -4);
-    asm.call(Helper::MapLookupElem);
-    asm.jump_if(Cond::Eq, R0, 0, pass);
+    counters.emit_look_up(&mut asm, R1, -4, pass);
     asm.mov(R8, R0);
     count(&mut asm, R8, SEEN);
 
@@ -336,8 +311,10 @@ fn pack(asm: &mut Assembler, memory: &PackedMemory, plan: ProgramPlan) {
     }
     let (no_block, impossible) = (asm.label(), asm.label());
     let stamp = plan.stamping.map(|_| ASKED_TIME);
-    let hash = plan.hashing.map(|_| rx_hash::ANSWER);
-    let pack = Pack { stream: R7, stamp, hash, stack_end: rx_hash::STACK_END, no_block, impossible };
+    let option = plan.hashing.map(|_| PackOption::Hash(rx_hash::ANSWER));
+    let (form, busy) = (PacketForm::Frame, impossible);
+    let pack =
+        Pack { stream: R7, stamp, form, option, stack_end: rx_hash::STACK_END, no_block, busy, impossible };
     memory.emit_pack(asm, &pack);
     asm.mov_imm(R0, XDP_DROP).exit();
     asm.bind(no_block);
@@ -395,11 +372,4 @@ fn count_if_none(asm: &mut Assembler, answer: i16, counter: i16) {
     asm.load(Size::Double, Reg::R1, Reg::R10, answer).jump_if(Cond::Ne, Reg::R1, 0, is_there);
     count(asm, Reg::R8, counter);
     asm.bind(is_there);
-}
-
-/// Adds one to a counter. The value is this CPU's own, so no atomic is needed.
-fn count(asm: &mut Assembler, counters: Reg, offset: i16) {
-    asm.load(Size::Double, Reg::R1, counters, offset);
-    asm.alu64(Alu::Add, Reg::R1, 1);
-    asm.store(Size::Double, counters, offset, Reg::R1);
 }

@@ -17,7 +17,7 @@ use wirecap_sys::bpf::{
     self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, Program, ProgramKind, ProgramSpec, Reg, Size,
 };
 
-use super::{COUNTERS, array};
+use super::{array, counters::NAME};
 
 // Offsets in `struct __sk_buff` of <linux/bpf.h>.
 const SKB_KIND: i16 = 4;
@@ -40,7 +40,7 @@ pub(crate) struct SocketFilter {
 impl SocketFilter {
     /// Loads it. Without `outgoing`, packets that the host sends are not even counted.
     pub(crate) fn load(filter: &Filter, outgoing: bool) -> Result<Self, wirecap_filter::Error> {
-        let counters = array(MapKind::PerCpuArray, COUNTERS_BYTES, 1, COUNTERS)?;
+        let counters = array(MapKind::PerCpuArray, COUNTERS_BYTES, 1, NAME)?;
         let insns = assemble(&counters, filter, outgoing)?;
         let program = Program::load(&ProgramSpec::new(ProgramKind::SocketFilter, "wirecap", &insns))?;
         Ok(Self { program, counters })

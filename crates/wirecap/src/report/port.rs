@@ -81,9 +81,9 @@ impl PortReport {
         self.queues.iter().map(|queue| queue.account).sum()
     }
 
-    /// Whether it is captured beside the host, over AF_PACKET.
+    /// Whether it is captured beside the host.
     pub fn is_passive(&self) -> bool {
-        self.queues.iter().any(|queue| queue.mode == QueueMode::Packet)
+        self.queues.iter().any(|queue| matches!(queue.mode, QueueMode::Packet | QueueMode::Tap))
     }
 }
 

@@ -17,6 +17,8 @@ choices! {
         Generic = "generic",
         /// AF_PACKET: the kernel copies each packet into a block, and the host keeps it.
         Packet = "packet",
+        /// Programs of traffic control copy each packet into a block, and the host keeps it.
+        Tap = "tap",
         /// No NIC: a trace file is read into cells.
         Trace = "trace",
         /// No NIC: the `null` port.

@@ -16,11 +16,9 @@ use wirecap_sys::{
 use super::{
     closing::Opening,
     frame_room::{self, cell_payload},
-    packed::PackedQueue,
     placed_filter::PlacedFilter,
     queue::XdpQueue,
     shared::{Attachment, Way},
-    stamp_reader::StampReader,
     vlan_tags::VlanTags,
 };
 use crate::{
@@ -29,7 +27,9 @@ use crate::{
     nic::stamping::Stamping,
     port::{
         contract::OpenRequest,
+        packed_queue::PackedQueue,
         queue::{OpenQueue, QueueCounts},
+        stamp_reader::StampReader,
     },
     program::{CaptureProgram, Outlet, ProgramPlan, rx_hash::RxHashing, tags::Tags},
     report::QueueMode,
@@ -199,8 +199,13 @@ impl Attempt<'_> {
         let OpenRequest { facts, nic_id, .. } = self.opener.request;
         let open = |&ring_id| {
             let stamps = StampReader::new(self.prepared.stamping.as_ref());
-            let opened =
-                PackedQueue::open(memory, PoolId { nic_id, ring_id }, program, filter.user(), stamps);
+            let opened = PackedQueue::open(
+                memory,
+                PoolId { nic_id, ring_id },
+                &program.counters,
+                filter.user(),
+                stamps,
+            );
             opened.map_err(|source| self.packed_error(source))
         };
         facts.rings.iter().map(open).collect()

@@ -5,7 +5,7 @@
 //! | which modes are tried, and in which order things happen | `open.rs`, `attempt.rs` |
 //! | a queue that another socket has | `bind.rs` |
 //! | sockets of an attempt that fails | `closing.rs` |
-//! | one receive queue at work | `queue.rs`, or `packed.rs`; its stamps: `stamp_reader.rs` |
+//! | one receive queue at work | `queue.rs`, or `../packed_queue.rs`; its stamps: `../stamp_reader.rs` |
 //! | where the filter runs | `placed_filter.rs`, `sieve.rs` |
 //! | how long a frame may be | `frame_room.rs` |
 //! | VLAN tags that the NIC takes off | `vlan_tags.rs` |
@@ -26,7 +26,6 @@ mod placed_filter;
 pub(super) mod queue;
 mod shared;
 mod sieve;
-mod stamp_reader;
 mod upkeep;
 mod vlan_tags;
 

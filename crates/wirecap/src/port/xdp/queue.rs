@@ -9,11 +9,12 @@ use wirecap_sys::{
     xsk::{BindMode, Registration, Socket},
 };
 
-use super::{shared::Entry, sieve::Sieve, stamp_reader::StampReader};
+use super::{shared::Entry, sieve::Sieve};
 use crate::{
     port::{
         intake::Intake,
         queue::{Look, QueueCounts, ReceiveQueue, Waiting},
+        stamp_reader::StampReader,
     },
     program::CaptureProgram,
 };

@@ -17,8 +17,7 @@ use wirecap_sys::{
     xsk::{Contents, Socket},
 };
 
-use super::stamp_reader::StampReader;
-use crate::port::intake::Intake;
+use crate::port::{intake::Intake, stamp_reader::StampReader};
 
 /// Cells received between two times that refused ones are given back.
 const AT_ONCE: u32 = 256;

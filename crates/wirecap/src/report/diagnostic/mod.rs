@@ -21,7 +21,7 @@ pub use wirecap_sys::memory::Advice;
 
 pub use self::{
     cause::Cause,
-    reason::{KernelRefusal, ModeRefusal, NicDataRefusal, PackingRefusal, Recovery, TooLong},
+    reason::{KernelRefusal, ModeRefusal, NicDataRefusal, PackingRefusal, Recovery, TapRefusal, TooLong},
 };
 use super::{Clock, LeftToHost, LengthLimit, QueueMode, as_text};
 use crate::{QueueSet, Timestamp};

@@ -111,6 +111,20 @@ pub enum Recovery {
     Ended,
 }
 
+/// Why an interface cannot be tapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TapRefusal {
+    /// The kernel has no TCX.
+    #[error("this kernel has no TCX programs (Linux 6.6)")]
+    NoTcx,
+    /// The process lacks a capability.
+    #[error("the kernel lets only CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON together load its programs")]
+    NotPermitted,
+}
+
 /// Why the packets of an interface cannot be packed by its XDP program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Error)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -141,7 +155,7 @@ pub enum PackingRefusal {
 #[non_exhaustive]
 pub enum NicDataRefusal {
     /// The interface is captured beside the host.
-    #[error("it is captured beside the host, by AF_PACKET")]
+    #[error("it is captured beside the host")]
     Passive,
     /// Some queues of the interface are captured: the kernel takes no program that is bound to a device into
     /// a table of programs.

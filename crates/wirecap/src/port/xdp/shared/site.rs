@@ -1,44 +1,33 @@
 //! Where a program is attached, also for threads of another network namespace.
 
-use wirecap_sys::{
-    bpf::{self, Link, Program, XdpMode},
-    netdev::{self, Namespace},
+use std::ops::Deref;
+
+use wirecap_sys::bpf::{self, Link, Program, XdpMode};
+
+use crate::{
+    HostUse,
+    nic::{host_use::watch::HostWatch, place::Place},
 };
 
-use crate::{HostUse, diagnostic::Cause, nic::host_use::watch::HostWatch};
-
-/// Where a program is attached.
+/// Where a program is attached, and in which mode.
 #[derive(Debug)]
 pub(crate) struct Site {
-    pub(super) ifindex: u32,
+    place: Place,
     pub(super) mode: XdpMode,
-    /// `None` if it cannot be known.
-    namespace: Option<Namespace>,
+}
+
+impl Deref for Site {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
 }
 
 impl Site {
     /// On an interface of the calling thread's network namespace.
     pub(super) fn new(ifindex: u32, mode: XdpMode) -> Self {
-        Self { ifindex, mode, namespace: Namespace::current().ok() }
-    }
-
-    /// Does `work` in the namespace of the interface, if the interface is still there.
-    pub(super) fn enter<T: Send>(
-        &self,
-        work: impl FnOnce() -> Result<T, Cause> + Send,
-    ) -> Result<Option<T>, Cause> {
-        let namespace = self
-            .namespace
-            .as_ref()
-            .ok_or_else(|| Cause::words("its network namespace is not known: /proc is missing"))?;
-        let ifindex = self.ifindex;
-        let inside = move || match netdev::xdp_programs(ifindex) {
-            Err(netdev::Error::NoSuchIndex(_)) => Ok(None),
-            _ => work().map(Some),
-        };
-        namespace
-            .enter(inside)
-            .map_err(|cause| Cause::words(format!("its network namespace cannot be entered: {cause}")))?
+        Self { place: Place::new(ifindex), mode }
     }
 
     /// Uses that have begun of the interface, which is taken.

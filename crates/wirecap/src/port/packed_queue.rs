@@ -1,0 +1,126 @@
+//! A queue whose packets a program packs into blocks.
+//!
+//! ```text
+//!   packet ──► program ── copies it behind the last one ──► block of its stream ── a part ──► PackedQueue ──► pool
+//! ```
+//!
+//! Rule: there is no socket. The stream is filled as long as a link keeps the program attached.
+
+use std::{ops::Range, sync::Arc};
+
+use wirecap_core::{Direction, PoolId};
+use wirecap_filter::UserFilter;
+use wirecap_sys::{
+    clock::StampClock,
+    memory::LivePool,
+    packed::{PackedError, PackedMemory, PackedStream},
+};
+
+use super::{
+    intake::Intake,
+    queue::{Look, OpenQueue, QueueCounts, ReceiveQueue, Waiting},
+    stamp_reader::StampReader,
+};
+use crate::{
+    filter::{PACKET_HOST, PACKET_OUTGOING},
+    packet::ChunkReader,
+    program::Counters,
+};
+
+/// One stream of a port whose program packs packets: a receive queue, or a CPU.
+#[derive(Debug)]
+pub(crate) struct PackedQueue {
+    stream: PackedStream,
+    counters: Arc<Counters>,
+    queue: u32,
+    cell_bytes: u32,
+    /// Decides what the kernel has not.
+    filter: Option<Arc<UserFilter>>,
+    /// Packets that it has refused.
+    refused: u64,
+    stamps: StampReader,
+    /// The last counters that could be read.
+    last: QueueCounts,
+}
+
+impl PackedQueue {
+    /// The queue `id` of an interface, whose packets a program packs into the stream of its number, and
+    /// counts.
+    pub(crate) fn open(
+        memory: &Arc<PackedMemory>,
+        id: PoolId,
+        counters: &Arc<Counters>,
+        filter: Option<Arc<UserFilter>>,
+        stamps: StampReader,
+    ) -> Result<OpenQueue, PackedError> {
+        let queue = u32::from(id.ring_id);
+        let (mut stream, mut pool, reader) = memory.open_stream(queue, id)?.expect("a stream for each queue");
+        let waker = Some(stream.waker());
+        stream.attach(Some(&mut pool));
+        let cell_bytes = pool.geometry().cell_bytes();
+        let counters = Arc::clone(counters);
+        let last = QueueCounts::default();
+        let queue = Self { stream, counters, queue, cell_bytes, filter, refused: 0, stamps, last };
+        Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Packed(reader)) })
+    }
+
+    /// Cells that these bytes take.
+    fn cells(&self, bytes: &Range<u64>) -> u32 {
+        (bytes.end - bytes.start).div_ceil(self.cell_bytes.into()) as u32
+    }
+}
+
+impl ReceiveQueue for PackedQueue {
+    fn receive(&mut self, _max: u32, intake: &mut Intake<'_>) {
+        let Self { stream, filter, refused, stamps, .. } = self;
+        let batch = intake.batch;
+        let mut times = stamps.times(batch.now_ns);
+        let part = stream.receive(batch.end, intake.space(), |packet| {
+            let is_wanted = filter.as_ref().is_none_or(|filter| {
+                let packet_type = match packet.direction() {
+                    Some(Direction::Out) => PACKET_OUTGOING,
+                    Some(Direction::In) | None => PACKET_HOST,
+                };
+                filter.wants_of_type(packet_type as u8, packet.data(), packet.original_len())
+            });
+            if is_wanted {
+                packet.set_time(intake.times.next(times(packet.stamp())));
+            }
+            *refused += u64::from(!is_wanted);
+            is_wanted
+        });
+        if let Some(part) = part {
+            intake.take_part(part);
+        }
+    }
+
+    fn attach(&mut self, pool: Option<&mut LivePool>) {
+        self.stream.attach(pool);
+    }
+
+    fn backlog(&self) -> u32 {
+        self.cells(&self.stream.waiting())
+    }
+
+    fn look(&self) -> Look {
+        let bytes = self.stream.waiting();
+        let (outlook, unreceived) = (self.stamps.outlook(!bytes.is_empty()), self.cells(&bytes));
+        Look { waiting: Some(Waiting { cells: bytes, may_refuse: true }), unreceived, outlook }
+    }
+
+    fn counts(&mut self) -> QueueCounts {
+        if let Ok(program) = self.counters.of(self.queue) {
+            self.last = QueueCounts {
+                filtered: program.filtered + self.refused,
+                // The reader also counts implausible stamps.
+                unstamped: program.unstamped.max(self.stamps.unknown()),
+                ..program
+            };
+        }
+        self.last
+    }
+
+    fn stamp_clock(&self) -> Option<&StampClock> {
+        self.stamps.clock()
+    }
+}

@@ -1,0 +1,224 @@
+//! The `tap` port: copies of an interface's packets, packed into blocks by programs of traffic control. The host
+//! keeps its traffic, and both directions are seen.
+//!
+//! ```text
+//!   comes in ──► first of the ingress programs ──► others, the host's stack
+//!                             └─┐ a copy
+//!                               ├──► block of the CPU ── a part ──► PackedQueue
+//!                             ┌─┘ a copy
+//!   leaves ────► last of the egress programs ──► queueing discipline, driver
+//! ```
+//!
+//! It sees what tcpdump does, except packets that leave without traffic control (`PACKET_QDISC_BYPASS`,
+//! AF_XDP), and those that another egress program drops.
+//!
+//! Rule: the programs are attached by links, so they are gone whatever becomes of this process.
+
+mod attachment;
+
+use std::{fs, sync::Arc};
+
+use wirecap_core::{PoolId, chunk::MAX_RINGS};
+use wirecap_filter::UserFilter;
+use wirecap_sys::{
+    bpf,
+    netdev::{HardwareType, Interface, Promiscuous},
+    packed::{PackedError, PackedMemory},
+};
+
+use self::attachment::{TapBackend, TapLinks};
+use super::{
+    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    open_port::OpenPort,
+    packed_queue::PackedQueue,
+    stamp_reader::StampReader,
+};
+use crate::{
+    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, Rss, Timestamp,
+    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal},
+    filter::{OriginInfo, PortFilter},
+    nic::{link::Watched, preflight, stamping::Stamping},
+    program::{
+        rx_hash,
+        tap::{TapPlan, TapPrograms},
+    },
+    report::{FilterPlace, QueueMode},
+};
+
+/// An interface to tap.
+#[derive(Debug)]
+struct TapPort {
+    interface: Interface,
+    /// Why it is captured beside the host, if that was not asked for.
+    reason: Option<LeftToHost>,
+}
+
+/// A stream for each CPU.
+pub(super) fn look_up(
+    interface: Interface,
+    reason: Option<LeftToHost>,
+    host_use: Vec<HostUse>,
+) -> Result<PreparedPort, Error> {
+    let Some(link_type) = interface.hardware_type.link_type() else {
+        let kind = interface.hardware_type.to_string();
+        return Err(Error::LinkType { name: interface.name, kind });
+    };
+    let facts = PortFacts {
+        name: interface.name.clone(),
+        rings: (0..streams()).collect(),
+        source: PacketSource::Interface { ifindex: interface.ifindex, queues: None },
+        link_type,
+        origin: OriginInfo::Each,
+        pools: PoolMaker::Packed,
+        numa_node: interface.numa_node,
+        host_use,
+        // The ring of events.
+        files_per_queue: 1,
+    };
+    Ok(PreparedPort::new(facts, TapPort { interface, reason }))
+}
+
+/// One more than the highest number of a CPU that is online. A CPU that is added later shares a stream.
+fn streams() -> u16 {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let last = online.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<u16>().ok());
+    last.map_or(1, |last| last.saturating_add(1)).min(MAX_RINGS)
+}
+
+/// Why an interface cannot be tapped, if it cannot.
+fn refuses(interface: &Interface) -> Result<Option<TapRefusal>, bpf::Error> {
+    match bpf::has_tcx(interface.ifindex) {
+        Ok(true) => Ok(None),
+        Ok(false) => Ok(Some(TapRefusal::NoTcx)),
+        Err(bpf::Error::NotPermitted { .. }) => Ok(Some(TapRefusal::NotPermitted)),
+        Err(error) => Err(error),
+    }
+}
+
+impl Port for TapPort {
+    fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
+        let (name, reason) = (facts.name.clone(), NicDataRefusal::Passive);
+        match config.timestamp {
+            _ if config.xdp_mode != Modes::Best => {
+                return Err(Error::OnlyPassive { name, reason: self.reason.clone() });
+            }
+            Some(Timestamp::File) => return Err(Error::NoFile(name)),
+            Some(Timestamp::Hardware) => return Err(Error::NoHardwareTimestamps { name, reason }),
+            _ if config.rx_hash => return Err(rx_hash::refusal(&name, reason)),
+            _ if config.rss == Rss::Symmetric => return Err(Error::PassiveRss(name)),
+            _ => {}
+        }
+        match refuses(&self.interface) {
+            Ok(None) => Ok(()),
+            Ok(Some(reason)) => Err(Error::NotTapped { name, reason }),
+            Err(source) => Err(Error::Program { name, source }),
+        }
+    }
+
+    fn open(self: Box<Self>, _pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
+        let Self { interface, reason } = *self;
+        let OpenRequest { context, facts, filter, nic_id, .. } = *request;
+        preflight::check_up(&interface)?;
+        let stamping = Stamping::prepare(&interface, context.config.timestamp, true)?;
+        let tap = Tap { interface: &interface, filter, stamping: stamping.as_ref() };
+        let memory = PackedMemory::create(facts.rings.len() as u32, context.geometry);
+        let memory = memory.map(Arc::new).map_err(|source| tap.packed_error(source))?;
+        let LoadedTap { programs, user, not_in_kernel } = tap.load(&memory, facts.rings.len() as u32)?;
+
+        let mut open = OpenPort::new(&facts.name, QueueMode::Tap, facts.link_type);
+        let report = &mut open.report;
+        report.filter = filter.zip(user.as_ref()).map(|(filter, user)| {
+            filter.report(if not_in_kernel.is_none() { FilterPlace::Kernel } else { FilterPlace::of(user) })
+        });
+        report.fallbacks.extend(reason.map(|reason| Diagnostic::Passive { reason }));
+        report.fallbacks.extend(not_in_kernel);
+        report.fallbacks.extend(interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
+            program_id: attached.program_id,
+            program: bpf::Program::name_by_id(attached.program_id).ok(),
+        }));
+        if let Some(stamping) = &stamping {
+            report.fallbacks.extend_from_slice(&stamping.fallbacks);
+            report.timestamp = stamping.report();
+        }
+        for &ring_id in &facts.rings {
+            let stamps = StampReader::new(stamping.as_ref());
+            let id = PoolId { nic_id, ring_id };
+            let queue = PackedQueue::open(&memory, id, &programs.counters, user.clone(), stamps);
+            open.queues.push(queue.map_err(|source| tap.packed_error(source))?);
+        }
+        let promiscuous =
+            context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
+        let links =
+            TapLinks::attach(programs, interface.ifindex).map_err(|source| tap.program_error(source))?;
+        open.backend = Some(Box::new(TapBackend::new(links, promiscuous)));
+        // Queues do not matter here, only what the NIC drops.
+        open.watch(&interface, Watched::None);
+        Ok(open)
+    }
+}
+
+/// A tap that is being opened.
+#[derive(Clone, Copy)]
+struct Tap<'a> {
+    interface: &'a Interface,
+    filter: Option<&'a PortFilter>,
+    stamping: Option<&'a Stamping>,
+}
+
+/// The programs of a tap, and its filter in user space if it has one.
+struct LoadedTap {
+    programs: TapPrograms,
+    user: Option<Arc<UserFilter>>,
+    /// Why the filter is not in the programs, if it is not.
+    not_in_kernel: Option<Diagnostic>,
+}
+
+impl Tap<'_> {
+    /// Loads the programs, with the filter in them if the kernel takes it, or with the reason why not. The
+    /// filter in user space decides what they leave to it: see `program/tap.rs`.
+    fn load(self, memory: &PackedMemory, streams: u32) -> Result<LoadedTap, Error> {
+        let ifindex = self.interface.ifindex;
+        let load = |filter| {
+            let stamping = self.stamping.map(|stamping| stamping.asked);
+            let outgoing = self.interface.hardware_type != HardwareType::LOOPBACK;
+            TapPrograms::load(memory, &TapPlan { ifindex, streams, outgoing, stamping, filter })
+        };
+        let user = self.filter.map(|filter| Arc::new(UserFilter::for_socket(&filter.filter, ifindex)));
+        let refusal = match load(self.filter) {
+            Ok(programs) => return Ok(LoadedTap { programs, user, not_in_kernel: None }),
+            Err(error) => error,
+        };
+        let Some(user) = user else { return Err(self.load_error(refusal)) };
+        // If it was not for the filter, it fails again.
+        let programs = load(None).map_err(|error| self.load_error(error))?;
+        let interpreted = user.interpreted().map(Cause::of);
+        let reason = KernelRefusal::from(&refusal);
+        let fallback = Diagnostic::FilterNotInKernel { reason, interpreted, drops_unwanted: false };
+        Ok(LoadedTap { programs, user: Some(user), not_in_kernel: Some(fallback) })
+    }
+
+    fn load_error(self, error: wirecap_filter::Error) -> Error {
+        use wirecap_filter::Error::{Kernel, KernelPrivilege};
+        match error {
+            KernelPrivilege(_) => {
+                Error::NotTapped { name: self.interface.name.clone(), reason: TapRefusal::NotPermitted }
+            }
+            Kernel(cause) => self.program_error(cause),
+            error => error.into(),
+        }
+    }
+
+    fn packed_error(self, source: PackedError) -> Error {
+        match source {
+            PackedError::Map(source) => self.program_error(source),
+            source => Error::Packed { name: self.interface.name.clone(), source },
+        }
+    }
+
+    fn program_error(self, source: bpf::Error) -> Error {
+        match source {
+            bpf::Error::NotPermitted { .. } => Error::NotPermitted(source.to_string()),
+            source => Error::Program { name: self.interface.name.clone(), source },
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a program counts, for each queue.
+
+use wirecap_sys::bpf::{self, Alu, Assembler, Cond, Helper, Label, Map, MapKind, Reg, Size};
+
+use super::array;
+use crate::port::queue::QueueCounts;
+
+// Offsets in a value of the map.
+pub(super) const SEEN: i16 = 0;
+pub(super) const FILTERED: i16 = 8;
+pub(super) const PASSED: i16 = 16;
+pub(super) const TOO_LONG: i16 = 24;
+pub(super) const UNSTAMPED: i16 = 32;
+pub(super) const UNTAGGED: i16 = 40;
+pub(super) const UNHASHED: i16 = 48;
+pub(super) const NO_BLOCK: i16 = 56;
+const VALUE_BYTES: u32 = 64;
+/// Name of the map.
+pub(super) const NAME: &str = "wirecap_counts";
+
+/// The counters of a program.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    map: Map,
+}
+
+impl Counters {
+    /// For this number of queues, in a map of the kernel.
+    pub(super) fn new(queues: u32) -> Result<Self, bpf::Error> {
+        array(MapKind::PerCpuArray, VALUE_BYTES, queues, NAME).map(|map| Self { map })
+    }
+
+    /// The counters of a queue, summed over the CPUs; those of its socket are 0.
+    pub(crate) fn of(&self, queue: u32) -> Result<QueueCounts, bpf::Error> {
+        let values = self.map.lookup_per_cpu(&queue.to_ne_bytes())?;
+        let sum = |offset: i16| values.sum_u64(offset as usize);
+        Ok(QueueCounts {
+            seen: sum(SEEN),
+            filtered: sum(FILTERED),
+            passed: sum(PASSED),
+            too_long: sum(TOO_LONG),
+            unstamped: sum(UNSTAMPED),
+            untagged: sum(UNTAGGED),
+            unhashed: sum(UNHASHED),
+            no_free_cell: sum(NO_BLOCK),
+            ..QueueCounts::default()
+        })
+    }
+
+    /// Looks up the counters of `queue`: in R0, or jumps to `none`. The number is at `key` on the stack
+    /// afterwards.
+    pub(super) fn emit_look_up(&self, asm: &mut Assembler, queue: Reg, key: i16, none: Label) {
+        use Reg::{R0, R1, R2, R10};
+        asm.store(Size::Word, R10, key, queue);
+        asm.load_map_fd(R1, &self.map).mov(R2, R10).alu64(Alu::Add, R2, i32::from(key));
+        asm.call(Helper::MapLookupElem).jump_if(Cond::Eq, R0, 0, none);
+    }
+}
+
+/// Adds one to a counter. The value is this CPU's own, so no atomic is needed.
+pub(super) fn count(asm: &mut Assembler, counters: Reg, offset: i16) {
+    asm.load(Size::Double, Reg::R1, counters, offset);
+    asm.alu64(Alu::Add, Reg::R1, 1);
+    asm.store(Size::Double, counters, offset, Reg::R1);
+}

@@ -1,0 +1,161 @@
+//! The two programs of a tap: classifiers that pack a copy of each packet, and leave the packet to the host.
+//!
+//! ```text
+//!   packet ──► counters[CPU].seen += 1
+//!              the filter does not want it? ──► filtered += 1
+//!              pack it into the blocks of the CPU ── no block has room ──► no_block += 1
+//!              in any case: on to the next program, and to the host
+//! ```
+//!
+//! Rule: the packet leaves as it came. One program runs on packets that come in, the other one on those that
+//! leave; both pack into the same streams, one for each CPU, on which neither interrupts the other.
+
+use std::sync::Arc;
+
+use wirecap_core::Direction;
+use wirecap_filter::ebpf::{self, Length, Splice};
+use wirecap_sys::{
+    bpf::{
+        self, Alu, Assembler, Cond, Helper, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT,
+        sk_buff,
+    },
+    packed::{Pack, PackOption, PackedMemory, PacketForm},
+};
+
+use super::{
+    Counters,
+    counters::{FILTERED, NO_BLOCK, SEEN, count},
+    stamp::StampSource,
+};
+use crate::filter::PortFilter;
+
+/// Name of both programs in the kernel.
+pub(crate) const NAME: &str = "wirecap_tap";
+
+// On the stack.
+const KEY: i16 = -8;
+const TAG: i16 = -16;
+const STAMP: i16 = -24;
+const STACK_END: i16 = -24;
+
+/// The programs of a tap, by direction, and what they count for each stream.
+#[derive(Debug)]
+pub(crate) struct TapPrograms {
+    inbound: Program,
+    /// `None` where packets that leave also come in: on the loopback interface.
+    outbound: Option<Program>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// What the programs of a tap have to know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TapPlan<'a> {
+    pub(crate) ifindex: u32,
+    /// Number of streams.
+    pub(crate) streams: u32,
+    pub(crate) outgoing: bool,
+    /// How packets are stamped, if they are.
+    pub(crate) stamping: Option<StampSource>,
+    pub(crate) filter: Option<&'a PortFilter>,
+}
+
+impl TapPrograms {
+    /// Loads both programs, which pack into `memory`.
+    pub(crate) fn load(memory: &PackedMemory, plan: &TapPlan<'_>) -> Result<Self, wirecap_filter::Error> {
+        let counters = Arc::new(Counters::new(plan.streams)?);
+        let load = |direction| {
+            let insns = assemble(memory, &counters, plan, direction)?;
+            Ok::<_, wirecap_filter::Error>(Program::load(&ProgramSpec::new(
+                ProgramKind::Classifier,
+                NAME,
+                &insns,
+            ))?)
+        };
+        let outbound = plan.outgoing.then(|| load(Direction::Out)).transpose()?;
+        Ok(Self { inbound: load(Direction::In)?, outbound, counters })
+    }
+
+    /// Each program, with the direction in which its packets go.
+    pub(crate) fn by_direction(&self) -> impl Iterator<Item = (Direction, &Program)> {
+        let outbound = self.outbound.as_ref().map(|program| (Direction::Out, program));
+        [(Direction::In, &self.inbound)].into_iter().chain(outbound)
+    }
+}
+
+fn assemble(
+    memory: &PackedMemory,
+    counters: &Counters,
+    plan: &TapPlan<'_>,
+    direction: Direction,
+) -> Result<Vec<bpf::Insn>, wirecap_filter::Error> {
+    use Reg::{R0, R1, R6, R7, R8};
+    let mut asm = Assembler::new();
+    let (next, no_block) = (asm.label(), asm.label());
+    asm.mov(R6, R1).call(Helper::GetSmpProcessorId).mov(R7, R0);
+    // A CPU that was added since then shares a stream.
+    asm.alu64(Alu::Mod, R7, plan.streams as i32);
+    counters.emit_look_up(&mut asm, R7, KEY, next);
+    asm.mov(R8, R0);
+    count(&mut asm, R8, SEEN);
+    emit_tag(&mut asm);
+    if let Some(filter) = plan.filter {
+        emit_filter(&mut asm, &filter.of_direction(direction, plan.ifindex), next)?;
+    }
+    if let Some(stamping) = plan.stamping {
+        stamping.emit_answer(&mut asm, STAMP);
+    }
+    let pack = Pack {
+        stream: R7,
+        stamp: plan.stamping.map(|_| STAMP),
+        form: PacketForm::SocketBuffer { tag: TAG },
+        option: Some(PackOption::Direction(direction)),
+        stack_end: STACK_END,
+        no_block,
+        // With the CPU's stream taken, there is no room for the packet.
+        busy: no_block,
+        impossible: no_block,
+    };
+    memory.emit_pack(&mut asm, &pack);
+    asm.bind(next).mov_imm(R0, TCX_NEXT).exit();
+    asm.bind(no_block);
+    count(&mut asm, R8, NO_BLOCK);
+    asm.mov_imm(R0, TCX_NEXT).exit();
+    Ok(asm.finish()?)
+}
+
+/// Puts the packet's VLAN tag on the stack, as [`PacketForm::SocketBuffer`] wants it.
+fn emit_tag(asm: &mut Assembler) {
+    use Reg::{R1, R6, R10};
+    let untagged = asm.label();
+    asm.store_imm(Size::Double, R10, TAG, 0);
+    asm.load(Size::Word, R1, R6, sk_buff::VLAN_PRESENT).jump_if(Cond::Eq, R1, 0, untagged);
+    asm.load(Size::Word, R1, R6, sk_buff::LEN).jump_if(Cond::Lt, R1, MIN_ETHERNET_BYTES, untagged);
+    asm.load(Size::Word, R1, R6, sk_buff::VLAN_PROTO).store(Size::Half, R10, TAG, R1);
+    asm.load(Size::Word, R1, R6, sk_buff::VLAN_TCI).store(Size::Word, R10, TAG + 4, R1);
+    asm.bind(untagged);
+}
+
+/// An Ethernet header.
+const MIN_ETHERNET_BYTES: i32 = 14;
+
+/// Counts packets that the filter does not want, and goes on to `next` with them. What it cannot decide is left
+/// to user space: packets with a tag beside them, of which the filter would see only the rest, and what lies
+/// beyond the first buffer.
+fn emit_filter(
+    asm: &mut Assembler,
+    filter: &wirecap_filter::Filter,
+    next: Label,
+) -> Result<(), wirecap_filter::Error> {
+    use Reg::{R1, R2, R3, R6, R8, R9, R10};
+    let (wanted, unwanted) = (asm.label(), asm.label());
+    asm.load(Size::Half, R1, R10, TAG).jump_if(Cond::Ne, R1, 0, wanted);
+    asm.load(Size::Word, R9, R6, sk_buff::LEN);
+    asm.load(Size::Word, R2, R6, sk_buff::DATA).load(Size::Word, R3, R6, sk_buff::DATA_END);
+    let length = Length::Register(R9);
+    let splice = Splice { matches: wanted, rejects: unwanted, beyond: wanted, length, stack_end: STACK_END };
+    ebpf::translate(asm, filter.program(), &splice)?;
+    asm.bind(unwanted);
+    count(asm, R8, FILTERED);
+    asm.jump(next).bind(wanted);
+    Ok(())
+}

@@ -1,0 +1,380 @@
+//! Tapped interfaces: the host keeps its traffic, both directions are visible, and the account closes.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream, UdpSocket},
+    thread,
+    time::Duration,
+};
+
+use wirecap::{
+    Batch, Builder, Capture, Diagnostic, Direction, Error, Modes, Next, PortEvent, Timestamp,
+    diagnostic::Recovery,
+    report::{FilterPlace, QueueMode},
+};
+use wirecap_lab::VethOptions;
+use wirecap_sys::bpf::{self, Link, Program};
+use wirecap_testing::{
+    PacketSender, SendPath, check, crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire,
+};
+use wirecap_traffic::FrameSpec;
+
+/// Blocks of 128 KiB, the smallest.
+const CELLS: u32 = 64;
+
+/// Returns from the test, and reports that, without root and on a kernel without TCX.
+macro_rules! need_tap {
+    ($test:literal) => {
+        need_root!($test);
+        if !kernel_is_at_least(6, 6) {
+            return wirecap_lab::skip($test, "this kernel has no TCX programs (Linux 6.6)");
+        }
+    };
+}
+
+fn builder() -> Builder {
+    Capture::builder().workers(1).cells_per_chunk(CELLS).chunks_per_pool(16)
+}
+
+fn tap(wire: &Wire, builder: Builder) -> Capture {
+    wire.capture_of("tap:in0", builder)
+}
+
+/// A veth pair whose ends have addresses.
+fn addressed(label: &str) -> Wire {
+    let options = VethOptions {
+        addresses_a: vec!["192.0.2.1/24".into()],
+        addresses_b: vec!["192.0.2.2/24".into()],
+        ..VethOptions::default()
+    };
+    Wire::new(label, options)
+}
+
+/// A packet that was captured.
+#[derive(Debug, Clone)]
+struct Seen {
+    time_ns: u64,
+    direction: Direction,
+    bytes: Vec<u8>,
+}
+
+fn seen(batch: &Batch) -> Vec<Seen> {
+    let seen = |packet: wirecap::Packet<'_>| Seen {
+        time_ns: packet.timestamp_ns(),
+        direction: packet.known_direction().expect("each record has one"),
+        bytes: packet.data().to_vec(),
+    };
+    batch.into_iter().map(seen).collect()
+}
+
+/// All packets until the end of the capture, in the order of their times.
+fn all(capture: &mut Capture) -> Vec<Seen> {
+    let mut worker = capture.take_workers().remove(0);
+    let mut packets = Vec::new();
+    while let Some(batch) = worker.next_batch() {
+        packets.extend(seen(&batch));
+    }
+    packets.sort_by_key(|packet| packet.time_ns);
+    packets
+}
+
+#[test]
+fn both_directions_are_captured_and_the_host_keeps_its_packets() {
+    need_tap!("tap::both_directions_are_captured_and_the_host_keeps_its_packets");
+    let wire = addressed("tap");
+    let mut capture = tap(&wire, builder());
+    assert!(!wire.is_captured(), "no XDP program");
+    let listener = wire.inside.enter(|| UdpSocket::bind("192.0.2.2:7")).unwrap();
+    let talker = wire.outside.enter(|| UdpSocket::bind("192.0.2.1:0")).unwrap();
+    for socket in [&listener, &talker] {
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    }
+    for round in 0..100u8 {
+        let mut buffer = [0; 8];
+        talker.send_to(&[b'q', round], "192.0.2.2:7").unwrap();
+        let (_, from) = listener.recv_from(&mut buffer).unwrap();
+        listener.send_to(&[b'a', round], from).unwrap();
+        assert_eq!(talker.recv(&mut buffer).unwrap(), 2);
+    }
+    capture.stopper().stop();
+    let mut talk = Vec::new();
+    for packet in all(&mut capture) {
+        // 14 bytes of Ethernet, 20 of IPv4, 8 of UDP.
+        if let [kind @ (b'q' | b'a'), round, ..] = packet.bytes[42..] {
+            talk.push((packet.direction, kind, round));
+        }
+    }
+    let expected = (0..100).flat_map(|round| [(Direction::In, b'q', round), (Direction::Out, b'a', round)]);
+    assert_eq!(talk, expected.collect::<Vec<_>>(), "in the order of their times");
+    let report = capture.finish();
+    check::account_closed(&report);
+    check::pools_whole(&report);
+    let port = &report.ports[0];
+    assert_eq!((port.link_type, port.queues[0].mode), (1, QueueMode::Tap));
+    assert!(port.is_passive());
+    assert_eq!(port.timestamp.source, Timestamp::Kernel);
+}
+
+/// In several buffers of the kernel, longer than the MTU, as the host hands them over and gets them.
+#[test]
+fn segments_of_a_stream_are_captured_whole() {
+    need_tap!("tap::segments_of_a_stream_are_captured_whole");
+    const BYTES: usize = 8 << 20;
+    let wire = addressed("tapgso");
+    let mut capture = tap(&wire, builder().chunks_per_pool(256));
+    let listener = wire.inside.enter(|| TcpListener::bind("192.0.2.2:7")).unwrap();
+    let talker = thread::spawn({
+        let stream = wire.outside.enter(|| TcpStream::connect("192.0.2.2:7")).unwrap();
+        move || {
+            let mut stream = stream;
+            let text: Vec<u8> = (0..BYTES / 4).flat_map(|at| (at as u32).to_be_bytes()).collect();
+            stream.write_all(&text).unwrap();
+        }
+    });
+    let mut received = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+    talker.join().unwrap();
+    capture.stopper().stop();
+    let packets = all(&mut capture);
+    let account = check::account_closed(&capture.finish());
+    assert_eq!(account.lost.total(), 0);
+    let mut captured = vec![0; BYTES];
+    let mut first = None;
+    for packet in packets.iter().filter(|packet| packet.direction == Direction::In) {
+        let Some(segment) = tcp_segment(&packet.bytes) else { continue };
+        let first = *first.get_or_insert(segment.0);
+        // The first has SYN, which is a number of its own.
+        let at = segment.0.wrapping_sub(first).wrapping_sub(1) as usize;
+        if !segment.1.is_empty() {
+            captured[at..at + segment.1.len()].copy_from_slice(segment.1);
+        }
+    }
+    assert!(captured == received, "every byte that the host received");
+    let longest = packets.iter().map(|packet| packet.bytes.len()).max();
+    assert!(longest > Some(1_514), "{longest:?}: segments are not cut to the MTU");
+}
+
+/// The sequence number and the data of a TCP segment of IPv4.
+fn tcp_segment(frame: &[u8]) -> Option<(u32, &[u8])> {
+    if frame.get(12..14)? != [8, 0] || *frame.get(23)? != 6 {
+        return None;
+    }
+    let ip = 14 + usize::from(frame[14] & 0x0f) * 4;
+    let total = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+    let data = ip + usize::from(frame[ip + 12] >> 4) * 4;
+    // A segment of the kernel's may be longer than the field can say.
+    let end = if total == 0 { frame.len() } else { 14 + total };
+    Some((u32::from_be_bytes(frame[ip + 4..ip + 8].try_into().unwrap()), &frame[data..end]))
+}
+
+fn tagged(tags: &[[u8; 4]], number: u8) -> Vec<u8> {
+    let mut frame = [[0xff; 6], [2, 0, 0, 0, 0, 1]].concat();
+    frame.extend(tags.iter().flatten());
+    frame.extend([0x88, 0xb5]);
+    frame.extend([number; 50]);
+    frame
+}
+
+/// The kernel takes the outermost tag off before traffic control sees the packet.
+#[test]
+fn vlan_tags_are_put_back() {
+    need_tap!("tap::vlan_tags_are_put_back");
+    const CVLAN: [u8; 4] = [0x81, 0, 0x60, 7];
+    const SVLAN: [u8; 4] = [0x88, 0xa8, 0, 5];
+    let frames = [tagged(&[], 0), tagged(&[CVLAN], 1), tagged(&[SVLAN], 2), tagged(&[SVLAN, CVLAN], 3)];
+    let wire = Wire::with_queues("taptags", 1);
+    let ifindex = wire.veth.b().ifindex().unwrap();
+    // A filter that the kernel would get wrong without the tag.
+    for (filter, wanted) in [(None, &[0, 1, 2, 3][..]), (Some("vlan 7"), &[1]), (Some("not vlan"), &[0])] {
+        let builder = filter.map_or_else(builder, |filter| builder().filter(filter));
+        let mut capture = tap(&wire, builder);
+        let mut outside = wire.packet_sender();
+        let mut inside = wire.inside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
+        for frame in &frames {
+            outside.send(frame).unwrap();
+            inside.send(frame).unwrap();
+        }
+        wait_until("all frames are filtered or captured", || {
+            let account = capture.report().total();
+            account.seen >= 8 && account.lost.total() == 0
+        });
+        capture.stopper().stop();
+        let packets = all(&mut capture);
+        check::account_closed(&capture.finish());
+        for direction in [Direction::In, Direction::Out] {
+            let got: Vec<_> = packets
+                .iter()
+                .filter(|packet| packet.direction == direction && packet.bytes.len() > 60)
+                .collect();
+            let got: Vec<_> = got.into_iter().filter(|packet| packet.bytes[..6] == [0xff; 6]).collect();
+            let expected: Vec<_> = wanted.iter().map(|&number: &usize| &frames[number]).collect();
+            assert_eq!(
+                got.iter().map(|packet| &packet.bytes).collect::<Vec<_>>(),
+                expected,
+                "{filter:?}, {direction:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn filters_run_in_the_kernel_and_know_the_direction() {
+    need_tap!("tap::filters_run_in_the_kernel_and_know_the_direction");
+    const EACH: u64 = 100;
+    let wire = Wire::with_queues("tapfilter", 1);
+    let ifindex = wire.veth.b().ifindex().unwrap();
+    /// A loop, which no kernel takes.
+    const LOOPS: &str = "ip6 protochain 132";
+    for (expression, inbound, outbound) in [
+        ("ether proto 0x88b5".to_owned(), EACH, EACH),
+        ("inbound and ether proto 0x88b5".into(), EACH, 0),
+        ("outbound and ether proto 0x88b5".into(), 0, EACH),
+        (format!("not ifindex {ifindex}"), 0, 0),
+        ("ether[60] = 9".into(), 0, 0),
+        ("ether proto 0x88b5 and ether[50] = 7".into(), EACH, EACH),
+    ] {
+        for (expression, place) in [
+            (expression.clone(), FilterPlace::Kernel),
+            (format!("({expression}) or {LOOPS}"), FilterPlace::NativeCode),
+        ] {
+            let mut capture = tap(&wire, builder().filter(&expression));
+            let mut outside = wire.packet_sender();
+            let mut inside = wire.inside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
+            for _ in 0..EACH {
+                outside.send(&tagged(&[], 7)).unwrap();
+                inside.send(&tagged(&[], 7)).unwrap();
+            }
+            wait_until("all frames are seen", || capture.report().total().seen >= 2 * EACH);
+            capture.stopper().stop();
+            let packets = all(&mut capture);
+            let report = capture.finish();
+            let account = check::account_closed(&report);
+            assert_eq!(account.lost.total(), 0);
+            let count =
+                |direction| packets.iter().filter(|packet| packet.direction == direction).count() as u64;
+            assert_eq!((count(Direction::In), count(Direction::Out)), (inbound, outbound), "{expression}");
+            assert_eq!(report.ports[0].filter.as_ref().unwrap().runs, place, "{expression}");
+            assert_eq!(report.ports[0].fallbacks.is_empty(), place == FilterPlace::Kernel, "{expression}");
+        }
+    }
+}
+
+#[test]
+fn packets_without_a_block_are_counted_and_the_host_has_them() {
+    need_tap!("tap::packets_without_a_block_are_counted_and_the_host_has_them");
+    const FRAMES: u64 = 5_000;
+    let wire = Wire::with_queues("tapfull", 1);
+    let mut capture = tap(&wire, builder().chunks_per_pool(2));
+    let mut host = wire.inside.enter(|| Capture::builder().workers(1).port("packet:in0").open()).unwrap();
+    let heard = Crew::eager(host.take_workers());
+    let mut worker = capture.take_workers().remove(0);
+    let mut sender = wire.queue_sender(0, FrameSpec::default());
+    sender.send(FRAMES);
+    heard.wait_for(FRAMES);
+    let mut held = Vec::new();
+    while let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(100)) {
+        held.push(batch);
+    }
+    let account = capture.report().total();
+    assert_eq!((account.seen, account.unexplained()), (FRAMES, 0), "{account:#?}");
+    // Two blocks of 128 KiB.
+    assert!(account.lost.total() > FRAMES / 4, "{account:#?}");
+    drop(held);
+    wait_until("the blocks are given back", || {
+        matches!(worker.next_batch_within(Duration::ZERO), Next::Idle)
+            && capture.report().pool_used_percent() < 50.0
+    });
+    sender.send(10);
+    let mut again = 0;
+    wait_until("packets arrive again", || {
+        if let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(10)) {
+            again += batch.len();
+        }
+        again == 10
+    });
+    drop(worker);
+    capture.stopper().stop();
+    assert_eq!(check::account_closed(&capture.finish()).seen, FRAMES + 10);
+    host.stopper().stop();
+    heard.join();
+}
+
+#[test]
+fn loopback_and_tunnels_have_each_packet_once() {
+    need_tap!("tap::loopback_and_tunnels_have_each_packet_once");
+    let wire = Wire::with_queues("taptypes", 1);
+    wire.inside.ip(&["tuntap", "add", "dev", "tun0", "mode", "tun"]).unwrap();
+    wire.inside.ip(&["link", "set", "dev", "tun0", "up"]).unwrap();
+    wire.inside.ip(&["link", "set", "dev", "lo", "up"]).unwrap();
+    let open = || builder().port("tap:lo").port("tap:tun0").filter("udp").open();
+    let mut capture = wire.inside.enter(open).unwrap();
+    let types: Vec<_> = capture.report().ports.iter().map(|port| port.link_type).collect();
+    assert_eq!(types, [1, 101]);
+    let talker = wire.inside.enter(|| UdpSocket::bind("127.0.0.1:0")).unwrap();
+    let to = talker.local_addr().unwrap();
+    for round in 0..10 {
+        talker.send_to(&[round; 20], to).unwrap();
+    }
+    capture.stopper().stop();
+    let rounds: Vec<u8> = all(&mut capture).iter().map(|packet| packet.bytes[42]).collect();
+    assert_eq!(rounds, (0..10).collect::<Vec<_>>(), "each packet once, although it goes out and comes in");
+    check::account_closed(&capture.finish());
+}
+
+/// The programs of taps on the captured end.
+fn programs(wire: &Wire) -> Vec<u32> {
+    let ifindex = wire.veth.b().ifindex().unwrap();
+    wire.inside.enter(|| bpf::ingress_programs(ifindex)).unwrap()
+}
+
+#[test]
+fn several_taps_see_the_same_and_leave_nothing() {
+    need_tap!("tap::several_taps_see_the_same_and_leave_nothing");
+    let wire = Wire::with_queues("taptwice", 1);
+    let mut captures = [0, 1].map(|_| tap(&wire, builder()));
+    assert_eq!(programs(&wire).len(), 2);
+    wire.queue_sender(0, FrameSpec::default()).send(1_000);
+    for capture in &mut captures {
+        wait_until("all is seen", || capture.report().total().seen >= 1_000);
+        capture.stopper().stop();
+        let packets = all(capture);
+        assert_eq!(packets.iter().filter(|packet| packet.direction == Direction::In).count(), 1_000);
+    }
+    for capture in captures {
+        check::account_closed(&capture.finish());
+    }
+    assert!(programs(&wire).is_empty());
+}
+
+#[test]
+fn a_tap_detached_by_force_is_attached_again() {
+    need_tap!("tap::a_tap_detached_by_force_is_attached_again");
+    let wire = Wire::with_queues("tapgone", 1);
+    let mut capture = tap(&wire, builder());
+    let [program] = programs(&wire)[..] else { panic!("one program") };
+    assert_eq!(Program::name_by_id(program).unwrap(), "wirecap_tap");
+    Link::of_program(program).unwrap().expect("a link").detach().unwrap();
+    assert!(programs(&wire).is_empty());
+    let warning = Diagnostic::Detached { recovery: Recovery::Restored };
+    let reported = PortEvent::Warning { port: "in0".into(), warning: warning.clone() };
+    wait_until("the detachment is reported", || capture.events().contains(&reported));
+    assert_eq!(programs(&wire).len(), 1);
+    wire.queue_sender(0, FrameSpec::default()).send(100);
+    wait_until("packets are seen again", || capture.report().total().seen >= 100);
+    capture.stopper().stop();
+    assert!(all(&mut capture).len() >= 100);
+    let report = capture.finish();
+    check::account_closed(&report);
+    assert_eq!(report.ports[0].warnings, [warning]);
+}
+
+#[test]
+fn what_a_tap_cannot_do_is_refused() {
+    need_tap!("tap::what_a_tap_cannot_do_is_refused");
+    let wire = Wire::with_queues("taprefused", 1);
+    let refused = |builder: Builder| wire.try_capture_of("tap:in0", builder).map(drop).unwrap_err();
+    assert!(matches!(refused(builder().modes(Modes::Copy)), Error::OnlyPassive { .. }));
+    assert!(matches!(refused(builder().timestamp(Timestamp::Hardware)), Error::NoHardwareTimestamps { .. }));
+    assert!(matches!(refused(builder().cells_per_chunk(16)), Error::Packed { .. }));
+    assert!(programs(&wire).is_empty());
+}
