@@ -35,9 +35,10 @@ pub(super) fn queues(report: &Report, stage: Stage) -> Table {
         ALWAYS.contains(&figures[0][column].0) || figures.iter().any(|figures| figures[column].1 != 0)
     };
     let kept: Vec<_> = (0..figures[0].len()).filter(|&column| is_kept(column)).collect();
-    // If all rows are sockets, the column is called that.
-    let sockets = report.ports.iter().all(PortReport::is_passive);
-    let names = ["port", if sockets { "socket" } else { "queue" }, "mode"];
+    // If all rows are sockets, or cores, the column is called that.
+    let mut columns = report.ports.iter().map(crate::text::report::row);
+    let column = columns.next().filter(|&first| columns.all(|column| column == first)).unwrap_or("queue");
+    let names = ["port", column, "mode"];
     let heads: Vec<_> = names.into_iter().chain(kept.iter().map(|&column| figures[0][column].0)).collect();
     let mut table = Table::new(&heads).with_keys(2);
     for (row, figures) in rows.into_iter().zip(&figures) {

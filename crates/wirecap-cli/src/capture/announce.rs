@@ -53,7 +53,7 @@ fn facts(port: &PortReport) -> Vec<String> {
         fact(format!("the filter runs {}", text::report::place(filter.runs)));
     }
     // In a block, a packet is one piece.
-    let in_cells = port.queues.iter().any(|queue| queue.mode != QueueMode::Packed);
+    let in_cells = port.queues.iter().any(|queue| !matches!(queue.mode, QueueMode::Packed | QueueMode::Tap));
     if port.multi_buffer && in_cells {
         fact("packets larger than a cell come in several".into());
     }
@@ -79,7 +79,7 @@ fn is_trace(port: &PortReport) -> bool {
 
 /// The queues of a port, and their modes.
 fn queues(port: &PortReport) -> String {
-    let row = if port.is_passive() { "socket" } else { "queue" };
+    let row = text::report::row(port);
     let runs = port.queues.chunk_by(|a, b| a.mode == b.mode && a.queue + 1 == b.queue);
     let modes: Vec<_> = runs
         .map(|run| match run[0].mode {
@@ -141,12 +141,15 @@ fn sizes(config: &Config, report: &Report) -> Vec<String> {
 
 /// If all packets lie in blocks, outside of the packet memory: the name of that memory, and what R is per.
 fn blocks(report: &Report) -> Option<(&'static str, &'static str)> {
-    let mut queues = report.ports.iter().flat_map(|port| &port.queues);
-    if report.ports.iter().all(PortReport::is_passive) {
-        Some(("rings", "for each socket"))
-    } else {
-        queues.all(|queue| queue.mode == QueueMode::Packed).then_some(("blocks", "per queue"))
-    }
+    let mut modes = report.ports.iter().flat_map(|port| &port.queues).map(|queue| queue.mode);
+    let first = modes.next()?;
+    let names = match first {
+        QueueMode::Packet => ("rings", "for each socket"),
+        QueueMode::Packed => ("blocks", "per queue"),
+        QueueMode::Tap => ("blocks", "per core"),
+        _ => return None,
+    };
+    modes.all(|mode| mode == first).then_some(names)
 }
 
 /// Why R is smaller than by default.
@@ -196,6 +199,8 @@ mod tests {
             packed,
             [threads, "128 MiB of blocks", "M = 256, R = 128: 128 blocks of 512 KiB per queue"]
         );
+        let tapped = lines(&[QueueMode::Tap]);
+        assert_eq!(tapped[2], "M = 256, R = 128: 128 blocks of 512 KiB per core");
         let passive = lines(&[QueueMode::Packet]);
         let expected =
             [threads, "64 MiB of rings", "M = 256, R = 128: 128 blocks of 512 KiB for each socket"];

@@ -55,7 +55,7 @@ pub(crate) struct InterfaceRecord {
     /// XDP programs that are attached now.
     holders: Vec<Holder>,
     /// How `wirecap capture NAME` receives its packets; null if that is unknown.
-    #[cfg_attr(test, schemars(extend("enum" = ["xdp", "packet", serde_json::Value::Null])))]
+    #[cfg_attr(test, schemars(extend("enum" = ["xdp", "tap", "packet", serde_json::Value::Null])))]
     captured_over: Option<&'static str>,
     /// Why it is left to the host; null if it is not.
     left_to_host: Option<String>,
@@ -135,7 +135,11 @@ impl InterfaceRecord {
             },
             addresses: interface.addresses.iter().map(ToString::to_string).collect(),
             xdp: interface.xdp_features,
-            captured_over: access.map(|access| if access == Access::Packet { "packet" } else { "xdp" }),
+            captured_over: access.map(|access| match access {
+                Access::Tap => "tap",
+                Access::Packet => "packet",
+                Access::Xdp | Access::Auto => "xdp",
+            }),
             left_to_host: choice
                 .as_ref()
                 .and_then(|choice| choice.left_to_host.as_ref())

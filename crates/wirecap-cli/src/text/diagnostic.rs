@@ -31,6 +31,7 @@ fn opening(diagnostic: &Diagnostic) -> Option<String> {
         Diagnostic::Passive { reason } => {
             format!("captured beside the host, because {}", host_use::reason(reason))
         }
+        Diagnostic::NotTapped { reason } => format!("captured over AF_PACKET, not tapped: {reason}"),
         Diagnostic::XdpProgramFirst { program_id, program } => format!(
             "the XDP program {} (id {program_id}) gets packets first: those that it takes or drops are not captured",
             program.as_deref().unwrap_or("?")

@@ -1,6 +1,10 @@
 use std::collections::BTreeSet;
 
-use wirecap::{LeftToHost, diagnostic::Cause, report::QueueMode};
+use wirecap::{
+    LeftToHost,
+    diagnostic::{Cause, TapRefusal},
+    report::QueueMode,
+};
 use wirecap_sys::bpf::XdpMode;
 
 use super::*;
@@ -27,6 +31,7 @@ fn samples() -> Vec<Diagnostic> {
     }
     samples.extend([
         Diagnostic::Passive { reason: LeftToHost::NotEthernet { kind: "loopback".into() } },
+        Diagnostic::NotTapped { reason: TapRefusal::NoTcx },
         Diagnostic::XdpProgramFirst { program_id: 7, program: None },
         Diagnostic::SharedXdpMode { wanted: XdpMode::Native, shared: XdpMode::Generic },
         Diagnostic::SharedWithoutFrames,

@@ -2,8 +2,17 @@
 
 use wirecap::{
     Timestamp, TimestampReport,
-    report::{Clock, ClockScale, FilterPlace, NoCounter, Pages, RssReport, RssState},
+    report::{Clock, ClockScale, FilterPlace, NoCounter, Pages, PortReport, QueueMode, RssReport, RssState},
 };
+
+/// What the numbers of a port's queues count.
+pub(crate) fn row(port: &PortReport) -> &'static str {
+    match port.queues.first().map(|queue| queue.mode) {
+        Some(QueueMode::Tap) => "core",
+        Some(QueueMode::Packet) => "socket",
+        _ => "queue",
+    }
+}
 
 /// Where a filter runs.
 pub(crate) fn place(place: FilterPlace) -> &'static str {

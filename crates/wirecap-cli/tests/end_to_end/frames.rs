@@ -2,7 +2,7 @@
 //! beside the host.
 
 use wirecap_lab::{VethOptions, require_root};
-use wirecap_testing::{PacketSender, SendPath};
+use wirecap_testing::{PacketSender, SendPath, kernel_is_at_least};
 
 use crate::lab::{Lab, read};
 
@@ -40,7 +40,18 @@ fn tagged_and_large_frames_are_whole_or_cut_to_the_snap_length() {
         return;
     }
     let frames = frames();
-    for (port, snaplen) in [("r0", 0), ("r0", 70), ("r0", 3_000), ("packet:r0", 0), ("packet:r0", 70)] {
+    for (port, snaplen) in [
+        ("r0", 0),
+        ("r0", 70),
+        ("r0", 3_000),
+        ("packet:r0", 0),
+        ("packet:r0", 70),
+        ("tap:r0", 0),
+        ("tap:r0", 70),
+    ] {
+        if port.starts_with("tap:") && !kernel_is_at_least(6, 6) {
+            continue;
+        }
         let lab = Lab::new("frames", &[VethOptions { mtu: 9_000, ..VethOptions::default() }]);
         let path = lab.path("frames.pcapng");
         let snap = snaplen.to_string();

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use wirecap_lab::{VethOptions, require_root};
+use wirecap_testing::kernel_is_at_least;
 
 use crate::lab::Lab;
 
@@ -28,7 +29,7 @@ fn interfaces_are_listed_with_their_use_of_xdp_and_its_holders() {
     assert_eq!((&r0["queues"], &r0["queues_max"], &r0["mtu"]), (&2.into(), &3.into(), &1500.into()));
     assert_eq!(r0["addresses"], serde_json::json!(["192.0.2.1/24"]));
     assert_eq!(r0["holders"], serde_json::json!([]));
-    assert_eq!(r0["captured_over"], "packet");
+    assert_eq!(r0["captured_over"], if kernel_is_at_least(6, 6) { "tap" } else { "packet" });
     assert_eq!(r0["left_to_host"], "the host uses it (address 192.0.2.1/24)");
     assert_eq!(r0["host_use"], serde_json::json!([{ "kind": "address", "address": "192.0.2.1/24" }]));
     assert_eq!(r0["no_hardware_timestamps"], "its driver stamps by software only");

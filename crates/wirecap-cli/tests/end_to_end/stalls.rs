@@ -18,6 +18,7 @@ use nix::sys::signal::Signal;
 use wirecap_lab::Capture;
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_sys::clock::system_ns;
+use wirecap_testing::kernel_is_at_least;
 use wirecap_testing::{PacketSender, SendPath};
 use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 
@@ -152,9 +153,15 @@ fn a_process_that_is_stopped_for_two_seconds_reports_its_uncertainty() {
     }
     // Beside the host the kernel closes a block every 5 ms, so two seconds take many blocks.
     let blocks = ["-M", "16", "-R", "1024"];
-    for (port, source, sizes) in
-        [("r0", None, &[][..]), ("r0", Some("batch"), &[]), ("packet:r0", None, &blocks)]
-    {
+    for (port, source, sizes) in [
+        ("r0", None, &[][..]),
+        ("r0", Some("batch"), &[]),
+        ("packet:r0", None, &blocks),
+        ("tap:r0", None, &[]),
+    ] {
+        if port.starts_with("tap:") && !kernel_is_at_least(6, 6) {
+            continue;
+        }
         let lab = Lab::new("stopped", &[VethOptions { queues: 4, ..VethOptions::default() }]);
         let (path, what) = (lab.path("stopped.pcapng"), format!("{port}, {source:?}"));
         let asked = source.map_or(Vec::new(), |source| vec!["--timestamp", source]);

@@ -106,11 +106,13 @@ fn beside_the_host_times_come_from_the_kernel() {
     }
     let addressed = VethOptions { addresses_b: vec!["192.0.2.1/24".into()], ..VethOptions::default() };
     let lab = Lab::new("stamped", &[addressed]);
-    let ended = lab.capture(&["r0", "--timestamp", "batch"]).stop();
+    let ended = lab.capture(&["packet:r0", "--timestamp", "batch"]).stop();
     let account = ended.account();
     let port = &account.0["ports"][0];
     assert_eq!(port["timestamp"]["source"].as_str(), Some("kernel"));
     assert!(ended.stderr.contains("kernel timestamps instead of batch"), "{ended:#?}");
+    let account = lab.capture(&["r0"]).stop().account();
+    assert_eq!(account.0["ports"][0]["timestamp"]["source"].as_str(), Some("kernel"));
 }
 
 #[test]

@@ -2,8 +2,17 @@
 
 use std::{fs, io};
 
+const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+/// Whether this thread has the capabilities to load and attach programs of traffic control that work with packet
+/// addresses: CAP_NET_ADMIN, and CAP_BPF with CAP_PERFMON or CAP_SYS_ADMIN.
+pub fn may_attach_classifiers() -> bool {
+    is_effective(CAP_NET_ADMIN)
+        && (is_effective(CAP_SYS_ADMIN) || is_effective(CAP_BPF) && is_effective(CAP_PERFMON))
+}
 
 /// Whether a refused access (`EACCES`) may be one that the verifier allows with CAP_PERFMON: arithmetic on
 /// packet addresses.

@@ -13,9 +13,10 @@ use crate::HostUse;
 /// How to get at the packets of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Access {
-    /// AF_XDP, which takes the packets from the host; AF_PACKET where the host uses the interface or one on
-    /// top of it, where another program listens on it ([`HostUse`]), and where it is no Ethernet interface.
-    /// The report says which, and why.
+    /// AF_XDP, which takes the packets from the host. Where the host uses the interface or one on top of it,
+    /// where another program listens on it ([`HostUse`]), and where it is no Ethernet interface, it is
+    /// captured beside the host: by a [tap](Access::Tap) if one worker gets all packets, or each those of
+    /// some cores; else by AF_PACKET. The report says which, and why.
     #[default]
     Auto,
     /// AF_XDP in any case.

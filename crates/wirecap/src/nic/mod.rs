@@ -10,3 +10,4 @@ pub(crate) mod place;
 pub(crate) mod preflight;
 pub(crate) mod rss;
 pub(crate) mod stamping;
+pub(crate) mod tapping;

@@ -109,7 +109,8 @@ fn without_hashes_opening_fails_with_the_reason() {
     let wire = Wire::new("hashnone", VethOptions { queues: 2, ..VethOptions::default() });
     for (port, words) in [
         ("in0@0", "in0@0 has no receive hash: that is for the whole interface only"),
-        ("packet:in0", "AF_PACKET"),
+        ("packet:in0", "beside the host"),
+        ("tap:in0", "beside the host"),
         ("xdp:lo", "lo has no receive hash: its driver hands none"),
     ] {
         let builder = Capture::builder().chunks_per_pool(4).rx_hash(true);

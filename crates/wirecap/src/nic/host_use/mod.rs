@@ -23,9 +23,12 @@
 mod view;
 pub(crate) mod watch;
 
+use wirecap_sys::netdev::Interface;
+
 pub use self::view::HostView;
 use crate::{
     Access,
+    nic::tapping,
     report::{HostUse, LeftToHost},
 };
 
@@ -33,7 +36,8 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Choice {
-    /// [`Access::Xdp`], or [`Access::Packet`] if it is left to the host.
+    /// [`Access::Xdp`]; if it is left to the host, [`Access::Tap`] where the kernel lets this process tap it,
+    /// else [`Access::Packet`].
     pub access: Access,
     /// Why it is left to the host, if it is.
     pub left_to_host: Option<LeftToHost>,
@@ -42,8 +46,12 @@ pub struct Choice {
 }
 
 impl Choice {
-    fn new(left_to_host: Option<LeftToHost>, uses: Vec<HostUse>) -> Self {
-        let access = if left_to_host.is_some() { Access::Packet } else { Access::Xdp };
+    fn new(interface: &Interface, left_to_host: Option<LeftToHost>, uses: Vec<HostUse>) -> Self {
+        let access = match &left_to_host {
+            None => Access::Xdp,
+            Some(_) if tapping::lacks(interface).is_none() => Access::Tap,
+            Some(_) => Access::Packet,
+        };
         Self { access, left_to_host, uses }
     }
 

@@ -57,10 +57,10 @@ impl HostView {
     pub fn choose_for(&self, interface: &Interface) -> Result<Choice, Error> {
         if interface.hardware_type != HardwareType::ETHERNET {
             let kind = interface.hardware_type.to_string();
-            return Ok(Choice::new(Some(LeftToHost::NotEthernet { kind }), Vec::new()));
+            return Ok(Choice::new(interface, Some(LeftToHost::NotEthernet { kind }), Vec::new()));
         }
         let uses = self.uses(interface)?;
-        Ok(Choice::new(LeftToHost::for_uses(&uses), uses))
+        Ok(Choice::new(interface, LeftToHost::for_uses(&uses), uses))
     }
 
     /// All ways in which an interface is used, the most telling one first.

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PortEvent, Rss, Timestamp,
-    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TooLong},
+    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal, TooLong},
     filter::{OriginInfo, PortFilter},
     nic::{
         link::{Watched, longest_frame},
@@ -120,14 +120,22 @@ impl PortBackend for PacketBackend {
 #[derive(Debug)]
 struct PacketPort {
     interface: Interface,
-    /// Why it is captured beside the host, if that was not asked for.
-    reason: Option<LeftToHost>,
+    left: Left,
+}
+
+/// Why an interface is captured like this, where that was not asked for.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Why beside the host.
+    pub(super) reason: Option<LeftToHost>,
+    /// Why it is not tapped.
+    pub(super) not_tapped: Option<TapRefusal>,
 }
 
 /// A socket for each worker, as many as there are cores or queues by default.
 pub(super) fn look_up(
     interface: Interface,
-    reason: Option<LeftToHost>,
+    left: Left,
     host_use: Vec<HostUse>,
     config: &Config,
 ) -> Result<PreparedPort, Error> {
@@ -150,7 +158,7 @@ pub(super) fn look_up(
         // The socket, and what closes it.
         files_per_queue: 2,
     };
-    Ok(PreparedPort::new(facts, PacketPort { interface, reason }))
+    Ok(PreparedPort::new(facts, PacketPort { interface, left }))
 }
 
 impl Port for PacketPort {
@@ -158,7 +166,7 @@ impl Port for PacketPort {
         let (name, reason) = (facts.name.clone(), NicDataRefusal::Passive);
         match config.timestamp {
             _ if config.xdp_mode != Modes::Best => {
-                Err(Error::OnlyPassive { name, reason: self.reason.clone() })
+                Err(Error::OnlyPassive { name, reason: self.left.reason.clone() })
             }
             Some(Timestamp::File) => Err(Error::NoFile(name)),
             Some(Timestamp::Hardware) => Err(Error::NoHardwareTimestamps { name, reason }),
@@ -170,7 +178,7 @@ impl Port for PacketPort {
 
     /// Opens a socket for each ring, and listens.
     fn open(self: Box<Self>, _pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
-        let Self { interface, reason } = *self;
+        let Self { interface, left } = *self;
         let OpenRequest { context, facts, filter, nic_id, .. } = *request;
         preflight::check_up(&interface)?;
         let failed = |source| Error::Passive { name: facts.name.clone(), source };
@@ -187,7 +195,8 @@ impl Port for PacketPort {
                 None => FilterPlace::of(&placed.user),
             })
         });
-        report.fallbacks.extend(reason.map(|reason| Diagnostic::Passive { reason }));
+        report.fallbacks.extend(left.reason.map(|reason| Diagnostic::Passive { reason }));
+        report.fallbacks.extend(left.not_tapped.map(|reason| Diagnostic::NotTapped { reason }));
         report.fallbacks.extend(interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
             program_id: attached.program_id,
             program: bpf::Program::name_by_id(attached.program_id).ok(),

@@ -23,7 +23,8 @@ use wirecap_filter::UserFilter;
 use wirecap_sys::{
     bpf,
     netdev::{HardwareType, Interface, Promiscuous},
-    packed::{PackedError, PackedMemory},
+    packed::{MIN_BLOCK_BYTES, PackedError, PackedMemory},
+    packet::Fanout,
 };
 
 use self::attachment::{TapBackend, TapLinks};
@@ -34,10 +35,10 @@ use super::{
     stamp_reader::StampReader,
 };
 use crate::{
-    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, Rss, Timestamp,
+    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PoolSize, Rss, Timestamp,
     diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal},
     filter::{OriginInfo, PortFilter},
-    nic::{link::Watched, preflight, stamping::Stamping},
+    nic::{link::Watched, preflight, stamping::Stamping, tapping},
     program::{
         rx_hash,
         tap::{TapPlan, TapPrograms},
@@ -85,14 +86,17 @@ fn streams() -> u16 {
     last.map_or(1, |last| last.saturating_add(1)).min(MAX_RINGS)
 }
 
-/// Why an interface cannot be tapped, if it cannot.
-fn refuses(interface: &Interface) -> Result<Option<TapRefusal>, bpf::Error> {
-    match bpf::has_tcx(interface.ifindex) {
-        Ok(true) => Ok(None),
-        Ok(false) => Ok(Some(TapRefusal::NoTcx)),
-        Err(bpf::Error::NotPermitted { .. }) => Ok(Some(TapRefusal::NotPermitted)),
-        Err(error) => Err(error),
+/// Why an interface cannot be tapped with these settings, if it cannot.
+pub(super) fn refuses(interface: &Interface, config: &Config) -> Option<TapRefusal> {
+    let chunk_bytes = u64::from(config.cells_per_chunk) * u64::from(config.cell_bytes);
+    let is_one_chunk = matches!(config.pool_size, PoolSize::AtMost(1) | PoolSize::Chunks(1));
+    if chunk_bytes < MIN_BLOCK_BYTES.into() || is_one_chunk {
+        return Some(TapRefusal::SmallChunks { least_bytes: MIN_BLOCK_BYTES });
     }
+    if config.workers != Some(1) && config.fanout != Fanout::Cpu {
+        return Some(TapRefusal::SeveralWorkers { fanout: config.fanout });
+    }
+    tapping::lacks(interface)
 }
 
 impl Port for TapPort {
@@ -108,11 +112,7 @@ impl Port for TapPort {
             _ if config.rss == Rss::Symmetric => return Err(Error::PassiveRss(name)),
             _ => {}
         }
-        match refuses(&self.interface) {
-            Ok(None) => Ok(()),
-            Ok(Some(reason)) => Err(Error::NotTapped { name, reason }),
-            Err(source) => Err(Error::Program { name, source }),
-        }
+        tapping::lacks(&self.interface).map_or(Ok(()), |reason| Err(Error::NotTapped { name, reason }))
     }
 
     fn open(self: Box<Self>, _pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {

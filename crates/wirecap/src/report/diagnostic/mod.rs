@@ -75,11 +75,16 @@ diagnostics! {
     #[serde(tag = "code")]
     #[non_exhaustive]
     pub enum Diagnostic {
-        /// The interface is captured beside the host, over AF_PACKET, though that was not asked for: slower,
-        /// and the host keeps its packets.
+        /// The interface is captured beside the host, though that was not asked for: slower, and the host
+        /// keeps its packets.
         "passive" => Passive {
             /// Why it is left to the host.
             reason: LeftToHost,
+        },
+        /// It is captured over AF_PACKET, as it cannot be tapped: slower again.
+        "not_tapped" => NotTapped {
+            /// Why not.
+            reason: TapRefusal,
         },
         /// An XDP program of another process gets packets first. What it takes or drops is not captured
         /// beside the host.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use thiserror::Error;
-use wirecap_sys::bpf;
+use wirecap_sys::{bpf, packet::Fanout};
 
 use super::Cause;
 
@@ -123,6 +123,18 @@ pub enum TapRefusal {
     /// The process lacks a capability.
     #[error("the kernel lets only CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON together load its programs")]
     NotPermitted,
+    /// Several workers were to get packets by flow or by receive queue: a tap has a stream for each core.
+    #[error("a tap has packets by core, and several workers were to have them by {fanout}")]
+    SeveralWorkers {
+        /// How they were to be spread.
+        fanout: Fanout,
+    },
+    /// Chunks are smaller than the longest packet, or too few.
+    #[error("a tap needs at least two chunks of {least_bytes} bytes or more")]
+    SmallChunks {
+        /// The smallest chunk, in bytes.
+        least_bytes: u32,
+    },
 }
 
 /// Why the packets of an interface cannot be packed by its XDP program.
