@@ -18,8 +18,7 @@ use nix::sys::signal::Signal;
 use wirecap_lab::Capture;
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_sys::clock::system_ns;
-use wirecap_testing::kernel_is_at_least;
-use wirecap_testing::{PacketSender, SendPath};
+use wirecap_testing::{PacketSender, SendPath, kernel_is_at_least};
 use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 
 use crate::lab::{Account, Ended, Lab, Running, cores, read};
