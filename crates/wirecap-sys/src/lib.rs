@@ -36,6 +36,7 @@ pub mod netdev;
 pub mod packed;
 pub mod packet;
 pub mod pcap;
+mod prefetch;
 pub mod process;
 pub mod room;
 pub mod signals;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use wirecap_core::{ChunkRange, Descriptor, FilledSlots, SlotTable};
 
 use super::PacketMemory;
+use crate::prefetch;
 
 /// Reads captured cells of one pool: [`LivePool::reader`](super::LivePool::reader).
 ///
@@ -48,7 +49,7 @@ impl CellReader {
     /// Asks for the first cache line of a packet that this thread is going to read. Only a hint.
     #[inline(always)]
     pub fn fetch(&self, address: u64) {
-        prefetch::<SECOND_LEVEL>(&self.memory, address);
+        prefetch::to_read_later(self.memory.line(address));
     }
 
     /// Whether it reads cells of this memory.
@@ -114,7 +115,7 @@ impl<'a> Iterator for Cells<'a> {
         let filled = self.filled.as_mut()?;
         let descriptor = filled.next()?;
         if let Some(address) = filled.address_ahead(PREFETCH_AHEAD) {
-            prefetch::<FIRST_LEVEL>(self.memory, address);
+            prefetch::to_read(self.memory.line(address));
         }
         let end = descriptor.address.checked_add(u64::from(descriptor.len))?;
         if end > self.memory.len as u64 {
@@ -132,20 +133,10 @@ impl<'a> Iterator for Cells<'a> {
 /// memory to answer, near enough to stay in the first-level cache.
 const PREFETCH_AHEAD: usize = 8;
 
-/// Into which cache a line is fetched: `_MM_HINT_T0` and `_MM_HINT_T1`.
-const FIRST_LEVEL: i32 = 3;
-const SECOND_LEVEL: i32 = 2;
-
-/// Asks for the cache line at an address. Only a hint: an address outside the memory does no harm.
-#[inline(always)]
-fn prefetch<const LEVEL: i32>(memory: &PacketMemory, address: u64) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::_mm_prefetch;
-        let line = memory.start.as_ptr().wrapping_add(address as usize);
-        // SAFETY: the instruction reads nothing that the program sees, and never faults.
-        unsafe { _mm_prefetch::<LEVEL>(line.cast()) };
+impl PacketMemory {
+    /// The address of a byte, for a hint: it may lie outside.
+    #[inline(always)]
+    fn line(&self, address: u64) -> *const u8 {
+        self.start.as_ptr().wrapping_add(address as usize)
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (memory, address);
 }

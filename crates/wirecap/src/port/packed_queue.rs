@@ -27,6 +27,12 @@ use crate::{
     program::Counters,
 };
 
+/// How soon after a part packets wait for more, in nanoseconds: a receiver that is close behind the program
+/// contends with it for each cache line. Shorter than the shortest sleep, so that one sleep ends it.
+const HOLD_NS: u64 = 40_000;
+/// This many bytes do not wait.
+const HOLD_BYTES: u64 = 32 << 10;
+
 /// One stream of a port whose program packs packets: a receive queue, or a CPU.
 #[derive(Debug)]
 pub(crate) struct PackedQueue {
@@ -39,6 +45,10 @@ pub(crate) struct PackedQueue {
     /// Packets that it has refused.
     refused: u64,
     stamps: StampReader,
+    /// When packets were received last, in nanoseconds since 1970 (UTC).
+    received_ns: u64,
+    /// The program gets free blocks: it is not the end.
+    gives: bool,
     /// The last counters that could be read.
     last: QueueCounts,
 }
@@ -60,8 +70,17 @@ impl PackedQueue {
         let cell_bytes = pool.geometry().cell_bytes();
         let counters = Arc::clone(counters);
         let last = QueueCounts::default();
-        let queue = Self { stream, counters, queue, cell_bytes, filter, refused: 0, stamps, last };
+        let (refused, received_ns, gives) = (0, 0, true);
+        let queue =
+            Self { stream, counters, queue, cell_bytes, filter, refused, stamps, received_ns, gives, last };
         Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Packed(reader)) })
+    }
+
+    /// Whether the packets up to `end` wait for more at `now_ns`, by a clock that may have been set back.
+    fn waits_for_more(&self, end: u64, now_ns: u64) -> bool {
+        self.gives
+            && end.saturating_sub(self.stream.received()) < HOLD_BYTES
+            && now_ns.abs_diff(self.received_ns) < HOLD_NS
     }
 
     /// Cells that these bytes take.
@@ -72,8 +91,11 @@ impl PackedQueue {
 
 impl ReceiveQueue for PackedQueue {
     fn receive(&mut self, _max: u32, intake: &mut Intake<'_>) {
-        let Self { stream, filter, refused, stamps, .. } = self;
         let batch = intake.batch;
+        if self.waits_for_more(batch.end, batch.now_ns) {
+            return;
+        }
+        let Self { stream, filter, refused, stamps, .. } = self;
         let mut times = stamps.times(batch.now_ns);
         let part = stream.receive(batch.end, intake.space(), |packet| {
             let is_wanted = filter.as_ref().is_none_or(|filter| {
@@ -91,10 +113,12 @@ impl ReceiveQueue for PackedQueue {
         });
         if let Some(part) = part {
             intake.take_part(part);
+            self.received_ns = batch.now_ns;
         }
     }
 
     fn attach(&mut self, pool: Option<&mut LivePool>) {
+        self.gives = pool.is_some();
         self.stream.attach(pool);
     }
 
