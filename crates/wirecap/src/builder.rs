@@ -9,7 +9,7 @@ use wirecap_sys::{cpu, memory, netdev::Interface, packet::Fanout};
 
 use crate::{
     Capture, Config, Dispatch, Error, Grouping, Homes, Modes, PoolSize, PortSpec, PreparedCapture, QueueWait,
-    Reach, Rss, Timestamp, Unmatched, Wait,
+    Reach, Rss, TapHook, Timestamp, Unmatched, Wait,
     config::{MAX_WORKERS, limit},
     port::{
         self,
@@ -89,6 +89,8 @@ setters! {
     grouping(grouping: Grouping) => grouping = grouping;
     /// [`Config::fanout`].
     fanout(fanout: Fanout) => fanout = fanout;
+    /// [`Config::tap_hook`].
+    tap_hook(tap_hook: TapHook) => tap_hook = tap_hook;
     /// [`Config::filter`]. An empty expression means no filter.
     ///
     /// ```no_run

@@ -90,7 +90,7 @@ pub use builder::Builder;
 pub use capture::{Capture, Stopper};
 pub use config::{
     Access, Config, Dispatch, Grouping, Homes, Modes, PoolSize, PortSpec, QueueSet, QueueSetError, Reach,
-    Rss, Timestamp, Unmatched, Wait,
+    Rss, TapHook, Timestamp, Unmatched, Wait,
 };
 pub use engine::{
     batch::{Batch, Drain, OwnedPacket},

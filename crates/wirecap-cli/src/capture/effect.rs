@@ -22,6 +22,8 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
     let is_xdp = |port: &&PortReport| !port.is_passive() && !is_replay(port);
     let xdp = report.ports.iter().any(|port| is_xdp(&port));
     let passive = report.ports.iter().any(PortReport::is_passive);
+    let is_tapped = |port: &PortReport| port.queues.iter().any(|queue| queue.mode == QueueMode::Tap);
+    let tapped = report.ports.iter().any(is_tapped);
     let names: Vec<_> = report.ports.iter().map(|port| port.name.as_str()).collect();
     let (config, usual) = (&plan.config, Config::default());
     let mode = if config.xdp_mode == Modes::ZeroCopy {
@@ -32,6 +34,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
     for (flag, needs, has_effect) in [
         ("--unmatched", "interfaces taken from the host (AF_XDP)", config.unmatched.is_none() || xdp),
         ("--fanout", "interfaces captured beside the host", config.fanout == usual.fanout || passive),
+        ("--tap-hook", "tapped interfaces", config.tap_hook == usual.tap_hook || tapped),
         ("--rss", "interfaces taken from the host (AF_XDP)", config.rss == usual.rss || xdp),
         (mode, "interfaces taken from the host (AF_XDP)", config.xdp_mode == usual.xdp_mode || xdp),
         ("--no-promiscuous", "interfaces", config.promiscuous || xdp || passive),

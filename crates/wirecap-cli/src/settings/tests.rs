@@ -5,7 +5,8 @@ use std::{fs, time::Duration};
 use clap::Parser;
 use proptest::prelude::*;
 use wirecap::{
-    Config, Dispatch, Fanout, Mode, Modes, PoolSize, PortSpec, Reach, Rss, Timestamp, Unmatched, Wait,
+    Config, Dispatch, Fanout, Mode, Modes, PoolSize, PortSpec, Reach, Rss, TapHook, Timestamp, Unmatched,
+    Wait,
 };
 
 use super::{
@@ -226,8 +227,8 @@ prop_compose! {
         filter in prop::option::of("\\PC{0,20}"),
         (unmatched, mode, dispatch, wait) in
             (prop::option::of(one::<Unmatched>()), 0..=100_u32, one::<Dispatch>(), one::<Wait>()),
-        (xdp_mode, rss, fanout, timestamp) in
-            (one::<Modes>(), one::<Rss>(), one::<Fanout>(), prop::option::of(one::<Timestamp>())),
+        (xdp_mode, rss, fanout, tap_hook, timestamp) in
+            (one::<Modes>(), one::<Rss>(), one::<Fanout>(), one::<TapHook>(), prop::option::of(one::<Timestamp>())),
         (cells_per_chunk, chunks, bytes, ring_entries) in
             (any::<u32>(), any::<u32>(), 1..u64::MAX, prop::option::of(any::<u32>())),
         (kind, workers, worker_cores, flag) in
@@ -236,7 +237,7 @@ prop_compose! {
         let pool_size = [PoolSize::AtMost(chunks), PoolSize::Chunks(chunks), PoolSize::Memory(bytes)][kind];
         Config {
             ports, filter, unmatched, mode: Mode::advanced(mode).unwrap(), dispatch, wait, xdp_mode, rss, fanout,
-            timestamp, cells_per_chunk, pool_size, ring_entries, workers, worker_cores, promiscuous: flag,
+            tap_hook, timestamp, cells_per_chunk, pool_size, ring_entries, workers, worker_cores, promiscuous: flag,
             stamp_packets: flag, ..Config::default()
         }
     }

@@ -105,6 +105,21 @@ choices! {
 }
 
 choices! {
+    /// Where a [tap](crate::Access::Tap) copies packets that come in. Those that leave are copied by traffic
+    /// control in any case.
+    pub enum TapHook = Tcx {
+        /// In traffic control, where every device has its packets; nothing changes for the host.
+        Tcx = "tcx",
+        /// In native XDP, before the kernel makes socket buffers of them: faster.
+        ///
+        /// The host notices. A driver may reset its rings when the program comes and goes, and switches
+        /// offloads off, such as large receives. It takes a driver with native XDP, and Linux 5.18 for packets of
+        /// several buffers.
+        Xdp = "xdp",
+    }
+}
+
+choices! {
     /// How workers and capture threads wait for packets.
     ///
     /// With all but [`Wait::Busy`], threads to which nothing has come for 2 ms, nor to their buddies, wait in

@@ -33,7 +33,7 @@ pub(crate) use self::{
     port_spec::device_name,
 };
 pub use self::{
-    choices::{Dispatch, Grouping, Homes, Modes, Reach, Rss, Timestamp, Unmatched, Wait},
+    choices::{Dispatch, Grouping, Homes, Modes, Reach, Rss, TapHook, Timestamp, Unmatched, Wait},
     pool_size::{PoolSize, PoolSizeError, parse_bytes},
     port_spec::{Access, Faults, NullPort, PortSpec, PortSpecError},
     queue_set::{QueueSet, QueueSetError},
@@ -107,6 +107,8 @@ pub struct Config {
     pub rss: Rss,
     /// How packets of a passive port are spread over the workers.
     pub fanout: Fanout,
+    /// Where a tap copies packets that come in.
+    pub tap_hook: TapHook,
     /// Where the times of packets come from. `None`: batch over AF_XDP, unless `stamp_packets` is set, and
     /// kernel beside the host. The report says which, and by which clock ([`crate::TimestampReport`]).
     pub timestamp: Option<Timestamp>,
@@ -151,6 +153,7 @@ impl Default for Config {
             promiscuous: true,
             rss: Rss::default(),
             fanout: Fanout::default(),
+            tap_hook: TapHook::default(),
             timestamp: None,
             stamp_packets: false,
             rx_hash: false,

@@ -101,6 +101,7 @@ fn unusual() -> Config {
         promiscuous: false,
         rss: Rss::Symmetric,
         fanout: Fanout::Cpu,
+        tap_hook: TapHook::Xdp,
         timestamp: Some(Timestamp::Kernel),
         stamp_packets: true,
         rx_hash: true,

@@ -1,4 +1,5 @@
-//! The two programs of a tap: classifiers that pack a copy of each packet, and leave the packet to the host.
+//! The two programs of a tap, which pack a copy of each packet, and leave the packet to the host. Both are
+//! classifiers, unless packets that come in are to be copied by XDP.
 //!
 //! ```text
 //!   packet ──► counters[CPU].seen += 1
@@ -17,7 +18,7 @@ use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::{
     bpf::{
         self, Alu, Assembler, Cond, Helper, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT,
-        sk_buff,
+        XDP_PASS, sk_buff, xdp_md,
     },
     packed::{Pack, PackOption, PackedMemory, PacketForm},
 };
@@ -27,7 +28,7 @@ use super::{
     counters::{FILTERED, NO_BLOCK, SEEN, count},
     stamp::StampSource,
 };
-use crate::filter::PortFilter;
+use crate::{TapHook, filter::PortFilter};
 
 /// Name of both programs in the kernel.
 pub(crate) const NAME: &str = "wirecap_tap";
@@ -41,6 +42,8 @@ const STACK_END: i16 = -24;
 /// The programs of a tap, by direction, and what they count for each stream.
 #[derive(Debug)]
 pub(crate) struct TapPrograms {
+    /// Where the program for packets that come in belongs.
+    pub(crate) hook: TapHook,
     inbound: Program,
     /// `None` where packets that leave also come in: on the loopback interface.
     outbound: Option<Program>,
@@ -54,6 +57,8 @@ pub(crate) struct TapPlan<'a> {
     /// Number of streams.
     pub(crate) streams: u32,
     pub(crate) outgoing: bool,
+    /// Where packets that come in are copied.
+    pub(crate) hook: TapHook,
     /// How packets are stamped, if they are.
     pub(crate) stamping: Option<StampSource>,
     pub(crate) filter: Option<&'a PortFilter>,
@@ -63,16 +68,16 @@ impl TapPrograms {
     /// Loads both programs, which pack into `memory`.
     pub(crate) fn load(memory: &PackedMemory, plan: &TapPlan<'_>) -> Result<Self, wirecap_filter::Error> {
         let counters = Arc::new(Counters::new(plan.streams)?);
-        let load = |direction| {
-            let insns = assemble(memory, &counters, plan, direction)?;
-            Ok::<_, wirecap_filter::Error>(Program::load(&ProgramSpec::new(
-                ProgramKind::Classifier,
-                NAME,
-                &insns,
-            ))?)
+        let load = |direction, hook| -> Result<_, wirecap_filter::Error> {
+            let insns = assemble(memory, &counters, plan, (direction, hook))?;
+            let (kind, frags) = match hook {
+                TapHook::Tcx => (ProgramKind::Classifier, false),
+                TapHook::Xdp => (ProgramKind::Xdp, true),
+            };
+            Ok(Program::load(&ProgramSpec { frags, ..ProgramSpec::new(kind, NAME, &insns) })?)
         };
-        let outbound = plan.outgoing.then(|| load(Direction::Out)).transpose()?;
-        Ok(Self { inbound: load(Direction::In)?, outbound, counters })
+        let outbound = plan.outgoing.then(|| load(Direction::Out, TapHook::Tcx)).transpose()?;
+        Ok(Self { hook: plan.hook, inbound: load(Direction::In, plan.hook)?, outbound, counters })
     }
 
     /// Each program, with the direction in which its packets go.
@@ -86,7 +91,7 @@ fn assemble(
     memory: &PackedMemory,
     counters: &Counters,
     plan: &TapPlan<'_>,
-    direction: Direction,
+    (direction, hook): (Direction, TapHook),
 ) -> Result<Vec<bpf::Insn>, wirecap_filter::Error> {
     use Reg::{R0, R1, R6, R7, R8};
     let mut asm = Assembler::new();
@@ -97,17 +102,23 @@ fn assemble(
     counters.emit_look_up(&mut asm, R7, KEY, next);
     asm.mov(R8, R0);
     count(&mut asm, R8, SEEN);
-    emit_tag(&mut asm);
+    if hook == TapHook::Tcx {
+        emit_tag(&mut asm);
+    }
     if let Some(filter) = plan.filter {
-        emit_filter(&mut asm, &filter.of_direction(direction, plan.ifindex), next)?;
+        emit_filter(&mut asm, &filter.of_direction(direction, plan.ifindex), (hook, next))?;
     }
     if let Some(stamping) = plan.stamping {
         stamping.emit_answer(&mut asm, STAMP);
     }
+    let (form, verdict) = match hook {
+        TapHook::Tcx => (PacketForm::SocketBuffer { tag: TAG }, TCX_NEXT),
+        TapHook::Xdp => (PacketForm::Frame, XDP_PASS),
+    };
     let pack = Pack {
         stream: R7,
         stamp: plan.stamping.map(|_| STAMP),
-        form: PacketForm::SocketBuffer { tag: TAG },
+        form,
         option: Some(PackOption::Direction(direction)),
         stack_end: STACK_END,
         no_block,
@@ -116,10 +127,10 @@ fn assemble(
         impossible: no_block,
     };
     memory.emit_pack(&mut asm, &pack);
-    asm.bind(next).mov_imm(R0, TCX_NEXT).exit();
+    asm.bind(next).mov_imm(R0, verdict).exit();
     asm.bind(no_block);
     count(&mut asm, R8, NO_BLOCK);
-    asm.mov_imm(R0, TCX_NEXT).exit();
+    asm.mov_imm(R0, verdict).exit();
     Ok(asm.finish()?)
 }
 
@@ -138,19 +149,27 @@ fn emit_tag(asm: &mut Assembler) {
 /// An Ethernet header.
 const MIN_ETHERNET_BYTES: i32 = 14;
 
-/// Counts packets that the filter does not want, and goes on to `next` with them. What it cannot decide is left
-/// to user space: packets with a tag beside them, of which the filter would see only the rest, and what lies
-/// beyond the first buffer.
+/// Counts packets that the filter does not want, and goes on to `next` with them. What it cannot decide is
+/// left to user space: packets with a tag beside them, of which the filter would see only the rest, and what
+/// lies beyond the first buffer.
 fn emit_filter(
     asm: &mut Assembler,
     filter: &wirecap_filter::Filter,
-    next: Label,
+    (hook, next): (TapHook, Label),
 ) -> Result<(), wirecap_filter::Error> {
-    use Reg::{R1, R2, R3, R6, R8, R9, R10};
+    use Reg::{R0, R1, R2, R3, R6, R8, R9, R10};
     let (wanted, unwanted) = (asm.label(), asm.label());
-    asm.load(Size::Half, R1, R10, TAG).jump_if(Cond::Ne, R1, 0, wanted);
-    asm.load(Size::Word, R9, R6, sk_buff::LEN);
-    asm.load(Size::Word, R2, R6, sk_buff::DATA).load(Size::Word, R3, R6, sk_buff::DATA_END);
+    match hook {
+        TapHook::Tcx => {
+            asm.load(Size::Half, R1, R10, TAG).jump_if(Cond::Ne, R1, 0, wanted);
+            asm.load(Size::Word, R9, R6, sk_buff::LEN);
+            asm.load(Size::Word, R2, R6, sk_buff::DATA).load(Size::Word, R3, R6, sk_buff::DATA_END);
+        }
+        TapHook::Xdp => {
+            asm.mov(R1, R6).call(Helper::XdpGetBuffLen).mov(R9, R0);
+            asm.load(Size::Word, R2, R6, xdp_md::DATA).load(Size::Word, R3, R6, xdp_md::DATA_END);
+        }
+    }
     let length = Length::Register(R9);
     let splice = Splice { matches: wanted, rejects: unwanted, beyond: wanted, length, stack_end: STACK_END };
     ebpf::translate(asm, filter.program(), &splice)?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use wirecap::{Dispatch, Fanout, Mode, Rss, Unmatched};
+use wirecap::{Dispatch, Fanout, Mode, Rss, TapHook, Unmatched};
 
 use super::{settings::CaptureSettings, words};
 use crate::{
@@ -70,6 +70,9 @@ pub(crate) struct CaptureFlags {
     /// How to spread packets over the workers when capturing beside the host [default: hash].
     #[arg(long, value_parser = choice::<Fanout>())]
     fanout: Option<Fanout>,
+    /// Where an interface that is captured beside the host has packets copied that come in [default: tcx].
+    #[arg(long, value_parser = choice::<TapHook>())]
+    tap_hook: Option<TapHook>,
     /// Do not capture packets addressed to other stations.
     #[arg(long)]
     no_promiscuous: bool,
@@ -103,6 +106,7 @@ impl CaptureFlags {
         self.port.apply(capture);
         set(&mut capture.rss, self.rss);
         set(&mut capture.fanout, self.fanout);
+        set(&mut capture.tap_hook, self.tap_hook);
         capture.promiscuous &= !self.no_promiscuous;
         capture.unmatched = self.unmatched.or(capture.unmatched);
         words::apply(&self.words, self.filter, capture, is_interface)?;

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use wirecap_core::Direction;
 use wirecap_sys::{
-    bpf::{self, Link},
+    bpf::{self, Link, Program, XdpMode},
     netdev::Promiscuous,
 };
 
 use crate::{
-    Diagnostic, PortEvent,
+    Diagnostic, PortEvent, TapHook,
     diagnostic::{Cause, Recovery},
     nic::place::Place,
     port::open_port::PortBackend,
@@ -31,7 +31,8 @@ pub(super) struct TapLinks {
 impl TapLinks {
     /// Attaches all programs to an interface of the calling thread's network namespace.
     pub(super) fn attach(programs: TapPrograms, ifindex: u32) -> Result<Self, bpf::Error> {
-        let attach = |(direction, program)| Ok((direction, Link::attach_tcx(program, ifindex, direction)?));
+        let hook = programs.hook;
+        let attach = |(direction, program)| Ok((direction, attach(program, ifindex, (direction, hook))?));
         let links = programs.by_direction().map(attach).collect::<Result<_, bpf::Error>>()?;
         Ok(Self { programs, place: Place::new(ifindex), links })
     }
@@ -48,7 +49,8 @@ impl TapLinks {
             for (direction, link) in links {
                 let program = programs.by_direction().find(|(of, _)| of == direction);
                 if let (Ok(None), Some((_, program))) = (link.ifindex(), program) {
-                    *link = Link::attach_tcx(program, place.ifindex, *direction).map_err(Cause::from)?;
+                    let again = attach(program, place.ifindex, (*direction, programs.hook));
+                    *link = again.map_err(Cause::from)?;
                 }
             }
             Ok(())
@@ -71,6 +73,17 @@ impl TapLinks {
             // It fails when the interface is gone; closing the link is all there is to do then.
             let _ = link.detach();
         }
+    }
+}
+
+fn attach(
+    program: &Program,
+    ifindex: u32,
+    (direction, hook): (Direction, TapHook),
+) -> Result<Link, bpf::Error> {
+    match (direction, hook) {
+        (Direction::In, TapHook::Xdp) => Link::attach_xdp(program, ifindex, XdpMode::Native),
+        _ => Link::attach_tcx(program, ifindex, direction),
     }
 }
 

@@ -9,6 +9,8 @@
 //!   leaves ────► last of the egress programs ──► queueing discipline, driver
 //! ```
 //!
+//! What comes in can be copied by native XDP instead ([`TapHook`]).
+//!
 //! It sees what tcpdump does, except packets that leave without traffic control (`PACKET_QDISC_BYPASS`,
 //! AF_XDP), and those that another egress program drops.
 //!
@@ -35,7 +37,7 @@ use super::{
     stamp_reader::StampReader,
 };
 use crate::{
-    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PoolSize, Rss, Timestamp,
+    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PoolSize, Rss, TapHook, Timestamp,
     diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal},
     filter::{OriginInfo, PortFilter},
     nic::{link::Watched, preflight, stamping::Stamping, tapping},
@@ -119,8 +121,13 @@ impl Port for TapPort {
         let Self { interface, reason } = *self;
         let OpenRequest { context, facts, filter, nic_id, .. } = *request;
         preflight::check_up(&interface)?;
+        let hook = context.config.tap_hook;
+        if hook == TapHook::Xdp {
+            preflight::check_kind(&interface)?;
+            preflight::check_holder(&interface)?;
+        }
         let stamping = Stamping::prepare(&interface, context.config.timestamp, true)?;
-        let tap = Tap { interface: &interface, filter, stamping: stamping.as_ref() };
+        let tap = Tap { interface: &interface, hook, filter, stamping: stamping.as_ref() };
         let memory = PackedMemory::create(facts.rings.len() as u32, context.geometry);
         let memory = memory.map(Arc::new).map_err(|source| tap.packed_error(source))?;
         let LoadedTap { programs, user, not_in_kernel } = tap.load(&memory, facts.rings.len() as u32)?;
@@ -161,6 +168,7 @@ impl Port for TapPort {
 #[derive(Clone, Copy)]
 struct Tap<'a> {
     interface: &'a Interface,
+    hook: TapHook,
     filter: Option<&'a PortFilter>,
     stamping: Option<&'a Stamping>,
 }
@@ -181,7 +189,10 @@ impl Tap<'_> {
         let load = |filter| {
             let stamping = self.stamping.map(|stamping| stamping.asked);
             let outgoing = self.interface.hardware_type != HardwareType::LOOPBACK;
-            TapPrograms::load(memory, &TapPlan { ifindex, streams, outgoing, stamping, filter })
+            TapPrograms::load(
+                memory,
+                &TapPlan { ifindex, streams, outgoing, hook: self.hook, stamping, filter },
+            )
         };
         let user = self.filter.map(|filter| Arc::new(UserFilter::for_socket(&filter.filter, ifindex)));
         let refusal = match load(self.filter) {
