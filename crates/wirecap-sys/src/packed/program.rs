@@ -28,6 +28,8 @@ const _: () = assert!(HEADER_BYTES + HASH_OPTION_BYTES + ALIGNMENT + TRAILER_BYT
 /// interface: an MTU of 65,535 bytes, an Ethernet header and two VLAN tags.
 const ROOMS: [u32; 3] = [2048, 16 << 10, 66_048];
 const _: () = assert!(MAX_PACKET_BYTES >= 65_535 + 14 + 2 * 4);
+/// The second part of the longest packet is copied at once.
+const _: () = assert!(data_bytes(ROOMS[2]) - data_bytes(ROOMS[1]) <= 65_535);
 /// Longer packets are cut to this length, in bytes.
 pub const MAX_PACKET_BYTES: u32 = ROOMS[2] - AROUND_BYTES;
 /// The least room that any packet takes.
@@ -124,7 +126,7 @@ impl PackedMemory {
             asm.load(Size::Double, R3, R10, pack.offset());
             asm.jump_if(Cond::Gt, R3, (block_bytes - room) as i32, broken);
             asm.alu64(Alu::Add, R0, R3).store(Size::Double, R10, pack.place(), R0);
-            emit_record(asm, pack, broken);
+            emit_record(asm, pack, room, broken);
             asm.jump(packed).bind(longer);
         }
         asm.jump(broken);
@@ -221,9 +223,10 @@ fn emit_barrier_at_start(asm: &mut Assembler) {
     }
 }
 
-/// Writes the record of R7 bytes at R0, which is on the stack, too. Its length is in R1 afterwards.
-fn emit_record(asm: &mut Assembler, pack: &Pack, broken: Label) {
-    use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
+/// Writes the record of R7 bytes at R0, which is on the stack, too; `room` is what they take at most. Its
+/// length is in R1 afterwards.
+fn emit_record(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
+    use Reg::{R0, R1, R2, R7, R10};
     let at = |at: usize| at as i16;
     asm.store_imm(Size::Word, R0, at(TYPE_AT), PACKET_TYPE as i32);
     asm.store_imm(Size::Word, R0, at(INTERFACE_AT), 0);
@@ -241,8 +244,7 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, broken: Label) {
     // The padding is in the last word of the data.
     emit_behind_data(asm);
     asm.store_imm(Size::Word, R2, HEADER_BYTES as i16 - 4, 0);
-    asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32).mov(R4, R7);
-    asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
+    emit_data(asm, pack, room, broken);
     asm.load(Size::Double, R0, R10, pack.place());
     emit_behind_data(asm);
     if let Some(hash) = pack.hash {
@@ -252,6 +254,22 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, broken: Label) {
     asm.alu64(Alu::Add, R1, around);
     asm.store(Size::Word, R2, (around - TRAILER_BYTES as i32) as i16, R1);
     asm.store(Size::Word, R0, at(TOTAL_AT), R1);
+}
+
+/// Copies the R7 bytes of the packet behind its header, which is at R0.
+fn emit_data(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
+    use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
+    let mut begin = 0;
+    if room == ROOMS[2] {
+        // The kernel copies 65,535 bytes at a time at most (bpf_xdp_pointer), and the packet may have more.
+        begin = data_bytes(ROOMS[1]);
+        asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32);
+        asm.mov_imm(R4, begin).call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
+        asm.load(Size::Double, R0, R10, pack.place());
+    }
+    asm.mov(R1, R6).mov_imm(R2, begin).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32 + begin);
+    asm.mov(R4, R7).alu64(Alu::Sub, R4, begin);
+    asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
 }
 
 /// Loads the padded length of the data into R1, and R0 plus that length into R2: the options begin
