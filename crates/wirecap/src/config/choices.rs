@@ -95,7 +95,7 @@ choices! {
         /// interface, chunks of at least 128 KiB, and two of them for each pool; tun has several writers for
         /// a queue and cannot do it. Packets in blocks are not sent on, nor changed in place:
         /// [`Batch::drain`](crate::Batch::drain) returns `None`. Losses are
-        /// [`no_free_cell`](crate::Lost::no_free_cell).
+        /// [`no_free_block`](crate::Lost::no_free_block).
         Packed = "packed",
         /// Native XDP, with one copy by the kernel.
         Copy = "copy",

@@ -200,7 +200,7 @@ impl CaptureProgram {
             unstamped: sum(UNSTAMPED),
             untagged: sum(UNTAGGED),
             unhashed: sum(UNHASHED),
-            no_free_cell: sum(NO_BLOCK),
+            no_free_block: sum(NO_BLOCK),
             ..QueueCounts::default()
         })
     }

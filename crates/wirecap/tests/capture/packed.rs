@@ -160,7 +160,7 @@ fn a_pool_that_is_used_up_loses_counted_packets_and_recovers() {
         wire.live(&mut generator, 0, 20_000);
         wait_until("all frames are seen", || capture.report().total().seen >= 20_000);
         let report = capture.report();
-        let lost = report.total().lost.no_free_cell;
+        let lost = report.total().lost.no_free_block;
         // Four blocks of 128 KiB, with 92 bytes for each frame, hold 5,600 frames. A capture thread that
         // takes a few frames at a time fills the first two blocks in part.
         assert!((14_000..17_300).contains(&lost), "{dispatch:?}: {lost}");
