@@ -101,6 +101,19 @@ setters! {
     unmatched(unmatched: Unmatched) => unmatched = Some(unmatched);
     /// [`Config::homes`].
     homes(homes: Homes) => homes = homes;
+    /// [`Config::keep_packets`].
+    ///
+    /// ```no_run
+    /// let mut capture = wirecap::Capture::builder().port("eth1").keep_packets(true).open()?;
+    /// let mut worker = capture.take_workers().remove(0);
+    /// let mut kept = Vec::new();
+    /// while let Some(mut batch) = worker.next_batch() {
+    ///     let of_interest = batch.drain().into_iter().flatten().filter(|packet| packet.len() > 1_000);
+    ///     kept.extend(of_interest.map(|packet| packet.keep()));      // their batch goes home without them
+    /// }
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    keep_packets(wanted: bool) => keep_packets = wanted;
     /// Makes a [`Transmitter`](crate::Transmitter) for each receive queue of the AF_XDP ports:
     /// [`Config::transmit_entries`].
     transmit(entries: u32) => transmit_entries = entries;

@@ -64,6 +64,7 @@ pub use ingress::ingress_programs;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 pub use link::{Link, XdpLink, XdpMode, link_holders, links};
 pub use map::{Map, MapKind, MapSpec, PerCpuValues, possible_cpus};
+pub use privilege::may_calculate_addresses;
 pub use program::{Program, ProgramKind, ProgramSpec};
 #[cfg(feature = "testing")]
 pub use test_run::TestRun;

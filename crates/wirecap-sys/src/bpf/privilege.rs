@@ -9,7 +9,13 @@ const CAP_PERFMON: u32 = 38;
 /// packet addresses.
 pub(super) fn lacks_perfmon(refusal: &io::Error) -> bool {
     let is_access = refusal.raw_os_error() == Some(libc::EACCES);
-    is_access && ![CAP_PERFMON, CAP_SYS_ADMIN].into_iter().any(is_effective)
+    is_access && !may_calculate_addresses()
+}
+
+/// Whether the verifier allows programs of this thread arithmetic on packet addresses: with CAP_PERFMON. In a
+/// user namespace the kernel may refuse it all the same.
+pub fn may_calculate_addresses() -> bool {
+    [CAP_PERFMON, CAP_SYS_ADMIN].into_iter().any(is_effective)
 }
 
 /// Whether this thread has a capability.

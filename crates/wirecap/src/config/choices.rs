@@ -85,7 +85,10 @@ choices! {
 choices! {
     /// Which ways of attaching to an interface are tried.
     pub enum Modes = Best {
-        /// The best that works: zero-copy, copy, generic.
+        /// The best that works: zero-copy, packed, copy, generic.
+        ///
+        /// The report says which, and why not a better one: as
+        /// [`ModeUnavailable`](crate::Diagnostic::ModeUnavailable).
         Best = "best",
         /// The driver writes into the cells; else an error.
         ZeroCopy = "zero-copy",

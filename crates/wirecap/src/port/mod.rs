@@ -27,6 +27,7 @@ pub mod null;
 pub(crate) mod open_port;
 pub(crate) mod opening;
 mod packet;
+pub(crate) mod pool_memory;
 pub(crate) mod queue;
 pub mod trace;
 pub(crate) mod xdp;

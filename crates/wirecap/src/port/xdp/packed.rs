@@ -14,14 +14,11 @@ use wirecap_filter::UserFilter;
 use wirecap_sys::{
     clock::StampClock,
     memory::LivePool,
-    netdev::Interface,
     packed::{PackedError, PackedMemory, PackedStream},
 };
 
 use super::stamp_reader::StampReader;
 use crate::{
-    Config, Modes, QueueSet,
-    diagnostic::PackingRefusal,
     packet::ChunkReader,
     port::{
         intake::Intake,
@@ -29,28 +26,6 @@ use crate::{
     },
     program::CaptureProgram,
 };
-
-/// Drivers that run the program in the context of whoever sends, several at a time for one queue.
-const SEVERAL_WRITERS: [&str; 1] = ["tun"];
-
-/// Why packets cannot be packed, if that is asked for.
-pub(super) fn refuses(
-    interface: &Interface,
-    queues: Option<&QueueSet>,
-    config: &Config,
-) -> Option<PackingRefusal> {
-    if config.xdp_mode != Modes::Packed {
-        return None;
-    }
-    let driver = interface.driver.as_ref().map_or("", |driver| &driver.name);
-    if queues.is_some() {
-        Some(PackingRefusal::SomeQueues)
-    } else if config.transmit_entries > 0 || config.allocators > 0 {
-        Some(PackingRefusal::Sending)
-    } else {
-        SEVERAL_WRITERS.contains(&driver).then(|| PackingRefusal::SeveralWriters { driver: driver.into() })
-    }
-}
 
 /// One receive queue of a port whose program packs packets.
 #[derive(Debug)]
