@@ -122,7 +122,9 @@ fn packing_refusal(reason: &PackingRefusal) -> String {
     let remedy = match reason {
         PackingRefusal::SmallBlocks { .. } => "; raise -M",
         PackingRefusal::FewBlocks { .. } => "; raise -R or --memory",
-        PackingRefusal::ZeroCopyNotKnown => "; --xdp-mode packed asks for it",
+        PackingRefusal::ZeroCopyNotKnown | PackingRefusal::ZeroCopyOffered => {
+            "; --xdp-mode packed packs them all the same"
+        }
         _ => "",
     };
     format!("{reason}{remedy}")
