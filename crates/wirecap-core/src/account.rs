@@ -1,7 +1,7 @@
 //! The drop account: where every packet of a receive queue went.
 //!
 //! ```text
-//!   seen = filtered + passed + delivered + lost(no free cell) + lost(rx ring full) + lost(…)
+//!   seen = filtered + passed + delivered + lost(no free cell) + lost(no free block) + lost(rx ring full) + lost(…)
 //! ```
 //!
 //! Rule: each packet is in exactly one term. What no term explains is [`QueueAccount::unexplained`],
@@ -15,8 +15,11 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lost {
-    /// No cell was attached when the packet came, or no block had room: the pool was used up.
+    /// No cell was attached when the packet came: the pool was used up.
     pub no_free_cell: u64,
+    /// No block had room for the packet: the pool was used up. Instead of `no_free_cell` where packets lie in
+    /// blocks: packed, or captured beside the host.
+    pub no_free_block: u64,
     /// The receive ring had no entry left.
     pub rx_ring_full: u64,
     /// The packet was longer than a cell and the port cannot split packets.
@@ -27,9 +30,10 @@ pub struct Lost {
 
 impl Lost {
     /// The causes with their names, in the order in which they are printed.
-    pub fn causes(&self) -> [(&'static str, u64); 4] {
+    pub fn causes(&self) -> [(&'static str, u64); 5] {
         [
             ("no_free_cell", self.no_free_cell),
+            ("no_free_block", self.no_free_block),
             ("rx_ring_full", self.rx_ring_full),
             ("too_long", self.too_long),
             ("left_at_stop", self.left_at_stop),
@@ -45,6 +49,7 @@ impl Lost {
 impl AddAssign for Lost {
     fn add_assign(&mut self, other: Self) {
         self.no_free_cell += other.no_free_cell;
+        self.no_free_block += other.no_free_block;
         self.rx_ring_full += other.rx_ring_full;
         self.too_long += other.too_long;
         self.left_at_stop += other.left_at_stop;
@@ -109,18 +114,24 @@ mod tests {
 
     /// Each counter has its own bit, so that no sum of others equals it.
     fn lost() -> Lost {
-        Lost { no_free_cell: 1, rx_ring_full: 2, too_long: 4, left_at_stop: 8 }
+        Lost { no_free_cell: 1, no_free_block: 2, rx_ring_full: 4, too_long: 8, left_at_stop: 16 }
     }
 
     fn account() -> QueueAccount {
-        QueueAccount { seen: 1024, filtered: 16, passed: 32, delivered: 64, lost: lost() }
+        QueueAccount { seen: 1024, filtered: 32, passed: 64, delivered: 128, lost: lost() }
     }
 
     #[test]
     fn every_cause_has_its_name_and_is_in_the_total() {
-        let causes = [("no_free_cell", 1), ("rx_ring_full", 2), ("too_long", 4), ("left_at_stop", 8)];
+        let causes = [
+            ("no_free_cell", 1),
+            ("no_free_block", 2),
+            ("rx_ring_full", 4),
+            ("too_long", 8),
+            ("left_at_stop", 16),
+        ];
         assert_eq!(lost().causes(), causes);
-        assert_eq!(lost().total(), 15);
+        assert_eq!(lost().total(), 31);
         assert_eq!(Lost::default().total(), 0);
     }
 
@@ -128,19 +139,20 @@ mod tests {
     fn accounts_are_added_term_by_term() {
         let mut sum = account();
         sum += account();
-        let lost = Lost { no_free_cell: 2, rx_ring_full: 4, too_long: 8, left_at_stop: 16 };
-        assert_eq!(sum, QueueAccount { seen: 2048, filtered: 32, passed: 64, delivered: 128, lost });
+        let lost =
+            Lost { no_free_cell: 2, no_free_block: 4, rx_ring_full: 8, too_long: 16, left_at_stop: 32 };
+        assert_eq!(sum, QueueAccount { seen: 2048, filtered: 64, passed: 128, delivered: 256, lost });
         sum += QueueAccount::default();
         assert_eq!((sum.seen, sum.lost), (2048, lost));
     }
 
     #[test]
     fn packets_in_no_term_are_unexplained() {
-        assert_eq!(account().unexplained(), 1024 - 16 - 32 - 64 - 15);
-        let closed = QueueAccount { seen: 16 + 32 + 64 + 15, ..account() };
+        assert_eq!(account().unexplained(), 1024 - 32 - 64 - 128 - 31);
+        let closed = QueueAccount { seen: 32 + 64 + 128 + 31, ..account() };
         assert_eq!(closed.unexplained(), 0);
         // Each term counts exactly once.
-        for term in 0..8 {
+        for term in 0..9 {
             let mut one_more = closed;
             *[
                 &mut one_more.seen,
@@ -148,6 +160,7 @@ mod tests {
                 &mut one_more.passed,
                 &mut one_more.delivered,
                 &mut one_more.lost.no_free_cell,
+                &mut one_more.lost.no_free_block,
                 &mut one_more.lost.rx_ring_full,
                 &mut one_more.lost.too_long,
                 &mut one_more.lost.left_at_stop,

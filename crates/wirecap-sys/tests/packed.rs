@@ -149,7 +149,8 @@ fn packets_come_as_they_were_sent() {
         let mut bench = Bench::new(4, hash);
         assert!(bench.receive(0).is_none(), "nothing was sent");
         // Lengths at the edges of the sizes that the program distinguishes, and of the padding.
-        let lengths = [14, 15, 16, 17, 60, 1514, 1983, 1984, 1985, 2049, 9000, 16_320, 16_321, 60_000];
+        let lengths =
+            [14, 15, 16, 17, 60, 1514, 1983, 1984, 1985, 2049, 9000, 16_320, 16_321, 65_535, 65_536, 65_549];
         let frames: Vec<_> = lengths.iter().map(|&len| frame(len, len as u8)).collect();
         let mut got = Vec::new();
         for frame in &frames {

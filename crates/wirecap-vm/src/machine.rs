@@ -7,7 +7,7 @@ use wirecap_sys::netdev;
 use wirecap_testing::{PacketSender, SendPath};
 use wirecap_traffic::{FrameSpec, Random, Template};
 
-use wirecap_testing::{crew::Crew, wait_or_explain, wait_until};
+use wirecap_testing::{crew::Crew, kernel_is_at_least, wait_or_explain, wait_until};
 
 use crate::{
     boot::{LargeFrames, Plan},
@@ -35,6 +35,12 @@ pub(crate) struct Nic {
     pub(crate) ifindex: u32,
     pub(crate) driver: String,
     pub(crate) queues: u32,
+}
+
+/// The mode of a driver with native XDP and without zero-copy. Before Linux 6.3, the kernel does not say
+/// beforehand that there is none.
+pub(crate) fn without_zero_copy() -> &'static str {
+    if kernel_is_at_least(6, 3) { "packed" } else { "copy" }
 }
 
 /// The machine.
@@ -93,6 +99,16 @@ impl Machine {
         capture
     }
 
+    /// As [`Self::capture`], with a cell for each packet.
+    #[track_caller]
+    pub(crate) fn capture_in_cells(&self, builder: Builder) -> Capture {
+        let capture = self.capture_in_any_mode(builder.keep_packets(true));
+        for port in &capture.report().ports {
+            assert_mode(port, if self.zero_copy { "zero-copy" } else { "copy" });
+        }
+        capture
+    }
+
     /// As [`Self::capture`], in any mode: for cases that check the mode themselves.
     #[track_caller]
     pub(crate) fn capture_in_any_mode(&self, builder: Builder) -> Capture {
@@ -138,7 +154,7 @@ impl Machine {
 
     /// The mode that queues must have, as reports name it.
     pub(crate) fn best_mode(&self) -> &'static str {
-        if self.zero_copy { "zero-copy" } else { "copy" }
+        if self.zero_copy { "zero-copy" } else { without_zero_copy() }
     }
 
     /// Waits until the workers have at least `packets` packets.

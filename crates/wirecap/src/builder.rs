@@ -61,9 +61,10 @@ setters! {
     ///
     /// ```
     /// # use wirecap::{Capture, port::null::NullPort};
-    /// let port = NullPort { queues: 4, packet_bytes: 60, packets_per_queue: 0 };
-    /// let capture = Capture::builder().port(port).memory(16 << 20).open()?;
-    /// assert_eq!(capture.report().memory.chunks_per_pool, 8);         // 4 pools of 8 chunks of 256 cells of 2 KiB
+    /// let port = NullPort { queues: 4, packet_bytes: 60, packets_per_queue: 0 }; let capture =
+    /// Capture::builder().port(port).memory(16 << 20).open()?;
+    /// assert_eq!(capture.report().memory.chunks_per_pool, 8);         // 4 pools of 8 chunks of 256 cells of
+    /// 2 KiB
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     memory(bytes: u64) => pool_size = PoolSize::Memory(bytes);
@@ -94,8 +95,8 @@ setters! {
     /// [`Config::filter`]. An empty expression means no filter.
     ///
     /// ```no_run
-    /// let capture = wirecap::Capture::builder().port("eth1").filter("tcp port 443 and net 10.0.0.0/8").open()?;
-    /// assert!(capture.report().ports[0].filter.is_some());
+    /// let capture = wirecap::Capture::builder().port("eth1").filter("tcp port 443 and net
+    /// 10.0.0.0/8").open()?; assert!(capture.report().ports[0].filter.is_some());
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     filter(expression: impl Into<String>) => filter = Some(expression.into());
@@ -103,6 +104,19 @@ setters! {
     unmatched(unmatched: Unmatched) => unmatched = Some(unmatched);
     /// [`Config::homes`].
     homes(homes: Homes) => homes = homes;
+    /// [`Config::keep_packets`].
+    ///
+    /// ```no_run
+    /// let mut capture = wirecap::Capture::builder().port("eth1").keep_packets(true).open()?;
+    /// let mut worker = capture.take_workers().remove(0);
+    /// let mut kept = Vec::new();
+    /// while let Some(mut batch) = worker.next_batch() {
+    ///     let of_interest = batch.drain().into_iter().flatten().filter(|packet| packet.len() > 1_000);
+    ///     kept.extend(of_interest.map(|packet| packet.keep()));      // their batch goes home without them
+    /// }
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    keep_packets(wanted: bool) => keep_packets = wanted;
     /// Makes a [`Transmitter`](crate::Transmitter) for each receive queue of the AF_XDP ports:
     /// [`Config::transmit_entries`].
     transmit(entries: u32) => transmit_entries = entries;

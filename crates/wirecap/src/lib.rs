@@ -3,8 +3,8 @@
 //! wirecap is WireCAP (Wu and DeMar, IMC 2014) built on the kernel's AF_XDP. Every receive queue has
 //! a pool of R chunks of M cells that absorbs bursts; workers of one buddy group absorb skew between
 //! queues; packets are read where the kernel put them; and every packet is accounted for. A cell holds one
-//! packet; on passive ports and with [`Modes::Packed`] a chunk is a block instead, in which packets lie one
-//! behind the other.
+//! packet; on passive ports, and where the XDP program packs packets since the driver has no zero-copy, a
+//! chunk is a block instead, in which packets lie one behind the other.
 //!
 //! ```
 //! use wirecap::{Capture, Mode, port::null::NullPort};

@@ -76,12 +76,12 @@ impl PreparedCapture {
         self.layout.cells_bytes(self.geometry)
     }
 
-    /// Brings in the packet memory, which [`PreparedCapture::open`] does otherwise: all of it is written to,
-    /// which can take seconds on a busy machine. Nothing else is changed, so a thread that waits in it can be
-    /// abandoned at any time.
+    /// Brings in the packet memory and blocks, which [`PreparedCapture::open`] does otherwise: all of it is
+    /// written to, which can take seconds on a busy machine. Nothing else is changed, so a thread that waits
+    /// in it can be abandoned at any time.
     ///
     /// # Errors
-    /// [`Error::Memory`] when there is not enough.
+    /// [`Error::Memory`] and [`Error::Packed`] when there is not enough; [`Error::NotPermitted`].
     pub fn reserve(mut self) -> Result<Self, Error> {
         if self.reserved.is_none() {
             self.reserved = Some(self.layout.reserve(self.geometry, &self.ports, &self.hooks.gives_up)?);
@@ -94,25 +94,32 @@ impl PreparedCapture {
     /// # Errors
     /// [`Error`], each variant with a hint. Nothing stays behind on the machine.
     pub fn open(self) -> Result<Capture, Error> {
-        let Self { config, hooks, geometry, bounded, ring_entries, ports, layout, reserved } =
+        let Self { config, hooks, geometry, bounded, ring_entries, ports, mut layout, reserved } =
             self.reserve()?;
-        let Reserved { memories, pools, allocators } = reserved.expect("just reserved");
+        let Reserved { mut memories, pools, allocators } = reserved.expect("just reserved");
         // Only batches need it; beside the host the kernel has stamped the packets.
         let has_batches = |port: &PreparedPort| port.facts.pools != PoolMaker::Kernel;
         let clock = if ports.iter().any(has_batches) { BatchClock::new() } else { BatchClock::system() };
         let context = OpenContext { config: &config, hooks: &hooks, geometry, ring_entries };
         let watched = ports.iter().any(|port| port.facts.ifindex().is_some());
         let changes = watched.then(netdev::changes).transpose()?;
+        let pools_in_memory = layout.in_memory() > 0;
         let (mut open_ports, mut registrations) = (Vec::new(), Vec::new());
         for (nic_id, (port, pools)) in ports.into_iter().zip(pools).enumerate() {
             let mut open = port.open(nic_id as u16, pools, context, &registrations)?;
             let sockets = open.queues.iter_mut().filter_map(|queue| queue.socket.as_mut());
             registrations.extend(sockets.filter_map(|socket| socket.registration.take()));
+            if let Some(memory) = open.own_memory.take() {
+                layout.have_cells(open.queues.len());
+                // Without pools of the capture, its memory is nothing to report of.
+                let at = if pools_in_memory { memories.len() } else { 0 };
+                memories.insert(at, memory);
+            }
             open_ports.push(open);
         }
         // They keep sockets open.
         drop(registrations);
-        let memory = layout.report(geometry, &memories, bounded, ring_entries);
+        let memory = layout.report(geometry, &memories[0], bounded, ring_entries);
         let parts = Parts { changes, geometry, memory, memories, clock, ports: open_ports, allocators };
         Capture::start(&config, parts)
     }

@@ -8,19 +8,14 @@
 //!   Reach::All        │ all pools          │
 //! ```
 //!
-//! Rule: all memory is in place before a port is opened. The kernel pins each page of a UMEM when it is
-//! registered, so memory cannot come in later, and no packet waits for a page fault.
+//! Rule: all memory is in place before a packet is captured. The kernel pins each page of a UMEM when it is
+//! registered, so memory cannot come in later, and no packet waits for a page fault. It is in place before
+//! the first port is opened, but for a port that falls back from blocks to cells.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-};
+use std::sync::Arc;
 
 use wirecap_core::Geometry;
-use wirecap_sys::memory::{Available, MemoryBound, MemoryError, Need, PacketMemory};
+use wirecap_sys::memory::{Available, MemoryBound, Need, PacketMemory};
 
 use crate::{
     Config, Diagnostic, Error, Homes, PoolSize, Reach,
@@ -28,6 +23,7 @@ use crate::{
     port::{
         contract::{PoolMaker, PortPools, PreparedPort},
         opening::GivesUp,
+        pool_memory::{Part, bring_in},
     },
     report::{BoundedMemory, MemoryReport},
     transmit::{AllocatorParts, carve_allocators},
@@ -35,20 +31,6 @@ use crate::{
 
 /// By default the pools take at most the available memory divided by this.
 const SHARE: u64 = 8;
-/// Bytes that the kernel keeps for each cell of a registration, with each socket that uses it (`struct
-/// xdp_buff_xsk`).
-const RECORD_BYTES: u64 = 128;
-/// Entries of the fill and receive rings together, or of the transmit and completion rings, in bytes.
-const RING_ENTRY_BYTES: u64 = 8 + 16;
-/// Bytes that a pool keeps for each of its cells: a slot, a node of its recycle queue.
-const BOOKKEEPING_BYTES: u64 = 32;
-/// What a thread brings in at a time.
-const PIECE_BYTES: usize = 16 << 20;
-/// Threads that bring memory in: more do not make it faster.
-const MAX_HELPERS: usize = 8;
-/// Bytes that a transmitter keeps for each cell that it could send.
-const TOKEN_BYTES: u64 = 8;
-
 /// Which pools there are, and where they lie.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
@@ -57,17 +39,11 @@ pub(crate) struct Layout {
     pools: Vec<Vec<usize>>,
     allocators: Vec<usize>,
     parts: Vec<Part>,
-    /// Queues whose memory is not the packet memory: rings of passive ports, and blocks.
-    outside: u64,
+    /// Queues whose memory is not the packet memory: rings of passive ports.
+    rings: u64,
+    /// The others: blocks of packed packets.
+    blocks: u64,
     transmit_entries: u32,
-}
-
-/// Pools that the kernel knows under one registration.
-#[derive(Debug, Clone, Copy, Default)]
-struct Part {
-    pools: u64,
-    /// Sockets that use it.
-    sockets: u64,
 }
 
 impl Layout {
@@ -88,7 +64,12 @@ impl Layout {
             let places: Vec<_> =
                 (0..in_memory).map(|at| layout.place(together(home(at)), has_sockets)).collect();
             layout.pools.push(places);
-            layout.outside += (facts.rings.len() - in_memory) as u64;
+            let queues = facts.rings.len() as u64;
+            match facts.pools {
+                PoolMaker::Kernel => layout.rings += queues,
+                PoolMaker::Packed => layout.blocks += queues,
+                PoolMaker::Registered | PoolMaker::InProcess => {}
+            }
             begin += facts.rings.len();
         }
         for allocator in 0..usize::from(config.allocators) {
@@ -99,6 +80,12 @@ impl Layout {
             layout.parts.push(Part::default());
         }
         layout
+    }
+
+    /// Has pools of their own parts in the place of blocks, for the queues of a port that fell back to cells.
+    pub(crate) fn have_cells(&mut self, queues: usize) {
+        self.blocks -= queues as u64;
+        self.parts.extend(vec![Part { pools: 1, sockets: 1 }; queues]);
     }
 
     /// The part for a pool: this one, or one of its own.
@@ -112,29 +99,30 @@ impl Layout {
         place
     }
 
-    /// Pools in the packet memory, and those outside.
+    /// Pools in the packet memory.
+    pub(crate) fn in_memory(&self) -> u64 {
+        self.parts.iter().map(|part| part.pools).sum()
+    }
+
+    /// All pools.
     fn pools(&self) -> u64 {
-        self.outside + self.parts.iter().map(|part| part.pools).sum::<u64>()
+        self.in_memory() + self.rings + self.blocks
     }
 
     /// What pools of these sizes take besides their cells.
     fn beside(&self, geometry: Geometry) -> Need {
-        let sends = self.transmit_entries > 0;
-        let rings = u64::from(geometry.ring_entries() + self.transmit_entries) * RING_ENTRY_BYTES;
-        let mut need = Need { process: 0, kernel: self.outside * geometry.pool_bytes() };
-        for part in &self.parts {
-            let cells = part.pools * u64::from(geometry.cells_per_pool());
-            let tokens = if sends { part.sockets * TOKEN_BYTES } else { 0 };
-            need.process += cells * (BOOKKEEPING_BYTES + tokens);
-            need.kernel += part.sockets * (cells * RECORD_BYTES + rings);
-        }
-        need
+        let parts = self.parts.iter().map(|part| part.beside(geometry, self.transmit_entries));
+        // The kernel counts arrays of BPF against the control groups of the process, and rings of AF_PACKET
+        // against none.
+        let outside =
+            Need { process: self.blocks * geometry.pool_bytes(), kernel: self.rings * geometry.pool_bytes() };
+        parts.chain([outside]).sum()
     }
 
     /// All that pools of these sizes take.
     fn bytes(&self, geometry: Geometry) -> u64 {
         let Need { process, kernel } = self.beside(geometry);
-        process + kernel + (self.pools() - self.outside) * geometry.pool_bytes()
+        process + kernel + self.in_memory() * geometry.pool_bytes()
     }
 
     /// The sizes of the pools, and why they are smaller than by default.
@@ -177,23 +165,23 @@ impl Layout {
         self.pools() * geometry.pool_bytes()
     }
 
-    /// The report of the memory; all of `memories` are parts of one mapping.
+    /// The report of the memory, of which `memory` is a part.
     pub(crate) fn report(
         &self,
         geometry: Geometry,
-        memories: &[Arc<PacketMemory>],
+        memory: &PacketMemory,
         bounded: Option<BoundedMemory>,
         ring_entries: u32,
     ) -> MemoryReport {
         MemoryReport {
             cells_bytes: self.cells_bytes(geometry),
-            kernel_bytes: self.beside(geometry).kernel - self.outside * geometry.pool_bytes(),
+            kernel_bytes: self.beside(geometry).kernel - self.rings * geometry.pool_bytes(),
             cells_per_chunk: geometry.cells_per_chunk(),
             chunks_per_pool: geometry.chunks_per_pool(),
             cell_bytes: geometry.cell_bytes(),
             bounded,
-            pages: memories[0].pages(),
-            fallbacks: memories[0].fallbacks().iter().map(Diagnostic::from).collect(),
+            pages: memory.pages(),
+            fallbacks: memory.fallbacks().iter().map(Diagnostic::from).collect(),
             ring_entries,
         }
     }
@@ -208,7 +196,7 @@ impl Layout {
         ports: &[PreparedPort],
         gives_up: &GivesUp,
     ) -> Result<Reserved, Error> {
-        limit("rings of passive ports, and queues of packed packets", self.outside as usize, MAX_WORKERS)?;
+        limit("rings of passive ports", self.rings as usize, MAX_WORKERS)?;
         let parts: Vec<_> = self.parts.iter().map(|part| part.pools * geometry.pool_bytes()).collect();
         let memories = PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), self.beside(geometry))?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
@@ -219,6 +207,11 @@ impl Layout {
         let pools = ports.iter().zip(&self.pools).enumerate().map(carve).collect::<Result<Vec<_>, _>>()?;
         let allocators = carve_allocators(self.allocators.iter().map(of), geometry)?;
         bring_in(&memories, gives_up)?;
+        let with_blocks = |(pools, port): (PortPools, &PreparedPort)| {
+            gives_up.check()?;
+            pools.with_blocks(&port.facts, geometry)
+        };
+        let pools = pools.into_iter().zip(ports).map(with_blocks).collect::<Result<Vec<_>, _>>()?;
         Ok(Reserved { memories, pools, allocators })
     }
 }
@@ -230,30 +223,6 @@ pub(crate) struct Reserved {
     /// By port.
     pub(crate) pools: Vec<PortPools>,
     pub(crate) allocators: Vec<AllocatorParts>,
-}
-
-/// Brings in all pages, in pieces that several threads share: on a virtual machine the host takes a
-/// millisecond for each MiB that is touched for the first time.
-fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GivesUp) -> Result<(), Error> {
-    let pieces = |memory| (0..PacketMemory::len(memory)).step_by(PIECE_BYTES).map(move |at| (memory, at));
-    let pieces: Vec<_> = memories.iter().map(Arc::as_ref).flat_map(pieces).collect();
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<(), Error> {
-        while let Some(&(memory, at)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let populated = memory.populate(at..at + PIECE_BYTES as u64, &|| !gives_up.is_wanted());
-            gives_up.check()?;
-            populated.map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
-        }
-        Ok(())
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_HELPERS).min(pieces.len());
-    thread::scope(|scope| {
-        // A helper that cannot be started is no error: the others do its work.
-        let help = |_| thread::Builder::new().name("wirecap-memory".into()).spawn_scoped(scope, work).ok();
-        let helpers: Vec<_> = (1..threads).map_while(help).collect();
-        let helped = helpers.into_iter().map(|helper| helper.join().expect("no panic"));
-        work().and(helped.collect())
-    })
 }
 
 impl BoundedMemory {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap::{Builder, Capture, Dispatch, Mode, Next, Wait};
+use wirecap::{Builder, Capture, Dispatch, Mode, Modes, Next, Wait, report::QueueMode};
 use wirecap_testing::{
     check,
     cpu_time::process_cpu_seconds,
@@ -127,11 +127,15 @@ fn silence_takes_no_cpu_time_and_a_burst_after_it_is_not_lost() {
 #[test]
 fn a_buddy_that_waits_in_the_kernel_helps() {
     need_root!("waits::a_buddy_that_waits_in_the_kernel_helps");
-    const POOL: u64 = 64 * 16;
     let _alone = alone();
-    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+    // The packets that a pool holds, about: a cell for each, or 92 bytes of a block.
+    let ways = [(Modes::Copy, 64 * 16), (Modes::Best, 16_000)];
+    for (dispatch, (modes, pool)) in
+        [Dispatch::Pull, Dispatch::Push].into_iter().flat_map(|dispatch| ways.map(|way| (dispatch, way)))
+    {
         let wire = Wire::with_queues("dozing", 2);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16).dispatch(dispatch);
+        let builder = builder.modes(modes);
         let mut capture = wire.capture(builder.mode(Mode::advanced(20).unwrap()));
         let gate = Gate::closed();
         let at_gate = gate.clone();
@@ -143,7 +147,7 @@ fn a_buddy_that_waits_in_the_kernel_helps() {
         let mut sender = wire.queue_sender(0, FrameSpec::default());
         sender.send(1);
         give_it_a_chance();
-        sender.send_while(4 * POOL, |sent| sent > crew.arrived() + POOL / 2);
+        sender.send_while(4 * pool, |sent| sent > crew.arrived() + pool / 2);
         gate.open();
         crew.wait_for(sender.sent());
         capture.stopper().stop();
@@ -151,7 +155,7 @@ fn a_buddy_that_waits_in_the_kernel_helps() {
         let report = capture.finish();
         let account = check::account_closed(&report);
         assert_eq!((account.delivered, account.lost.total()), (sender.sent(), 0), "{dispatch:?}");
-        assert!(report.workers[1].offloaded_in >= POOL, "{dispatch:?}: {report:#?}");
+        assert!(report.workers[1].offloaded_in >= pool, "{dispatch:?}, {modes}: {report:#?}");
     }
 }
 
@@ -165,7 +169,7 @@ fn cells_that_come_home_in_silence_are_given_to_the_kernel() {
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("home", 1);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(4).dispatch(dispatch);
-        let mut capture = wire.capture(builder);
+        let mut capture = wire.capture(builder.modes(Modes::Copy));
         let mut worker = capture.take_workers().remove(0);
         let mut sender = wire.queue_sender(0, FrameSpec::default());
         sender.send(POOL);
@@ -188,5 +192,47 @@ fn cells_that_come_home_in_silence_are_given_to_the_kernel() {
         crew.join();
         let account = check::account_closed(&capture.finish());
         assert_eq!((account.delivered, account.lost.total()), (2 * POOL, 0), "{dispatch:?}");
+    }
+}
+
+/// The same with blocks: the program has none, so no packet wakes any thread.
+#[test]
+fn blocks_that_come_home_in_silence_are_given_to_the_program() {
+    need_root!("waits::blocks_that_come_home_in_silence_are_given_to_the_program");
+    let _alone = alone();
+    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+        let wire = Wire::with_queues("home", 1);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(4).dispatch(dispatch);
+        let mut capture = wire.capture(builder);
+        if capture.report().ports[0].queues[0].mode != QueueMode::Packed {
+            let test = "waits::blocks_that_come_home_in_silence_are_given_to_the_program";
+            return wirecap_lab::skip(test, "packets are not packed on this kernel (Linux 6.3)");
+        }
+        let mut worker = capture.take_workers().remove(0);
+        let mut sender = wire.queue_sender(0, FrameSpec::default());
+        let mut held = Vec::new();
+        let mut take = || {
+            while let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(10)) {
+                held.push(batch);
+            }
+        };
+        wait_until("the worker has all blocks", || {
+            sender.send(256);
+            take();
+            capture.report().total().lost.no_free_block > 0
+        });
+        take();
+        let crew = Crew::eager(vec![worker]);
+        give_it_a_chance();
+        let lost = capture.report().total().lost.no_free_block;
+        drop(held);
+        wait_until("blocks are home", || capture.report().pool_used_percent() < 50.0);
+        sender.send(1_000);
+        crew.wait_for(1_000);
+        capture.stopper().stop();
+        crew.join();
+        let account = check::account_closed(&capture.finish());
+        assert_eq!(account.lost.total(), lost, "{dispatch:?}");
+        assert_eq!(account.delivered, sender.sent() - lost, "{dispatch:?}");
     }
 }

@@ -58,8 +58,8 @@ struct Arguments {
     /// `hardware`, `kernel` or `batch`.
     #[arg(long)]
     timestamp: Option<String>,
-    /// `best` or `packed`.
-    #[arg(long, default_value = "best")]
+    /// `copy` or `packed`.
+    #[arg(long, default_value = "copy")]
     xdp_mode: String,
     /// The interface is tapped: the host keeps its packets.
     #[arg(long)]
@@ -109,7 +109,7 @@ impl Arguments {
             other => bail!("--wait {other}"),
         };
         let modes = match self.xdp_mode.as_str() {
-            "best" => Modes::Best,
+            "copy" => Modes::Copy,
             "packed" => Modes::Packed,
             other => bail!("--xdp-mode {other}"),
         };

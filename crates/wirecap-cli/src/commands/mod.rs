@@ -58,6 +58,7 @@ The account of each receive queue: seen = filtered + passed + delivered + what w
   delivered      packets given to workers
   lost           packets lost; the following columns say why
   no_free_cell   lost: the pool was used up; raise -R, or have more workers
+  no_free_block  the same where packets lie in blocks: in the modes packed and packet
   rx_ring_full   lost: the kernel's ring was full; leave --ring out
   too_long       lost: longer than a cell, where packets cannot be split; --cell-bytes 4096 (of a trace file: longer
                  than M cells)

@@ -5,7 +5,7 @@
 
 use wirecap::{
     Diagnostic, Timestamp,
-    diagnostic::{Advice, KernelRefusal, ModeRefusal, Recovery, TooLong},
+    diagnostic::{Advice, KernelRefusal, ModeRefusal, PackingRefusal, Recovery, TooLong},
     report::{BeyondLimit, LengthLimit},
 };
 
@@ -111,10 +111,24 @@ fn mode_refusal(reason: &ModeRefusal) -> String {
                  {longest}{remedy}"
             )
         }
+        ModeRefusal::NotPacked(reason) => packing_refusal(reason),
         ModeRefusal::NoRxHash => "drivers provide the NIC's hash in native mode only".into(),
         ModeRefusal::Failed(cause) => cause.to_string(),
         _ => "the reason is unknown".into(),
     }
+}
+
+/// Why packets are not packed, with the flag that helps.
+fn packing_refusal(reason: &PackingRefusal) -> String {
+    let remedy = match reason {
+        PackingRefusal::SmallBlocks { .. } => "; raise -M",
+        PackingRefusal::FewBlocks { .. } => "; raise -R or --memory",
+        PackingRefusal::ZeroCopyNotKnown | PackingRefusal::ZeroCopyOffered => {
+            "; --xdp-mode packed packs them all the same"
+        }
+        _ => "",
+    };
+    format!("{reason}{remedy}")
 }
 
 /// Where the filter runs, and what it sees.

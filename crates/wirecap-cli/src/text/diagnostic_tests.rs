@@ -18,7 +18,8 @@ fn samples() -> Vec<Diagnostic> {
     let mode =
         |reason| Diagnostic::ModeUnavailable { mode: QueueMode::ZeroCopy, several_cells: true, reason };
     let refusals = [ModeRefusal::NotOffered, ModeRefusal::NoRxHash, ModeRefusal::Failed(cause())];
-    let mut samples: Vec<_> = refusals.into_iter().map(mode).collect();
+    let refusals = refusals.into_iter().chain([ModeRefusal::NotPacked(PackingRefusal::SomeQueues)]);
+    let mut samples: Vec<_> = refusals.map(mode).collect();
     let limit = LengthLimit { bytes: 1_792, beyond: BeyondLimit::Lost };
     let filter = |reason| Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted: true };
     for recovery in [Recovery::Restored, Recovery::Failed(cause()), Recovery::Ended] {
@@ -106,6 +107,23 @@ fn a_nic_that_would_cut_frames_is_named_with_the_cells_that_help() {
     let refused = words(2048);
     assert!(refused.contains("1024 bytes of a frame") && refused.contains("up to 1522"), "{refused}");
     assert!(refused.contains("--cell-bytes 4096") && !words(4096).contains("--cell-bytes"), "{refused}");
+}
+
+#[test]
+fn why_packets_are_not_packed_ends_with_the_flag_that_helps() {
+    for (reason, end) in [
+        (PackingRefusal::Sending, "packed is not available: packets in blocks cannot be sent"),
+        (PackingRefusal::SmallBlocks { block_bytes: 65_536 }, "it takes 131072; raise -M"),
+        (PackingRefusal::FewBlocks { blocks: 1 }, "it takes 2; raise -R or --memory"),
+        (PackingRefusal::ZeroCopyNotKnown, "(Linux 6.3); --xdp-mode packed packs them all the same"),
+        (PackingRefusal::ZeroCopyOffered, "its driver offers; --xdp-mode packed packs them all the same"),
+        (PackingRefusal::NotLoaded(cause()), "needs Linux 5.18: no such device"),
+    ] {
+        let reason = ModeRefusal::NotPacked(reason);
+        let refused = Diagnostic::ModeUnavailable { mode: QueueMode::Packed, several_cells: false, reason };
+        let text = describe(&refused);
+        assert!(text.ends_with(end), "{text:?} does not end with {end:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Rule: the hint follows from the type of the error, never from its text.
 
-use std::env;
+use std::{env, io};
 
 use wirecap::{
     Error, LeftToHost,
@@ -26,6 +26,7 @@ pub(crate) const MORE_THREADS: &str =
     "; raise the limit on threads: pids.max of its control group (TasksMax= in a service), or ulimit -u";
 /// What every command needs, filters in the kernel included, as in the book.
 const CAPABILITIES: &str = "cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock";
+const LESS_BLOCKS: &str = "; lower -R or --memory";
 const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
 
 /// The remedy for a lack of privilege, ready to be appended. `more` are capabilities that few commands need.
@@ -178,11 +179,16 @@ fn socket(error: &XskError) -> Option<String> {
     }
 }
 
+fn is_lack_of_memory(error: &bpf::Error) -> bool {
+    matches!(error, bpf::Error::Call { cause, .. } if cause.kind() == io::ErrorKind::OutOfMemory)
+}
+
 fn packed(error: &PackedError) -> Option<String> {
     match error {
         PackedError::SmallBlock { .. } => Some("; raise -M".into()),
         PackedError::FewBlocks { .. } => Some("; raise -R or --memory".into()),
-        PackedError::Mapping { .. } => Some("; lower -R or --memory".into()),
+        PackedError::Mapping { .. } => Some(LESS_BLOCKS.into()),
+        PackedError::Map(source) if is_lack_of_memory(source) => Some(LESS_BLOCKS.into()),
         _ => None,
     }
 }
@@ -198,8 +204,6 @@ fn passive(error: &PacketError) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use wirecap::{Diagnostic, diagnostic::ModeRefusal, report::QueueMode};
 
     use super::*;
@@ -212,7 +216,7 @@ mod tests {
     fn an_error_of_the_library_gets_the_flag_that_helps() {
         let name = || "in0".to_owned();
         let lock = XskError::MemoryLockLimit(1 << 20);
-        let refused = io::Error::from_raw_os_error(12);
+        let (refused, no_memory) = (io::Error::from_raw_os_error(12), io::Error::from_raw_os_error(12));
         let batch = Error::OnlyBatchTimestamps { name: name(), source_name: "kernel" };
         let group = MemoryBound::Group { directory: "/g".into(), setting: "memory.max", limit: 1 << 30 };
         let too_large =
@@ -264,6 +268,13 @@ mod tests {
             (
                 Error::Packed { name: name(), source: PackedError::FewBlocks { blocks: 1 } },
                 "it takes 2; raise -R or --memory",
+            ),
+            (
+                Error::Packed {
+                    name: name(),
+                    source: bpf::Error::Call { action: "create a map".into(), cause: no_memory }.into(),
+                },
+                "the control group may not have more; lower -R or --memory",
             ),
             (
                 Error::NotPacked { name: name(), reason: PackingRefusal::Sending },

@@ -82,6 +82,7 @@ impl Losses {
         let (now, then) = (self.lost, before.lost);
         let lost = Lost {
             no_free_cell: now.no_free_cell.saturating_sub(then.no_free_cell),
+            no_free_block: now.no_free_block.saturating_sub(then.no_free_block),
             rx_ring_full: now.rx_ring_full.saturating_sub(then.rx_ring_full),
             too_long: now.too_long.saturating_sub(then.too_long),
             left_at_stop: now.left_at_stop.saturating_sub(then.left_at_stop),
@@ -95,8 +96,8 @@ impl Losses {
     }
 
     /// The causes: each with its name in the account, its packets, what happened, and the remedy.
-    fn causes(&self, output: Output) -> [(&'static str, u64, &'static str); 5] {
-        let Lost { no_free_cell, rx_ring_full, too_long, left_at_stop } = self.lost;
+    fn causes(&self, output: Output) -> [(&'static str, u64, &'static str); 6] {
+        let Lost { no_free_cell, no_free_block, rx_ring_full, too_long, left_at_stop } = self.lost;
         let used_up = match output {
             Output::None => "the pool was used up: raise -R, or have more workers",
             Output::File => "the pool was used up: raise -R, or have more workers or a faster disk",
@@ -109,6 +110,7 @@ impl Losses {
         let no_room = "the NIC or its driver had no room: raise -R, and its ring by ethtool -G";
         [
             ("no_free_cell", no_free_cell, used_up),
+            ("no_free_block", no_free_block, used_up),
             ("rx_ring_full", rx_ring_full, "the kernel's ring was full: leave --ring out"),
             ("too_long", too_long, longer),
             ("left_at_stop", left_at_stop, "no worker took them before the end"),
@@ -157,11 +159,13 @@ mod tests {
 
     #[test]
     fn each_cause_has_its_reason_and_remedy() {
-        let lost = Lost { no_free_cell: 30, rx_ring_full: 2, too_long: 3, left_at_stop: 4 };
+        let lost =
+            Lost { no_free_cell: 30, no_free_block: 20, rx_ring_full: 2, too_long: 3, left_at_stop: 4 };
         let words = verdict(&report(lost, 11), Output::None, Unforwarded::default()).unwrap();
         for expected in [
-            "50 of 1011 packets were lost (4.95 %)",
+            "70 of 1011 packets were lost (6.92 %)",
             "no_free_cell 30 (the pool was used up: raise -R",
+            "no_free_block 20 (the pool was used up: raise -R",
             "rx_ring_full 2 (",
             "too_long 3 (longer than a cell: --cell-bytes 4096",
             "left_at_stop 4 (",

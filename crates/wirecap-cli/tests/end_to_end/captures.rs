@@ -268,10 +268,17 @@ fn without_json_there_are_words_and_a_table() {
     let ended = run(&[]);
     let table = String::from_utf8(ended.stdout.clone()).unwrap();
     assert!(table.starts_with("port ") && table.contains("  lost\n") && table.contains("total"), "{table}");
-    for words in
-        ["r0 (veth), queues 0-1: native XDP, copy", "zero-copy", "M = 256, R = 128", "T = 60 %", "128 MiB"]
-    {
+    let packed = "r0 (veth), queues 0-1: native XDP, packed by the program";
+    for words in [packed, "zero-copy is not available", "M = 256, R = 128", "T = 60 %", "128 MiB of blocks"] {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+    }
+    let some = lab.spawn(&["capture", "r0@0", "--duration", "200ms"]).wait();
+    for words in [
+        "r0@0 (veth), queue 0: native XDP, copy",
+        "r0@0: packed is not available: that is for the whole interface only, not for queues of it",
+        "64 MiB of packet memory",
+    ] {
+        assert!(some.stderr.contains(words), "{words}: {}", some.stderr);
     }
     // Where control groups are not mounted, a reason has a long path and needs more columns.
     for line in ended.stderr.lines().filter(|line| !line.contains("control group")) {

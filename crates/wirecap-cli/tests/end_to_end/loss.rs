@@ -11,9 +11,10 @@ use crate::{
     send_traces::even,
 };
 
-/// A pool of 256 cells.
+/// A pool of four blocks of 128 KiB, the smallest.
 const SMALL: [&str; 4] = ["-M", "64", "-R", "4"];
-const FRAMES: u64 = 5_000;
+/// More than three times what fits that.
+const FRAMES: u64 = 20_000;
 
 /// A capture with a small pool that loses most of `FRAMES`, since it is stopped while they come.
 fn lossy(lab: &Lab, arguments: &[&str]) -> Running {
@@ -46,12 +47,12 @@ fn a_loss_causes_warnings_during_the_capture_and_at_the_end() {
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    let lost = ended.account().0["ports"][0]["queues"][0]["lost"]["no_free_cell"].as_u64().unwrap();
+    let lost = ended.account().0["ports"][0]["queues"][0]["lost"]["no_free_block"].as_u64().unwrap();
     assert!(lost > FRAMES, "{lost} of {}", 2 * FRAMES);
     assert_eq!(lines(&ended, "WARNING: r0 lost ").len(), 1, "at most one in ten seconds: {ended:#?}");
     let last = ended.stderr.lines().last().unwrap();
     let expected = format!("wirecap: WARNING: {lost} of {} packets were lost", 2 * FRAMES);
-    for words in [expected.as_str(), "no_free_cell", "the pool was used up", "-R"] {
+    for words in [expected.as_str(), "no_free_block", "the pool was used up", "-R"] {
         assert!(last.contains(words), "{words}: {ended:#?}");
     }
 }
@@ -118,7 +119,7 @@ fn usr1_prints_the_account_and_the_capture_continues() {
     let path = lab.path("usr1.pcapng");
     let running = lab.capture(&["r0", "-w", path.to_str().unwrap()]);
     lab.send(0, 0, FRAMES, LiveOptions::default());
-    running.wait_for_bytes(&path, FRAMES * 60);
+    running.wait_for_bytes(&path, FRAMES * 92);
     running.signal(Signal::SIGUSR1);
     std::thread::sleep(std::time::Duration::from_millis(300));
     lab.send(0, 0, FRAMES, LiveOptions::default());

@@ -21,7 +21,7 @@ fn memory_is_given_as_a_total_and_r_follows() {
     let lab = Lab::with_queues("total", QUEUES);
     let ended = lab.spawn(&["capture", "r0", "--memory", "96M", "--duration", "50ms", "--json"]).wait();
     // A chunk is 512 KiB: 3 for each queue.
-    assert!(ended.stderr.contains("M = 256, R = 3: ") && ended.stderr.contains("96 MiB of packet memory"));
+    assert!(ended.stderr.contains("M = 256, R = 3: ") && ended.stderr.contains("96 MiB of blocks"));
     let memory = &ended.account().0["memory"];
     assert_eq!(
         (memory["chunks_per_pool"].as_u64(), memory["cells_bytes"].as_u64()),

@@ -42,7 +42,7 @@ fn sixty_four_queues_fit_a_screen() {
     assert_fits(&table);
     assert!(table.lines().count() <= 16, "{table}");
     let row: Vec<_> = table.lines().nth(2).unwrap().split_whitespace().collect();
-    assert_eq!(row[..4], ["r0", "1-63", "copy", "0"], "{table}");
+    assert_eq!(row[..4], ["r0", "1-63", "packed", "0"], "{table}");
 }
 
 #[test]

@@ -67,8 +67,8 @@ impl Link {
         Ok(Self::new(fd))
     }
 
-    /// The link by which an XDP or TCX program is attached, of any process: from now on the program stays attached as
-    /// long as this value lives, too. `None` if no link keeps the program attached.
+    /// The link by which an XDP or TCX program is attached, of any process: from now on the program stays
+    /// attached as long as this value lives, too. `None` if no link keeps the program attached.
     ///
     /// # Errors
     /// [`Error::NotPermitted`] without CAP_SYS_ADMIN, [`Error::Call`].

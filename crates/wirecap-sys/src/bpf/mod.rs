@@ -79,7 +79,7 @@ pub use error::Error;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 pub use link::{Link, XdpLink, XdpMode, link_holders, links};
 pub use map::{Map, MapKind, MapSpec, PerCpuValues, possible_cpus};
-pub use privilege::may_attach_classifiers;
+pub use privilege::{may_attach_classifiers, may_calculate_addresses};
 pub use program::{Program, ProgramKind, ProgramSpec};
 pub use tcx::{has_tcx, ingress_programs};
 #[cfg(feature = "testing")]

@@ -7,8 +7,8 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// Whether this thread has the capabilities to load and attach programs of traffic control that work with packet
-/// addresses: CAP_NET_ADMIN, and CAP_BPF with CAP_PERFMON or CAP_SYS_ADMIN.
+/// Whether this thread has the capabilities to load and attach programs of traffic control that work with
+/// packet addresses: CAP_NET_ADMIN, and CAP_BPF with CAP_PERFMON or CAP_SYS_ADMIN.
 pub fn may_attach_classifiers() -> bool {
     is_effective(CAP_NET_ADMIN)
         && (is_effective(CAP_SYS_ADMIN) || is_effective(CAP_BPF) && is_effective(CAP_PERFMON))
@@ -18,7 +18,13 @@ pub fn may_attach_classifiers() -> bool {
 /// packet addresses.
 pub(super) fn lacks_perfmon(refusal: &io::Error) -> bool {
     let is_access = refusal.raw_os_error() == Some(libc::EACCES);
-    is_access && ![CAP_PERFMON, CAP_SYS_ADMIN].into_iter().any(is_effective)
+    is_access && !may_calculate_addresses()
+}
+
+/// Whether the verifier allows programs of this thread arithmetic on packet addresses: with CAP_PERFMON. In a
+/// user namespace the kernel may refuse it all the same.
+pub fn may_calculate_addresses() -> bool {
+    [CAP_PERFMON, CAP_SYS_ADMIN].into_iter().any(is_effective)
 }
 
 /// Whether this thread has a capability.

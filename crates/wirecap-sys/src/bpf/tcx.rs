@@ -1,5 +1,5 @@
-//! TCX programs: what traffic control runs on packets that come in by an interface or leave by it, attached by
-//! links (Linux 6.6).
+//! TCX programs: what traffic control runs on packets that come in by an interface or leave by it, attached
+//! by links (Linux 6.6).
 //!
 //! The older filters of traffic control, BPF ones among them, are asked for by netlink:
 //! [`ingress_filters`](crate::netdev::ingress_filters).
@@ -66,9 +66,9 @@ fn programs(ifindex: u32) -> Result<Option<Vec<u32>>, Error> {
 }
 
 impl Link {
-    /// Has `program`, a classifier, see the packets of the interface `ifindex` of the calling thread's network
-    /// namespace that go in this direction: those that come in before all other programs of traffic control,
-    /// those that leave after them, so that it sees what is on the wire. Linux 6.6.
+    /// Has `program`, a classifier, see the packets of the interface `ifindex` of the calling thread's
+    /// network namespace that go in this direction: those that come in before all other programs of traffic
+    /// control, those that leave after them, so that it sees what is on the wire. Linux 6.6.
     ///
     /// # Errors
     /// [`Error::NotPermitted`], [`Error::Call`].
@@ -79,8 +79,8 @@ impl Link {
         };
         let prog_fd = program.as_fd().as_raw_fd() as u32;
         let mut attr = LinkCreate { prog_fd, target_ifindex: ifindex, attach_type, flags };
-        // SAFETY: there are no addresses in it, and it returns a new file descriptor. The kernel takes what is
-        // missing, the program to be next to, as 0: none.
+        // SAFETY: there are no addresses in it, and it returns a new file descriptor. The kernel takes what
+        // is missing, the program to be next to, as 0: none.
         let fd = unsafe { bpf_fd(Command::LinkCreate, &mut attr) }.map_err(|cause| {
             Error::call(format!("attach a TCX program to interface number {ifindex}"), cause)
         })?;

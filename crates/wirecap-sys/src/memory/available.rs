@@ -11,6 +11,7 @@
 
 use std::{
     fs,
+    iter::Sum,
     path::{Path, PathBuf},
 };
 
@@ -23,6 +24,15 @@ pub struct Need {
     pub process: u64,
     /// Memory of the kernel, which counts against no control group.
     pub kernel: u64,
+}
+
+impl Sum for Need {
+    fn sum<I: Iterator<Item = Self>>(needs: I) -> Self {
+        needs.fold(Self::default(), |sum, need| Self {
+            process: sum.process + need.process,
+            kernel: sum.kernel + need.kernel,
+        })
+    }
 }
 
 /// What bounds the memory that is available.

@@ -34,6 +34,8 @@ const _: () =
 /// interface: an MTU of 65,535 bytes, an Ethernet header and two VLAN tags.
 const ROOMS: [u32; 3] = [2048, 16 << 10, 66_048];
 const _: () = assert!(MAX_PACKET_BYTES >= 65_535 + 14 + 2 * 4);
+/// The second part of the longest packet is copied at once.
+const _: () = assert!(data_bytes(ROOMS[2]) - data_bytes(ROOMS[1]) <= 65_535);
 /// Longer packets are cut to this length, in bytes.
 pub const MAX_PACKET_BYTES: u32 = ROOMS[2] - AROUND_BYTES;
 /// The least room that any packet takes.
@@ -170,7 +172,7 @@ impl PackedMemory {
             asm.load(Size::Double, R3, R10, pack.offset());
             asm.jump_if(Cond::Gt, R3, (block_bytes - room) as i32, broken);
             asm.alu64(Alu::Add, R0, R3).store(Size::Double, R10, pack.place(), R0);
-            emit_record(asm, pack, broken);
+            emit_record(asm, pack, room, broken);
             emit_index_entry(asm, pack, block_bytes, broken);
             asm.jump(packed).bind(longer);
         }
@@ -273,9 +275,10 @@ fn emit_barrier_at_start(asm: &mut Assembler) {
     }
 }
 
-/// Writes the record of R7 bytes at R0, which is on the stack, too. Its length is in R1 afterwards.
-fn emit_record(asm: &mut Assembler, pack: &Pack, broken: Label) {
-    use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
+/// Writes the record of R7 bytes at R0, which is on the stack, too; `room` is what they take at most. Its
+/// length is in R1 afterwards.
+fn emit_record(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
+    use Reg::{R0, R1, R2, R7, R10};
     let at = |at: usize| at as i16;
     asm.store_imm(Size::Word, R0, at(TYPE_AT), PACKET_TYPE as i32);
     asm.store_imm(Size::Word, R0, at(INTERFACE_AT), 0);
@@ -294,10 +297,7 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, broken: Label) {
     emit_behind_data(asm);
     asm.store_imm(Size::Word, R2, HEADER_BYTES as i16 - 4, 0);
     match pack.form {
-        PacketForm::Frame => {
-            asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32).mov(R4, R7);
-            asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
-        }
+        PacketForm::Frame => emit_data(asm, pack, room, broken),
         PacketForm::SocketBuffer { tag } => socket_buffer::emit_copy(asm, tag, pack.place(), broken),
     }
     asm.load(Size::Double, R0, R10, pack.place());
@@ -322,6 +322,22 @@ fn emit_index_entry(asm: &mut Assembler, pack: &Pack, block_bytes: u32, broken: 
     asm.alu64(Alu::Lsh, R2, ENTRY_SHIFT).mov_imm(R3, (block_bytes - ENTRY_BYTES) as i32);
     asm.alu64(Alu::Sub, R3, R2).load(Size::Double, R4, R10, pack.block()).alu64(Alu::Add, R4, R3);
     asm.mov(R2, R1).alu64(Alu::Rsh, R2, ALIGNMENT.ilog2() as i32).store(Size::Half, R4, 0, R2);
+}
+
+/// Copies the R7 bytes of the packet behind its header, which is at R0.
+fn emit_data(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
+    use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
+    let mut begin = 0;
+    if room == ROOMS[2] {
+        // The kernel copies 65,535 bytes at a time at most (bpf_xdp_pointer), and the packet may have more.
+        begin = data_bytes(ROOMS[1]);
+        asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32);
+        asm.mov_imm(R4, begin).call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
+        asm.load(Size::Double, R0, R10, pack.place());
+    }
+    asm.mov(R1, R6).mov_imm(R2, begin).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32 + begin);
+    asm.mov(R4, R7).alu64(Alu::Sub, R4, begin);
+    asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
 }
 
 /// Loads the padded length of the data into R1, and R0 plus that length into R2: the options begin

@@ -97,7 +97,7 @@ impl Forwarder {
 
 fn forwards(machine: &Machine) {
     let builder = machine.builder().port(format!("xdp:{SENDER}")).mode(Mode::Basic).workers(1);
-    let mut capture = machine.capture(builder.homes(Homes::ByQueue).transmit(RING));
+    let mut capture = machine.capture_in_cells(builder.homes(Homes::ByQueue).transmit(RING));
     drop(capture.events());
     let (of_sender, of_captured): (Vec<_>, Vec<_>) =
         capture.take_transmitters().into_iter().partition(|transmitter| transmitter.port() == 0);

@@ -29,7 +29,7 @@ const LEFT: u64 = POOL * THRESHOLD as u64 / 100 + 4 * CHUNK;
 fn buddies_help(machine: &Machine, dispatch: Dispatch) {
     let builder = machine.builder().cells_per_chunk(CHUNK as u32).chunks_per_pool((POOL / CHUNK) as u32);
     let builder = builder.mode(Mode::advanced(THRESHOLD).unwrap()).dispatch(dispatch);
-    let mut capture = machine.capture(builder);
+    let mut capture = machine.capture_in_cells(builder);
     let gate = Gate::closed();
     let at_gate = gate.clone();
     let crew = Crew::start(capture.take_workers(), move |worker, batch| {
@@ -63,7 +63,7 @@ fn buddies_help(machine: &Machine, dispatch: Dispatch) {
 /// went to sleep without cells.
 fn small_pool(machine: &Machine) {
     let builder = machine.builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(8).mode(Mode::Basic);
-    let mut capture = machine.capture(builder);
+    let mut capture = machine.capture_in_cells(builder);
     let workers = capture.take_workers();
     let mut traffic = machine.traffic(FrameSpec::default());
     traffic.flows = 1;

@@ -16,7 +16,7 @@ use wirecap_sys::{clock::BatchClock, memory::PacketMemory, netdev::LinkChanges, 
 
 use super::Capture;
 use crate::{
-    Config, Diagnostic, Dispatch, Error, Grouping, Homes, PacketAllocator, Transmitter, Worker,
+    Config, Diagnostic, Dispatch, Error, Grouping, PacketAllocator, Transmitter, Worker,
     engine::{
         self, Shared, WorkerState, capture_thread::CaptureThread, doze::Sleepers, queue::Queue,
         stopping::Stopping,
@@ -53,7 +53,7 @@ impl Capture {
 
         let open_queues = parts.ports.iter_mut().flat_map(|port| &mut port.queues);
         let senders: Vec<_> = open_queues.map(|queue| queue.socket.as_mut()?.sender.take()).collect();
-        let (mut queues, ranges) = assemble(&mut parts, config.homes, workers);
+        let (mut queues, ranges) = assemble(&mut parts, config, workers);
         let wakers = engine::wakers(&mut queues, config.wait);
         let sleepers = Arc::new(Sleepers::new(workers, threads).map_err(Error::Descriptor)?);
         let (groups, group_of) = group(&config.grouping, config.mode, workers)?;
@@ -176,16 +176,19 @@ fn transmitters(
 }
 
 /// Lays out the queues of all ports in one list and deals them out to the workers.
-fn assemble(parts: &mut Parts, homes: Homes, workers: usize) -> (Vec<Queue>, Vec<Range<usize>>) {
+fn assemble(parts: &mut Parts, config: &Config, workers: usize) -> (Vec<Queue>, Vec<Range<usize>>) {
     let (mut queues, mut ranges) = (Vec::new(), Vec::new());
     for (index, port) in parts.ports.iter_mut().enumerate() {
         let begin = queues.len();
         let is_of_frames = port.report.link_type == LINK_TYPE_ETHERNET;
+        // Where the driver decides whether there are cells, the settings decide, so that a program works
+        // with every driver or with none.
+        let can_drain = port.ifindex.is_none() || config.needs_cells();
         for opened in std::mem::take(&mut port.queues) {
-            let home = homes.of(queues.len(), queues.len() - begin, workers);
+            let home = config.homes.of(queues.len(), queues.len() - begin, workers);
             let clock = parts.clock.clone();
             let mut queue = Queue::new(index, home, opened, clock, parts.memory.ring_entries);
-            queue.is_of_frames = is_of_frames;
+            (queue.is_of_frames, queue.can_drain) = (is_of_frames, can_drain);
             queues.push(queue);
         }
         ranges.push(begin..queues.len());

@@ -85,7 +85,10 @@ choices! {
 choices! {
     /// Which ways of attaching to an interface are tried.
     pub enum Modes = Best {
-        /// The best that works: zero-copy, copy, generic.
+        /// The best that works: zero-copy, packed, copy, generic.
+        ///
+        /// The report says which, and why not a better one: as
+        /// [`ModeUnavailable`](crate::Diagnostic::ModeUnavailable).
         Best = "best",
         /// The driver writes into the cells; else an error.
         ZeroCopy = "zero-copy",
@@ -95,7 +98,7 @@ choices! {
         /// interface, chunks of at least 128 KiB, and two of them for each pool; tun has several writers for
         /// a queue and cannot do it. Packets in blocks are not sent on, nor changed in place:
         /// [`Batch::drain`](crate::Batch::drain) returns `None`. Losses are
-        /// [`no_free_cell`](crate::Lost::no_free_cell).
+        /// [`no_free_block`](crate::Lost::no_free_block).
         Packed = "packed",
         /// Native XDP, with one copy by the kernel.
         Copy = "copy",
@@ -113,8 +116,8 @@ choices! {
         /// In native XDP, before the kernel makes socket buffers of them: faster.
         ///
         /// The host notices. A driver may reset its rings when the program comes and goes, and switches
-        /// offloads off, such as large receives. It takes a driver with native XDP, and Linux 5.18 for packets of
-        /// several buffers.
+        /// offloads off, such as large receives. It takes a driver with native XDP, and Linux 5.18 for
+        /// packets of several buffers.
         Xdp = "xdp",
     }
 }

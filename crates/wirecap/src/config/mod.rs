@@ -46,10 +46,9 @@ pub use self::{
 /// ```
 /// use wirecap::{Builder, Config, port::null::NullPort};
 ///
-/// let nic = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 100 };
-/// let config = Config { ports: vec![nic.into()], cells_per_chunk: 64, workers: Some(1), ..Config::default() };
-/// config.check()?;
-/// let capture = Builder::from(config).open()?;
+/// let nic = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 100 }; let config = Config { ports:
+/// vec![nic.into()], cells_per_chunk: 64, workers: Some(1), ..Config::default() }; config.check()?; let
+/// capture = Builder::from(config).open()?;
 /// # Ok::<(), wirecap::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,7 +85,8 @@ pub struct Config {
     /// Size of a cell in bytes: 2048 or 4096.
     pub cell_bytes: u32,
     /// Entries of the fill and receive rings, a power of two. `None`: as many as the pool has cells, so that
-    /// the kernel always has all free cells.
+    /// the kernel always has all free cells. Blocks have no such rings: with a size, `best` does not try
+    /// `packed`.
     pub ring_entries: Option<u32>,
     /// Number of workers. `None`: one for each receive queue. With fewer, a worker has several queues; with
     /// more (advanced mode only), some only help.
@@ -99,7 +99,7 @@ pub struct Config {
     pub capture_threads: usize,
     /// Cores for the capture threads, in turn. Empty: not bound.
     pub capture_cores: Vec<usize>,
-    /// Which ways of attaching to an interface are tried. `best` does not try `packed`.
+    /// Which ways of attaching to an interface are tried.
     pub xdp_mode: Modes,
     /// Whether the NIC accepts packets for other stations.
     pub promiscuous: bool,
@@ -120,6 +120,10 @@ pub struct Config {
     /// Whether each packet carries the NIC's own hash of it: see
     /// [`Builder::rx_hash`](crate::Builder::rx_hash).
     pub rx_hash: bool,
+    /// Whether the application keeps packets of interfaces one by one, by
+    /// [`Batch::drain`](crate::Batch::drain). Then each packet has cells of its own, and `best` does not try
+    /// `packed`. Ports that send, and packet allocators, imply it.
+    pub keep_packets: bool,
     /// Entries of the transmit ring of each receive queue of the AF_XDP ports, a power of two; 0: nothing is
     /// sent. See [`Capture::take_transmitters`](crate::Capture::take_transmitters).
     pub transmit_entries: u32,
@@ -128,6 +132,13 @@ pub struct Config {
     pub allocators: u16,
     /// Which transmitters can send a packet.
     pub reach: Reach,
+}
+
+impl Config {
+    /// Whether packets of interfaces that are taken have to lie in cells of their own.
+    pub(crate) fn needs_cells(&self) -> bool {
+        self.keep_packets || self.transmit_entries > 0 || self.allocators > 0
+    }
 }
 
 impl Default for Config {
@@ -157,6 +168,7 @@ impl Default for Config {
             timestamp: None,
             stamp_packets: false,
             rx_hash: false,
+            keep_packets: false,
             transmit_entries: 0,
             allocators: 0,
             reach: Reach::default(),

@@ -23,8 +23,8 @@ pub enum Access {
     Xdp,
     /// AF_PACKET in any case: the host keeps its traffic, and both directions are seen.
     Packet,
-    /// Programs of traffic control in any case, which copy packets into blocks (Linux 6.6): the host keeps its
-    /// traffic, and both directions are seen.
+    /// Programs of traffic control in any case, which copy packets into blocks (Linux 6.6): the host keeps
+    /// its traffic, and both directions are seen.
     Tap,
 }
 
@@ -145,8 +145,8 @@ pub(crate) fn device_name(interface: &str, queues: Option<&QueueSet>) -> String 
 /// ```
 /// use wirecap::{Access, PortSpec, QueueSet};
 ///
-/// let queues = QueueSet::new(0..4);
-/// assert_eq!(PortSpec::from("xdp:eth1@0-3"), PortSpec::Interface { name: "eth1".into(), access: Access::Xdp, queues });
+/// let queues = QueueSet::new(0..4); assert_eq!(PortSpec::from("xdp:eth1@0-3"), PortSpec::Interface { name:
+/// "eth1".into(), access: Access::Xdp, queues });
 /// ```
 impl From<&str> for PortSpec {
     fn from(text: &str) -> Self {

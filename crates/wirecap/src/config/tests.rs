@@ -105,6 +105,7 @@ fn unusual() -> Config {
         timestamp: Some(Timestamp::Kernel),
         stamp_packets: true,
         rx_hash: true,
+        keep_packets: true,
         transmit_entries: 512,
         allocators: 1,
         reach: Reach::Worker,

@@ -40,6 +40,8 @@ pub(crate) struct Queue {
     pub(crate) recycle: RecycleQueue,
     /// Whether its packets are Ethernet frames, which can be sent out of any port.
     pub(crate) is_of_frames: bool,
+    /// Whether batches may be drained, if packets lie in cells.
+    pub(crate) can_drain: bool,
     /// Becomes readable when packets wait; until the engine takes it.
     pub(crate) waker: Option<Waker>,
     /// Whether threads wait on its waker.
@@ -68,6 +70,7 @@ impl Queue {
             reader,
             recycle: RecycleQueue::new(&pool),
             is_of_frames: true,
+            can_drain: true,
             waker,
             has_waker: false,
             is_socket: socket.is_some(),

@@ -12,11 +12,17 @@ use std::{fmt::Debug, sync::Arc};
 use wirecap_core::{Geometry, PoolId};
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::{
+    bpf,
     memory::{LivePool, PacketMemory},
+    packed::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedError, PackedMemory},
     xsk::{BindMode, Registration},
 };
 
-use super::{open_port::OpenPort, opening::OpenContext};
+use super::{
+    open_port::OpenPort,
+    opening::OpenContext,
+    pool_memory::{Part, bring_in},
+};
 use crate::{
     Config, Diagnostic, Error, HostUse, QueueSet,
     filter::{OriginInfo, PortFilter},
@@ -31,7 +37,7 @@ pub(crate) trait Port: Debug + Send {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error>;
 
     /// Opens it: packets that come from now on are kept. `pools` are those of its rings; none if the kernel
-    /// makes them.
+    /// or the port makes them.
     ///
     /// # Errors
     /// [`Error`]; nothing stays behind on the machine.
@@ -128,7 +134,8 @@ pub(crate) enum PoolMaker {
     InProcess,
     /// The kernel: each queue has a ring of its own.
     Kernel,
-    /// The port: blocks into which its XDP program packs packets.
+    /// The port: blocks into which its XDP program packs packets. Where the kernel refuses that, and it was
+    /// not asked for, the port allocates cells ([`PortPools::allocate`]).
     Packed,
 }
 
@@ -189,17 +196,52 @@ pub(crate) struct OpenRequest<'a> {
     pub(crate) registrations: &'a [(Registration, BindMode)],
 }
 
-/// The pools of a port, one for each receive queue.
+/// The pools of a port, one for each receive queue, or the blocks that it makes them of.
 #[derive(Debug)]
 pub(crate) struct PortPools {
     pub(crate) pools: Vec<LivePool>,
     /// The memory of each pool.
     pub(crate) memories: Vec<Arc<PacketMemory>>,
     /// Why they are not near the NIC.
-    pub(super) far: Option<Diagnostic>,
+    pub(crate) far: Option<Diagnostic>,
+    /// Blocks of all queues, for a port whose program packs packets.
+    pub(crate) blocks: Option<Arc<PackedMemory>>,
 }
 
 impl PortPools {
+    /// No pools.
+    pub(crate) fn none() -> Self {
+        Self { pools: Vec::new(), memories: Vec::new(), far: None, blocks: None }
+    }
+
+    /// Has blocks for the queues of a port, if it packs packets and blocks can have these sizes.
+    ///
+    /// # Errors
+    /// As [`allocate_blocks`].
+    pub(crate) fn with_blocks(self, facts: &PortFacts, geometry: Geometry) -> Result<Self, Error> {
+        let fit = geometry.chunk_bytes() >= MIN_BLOCK_BYTES && geometry.chunks_per_pool() >= MIN_BLOCKS;
+        let wanted = (fit && facts.pools == PoolMaker::Packed).then(|| allocate_blocks(facts, geometry));
+        Ok(Self { blocks: wanted.transpose()?, ..self })
+    }
+
+    /// A pool for each ring, with a socket, in memory that is allocated and brought in now, for a port that
+    /// was expected to have blocks.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is not enough; [`Error::GivenUp`].
+    pub(crate) fn allocate(request: &OpenRequest<'_>) -> Result<Self, Error> {
+        let OpenRequest { context, facts, nic_id, .. } = *request;
+        let OpenContext { config, hooks, geometry, .. } = context;
+        let part = Part { pools: 1, sockets: 1 };
+        let beside = facts.rings.iter().map(|_| part.beside(geometry, config.transmit_entries)).sum();
+        let parts = vec![geometry.pool_bytes(); facts.rings.len()];
+        let memories = PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside)?;
+        let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
+        let pools = Self::carve(facts, nic_id, memories.iter(), geometry)?;
+        bring_in(&memories, &hooks.gives_up)?;
+        Ok(pools)
+    }
+
     /// One pool for each of `memories`, in it, near the NIC if the kernel allows that: memory of another node
     /// is slower, no more.
     pub(crate) fn carve<'m>(
@@ -208,7 +250,7 @@ impl PortPools {
         memories: impl Iterator<Item = &'m Arc<PacketMemory>>,
         geometry: Geometry,
     ) -> Result<Self, Error> {
-        let mut carved = Self { pools: Vec::new(), memories: Vec::new(), far: None };
+        let mut carved = Self::none();
         for (&ring_id, memory) in facts.rings.iter().zip(memories) {
             let pool = memory.carve(PoolId { nic_id, ring_id }, geometry)?;
             if let Some(node) = facts.numa_node {
@@ -221,5 +263,22 @@ impl PortPools {
             carved.memories.push(Arc::clone(memory));
         }
         Ok(carved)
+    }
+}
+
+/// Blocks for all queues of a port.
+///
+/// # Errors
+/// [`Error::Packed`], also for sizes that blocks cannot have; [`Error::NotPermitted`].
+pub(crate) fn allocate_blocks(facts: &PortFacts, geometry: Geometry) -> Result<Arc<PackedMemory>, Error> {
+    let memory = PackedMemory::create(facts.rings.len() as u32, geometry);
+    memory.map(Arc::new).map_err(|source| packed_error(&facts.name, source))
+}
+
+/// What a lack of blocks means to the user.
+pub(crate) fn packed_error(name: &str, source: PackedError) -> Error {
+    match source {
+        PackedError::Map(source @ bpf::Error::NotPermitted { .. }) => Error::NotPermitted(source.to_string()),
+        source => Error::Packed { name: name.into(), source },
     }
 }

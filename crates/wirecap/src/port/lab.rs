@@ -15,7 +15,7 @@ use wirecap_sys::{
 use wirecap_testing::{PacketSender, SendPath};
 
 use super::{
-    contract::{OpenRequest, PortFacts},
+    contract::{OpenRequest, PortFacts, PortPools},
     intake::{BatchTime, Intake},
     open_port::OpenPort,
     opening::{Hooks, OpenContext},
@@ -66,7 +66,7 @@ impl Lab {
         let geometry = Geometry::new(64, 4, 2048).unwrap();
         let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
         let pool = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
-        let mut pools = [pool];
+        let mut pools = PortPools { pools: vec![pool], memories: vec![memory], ..PortPools::none() };
         let config = Config { promiscuous: false, xdp_mode: modes, ..Config::default() };
         let context = OpenContext { config: &config, hooks: &Hooks::default(), geometry, ring_entries: 256 };
         let mut opened = self.inside.enter(|| {
@@ -74,10 +74,10 @@ impl Lab {
             let prepared = prepare(&interface)?;
             let facts = PortFacts::without_interface("in0".into(), vec![0]);
             let request = OpenRequest { context, facts: &facts, filter: None, nic_id: 0, registrations: &[] };
-            let opener = XdpOpener { request, interface: &interface, shared: false, memories: &[memory] };
+            let opener = XdpOpener { request, interface: &interface, shared: false };
             opener.open_prepared(prepared, &mut pools)
         })?;
-        let [pool] = pools;
+        let pool = pools.pools.remove(0);
         let AttemptQueues::Sockets(mut queues) = opened.queues else { panic!("a queue without a socket") };
         let queue = queues.remove(0);
         opened.port.backend = Some(Box::new(opened.backend));

@@ -29,6 +29,7 @@ pub(crate) mod open_port;
 pub(crate) mod opening;
 pub(crate) mod packed_queue;
 mod packet;
+pub(crate) mod pool_memory;
 pub(crate) mod queue;
 pub(crate) mod stamp_reader;
 mod tap;

@@ -2,7 +2,10 @@
 
 use std::{fmt::Debug, sync::Arc};
 
-use wirecap_sys::netdev::{Interface, LinkState};
+use wirecap_sys::{
+    memory::PacketMemory,
+    netdev::{Interface, LinkState},
+};
 
 use super::queue::OpenQueue;
 use crate::{
@@ -53,6 +56,8 @@ pub(crate) struct OpenPort {
     pub(crate) outlet: Arc<Outlet>,
     /// Maximum number of cells of a packet that its driver sends.
     pub(crate) max_parts: u32,
+    /// A part of the memory of its cells, if it allocated that itself: it fell back from blocks.
+    pub(crate) own_memory: Option<Arc<PacketMemory>>,
 }
 
 impl OpenPort {
@@ -69,6 +74,7 @@ impl OpenPort {
             is_read: false,
             outlet: Arc::default(),
             max_parts: u32::MAX,
+            own_memory: None,
         }
     }
 

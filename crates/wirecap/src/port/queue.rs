@@ -35,6 +35,7 @@ pub(crate) struct QueueCounts {
     pub(crate) filtered: u64,
     pub(crate) passed: u64,
     pub(crate) no_free_cell: u64,
+    pub(crate) no_free_block: u64,
     pub(crate) rx_ring_full: u64,
     pub(crate) too_long: u64,
     /// How often the kernel found no cell in the fill ring.
@@ -50,9 +51,9 @@ pub(crate) struct QueueCounts {
 impl QueueCounts {
     /// A report with these counts alone.
     pub(crate) fn report(&self, queue: u16, mode: QueueMode) -> QueueReport {
-        let &Self { seen, filtered, passed, no_free_cell, rx_ring_full, too_long, fill_ring_empty, .. } =
-            self;
-        let lost = Lost { no_free_cell, rx_ring_full, too_long, left_at_stop: 0 };
+        let &Self { seen, filtered, passed, fill_ring_empty, .. } = self;
+        let &Self { no_free_cell, no_free_block, rx_ring_full, too_long, .. } = self;
+        let lost = Lost { no_free_cell, no_free_block, rx_ring_full, too_long, left_at_stop: 0 };
         let account = QueueAccount { seen, filtered, passed, delivered: 0, lost };
         let unexplained = account.unexplained();
         QueueReport { queue, mode, account, unexplained, fill_ring_empty, ..QueueReport::default() }

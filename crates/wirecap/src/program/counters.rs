@@ -2,7 +2,7 @@
 
 use wirecap_sys::bpf::{self, Alu, Assembler, Cond, Helper, Label, Map, MapKind, Reg, Size};
 
-use super::array;
+use super::array::array;
 use crate::port::queue::QueueCounts;
 
 // Offsets in a value of the map.
@@ -42,7 +42,7 @@ impl Counters {
             unstamped: sum(UNSTAMPED),
             untagged: sum(UNTAGGED),
             unhashed: sum(UNHASHED),
-            no_free_cell: sum(NO_BLOCK),
+            no_free_block: sum(NO_BLOCK),
             ..QueueCounts::default()
         })
     }

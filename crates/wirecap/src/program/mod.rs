@@ -14,6 +14,7 @@
 //! Rule: every packet that enters leaves through exactly one counted exit, the redirect being
 //! counted by what the socket reports.
 
+mod array;
 mod counters;
 mod metadata;
 pub(crate) mod rx_hash;
@@ -34,7 +35,7 @@ use wirecap_sys::{
     xsk::Socket,
 };
 
-pub(crate) use self::counters::Counters;
+pub(crate) use self::{array::array, counters::Counters};
 use self::{
     counters::{FILTERED, NO_BLOCK, PASSED, SEEN, TOO_LONG, UNHASHED, UNSTAMPED, UNTAGGED, count},
     rx_hash::RxHashing,
@@ -49,11 +50,6 @@ const _: () = assert!(rx_hash::STACK_END == ASKED_TIME - 8, "no answer lies over
 
 /// Name of the program in the kernel.
 pub(crate) const NAME: &str = "wirecap";
-
-/// A map whose keys are the numbers from 0 on.
-pub(crate) fn array(kind: MapKind, value_size: u32, max_entries: u32, name: &str) -> Result<Map, bpf::Error> {
-    Map::create(&MapSpec { kind, key_size: 4, value_size, max_entries, name })
-}
 
 /// The program of a port with its maps.
 #[derive(Debug)]

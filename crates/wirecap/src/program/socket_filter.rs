@@ -17,7 +17,7 @@ use wirecap_sys::bpf::{
     self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, Program, ProgramKind, ProgramSpec, Reg, Size,
 };
 
-use super::{array, counters::NAME};
+use super::{array::array, counters::NAME};
 
 // Offsets in `struct __sk_buff` of <linux/bpf.h>.
 const SKB_KIND: i16 = 4;

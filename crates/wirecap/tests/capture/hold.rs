@@ -2,7 +2,7 @@
 
 use std::{sync::mpsc, thread, time::Duration};
 
-use wirecap::{Batch, Capture, Dispatch, Next, Worker};
+use wirecap::{Batch, Capture, Dispatch, Modes, Next, Worker};
 use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{
@@ -40,7 +40,7 @@ fn held_batches_stay_unchanged_while_others_flow_and_go_home_from_another_thread
     need_root!("hold::held_batches_stay_unchanged_while_others_flow_and_go_home_from_another_thread");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("hold", 1);
-        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16).modes(Modes::Copy);
         let mut capture = wire.capture(builder.dispatch(dispatch));
         let mut worker = capture.take_workers().remove(0);
         let mut sender = wire.queue_sender(0, FrameSpec::default());
@@ -94,7 +94,7 @@ fn a_kept_packet_keeps_only_its_own_cell() {
     need_root!("hold::a_kept_packet_keeps_only_its_own_cell");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("keep", 1);
-        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16).keep_packets(true);
         let mut capture = wire.capture(builder.dispatch(dispatch));
         let mut worker = capture.take_workers().remove(0);
         let mut sender = wire.queue_sender(0, FrameSpec::default());

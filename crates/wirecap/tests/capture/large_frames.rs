@@ -1,6 +1,6 @@
 //! Packets larger than a cell.
 
-use wirecap::{Capture, Dispatch, Mode};
+use wirecap::{Capture, Dispatch, Mode, Modes};
 use wirecap_lab::VethOptions;
 use wirecap_traffic::Random;
 
@@ -46,11 +46,13 @@ fn send_all(wire: &Wire, mut capture: Capture, frames: &[Vec<u8>], under_way: u6
     arrivals
 }
 
-fn assert_same(arrivals: &[Arrival], frames: &[Vec<u8>], cell_bytes: usize) {
+/// Asserts that the frames came whole: in the cells that they take, or in a block.
+fn assert_same(arrivals: &[Arrival], frames: &[Vec<u8>], cell_bytes: Option<usize>) {
     assert_eq!(arrivals.len(), frames.len());
     for (index, (arrival, frame)) in arrivals.iter().zip(frames).enumerate() {
         assert!(arrival.bytes == *frame, "frame {index} of {} bytes differs", frame.len());
-        assert_eq!(arrival.parts, frame.len().div_ceil(cell_bytes - HEADROOM), "of {} bytes", frame.len());
+        let parts = cell_bytes.map_or(1, |cell_bytes| frame.len().div_ceil(cell_bytes - HEADROOM));
+        assert_eq!(arrival.parts, parts, "of {} bytes", frame.len());
     }
 }
 
@@ -64,9 +66,9 @@ fn jumbo_frames_come_in_parts_even_across_chunks() {
             let wire = jumbo("jumbo", 9_000);
             // Some 13,000 cells in chunks of 64: about two chunks in three end within a packet.
             let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(32).cell_bytes(cell_bytes);
-            let capture = wire.capture(builder.dispatch(dispatch));
+            let capture = wire.capture(builder.dispatch(dispatch).modes(Modes::Copy));
             let arrivals = send_all(&wire, capture, &frames, 100);
-            assert_same(&arrivals, &frames, cell_bytes as usize);
+            assert_same(&arrivals, &frames, Some(cell_bytes as usize));
         }
     }
 }
@@ -77,9 +79,11 @@ fn the_largest_possible_frames_are_captured() {
     let mut random = Random::new(2);
     let frames: Vec<_> = (0..100).map(|_| frame(&mut random, 60_000, 65_549)).collect();
     let wire = jumbo("largest", 65_535);
-    let capture = wire.capture(Capture::builder().cells_per_chunk(64).chunks_per_pool(16));
-    let arrivals = send_all(&wire, capture, &frames, 10);
-    assert_same(&arrivals, &frames, 2048);
+    for (modes, cell_bytes) in [(Modes::Copy, Some(2048)), (Modes::Packed, None)] {
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16).modes(modes);
+        let arrivals = send_all(&wire, wire.capture(builder), &frames, 10);
+        assert_same(&arrivals, &frames, cell_bytes);
+    }
 }
 
 #[test]
@@ -90,7 +94,7 @@ fn large_frames_that_wait_at_the_stop_are_delivered() {
     let frame = frame(&mut Random::new(3), 1792 * 15, 1792 * 15);
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = jumbo("waiting", 65_535);
-        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64).modes(Modes::Copy);
         // In advanced mode a worker looks again at the end, as its own buddy.
         let mut capture = wire.capture(builder.mode(Mode::Basic).dispatch(dispatch));
         let mut worker = capture.take_workers().remove(0);
@@ -116,7 +120,7 @@ fn unread_large_frames_are_counted_as_packets() {
     need_root!("large_frames::unread_large_frames_are_counted_as_packets");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = jumbo("unread", 65_535);
-        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16);
+        let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(16).modes(Modes::Copy);
         let capture = wire.capture(builder.dispatch(dispatch));
         let mut sender = wire.packet_sender();
         // Each frame takes 37 cells, so 27 fit the pool of 1,024.

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap::{Builder, Capture, Error, Homes, Mode, Next, Reach, Refusal, port::null::NullPort};
+use wirecap::{Builder, Capture, Error, Homes, Mode, Modes, Next, Reach, Refusal, port::null::NullPort};
 use wirecap_lab::VethOptions;
 
 use wirecap_testing::{need_root, wire::Wire};
@@ -55,7 +55,7 @@ fn the_kernels_records_grow_with_the_cells_not_with_queues_times_cells() {
     need_root!("memory::the_kernels_records_grow_with_the_cells_not_with_queues_times_cells");
     let wire = Wire::with_queues("records", QUEUES);
     let growth = growth_mib(|| {
-        let capture = wire.capture(Capture::builder().chunks_per_pool(16));
+        let capture = wire.capture(Capture::builder().chunks_per_pool(16).modes(Modes::Copy));
         // 24 x 4096 cells: 12 MiB of records and 2 MiB of rings. If each socket had records of all cells,
         // they would take 288 MiB.
         let about = capture.report().memory.kernel_bytes >> 20;

@@ -1,6 +1,7 @@
-//! Advanced mode: buddies take over what is above T, and only that, and the chunks go home.
+//! Advanced mode: buddies take over what is above T, and only that, and the chunks go home. Counted in cells,
+//! of which each packet takes one in copy mode.
 
-use wirecap::{Capture, Dispatch, Grouping, Mode, Report};
+use wirecap::{Capture, Dispatch, Grouping, Mode, Modes, Report};
 use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{
@@ -34,7 +35,7 @@ struct Lab {
 impl Lab {
     fn new(label: &str, dispatch: Dispatch, mode: Mode, grouping: Grouping) -> Self {
         let wire = Wire::with_queues(label, 4);
-        let builder = Capture::builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(64);
+        let builder = Capture::builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(64).modes(Modes::Copy);
         let mut capture = wire.capture(builder.mode(mode).dispatch(dispatch).grouping(grouping));
         let gate = Gate::closed();
         let at_gate = gate.clone();
@@ -123,6 +124,7 @@ fn a_hot_queue_does_not_hide_behind_an_idle_one_of_the_same_worker() {
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("hidden", 4);
         let builder = Capture::builder().cells_per_chunk(CHUNK as u32).chunks_per_pool(64).workers(2);
+        let builder = builder.modes(Modes::Copy);
         let mut capture = wire.capture(builder.mode(Mode::advanced(60).unwrap()).dispatch(dispatch));
         let gate = Gate::closed();
         let at_gate = gate.clone();

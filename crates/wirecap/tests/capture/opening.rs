@@ -24,7 +24,7 @@ fn each_attach_mode_captures_and_is_reported() {
     need_root!("opening::each_attach_mode_captures_and_is_reported");
     let wire = Wire::with_queues("modes", 2);
     for (modes, mode, fallbacks) in [
-        (Modes::Best, QueueMode::Copy, 1),
+        (Modes::Best, QueueMode::Packed, 1),
         (Modes::Copy, QueueMode::Copy, 0),
         (Modes::Generic, QueueMode::Generic, 0),
     ] {

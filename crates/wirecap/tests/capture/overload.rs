@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use wirecap::{Capture, Dispatch, Mode};
+use wirecap::{Capture, Dispatch, Mode, Modes};
 use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{check, crew::Crew, gate::Gate, need_root, wait_until, wire::Wire};
@@ -25,7 +25,7 @@ fn an_exhausted_pool_loses_the_rest_and_recovers_in_push() {
 
 fn loses_the_rest_and_recovers(dispatch: Dispatch) {
     let wire = Wire::with_queues("overload", 1);
-    let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(4);
+    let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(4).modes(Modes::Copy);
     let mut capture = wire.capture(builder.mode(Mode::Basic).dispatch(dispatch));
     let gate = Gate::closed();
     let at_gate = gate.clone();

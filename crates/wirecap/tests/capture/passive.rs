@@ -119,7 +119,7 @@ fn packets_without_a_block_are_counted() {
     assert_eq!(report.pool_used_percent(), 100.0);
     let account = report.total();
     assert_eq!((account.seen, account.unexplained()), (FRAMES, 0), "{report:#?}");
-    assert!(account.lost.no_free_cell > FRAMES / 2, "{report:#?}");
+    assert!(account.lost.no_free_block > FRAMES / 2, "{report:#?}");
     drop(held);
     // There is room again. The first look at the ring gives the blocks back.
     assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Idle));

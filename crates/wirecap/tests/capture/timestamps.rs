@@ -248,7 +248,7 @@ fn packets_of_several_cells_have_the_time_of_their_first_cell() {
 fn packets_of_several_cells(filter: &str) {
     let wire = Wire::new("stampbig", VethOptions { mtu: 9_000, ..VethOptions::default() });
     let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(8).timestamp(Timestamp::Kernel);
-    let mut capture = wire.capture(builder.filter(filter));
+    let mut capture = wire.capture(builder.filter(filter).modes(Modes::Copy));
     let crew = Crew::eager(capture.take_workers());
     let mut sender = wire.packet_sender();
     // Bytes that are no time of these years, in case they are taken for one.

@@ -5,8 +5,8 @@ use std::{env, process::Command};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use wirecap::{
     Capture, Diagnostic, Error, Modes, Timestamp,
-    diagnostic::{KernelRefusal, PackingRefusal},
-    report::FilterPlace,
+    diagnostic::{KernelRefusal, ModeRefusal, PackingRefusal},
+    report::{FilterPlace, QueueMode},
 };
 use wirecap_lab::VethOptions;
 
@@ -49,7 +49,16 @@ fn the_documented_capabilities_suffice() {
         for cell_bytes in [2048, 4096] {
             for source in [Timestamp::Batch, Timestamp::Kernel] {
                 let builder = Capture::builder().port("in0").chunks_per_pool(4).cell_bytes(cell_bytes);
-                drop(builder.timestamp(source).open().unwrap());
+                let capture = builder.timestamp(source).open().unwrap();
+                let port = &capture.report().ports[0];
+                let is_missing = |fallback: &Diagnostic| {
+                    let reason = ModeRefusal::NotPacked(PackingRefusal::NotPermitted);
+                    matches!(fallback, Diagnostic::ModeUnavailable { reason: of, .. } if *of == reason)
+                };
+                let knows_zero_copy = kernel_is_at_least(6, 3);
+                let packs = with_perfmon && knows_zero_copy;
+                assert_eq!(port.queues[0].mode == QueueMode::Packed, packs, "{port:#?}");
+                assert_eq!(port.fallbacks.iter().any(is_missing), !with_perfmon && knows_zero_copy);
             }
         }
         // The program that packs packets needs arithmetic on addresses, and so do headers of variable length.

@@ -241,6 +241,7 @@ fn tagged_frames_without_a_cell_are_accounted_for() {
     const FRAMES: u64 = 60_000;
     let mut beside = Beside::new("vlanfull", 1500);
     let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(2).workers(1).port("xdp:in0");
+    let builder = builder.modes(Modes::Copy);
     let mut capture = beside.wire.inside.enter(|| builder.open()).unwrap();
     let crew =
         Crew::start(capture.take_workers(), |_, _| std::thread::sleep(std::time::Duration::from_millis(1)));

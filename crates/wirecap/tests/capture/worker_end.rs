@@ -2,7 +2,7 @@
 
 use std::{panic, thread, time::Duration};
 
-use wirecap::{Capture, Dispatch, Mode, Next, Worker};
+use wirecap::{Capture, Dispatch, Mode, Modes, Next, Worker};
 use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
@@ -109,7 +109,7 @@ fn in_basic_mode_the_queue_of_a_gone_worker_fills_up() {
     need_root!("worker_end::in_basic_mode_the_queue_of_a_gone_worker_fills_up");
     for dispatch in [Dispatch::Pull, Dispatch::Push] {
         let wire = Wire::with_queues("gone", 2);
-        let mut capture = wire.capture(builder(dispatch, Mode::Basic));
+        let mut capture = wire.capture(builder(dispatch, Mode::Basic).modes(Modes::Copy));
         let mut workers = capture.take_workers();
         let mut worker = workers.remove(0);
         let mut lonely = wire.queue_sender(0, FrameSpec::default());

@@ -27,6 +27,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("promiscuous", &["--no-promiscuous"]),
     ("stamp_packets", &[]),
     ("rx_hash", &[]),
+    ("keep_packets", &[]),
     ("transmit_entries", &["--transmit-ring"]),
     ("allocators", &[]),
     ("reach", &[]),

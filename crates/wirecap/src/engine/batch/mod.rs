@@ -100,13 +100,16 @@ impl Batch {
     }
 
     /// Takes the packets out, each with its cells, to change them in place, forward or keep them. Dropping
-    /// the drain recycles the rest. `None` where packets lie in blocks, not in cells of their own: on a
-    /// passive port, and with [`Modes::Packed`](crate::Modes::Packed). Also `None` for a batch that was
+    /// the drain recycles the rest.
+    ///
+    /// Packets of an interface can be taken out if the settings say so, whatever its driver: by
+    /// [`Config::keep_packets`](crate::Config::keep_packets), transmit rings or packet allocators. `None`
+    /// without them; `None` on a passive port, where packets lie in blocks; and `None` for a batch that was
     /// drained before.
     pub fn drain(&mut self) -> Option<Drain<'_>> {
         let (shared, index) = (&self.shared, self.queue);
         let queue = &shared.queues[index];
-        let reader = queue.reader.cells()?;
+        let reader = queue.reader.cells().filter(|_| queue.can_drain)?;
         let Handover { lead, range, first_number: number, .. } = self.handover.take()?;
         Some(Drain { queue, reader, shared, index, lead, rest: Some(range), number })
     }

@@ -370,7 +370,7 @@ impl ReceiveQueue for PacketQueue {
         if let (Ok(counted), Ok(in_kernel)) = (self.socket.statistics(), in_kernel) {
             self.last.seen = counted.packets + in_kernel;
             self.last.filtered = in_kernel + refused;
-            self.last.no_free_cell = counted.dropped;
+            self.last.no_free_block = counted.dropped;
         }
         self.last
     }

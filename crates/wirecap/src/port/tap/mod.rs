@@ -1,5 +1,5 @@
-//! The `tap` port: copies of an interface's packets, packed into blocks by programs of traffic control. The host
-//! keeps its traffic, and both directions are seen.
+//! The `tap` port: copies of an interface's packets, packed into blocks by programs of traffic control. The
+//! host keeps its traffic, and both directions are seen.
 //!
 //! ```text
 //!   comes in ──► first of the ingress programs ──► others, the host's stack
@@ -25,13 +25,16 @@ use wirecap_filter::UserFilter;
 use wirecap_sys::{
     bpf,
     netdev::{HardwareType, Interface, Promiscuous},
-    packed::{MIN_BLOCK_BYTES, PackedError, PackedMemory},
+    packed::{MIN_BLOCK_BYTES, PackedMemory},
     packet::Fanout,
 };
 
 use self::attachment::{TapBackend, TapLinks};
 use super::{
-    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    contract::{
+        OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort, allocate_blocks,
+        packed_error,
+    },
     open_port::OpenPort,
     packed_queue::PackedQueue,
     stamp_reader::StampReader,
@@ -117,7 +120,7 @@ impl Port for TapPort {
         tapping::lacks(&self.interface).map_or(Ok(()), |reason| Err(Error::NotTapped { name, reason }))
     }
 
-    fn open(self: Box<Self>, _pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
+    fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
         let Self { interface, reason } = *self;
         let OpenRequest { context, facts, filter, nic_id, .. } = *request;
         preflight::check_up(&interface)?;
@@ -128,8 +131,7 @@ impl Port for TapPort {
         }
         let stamping = Stamping::prepare(&interface, context.config.timestamp, true)?;
         let tap = Tap { interface: &interface, hook, filter, stamping: stamping.as_ref() };
-        let memory = PackedMemory::create(facts.rings.len() as u32, context.geometry);
-        let memory = memory.map(Arc::new).map_err(|source| tap.packed_error(source))?;
+        let memory = pools.blocks.map_or_else(|| allocate_blocks(facts, context.geometry), Ok)?;
         let LoadedTap { programs, user, not_in_kernel } = tap.load(&memory, facts.rings.len() as u32)?;
 
         let mut open = OpenPort::new(&facts.name, QueueMode::Tap, facts.link_type);
@@ -151,7 +153,7 @@ impl Port for TapPort {
             let stamps = StampReader::new(stamping.as_ref());
             let id = PoolId { nic_id, ring_id };
             let queue = PackedQueue::open(&memory, id, &programs.counters, user.clone(), stamps);
-            open.queues.push(queue.map_err(|source| tap.packed_error(source))?);
+            open.queues.push(queue.map_err(|source| packed_error(&facts.name, source))?);
         }
         let promiscuous =
             context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
@@ -216,13 +218,6 @@ impl Tap<'_> {
             }
             Kernel(cause) => self.program_error(cause),
             error => error.into(),
-        }
-    }
-
-    fn packed_error(self, source: PackedError) -> Error {
-        match source {
-            PackedError::Map(source) => self.program_error(source),
-            source => Error::Packed { name: self.interface.name.clone(), source },
         }
     }
 

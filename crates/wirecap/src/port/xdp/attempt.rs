@@ -9,24 +9,25 @@ use wirecap_sys::{
     bpf::{self, XdpMode},
     memory::{LivePool, PacketMemory},
     netdev::Interface,
-    packed::{MAX_PACKET_BYTES, PackedError, PackedMemory},
+    packed::{MAX_PACKET_BYTES, PackedMemory},
     xsk::{BindMode, Registration, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
 
 use super::{
     closing::Opening,
     frame_room::{self, cell_payload},
+    packing,
     placed_filter::PlacedFilter,
     queue::XdpQueue,
     shared::{Attachment, Way},
     vlan_tags::VlanTags,
 };
 use crate::{
-    Diagnostic, Error,
+    Diagnostic, Error, Modes,
     diagnostic::{Cause, KernelRefusal, ModeRefusal, PackingRefusal},
     nic::stamping::Stamping,
     port::{
-        contract::OpenRequest,
+        contract::{OpenRequest, PoolMaker, PortPools, allocate_blocks, packed_error},
         packed_queue::PackedQueue,
         queue::{OpenQueue, QueueCounts},
         stamp_reader::StampReader,
@@ -42,8 +43,6 @@ pub(crate) struct XdpOpener<'a> {
     pub(crate) interface: &'a Interface,
     /// Other processes may have the queues that this port has not.
     pub(crate) shared: bool,
-    /// By pool.
-    pub(crate) memories: &'a [Arc<PacketMemory>],
 }
 
 /// What the program does to packets besides choosing them.
@@ -122,7 +121,7 @@ pub(super) struct AttemptResult {
 }
 
 impl Attempt<'_> {
-    pub(super) fn run(&self, pools: &mut [LivePool]) -> Result<AttemptResult, Error> {
+    pub(super) fn run(&self, pools: &mut PortPools) -> Result<AttemptResult, Error> {
         let facts = self.opener.request.facts;
         let geometry = self.opener.request.context.geometry;
         let program_error = |source| self.program_error(source);
@@ -139,7 +138,11 @@ impl Attempt<'_> {
         };
         let memory = match self.delivery {
             Delivery::Socket(_) => None,
-            Delivery::Packed => Some(self.packed_memory(geometry)?),
+            // The streams of an attempt that failed were opened: another one needs new blocks.
+            Delivery::Packed => match pools.blocks.take() {
+                Some(blocks) => Some(blocks),
+                None => Some(allocate_blocks(facts, geometry)?),
+            },
         };
         let (program, not_in_kernel) = self.load(plan, memory.as_ref())?;
         let filter = PlacedFilter::new(self.opener.request.filter, not_in_kernel, plan.frags());
@@ -163,12 +166,12 @@ impl Attempt<'_> {
     fn open_sockets(
         &self,
         mode: BindMode,
-        pools: &mut [LivePool],
+        pools: &mut PortPools,
         program: &Arc<CaptureProgram>,
         filter: &PlacedFilter,
     ) -> Result<Opening, Error> {
         let mut opened = Opening::default();
-        for (pool, memory) in pools.iter_mut().zip(self.opener.memories) {
+        for (pool, memory) in pools.pools.iter_mut().zip(&pools.memories) {
             self.opener.request.context.hooks.gives_up.check()?;
             let registration = self.registration(mode, memory, &opened.queues);
             let umem = registration.as_ref().map_or(Umem::Register(memory), Umem::Share);
@@ -206,23 +209,9 @@ impl Attempt<'_> {
                 filter.user(),
                 stamps,
             );
-            opened.map_err(|source| self.packed_error(source))
+            opened.map_err(|source| packed_error(&facts.name, source))
         };
         facts.rings.iter().map(open).collect()
-    }
-
-    /// Blocks for all queues.
-    fn packed_memory(&self, geometry: Geometry) -> Result<Arc<PackedMemory>, Error> {
-        let rings = self.opener.request.facts.rings.len();
-        let memory = PackedMemory::create(rings as u32, geometry);
-        memory.map(Arc::new).map_err(|source| self.packed_error(source))
-    }
-
-    fn packed_error(&self, source: PackedError) -> Error {
-        match source {
-            PackedError::Map(source) => self.program_error(source),
-            source => Error::Packed { name: self.opener.interface.name.clone(), source },
-        }
     }
 
     /// The registration of the memory that a socket uses, if there is one. Another port's is used only if it
@@ -285,24 +274,45 @@ impl Attempt<'_> {
 
     /// Why the mode cannot be tried, if it cannot.
     pub(super) fn refused(&self, geometry: Geometry) -> Option<Diagnostic> {
+        let XdpOpener { interface, request, .. } = self.opener;
         self.way.refuses(self.xdp_mode).or_else(|| {
             let unhashed = self.prepared.hashing.is_some() && self.xdp_mode == XdpMode::Generic;
-            let short_cells = match self.delivery {
-                Delivery::Socket(mode) => frame_room::refuses(self.opener.interface, geometry, mode),
-                Delivery::Packed => None,
+            let reason = match self.delivery {
+                // Its memory would be taken for nothing.
+                Delivery::Socket(BindMode::ZeroCopy) if request.facts.pools == PoolMaker::Packed => {
+                    packing::zero_copy_refusal(interface, geometry, self.multi_buffer)
+                }
+                Delivery::Socket(mode) => frame_room::refuses(interface, geometry, mode),
+                Delivery::Packed => self.not_packed(geometry).map(ModeRefusal::NotPacked),
             };
-            let reason = short_cells.or_else(|| unhashed.then_some(ModeRefusal::NoRxHash))?;
+            let reason = reason.or_else(|| unhashed.then_some(ModeRefusal::NoRxHash))?;
             let mode = self.delivery.mode(self.xdp_mode);
-            Some(Diagnostic::ModeUnavailable { mode, several_cells: false, reason })
+            let several_cells = self.multi_buffer && reason == ModeRefusal::NotOffered;
+            Some(Diagnostic::ModeUnavailable { mode, several_cells, reason })
         })
     }
 
-    /// Whether another mode would fail in the same way.
+    /// Why packets are not packed, where that was not asked for.
+    fn not_packed(&self, geometry: Geometry) -> Option<PackingRefusal> {
+        let XdpOpener { interface, shared, request } = self.opener;
+        if self.is_packing_asked() {
+            return None;
+        }
+        let refusal = packing::refusal(interface, shared, request.context.config, geometry);
+        refusal.or((request.facts.pools != PoolMaker::Packed).then_some(PackingRefusal::ZeroCopyOffered))
+    }
+
+    /// Whether packing is the only mode that is asked for.
+    fn is_packing_asked(&self) -> bool {
+        self.opener.request.context.config.xdp_mode == Modes::Packed
+    }
+
+    /// Whether another mode would fail in the same way, or none is asked for.
     pub(super) fn is_final(&self, error: &Error) -> bool {
         match error {
+            Error::NotPacked { .. } => self.is_packing_asked(),
             Error::NotPermitted { .. }
             | Error::Packed { .. }
-            | Error::NotPacked { .. }
             | Error::GivenUp
             | Error::Held { .. }
             | Error::Shared { .. }
@@ -318,8 +328,8 @@ impl Attempt<'_> {
             ),
             Error::Program { source, .. } => match source {
                 bpf::Error::Busy { .. } => true,
-                // Kernels before 5.18 refuse any program for packets of several buffers.
-                bpf::Error::Rejected { .. } => !self.multi_buffer,
+                // Kernels before 5.18 refuse any program for packets of several buffers, and one that packs.
+                bpf::Error::Rejected { .. } => !self.multi_buffer && self.delivery != Delivery::Packed,
                 _ => false,
             },
             _ => false,
@@ -341,11 +351,19 @@ impl Attempt<'_> {
         let reason = match error {
             Error::Socket { source, .. } if source.is_unsupported() => ModeRefusal::NotOffered,
             Error::Socket { source, .. } => ModeRefusal::Failed(source.into()),
+            Error::NotPacked { reason, .. } => ModeRefusal::NotPacked(reason),
+            Error::Program { source: source @ bpf::Error::Rejected { .. }, .. }
+                if self.delivery == Delivery::Packed =>
+            {
+                ModeRefusal::NotPacked(PackingRefusal::NotLoaded(source.into()))
+            }
             Error::Program { source, .. } => ModeRefusal::Failed(source.into()),
             error => ModeRefusal::Failed(error.into()),
         };
         let mode = self.delivery.mode(self.xdp_mode);
-        Diagnostic::ModeUnavailable { mode, several_cells: self.multi_buffer, reason }
+        // In a block, a packet is one piece.
+        let several_cells = self.multi_buffer && self.delivery != Delivery::Packed;
+        Diagnostic::ModeUnavailable { mode, several_cells, reason }
     }
 
     fn load_error(&self, error: wirecap_filter::Error) -> Error {

@@ -3,6 +3,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | which modes are tried, and in which order things happen | `open.rs`, `attempt.rs` |
+//! | whether packets are packed | `packing.rs` |
 //! | a queue that another socket has | `bind.rs` |
 //! | sockets of an attempt that fails | `closing.rs` |
 //! | one receive queue at work | `queue.rs`, or `../packed_queue.rs`; its stamps: `../stamp_reader.rs` |
@@ -21,7 +22,8 @@ mod bind;
 mod closing;
 mod frame_room;
 mod open;
-mod packed;
+
+mod packing;
 mod placed_filter;
 pub(super) mod queue;
 mod shared;
@@ -38,7 +40,7 @@ use self::{
     open::Opened,
 };
 use super::{
-    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
+    contract::{OpenRequest, PacketSource, Port, PortFacts, PortPools, PreparedPort},
     open_port::OpenPort,
     queue::{OpenQueue, SocketParts},
 };
@@ -57,11 +59,6 @@ use crate::{
 struct XdpPort {
     interface: Interface,
     queues: Option<QueueSet>,
-}
-
-/// Who makes the pools of a port.
-fn pool_maker(config: &Config) -> PoolMaker {
-    if config.xdp_mode == Modes::Packed { PoolMaker::Packed } else { PoolMaker::Registered }
 }
 
 /// Finds out whether these queues of an interface, or all of them, can be captured.
@@ -85,7 +82,7 @@ pub(super) fn look_up(
         source: PacketSource::Interface { ifindex: interface.ifindex, queues: queues.cloned() },
         link_type: LINK_TYPE_ETHERNET,
         origin: OriginInfo::Incoming { ifindex: interface.ifindex },
-        pools: pool_maker(config),
+        pools: packing::pool_maker(&interface, queues.is_some(), config),
         numa_node: interface.numa_node,
         host_use,
         // The socket, and again for its sending half.
@@ -110,7 +107,8 @@ fn check_queues(interface: &Interface, queues: &QueueSet, current: u32) -> Resul
 impl Port for XdpPort {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
         let name = facts.name.clone();
-        if let Some(reason) = packed::refuses(&self.interface, self.queues.as_ref(), config) {
+        let refusal = packing::refused_by_settings(&self.interface, self.queues.is_some(), config);
+        if let Some(reason) = refusal.filter(|_| config.xdp_mode == Modes::Packed) {
             return Err(Error::NotPacked { name, reason });
         }
         let reason = NicDataRefusal::SomeQueues;
@@ -129,15 +127,11 @@ impl Port for XdpPort {
         }
     }
 
-    fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
+    fn open(self: Box<Self>, mut pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {
         let facts = request.facts;
-        let PortPools { mut pools, memories, .. } = pools;
-        let opener = XdpOpener {
-            request: *request,
-            interface: &self.interface,
-            shared: self.queues.is_some(),
-            memories: &memories,
-        };
+        let (interface, shared) = (&self.interface, self.queues.is_some());
+        let opener = XdpOpener { request: *request, interface, shared };
+        let had_pools = !pools.pools.is_empty();
         let Opened { mut port, mut backend, queues, hash_at } = opener.open(&mut pools)?;
         backend.upkeep.host = Some(HostWatch::new(&facts.host_use));
         port.backend = Some(Box::new(backend));
@@ -149,6 +143,11 @@ impl Port for XdpPort {
                 Vec::new()
             }
         };
+        let PortPools { pools, memories, far, .. } = pools;
+        if !had_pools {
+            port.report.fallbacks.extend(far);
+            port.own_memory = memories.into_iter().next();
+        }
         for (mut queue, pool) in sockets.into_iter().zip(pools) {
             let sender = queue.socket.take_sender().map_err(|source| Error::Transmit {
                 port: facts.name.clone(),

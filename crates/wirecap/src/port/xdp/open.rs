@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   open: interface ── queues, MTU, features
-//!     try  native XDP + zero-copy ─► native XDP + copy ─► generic XDP + copy     (each failure is kept and reported)
+//!     try  native XDP + zero-copy ─► native XDP, packed ─► native XDP + copy ─► generic XDP + copy     (each failure is kept and reported)
 //!       sockets of all queues, fill rings filled ─► bind ─► program loaded, sockets registered ─► link attached     attempt.rs
+//!       or blocks of all queues ─► program loaded ─► link attached
 //! ```
 
 use std::mem::take;
@@ -12,7 +13,6 @@ use wirecap_core::{Geometry, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::{
     bpf::{self, XdpMode},
-    memory::LivePool,
     netdev::{self, Interface, Promiscuous},
     xsk::BindMode,
 };
@@ -29,7 +29,7 @@ use crate::{
     Diagnostic, Error, Modes, Rss,
     diagnostic::TooLong,
     nic::{link::longest_frame, preflight, rss, stamping::Stamping},
-    port::{contract::PoolMaker, open_port::OpenPort},
+    port::{contract::PortPools, open_port::OpenPort},
     program::rx_hash::RxHashing,
     report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
 };
@@ -38,15 +38,16 @@ impl Modes {
     fn attempts(self) -> &'static [(XdpMode, Delivery)] {
         const ALL: &[(XdpMode, Delivery)] = &[
             (XdpMode::Native, Delivery::Socket(BindMode::ZeroCopy)),
+            (XdpMode::Native, Delivery::Packed),
             (XdpMode::Native, Delivery::Socket(BindMode::Copy)),
             (XdpMode::Generic, Delivery::Socket(BindMode::Copy)),
         ];
         match self {
-            Modes::Packed => &[(XdpMode::Native, Delivery::Packed)],
             Modes::Best => ALL,
             Modes::ZeroCopy => &ALL[..1],
-            Modes::Copy => &ALL[1..2],
-            Modes::Generic => &ALL[2..],
+            Modes::Packed => &ALL[1..2],
+            Modes::Copy => &ALL[2..3],
+            Modes::Generic => &ALL[3..],
         }
     }
 }
@@ -62,8 +63,9 @@ pub(crate) struct Opened {
 }
 
 impl XdpOpener<'_> {
-    /// Opens each queue, with the socket of its pool if there are pools, and attaches the program.
-    pub(crate) fn open(self, pools: &mut [LivePool]) -> Result<Opened, Error> {
+    /// Opens each queue and attaches the program. A queue with a socket has one of `pools`; if there are none
+    /// and packets are not packed, the port allocates them.
+    pub(crate) fn open(self, pools: &mut PortPools) -> Result<Opened, Error> {
         let Self { interface, shared, request, .. } = self;
         let config = request.context.config;
         preflight::check_kind(interface)?;
@@ -79,7 +81,7 @@ impl XdpOpener<'_> {
     pub(crate) fn open_prepared(
         self,
         mut prepared: Prepared,
-        pools: &mut [LivePool],
+        pools: &mut PortPools,
     ) -> Result<Opened, Error> {
         let Self { interface, shared, request, .. } = self;
         let config = request.context.config;
@@ -112,24 +114,26 @@ impl XdpOpener<'_> {
     }
 
     /// Tries the modes, the best first.
-    fn open_by(self, way: &Way, prepared: &Prepared, pools: &mut [LivePool]) -> Result<Opened, Error> {
+    fn open_by(self, way: &Way, prepared: &Prepared, pools: &mut PortPools) -> Result<Opened, Error> {
         let interface = self.interface;
         let geometry = self.request.context.geometry;
         let large_frames = longest_frame(interface) > cell_payload(geometry);
         let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
-        let is_packed = self.request.facts.pools == PoolMaker::Packed;
         let mut failures = Vec::new();
         // Losing nothing comes before speed: all modes are tried with split packets first.
-        let multi_buffers = match large_frames {
-            true if is_packed => &[true][..],
-            true if can_split => &[true, false],
-            _ => &[false],
+        let attempts = self.request.context.config.xdp_mode.attempts();
+        // A block holds the longest packet, so there is no second try without packets of several buffers.
+        let can_try = |multi_buffer: bool, delivery| match delivery {
+            Delivery::Packed => multi_buffer == large_frames,
+            Delivery::Socket(_) => !multi_buffer || (large_frames && can_split),
         };
-        for &multi_buffer in multi_buffers {
-            if large_frames && !multi_buffer {
+        for multi_buffer in [true, false] {
+            let fitting = attempts.iter().filter(|(_, delivery)| can_try(multi_buffer, *delivery));
+            let mut fitting = fitting.peekable();
+            if large_frames && !multi_buffer && fitting.peek().is_some() {
                 failures.push(unsplit(geometry, can_split));
             }
-            for &(xdp_mode, delivery) in self.request.context.config.xdp_mode.attempts() {
+            for &(xdp_mode, delivery) in fitting {
                 let tags = prepared.tags.as_ref().ok().filter(|_| xdp_mode == XdpMode::Native).copied();
                 let mut attempt =
                     Attempt { opener: self, way, prepared, xdp_mode, delivery, multi_buffer, tags };
@@ -141,6 +145,11 @@ impl XdpOpener<'_> {
                     continue;
                 }
                 let mut not_put_back = prepared.tags.as_ref().err().cloned().flatten();
+                if delivery != Delivery::Packed && pools.pools.is_empty() {
+                    // Released before memory is taken again.
+                    pools.blocks = None;
+                    *pools = PortPools::allocate(&self.request)?;
+                }
                 let mut run = attempt.run(pools);
                 if let Some(reason) = run.as_ref().err().and_then(|error| attempt.is_for_tags(error)) {
                     not_put_back = Some(reason);
@@ -196,8 +205,8 @@ impl XdpOpener<'_> {
 }
 
 /// Takes the cells back from the sockets of a failed attempt, which are closed.
-fn take_back(pools: &mut [LivePool]) {
-    for pool in pools {
+fn take_back(pools: &mut PortPools) {
+    for pool in &mut pools.pools {
         let is_back = pool.renew();
         debug_assert!(is_back, "nothing else has the socket, and nothing was handed over");
     }

@@ -2,7 +2,11 @@
 
 use serde::Serialize;
 use thiserror::Error;
-use wirecap_sys::{bpf, packet::Fanout};
+use wirecap_sys::{
+    bpf,
+    packed::{MIN_BLOCK_BYTES, MIN_BLOCKS},
+    packet::Fanout,
+};
 
 use super::Cause;
 
@@ -27,6 +31,8 @@ pub enum ModeRefusal {
     },
     /// The NIC's hash of packets is asked for, which drivers hand out in native mode only.
     NoRxHash,
+    /// The packets cannot be packed, or need not be.
+    NotPacked(PackingRefusal),
     /// A step failed.
     Failed(Cause),
 }
@@ -149,6 +155,12 @@ pub enum PackingRefusal {
     /// Packets are sent on from where they lie.
     #[error("packets in blocks cannot be sent")]
     Sending,
+    /// Packets are kept, each by itself: [`Config::keep_packets`](crate::Config::keep_packets).
+    #[error("packets in blocks cannot be kept one by one")]
+    Keeping,
+    /// A size of AF_XDP's rings is asked for: [`Config::ring_entries`](crate::Config::ring_entries).
+    #[error("blocks have no receive ring, and a size of that is set")]
+    Rings,
     /// The process lacks CAP_PERFMON, without which the kernel does not take the program.
     #[error("that takes CAP_PERFMON")]
     NotPermitted,
@@ -158,6 +170,30 @@ pub enum PackingRefusal {
         /// The driver.
         driver: String,
     },
+    /// A block would not hold the longest packet and another one.
+    #[error("a chunk of {block_bytes} bytes (M cells) is too small for a block: it takes {MIN_BLOCK_BYTES}")]
+    SmallBlocks {
+        /// Bytes of a chunk.
+        block_bytes: u32,
+    },
+    /// One block is filled while others are read.
+    #[error("a pool of {blocks} chunk (R) is too small: it takes {MIN_BLOCKS}")]
+    FewBlocks {
+        /// Chunks of a pool.
+        blocks: u32,
+    },
+    /// The driver offers zero-copy, for which memory was allocated before it failed.
+    #[error("the memory was allocated for zero-copy, which its driver offers")]
+    ZeroCopyOffered,
+    /// Whether the driver offers zero-copy is not known before it is tried, which takes other memory.
+    #[error("this kernel does not say whether its driver has zero-copy (Linux 6.3)")]
+    ZeroCopyNotKnown,
+    /// The driver does not run XDP programs itself in the present state of the interface.
+    #[error("its driver does not offer native XDP at present")]
+    NotNative,
+    /// The kernel does not take the program.
+    #[error("the kernel does not take the program, which needs Linux 5.18: {0}")]
+    NotLoaded(Cause),
 }
 
 /// Why a NIC's own data about packets, their times or hashes, are not available to a capture.
