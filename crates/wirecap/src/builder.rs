@@ -61,10 +61,9 @@ setters! {
     ///
     /// ```
     /// # use wirecap::{Capture, port::null::NullPort};
-    /// let port = NullPort { queues: 4, packet_bytes: 60, packets_per_queue: 0 }; let capture =
-    /// Capture::builder().port(port).memory(16 << 20).open()?;
-    /// assert_eq!(capture.report().memory.chunks_per_pool, 8);         // 4 pools of 8 chunks of 256 cells of
-    /// 2 KiB
+    /// let port = NullPort { queues: 4, packet_bytes: 60, packets_per_queue: 0 };
+    /// let capture = Capture::builder().port(port).memory(16 << 20).open()?;
+    /// assert_eq!(capture.report().memory.chunks_per_pool, 8);         // 4 pools of 8 chunks of 256 cells of 2 KiB
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     memory(bytes: u64) => pool_size = PoolSize::Memory(bytes);
@@ -89,14 +88,14 @@ setters! {
     /// [`Config::grouping`].
     grouping(grouping: Grouping) => grouping = grouping;
     /// [`Config::fanout`].
-    fanout(fanout: Fanout) => fanout = fanout;
+    fanout(fanout: Fanout) => fanout = Some(fanout);
     /// [`Config::tap_hook`].
     tap_hook(tap_hook: TapHook) => tap_hook = tap_hook;
     /// [`Config::filter`]. An empty expression means no filter.
     ///
     /// ```no_run
-    /// let capture = wirecap::Capture::builder().port("eth1").filter("tcp port 443 and net
-    /// 10.0.0.0/8").open()?; assert!(capture.report().ports[0].filter.is_some());
+    /// let capture = wirecap::Capture::builder().port("eth1").filter("tcp port 443 and net 10.0.0.0/8").open()?;
+    /// assert!(capture.report().ports[0].filter.is_some());
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     filter(expression: impl Into<String>) => filter = Some(expression.into());

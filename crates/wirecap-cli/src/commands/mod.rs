@@ -154,7 +154,7 @@ mod tests {
         }
         assert!(!capture.contains("trace file, whatever is asked for"), "no flag asks for times of a file");
         let (of_capture, of_forward) = (CaptureSettings::default(), ForwardSettings::default());
-        let Config { cells_per_chunk, cell_bytes, dispatch, wait, xdp_mode, rss, fanout, tap_hook, .. } =
+        let Config { cells_per_chunk, cell_bytes, dispatch, wait, xdp_mode, rss, tap_hook, .. } =
             of_capture.capture;
         for default in [
             cells_per_chunk.to_string(),
@@ -163,7 +163,6 @@ mod tests {
             wait.to_string(),
             xdp_mode.to_string(),
             rss.to_string(),
-            fanout.to_string(),
             tap_hook.to_string(),
         ] {
             assert!(capture.contains(&format!("[default: {default}]")), "{default}");

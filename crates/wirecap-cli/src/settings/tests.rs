@@ -228,7 +228,7 @@ prop_compose! {
         (unmatched, mode, dispatch, wait) in
             (prop::option::of(one::<Unmatched>()), 0..=100_u32, one::<Dispatch>(), one::<Wait>()),
         (xdp_mode, rss, fanout, tap_hook, timestamp) in
-            (one::<Modes>(), one::<Rss>(), one::<Fanout>(), one::<TapHook>(), prop::option::of(one::<Timestamp>())),
+            (one::<Modes>(), one::<Rss>(), prop::option::of(one::<Fanout>()), one::<TapHook>(), prop::option::of(one::<Timestamp>())),
         (cells_per_chunk, chunks, bytes, ring_entries) in
             (any::<u32>(), any::<u32>(), 1..u64::MAX, prop::option::of(any::<u32>())),
         (kind, workers, worker_cores, flag) in

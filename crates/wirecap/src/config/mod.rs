@@ -46,9 +46,10 @@ pub use self::{
 /// ```
 /// use wirecap::{Builder, Config, port::null::NullPort};
 ///
-/// let nic = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 100 }; let config = Config { ports:
-/// vec![nic.into()], cells_per_chunk: 64, workers: Some(1), ..Config::default() }; config.check()?; let
-/// capture = Builder::from(config).open()?;
+/// let nic = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 100 };
+/// let config = Config { ports: vec![nic.into()], cells_per_chunk: 64, workers: Some(1), ..Config::default() };
+/// config.check()?;
+/// let capture = Builder::from(config).open()?;
 /// # Ok::<(), wirecap::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,8 +106,9 @@ pub struct Config {
     pub promiscuous: bool,
     /// How the NICs spread packets over their receive queues while they are captured.
     pub rss: Rss,
-    /// How packets of a passive port are spread over the workers.
-    pub fanout: Fanout,
+    /// How packets of a passive port are spread over the workers. `None`: by core where it is tapped, by flow
+    /// over AF_PACKET. An interface is not tapped by itself if packets are to be spread otherwise.
+    pub fanout: Option<Fanout>,
     /// Where a tap copies packets that come in.
     pub tap_hook: TapHook,
     /// Where the times of packets come from. `None`: batch over AF_XDP, unless `stamp_packets` is set, and
@@ -163,7 +165,7 @@ impl Default for Config {
             xdp_mode: Modes::default(),
             promiscuous: true,
             rss: Rss::default(),
-            fanout: Fanout::default(),
+            fanout: None,
             tap_hook: TapHook::default(),
             timestamp: None,
             stamp_packets: false,

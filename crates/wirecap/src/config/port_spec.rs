@@ -15,8 +15,8 @@ use crate::HostUse;
 pub enum Access {
     /// AF_XDP, which takes the packets from the host. Where the host uses the interface or one on top of it,
     /// where another program listens on it ([`HostUse`]), and where it is no Ethernet interface, it is
-    /// captured beside the host: by a [tap](Access::Tap) if one worker gets all packets, or each those of
-    /// some cores; else by AF_PACKET. The report says which, and why.
+    /// captured beside the host: by a [tap](Access::Tap), or by AF_PACKET where that is not possible. The
+    /// report says which, and why.
     #[default]
     Auto,
     /// AF_XDP in any case.
@@ -145,8 +145,8 @@ pub(crate) fn device_name(interface: &str, queues: Option<&QueueSet>) -> String 
 /// ```
 /// use wirecap::{Access, PortSpec, QueueSet};
 ///
-/// let queues = QueueSet::new(0..4); assert_eq!(PortSpec::from("xdp:eth1@0-3"), PortSpec::Interface { name:
-/// "eth1".into(), access: Access::Xdp, queues });
+/// let queues = QueueSet::new(0..4);
+/// assert_eq!(PortSpec::from("xdp:eth1@0-3"), PortSpec::Interface { name: "eth1".into(), access: Access::Xdp, queues });
 /// ```
 impl From<&str> for PortSpec {
     fn from(text: &str) -> Self {

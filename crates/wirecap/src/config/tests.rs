@@ -100,7 +100,7 @@ fn unusual() -> Config {
         xdp_mode: Modes::Copy,
         promiscuous: false,
         rss: Rss::Symmetric,
-        fanout: Fanout::Cpu,
+        fanout: Some(Fanout::Cpu),
         tap_hook: TapHook::Xdp,
         timestamp: Some(Timestamp::Kernel),
         stamp_packets: true,

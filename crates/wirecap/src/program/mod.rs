@@ -28,8 +28,8 @@ use std::sync::Arc;
 use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::{
     bpf::{
-        self, Alu, Assembler, Cond, Helper, Insn, Label, Map, MapKind, MapSpec, Program, ProgramKind,
-        ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
+        self, Alu, Assembler, Cond, Helper, Insn, Label, Map, MapKind, Program, ProgramKind, ProgramSpec,
+        Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
     },
     packed::{Pack, PackOption, PackedMemory, PacketForm},
     xsk::Socket,

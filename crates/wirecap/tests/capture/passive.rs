@@ -178,7 +178,8 @@ fn loopback_and_tunnels_have_their_own_link_type() {
     assert_eq!(types, [1, 101]);
     drop(capture);
     // In a fanout group, too, each packet comes once.
-    let mut capture = wire.inside.enter(|| builder().workers(2).port("lo").port("tun0").open()).unwrap();
+    let mut capture =
+        wire.inside.enter(|| builder().workers(2).port("packet:lo").port("packet:tun0").open()).unwrap();
     let crew = Crew::eager(capture.take_workers());
     let talker = wire.inside.enter(|| UdpSocket::bind("127.0.0.1:0")).unwrap();
     let to = talker.local_addr().unwrap();

@@ -67,7 +67,8 @@ pub(crate) struct CaptureFlags {
     /// How the NIC spreads packets over its receive queues during the capture [default: keep].
     #[arg(long, value_parser = choice::<Rss>())]
     rss: Option<Rss>,
-    /// How to spread packets over the workers when capturing beside the host [default: hash].
+    /// How to spread packets over the workers when capturing beside the host [default: by core where the
+    /// interface is tapped, else hash]. With several workers, hash and queue exclude taps.
     #[arg(long, value_parser = choice::<Fanout>())]
     fanout: Option<Fanout>,
     /// Where an interface that is captured beside the host has packets copied that come in [default: tcx].
@@ -105,7 +106,7 @@ impl CaptureFlags {
         set(&mut capture.capture_cores, self.capture_cores.map(|cores| cores.0));
         self.port.apply(capture);
         set(&mut capture.rss, self.rss);
-        set(&mut capture.fanout, self.fanout);
+        capture.fanout = self.fanout.or(capture.fanout);
         set(&mut capture.tap_hook, self.tap_hook);
         capture.promiscuous &= !self.no_promiscuous;
         capture.unmatched = self.unmatched.or(capture.unmatched);

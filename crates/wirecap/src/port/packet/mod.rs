@@ -278,14 +278,15 @@ fn open_sockets(
         retire_ms: RETIRE_MS,
         outgoing: hears_outgoing(interface),
     };
+    let fanout = context.config.fanout.unwrap_or_default();
     let mut sockets = Vec::new();
     let mut group = None;
     for _ in 0..count {
         let socket = PacketSocket::open(&config)?;
         match group {
             None if count == 1 => {}
-            None => group = Some(socket.found_group(context.config.fanout)?),
-            Some(group) => socket.join(group, context.config.fanout)?,
+            None => group = Some(socket.found_group(fanout)?),
+            Some(group) => socket.join(group, fanout)?,
         }
         sockets.push(socket);
     }

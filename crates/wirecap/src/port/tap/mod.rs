@@ -98,10 +98,9 @@ pub(super) fn refuses(interface: &Interface, config: &Config) -> Option<TapRefus
     if chunk_bytes < MIN_BLOCK_BYTES.into() || is_one_chunk {
         return Some(TapRefusal::SmallChunks { least_bytes: MIN_BLOCK_BYTES });
     }
-    if config.workers != Some(1) && config.fanout != Fanout::Cpu {
-        return Some(TapRefusal::SeveralWorkers { fanout: config.fanout });
-    }
-    tapping::lacks(interface)
+    let several_workers = |fanout| TapRefusal::SeveralWorkers { fanout };
+    let otherwise = config.fanout.filter(|&fanout| config.workers != Some(1) && fanout != Fanout::Cpu);
+    otherwise.map(several_workers).or_else(|| tapping::lacks(interface))
 }
 
 impl Port for TapPort {
