@@ -8,7 +8,7 @@ use std::{
 };
 
 use wirecap::{
-    Batch, Builder, Capture, Diagnostic, Direction, Error, Modes, Next, PortEvent, Timestamp,
+    Batch, Builder, Capture, Diagnostic, Direction, Error, Modes, Next, PortEvent, TapHook, Timestamp,
     diagnostic::Recovery,
     report::{FilterPlace, QueueMode},
 };
@@ -81,9 +81,15 @@ fn all(capture: &mut Capture) -> Vec<Seen> {
 #[test]
 fn both_directions_are_captured_and_the_host_keeps_its_packets() {
     need_tap!("tap::both_directions_are_captured_and_the_host_keeps_its_packets");
+    for hook in [TapHook::Tcx, TapHook::Xdp] {
+        a_talk_is_captured(hook);
+    }
+}
+
+fn a_talk_is_captured(hook: TapHook) {
     let wire = addressed("tap");
-    let mut capture = tap(&wire, builder());
-    assert!(!wire.is_captured(), "no XDP program");
+    let mut capture = tap(&wire, builder().tap_hook(hook));
+    assert_eq!(wire.is_captured(), hook == TapHook::Xdp, "an XDP program");
     let listener = wire.inside.enter(|| UdpSocket::bind("192.0.2.2:7")).unwrap();
     let talker = wire.outside.enter(|| UdpSocket::bind("192.0.2.1:0")).unwrap();
     for socket in [&listener, &talker] {
@@ -112,6 +118,7 @@ fn both_directions_are_captured_and_the_host_keeps_its_packets() {
     let port = &report.ports[0];
     assert_eq!((port.link_type, port.queues[0].mode), (1, QueueMode::Tap));
     assert!(port.is_passive());
+    wire.assert_given_back();
     assert_eq!(port.timestamp.source, Timestamp::Kernel);
 }
 
@@ -185,8 +192,13 @@ fn vlan_tags_are_put_back() {
     let wire = Wire::with_queues("taptags", 1);
     let ifindex = wire.veth.b().ifindex().unwrap();
     // A filter that the kernel would get wrong without the tag.
-    for (filter, wanted) in [(None, &[0, 1, 2, 3][..]), (Some("vlan 7"), &[1]), (Some("not vlan"), &[0])] {
-        let builder = filter.map_or_else(builder, |filter| builder().filter(filter));
+    for (filter, wanted, hook) in [
+        (None, &[0, 1, 2, 3][..], TapHook::Tcx),
+        (None, &[0, 1, 2, 3], TapHook::Xdp),
+        (Some("vlan 7"), &[1], TapHook::Tcx),
+        (Some("not vlan"), &[0], TapHook::Tcx),
+    ] {
+        let builder = filter.map_or_else(builder, |filter| builder().filter(filter)).tap_hook(hook);
         let mut capture = tap(&wire, builder);
         let mut outside = wire.packet_sender();
         let mut inside = wire.inside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
@@ -233,11 +245,12 @@ fn filters_run_in_the_kernel_and_know_the_direction() {
         ("ether[60] = 9".into(), 0, 0),
         ("ether proto 0x88b5 and ether[50] = 7".into(), EACH, EACH),
     ] {
-        for (expression, place) in [
-            (expression.clone(), FilterPlace::Kernel),
-            (format!("({expression}) or {LOOPS}"), FilterPlace::NativeCode),
+        for (expression, place, hook) in [
+            (expression.clone(), FilterPlace::Kernel, TapHook::Tcx),
+            (expression.clone(), FilterPlace::Kernel, TapHook::Xdp),
+            (format!("({expression}) or {LOOPS}"), FilterPlace::NativeCode, TapHook::Tcx),
         ] {
-            let mut capture = tap(&wire, builder().filter(&expression));
+            let mut capture = tap(&wire, builder().filter(&expression).tap_hook(hook));
             let mut outside = wire.packet_sender();
             let mut inside = wire.inside.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();
             for _ in 0..EACH {
