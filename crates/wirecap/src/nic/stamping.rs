@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   XDP program:  clock, or the driver ──► stamp ──► 8 bytes of metadata in front of the packet     program/stamp.rs
-//!   queue:        metadata ──► StampClock ──► UTC ──► Descriptor { timestamp_ns }                   port/xdp/stamp_reader.rs
+//!   queue:        metadata ──► StampClock ──► UTC ──► Descriptor { timestamp_ns }                   port/stamp_reader.rs
 //! ```
 //!
 //! Rule: a NIC's stamping is switched on for as long as the port is captured, and then restored.
