@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A pool of four blocks of 128 KiB, the smallest.
-const SMALL: [&str; 4] = ["-M", "64", "-R", "4"];
+const SMALL: [&str; 6] = ["-M", "64", "-R", "4", "--xdp-mode", "packed"];
 /// More than three times what fits that.
 const FRAMES: u64 = 20_000;
 

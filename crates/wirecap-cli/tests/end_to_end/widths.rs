@@ -34,7 +34,7 @@ fn sixty_four_queues_fit_a_screen() {
         return;
     }
     let lab = Lab::with_queues("sixtyfour", 64);
-    let running = lab.spawn(&["capture", "r0", "-M", "64", "-R", "2"]);
+    let running = lab.spawn(&["capture", "r0", "-M", "64", "-R", "2", "--xdp-mode", "packed"]);
     running.wait_for(READY);
     lab.send(0, 0, 100, LiveOptions::default());
     let ended = running.stop();
