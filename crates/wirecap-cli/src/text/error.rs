@@ -102,7 +102,7 @@ fn hint(error: &Error) -> Option<String> {
                 _ => ";".into(),
             };
             format!(
-                "{take} use kernel timestamps (each packet in the XDP program, or beside the host by AF_PACKET) or batch timestamps \
+                "{take} use kernel timestamps (of each packet in the kernel) or batch timestamps \
                  (--timestamp kernel, --timestamp batch)"
             )
         }

@@ -10,6 +10,7 @@
 //! | failing links, changing queues, unbound drivers, killed processes | `faults` |
 //! | cells of 4 KiB, huge pages, packets at any address, large frames | `memory` |
 //! | packets that the XDP program packs into blocks | `packed` |
+//! | packets that programs of traffic control copy into blocks | `tap` |
 //! | kernels without zero-copy | `fallback` |
 //! | the library's end-to-end tests, on veth pairs | `end_to_end` |
 
@@ -23,6 +24,7 @@ mod kernel_side;
 mod memory;
 mod offload;
 mod packed;
+mod tap;
 
 use crate::machine::Machine;
 
@@ -48,6 +50,7 @@ fn select(fallbacks: bool, end_to_end: bool) -> Vec<Case> {
     cases.extend(kernel_side::CASES);
     cases.extend(memory::CASES);
     cases.extend(packed::CASES);
+    cases.extend(tap::CASES);
     if fallbacks {
         cases.extend(fallback::CASES);
     }

@@ -27,11 +27,28 @@ use crate::{
     program::Counters,
 };
 
-/// How soon after a part packets wait for more, in nanoseconds: a receiver that is close behind the program
-/// contends with it for each cache line. Shorter than the shortest sleep, so that one sleep ends it.
-const HOLD_NS: u64 = 40_000;
-/// This many bytes do not wait.
-const HOLD_BYTES: u64 = 32 << 10;
+/// Holds a few packets back for more that follow closely: a receiver that is close behind the program
+/// contends with it for each cache line.
+#[derive(Debug)]
+struct Hold {
+    /// When packets were received last, in nanoseconds since 1970 (UTC).
+    received_ns: u64,
+    /// The program gets free blocks: it is not the end.
+    gives: bool,
+}
+
+impl Hold {
+    /// How long after a part packets wait for more. Shorter than the shortest sleep, so that one sleep ends
+    /// it.
+    const NS: u64 = 40_000;
+    /// This many bytes do not wait.
+    const BYTES: u64 = 32 << 10;
+
+    /// Whether this many bytes wait for more at `now_ns`, by a clock that may have been set back.
+    fn applies(&self, bytes: u64, now_ns: u64) -> bool {
+        self.gives && bytes < Self::BYTES && now_ns.abs_diff(self.received_ns) < Self::NS
+    }
+}
 
 /// One stream of a port whose program packs packets: a receive queue, or a CPU.
 #[derive(Debug)]
@@ -45,10 +62,7 @@ pub(crate) struct PackedQueue {
     /// Packets that it has refused.
     refused: u64,
     stamps: StampReader,
-    /// When packets were received last, in nanoseconds since 1970 (UTC).
-    received_ns: u64,
-    /// The program gets free blocks: it is not the end.
-    gives: bool,
+    hold: Hold,
     /// The last counters that could be read.
     last: QueueCounts,
 }
@@ -70,17 +84,9 @@ impl PackedQueue {
         let cell_bytes = pool.geometry().cell_bytes();
         let counters = Arc::clone(counters);
         let last = QueueCounts::default();
-        let (refused, received_ns, gives) = (0, 0, true);
-        let queue =
-            Self { stream, counters, queue, cell_bytes, filter, refused, stamps, received_ns, gives, last };
+        let hold = Hold { received_ns: 0, gives: true };
+        let queue = Self { stream, counters, queue, cell_bytes, filter, refused: 0, stamps, hold, last };
         Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Packed(reader)) })
-    }
-
-    /// Whether the packets up to `end` wait for more at `now_ns`, by a clock that may have been set back.
-    fn waits_for_more(&self, end: u64, now_ns: u64) -> bool {
-        self.gives
-            && end.saturating_sub(self.stream.received()) < HOLD_BYTES
-            && now_ns.abs_diff(self.received_ns) < HOLD_NS
     }
 
     /// Cells that these bytes take.
@@ -92,7 +98,7 @@ impl PackedQueue {
 impl ReceiveQueue for PackedQueue {
     fn receive(&mut self, _max: u32, intake: &mut Intake<'_>) {
         let batch = intake.batch;
-        if self.waits_for_more(batch.end, batch.now_ns) {
+        if self.hold.applies(batch.end.saturating_sub(self.stream.received()), batch.now_ns) {
             return;
         }
         let Self { stream, filter, refused, stamps, .. } = self;
@@ -113,12 +119,12 @@ impl ReceiveQueue for PackedQueue {
         });
         if let Some(part) = part {
             intake.take_part(part);
-            self.received_ns = batch.now_ns;
+            self.hold.received_ns = batch.now_ns;
         }
     }
 
     fn attach(&mut self, pool: Option<&mut LivePool>) {
-        self.gives = pool.is_some();
+        self.hold.gives = pool.is_some();
         self.stream.attach(pool);
     }
 
@@ -146,5 +152,28 @@ impl ReceiveQueue for PackedQueue {
 
     fn stamp_clock(&self) -> Option<&StampClock> {
         self.stamps.clock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_packets_that_follow_closely_wait_for_more() {
+        let hold = Hold { received_ns: 1_000_000, gives: true };
+        for (bytes, now_ns, applies) in [
+            (96, 1_000_000 + Hold::NS - 1, true),
+            (96, 1_000_000 + Hold::NS, false),
+            (Hold::BYTES - 1, 1_000_000, true),
+            (Hold::BYTES, 1_000_000, false),
+            // The clock was set back: a little, and far.
+            (96, 1_000_000 - Hold::NS + 1, true),
+            (96, 0, false),
+        ] {
+            assert_eq!(hold.applies(bytes, now_ns), applies, "{bytes} bytes at {now_ns}");
+        }
+        let at_the_end = Hold { gives: false, ..hold };
+        assert!(!at_the_end.applies(96, 1_000_000));
     }
 }
