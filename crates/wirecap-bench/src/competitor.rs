@@ -87,6 +87,19 @@ impl Competitor {
         Self::wirecap(name, &format!("--xdp-mode packed --dispatch pull --wait sleep {more_flags}"))
     }
 
+    /// wirecap beside the host, which drops the packets: a tap, with one worker. `more_flags` are of
+    /// [`child`].
+    ///
+    /// # Errors
+    /// If the path of this program cannot be found.
+    pub fn tapped(name: &str, more_flags: &str) -> Result<Self> {
+        Self::of_this_program(
+            name,
+            child::COMMAND,
+            &format!("--tap --dispatch pull --wait sleep {more_flags}"),
+        )
+    }
+
     /// An XDP program that counts packets and drops them: the cheapest receiver.
     ///
     /// # Errors

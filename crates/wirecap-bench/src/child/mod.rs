@@ -21,7 +21,9 @@ use clap::Parser;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use wirecap::port::null::NullPort;
-use wirecap::{Batch, Capture, Dispatch, Mode, Modes, Next, PortSpec, Report, Timestamp, Wait, Worker};
+use wirecap::{
+    Batch, Capture, Dispatch, Mode, Modes, Next, PortSpec, Report, TapHook, Timestamp, Wait, Worker,
+};
 use wirecap_sys::cpu;
 use wirecap_testing::cpu_time;
 
@@ -64,6 +66,9 @@ struct Arguments {
     /// The interface is tapped: the host keeps its packets.
     #[arg(long)]
     tap: bool,
+    /// `tcx` or `xdp`.
+    #[arg(long, default_value = "tcx")]
+    tap_hook: String,
     /// Core of the whole process, unless a thread has its own.
     #[arg(long)]
     cpu: Option<usize>,
@@ -109,6 +114,7 @@ impl Arguments {
             other => bail!("--wait {other}"),
         };
         let modes = match self.xdp_mode.as_str() {
+            _ if self.tap => Modes::Best,
             "copy" => Modes::Copy,
             "packed" => Modes::Packed,
             other => bail!("--xdp-mode {other}"),
@@ -123,7 +129,11 @@ impl Arguments {
         };
         if self.tap {
             // One for the streams of all CPUs.
-            builder = builder.workers(1);
+            builder = builder.workers(1).tap_hook(match self.tap_hook.as_str() {
+                "tcx" => TapHook::Tcx,
+                "xdp" => TapHook::Xdp,
+                other => bail!("--tap-hook {other}"),
+            });
         }
         let builder = builder
             .port(port)

@@ -27,19 +27,21 @@ const FRAMES: [usize; 3] = [SHORT_FRAME, 512 - FCS_BYTES, 1500 - FCS_BYTES];
 const PACKED: usize = 3;
 const PACKED_STAMPED: usize = 4;
 const TAPPED: usize = 5;
-const BARE_SLEEP: usize = 6;
-const BARE_BUSY: usize = 7;
-const LIBPCAP_64: usize = 9;
-const TPACKET: usize = 10;
-const XDP_DROP: usize = 11;
+const TAPPED_BY_XDP: usize = 6;
+const BARE_SLEEP: usize = 7;
+const BARE_BUSY: usize = 8;
+const LIBPCAP_64: usize = 10;
+const TPACKET: usize = 11;
+const XDP_DROP: usize = 12;
 /// The pairs of a wirecap competitor and its bare loop.
-const PAIRS: [(usize, usize); 6] = [
+const PAIRS: [(usize, usize); 7] = [
     (0, BARE_SLEEP),
     (1, BARE_BUSY),
     (2, BARE_SLEEP),
     (PACKED, BARE_SLEEP),
     (PACKED_STAMPED, BARE_SLEEP),
     (TAPPED, BARE_SLEEP),
+    (TAPPED_BY_XDP, BARE_SLEEP),
 ];
 
 fn competitors(peers: &Peers) -> Result<Vec<Competitor>> {
@@ -53,7 +55,8 @@ fn competitors(peers: &Peers) -> Result<Vec<Competitor>> {
         Competitor::wirecap("wirecap push, sleep", "--dispatch push --wait sleep")?,
         Competitor::packed("wirecap, packed", "")?,
         Competitor::packed("wirecap, packed, stamped", "--timestamp kernel")?,
-        Competitor::wirecap("wirecap, tapped", "--tap --dispatch pull --wait sleep")?,
+        Competitor::tapped("wirecap, tapped", "")?,
+        Competitor::tapped("wirecap, tapped by XDP", "--tap-hook xdp")?,
         peer("bare AF_XDP, sleep 50 µs", "xsk_count", &format!("{bare} --wait sleep-us 50")),
         peer("bare AF_XDP, busy", "xsk_count", &format!("{bare} --wait busy")),
         peer("libpcap 2 MiB", "pcap_count", "--buffer-mib 2"),
@@ -171,7 +174,8 @@ fn targets(
         let lossless = rounds.iter().all(|round| round.as_ref().is_some_and(|r| r.full_speed.lost() == 0));
         let at_least =
             |summary: Option<Summary>, target| summary.is_some_and(|summary| summary.median >= target);
-        let has_targets = frame_len == SHORT_FRAME && ![PACKED, PACKED_STAMPED, TAPPED].contains(&who);
+        let has_targets =
+            frame_len == SHORT_FRAME && ![PACKED, PACKED_STAMPED, TAPPED, TAPPED_BY_XDP].contains(&who);
         let reached = lossless && at_least(of_bare, 0.95) && at_least(of_libpcap, 2.5);
         table.row([
             format!("{} / {}", competitors[who].name, competitors[bare].name),
@@ -195,11 +199,12 @@ mod tests {
         let competitors = competitors(&Peers::default()).unwrap();
         let name = |at: usize| competitors[at].name.as_str();
         assert_eq!(
-            [PACKED, PACKED_STAMPED, TAPPED, LIBPCAP_64, TPACKET, XDP_DROP].map(name),
+            [PACKED, PACKED_STAMPED, TAPPED, TAPPED_BY_XDP, LIBPCAP_64, TPACKET, XDP_DROP].map(name),
             [
                 "wirecap, packed",
                 "wirecap, packed, stamped",
                 "wirecap, tapped",
+                "wirecap, tapped by XDP",
                 "libpcap 64 MiB",
                 "TPACKET_V3 64 MiB",
                 "XDP_DROP"
