@@ -277,8 +277,8 @@ fn known_and_silent_hops_are_bounded() {
         world.want(hop(number));
         world.change(hop(number), NeighbourState::Valid, Some(MAC));
         let _ = world.found(hop(0));
-        if number == 50 {
-            // Hops that are used from now on stay.
+        if number == 150 {
+            // Hops that are used from now on stay: there are enough others to make room.
             world.pass(REFRESH);
         }
     }
