@@ -41,22 +41,3 @@ pub(crate) fn to_read_later(line: *const u8) {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = line;
 }
-
-/// Asks for the cache line at an address, which is written soon: other cores lose it now, not when the store
-/// comes.
-#[inline(always)]
-pub(crate) fn to_write(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: as in `to_read`. Processors without the instruction take it for one that does nothing. The
-    // compiler makes it only for processors that it knows to have it, hence the assembler.
-    unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) line, options(readonly, nostack, preserves_flags));
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: as in `to_read`.
-    unsafe {
-        asm!("prfm pstl1keep, [{}]", in(reg) line, options(readonly, nostack, preserves_flags));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = line;
-}

@@ -197,8 +197,7 @@ fn socket_buffers_get_their_tags_back() {
 #[test]
 fn a_full_pool_refuses_packets_and_takes_them_again() {
     let mut bench = Bench::new(3, None);
-    // With its entry of the index.
-    let record = 64 + 32 + 2;
+    let record = 64 + 32;
     let in_block = 1 + (u64::from(M) * 2048 - 2048) / record;
     let mut sent = 0;
     for round in 0..5 {
@@ -269,62 +268,6 @@ fn a_packet_that_is_not_wanted_is_as_if_it_had_not_come() {
     };
     assert_ne!(other.number(), bench.pool.number());
     bench.recycle(handover);
-}
-
-/// Of records so short that the index takes the most room, and of many lengths.
-#[test]
-fn a_block_and_its_index_are_filled_up_to_each_other() {
-    let block_bytes = M * 2048;
-    for longest in [14, 64, 1500] {
-        let mut bench = Bench::new(2, None);
-        let lengths = (14..=longest).cycle();
-        // A short packet finds room while 2 KiB are left between the records and the index.
-        let (mut sent, mut block, mut at, mut records) = (Vec::new(), 0, 0, 0);
-        for len in lengths {
-            if at + 2 * records > block_bytes - 2048 {
-                (block, at, records) = (block + 1, 0, 0);
-            }
-            let is_room = bench.send(&frame(len, b'a'), 1);
-            assert_eq!(is_room, block < 2, "packet {} of up to {longest} bytes", sent.len());
-            if !is_room {
-                break;
-            }
-            (at, records) = (at + (len as u32).next_multiple_of(4) + 32, records + 1);
-            sent.push(len);
-        }
-        let mut got = Vec::new();
-        while let Some(handover) = bench.receive(0) {
-            for packet in bench.reader.packets(&handover.range) {
-                assert!(packet.data == frame(packet.data.len(), b'a'));
-                got.push(packet.data.len());
-            }
-            bench.recycle(handover);
-        }
-        assert!(got == sent, "{} of {} packets, up to {longest} bytes", got.len(), sent.len());
-        assert!(bench.send(&frame(60, b'a'), 1), "both blocks were given again");
-    }
-}
-
-/// The rest of its block cannot be read. What comes later is in the next one.
-#[test]
-fn an_index_that_contradicts_the_records_ends_its_block() {
-    // None, shorter and longer than the record of 92 bytes, and beyond the block.
-    for length in [0, 1, 22, 24, u16::MAX] {
-        let mut bench = Bench::new(3, None);
-        assert!(bench.send(&frame(60, b'a'), 10));
-        bench.stream.spoil_index(4, length);
-        let handover = bench.receive(0).unwrap();
-        let packets = bench.reader.packets(&handover.range).count();
-        assert_eq!((packets, handover.packets), (4, 4), "{length}");
-        bench.recycle(handover);
-        for first in *b"bc" {
-            assert!(bench.send(&frame(60, first), 1));
-            let handover = bench.receive_within(0, Duration::from_secs(60));
-            let firsts: Vec<_> = bench.reader.packets(&handover.range).map(|packet| packet.data[0]).collect();
-            assert_eq!(firsts, [first], "{length}");
-            bench.recycle(handover);
-        }
-    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::{
 
 use wirecap_core::Geometry;
 
-use super::{PackedError, index::BlockIndex};
+use super::PackedError;
 use crate::{
     bpf::{Map, MapKind, MapSpec},
     mapped::Mapped,
@@ -26,7 +26,6 @@ pub const MIN_BLOCKS: u32 = 2;
 /// Offsets in a stream's entry. What the program writes for each packet has a cache line of its own.
 pub(super) const POSITION_AT: i16 = 0;
 pub(super) const WRITER_AT: i16 = 8;
-pub(super) const RECORDS_AT: i16 = 12;
 pub(super) const GIVEN_AT: i16 = 64;
 pub(super) const RETIRE_AT: i16 = 68;
 pub(super) const ARMED_AT: i16 = 72;
@@ -145,17 +144,6 @@ impl PackedMemory {
         let offset = index as usize * self.layout.geometry.chunk_bytes() as usize;
         // SAFETY: the mapping has `layout.blocks()` blocks of this size (`create`).
         unsafe { self.block_memory.start().add(offset) }
-    }
-
-    /// The index of a stream's block.
-    ///
-    /// # Panics
-    /// When there is no such block.
-    #[inline]
-    pub(super) fn index(&self, stream: u32, block: u32) -> BlockIndex<'_> {
-        // SAFETY: the block is mapped and has this size (`create`). Where its records end, its index begins,
-        // which the program writes once for each block that is given, and nothing here writes.
-        unsafe { BlockIndex::new(self.block(stream, block), self.layout.geometry.chunk_bytes()) }
     }
 
     /// A place in a stream's entry.

@@ -4,11 +4,9 @@
 //! ```text
 //!   two BPF arrays (BPF_F_MMAPABLE), mapped here
 //!
-//!   blocks:   R blocks for each stream
-//!             │ packet: 28 bytes, data, options, 4 bytes │ packet │ … ──►    room    ◄── … │ length │ length │
+//!   blocks:   R blocks for each stream          │ packet: 28 bytes, data, options, 4 bytes │ packet │ …
 //!   streams:  one entry for each stream
 //!             │ position  ◄── program: block number and end of the last packet │ writer: a lock │
-//!             │ records     the program's: how many packets are in the block                   │
 //!             │ given     ──► program: number of blocks given so far │ retire: end this block  │
 //!             │ armed     ──► program: a thread waits for the next packet                       │
 //!             │ order     ──► program: which block each number is                              │
@@ -16,23 +14,19 @@
 //! ```
 //!
 //! A stream is a receive queue, whose blocks are the chunks of its pool. Blocks are numbered in the order in
-//! which they are given, and filled in that order. From the end of a block, its index grows towards the
-//! packets: the length of each, which tells the receiver where the next ones begin before it has read one.
+//! which they are given, and filled in that order.
 //!
 //! Rule: bytes of a block are with one of these at a time:
 //!
 //! | with | which | passed on by |
 //! |---|---|---|
-//! | the program | a block that was given, behind `position` | the store of `position`, after the bytes and the entries of the index |
+//! | the program | a block that was given, behind `position` | the store of `position`, after the bytes |
 //! | the [`PackedStream`] | in front of `position`, not received | a [`FilledPart`](crate::memory::FilledPart), made once |
 //! | the pool, and the holder of a [`ChunkRange`](wirecap_core::ChunkRange) | parts that were received | the tokens of the pool |
 //!
 //! Only the program that [`PackedMemory::emit_pack`] emits writes into blocks: the descriptors of both arrays
 //! stay in this module. It takes the lock `writer` of its stream first, so two runs for one stream never
 //! write at the same time, wherever the program is attached.
-//!
-//! An index is with the program as long as its block; the stream reads the entries of packets in front of
-//! `position`.
 //!
 //! Memory order: the program publishes `position` by a plain store on x86-64, where a store is never seen
 //! before an earlier one, and elsewhere by `BPF_XCHG`, which is a full barrier; the load that it pairs with
@@ -45,14 +39,12 @@
 //! | the two arrays | `memory.rs` |
 //! | what the program does | `program.rs`; with a packet in a socket buffer: `socket_buffer.rs` |
 //! | how a packet lies in a block | `record.rs` |
-//! | the index of a block | `index.rs` |
 //! | giving blocks and receiving parts | `stream.rs` |
 //! | reading packets | `reader.rs` |
 //! | waking a thread that waits for packets | `alarm.rs` |
 
 mod alarm;
 mod error;
-mod index;
 mod memory;
 mod program;
 mod reader;

@@ -15,8 +15,7 @@ use wirecap_core::Direction;
 
 use super::{
     PackedMemory,
-    index::{ENTRY_BYTES, max_records},
-    memory::{ARMED_AT, GIVEN_AT, Layout, ORDER_AT, POSITION_AT, RECORDS_AT, RETIRE_AT, WRITER_AT},
+    memory::{ARMED_AT, GIVEN_AT, Layout, ORDER_AT, POSITION_AT, RETIRE_AT, WRITER_AT},
     record::{
         ALIGNMENT, CAPTURED_AT, FLAGS_OPTION, FLAGS_OPTION_BYTES, FLAGS_OPTION_LEN, HASH_OPTION,
         HASH_OPTION_BYTES, HASH_OPTION_LEN, HEADER_BYTES, INTERFACE_AT, ORIGINAL_AT, PACKET_TYPE,
@@ -26,10 +25,9 @@ use super::{
 };
 use crate::bpf::{Alu, Assembler, Cond, Helper, Label, Map, RING_FORCE_WAKEUP, Reg, Size};
 
-/// The most that a packet takes beside its data: header, options, padding, trailer, entry of the index.
+/// The most that stands around the data: header, options, padding, trailer.
 const AROUND_BYTES: u32 = 64;
-const _: () =
-    assert!(HEADER_BYTES + HASH_OPTION_BYTES + ALIGNMENT + TRAILER_BYTES + ENTRY_BYTES <= AROUND_BYTES);
+const _: () = assert!(HEADER_BYTES + HASH_OPTION_BYTES + ALIGNMENT + TRAILER_BYTES <= AROUND_BYTES);
 /// The room that a packet of each size takes, at most. The last one is that of the longest packet of any
 /// interface: an MTU of 65,535 bytes, an Ethernet header and two VLAN tags.
 const ROOMS: [u32; 3] = [2048, 16 << 10, 66_048];
@@ -41,8 +39,6 @@ pub const MAX_PACKET_BYTES: u32 = ROOMS[2] - AROUND_BYTES;
 /// The least room that any packet takes.
 pub(super) const MIN_ROOM_BYTES: u32 = ROOMS[0];
 const _: () = assert!(ROOMS[2] < super::MIN_BLOCK_BYTES);
-
-const ENTRY_SHIFT: i32 = ENTRY_BYTES.ilog2() as i32;
 
 /// Longest data of a packet that takes this room.
 const fn data_bytes(room: u32) -> i32 {
@@ -129,11 +125,6 @@ impl Pack {
         self.stack_end - 40
     }
 
-    /// Where the block begins in memory.
-    fn block(&self) -> i16 {
-        self.stack_end - 48
-    }
-
     /// Bytes of the options.
     fn option_bytes(&self) -> i32 {
         match self.option {
@@ -164,7 +155,6 @@ impl PackedMemory {
         emit_entry(asm, &self.layout, R2, ORDER_AT);
         asm.load(Size::Word, R1, R2, 0).store(Size::Word, R10, pack.key(), R1);
         emit_look_up(asm, &self.blocks, pack.key(), broken);
-        asm.store(Size::Double, R10, pack.block(), R0);
         let block_bytes = self.layout.geometry.chunk_bytes();
         for room in ROOMS {
             let longer = asm.label();
@@ -173,7 +163,6 @@ impl PackedMemory {
             asm.jump_if(Cond::Gt, R3, (block_bytes - room) as i32, broken);
             asm.alu64(Alu::Add, R0, R3).store(Size::Double, R10, pack.place(), R0);
             emit_record(asm, pack, room, broken);
-            emit_index_entry(asm, pack, block_bytes, broken);
             asm.jump(packed).bind(longer);
         }
         asm.jump(broken);
@@ -243,9 +232,7 @@ fn emit_choice(asm: &mut Assembler, layout: &Layout, full: Label) {
     for room in ROOMS {
         asm.mov_imm(R4, (block_bytes - room) as i32).jump_if(Cond::Le, R7, data_bytes(room), known);
     }
-    // The index grows towards it.
-    asm.bind(known).load(Size::Word, R0, R9, RECORDS_AT).alu64(Alu::Lsh, R0, ENTRY_SHIFT);
-    asm.alu64(Alu::Sub, R4, R0);
+    asm.bind(known);
     asm.load(Size::Word, R5, R9, GIVEN_AT).jump_if(Cond::Eq, R5, R2, full);
     asm.alu32(Alu::Mov, R1, R2).alu32(Alu::Add, R1, 1);
     asm.jump_if(Cond::Gt, R3, R4, next);
@@ -254,7 +241,7 @@ fn emit_choice(asm: &mut Assembler, layout: &Layout, full: Label) {
     asm.mov(R4, R2);
     emit_entry(asm, layout, R4, layout.ends_at());
     asm.store(Size::Word, R4, 0, R3);
-    asm.mov(R2, R1).mov_imm(R3, 0).store_imm(Size::Word, R9, RECORDS_AT, 0);
+    asm.mov(R2, R1).mov_imm(R3, 0);
     asm.bind(chosen);
 }
 
@@ -311,17 +298,6 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
     asm.alu64(Alu::Add, R1, around);
     asm.store(Size::Word, R2, (around - TRAILER_BYTES as i32) as i16, R1);
     asm.store(Size::Word, R0, at(TOTAL_AT), R1);
-}
-
-/// Adds the record, whose length is in R1, to the index of its block.
-fn emit_index_entry(asm: &mut Assembler, pack: &Pack, block_bytes: u32, broken: Label) {
-    use Reg::{R1, R2, R3, R4, R9, R10};
-    let last = max_records(block_bytes) as i32 - 1;
-    asm.load(Size::Word, R2, R9, RECORDS_AT).jump_if(Cond::Gt, R2, last, broken);
-    asm.mov(R3, R2).alu64(Alu::Add, R3, 1).store(Size::Word, R9, RECORDS_AT, R3);
-    asm.alu64(Alu::Lsh, R2, ENTRY_SHIFT).mov_imm(R3, (block_bytes - ENTRY_BYTES) as i32);
-    asm.alu64(Alu::Sub, R3, R2).load(Size::Double, R4, R10, pack.block()).alu64(Alu::Add, R4, R3);
-    asm.mov(R2, R1).alu64(Alu::Rsh, R2, ALIGNMENT.ilog2() as i32).store(Size::Half, R4, 0, R2);
 }
 
 /// Copies the R7 bytes of the packet behind its header, which is at R0.

@@ -10,25 +10,19 @@ use wirecap_core::{PackedPart, Pool, PoolId, PoolNumber};
 use super::{
     PackedError, PackedMemory, PackedReader,
     alarm::StreamAlarm,
-    index::{BlockIndex, Cursor, ENTRY_BYTES, max_records},
     memory::{GIVEN_AT, ORDER_AT, RETIRE_AT},
     program::MIN_ROOM_BYTES,
-    record::{Checked, HEADER_BYTES, PackedRecord},
+    record::{Checked, PackedRecord},
 };
 use crate::{
     cpu,
     memory::{FilledPart, LivePool},
-    prefetch,
     wake::Waker,
 };
 
 /// A part ends behind the packet with which it has this number of bytes, so that a worker can begin with what
 /// is there.
 const PART_BYTES: u32 = 32 << 10;
-
-/// How many records ahead of the one that is received are asked for, so that the other core's cache sends
-/// several at a time.
-const RECORDS_AHEAD: u32 = 8;
 
 /// How long packets wait for more, where a part of only these would take more than its share of a pool of
 /// which half is used.
@@ -51,10 +45,8 @@ pub struct PackedStream {
     /// The number of the block that is received. INVARIANT: that of the program's block, one before it whose
     /// end was not received yet, or the one behind it if that is full.
     current: u32,
-    /// The next record of the current block. INVARIANT: what is in front of it was received.
-    next: Cursor,
-    /// The next record to ask for, of the current block.
-    ahead: Cursor,
+    /// INVARIANT: what is in front of this offset of the current block was received.
+    at: u32,
     /// Bytes of all blocks that were received to their end.
     before: u64,
     /// Blocks are still given.
@@ -65,9 +57,16 @@ pub struct PackedStream {
     stuck_since: Option<Instant>,
     /// The program writes nothing more into the current block, though it has not come to the next one.
     is_sealed: bool,
-    /// What follows in the current block cannot be read.
-    is_broken: bool,
     alarm: Arc<StreamAlarm>,
+}
+
+/// How far the program has come in the block that is received.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    /// What is in front of this offset is there.
+    end: u32,
+    /// Nothing will follow.
+    is_closed: bool,
 }
 
 impl PackedMemory {
@@ -99,9 +98,8 @@ impl PackedStream {
     fn new(memory: &Arc<PackedMemory>, stream: u32, pool: PoolNumber, alarm: Arc<StreamAlarm>) -> Self {
         let order = vec![0; memory.layout.numbers as usize].into();
         let memory = Arc::clone(memory);
-        let (given, current, before, gives) = (0, 0, 0, true);
-        let (next, ahead) = (Cursor::default(), Cursor::default());
-        let (small_since, stuck_since, is_sealed, is_broken) = (None, None, false, false);
+        let (given, current, at, before, gives) = (0, 0, 0, 0, true);
+        let (small_since, stuck_since, is_sealed) = (None, None, false);
         Self {
             memory,
             stream,
@@ -109,14 +107,12 @@ impl PackedStream {
             order,
             given,
             current,
-            next,
-            ahead,
+            at,
             before,
             gives,
             small_since,
             stuck_since,
             is_sealed,
-            is_broken,
             alarm,
         }
     }
@@ -177,45 +173,22 @@ impl PackedStream {
         self.memory.word(self.stream, at).load(Ordering::Relaxed).min(self.block_bytes())
     }
 
-    /// What is in front of this offset of the block that is received is there.
-    fn end(&self, (number, offset): (u32, u32)) -> u32 {
+    fn extent(&self, (number, offset): (u32, u32)) -> Extent {
         if number == self.current {
-            offset
-        } else if number.wrapping_add(1) == self.current {
+            // No packet is so short that it would find room behind this offset.
+            let is_full = offset > self.block_bytes() - MIN_ROOM_BYTES;
+            return Extent { end: offset, is_closed: is_full || self.is_sealed };
+        }
+        if number.wrapping_add(1) == self.current {
             // The program has filled the block before, and has not come to this one.
-            0
-        } else {
-            self.end_of(self.current)
+            return Extent { end: 0, is_closed: false };
         }
-    }
-
-    /// Whether nothing will follow in the block that is received.
-    fn is_closed(&self, (number, offset): (u32, u32)) -> bool {
-        if number == self.current {
-            self.is_sealed || self.is_full(offset)
-        } else {
-            number.wrapping_add(1) != self.current
-        }
-    }
-
-    /// Whether no packet is so short that it would find room behind `end`, where a record of the current
-    /// block ends.
-    fn is_full(&self, end: u32) -> bool {
-        let has_room = |records| end + records * ENTRY_BYTES <= self.block_bytes() - MIN_ROOM_BYTES;
-        // Most of the time, it would have room behind as many records as there can be.
-        !self.is_broken
-            && !has_room(max_records(end))
-            && self.index().records_until(end, self.next).is_some_and(|records| !has_room(records))
-    }
-
-    /// The index of the block that is received. INVARIANT: one was given.
-    fn index(&self) -> BlockIndex<'_> {
-        self.memory.index(self.stream, self.order[self.entry(self.current) as usize])
+        Extent { end: self.end_of(self.current), is_closed: true }
     }
 
     /// What was received, in bytes counted since the start.
     pub fn received(&self) -> u64 {
-        self.before + u64::from(self.next.at)
+        self.before + u64::from(self.at)
     }
 
     /// What waits, in bytes counted since the start.
@@ -225,7 +198,7 @@ impl PackedStream {
         if self.given == self.current || position.0.wrapping_add(1) == self.current {
             return start..start;
         }
-        let mut end = self.before + u64::from(self.end(position).max(self.next.at));
+        let mut end = self.before + u64::from(self.extent(position).end.max(self.at));
         let mut number = self.current;
         while number != position.0 && number != self.given {
             number = number.wrapping_add(1);
@@ -246,16 +219,15 @@ impl PackedStream {
         if self.given == self.current {
             return None;
         }
-        let published = self.published();
-        let position = self.place(published);
-        let (limit, is_closed) = (self.end(position), self.is_closed(position));
+        let position = self.published();
+        let Extent { end: limit, is_closed } = self.extent(self.place(position));
         let wanted = end.saturating_sub(self.before).min(limit.into()) as u32;
         // The last cell is kept for the last part, which has to be seen to its end. At the end of the
         // capture, that is whatever is there.
         let is_final = !is_closed && !self.gives && space == 1;
         let is_whole = is_closed && wanted == limit;
         if space < 2 && !is_whole && !is_final {
-            if !is_closed && self.next.at < limit {
+            if !is_closed && self.at < limit {
                 self.end_block_in_time();
             }
             return None;
@@ -263,61 +235,25 @@ impl PackedStream {
         if !is_closed && self.is_too_small(limit) {
             return None;
         }
-        let start = self.next.at;
+        let (start, block) = (self.at, self.order[self.entry(self.current) as usize]);
+        let block = self.memory.block(self.stream, block);
         let part_end = if space < 2 { u32::MAX } else { start + PART_BYTES };
-        let (packets, bytes, end) = self.walk(wanted.min(part_end), limit, &mut visit);
-        let is_last = is_closed && self.next.at >= limit || is_final;
-        if self.next.at >= limit && self.current == position.0 {
-            self.alarm.received.store(published, Ordering::Relaxed);
-        }
-        if end == start && !is_last {
-            return None;
-        }
-        let part = PackedPart { start, len: end - start, packets, bytes, is_last };
-        self.note(space, part);
-        Some(FilledPart::new(self.pool, part))
-    }
-
-    /// Visits the records of the current block that begin in front of `until`. Those in front of `limit` are
-    /// there. Returns how many are wanted, the bytes of their packets, and where the last one ends.
-    #[inline]
-    fn walk(
-        &mut self,
-        until: u32,
-        limit: u32,
-        visit: &mut impl FnMut(&mut PackedRecord<'_>) -> bool,
-    ) -> (u32, u32, u32) {
-        let block = self.memory.block(self.stream, self.order[self.entry(self.current) as usize]);
-        let index = self.index();
-        let (mut next, mut ahead, mut is_broken) = (self.next, self.ahead, self.is_broken);
         let (mut packets, mut bytes) = (0, 0);
-        while next.at < until {
-            while ahead.number < next.number + RECORDS_AHEAD && ahead.at < limit {
-                let record_bytes = index.record_bytes(ahead.number);
-                if record_bytes == 0 {
-                    break;
-                }
-                let header = block.as_ptr().wrapping_add(ahead.at as usize);
-                // The time and the first bytes of the packet may be in the next line.
-                prefetch::to_write(header);
-                prefetch::to_write(header.wrapping_add(HEADER_BYTES as usize));
-                ahead = ahead.behind(record_bytes);
-            }
+        while self.at < wanted && self.at < part_end {
             // SAFETY: the program has published all bytes in front of `limit`, which lies in the block, and
             // does not write there until the block is given again.
             let (place, checked) = unsafe {
-                let place = block.add(next.at as usize);
-                (place, Checked::at(place, limit - next.at))
+                let place = block.add(self.at as usize);
+                (place, Checked::at(place, limit - self.at))
             };
-            let agrees = |checked: &Checked| checked.total == index.record_bytes(next.number);
-            let Some(checked) = checked.filter(|checked| !is_broken && agrees(checked)) else {
+            let Some(checked) = checked else {
                 // Only a program that is not ours writes such a record. The rest cannot be read.
-                is_broken = true;
+                self.at = limit;
                 break;
             };
-            next = next.behind(checked.total);
+            self.at += checked.total;
             // SAFETY: it was checked there just now. It is received for the first time, by the invariant on
-            // `next`, so nothing else reads or writes it.
+            // `at`, so nothing else reads or writes it.
             let mut record = unsafe { PackedRecord::new(place, checked) };
             if visit(&mut record) {
                 packets += 1;
@@ -326,24 +262,16 @@ impl PackedStream {
                 record.refuse();
             }
         }
-        let end = next.at;
-        if is_broken {
-            // Until the program leaves it, with the next packet.
-            self.retire();
-            next.at = limit;
+        let is_last = is_closed && self.at >= limit || is_final;
+        if self.at >= limit && self.current == (position >> 32) as u32 {
+            self.alarm.received.store(position, Ordering::Relaxed);
         }
-        (self.next, self.ahead, self.is_broken) = (next, ahead, is_broken);
-        (packets, bytes, end)
-    }
-
-    /// Writes another length into the index of the block that is received: that of the record of this number,
-    /// in units of four bytes.
-    ///
-    /// # Panics
-    /// When a block has fewer records.
-    #[cfg(feature = "testing")]
-    pub fn spoil_index(&self, number: u32, length: u16) {
-        self.index().spoil(number, length);
+        if self.at == start && !is_last {
+            return None;
+        }
+        let part = PackedPart { start, len: self.at - start, packets, bytes, is_last };
+        self.note(space, part);
+        Some(FilledPart::new(self.pool, part))
     }
 
     /// Whether the packets in front of `limit` wait for more: of a pool of which half is used, each cell that
@@ -351,7 +279,7 @@ impl PackedStream {
     fn is_too_small(&mut self, limit: u32) -> bool {
         let geometry = self.memory.layout.geometry;
         let attached = self.given.wrapping_sub(self.current);
-        let is_small = limit > self.next.at && limit - self.next.at < geometry.cell_bytes();
+        let is_small = limit > self.at && limit - self.at < geometry.cell_bytes();
         if !self.gives || !is_small || attached > geometry.chunks_per_pool() / 2 {
             self.small_since = None;
             return false;
@@ -364,17 +292,16 @@ impl PackedStream {
     /// Notes a part that was received.
     fn note(&mut self, space: u32, part: PackedPart) {
         if part.is_last {
-            self.before += u64::from(self.next.at);
+            self.before += u64::from(self.at);
             self.current = self.current.wrapping_add(1);
-            (self.next, self.ahead) = (Cursor::default(), Cursor::default());
-            (self.stuck_since, self.is_sealed, self.is_broken) = (None, false, false);
+            (self.at, self.stuck_since, self.is_sealed) = (0, None, false);
             return;
         }
         // Small parts take more cells than their bytes would: before none is left, the next block is begun,
         // if there is one.
         let geometry = self.memory.layout.geometry;
         let few = geometry.cells_per_chunk() / 4;
-        let by_bytes = (self.block_bytes() - self.next.at) / geometry.cell_bytes();
+        let by_bytes = (self.block_bytes() - self.at) / geometry.cell_bytes();
         if space <= few && space < by_bytes && self.given.wrapping_sub(self.current) > 1 {
             self.retire();
         }
