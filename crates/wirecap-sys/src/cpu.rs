@@ -1,11 +1,45 @@
-//! Cores and timers of the calling thread.
+//! The CPUs of the machine; cores and timers of the calling thread.
 
-use std::{io, mem};
+use std::{fs, io, mem, ops::RangeInclusive};
 
 use nix::{
     sched::{CpuSet, sched_setaffinity},
     unistd::Pid,
 };
+
+/// Number of CPUs that this kernel could ever have: the values of an entry of a per-CPU map.
+///
+/// # Errors
+/// If `/sys/devices/system/cpu/possible` cannot be read (is sysfs mounted?) or understood.
+pub fn possible() -> io::Result<usize> {
+    Ok(list("possible")?.into_iter().map(RangeInclusive::count).sum())
+}
+
+/// One more than the highest number of a CPU that is online.
+///
+/// # Errors
+/// As [`possible`], of `/sys/devices/system/cpu/online`.
+pub fn online_end() -> io::Result<usize> {
+    Ok(list("online")?.iter().map(|cpus| cpus.end() + 1).max().unwrap_or(0))
+}
+
+/// A list of CPUs in sysfs.
+fn list(name: &str) -> io::Result<Vec<RangeInclusive<usize>>> {
+    let path = format!("/sys/devices/system/cpu/{name}");
+    let text = fs::read_to_string(&path).map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))?;
+    parse_list(text.trim())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{path}: {text:?}")))
+}
+
+/// Reads a list such as `0-3,8-11`.
+fn parse_list(list: &str) -> Option<Vec<RangeInclusive<usize>>> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let range = first.parse().ok()?..=last.parse().ok()?;
+        (!range.is_empty()).then_some(range)
+    };
+    list.split(',').map(range).collect()
+}
 
 /// Lets the calling thread run on one core only.
 ///
@@ -82,6 +116,17 @@ pub fn counter_is_invariant() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read() {
+        assert_eq!(parse_list("0"), Some(vec![0..=0]));
+        assert_eq!(parse_list("0-1"), Some(vec![0..=1]));
+        assert_eq!(parse_list("0-3,8-11,13"), Some(vec![0..=3, 8..=11, 13..=13]));
+        for malformed in ["", "3-0", "0-", "0,,2", "a"] {
+            assert_eq!(parse_list(malformed), None, "{malformed:?}");
+        }
+        assert!(possible().unwrap() >= 1 && online_end().unwrap() >= 1);
+    }
 
     #[test]
     fn trying_cores_leaves_the_affinity_of_the_thread_unchanged() {

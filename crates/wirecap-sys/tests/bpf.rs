@@ -10,10 +10,13 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use wirecap_sys::bpf::{
-    Alu, Assembler, Cond, Error, Helper, Insn, Link, Map, MapKind, MapSpec, Operand, Program, ProgramKind,
-    ProgramSpec, Reg, SharedMap, Size, XDP_DROP, XDP_PASS, XdpMode, holders_of_programs, link_holders, links,
-    possible_cpus, program_holders, shared_map,
+use wirecap_sys::{
+    bpf::{
+        Alu, Assembler, Cond, Error, Helper, Insn, Link, Map, MapKind, MapSpec, Operand, Program,
+        ProgramKind, ProgramSpec, Reg, SharedMap, Size, XDP_DROP, XDP_PASS, XdpMode, holders_of_programs,
+        link_holders, links, program_holders, shared_map,
+    },
+    cpu,
 };
 
 const FRAME: [u8; 60] = [0x5a; 60];
@@ -178,7 +181,7 @@ fn per_cpu_values_are_rounded_up_and_summed() {
         let narrow = map(MapKind::PerCpuArray, 12, "narrow");
         narrow.update(&1u32.to_ne_bytes(), &[9; 12]).unwrap();
         let values = narrow.lookup_per_cpu(&1u32.to_ne_bytes()).unwrap();
-        assert_eq!(values.iter().collect::<Vec<_>>(), vec![&[9; 12][..]; possible_cpus().unwrap()]);
+        assert_eq!(values.iter().collect::<Vec<_>>(), vec![&[9; 12][..]; cpu::possible().unwrap()]);
         assert_eq!(narrow.lookup_per_cpu(&4u32.to_ne_bytes()).unwrap_err().errno(), Some(libc::ENOENT));
 
         let counts = map(MapKind::PerCpuArray, 8, "counts");

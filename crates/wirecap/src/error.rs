@@ -70,6 +70,9 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The cores of the machine are not known; a tapped interface has a stream for each.
+    #[error("the cores of this machine cannot be listed: {0}; is /sys mounted?")]
+    Cores(io::Error),
     /// There is no such interface, or it cannot be asked.
     #[error(transparent)]
     Interface(netdev::Error),

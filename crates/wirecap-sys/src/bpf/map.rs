@@ -1,6 +1,5 @@
 //! Maps: tables shared by a program in the kernel and by us.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -8,6 +7,7 @@ use super::attr::{Command, MapCreate, MapElem};
 use super::error::Error;
 use super::program::Program;
 use super::syscall::{address, address_mut, bpf, bpf_fd, if_there, object_name, with_memlock};
+use crate::cpu;
 
 /// What a map is.
 #[repr(u32)]
@@ -127,7 +127,7 @@ impl Map {
         };
         let map_name = object_name(spec.name)?;
         let copies = match spec.kind {
-            MapKind::PerCpuArray => possible_cpus().map_err(|cause| Error::call(action(), cause))?,
+            MapKind::PerCpuArray => cpu::possible().map_err(|cause| Error::call(action(), cause))?,
             _ => 1,
         };
         let fd = with_memlock(|| {
@@ -354,40 +354,9 @@ impl PerCpuValues {
     }
 }
 
-/// Number of CPUs this kernel could ever have, from `/sys/devices/system/cpu/possible`: the values of a
-/// per-CPU entry.
-///
-/// # Errors
-/// If the file cannot be read (is sysfs mounted?) or understood.
-pub fn possible_cpus() -> io::Result<usize> {
-    let path = "/sys/devices/system/cpu/possible";
-    let text = fs::read_to_string(path).map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))?;
-    count_cpus(text.trim())
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{path}: {text:?}")))
-}
-
-/// Counts a CPU list such as `0-3,8-11`.
-fn count_cpus(list: &str) -> Option<usize> {
-    list.split(',').try_fold(0, |count, part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        Some(count + last.checked_sub(first)? + 1)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpu_lists() {
-        assert_eq!(count_cpus("0"), Some(1));
-        assert_eq!(count_cpus("0-1"), Some(2));
-        assert_eq!(count_cpus("0-3,8-11,13"), Some(9));
-        assert_eq!(count_cpus(""), None);
-        assert_eq!(count_cpus("3-0"), None);
-        assert!(possible_cpus().unwrap() >= 1);
-    }
 
     #[test]
     fn per_cpu_values_are_padded() {

@@ -78,7 +78,7 @@ pub use by_id::{SharedMap, holders_of_programs, program_holders, shared_map};
 pub use error::Error;
 pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 pub use link::{Link, XdpLink, XdpMode, link_holders, links};
-pub use map::{Map, MapKind, MapSpec, PerCpuValues, possible_cpus};
+pub use map::{Map, MapKind, MapSpec, PerCpuValues};
 pub use privilege::{may_attach_classifiers, may_calculate_addresses};
 pub use program::{Program, ProgramKind, ProgramSpec};
 pub use tcx::{has_tcx, ingress_programs};

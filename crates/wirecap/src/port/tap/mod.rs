@@ -18,12 +18,12 @@
 
 mod attachment;
 
-use std::{fs, sync::Arc};
+use std::sync::Arc;
 
 use wirecap_core::{PoolId, chunk::MAX_RINGS};
 use wirecap_filter::UserFilter;
 use wirecap_sys::{
-    bpf,
+    bpf, cpu,
     netdev::{HardwareType, Interface, Promiscuous},
     packed::{MIN_BLOCK_BYTES, PackedMemory},
     packet::Fanout,
@@ -71,7 +71,7 @@ pub(super) fn look_up(
     };
     let facts = PortFacts {
         name: interface.name.clone(),
-        rings: (0..streams()).collect(),
+        rings: (0..streams()?).collect(),
         source: PacketSource::Interface { ifindex: interface.ifindex, queues: None },
         link_type,
         origin: OriginInfo::Each,
@@ -84,11 +84,10 @@ pub(super) fn look_up(
     Ok(PreparedPort::new(facts, TapPort { interface, reason }))
 }
 
-/// One more than the highest number of a CPU that is online. A CPU that is added later shares a stream.
-fn streams() -> u16 {
-    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let last = online.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<u16>().ok());
-    last.map_or(1, |last| last.saturating_add(1)).min(MAX_RINGS)
+/// A stream for each CPU that is online, by number. A CPU that is added later shares one.
+fn streams() -> Result<u16, Error> {
+    let end = cpu::online_end().map_err(Error::Cores)?;
+    Ok(end.min(MAX_RINGS.into()) as u16)
 }
 
 /// Why an interface cannot be tapped with these settings, if it cannot.
