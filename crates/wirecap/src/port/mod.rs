@@ -18,6 +18,7 @@
 //! Rule: this file alone names the folders of the kinds, and `look_up` alone matches on them.
 
 pub(crate) mod contract;
+mod detachment;
 #[cfg(test)]
 pub(crate) mod example;
 pub mod fault;

@@ -69,7 +69,7 @@ impl TapPrograms {
     pub(crate) fn load(memory: &PackedMemory, plan: &TapPlan<'_>) -> Result<Self, wirecap_filter::Error> {
         let counters = Arc::new(Counters::new(plan.streams)?);
         let load = |direction, hook| -> Result<_, wirecap_filter::Error> {
-            let insns = assemble(memory, &counters, plan, (direction, hook))?;
+            let insns = assemble(memory, &counters, plan, direction, hook)?;
             let (kind, frags) = match hook {
                 TapHook::Tcx => (ProgramKind::Classifier, false),
                 TapHook::Xdp => (ProgramKind::Xdp, true),
@@ -91,7 +91,8 @@ fn assemble(
     memory: &PackedMemory,
     counters: &Counters,
     plan: &TapPlan<'_>,
-    (direction, hook): (Direction, TapHook),
+    direction: Direction,
+    hook: TapHook,
 ) -> Result<Vec<bpf::Insn>, wirecap_filter::Error> {
     use Reg::{R0, R1, R6, R7, R8};
     let mut asm = Assembler::new();
@@ -106,7 +107,7 @@ fn assemble(
         emit_tag(&mut asm);
     }
     if let Some(filter) = plan.filter {
-        emit_filter(&mut asm, &filter.of_direction(direction, plan.ifindex), (hook, next))?;
+        emit_filter(&mut asm, &filter.of_direction(direction, plan.ifindex), hook, next)?;
     }
     if let Some(stamping) = plan.stamping {
         stamping.emit_answer(&mut asm, STAMP);
@@ -155,7 +156,8 @@ const MIN_ETHERNET_BYTES: i32 = 14;
 fn emit_filter(
     asm: &mut Assembler,
     filter: &wirecap_filter::Filter,
-    (hook, next): (TapHook, Label),
+    hook: TapHook,
+    next: Label,
 ) -> Result<(), wirecap_filter::Error> {
     use Reg::{R0, R1, R2, R3, R6, R8, R9, R10};
     let (wanted, unwanted) = (asm.label(), asm.label());

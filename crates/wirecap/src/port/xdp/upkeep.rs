@@ -11,8 +11,7 @@
 
 use std::{
     collections::BTreeSet,
-    mem::take,
-    time::{Duration, Instant},
+    mem::{replace, take},
 };
 
 use wirecap_sys::bpf;
@@ -22,18 +21,14 @@ use crate::{
     Diagnostic, HostUse, PortEvent, QueueSet,
     diagnostic::{Cause, Recovery},
     nic::host_use::watch::HostWatch,
+    port::detachment::Detachment,
 };
-
-/// Time between two looks: each takes a system call for each queue, and some for RSS.
-const PERIOD: Duration = Duration::from_secs(1);
 
 /// What was found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    looked: Option<Instant>,
-    /// The last time that the program was not on the interface.
-    detached: Option<Recovery>,
-    detached_reported: bool,
+    /// Also says when it is time to look at all the rest.
+    detachment: Detachment,
     /// Uses of its interface that begin while it is taken.
     pub(super) host: Option<HostWatch>,
     pub(super) begun: Vec<HostUse>,
@@ -53,18 +48,14 @@ pub(crate) struct Upkeep {
 impl Upkeep {
     /// Whether it is time to look.
     pub(crate) fn is_due(&mut self) -> bool {
-        let is_due = self.looked.is_none_or(|looked| looked.elapsed() >= PERIOD);
-        if is_due {
-            self.looked = Some(Instant::now());
-        }
-        is_due
+        self.detachment.is_due()
     }
 
     /// Looks whether `program` is still on its interface, what else has begun to use that, and whether its
     /// entries are there.
     pub(crate) fn look_at_attachment(&mut self, attachment: &mut Attachment, program: &bpf::Program) {
         if let Some(lost) = attachment.look(program) {
-            self.note_detached(lost);
+            self.detachment.note(lost);
         }
         if let Some(host) = self.host.as_mut().filter(|host| host.is_due()) {
             self.begun.extend(attachment.new_uses(host));
@@ -82,15 +73,8 @@ impl Upkeep {
     /// Looks for the last time, before the program is detached.
     pub(crate) fn look_at_end(&mut self, attachment: &Attachment) {
         if let Some(lost) = attachment.look_at_end() {
-            self.note_detached(lost);
+            self.detachment.note(lost);
         }
-    }
-
-    fn note_detached(&mut self, lost: Recovery) {
-        // A program that cannot be attached again is missing at each look, and reported once.
-        let is_known = matches!((&self.detached, &lost), (Some(Recovery::Failed(_)), Recovery::Failed(_)));
-        self.detached_reported &= is_known;
-        self.detached = Some(lost);
     }
 
     fn note(&mut self, EntryCheck { missing, failure }: EntryCheck) {
@@ -104,10 +88,9 @@ impl Upkeep {
 
     /// What was found and not reported yet.
     pub(crate) fn events(&mut self, port: &str) -> Vec<PortEvent> {
-        let is_new = |reported: &mut bool| !std::mem::replace(reported, true);
-        let detached = self.detached.clone().filter(|_| is_new(&mut self.detached_reported));
+        let detached = self.detachment.report_once();
         let lost = QueueSet::new(take(&mut self.unreported));
-        let lapse = self.lapse.clone().filter(|_| is_new(&mut self.lapse_reported));
+        let lapse = self.lapse.clone().filter(|_| !replace(&mut self.lapse_reported, true));
         let warnings = self.diagnostics(detached, lost, lapse);
         let warnings = warnings.map(|warning| PortEvent::Warning { port: port.into(), warning });
         let mut events: Vec<_> = warnings.collect();
@@ -120,17 +103,16 @@ impl Upkeep {
     /// All that was found so far.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = Diagnostic> {
         let lost = QueueSet::new(self.lost.iter().copied());
-        self.diagnostics(self.detached.clone(), lost, self.lapse.clone())
+        self.diagnostics(self.detachment.warning(), lost, self.lapse.clone())
     }
 
     fn diagnostics(
         &self,
-        detached: Option<Recovery>,
+        detached: Option<Diagnostic>,
         lost: Option<QueueSet>,
         lapse: Option<Recovery>,
     ) -> impl Iterator<Item = Diagnostic> + use<> {
         let of_queues = self.failure.clone().map_or(Recovery::Restored, Recovery::Failed);
-        let detached = detached.map(|recovery| Diagnostic::Detached { recovery });
         let lost = lost.map(|queues| Diagnostic::QueuesLost { queues, recovery: of_queues });
         let lapse = lapse.map(|recovery| Diagnostic::RssChanged { recovery });
         [detached, lost, lapse].into_iter().flatten()
@@ -167,28 +149,6 @@ mod tests {
         upkeep.note(EntryCheck { missing: vec![3], failure: None });
         assert_eq!(upkeep.events("in0@0-3"), warning("in0@0-3", lost("1-3", None)));
         assert_eq!(warnings(&upkeep), [lost("1-3", None)]);
-    }
-
-    #[test]
-    fn each_detachment_is_reported_and_a_lasting_one_once() {
-        let mut upkeep = Upkeep::default();
-        let busy = |text| Recovery::Failed(Cause::words(text));
-        let detached = |recovery| Diagnostic::Detached { recovery };
-        assert_eq!(warnings(&upkeep), []);
-        for _ in 0..2 {
-            upkeep.note_detached(Recovery::Restored);
-            assert_eq!(upkeep.events("in0"), warning("in0", detached(Recovery::Restored)));
-            assert_eq!(upkeep.events("in0"), []);
-        }
-        upkeep.note_detached(busy("busy"));
-        assert_eq!(upkeep.events("in0"), warning("in0", detached(busy("busy"))));
-        upkeep.note_detached(busy("still busy"));
-        assert_eq!(upkeep.events("in0"), []);
-        assert_eq!(warnings(&upkeep), [detached(busy("still busy"))]);
-        upkeep.note_detached(Recovery::Restored);
-        assert_eq!(upkeep.events("in0"), warning("in0", detached(Recovery::Restored)));
-        upkeep.note_detached(Recovery::Ended);
-        assert_eq!(warnings(&upkeep), [detached(Recovery::Ended)]);
     }
 
     #[test]
