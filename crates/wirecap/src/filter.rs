@@ -31,11 +31,14 @@ pub(crate) enum OriginInfo {
     Nothing,
 }
 
-/// Packets for the host are of this type (`PACKET_HOST` of <linux/if_packet.h>). What XDP sees has no type
-/// yet.
-pub(crate) const PACKET_HOST: u32 = 0;
-/// Packets that leave are of this type (`PACKET_OUTGOING`).
-pub(crate) const PACKET_OUTGOING: u32 = 4;
+/// The type by which a filter knows the direction of a packet: `PACKET_HOST` or `PACKET_OUTGOING` of
+/// <linux/if_packet.h>. What XDP sees has no type yet, and comes in.
+pub(crate) fn packet_type(direction: Direction) -> u8 {
+    match direction {
+        Direction::In => 0,
+        Direction::Out => 4,
+    }
+}
 
 /// What is wanted of the packets of a port.
 #[derive(Debug, Clone)]
@@ -58,7 +61,8 @@ impl PortFilter {
         match origin {
             OriginInfo::Incoming { ifindex } => {
                 let one_way = filter.program().asks(Origin::PacketType);
-                Ok(Self { filter: filter.bound_to(PACKET_HOST, ifindex), unmatched, one_way })
+                let filter = filter.bound_to(packet_type(Direction::In).into(), ifindex);
+                Ok(Self { filter, unmatched, one_way })
             }
             OriginInfo::Nothing if filter.asks_for_origin() => {
                 Err(wirecap_filter::Error::NotLive(expression.into()))
@@ -69,11 +73,7 @@ impl PortFilter {
 
     /// The filter for the packets of an interface that go in one direction.
     pub(crate) fn of_direction(&self, direction: Direction, ifindex: u32) -> Filter {
-        let packet_type = match direction {
-            Direction::In => PACKET_HOST,
-            Direction::Out => PACKET_OUTGOING,
-        };
-        self.filter.clone().bound_to(packet_type, ifindex)
+        self.filter.bound_to(packet_type(direction).into(), ifindex)
     }
 
     /// How it is reported.

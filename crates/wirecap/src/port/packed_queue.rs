@@ -21,11 +21,7 @@ use super::{
     queue::{Look, OpenQueue, QueueCounts, ReceiveQueue, Waiting},
     stamp_reader::StampReader,
 };
-use crate::{
-    filter::{PACKET_HOST, PACKET_OUTGOING},
-    packet::ChunkReader,
-    program::Counters,
-};
+use crate::{filter::packet_type, packet::ChunkReader, program::Counters};
 
 /// Holds a few packets back for more that follow closely: a receiver that is close behind the program
 /// contends with it for each cache line.
@@ -105,11 +101,9 @@ impl ReceiveQueue for PackedQueue {
         let mut times = stamps.times(batch.now_ns);
         let part = stream.receive(batch.end, intake.space(), |packet| {
             let is_wanted = filter.as_ref().is_none_or(|filter| {
-                let packet_type = match packet.direction() {
-                    Some(Direction::Out) => PACKET_OUTGOING,
-                    Some(Direction::In) | None => PACKET_HOST,
-                };
-                filter.wants_of_type(packet_type as u8, packet.data(), packet.original_len())
+                // Without a direction it came in.
+                let direction = packet.direction().unwrap_or(Direction::In);
+                filter.wants_of_type(packet_type(direction), packet.data(), packet.original_len())
             });
             if is_wanted {
                 packet.set_time(intake.times.next(times(packet.stamp())));

@@ -9,6 +9,7 @@
 //! What it has refused is the difference: a filter that looks beyond the end of a packet ends the program at
 //! once.
 
+use wirecap_core::Direction;
 use wirecap_filter::{
     Filter,
     ebpf::{SocketSplice, translate_for_socket},
@@ -18,12 +19,11 @@ use wirecap_sys::bpf::{
 };
 
 use super::{array::array, counters::NAME};
+use crate::filter::packet_type;
 
 // Offsets in `struct __sk_buff` of <linux/bpf.h>.
 const SKB_KIND: i16 = 4;
 const SKB_VLAN_PRESENT: i16 = 20;
-/// `PACKET_OUTGOING` of <linux/if_packet.h>.
-const OUTGOING: i32 = 4;
 
 // Offsets in the value of the counters map.
 const SEEN: i16 = 0;
@@ -61,7 +61,7 @@ fn assemble(counters: &Map, filter: &Filter, outgoing: bool) -> Result<Vec<Insn>
     asm.mov(R6, R1);
     if !outgoing {
         asm.load(Size::Word, R1, R6, SKB_KIND);
-        asm.jump_if(Cond::Eq, R1, OUTGOING, rejects);
+        asm.jump_if(Cond::Eq, R1, i32::from(packet_type(Direction::Out)), rejects);
     }
     asm.store_imm(Size::Word, R10, -4, 0);
     asm.load_map_fd(R1, counters).mov(R2, R10).alu64(Alu::Add, R2, -4);
