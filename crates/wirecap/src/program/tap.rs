@@ -5,6 +5,7 @@
 //!   packet ──► counters[CPU].seen += 1
 //!              the filter does not want it? ──► filtered += 1
 //!              pack it into the blocks of the CPU ── no block has room ──► no_block += 1
+//!                                                 └── cannot be packed ──► `unexplained`: only `seen` has it
 //!              in any case: on to the next program, and to the host
 //! ```
 //!
@@ -125,7 +126,8 @@ fn assemble(
         no_block,
         // With the CPU's stream taken, there is no room for the packet.
         busy: no_block,
-        impossible: no_block,
+        // Only `seen` has counted it, so it is `unexplained`.
+        impossible: next,
     };
     memory.emit_pack(&mut asm, &pack);
     asm.bind(next).mov_imm(R0, verdict).exit();
