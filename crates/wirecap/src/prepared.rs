@@ -7,6 +7,8 @@
 //! Rule: until `open` nothing is changed on the machine, so a thread that waits in it can be abandoned at any
 //! time.
 
+use std::sync::Arc;
+
 use wirecap_core::Geometry;
 use wirecap_sys::{clock::BatchClock, netdev};
 
@@ -103,7 +105,9 @@ impl PreparedCapture {
         let context = OpenContext { config: &config, hooks: &hooks, geometry, ring_entries };
         let watched = ports.iter().any(|port| port.facts.ifindex().is_some());
         let changes = watched.then(netdev::changes).transpose()?;
-        let pools_in_memory = layout.in_memory() > 0;
+        // The memory whose pages are reported: the capture's own, or if no pool lies in that, the memory of
+        // the first port that fell back to cells.
+        let mut reported = (layout.in_memory() > 0).then(|| Arc::clone(&memories[0]));
         let (mut open_ports, mut registrations) = (Vec::new(), Vec::new());
         for (nic_id, (port, pools)) in ports.into_iter().zip(pools).enumerate() {
             let mut open = port.open(nic_id as u16, pools, context, &registrations)?;
@@ -111,15 +115,15 @@ impl PreparedCapture {
             registrations.extend(sockets.filter_map(|socket| socket.registration.take()));
             if let Some(memory) = open.own_memory.take() {
                 layout.have_cells(open.queues.len());
-                // Without pools of the capture, its memory is nothing to report of.
-                let at = if pools_in_memory { memories.len() } else { 0 };
-                memories.insert(at, memory);
+                reported.get_or_insert_with(|| Arc::clone(&memory));
+                memories.push(memory);
             }
             open_ports.push(open);
         }
         // They keep sockets open.
         drop(registrations);
-        let memory = layout.report(geometry, &memories[0], bounded, ring_entries);
+        let reported = reported.as_ref().unwrap_or(&memories[0]);
+        let memory = layout.report(geometry, reported, bounded, ring_entries);
         let parts = Parts { changes, geometry, memory, memories, clock, ports: open_ports, allocators };
         Capture::start(&config, parts)
     }

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Rule: all memory is in place before a packet is captured. The kernel pins each page of a UMEM when it is
-//! registered, so memory cannot come in later, and no packet waits for a page fault. It is in place before
-//! the first port is opened, but for a port that falls back from blocks to cells.
+//! registered, so memory cannot come in later, and no packet waits for a page fault. It is in place even
+//! before the first port is opened. There is one exception: a port that falls back from blocks to cells
+//! allocates these while it is opened.
 
 use std::sync::Arc;
 
@@ -31,11 +32,11 @@ use crate::{
 
 /// By default the pools take at most the available memory divided by this.
 const SHARE: u64 = 8;
+
 /// Which pools there are, and where they lie.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
-    /// For each port, the part of each of its pools; empty for a port whose memory the kernel
-    /// makes.
+    /// For each port, the part of each of its pools; empty for a port whose memory the kernel makes.
     pools: Vec<Vec<usize>>,
     allocators: Vec<usize>,
     parts: Vec<Part>,
@@ -165,7 +166,7 @@ impl Layout {
         self.pools() * geometry.pool_bytes()
     }
 
-    /// The report of the memory, of which `memory` is a part.
+    /// The report of the memory. `memory` is the part of it whose pages are described.
     pub(crate) fn report(
         &self,
         geometry: Geometry,

@@ -13,8 +13,8 @@
 //! | what is looked after, given back and reported | `backend.rs`, `upkeep.rs` |
 //! | how processes share the queues of an interface | `shared/` |
 //!
-//! Rule: the program is attached last and detached first, by a BPF link, so that the kernel gives
-//! the interface back whatever becomes of this process.
+//! Rule: the program is attached last and detached first, by a BPF link, so that the kernel gives the
+//! interface back whatever becomes of this process.
 
 pub(crate) mod attempt;
 mod backend;
@@ -22,7 +22,6 @@ mod bind;
 mod closing;
 mod frame_room;
 mod open;
-
 mod packing;
 mod placed_filter;
 pub(super) mod queue;
@@ -91,7 +90,7 @@ pub(super) fn look_up(
     Ok(PreparedPort::new(facts, XdpPort { interface, queues: queues.cloned() }))
 }
 
-/// Whether these queues of an interface that has `current` can be captured.
+/// Whether these queues of an interface that has `current` receive queues can be captured.
 fn check_queues(interface: &Interface, queues: &QueueSet, current: u32) -> Result<(), Error> {
     preflight::check_kind(interface)?;
     let name = interface.name.clone();
@@ -144,6 +143,7 @@ impl Port for XdpPort {
             }
         };
         let PortPools { pools, memories, far, .. } = pools;
+        // Cells that the port allocated itself, if it fell back from blocks.
         if !had_pools {
             port.report.fallbacks.extend(far);
             port.own_memory = memories.into_iter().next();
@@ -156,7 +156,7 @@ impl Port for XdpPort {
             })?;
             let socket = Some(SocketParts { sender, registration: queue.registration() });
             let waker = Some(queue.socket.waker());
-            // Only now: a pool that was given to a second socket is a new one.
+            // Only now: pools that a failed attempt had are renewed.
             let reader = ChunkReader::Cells(pool.reader(), front);
             port.queues.push(OpenQueue { waker, socket, ..OpenQueue::new(queue, pool, reader) });
         }

@@ -63,8 +63,8 @@ pub(crate) struct Opened {
 }
 
 impl XdpOpener<'_> {
-    /// Opens each queue and attaches the program. A queue with a socket has one of `pools`; if there are none
-    /// and packets are not packed, the port allocates them.
+    /// Opens each queue and attaches the program. A queue with a socket takes one of `pools`; if there are
+    /// none and packets are not packed, the port allocates them.
     pub(crate) fn open(self, pools: &mut PortPools) -> Result<Opened, Error> {
         let Self { interface, shared, request, .. } = self;
         let config = request.context.config;
@@ -77,7 +77,7 @@ impl XdpOpener<'_> {
         self.open_prepared(Prepared { stamping, tags, hashing }, pools)
     }
 
-    /// Opens an interface that was found fit for XDP, for packets that are handled as prepared.
+    /// Opens an interface that can be captured over AF_XDP, for packets that are handled as prepared.
     pub(crate) fn open_prepared(
         self,
         mut prepared: Prepared,
@@ -120,13 +120,13 @@ impl XdpOpener<'_> {
         let large_frames = longest_frame(interface) > cell_payload(geometry);
         let can_split = geometry.cells_per_chunk() >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
         let mut failures = Vec::new();
-        // Losing nothing comes before speed: all modes are tried with split packets first.
         let attempts = self.request.context.config.xdp_mode.attempts();
-        // A block holds the longest packet, so there is no second try without packets of several buffers.
+        // A block holds the longest packet, so packing is tried once: split packets make no difference to it.
         let can_try = |multi_buffer: bool, delivery| match delivery {
             Delivery::Packed => multi_buffer == large_frames,
             Delivery::Socket(_) => !multi_buffer || (large_frames && can_split),
         };
+        // Losing nothing comes before speed: all modes are tried with split packets first.
         for multi_buffer in [true, false] {
             let fitting = attempts.iter().filter(|(_, delivery)| can_try(multi_buffer, *delivery));
             let mut fitting = fitting.peekable();
@@ -146,7 +146,7 @@ impl XdpOpener<'_> {
                 }
                 let mut not_put_back = prepared.tags.as_ref().err().cloned().flatten();
                 if delivery != Delivery::Packed && pools.pools.is_empty() {
-                    // Released before memory is taken again.
+                    // Released first: there is never memory for both.
                     pools.blocks = None;
                     *pools = PortPools::allocate(&self.request)?;
                 }

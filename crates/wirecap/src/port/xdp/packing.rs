@@ -27,7 +27,8 @@ use crate::{
     port::contract::PoolMaker,
 };
 
-/// Drivers that run the program in the context of whoever sends, several at a time for one queue.
+/// Drivers that run the program on the sender's CPU: several CPUs may run it for one queue at the same
+/// time.
 const SEVERAL_WRITERS: [&str; 1] = ["tun"];
 
 /// Who makes the pools of an interface, or of some of its queues.
