@@ -37,8 +37,8 @@ pub(crate) struct Nic {
     pub(crate) queues: u32,
 }
 
-/// The mode of a driver with native XDP and without zero-copy. Before Linux 6.3, the kernel does not say
-/// beforehand that there is none.
+/// The mode of a driver that has native XDP but no zero-copy. Before Linux 6.3 the kernel does not say
+/// beforehand whether a driver has zero-copy, so packets are not packed.
 pub(crate) fn without_zero_copy() -> &'static str {
     if kernel_is_at_least(6, 3) { "packed" } else { "copy" }
 }

@@ -227,18 +227,19 @@ prop_compose! {
         filter in prop::option::of("\\PC{0,20}"),
         (unmatched, mode, dispatch, wait) in
             (prop::option::of(one::<Unmatched>()), 0..=100_u32, one::<Dispatch>(), one::<Wait>()),
-        (xdp_mode, rss, fanout, tap_hook, timestamp) in
-            (one::<Modes>(), one::<Rss>(), prop::option::of(one::<Fanout>()), one::<TapHook>(), prop::option::of(one::<Timestamp>())),
+        (xdp_mode, rss, fanout) in (one::<Modes>(), one::<Rss>(), prop::option::of(one::<Fanout>())),
+        (tap_hook, timestamp) in (one::<TapHook>(), prop::option::of(one::<Timestamp>())),
         (cells_per_chunk, chunks, bytes, ring_entries) in
             (any::<u32>(), any::<u32>(), 1..u64::MAX, prop::option::of(any::<u32>())),
-        (kind, workers, worker_cores, flag) in
-            (0..3_usize, prop::option::of(0..1_000_usize), prop::collection::vec(0..99_usize, 0..3), any::<bool>()),
+        (kind, flag) in (0..3_usize, any::<bool>()),
+        (workers, worker_cores) in
+            (prop::option::of(0..1_000_usize), prop::collection::vec(0..99_usize, 0..3)),
     ) -> Config {
         let pool_size = [PoolSize::AtMost(chunks), PoolSize::Chunks(chunks), PoolSize::Memory(bytes)][kind];
         Config {
-            ports, filter, unmatched, mode: Mode::advanced(mode).unwrap(), dispatch, wait, xdp_mode, rss, fanout,
-            tap_hook, timestamp, cells_per_chunk, pool_size, ring_entries, workers, worker_cores, promiscuous: flag,
-            stamp_packets: flag, ..Config::default()
+            ports, filter, unmatched, mode: Mode::advanced(mode).unwrap(), dispatch, wait, xdp_mode, rss,
+            fanout, tap_hook, timestamp, cells_per_chunk, pool_size, ring_entries, workers, worker_cores,
+            promiscuous: flag, stamp_packets: flag, ..Config::default()
         }
     }
 }
@@ -261,7 +262,8 @@ proptest! {
         };
         let settings = CaptureSettings { capture: capture.clone(), output: output.clone() };
         prop_assert_eq!(parse::<CaptureSettings>(&printed(&settings)).unwrap(), settings);
-        let forward = ForwardRules { set_source: vec!["a=02:00:00:00:00:01".into()], ..ForwardRules::default() };
+        let set_source = vec!["a=02:00:00:00:00:01".into()];
+        let forward = ForwardRules { set_source, ..ForwardRules::default() };
         let settings = ForwardSettings { capture, forward, output };
         prop_assert_eq!(parse::<ForwardSettings>(&printed(&settings)).unwrap(), settings);
     }

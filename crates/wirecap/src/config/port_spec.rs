@@ -189,8 +189,8 @@ pub enum PortSpecError {
     },
     /// The prefix names no kind of port.
     #[error(
-        "{prefix}{name}: no port begins with {prefix}; write {name}, xdp:{name}, tap:{name} or packet:{name} for an interface, \
-         trace:FILE for a trace"
+        "{prefix}{name}: no port begins with {prefix}; write {name}, xdp:{name}, tap:{name} or packet:{name} \
+         for an interface, trace:FILE for a trace"
     )]
     UnknownPrefix {
         /// The prefix, with its colon.

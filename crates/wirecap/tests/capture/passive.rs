@@ -12,7 +12,7 @@ use wirecap_traffic::FrameSpec;
 use wirecap_testing::{check, crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire};
 
 /// A veth pair whose ends have addresses.
-fn addressed(label: &str) -> Wire {
+pub fn addressed(label: &str) -> Wire {
     let options = VethOptions {
         addresses_a: vec!["192.0.2.1/24".into()],
         addresses_b: vec!["192.0.2.2/24".into()],
@@ -21,41 +21,60 @@ fn addressed(label: &str) -> Wire {
     Wire::new(label, options)
 }
 
-#[test]
-fn an_interface_in_use_is_left_to_the_host_and_both_directions_are_captured() {
-    need_root!("passive::an_interface_in_use_is_left_to_the_host_and_both_directions_are_captured");
-    let wire = addressed("passive");
-    let mut capture = wire.capture(Capture::builder().workers(1).chunks_per_pool(4));
-    assert!(!wire.is_captured(), "no XDP program");
+/// A datagram of a [`talk`]: its direction at the captured end, `q` or `a`, and its round.
+pub type Spoken = (Direction, u8, u8);
+
+/// In each round a question comes in at the captured end, and an answer leaves.
+pub fn talk(wire: &Wire, rounds: u8) {
     let listener = wire.inside.enter(|| UdpSocket::bind("192.0.2.2:7")).unwrap();
     let talker = wire.outside.enter(|| UdpSocket::bind("192.0.2.1:0")).unwrap();
     for socket in [&listener, &talker] {
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     }
-    for round in 0..10u8 {
+    for round in 0..rounds {
         let mut buffer = [0; 8];
         talker.send_to(&[b'q', round], "192.0.2.2:7").unwrap();
         let (_, from) = listener.recv_from(&mut buffer).unwrap();
         listener.send_to(&[b'a', round], from).unwrap();
         assert_eq!(talker.recv(&mut buffer).unwrap(), 2);
     }
+}
+
+/// The datagram of a talk that a captured frame has, if it has one.
+pub fn spoken(direction: Direction, frame: &[u8]) -> Option<Spoken> {
+    // 14 bytes of Ethernet, 20 of IPv4, 8 of UDP.
+    match frame.get(42..)? {
+        &[kind @ (b'q' | b'a'), round, ..] => Some((direction, kind, round)),
+        _ => None,
+    }
+}
+
+/// All datagrams of a talk, in order.
+pub fn all_spoken(rounds: u8) -> Vec<Spoken> {
+    (0..rounds).flat_map(|round| [(Direction::In, b'q', round), (Direction::Out, b'a', round)]).collect()
+}
+
+#[test]
+fn an_interface_in_use_is_left_to_the_host_and_both_directions_are_captured() {
+    need_root!("passive::an_interface_in_use_is_left_to_the_host_and_both_directions_are_captured");
+    let wire = addressed("passive");
+    let mut capture = wire.capture(Capture::builder().workers(1).chunks_per_pool(4));
+    assert!(!wire.is_captured(), "no XDP program");
+    talk(&wire, 10);
     capture.stopper().stop();
     let mut worker = capture.take_workers().remove(0);
     let mut seen = Vec::new();
     while let Some(batch) = worker.next_batch() {
         for packet in &batch {
-            // 14 bytes of Ethernet, 20 of IPv4, 8 of UDP.
-            if let [kind @ (b'q' | b'a'), round, ..] = packet.data()[42..] {
+            if let Some(spoken) = spoken(packet.direction(), packet.data()) {
                 assert_eq!(packet.original_len(), packet.len());
-                seen.push((packet.timestamp_ns(), packet.direction(), kind, round));
+                seen.push((packet.timestamp_ns(), spoken));
             }
         }
     }
     // A tap has a stream for each core.
-    seen.sort_unstable_by_key(|seen| seen.0);
-    let seen: Vec<_> = seen.into_iter().map(|(_, direction, kind, round)| (direction, kind, round)).collect();
-    let talk = (0..10).flat_map(|round| [(Direction::In, b'q', round), (Direction::Out, b'a', round)]);
-    assert_eq!(seen, talk.collect::<Vec<_>>());
+    seen.sort_unstable_by_key(|&(time_ns, _)| time_ns);
+    assert_eq!(seen.into_iter().map(|(_, spoken)| spoken).collect::<Vec<_>>(), all_spoken(10));
     drop(worker);
     let report = capture.finish();
     check::account_closed(&report);

@@ -12,12 +12,13 @@ use wirecap::{
     diagnostic::Recovery,
     report::{FilterPlace, QueueMode},
 };
-use wirecap_lab::VethOptions;
 use wirecap_sys::bpf::{self, Link, Program};
 use wirecap_testing::{
     PacketSender, SendPath, check, crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire,
 };
 use wirecap_traffic::FrameSpec;
+
+use crate::passive::{addressed, all_spoken, spoken, talk};
 
 /// Blocks of 128 KiB, the smallest.
 const CELLS: u32 = 64;
@@ -38,16 +39,6 @@ fn builder() -> Builder {
 
 fn tap(wire: &Wire, builder: Builder) -> Capture {
     wire.capture_of("tap:in0", builder)
-}
-
-/// A veth pair whose ends have addresses.
-fn addressed(label: &str) -> Wire {
-    let options = VethOptions {
-        addresses_a: vec!["192.0.2.1/24".into()],
-        addresses_b: vec!["192.0.2.2/24".into()],
-        ..VethOptions::default()
-    };
-    Wire::new(label, options)
 }
 
 /// A packet that was captured.
@@ -90,28 +81,11 @@ fn a_talk_is_captured(hook: TapHook) {
     let wire = addressed("tap");
     let mut capture = tap(&wire, builder().tap_hook(hook));
     assert_eq!(wire.is_captured(), hook == TapHook::Xdp, "an XDP program");
-    let listener = wire.inside.enter(|| UdpSocket::bind("192.0.2.2:7")).unwrap();
-    let talker = wire.outside.enter(|| UdpSocket::bind("192.0.2.1:0")).unwrap();
-    for socket in [&listener, &talker] {
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    }
-    for round in 0..100u8 {
-        let mut buffer = [0; 8];
-        talker.send_to(&[b'q', round], "192.0.2.2:7").unwrap();
-        let (_, from) = listener.recv_from(&mut buffer).unwrap();
-        listener.send_to(&[b'a', round], from).unwrap();
-        assert_eq!(talker.recv(&mut buffer).unwrap(), 2);
-    }
+    talk(&wire, 100);
     capture.stopper().stop();
-    let mut talk = Vec::new();
-    for packet in all(&mut capture) {
-        // 14 bytes of Ethernet, 20 of IPv4, 8 of UDP.
-        if let [kind @ (b'q' | b'a'), round, ..] = packet.bytes[42..] {
-            talk.push((packet.direction, kind, round));
-        }
-    }
-    let expected = (0..100).flat_map(|round| [(Direction::In, b'q', round), (Direction::Out, b'a', round)]);
-    assert_eq!(talk, expected.collect::<Vec<_>>(), "in the order of their times");
+    let packets = all(&mut capture);
+    let spoken = packets.iter().filter_map(|packet| spoken(packet.direction, &packet.bytes));
+    assert_eq!(spoken.collect::<Vec<_>>(), all_spoken(100), "in the order of their times");
     let report = capture.finish();
     check::account_closed(&report);
     check::pools_whole(&report);
