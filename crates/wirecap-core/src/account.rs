@@ -18,7 +18,7 @@ pub struct Lost {
     /// No cell was attached when the packet came: the pool was used up.
     pub no_free_cell: u64,
     /// No block had room for the packet: the pool was used up. Instead of `no_free_cell` where packets lie in
-    /// blocks: packed, or captured beside the host.
+    /// blocks: in the modes packed, tap and packet.
     pub no_free_block: u64,
     /// The receive ring had no entry left.
     pub rx_ring_full: u64,

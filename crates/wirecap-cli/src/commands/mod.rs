@@ -52,13 +52,14 @@ Signals:
 /// The meaning of the figures of the account, for the long help.
 const ACCOUNT: &str = "\
 The account of each receive queue: seen = filtered + passed + delivered + what was lost
-  seen           packets that reached the XDP program, or were read from a trace file
+  seen           packets that reached the XDP program, on a passive port the program of the tap or the socket,
+                 or were read from a trace file
   filtered       packets that did not match the filter
   passed         packets left to the host
   delivered      packets given to workers
   lost           packets lost; the following columns say why
   no_free_cell   lost: the pool was used up; raise -R, or have more workers
-  no_free_block  the same where packets lie in blocks: in the modes packed and packet
+  no_free_block  the same where packets lie in blocks: in the modes packed, tap and packet
   rx_ring_full   lost: the kernel's ring was full; leave --ring out
   too_long       lost: longer than a cell, where packets cannot be split; --cell-bytes 4096 (of a trace file: longer
                  than M cells)
@@ -88,8 +89,8 @@ pub(crate) enum Command {
     /// Capture every packet of one or more interfaces or trace files, into a file or only counted.
     ///
     /// An interface belongs to the capture while it runs: the host does not see its packets. An interface
-    /// that the host uses is left to it and captured beside it (AF_PACKET), in both directions. xdp:NAME
-    /// always takes an interface, packet:NAME always leaves it to the host. NAME@0-3 takes only these receive
+    /// that the host uses is left to it and captured beside it, in both directions. xdp:NAME always takes an
+    /// interface, tap:NAME and packet:NAME always leave it to the host. NAME@0-3 takes only these receive
     /// queues: other processes may capture the others at the same time. trace:FILE is a trace file instead of
     /// an interface.
     ///

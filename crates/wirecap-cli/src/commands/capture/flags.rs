@@ -71,7 +71,7 @@ pub(crate) struct CaptureFlags {
     /// interface is tapped, else hash]. With several workers, hash and queue exclude taps.
     #[arg(long, value_parser = choice::<Fanout>())]
     fanout: Option<Fanout>,
-    /// Where an interface that is captured beside the host has packets copied that come in [default: tcx].
+    /// Where a tap copies packets that come in [default: tcx].
     #[arg(long, value_parser = choice::<TapHook>())]
     tap_hook: Option<TapHook>,
     /// Do not capture packets addressed to other stations.

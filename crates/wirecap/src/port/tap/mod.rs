@@ -12,7 +12,8 @@
 //! What comes in can be copied by native XDP instead ([`TapHook`]).
 //!
 //! It sees what tcpdump does, except packets that leave without traffic control (`PACKET_QDISC_BYPASS`,
-//! AF_XDP), and those that another egress program drops.
+//! AF_XDP), and those that another egress program drops. It also sees packets that the queueing discipline,
+//! or an older filter of traffic control, drops after it.
 //!
 //! Rule: the programs are attached by links, so they are gone whatever becomes of this process.
 

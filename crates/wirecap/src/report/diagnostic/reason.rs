@@ -130,7 +130,7 @@ pub enum TapRefusal {
     #[error("the kernel lets only CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON together load its programs")]
     NotPermitted,
     /// Several workers were to get packets by flow or by receive queue: a tap has a stream for each core.
-    #[error("a tap has packets by core, and several workers were to have them by {fanout}")]
+    #[error("a tap spreads packets over workers by core, not by {fanout}")]
     SeveralWorkers {
         /// How they were to be spread.
         fanout: Fanout,
