@@ -7,7 +7,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use wirecap_core::{CaptureProducer, Dispatcher, Handover};
@@ -133,6 +133,10 @@ impl Idler for CaptureThread {
     /// The thread itself receives everything that comes to it.
     fn activity(&self) -> u64 {
         0
+    }
+
+    fn hold(&self) -> Duration {
+        self.shared.hold(&self.queues)
     }
 
     fn rest(&self) -> Option<Rest> {

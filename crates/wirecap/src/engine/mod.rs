@@ -31,9 +31,12 @@ pub(crate) mod stopping;
 pub(crate) mod wait;
 pub(crate) mod worker;
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use wirecap_core::{
@@ -179,6 +182,13 @@ impl Shared {
             .iter()
             .map(|&queue| self.queues[queue].rest())
             .try_fold(Rest::Long, |all, one| Some(all.min(one?)))
+    }
+
+    /// How long the ports of these queues hold back what waits: the shortest of these times, or zero if none
+    /// does.
+    pub(crate) fn hold(&self, queues: &[usize]) -> Duration {
+        let holds = queues.iter().map(|&queue| self.queues[queue].hold());
+        holds.filter(|hold| !hold.is_zero()).min().unwrap_or_default()
     }
 
     /// The reader of the cells of a pool.

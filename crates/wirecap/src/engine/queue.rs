@@ -8,7 +8,10 @@
 //! With `push` the owner is always the same capture thread; with `pull` it is the worker, or a buddy
 //! that helps. A thread takes the lock once per batch; only buddies contend for it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    time::Duration,
+};
 
 use wirecap_core::{ChunkRange, Handover, RecycleQueue};
 use wirecap_sys::{
@@ -77,6 +80,7 @@ impl Queue {
             owner: Mutex::new(QueueOwner {
                 ring_cells,
                 peak: Gauge::default(),
+                hold: Duration::ZERO,
                 arrivals: ArrivalWatch::new(clock.made()),
                 source,
                 pool,
@@ -143,6 +147,11 @@ impl Queue {
         self.try_lock().map_or(0, |owner| owner.backlog())
     }
 
+    /// How long its port holds back what waits. Zero while another thread has the queue.
+    pub(crate) fn hold(&self) -> Duration {
+        self.try_lock().map_or(Duration::ZERO, |owner| owner.hold)
+    }
+
     /// Closes the socket of the port's queue if nothing is left in it: each worker does so with its own at
     /// the end, since the kernel waits for a grace period with each.
     pub(crate) fn close_drained(&self) {
@@ -196,6 +205,8 @@ pub(crate) struct QueueOwner {
     ring_cells: u32,
     /// The fullest the pool was when its cells were looked after.
     peak: Gauge,
+    /// How long the port holds back what waits, as of the last look.
+    hold: Duration,
 }
 
 impl QueueOwner {
@@ -231,6 +242,7 @@ impl QueueOwner {
 
     /// Receives what a look at the ring finds.
     fn fill(&mut self, near: Option<&CellReader>) -> u32 {
+        self.hold = Duration::ZERO;
         let Some(filler) = self.pool.filler() else { return 0 };
         let space = filler.space();
         if space == 0 {
@@ -240,6 +252,7 @@ impl QueueOwner {
         let mut intake = Intake::new(filler, batch, near);
         self.source.receive(batch.max, &mut intake);
         let received = space - intake.space();
+        self.hold = intake.hold;
         self.arrivals.received(intake.finish());
         received
     }

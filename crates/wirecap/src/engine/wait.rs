@@ -52,6 +52,9 @@ pub(crate) trait Idler {
     /// A figure that changes when a packet comes to the thread or a buddy.
     fn activity(&self) -> u64;
 
+    /// How long what waits is held back for more. Zero if nothing is.
+    fn hold(&self) -> Duration;
+
     /// For how long at most the thread may doze: `None` if there is something to do that nothing will
     /// announce.
     fn rest(&self) -> Option<Rest>;
@@ -130,7 +133,7 @@ impl Waiter {
 
     /// Waits once, at most `limit`. It is `now`.
     pub(crate) fn pause(&mut self, now: Instant, limit: Duration, idler: &impl Idler) {
-        let plan = self.plan(now, idler.activity());
+        let plan = self.plan(now, idler.activity(), idler.hold());
         match plan {
             Plan::Doze(longest) => {
                 let allowed = || match idler.rest()? {
@@ -146,8 +149,9 @@ impl Waiter {
         }
     }
 
-    /// What to do at `now`, given the activity of the thread and its buddies so far.
-    fn plan(&mut self, now: Instant, activity: u64) -> Plan {
+    /// What to do at `now`, given the activity of the thread and its buddies so far, and how long what waits is
+    /// held back.
+    fn plan(&mut self, now: Instant, activity: u64, hold: Duration) -> Plan {
         if self.wait == Wait::Busy {
             return Plan::Spin;
         }
@@ -155,6 +159,9 @@ impl Waiter {
             self.silent_since = None;
         }
         let silent = now.saturating_duration_since(*self.silent_since.get_or_insert(now));
+        if !hold.is_zero() {
+            return Plan::Sleep(hold.clamp(SHORTEST_SLEEP.min(self.longest), self.longest));
+        }
         // A thread that has nothing to block on can only doze.
         let has_nothing = self.wait == Wait::Block && self.own_wakers == 0;
         if silent >= SILENCE || has_nothing { Plan::Doze(self.next_doze) } else { self.awake() }

@@ -27,12 +27,12 @@ fn silence_leads_to_longer_and_longer_dozes_and_a_batch_starts_over() {
         let (mut waiter, start) = (waiter(wait, 256, 1), Instant::now());
         for round in 0..2 {
             let now = start + 10_000 * MS * round;
-            let awake = waiter.plan(now, 0);
+            let awake = waiter.plan(now, 0, Duration::ZERO);
             assert!(matches!(awake, Plan::Sleep(_) | Plan::Block), "{awake:?}");
-            assert_eq!(waiter.plan(now + MS, 0), awake);
+            assert_eq!(waiter.plan(now + MS, 0, Duration::ZERO), awake);
             let dozes: Vec<_> = (0..8)
                 .map(|_| {
-                    let plan = waiter.plan(now + SILENCE, 0);
+                    let plan = waiter.plan(now + SILENCE, 0, Duration::ZERO);
                     waiter.dozed(WakeCause::Timeout);
                     plan
                 })
@@ -48,24 +48,42 @@ fn silence_leads_to_longer_and_longer_dozes_and_a_batch_starts_over() {
 fn traffic_of_a_buddy_or_a_spurious_wake_up_ends_the_silence() {
     let (mut waiter, start) = (waiter(Wait::Sleep, 1 << 16, 1), Instant::now());
     for ms in 0..100 {
-        let plan = waiter.plan(start + ms * MS, u64::from(ms / 2));
+        let plan = waiter.plan(start + ms * MS, u64::from(ms / 2), Duration::ZERO);
         assert!(matches!(plan, Plan::Sleep(_)), "after {ms} ms: {plan:?}");
     }
     let silent = start + 200 * MS;
-    assert_eq!(waiter.plan(silent, 49), Plan::Doze(FIRST_DOZE));
+    assert_eq!(waiter.plan(silent, 49, Duration::ZERO), Plan::Doze(FIRST_DOZE));
     waiter.dozed(WakeCause::Timeout);
     waiter.dozed(WakeCause::Waker);
-    assert!(matches!(waiter.plan(silent + MS, 49), Plan::Sleep(_)), "the thread stays awake for a while");
-    assert_eq!(waiter.plan(silent + MS + SILENCE, 49), Plan::Doze(FIRST_DOZE));
+    assert!(
+        matches!(waiter.plan(silent + MS, 49, Duration::ZERO), Plan::Sleep(_)),
+        "the thread stays awake for a while"
+    );
+    assert_eq!(waiter.plan(silent + MS + SILENCE, 49, Duration::ZERO), Plan::Doze(FIRST_DOZE));
 }
 
 #[test]
 fn a_busy_thread_never_dozes_and_one_without_wakers_dozes_at_once() {
     let start = Instant::now();
     let mut busy = waiter(Wait::Busy, 256, 1);
-    assert_eq!((busy.plan(start, 0), busy.plan(start + 1_000 * MS, 0)), (Plan::Spin, Plan::Spin));
-    assert_eq!(waiter(Wait::Block, 256, 0).plan(start, 0), Plan::Doze(FIRST_DOZE));
-    assert!(matches!(waiter(Wait::Sleep, 256, 0).plan(start, 0), Plan::Sleep(_)));
+    assert_eq!(
+        (busy.plan(start, 0, Duration::ZERO), busy.plan(start + 1_000 * MS, 0, Duration::ZERO)),
+        (Plan::Spin, Plan::Spin)
+    );
+    assert_eq!(waiter(Wait::Block, 256, 0).plan(start, 0, Duration::ZERO), Plan::Doze(FIRST_DOZE));
+    assert!(matches!(waiter(Wait::Sleep, 256, 0).plan(start, 0, Duration::ZERO), Plan::Sleep(_)));
+}
+
+#[test]
+fn a_thread_sleeps_as_long_as_packets_are_held_back() {
+    let (start, us) = (Instant::now(), Duration::from_micros);
+    for wait in [Wait::Sleep, Wait::Block] {
+        let mut waiter = waiter(wait, 1 << 14, 1);
+        let longest = longest_sleep(1 << 14);
+        for (hold, sleep) in [(us(200), us(200)), (us(1), SHORTEST_SLEEP), (2 * longest, longest)] {
+            assert_eq!(waiter.plan(start, 0, hold), Plan::Sleep(sleep), "{wait:?}");
+        }
+    }
 }
 
 /// A thread that may not doze, or only briefly.
@@ -74,6 +92,10 @@ struct Restless(Sleeper, Option<Rest>);
 impl Idler for Restless {
     fn activity(&self) -> u64 {
         0
+    }
+
+    fn hold(&self) -> Duration {
+        Duration::ZERO
     }
 
     fn rest(&self) -> Option<Rest> {
@@ -89,7 +111,7 @@ impl Idler for Restless {
 fn a_thread_with_work_sleeps_and_one_that_takes_cells_back_dozes_briefly() {
     let mut waiter = waiter(Wait::Sleep, 1 << 16, 0);
     let start = Instant::now();
-    waiter.plan(start, 0);
+    waiter.plan(start, 0, Duration::ZERO);
     waiter.next_doze = LONGEST_DOZE;
     let mut pause = |rest, limit| {
         let begun = Instant::now();

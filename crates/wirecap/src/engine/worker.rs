@@ -239,6 +239,10 @@ impl Idler for IdleWorker<'_> {
         }
     }
 
+    fn hold(&self) -> Duration {
+        if self.shared.pull { self.shared.hold(&self.shared.homes[self.index]) } else { Duration::ZERO }
+    }
+
     fn rest(&self) -> Option<Rest> {
         if self.shared.pull { self.rest_in_pull() } else { self.rest_in_push() }
     }

@@ -8,6 +8,8 @@
 //! later. Only when the system clock is set back do they go back with it, which is counted: see
 //! `engine/arrival.rs`.
 
+use std::time::Duration;
+
 use wirecap_sys::memory::{CellReader, FilledBlock, FilledCell, FilledPart, LiveFiller};
 
 /// What is known of the time of a cell.
@@ -106,13 +108,15 @@ pub(crate) struct Intake<'q> {
     pub(crate) times: PacketTimes,
     /// Set if this thread reads the packets, too: it prefetches them.
     near: Option<&'q CellReader>,
+    /// Packets that wait are received only after this time, together with those that come meanwhile.
+    pub(crate) hold: Duration,
 }
 
 impl<'q> Intake<'q> {
     /// Fills what is left of a chunk.
     #[inline]
     pub(crate) fn new(filler: LiveFiller<'q>, batch: BatchTime, near: Option<&'q CellReader>) -> Self {
-        Self { filler, batch, times: PacketTimes::new(&batch), near }
+        Self { filler, batch, times: PacketTimes::new(&batch), near, hold: Duration::ZERO }
     }
 
     /// How many cells it takes.

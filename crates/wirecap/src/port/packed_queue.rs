@@ -6,9 +6,9 @@
 //!
 //! Rule: there is no socket. The stream is filled as long as a link keeps the program attached.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
-use wirecap_core::{Direction, PoolId};
+use wirecap_core::{Direction, Geometry, PoolId};
 use wirecap_filter::UserFilter;
 use wirecap_sys::{
     clock::StampClock,
@@ -21,28 +21,57 @@ use super::{
     queue::{Look, OpenQueue, QueueCounts, ReceiveQueue, Waiting},
     stamp_reader::StampReader,
 };
-use crate::{filter::packet_type, packet::ChunkReader, program::Counters};
+use crate::{Wait, filter::packet_type, packet::ChunkReader, program::Counters};
 
-/// Holds a few packets back for more that follow closely: a receiver that is close behind the program
-/// contends with it for each cache line.
+/// Holds packets back for more that follow closely: each look costs a wake-up, and a receiver that is close
+/// behind the program contends with it for each cache line.
 #[derive(Debug)]
 struct Hold {
+    /// How long after a look that found packets the next ones wait for more, in nanoseconds.
+    longest_ns: u64,
+    /// This many bytes do not wait.
+    most_bytes: u64,
     /// When packets were received last, in nanoseconds since 1970 (UTC).
     received_ns: u64,
+    /// What is in front of it does not wait, in bytes counted since the start.
+    released: u64,
     /// The program gets free blocks: it is not the end.
     gives: bool,
 }
 
 impl Hold {
-    /// How long after a part packets wait for more. Shorter than the shortest sleep, so that one sleep ends
-    /// it.
-    const NS: u64 = 40_000;
-    /// This many bytes do not wait.
-    const BYTES: u64 = 32 << 10;
+    /// What packets with a time of their own wait at most: as long as a thread sleeps at most.
+    const LONGEST: Duration = Duration::from_millis(1);
+    const MOST_BYTES: u64 = 1 << 20;
+    /// Times of batches are as exact as looks are frequent, and a thread that blocks wants packets soon.
+    /// Shorter than the shortest sleep, so that one sleep ends it.
+    const SHORT: Duration = Duration::from_micros(40);
+    const FEW_BYTES: u64 = 32 << 10;
+    /// No more than this part of the pool is held back.
+    const SHARE_OF_POOL: u64 = 16;
 
-    /// Whether this many bytes wait for more at `now_ns`, by a clock that may have been set back.
-    fn applies(&self, bytes: u64, now_ns: u64) -> bool {
-        self.gives && bytes < Self::BYTES && now_ns.abs_diff(self.received_ns) < Self::NS
+    /// For packets with times of their own or without, in pools of this size. A thread that does not sleep
+    /// gets them at once.
+    fn new(wait: Wait, stamped: bool, geometry: Geometry) -> Self {
+        let (longest, most) = match (wait, stamped) {
+            (Wait::Busy, _) => (Duration::ZERO, 0),
+            (Wait::Sleep, true) => (Self::LONGEST, Self::MOST_BYTES),
+            (Wait::Sleep, false) | (Wait::Block, _) => (Self::SHORT, Self::FEW_BYTES),
+        };
+        let most_bytes = most.min(geometry.pool_bytes() as u64 / Self::SHARE_OF_POOL);
+        Self { longest_ns: longest.as_nanos() as u64, most_bytes, received_ns: 0, released: 0, gives: true }
+    }
+
+    /// How long the bytes of `waiting` wait for more at `now_ns`, by a clock that may have been set back.
+    /// Those of which none has to wait are released together.
+    fn look(&mut self, waiting: Range<u64>, now_ns: u64) -> Duration {
+        let age_ns = now_ns.abs_diff(self.received_ns);
+        let is_short = waiting.end.saturating_sub(waiting.start) < self.most_bytes;
+        if self.gives && is_short && age_ns < self.longest_ns && waiting.start >= self.released {
+            return Duration::from_nanos(self.longest_ns - age_ns);
+        }
+        self.released = waiting.end;
+        Duration::ZERO
     }
 }
 
@@ -72,6 +101,7 @@ impl PackedQueue {
         counters: &Arc<Counters>,
         filter: Option<Arc<UserFilter>>,
         stamps: StampReader,
+        wait: Wait,
     ) -> Result<OpenQueue, PackedError> {
         let queue = u32::from(id.ring_id);
         let (mut stream, mut pool, reader) = memory.open_stream(queue, id)?.expect("a stream for each queue");
@@ -80,7 +110,7 @@ impl PackedQueue {
         let cell_bytes = pool.geometry().cell_bytes();
         let counters = Arc::clone(counters);
         let last = QueueCounts::default();
-        let hold = Hold { received_ns: 0, gives: true };
+        let hold = Hold::new(wait, stamps.clock().is_some(), pool.geometry());
         let queue = Self { stream, counters, queue, cell_bytes, filter, refused: 0, stamps, hold, last };
         Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Packed(reader)) })
     }
@@ -94,7 +124,8 @@ impl PackedQueue {
 impl ReceiveQueue for PackedQueue {
     fn receive(&mut self, _max: u32, intake: &mut Intake<'_>) {
         let batch = intake.batch;
-        if self.hold.applies(batch.end.saturating_sub(self.stream.received()), batch.now_ns) {
+        intake.hold = self.hold.look(self.stream.received()..batch.end, batch.now_ns);
+        if !intake.hold.is_zero() {
             return;
         }
         let Self { stream, filter, refused, stamps, .. } = self;
@@ -153,21 +184,52 @@ impl ReceiveQueue for PackedQueue {
 mod tests {
     use super::*;
 
+    const US: u64 = 1000;
+
+    fn hold(wait: Wait, stamped: bool) -> Hold {
+        let pool_of_64_mib = Geometry::new(128, 256, 2048).unwrap();
+        Hold { received_ns: 1_000_000_000, ..Hold::new(wait, stamped, pool_of_64_mib) }
+    }
+
     #[test]
-    fn a_few_packets_that_follow_closely_wait_for_more() {
-        let hold = Hold { received_ns: 1_000_000, gives: true };
-        for (bytes, now_ns, applies) in [
-            (96, 1_000_000 + Hold::NS - 1, true),
-            (96, 1_000_000 + Hold::NS, false),
-            (Hold::BYTES - 1, 1_000_000, true),
-            (Hold::BYTES, 1_000_000, false),
+    fn packets_that_follow_closely_wait_for_more() {
+        let now_ns = 1_000_000_000;
+        for (stamped, bytes, now_ns, waits_us) in [
+            (true, 96, now_ns, 1000),
+            (true, 96, now_ns + 300 * US, 700),
+            (true, 96, now_ns + 1000 * US, 0),
+            (true, (1 << 20) - 1, now_ns, 1000),
+            (true, 1 << 20, now_ns, 0),
+            (false, 96, now_ns + 10 * US, 30),
+            (false, 96, now_ns + 40 * US, 0),
+            (false, 32 << 10, now_ns, 0),
             // The clock was set back: a little, and far.
-            (96, 1_000_000 - Hold::NS + 1, true),
-            (96, 0, false),
+            (true, 96, now_ns - 300 * US, 700),
+            (true, 96, 0, 0),
         ] {
-            assert_eq!(hold.applies(bytes, now_ns), applies, "{bytes} bytes at {now_ns}");
+            let waits = hold(Wait::Sleep, stamped).look(0..bytes, now_ns);
+            assert_eq!(waits, Duration::from_micros(waits_us), "{stamped} {bytes} bytes at {now_ns}");
         }
-        let at_the_end = Hold { gives: false, ..hold };
-        assert!(!at_the_end.applies(96, 1_000_000));
+        assert_eq!(hold(Wait::Block, true).look(0..96, now_ns), Duration::from_micros(40));
+        assert!(hold(Wait::Busy, true).look(0..96, now_ns).is_zero());
+        let mut at_the_end = Hold { gives: false, ..hold(Wait::Sleep, true) };
+        assert!(at_the_end.look(0..96, 1_000_000_000).is_zero());
+    }
+
+    #[test]
+    fn what_need_not_wait_is_received_in_one_go() {
+        let mut hold = hold(Wait::Sleep, true);
+        let now_ns = hold.received_ns;
+        assert!(hold.look(0..1 << 20, now_ns).is_zero());
+        // A part of it was received, and the rest is short.
+        assert!(hold.look((1 << 20) - 96..1 << 20, now_ns).is_zero());
+        assert!(!hold.look(1 << 20..(1 << 20) + 96, now_ns).is_zero());
+    }
+
+    #[test]
+    fn a_small_pool_holds_back_a_part_of_itself_at_most() {
+        let mut hold = Hold::new(Wait::Sleep, true, Geometry::new(128, 4, 2048).unwrap());
+        assert!(!hold.look(0..(64 << 10) - 1, 0).is_zero());
+        assert!(hold.look(0..64 << 10, 0).is_zero());
     }
 }

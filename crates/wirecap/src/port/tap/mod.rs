@@ -151,7 +151,8 @@ impl Port for TapPort {
         for &ring_id in &facts.rings {
             let stamps = StampReader::new(stamping.as_ref());
             let id = PoolId { nic_id, ring_id };
-            let queue = PackedQueue::open(&memory, id, &programs.counters, user.clone(), stamps);
+            let queue =
+                PackedQueue::open(&memory, id, &programs.counters, user.clone(), stamps, context.config.wait);
             open.queues.push(queue.map_err(|source| packed_error(&facts.name, source))?);
         }
         let promiscuous =

@@ -199,7 +199,7 @@ impl Attempt<'_> {
         program: &Arc<CaptureProgram>,
         filter: &PlacedFilter,
     ) -> Result<Vec<OpenQueue>, Error> {
-        let OpenRequest { facts, nic_id, .. } = self.opener.request;
+        let OpenRequest { facts, nic_id, context, .. } = self.opener.request;
         let open = |&ring_id| {
             let stamps = StampReader::new(self.prepared.stamping.as_ref());
             let opened = PackedQueue::open(
@@ -208,6 +208,7 @@ impl Attempt<'_> {
                 &program.counters,
                 filter.user(),
                 stamps,
+                context.config.wait,
             );
             opened.map_err(|source| packed_error(&facts.name, source))
         };
