@@ -40,7 +40,7 @@ impl Bench {
     /// With the program that `load` loads.
     fn with(blocks: u32, load: impl FnOnce(&PackedMemory) -> Program) -> Self {
         let geometry = Geometry::new(M, blocks, 2048).unwrap();
-        let memory = Arc::new(PackedMemory::create(2, geometry).unwrap());
+        let memory = Arc::new(PackedMemory::create([0, 1], geometry).unwrap());
         let program = load(&memory);
         let (mut stream, mut pool, reader) = memory.open_stream(0, ID).unwrap().unwrap();
         for stream in [0, 2] {
@@ -264,7 +264,7 @@ fn a_packet_that_is_not_wanted_is_as_if_it_had_not_come() {
     assert_eq!((firsts.as_slice(), handover.packets, handover.bytes), (b"abc".as_slice(), 3, 300));
     let (_, other, _) = {
         let geometry = Geometry::new(M, 2, 2048).unwrap();
-        Arc::new(PackedMemory::create(1, geometry).unwrap()).open_stream(0, ID).unwrap().unwrap()
+        Arc::new(PackedMemory::create([0], geometry).unwrap()).open_stream(0, ID).unwrap().unwrap()
     };
     assert_ne!(other.number(), bench.pool.number());
     bench.recycle(handover);
@@ -353,7 +353,7 @@ fn a_thread_that_waits_is_woken_by_a_packet() {
 
 #[test]
 fn sizes_that_cannot_work_are_refused() {
-    let create = |cells, blocks| PackedMemory::create(1, Geometry::new(cells, blocks, 2048).unwrap());
+    let create = |cells, blocks| PackedMemory::create([0], Geometry::new(cells, blocks, 2048).unwrap());
     assert!(matches!(create(32, 4), Err(PackedError::SmallBlock { block_bytes: 65_536 })));
     assert!(matches!(create(64, 1), Err(PackedError::FewBlocks { blocks: 1 })));
 }

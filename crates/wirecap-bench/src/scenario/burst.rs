@@ -73,8 +73,8 @@ fn contenders(context: &Context) -> Result<Vec<Contender>> {
     }
     all.push(wirecap(256, 500, "push")?);
     all.push(wirecap(256, 100, "push")?);
-    all.push(packed("wirecap, packed", "")?);
-    all.push(packed("wirecap, packed, stamped", "--timestamp kernel")?);
+    all.push(packed("wirecap, packed", "--timestamp batch")?);
+    all.push(packed("wirecap, packed, stamped", "")?);
     for frames in [4096, PACKED.0 * PACKED.1, 25_600] {
         let ring = frames.next_power_of_two();
         let flags = format!("--frames {frames} --ring {ring} --wait sleep-us 50 --pace {PACE_PPS}");

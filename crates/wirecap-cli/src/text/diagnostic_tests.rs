@@ -18,7 +18,7 @@ fn samples() -> Vec<Diagnostic> {
     let mode =
         |reason| Diagnostic::ModeUnavailable { mode: QueueMode::ZeroCopy, several_cells: true, reason };
     let refusals = [ModeRefusal::NotOffered, ModeRefusal::NoRxHash, ModeRefusal::Failed(cause())];
-    let refusals = refusals.into_iter().chain([ModeRefusal::NotPacked(PackingRefusal::SomeQueues)]);
+    let refusals = refusals.into_iter().chain([ModeRefusal::NotPacked(PackingRefusal::Sending)]);
     let mut samples: Vec<_> = refusals.map(mode).collect();
     let limit = LengthLimit { bytes: 1_792, beyond: BeyondLimit::Lost };
     let filter = |reason| Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted: true };

@@ -273,12 +273,16 @@ fn without_json_there_are_words_and_a_table() {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
     }
     let some = lab.spawn(&["capture", "r0@0", "--duration", "200ms"]).wait();
-    for words in [
-        "r0@0 (veth), queue 0: native XDP, copy",
-        "r0@0: packed is not available: that is for the whole interface only, not for queues of it",
-        "64 MiB of packet memory",
-    ] {
+    for words in ["r0@0 (veth), queue 0: native XDP, packed by the program", "64 MiB of blocks"] {
         assert!(some.stderr.contains(words), "{words}: {}", some.stderr);
+    }
+    let ring = run(&["--ring", "256"]);
+    for words in [
+        "r0 (veth), queues 0-1: native XDP, copy",
+        "r0: packed is not available: blocks have no receive ring, and a size of that is set",
+        "128 MiB of packet memory",
+    ] {
+        assert!(ring.stderr.contains(words), "{words}: {}", ring.stderr);
     }
     // Where control groups are not mounted, a reason has a long path and needs more columns.
     for line in ended.stderr.lines().filter(|line| !line.contains("control group")) {

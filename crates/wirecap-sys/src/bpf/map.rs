@@ -103,18 +103,18 @@ impl Map {
         Self::create_with(spec, None)
     }
 
-    /// Makes an `ArrayOfMaps` with these in it, all made with the same settings.
+    /// Makes an `ArrayOfMaps` of this size with these in it, each at its index; all were made with the same
+    /// settings.
     ///
     /// # Errors
     /// As [`Self::create`].
     ///
     /// # Panics
     /// Without a map.
-    pub fn array_of(maps: &[Map], name: &str) -> Result<Self, Error> {
-        let max_entries = maps.len() as u32;
+    pub fn array_of(max_entries: u32, maps: &[(u32, &Map)], name: &str) -> Result<Self, Error> {
         let spec = MapSpec { kind: MapKind::ArrayOfMaps, key_size: 4, value_size: 4, max_entries, name };
-        let array = Self::create_with(&spec, Some(&maps[0]))?;
-        for (index, map) in (0u32..).zip(maps) {
+        let array = Self::create_with(&spec, Some(maps[0].1))?;
+        for (index, map) in maps {
             array.update(&index.to_ne_bytes(), &map.raw_fd().to_ne_bytes())?;
         }
         Ok(array)

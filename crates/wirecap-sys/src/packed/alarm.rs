@@ -42,7 +42,7 @@ pub(super) struct StreamAlarm {
 
 impl StreamAlarm {
     pub(super) fn new(memory: &Arc<PackedMemory>, stream: u32) -> Result<Self, PackedError> {
-        let ring = memory.rings[stream as usize].as_fd();
+        let ring = memory.ring(stream).as_fd();
         let page = PAGE_BYTES as usize;
         let consumer = Mapped::ring(ring, page, 0).map_err(map_failed(page as u64))?;
         let producer = Mapped::to_read(ring, page, page as libc::off_t).map_err(map_failed(page as u64))?;
@@ -51,7 +51,7 @@ impl StreamAlarm {
 
     /// What wakes a thread for packets of this stream.
     pub(super) fn waker(self: &Arc<Self>) -> Waker {
-        let ring = Arc::clone(&self.memory.rings[self.stream as usize]);
+        let ring = Arc::clone(self.memory.ring(self.stream));
         Waker::with_alarm(ring, Arc::clone(self) as Arc<dyn Alarm>)
     }
 

@@ -37,6 +37,9 @@ pub(super) const PAGE_BYTES: u32 = 4096;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) geometry: Geometry,
+    /// How many streams have blocks.
+    pools: u32,
+    /// How many entries there are: one for each stream, by its number.
     streams: u32,
     /// Entries of `order` and of `ends`: a power of two, no fewer than blocks.
     pub(super) numbers: u32,
@@ -53,7 +56,7 @@ impl Layout {
     }
 
     fn blocks(&self) -> u32 {
-        self.streams * self.geometry.chunks_per_pool()
+        self.pools * self.geometry.chunks_per_pool()
     }
 }
 
@@ -76,20 +79,26 @@ pub struct PackedMemory {
     pub(super) streams: Map,
     block_memory: Mapped,
     stream_memory: Mapped,
-    /// The ring of events of each stream, and all of them for the program.
-    pub(super) rings: Vec<Arc<OwnedFd>>,
+    /// The numbers of the streams.
+    numbers: Box<[u32]>,
+    /// The ring of events of each stream, in the order of `numbers`, and all of them for the program.
+    rings: Vec<Arc<OwnedFd>>,
     pub(super) all_rings: Map,
-    /// Streams that were opened.
+    /// Which streams were opened, in the order of `numbers`.
     pub(super) opened: Mutex<Vec<bool>>,
 }
 
 impl PackedMemory {
-    /// Makes `streams` streams, with the blocks of a pool for each: a block is a chunk. All memory is in
-    /// place afterwards.
+    /// Makes streams of these numbers, with the blocks of a pool for each: a block is a chunk. All memory is
+    /// in place afterwards.
     ///
     /// # Errors
     /// [`PackedError`].
-    pub fn create(streams: u32, geometry: Geometry) -> Result<Self, PackedError> {
+    ///
+    /// # Panics
+    /// Without a stream.
+    pub fn create(numbers: impl IntoIterator<Item = u32>, geometry: Geometry) -> Result<Self, PackedError> {
+        let numbers: Box<[u32]> = numbers.into_iter().collect();
         let (blocks, block_bytes) = (geometry.chunks_per_pool(), geometry.chunk_bytes());
         if block_bytes < MIN_BLOCK_BYTES {
             return Err(PackedError::SmallBlock { block_bytes });
@@ -97,7 +106,9 @@ impl PackedMemory {
         if blocks < MIN_BLOCKS {
             return Err(PackedError::FewBlocks { blocks });
         }
-        let layout = Layout { geometry, streams, numbers: blocks.next_power_of_two() };
+        let streams = 1 + numbers.iter().max().expect("there is a stream");
+        let pools = numbers.len() as u32;
+        let layout = Layout { geometry, pools, streams, numbers: blocks.next_power_of_two() };
         let array = |name, value_size, max_entries| -> Result<_, PackedError> {
             let map = Map::create(&MapSpec {
                 kind: MapKind::MappedArray,
@@ -112,9 +123,10 @@ impl PackedMemory {
         };
         let (blocks, block_memory) = array("wirecap_blocks", block_bytes, layout.blocks())?;
         let (streams_map, stream_memory) = array("wirecap_streams", layout.stream_bytes(), streams)?;
-        let rings = (0..streams).map(|_| event_ring()).collect::<Result<Vec<_>, _>>()?;
-        let all_rings = Map::array_of(&rings, "wirecap_rings")?;
-        let opened = Mutex::new(vec![false; streams as usize]);
+        let rings = numbers.iter().map(|_| event_ring()).collect::<Result<Vec<_>, _>>()?;
+        let numbered: Vec<_> = numbers.iter().copied().zip(&rings).collect();
+        let all_rings = Map::array_of(streams, &numbered, "wirecap_rings")?;
+        let opened = Mutex::new(vec![false; numbers.len()]);
         let rings = rings.into_iter().map(|ring| Arc::new(ring.into())).collect();
         Ok(Self {
             layout,
@@ -122,24 +134,41 @@ impl PackedMemory {
             streams: streams_map,
             block_memory,
             stream_memory,
+            numbers,
             rings,
             all_rings,
             opened,
         })
     }
 
-    /// Index of a stream's block among all blocks.
-    pub(super) fn block_index(&self, stream: u32, block: u32) -> u32 {
-        stream * self.layout.geometry.chunks_per_pool() + block
+    /// Where the stream of this number is among those that have blocks.
+    pub(super) fn stream_index(&self, stream: u32) -> Option<usize> {
+        self.numbers.iter().position(|&number| number == stream)
     }
 
-    /// Where a block of a stream begins.
+    /// The ring of events of a stream.
+    ///
+    /// # Panics
+    /// When there is no such stream.
+    pub(super) fn ring(&self, stream: u32) -> &Arc<OwnedFd> {
+        &self.rings[self.stream_index(stream).expect("a stream of this number")]
+    }
+
+    /// The first block of a stream: its index among all blocks.
+    ///
+    /// # Panics
+    /// When there is no such stream.
+    pub(super) fn first_block(&self, stream: u32) -> u32 {
+        let index = self.stream_index(stream).expect("a stream of this number");
+        index as u32 * self.layout.geometry.chunks_per_pool()
+    }
+
+    /// Where the block of this index begins.
     ///
     /// # Panics
     /// When there is no such block.
     #[inline]
-    pub(super) fn block(&self, stream: u32, block: u32) -> NonNull<u8> {
-        let index = self.block_index(stream, block);
+    pub(super) fn block(&self, index: u32) -> NonNull<u8> {
         assert!(index < self.layout.blocks(), "block {index} of {}", self.layout.blocks());
         let offset = index as usize * self.layout.geometry.chunk_bytes() as usize;
         // SAFETY: the mapping has `layout.blocks()` blocks of this size (`create`).

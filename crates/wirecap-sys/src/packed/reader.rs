@@ -13,7 +13,8 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct PackedReader {
     memory: Arc<PackedMemory>,
-    stream: u32,
+    /// The index of the pool's first block.
+    first_block: u32,
     /// INVARIANT: of the pool that was made for the stream; only one is.
     slots: Arc<SlotTable>,
     cells_per_block: u32,
@@ -22,7 +23,12 @@ pub struct PackedReader {
 impl PackedReader {
     pub(super) fn new(memory: &Arc<PackedMemory>, stream: u32, pool: &Pool) -> Self {
         let cells_per_block = pool.geometry().cells_per_chunk();
-        Self { memory: Arc::clone(memory), stream, slots: pool.slots(), cells_per_block }
+        Self {
+            memory: Arc::clone(memory),
+            first_block: memory.first_block(stream),
+            slots: pool.slots(),
+            cells_per_block,
+        }
     }
 
     /// The packets of a range, in the order in which they came. Empty when the range is of another pool.
@@ -30,7 +36,7 @@ impl PackedReader {
     pub fn packets<'a>(&'a self, range: &'a ChunkRange) -> PackedPackets<'a> {
         let parts = self.slots.parts(range);
         let block = match &parts {
-            Some(_) => self.memory.block(self.stream, range.first() / self.cells_per_block),
+            Some(_) => self.memory.block(self.first_block + range.first() / self.cells_per_block),
             None => NonNull::dangling(),
         };
         let block_bytes = self.memory.layout.geometry.chunk_bytes();

@@ -36,8 +36,9 @@ const SEAL_AFTER: Duration = Duration::from_millis(2);
 pub struct PackedStream {
     memory: Arc<PackedMemory>,
     stream: u32,
-    /// The pool of its blocks.
+    /// The pool of its blocks, and the index of the first of them.
     pool: PoolNumber,
+    first_block: u32,
     /// The block of each number that was given.
     order: Box<[u32]>,
     /// Blocks that were given so far: the number of the next one.
@@ -82,9 +83,8 @@ impl PackedMemory {
         id: PoolId,
     ) -> Result<Option<(PackedStream, LivePool, PackedReader)>, PackedError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(opened) = opened.get_mut(stream as usize).filter(|opened| !**opened) else {
-            return Ok(None);
-        };
+        let opened = self.stream_index(stream).map(|index| &mut opened[index]);
+        let Some(opened) = opened.filter(|opened| !**opened) else { return Ok(None) };
         let alarm = Arc::new(StreamAlarm::new(self, stream)?);
         *opened = true;
         let pool = Pool::new(id, self.layout.geometry, 0);
@@ -97,13 +97,14 @@ impl PackedMemory {
 impl PackedStream {
     fn new(memory: &Arc<PackedMemory>, stream: u32, pool: PoolNumber, alarm: Arc<StreamAlarm>) -> Self {
         let order = vec![0; memory.layout.numbers as usize].into();
-        let memory = Arc::clone(memory);
+        let (memory, first_block) = (Arc::clone(memory), memory.first_block(stream));
         let (given, current, at, before, gives) = (0, 0, 0, 0, true);
         let (small_since, stuck_since, is_sealed) = (None, None, false);
         Self {
             memory,
             stream,
             pool,
+            first_block,
             order,
             given,
             current,
@@ -129,7 +130,7 @@ impl PackedStream {
         while let Some(block) = pool.attach_free_block() {
             let entry = self.entry(self.given);
             self.order[entry as usize] = block;
-            let index = self.memory.block_index(self.stream, block);
+            let index = self.first_block + block;
             self.memory.word(self.stream, ORDER_AT + 4 * entry).store(index, Ordering::Relaxed);
             self.given = self.given.wrapping_add(1);
         }
@@ -236,7 +237,7 @@ impl PackedStream {
             return None;
         }
         let (start, block) = (self.at, self.order[self.entry(self.current) as usize]);
-        let block = self.memory.block(self.stream, block);
+        let block = self.memory.block(self.first_block + block);
         let part_end = if space < 2 { u32::MAX } else { start + PART_BYTES };
         let (mut packets, mut bytes) = (0, 0);
         while self.at < wanted && self.at < part_end {

@@ -111,13 +111,14 @@ pub struct Config {
     pub fanout: Option<Fanout>,
     /// Where a tap copies packets that come in.
     pub tap_hook: TapHook,
-    /// Where the times of packets come from. `None`: batch over AF_XDP, unless `stamp_packets` is set, and
-    /// kernel beside the host. The report says which, and by which clock ([`crate::TimestampReport`]).
+    /// Where the times of packets come from. `None`: kernel beside the host and where packets are packed into
+    /// blocks; batch where they lie in cells, unless `stamp_packets` is set. The report says which, and by
+    /// which clock ([`crate::TimestampReport`]).
     pub timestamp: Option<Timestamp>,
-    /// Whether the XDP program stamps each packet ([`Timestamp::Kernel`]) where `timestamp` is `None`: for
+    /// Whether the XDP program stamps each packet ([`Timestamp::Kernel`]) wherever `timestamp` is `None`: for
     /// programs that keep times, or sort by them. Unlike `timestamp`, it is no error where there is no such
-    /// program. A stamp costs a reading of the clock for each packet, some 50 ns, on the core that runs the
-    /// driver.
+    /// program. A stamp costs a reading of the clock for each packet, some 20 to 50 ns, on the core that runs
+    /// the driver.
     pub stamp_packets: bool,
     /// Whether each packet carries the NIC's own hash of it: see
     /// [`Builder::rx_hash`](crate::Builder::rx_hash).

@@ -271,7 +271,7 @@ impl PortPools {
 /// # Errors
 /// [`Error::Packed`], also for sizes that blocks cannot have; [`Error::NotPermitted`].
 pub(crate) fn allocate_blocks(facts: &PortFacts, geometry: Geometry) -> Result<Arc<PackedMemory>, Error> {
-    let memory = PackedMemory::create(facts.rings.len() as u32, geometry);
+    let memory = PackedMemory::create(facts.rings.iter().map(|&ring| ring.into()), geometry);
     memory.map(Arc::new).map_err(|source| packed_error(&facts.name, source))
 }
 

@@ -16,6 +16,7 @@
 
 mod array;
 mod counters;
+mod gate;
 mod metadata;
 pub(crate) mod rx_hash;
 pub(crate) mod socket_filter;
@@ -38,6 +39,7 @@ use wirecap_sys::{
 pub(crate) use self::{array::array, counters::Counters};
 use self::{
     counters::{FILTERED, NO_BLOCK, PASSED, SEEN, TOO_LONG, UNHASHED, UNSTAMPED, UNTAGGED, count},
+    gate::Gate,
     rx_hash::RxHashing,
     stamp::{STAMP_BYTES, StampSource},
     tags::Tags,
@@ -55,6 +57,8 @@ pub(crate) const NAME: &str = "wirecap";
 #[derive(Debug)]
 pub(crate) struct CaptureProgram {
     pub(crate) program: Program,
+    /// Stands for it in the table of a dispatcher, if it packs packets.
+    gate: Option<Gate>,
     /// Takes its place at the end: it leaves all packets to the host. The interface may require the same of
     /// both, so it takes packets of several buffers if the other does.
     pub(crate) leave_all: Program,
@@ -160,7 +164,16 @@ impl CaptureProgram {
         let pass = pass.finish()?;
         let pass = ProgramSpec { frags: plan.frags(), ..ProgramSpec::new(ProgramKind::Xdp, NAME, &pass) };
         let (program, leave_all) = (Program::load(&spec)?, Program::load(&pass)?);
-        Ok(Self { program, leave_all, counters, outlet, captured, queues })
+        let gate = match (&outlet, plan.share) {
+            (Outlet::Blocks(_), Some(frags)) => Some(Gate::to(&program, frags)?),
+            _ => None,
+        };
+        Ok(Self { program, gate, leave_all, counters, outlet, captured, queues })
+    }
+
+    /// What stands in the table of a dispatcher.
+    pub(crate) fn entrance(&self) -> &Program {
+        self.gate.as_ref().map_or(&self.program, |gate| &gate.program)
     }
 
     /// From now on packets of the queue go to this socket.

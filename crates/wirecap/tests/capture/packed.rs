@@ -245,8 +245,6 @@ fn what_cannot_be_packed_is_refused_with_the_reason() {
     let wire = Wire::with_queues("packref", 2);
     let refusal = |port: &str, builder: Builder| wire.try_capture_of(port, builder).map(drop).unwrap_err();
     let packed = || Capture::builder().modes(Modes::Packed);
-    let error = refusal("xdp:in0@0", packed());
-    assert!(matches!(error, Error::NotPacked { reason: PackingRefusal::SomeQueues, .. }), "{error}");
     let error = refusal("xdp:in0", packed().transmit(64));
     assert!(matches!(error, Error::NotPacked { reason: PackingRefusal::Sending, .. }), "{error}");
     let error = refusal("xdp:in0", packed().keep_packets(true));
@@ -277,7 +275,7 @@ fn packing_is_what_best_chooses_and_what_cannot_be_packed_is_copied() {
     let usual = || Capture::builder().cells_per_chunk(CELLS).chunks_per_pool(16);
     for (port, builder, refusal) in [
         ("xdp:in0", usual(), None),
-        ("xdp:in0@0", usual(), Some(PackingRefusal::SomeQueues)),
+        ("xdp:in0@0", usual(), None),
         ("xdp:in0", usual().transmit(64), Some(PackingRefusal::Sending)),
         ("xdp:in0", usual().allocators(1), Some(PackingRefusal::Sending)),
         ("xdp:in0", usual().keep_packets(true), Some(PackingRefusal::Keeping)),
@@ -321,6 +319,40 @@ fn packing_is_what_best_chooses_and_what_cannot_be_packed_is_copied() {
         assert_eq!(memory.kernel_bytes > 0, expected == QueueMode::Copy, "{memory:?}");
     }
     assert!(!wire.is_captured(), "nothing stays behind");
+}
+
+/// Each captures some queues: two of them pack, one copies, and the host has the rest.
+#[test]
+fn queues_of_an_interface_are_packed_for_some_and_copied_for_others() {
+    need_packing!("packed::queues_of_an_interface_are_packed_for_some_and_copied_for_others");
+    const FRAMES: u64 = 500;
+    let wire = Wire::with_queues("packsome", 5);
+    let copied = || Capture::builder().modes(Modes::Copy).chunks_per_pool(16);
+    let captures = [("in0@1,4", builder()), ("in0@2", copied()), ("in0@3", builder())];
+    let mut captures = captures.map(|(port, builder)| wire.capture_of(&format!("xdp:{port}"), builder));
+    let crews = captures.each_mut().map(|capture| Crew::eager(capture.take_workers()));
+    let error = wire.try_capture_of("xdp:in0@3", builder()).map(drop).unwrap_err();
+    assert!(matches!(error, Error::QueueTaken { queue: 3, .. }), "{error}");
+    for queue in 0..5 {
+        wire.queue_sender(queue, FrameSpec::default()).send(FRAMES);
+    }
+    for (crew, queues) in crews.iter().zip([2, 1, 1]) {
+        crew.wait_for(queues * FRAMES);
+    }
+    let modes = [QueueMode::Packed, QueueMode::Copy, QueueMode::Packed];
+    for ((capture, crew), (mode, queues)) in
+        captures.into_iter().zip(crews).zip(modes.into_iter().zip([2, 1, 1]))
+    {
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        let report = capture.finish();
+        assert_eq!(check::account_closed(&report).delivered, queues * FRAMES);
+        check::in_order(&arrivals);
+        check::intact(&arrivals, FrameSpec::default());
+        check::pools_whole(&report);
+        assert!(report.ports[0].queues.iter().all(|queue| queue.mode == mode), "{report:#?}");
+    }
+    wire.assert_given_back();
 }
 
 /// What the worker of a queue leaves, beyond T percent of its blocks.

@@ -220,8 +220,8 @@ fn each_holder_has_its_own_filter_and_timestamps() {
     let wire = Wire::with_queues("ownfilter", 3);
     // All frames are UDP frames.
     let wants = small().filter("udp").timestamp(Timestamp::Kernel);
-    let refuses = small().filter("tcp").unmatched(Unmatched::Drop);
-    let mut captures = [("in0@0", wants), ("in0@1", refuses), ("in0@2", small())]
+    let refuses = small().filter("tcp").unmatched(Unmatched::Drop).timestamp(Timestamp::Batch);
+    let mut captures = [("in0@0", wants), ("in0@1", refuses), ("in0@2", small().modes(Modes::Copy))]
         .map(|(port, builder)| wire.capture_of(port, builder));
     let crews = captures.each_mut().map(|capture| Crew::eager(capture.take_workers()));
     senders(&wire, 0..3).iter_mut().for_each(|sender| sender.send(FRAMES));
@@ -266,7 +266,7 @@ fn send_lengths(wire: &Wire, lengths: &[usize], each: u64, mut keep_up: impl FnM
 fn a_holder_that_can_splits_long_frames_and_another_counts_them() {
     need_root!("queues::a_holder_that_can_splits_long_frames_and_another_counts_them");
     let wire = Wire::new("mixed", VethOptions { queues: 2, mtu: 9_000, ..VethOptions::default() });
-    let mut splits = wire.capture_of("in0@0", small().cells_per_chunk(64));
+    let mut splits = wire.capture_of("in0@0", small().modes(Modes::Copy).cells_per_chunk(64));
     // With M = 8, packets are not split. Packets of several buffers have to be counted by their whole length.
     let mut whole = wire.capture_of("in0@1", small().cells_per_chunk(8).chunks_per_pool(64));
     let crews = (Crew::eager(splits.take_workers()), Crew::eager(whole.take_workers()));
@@ -302,7 +302,7 @@ fn a_holder_that_joins_others_without_several_buffers_still_splits_and_reports_t
     need_root!("queues::a_holder_that_joins_others_without_several_buffers_still_splits_and_reports_that");
     let wire = Wire::new("nofrags", VethOptions { queues: 2, mtu: 3_000, ..VethOptions::default() });
     let whole = wire.capture_of("in0@0", small().cells_per_chunk(8).chunks_per_pool(64));
-    let mut splits = wire.capture_of("in0@1", small().cells_per_chunk(64));
+    let mut splits = wire.capture_of("in0@1", small().modes(Modes::Copy).cells_per_chunk(64));
     let fallbacks = splits.report().ports[0].fallbacks.clone();
     assert!(fallbacks.contains(&Diagnostic::SharedWithoutFrames), "{fallbacks:?}");
     let crew = Crew::eager(splits.take_workers());

@@ -2,21 +2,23 @@
 //! host.
 
 use std::{
-    env,
+    env, fs,
     net::UdpSocket,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
-use wirecap::{Builder, Capture, queue_devices};
+use wirecap::{Builder, Capture, Modes, queue_devices};
 use wirecap_lab::VethOptions;
-use wirecap_sys::netdev;
+use wirecap_sys::{bpf::Program, netdev};
 use wirecap_traffic::FrameSpec;
 
-use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire};
 
 /// Set to the captured port for the process that is killed: it runs this same test again.
 const VICTIM: &str = "WIRECAP_TEST_QUEUES_VICTIM";
+/// Set for one that packs packets.
+const PACKS: &str = "WIRECAP_TEST_QUEUES_VICTIM_PACKS";
 const TEST: &str =
     "queues_killed::a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host";
 
@@ -25,11 +27,20 @@ struct Victim(Child);
 
 impl Victim {
     fn start(wire: &Wire, port: &str) -> Self {
+        Self::start_with(wire, port, |_| ())
+    }
+
+    fn start_packing(wire: &Wire, port: &str) -> Self {
+        Self::start_with(wire, port, |command| _ = command.env(PACKS, "1"))
+    }
+
+    fn start_with(wire: &Wire, port: &str, change: fn(&mut Command)) -> Self {
         // Determined here: within the namespace of a test the path may differ.
         let program = env::current_exe().unwrap();
         let start = || {
             let mut command = Command::new(&program);
             command.args(["--exact", TEST, "--nocapture"]).env(VICTIM, port);
+            change(&mut command);
             command.stdout(Stdio::null()).spawn().unwrap()
         };
         let victim = Self(wire.inside.enter(start));
@@ -59,7 +70,10 @@ fn holders(wire: &Wire) -> Vec<u32> {
 
 /// With such a small M, frames longer than a cell are not split, but counted as lost.
 fn victim_of(port: &str) -> Builder {
-    Capture::builder().port(port).cells_per_chunk(8).chunks_per_pool(64)
+    match env::var_os(PACKS) {
+        Some(_) => Capture::builder().port(port).modes(Modes::Packed).chunks_per_pool(16),
+        None => Capture::builder().port(port).cells_per_chunk(8).chunks_per_pool(64),
+    }
 }
 
 fn capture_until_killed(port: &str) -> ! {
@@ -131,6 +145,52 @@ fn a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host() 
         hears()
     });
     drop(wire.capture_of("xdp:in0", small()));
+}
+
+/// The kernel keeps its entry in the dispatcher's table, and nothing else: not its blocks.
+#[test]
+fn the_blocks_of_a_killed_process_are_given_back_while_others_capture() {
+    need_root!("queues_killed::the_blocks_of_a_killed_process_are_given_back_while_others_capture");
+    if !kernel_is_at_least(5, 18) {
+        let reason = "this kernel has no bpf_xdp_load_bytes (Linux 5.18)";
+        return wirecap_lab::skip(
+            "queues_killed::the_blocks_of_a_killed_process_are_given_back_while_others_capture",
+            reason,
+        );
+    }
+    let wire = Wire::new("orphpack", VethOptions { queues: 2, ..VethOptions::default() });
+    let mut capture = wire.capture_of("xdp:in0@1", Capture::builder().chunks_per_pool(8));
+    let crew = Crew::eager(capture.take_workers());
+    let mut victim = Victim::start_packing(&wire, "xdp:in0@0");
+    let program = capture_program_of(victim.0.id());
+    victim.kill();
+    // The blocks go with the program.
+    wait_until("the program is gone", || Program::name_by_id(program).is_err());
+    let mut sender = wire.queue_sender(1, FrameSpec::default());
+    sender.send(100);
+    crew.wait_for(100);
+    // A successor finds the queue free.
+    let mut successor = wire.capture_of("xdp:in0@0", Capture::builder().chunks_per_pool(8));
+    let successors = Crew::eager(successor.take_workers());
+    wire.queue_sender(0, FrameSpec::default()).send(100);
+    successors.wait_for(100);
+    for (capture, crew) in [(successor, successors), (capture, crew)] {
+        capture.stopper().stop();
+        assert_eq!(crew.join().len(), 100);
+        assert_eq!(check::account_closed(&capture.finish()).lost.total(), 0);
+    }
+    wire.assert_given_back();
+}
+
+/// The number of the program by which a process captures.
+fn capture_program_of(pid: u32) -> u32 {
+    let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let number =
+        |text: String| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
+    let programs = files.filter_map(|file| number(fs::read_to_string(file.ok()?.path()).ok()?));
+    let captures = programs.filter(|&id| Program::name_by_id(id).is_ok_and(|name| name == "wirecap"));
+    // The first one packs; the other takes its place at the end.
+    captures.min().unwrap()
 }
 
 /// Returns a function that reports whether one of our frames has reached the host since its last call.

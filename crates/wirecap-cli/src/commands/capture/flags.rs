@@ -118,7 +118,7 @@ impl CaptureFlags {
         output.verify |= self.verify;
         output.expect = self.expect.or(output.expect);
         self.output.apply(output);
-        // Counting needs no times; writing and verifying need right ones.
+        // Counting needs no times of single packets; writing and verifying do.
         capture.stamp_packets |= output.keeps_times();
         Ok(settings)
     }

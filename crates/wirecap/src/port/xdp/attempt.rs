@@ -14,6 +14,7 @@ use wirecap_sys::{
 };
 
 use super::{
+    claim::QueueClaim,
     closing::Opening,
     frame_room::{self, cell_payload},
     packing,
@@ -116,6 +117,8 @@ pub(super) struct AttemptResult {
     pub(super) link: Attachment,
     pub(super) program: Arc<CaptureProgram>,
     pub(super) queues: AttemptQueues,
+    /// Of packed queues of which other processes may have some.
+    pub(super) claims: Vec<QueueClaim>,
     pub(super) filter: PlacedFilter,
     pub(super) hash_at: Option<u32>,
 }
@@ -147,19 +150,28 @@ impl Attempt<'_> {
         let (program, not_in_kernel) = self.load(plan, memory.as_ref())?;
         let filter = PlacedFilter::new(self.opener.request.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
+        // Claims come before blocks: what another process has is refused before it costs anything.
+        let mut claims = match self.delivery {
+            Delivery::Packed if hook.share().is_some() => self.claim_queues()?,
+            _ => Vec::new(),
+        };
         let packed = memory.map(|memory| self.open_packed(&memory, &program, &filter)).transpose()?;
         let mut sockets = match self.delivery {
             Delivery::Socket(mode) => self.open_sockets(mode, pools, &program, &filter)?,
             Delivery::Packed => Opening::default(),
         };
         for queue in &mut sockets.queues {
-            queue.entry = hook.entry(queue.queue, &program.program).map_err(program_error)?;
+            queue.entry = hook.entry(queue.queue, program.entrance()).map_err(program_error)?;
+        }
+        for claim in &mut claims {
+            claim.entry = hook.entry(claim.queue, program.entrance()).map_err(program_error)?;
         }
         let entries = sockets.queues.iter().filter_map(|queue| queue.entry.as_ref());
+        let entries = entries.chain(claims.iter().filter_map(|claim| claim.entry.as_ref()));
         let link = hook.attach(&program.program, self.opener.interface.ifindex, self.xdp_mode, entries);
         let link = link.map_err(program_error)?;
         let queues = packed.map_or_else(|| AttemptQueues::Sockets(sockets.finish()), AttemptQueues::Packed);
-        Ok(AttemptResult { link, program, queues, filter, hash_at: plan.hash_at() })
+        Ok(AttemptResult { link, program, queues, claims, filter, hash_at: plan.hash_at() })
     }
 
     /// Opens a socket for each pool.
@@ -190,6 +202,20 @@ impl Attempt<'_> {
             });
         }
         Ok(opened)
+    }
+
+    /// Binds a socket to each queue.
+    fn claim_queues(&self) -> Result<Vec<QueueClaim>, Error> {
+        let memory = Arc::new(QueueClaim::memory()?);
+        let claim = |&ring_id| {
+            self.opener.request.context.hooks.gives_up.check()?;
+            let ifindex = self.opener.interface.ifindex;
+            let socket = QueueClaim::socket(&memory, ifindex, ring_id);
+            let mut socket = socket.map_err(|source| self.socket_error(source))?;
+            self.bind(ring_id, BindMode::Copy, &mut socket)?;
+            Ok(QueueClaim { entry: None, queue: ring_id.into(), _socket: socket })
+        };
+        self.opener.request.facts.rings.iter().map(claim).collect()
     }
 
     /// Opens a stream for each queue.
@@ -295,11 +321,11 @@ impl Attempt<'_> {
 
     /// Why packets are not packed, where that was not asked for.
     fn not_packed(&self, geometry: Geometry) -> Option<PackingRefusal> {
-        let XdpOpener { interface, shared, request } = self.opener;
+        let XdpOpener { interface, request, .. } = self.opener;
         if self.is_packing_asked() {
             return None;
         }
-        let refusal = packing::refusal(interface, shared, request.context.config, geometry);
+        let refusal = packing::refusal(interface, request.context.config, geometry);
         refusal.or((request.facts.pools != PoolMaker::Packed).then_some(PackingRefusal::ZeroCopyOffered))
     }
 

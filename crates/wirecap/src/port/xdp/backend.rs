@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wirecap_sys::netdev::Promiscuous;
 
-use super::{shared::Attachment, upkeep::Upkeep};
+use super::{claim::QueueClaim, shared::Attachment, upkeep::Upkeep};
 use crate::{
     Diagnostic, PortEvent,
     nic::{rss::SymmetricRss, stamping::Stamping},
@@ -18,6 +18,8 @@ use crate::{
 pub(crate) struct XdpBackend {
     /// `None` once the port has settled.
     pub(super) link: Option<Attachment>,
+    /// Given up behind the link.
+    pub(super) claims: Vec<QueueClaim>,
     pub(super) program: Arc<CaptureProgram>,
     pub(super) promiscuous: Option<Promiscuous>,
     pub(super) rss: Option<SymmetricRss>,
@@ -33,7 +35,7 @@ impl XdpBackend {
             return;
         }
         if let Some(link) = link {
-            upkeep.look_at_attachment(link, &program.program);
+            upkeep.look_at_attachment(link, program.entrance());
         }
         if let Some(lapse) = rss.as_mut().and_then(SymmetricRss::look) {
             upkeep.note_lapse(lapse);
@@ -45,6 +47,7 @@ impl XdpBackend {
             // It fails when the interface is gone; closing the link is all there is to do then.
             let _ = link.detach();
         }
+        self.claims.clear();
     }
 
     /// What happened on the receive queues that are not captured and had packets.

@@ -19,6 +19,7 @@
 pub(crate) mod attempt;
 mod backend;
 mod bind;
+mod claim;
 mod closing;
 mod frame_room;
 mod open;
@@ -39,7 +40,7 @@ use self::{
     open::Opened,
 };
 use super::{
-    contract::{OpenRequest, PacketSource, Port, PortFacts, PortPools, PreparedPort},
+    contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
     open_port::OpenPort,
     queue::{OpenQueue, SocketParts},
 };
@@ -75,17 +76,19 @@ pub(super) fn look_up(
         }
         None => {}
     }
+    let pools = packing::pool_maker(&interface, config);
+    let claims = queues.is_some() && pools == PoolMaker::Packed;
     let facts = PortFacts {
         name: device_name(&interface.name, queues),
         rings: queues.map_or_else(|| (0..current as u16).collect(), |queues| queues.iter().collect()),
         source: PacketSource::Interface { ifindex: interface.ifindex, queues: queues.cloned() },
         link_type: LINK_TYPE_ETHERNET,
         origin: OriginInfo::Incoming { ifindex: interface.ifindex },
-        pools: packing::pool_maker(&interface, queues.is_some(), config),
+        pools,
         numa_node: interface.numa_node,
         host_use,
-        // The socket, and again for its sending half.
-        files_per_queue: 1 + usize::from(config.transmit_entries > 0),
+        // The socket, and again for its sending half; or the ring of events, and the claim to the queue.
+        files_per_queue: 1 + usize::from(config.transmit_entries > 0 || claims),
     };
     Ok(PreparedPort::new(facts, XdpPort { interface, queues: queues.cloned() }))
 }
@@ -106,7 +109,7 @@ fn check_queues(interface: &Interface, queues: &QueueSet, current: u32) -> Resul
 impl Port for XdpPort {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
         let name = facts.name.clone();
-        let refusal = packing::refused_by_settings(&self.interface, self.queues.is_some(), config);
+        let refusal = packing::refused_by_settings(&self.interface, config);
         if let Some(reason) = refusal.filter(|_| config.xdp_mode == Modes::Packed) {
             return Err(Error::NotPacked { name, reason });
         }

@@ -29,7 +29,10 @@ use crate::{
     Diagnostic, Error, Modes, Rss,
     diagnostic::TooLong,
     nic::{link::longest_frame, preflight, rss, stamping::Stamping},
-    port::{contract::PortPools, open_port::OpenPort},
+    port::{
+        contract::{PoolMaker, PortPools},
+        open_port::OpenPort,
+    },
     program::rx_hash::RxHashing,
     report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
 };
@@ -72,7 +75,10 @@ impl XdpOpener<'_> {
         // Before anything is set on the NIC: a refusal must not disturb another process's capture.
         self.way()?;
         let hashing = config.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
-        let stamping = Stamping::prepare(interface, config.timestamp, config.stamp_packets)?;
+        // A packed packet has room for its time, and a worker that need not look often saves more than it
+        // costs.
+        let by_default = config.stamp_packets || request.facts.pools == PoolMaker::Packed;
+        let stamping = Stamping::prepare(interface, config.timestamp, by_default)?;
         let tags = vlan_tags::prepare(interface, shared);
         self.open_prepared(Prepared { stamping, tags, hashing }, pools)
     }
@@ -184,7 +190,7 @@ impl XdpOpener<'_> {
 
     /// The port that an attempt has made. Promiscuous mode and the NIC's settings are still missing.
     fn opened(self, attempt: &Attempt<'_>, result: AttemptResult, fallbacks: Vec<Diagnostic>) -> Opened {
-        let AttemptResult { link, program, queues, filter, hash_at } = result;
+        let AttemptResult { link, program, queues, claims, filter, hash_at } = result;
         let mode = queues.mode(attempt.xdp_mode);
         let features = self.interface.xdp_features;
         let max_parts = features.and_then(|features| features.zero_copy_max_segments);
@@ -199,7 +205,7 @@ impl XdpOpener<'_> {
             ..port.report
         };
         let (promiscuous, rss, stamping, upkeep) = (None, None, None, Upkeep::default());
-        let backend = XdpBackend { link: Some(link), program, promiscuous, rss, stamping, upkeep };
+        let backend = XdpBackend { link: Some(link), claims, program, promiscuous, rss, stamping, upkeep };
         Opened { port, backend, queues, hash_at }
     }
 }

@@ -32,12 +32,11 @@ use crate::{
 const SEVERAL_WRITERS: [&str; 1] = ["tun"];
 
 /// Who makes the pools of an interface, or of some of its queues.
-pub(super) fn pool_maker(interface: &Interface, some_queues: bool, config: &Config) -> PoolMaker {
+pub(super) fn pool_maker(interface: &Interface, config: &Config) -> PoolMaker {
     let is_packed = match config.xdp_mode {
         Modes::Packed => true,
         Modes::Best => expected_geometry(config).is_some_and(|geometry| {
-            !zero_copy_takes_all(interface, geometry)
-                && refusal(interface, some_queues, config, geometry).is_none()
+            !zero_copy_takes_all(interface, geometry) && refusal(interface, config, geometry).is_none()
         }),
         Modes::ZeroCopy | Modes::Copy | Modes::Generic => false,
     };
@@ -79,15 +78,9 @@ pub(super) fn zero_copy_refusal(
 
 /// Why packets cannot be packed, by what is asked for and by the driver; `None` if nothing is known against
 /// it.
-pub(super) fn refused_by_settings(
-    interface: &Interface,
-    some_queues: bool,
-    config: &Config,
-) -> Option<PackingRefusal> {
+pub(super) fn refused_by_settings(interface: &Interface, config: &Config) -> Option<PackingRefusal> {
     let driver = interface.driver.as_ref().map_or("", |driver| &driver.name);
-    if some_queues {
-        Some(PackingRefusal::SomeQueues)
-    } else if config.transmit_entries > 0 || config.allocators > 0 {
+    if config.transmit_entries > 0 || config.allocators > 0 {
         Some(PackingRefusal::Sending)
     } else if config.keep_packets {
         Some(PackingRefusal::Keeping)
@@ -99,12 +92,7 @@ pub(super) fn refused_by_settings(
 }
 
 /// Why packets are not packed without being asked for it, as far as that is known before trying.
-pub(super) fn refusal(
-    interface: &Interface,
-    some_queues: bool,
-    config: &Config,
-    geometry: Geometry,
-) -> Option<PackingRefusal> {
+pub(super) fn refusal(interface: &Interface, config: &Config, geometry: Geometry) -> Option<PackingRefusal> {
     let (block_bytes, blocks) = (geometry.chunk_bytes(), geometry.chunks_per_pool());
     let by_machine = || match interface.xdp_features {
         _ if block_bytes < MIN_BLOCK_BYTES => Some(PackingRefusal::SmallBlocks { block_bytes }),
@@ -113,7 +101,7 @@ pub(super) fn refusal(
         Some(features) if !features.native => Some(PackingRefusal::NotNative),
         Some(_) => (!may_calculate_addresses()).then_some(PackingRefusal::NotPermitted),
     };
-    refused_by_settings(interface, some_queues, config).or_else(by_machine)
+    refused_by_settings(interface, config).or_else(by_machine)
 }
 
 #[cfg(test)]

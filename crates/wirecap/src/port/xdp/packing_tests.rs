@@ -17,7 +17,7 @@ fn best_packs_where_zero_copy_would_not_take_all_frames() {
     if !may_calculate_addresses() {
         return wirecap_lab::skip("packing::best_packs", "without CAP_PERFMON nothing is packed");
     }
-    let of = |interface: &Interface| pool_maker(interface, false, &Config::default());
+    let of = |interface: &Interface| pool_maker(interface, &Config::default());
     let (packed, cells) = (PoolMaker::Packed, PoolMaker::Registered);
     for (driver, mtu, features, expected) in [
         ("veth", 1_500, features(false, None), packed),
@@ -44,23 +44,22 @@ fn other_modes_are_not_changed() {
     let veth = interface("veth", 1_500, features(false, None));
     for mode in [Modes::ZeroCopy, Modes::Copy, Modes::Generic] {
         let config = Config { xdp_mode: mode, ..Config::default() };
-        assert_eq!(pool_maker(&veth, false, &config), PoolMaker::Registered);
+        assert_eq!(pool_maker(&veth, &config), PoolMaker::Registered);
     }
     // Even where it is certain to fail: it is refused then, not replaced.
     let config = Config { xdp_mode: Modes::Packed, cells_per_chunk: 1, ..Config::default() };
-    assert_eq!(pool_maker(&interface("tun", 1_500, None), true, &config), PoolMaker::Packed);
+    assert_eq!(pool_maker(&interface("tun", 1_500, None), &config), PoolMaker::Packed);
 }
 
 #[test]
 fn each_refusal_has_its_reason() {
     let veth = interface("veth", 1_500, features(false, None));
-    let refusal = |interface: &Interface, some_queues, change: fn(&mut Config)| {
+    let refusal = |interface: &Interface, change: fn(&mut Config)| {
         let mut config = Config::default();
         change(&mut config);
-        refusal(interface, some_queues, &config, expected_geometry(&config).unwrap())
+        refusal(interface, &config, expected_geometry(&config).unwrap())
     };
-    let by = |change: fn(&mut Config)| refusal(&veth, false, change);
-    assert_eq!(refusal(&veth, true, |_| ()), Some(PackingRefusal::SomeQueues));
+    let by = |change: fn(&mut Config)| refusal(&veth, change);
     assert_eq!(by(|config| config.transmit_entries = 64), Some(PackingRefusal::Sending));
     assert_eq!(by(|config| config.allocators = 1), Some(PackingRefusal::Sending));
     assert_eq!(by(|config| config.keep_packets = true), Some(PackingRefusal::Keeping));
@@ -69,7 +68,7 @@ fn each_refusal_has_its_reason() {
     assert_eq!(small, Some(PackingRefusal::SmallBlocks { block_bytes: 64 << 10 }));
     let few = by(|config| config.pool_size = PoolSize::Chunks(1));
     assert_eq!(few, Some(PackingRefusal::FewBlocks { blocks: 1 }));
-    let on = |driver, features| refusal(&interface(driver, 1_500, features), false, |_| ());
+    let on = |driver, features| refusal(&interface(driver, 1_500, features), |_| ());
     let tun = on("tun", features(false, None));
     assert_eq!(tun, Some(PackingRefusal::SeveralWriters { driver: "tun".into() }));
     assert_eq!(on("veth", None), Some(PackingRefusal::ZeroCopyNotKnown));

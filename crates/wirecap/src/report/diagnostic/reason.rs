@@ -149,9 +149,6 @@ pub enum TapRefusal {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PackingRefusal {
-    /// Some queues of the interface are captured, which other processes may share.
-    #[error("that is for the whole interface only, not for queues of it")]
-    SomeQueues,
     /// Packets are sent on from where they lie.
     #[error("packets in blocks cannot be sent")]
     Sending,
