@@ -49,7 +49,7 @@ pub(crate) fn clock(clock: &Clock) -> String {
         Clock::System { no_counter: Some(reason) } => {
             format!("the system clock (UTC); the CPU's counter is not used: {}", no_counter(*reason))
         }
-        Clock::Monotonic => "the kernel's CLOCK_MONOTONIC, synchronised with the system clock".into(),
+        Clock::Monotonic => "CLOCK_MONOTONIC, synchronised with the system clock".into(),
         Clock::Nic { device, name, shows, off_ns, showed } => {
             let when = if showed.is_some() { "then" } else { "at the start" };
             let shows = match shows {
