@@ -1,10 +1,11 @@
 //! Faults at one end: counted, reported at most once a second, and both interfaces are usable afterwards.
 
-use std::{thread, time::Duration};
+use std::{fs::File, thread, time::Duration};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use wirecap_lab::{VethOptions, require_root};
+use wirecap_lab::{Capture, VethOptions, require_root};
+use wirecap_testing::wait_until;
 
 use super::{Cable, dropped, frame, way};
 use crate::lab::{READY, SmallDisk, read};
@@ -36,6 +37,9 @@ fn unsent_packets_are_counted_by_cause_and_reported_rarely() {
     }
     thread::sleep(PERIOD);
     send(5, 1_400);
+    // Packets that are under way when the link goes down are lost.
+    let arrived = || Capture::read(File::open(cable.path("arrived.pcapng")).unwrap()).unwrap().packets.len();
+    wait_until("the longer packets arrive", || arrived() == 15);
     cable.right.ip(&["link", "set", "r0", "down"]).unwrap();
     running.wait_for("m1 has no carrier; forwarding resumes when the other end is connected and up again");
     for _ in 0..8 {
