@@ -11,6 +11,8 @@ pub enum Scenario {
     All,
     /// One queue, count only: rate, and highest rate without loss.
     Count,
+    /// One queue, count only, beside the host: taps against TPACKET_V3.
+    Passive,
     /// Writing to a file, against tcpdump.
     Write,
     /// Between two interfaces, on one core: rate, and highest rate without loss.
@@ -37,8 +39,9 @@ pub enum Scenario {
 
 impl Scenario {
     /// The scenarios of `all`.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Count,
+        Self::Passive,
         Self::Write,
         Self::Forward,
         Self::Burst,
@@ -55,6 +58,7 @@ impl Scenario {
         match self {
             Self::All => "all",
             Self::Count => "count",
+            Self::Passive => "passive",
             Self::Write => "write",
             Self::Forward => "forward",
             Self::Burst => "burst",

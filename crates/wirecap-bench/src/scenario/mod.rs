@@ -20,6 +20,8 @@ mod engine;
 mod forward;
 mod generate;
 mod memory;
+mod one_queue;
+mod passive;
 mod replay;
 mod skew;
 mod soak;
@@ -147,6 +149,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     for scenario in context.arguments.chosen() {
         match scenario {
             Scenario::Count => count::run(&mut context),
+            Scenario::Passive => passive::run(&mut context),
             Scenario::Write => write::run(&mut context),
             Scenario::Forward => forward::run(&mut context),
             Scenario::Burst => burst::run(&mut context),
