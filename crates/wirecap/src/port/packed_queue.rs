@@ -58,7 +58,7 @@ impl Hold {
             (Wait::Sleep, true) => (Self::LONGEST, Self::MOST_BYTES),
             (Wait::Sleep, false) | (Wait::Block, _) => (Self::SHORT, Self::FEW_BYTES),
         };
-        let most_bytes = most.min(geometry.pool_bytes() as u64 / Self::SHARE_OF_POOL);
+        let most_bytes = most.min(geometry.pool_bytes() / Self::SHARE_OF_POOL);
         Self { longest_ns: longest.as_nanos() as u64, most_bytes, received_ns: 0, released: 0, gives: true }
     }
 
