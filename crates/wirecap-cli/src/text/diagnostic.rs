@@ -255,6 +255,15 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
             "another program detached the XDP program; packets went to the host, uncounted, {}",
             until(recovery, "attached again")
         ),
+        Diagnostic::TapDetached { recovery } => format!(
+            "another program detached a program of the tap; packets were not captured, {}",
+            until(recovery, "attached again")
+        ),
+        Diagnostic::XdpProgramAttached { program_id, program } => format!(
+            "another process attached the XDP program {} (id {program_id}), which gets packets first: since then, those that it \
+             takes or drops are not captured",
+            program.as_deref().unwrap_or("?")
+        ),
         Diagnostic::QueuesLost { queues, recovery } => format!(
             "another program removed this capture from the table of the processes that share the interface; packets of {} went to \
              the host, uncounted, {}",

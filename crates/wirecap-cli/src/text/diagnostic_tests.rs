@@ -24,6 +24,7 @@ fn samples() -> Vec<Diagnostic> {
     let filter = |reason| Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted: true };
     for recovery in [Recovery::Restored, Recovery::Failed(cause()), Recovery::Ended] {
         samples.push(Diagnostic::Detached { recovery: recovery.clone() });
+        samples.push(Diagnostic::TapDetached { recovery: recovery.clone() });
         samples.push(Diagnostic::QueuesLost { queues: 3.into(), recovery: recovery.clone() });
         samples.push(Diagnostic::RssChanged { recovery });
     }
@@ -34,6 +35,7 @@ fn samples() -> Vec<Diagnostic> {
         Diagnostic::Passive { reason: LeftToHost::NotEthernet { kind: "loopback".into() } },
         Diagnostic::NotTapped { reason: TapRefusal::NoTcx },
         Diagnostic::XdpProgramFirst { program_id: 7, program: None },
+        Diagnostic::XdpProgramAttached { program_id: 8, program: Some("drop".into()) },
         Diagnostic::SharedXdpMode { wanted: XdpMode::Native, shared: XdpMode::Generic },
         Diagnostic::SharedWithoutFrames,
         Diagnostic::PacketsTooLong { limit, reason: TooLong::SmallPool },
@@ -143,4 +145,6 @@ fn a_change_by_another_program_is_reported_with_its_duration() {
         "{lasting}"
     );
     assert!(words(Recovery::Ended).ends_with("uncounted, from then to the end"));
+    let tap = describe(&Diagnostic::TapDetached { recovery: Recovery::Ended });
+    assert!(tap.ends_with("of the tap; packets were not captured, from then to the end"), "{tap}");
 }

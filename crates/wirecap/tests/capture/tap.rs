@@ -12,7 +12,10 @@ use wirecap::{
     diagnostic::Recovery,
     report::{FilterPlace, QueueMode},
 };
-use wirecap_sys::bpf::{self, Link, Program};
+use wirecap_sys::{
+    bpf::{self, Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_DROP, XdpMode},
+    netdev,
+};
 use wirecap_testing::{
     PacketSender, SendPath, check, crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire,
 };
@@ -342,7 +345,7 @@ fn a_tap_detached_by_force_is_attached_again() {
     assert_eq!(Program::name_by_id(program).unwrap(), "wirecap_tap");
     Link::of_program(program).unwrap().expect("a link").detach().unwrap();
     assert!(programs(&wire).is_empty());
-    let warning = Diagnostic::Detached { recovery: Recovery::Restored };
+    let warning = Diagnostic::TapDetached { recovery: Recovery::Restored };
     let reported = PortEvent::Warning { port: "in0".into(), warning: warning.clone() };
     wait_until("the detachment is reported", || capture.events().contains(&reported));
     assert_eq!(programs(&wire).len(), 1);
@@ -353,6 +356,38 @@ fn a_tap_detached_by_force_is_attached_again() {
     let report = capture.finish();
     check::account_closed(&report);
     assert_eq!(report.ports[0].warnings, [warning]);
+}
+
+/// XDP runs before traffic control and before AF_PACKET.
+#[test]
+fn an_xdp_program_that_comes_later_is_reported_once() {
+    need_tap!("tap::an_xdp_program_that_comes_later_is_reported_once");
+    let mut drop_all = Assembler::new();
+    drop_all.mov_imm(Reg::R0, XDP_DROP).exit();
+    let drop_all = drop_all.finish().unwrap();
+    let drop_all = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "drop_all", &drop_all)).unwrap();
+    for port in ["tap:in0", "packet:in0"] {
+        let wire = Wire::with_queues("tapblind", 1);
+        let ifindex = wire.veth.b().ifindex().unwrap();
+        let mut capture = wire.capture_of(port, builder());
+        assert_eq!(capture.report().ports[0].warnings, []);
+        let _link = wire.inside.enter(|| Link::attach_xdp(&drop_all, ifindex, XdpMode::Native)).unwrap();
+        let [attached] = wire.inside.enter(|| netdev::xdp_programs(ifindex)).unwrap()[..] else {
+            panic!("one program")
+        };
+        let program_id = attached.program_id;
+        let warning = Diagnostic::XdpProgramAttached { program_id, program: Some("drop_all".into()) };
+        let mut warnings = Vec::new();
+        let mut look = |capture: &mut Capture| {
+            let events = capture.events().into_iter();
+            warnings.extend(events.filter(|event| matches!(event, PortEvent::Warning { .. })));
+            !warnings.is_empty()
+        };
+        wait_until("the program is reported", || look(&mut capture));
+        look(&mut capture);
+        assert_eq!(warnings, [PortEvent::Warning { port: "in0".into(), warning: warning.clone() }], "{port}");
+        assert_eq!(capture.finish().ports[0].warnings, [warning], "{port}");
+    }
 }
 
 #[test]

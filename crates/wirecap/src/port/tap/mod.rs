@@ -44,7 +44,7 @@ use crate::{
     Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PoolSize, Rss, TapHook, Timestamp,
     diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal},
     filter::{OriginInfo, PortFilter},
-    nic::{link::Watched, preflight, stamping::Stamping, tapping},
+    nic::{link::Watched, preflight, stamping::Stamping, tapping, xdp_watch::programs_first},
     program::{
         rx_hash,
         tap::{TapPlan, TapPrograms},
@@ -140,10 +140,7 @@ impl Port for TapPort {
         });
         report.fallbacks.extend(reason.map(|reason| Diagnostic::Passive { reason }));
         report.fallbacks.extend(not_in_kernel);
-        report.fallbacks.extend(interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
-            program_id: attached.program_id,
-            program: bpf::Program::name_by_id(attached.program_id).ok(),
-        }));
+        report.fallbacks.extend(programs_first(&interface));
         if let Some(stamping) = &stamping {
             report.fallbacks.extend_from_slice(&stamping.fallbacks);
             report.timestamp = stamping.report();
@@ -159,7 +156,7 @@ impl Port for TapPort {
             context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
         let links =
             TapLinks::attach(programs, interface.ifindex).map_err(|source| tap.program_error(source))?;
-        open.backend = Some(Box::new(TapBackend::new(links, promiscuous)));
+        open.backend = Some(Box::new(TapBackend::new(&interface, links, promiscuous)));
         // Queues do not matter here, only what the NIC drops.
         open.watch(&interface, Watched::None);
         Ok(open)

@@ -233,6 +233,20 @@ diagnostics! {
             /// What became of it.
             recovery: Recovery,
         },
+        /// A program of a tap was taken off its interface by force. Packets of that time were not captured,
+        /// in one direction or both.
+        "tap_detached" => TapDetached {
+            /// What became of it.
+            recovery: Recovery,
+        },
+        /// Another process attached an XDP program to an interface that is captured beside the host. What
+        /// that program takes or drops is not captured since then.
+        "xdp_program_attached" => XdpProgramAttached {
+            /// Its number in the kernel.
+            program_id: u32,
+            /// Its name; `None` without the privilege to ask.
+            program: Option<String>,
+        },
         /// Receive queues of a shared interface were taken out of the table by which their packets find the
         /// capture. Their packets went to the host, uncounted.
         "queues_lost" => QueuesLost {
