@@ -157,7 +157,7 @@ choices! {
         ///
         /// Beside the host, AF_PACKET does.
         Kernel = "kernel",
-        /// One time for all packets that a look at the ring finds; cheapest. The end says how far off it was.
+        /// One time for all packets that one look finds; cheapest. The end says how far off it was.
         ///
         /// These packets are 1 ns apart, from when the reader first saw them in the ring. They came after its
         /// previous look: [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns).

@@ -149,8 +149,8 @@ impl Waiter {
         }
     }
 
-    /// What to do at `now`, given the activity of the thread and its buddies so far, and how long what waits is
-    /// held back.
+    /// What to do at `now`, given the activity of the thread and its buddies so far, and how long what waits
+    /// is held back.
     fn plan(&mut self, now: Instant, activity: u64, hold: Duration) -> Plan {
         if self.wait == Wait::Busy {
             return Plan::Spin;
