@@ -1,10 +1,6 @@
 use std::collections::BTreeSet;
 
-use wirecap::{
-    LeftToHost,
-    diagnostic::{Cause, TapRefusal},
-    report::QueueMode,
-};
+use wirecap::{LeftToHost, diagnostic::Cause, report::QueueMode};
 use wirecap_sys::bpf::XdpMode;
 
 use super::*;
@@ -34,6 +30,7 @@ fn samples() -> Vec<Diagnostic> {
     samples.extend([
         Diagnostic::Passive { reason: LeftToHost::NotEthernet { kind: "loopback".into() } },
         Diagnostic::NotTapped { reason: TapRefusal::NoTcx },
+        Diagnostic::RingWithoutEffect,
         Diagnostic::XdpProgramFirst { program_id: 7, program: None },
         Diagnostic::XdpProgramAttached { program_id: 8, program: Some("drop".into()) },
         Diagnostic::SharedXdpMode { wanted: XdpMode::Native, shared: XdpMode::Generic },
@@ -126,6 +123,12 @@ fn why_packets_are_not_packed_ends_with_the_flag_that_helps() {
         let text = describe(&refused);
         assert!(text.ends_with(end), "{text:?} does not end with {end:?}");
     }
+}
+
+#[test]
+fn why_an_interface_is_not_tapped_ends_with_the_flag_that_helps() {
+    let text = describe(&Diagnostic::NotTapped { reason: TapRefusal::SmallChunks { least_bytes: 131_072 } });
+    assert!(text.ends_with("two chunks of 131072 bytes or more; raise -M, or -R or --memory"), "{text}");
 }
 
 #[test]

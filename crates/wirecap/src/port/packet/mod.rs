@@ -204,6 +204,7 @@ impl Port for PacketPort {
         });
         report.fallbacks.extend(left.reason.map(|reason| Diagnostic::Passive { reason }));
         report.fallbacks.extend(left.not_tapped.map(|reason| Diagnostic::NotTapped { reason }));
+        report.fallbacks.extend(context.config.ring_entries.map(|_| Diagnostic::RingWithoutEffect));
         report.fallbacks.extend(programs_first(&interface));
         report.fallbacks.extend(not_in_kernel);
         let reason = TooLong::SmallBlocks { cells_per_chunk: context.geometry.cells_per_chunk() };

@@ -135,11 +135,13 @@ impl Port for TapPort {
 
         let mut open = OpenPort::new(&facts.name, QueueMode::Tap, facts.link_type);
         let report = &mut open.report;
+        report.tap_hook = Some(hook);
         report.filter = filter.zip(user.as_ref()).map(|(filter, user)| {
             filter.report(if not_in_kernel.is_none() { FilterPlace::Kernel } else { FilterPlace::of(user) })
         });
         report.fallbacks.extend(reason.map(|reason| Diagnostic::Passive { reason }));
         report.fallbacks.extend(not_in_kernel);
+        report.fallbacks.extend(context.config.ring_entries.map(|_| Diagnostic::RingWithoutEffect));
         report.fallbacks.extend(programs_first(&interface));
         if let Some(stamping) = &stamping {
             report.fallbacks.extend_from_slice(&stamping.fallbacks);

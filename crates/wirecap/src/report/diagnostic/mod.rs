@@ -86,6 +86,8 @@ diagnostics! {
             /// Why not.
             reason: TapRefusal,
         },
+        /// A size of AF_XDP's rings is asked for, and has no effect: beside the host there are none.
+        "ring_without_effect" => RingWithoutEffect,
         /// An XDP program of another process gets packets first. What it takes or drops is not captured
         /// beside the host.
         "xdp_program_first" => XdpProgramFirst {
