@@ -124,9 +124,15 @@ impl Port for TapPort {
         let OpenRequest { context, facts, filter, nic_id, .. } = *request;
         preflight::check_up(&interface)?;
         let hook = context.config.tap_hook;
+        // What else can fail is not known to be the hook's fault.
+        let of_hook = |error: Error| match hook {
+            TapHook::Tcx => error,
+            TapHook::Xdp => error.of_xdp_tap(&facts.name),
+        };
         if hook == TapHook::Xdp {
-            preflight::check_kind(&interface)?;
-            preflight::check_holder(&interface)?;
+            let checked =
+                preflight::check_kind(&interface).and_then(|()| preflight::check_holder(&interface));
+            checked.map_err(of_hook)?;
         }
         let stamping = Stamping::prepare(&interface, context.config.timestamp, true)?;
         let tap = Tap { interface: &interface, hook, filter, stamping: stamping.as_ref() };
@@ -156,8 +162,8 @@ impl Port for TapPort {
         }
         let promiscuous =
             context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
-        let links =
-            TapLinks::attach(programs, interface.ifindex).map_err(|source| tap.program_error(source))?;
+        let links = TapLinks::attach(programs, interface.ifindex);
+        let links = links.map_err(|source| of_hook(tap.program_error(source)))?;
         open.backend = Some(Box::new(TapBackend::new(&interface, links, promiscuous)));
         // Queues do not matter here, only what the NIC drops.
         open.watch(&interface, Watched::None);
