@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::{
-    Diagnostic, LeftToHost, QueueSet, QueueSetError,
+    Access, Diagnostic, LeftToHost, QueueSet, QueueSetError,
     diagnostic::{NicDataRefusal, PackingRefusal, TapRefusal},
 };
 use thiserror::Error;
@@ -135,6 +135,14 @@ pub enum Error {
         /// Why not.
         reason: TapRefusal,
     },
+    /// Native XDP cannot copy what comes in by an interface, which was asked for.
+    #[error("{name} cannot be tapped by native XDP: {reason}")]
+    NotTappedByXdp {
+        /// The interface.
+        name: String,
+        /// Why not.
+        reason: XdpTapRefusal,
+    },
     /// There is no memory for packed packets.
     #[error("{name}: {source}")]
     Packed {
@@ -205,13 +213,15 @@ pub enum Error {
         /// Receive queues it has.
         queues: u32,
     },
-    /// AF_PACKET cannot choose between receive queues.
+    /// Beside the host, receive queues cannot be chosen.
     #[error(
-        "{name}@{queues}: AF_PACKET cannot choose between receive queues, and {name} is captured beside the host"
+        "{name}@{queues}: only AF_XDP can choose between receive queues, and {name} is captured beside the host"
     )]
     PassiveQueues {
         /// The interface.
         name: String,
+        /// How its packets were to be got at.
+        access: Access,
         /// The queues asked for.
         queues: QueueSet,
         /// Why it is left to the host, if that was not asked for.
@@ -385,6 +395,38 @@ pub enum Error {
     Thread(io::Error),
 }
 
+/// Why native XDP cannot copy what comes in by an interface.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum XdpTapRefusal {
+    /// XDP programs see Ethernet packets only.
+    #[error("it is of type {kind}, and XDP programs see Ethernet only")]
+    NotEthernet {
+        /// Its type.
+        kind: String,
+    },
+    /// The driver runs no XDP programs.
+    #[error("its driver does not offer it")]
+    NotNative,
+    /// A step failed, or another XDP program is in the place.
+    #[error("{0}")]
+    Failed(Box<Error>),
+}
+
+impl Error {
+    /// As the reason why native XDP cannot copy what comes in by an interface. A lack of privilege stays as
+    /// it is.
+    pub(crate) fn of_xdp_tap(self, name: &str) -> Self {
+        let reason = match self {
+            Error::NotEthernet { kind, .. } => XdpTapRefusal::NotEthernet { kind },
+            Error::Program { source: bpf::Error::Unsupported { .. }, .. } => XdpTapRefusal::NotNative,
+            error @ (Error::NotPermitted(_) | Error::Down(_)) => return error,
+            error => XdpTapRefusal::Failed(Box::new(error)),
+        };
+        Error::NotTappedByXdp { name: name.into(), reason }
+    }
+}
+
 /// How another XDP program is attached to an interface, which decides how it is taken off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XdpAttachment {
@@ -431,31 +473,5 @@ fn size(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_program_without_a_link_is_detached_by_ip_and_in_its_mode() {
-        let held = |attachment, holders: &str| {
-            let (name, program) = ("in0".into(), "stranger".into());
-            Error::Held { name, program, holders: holders.into(), attachment }.to_string()
-        };
-        for (attachment, holders, end) in [
-            (XdpAttachment::Link, "x (pid 7)", "program stranger of x (pid 7); end that process"),
-            (XdpAttachment::Unknown, "", "bpftool link show the program"),
-            (XdpAttachment::Netlink(AttachedMode::Native), "", ": ip link set in0 xdp off"),
-            (XdpAttachment::Netlink(AttachedMode::Generic), "", ": ip link set in0 xdpgeneric off"),
-        ] {
-            let text = held(attachment, holders);
-            assert!(text.ends_with(end), "{text:?} does not end with {end:?}");
-        }
-    }
-
-    #[test]
-    fn only_a_free_queue_is_suggested() {
-        let shared =
-            |free| Error::Shared { name: "in0".into(), holders: "x (pid 7)".into(), free }.to_string();
-        assert!(shared(Some(3)).ends_with("name queues that are free, as in in0@3"));
-        assert!(shared(None).ends_with("captured by x (pid 7); end that"));
-    }
-}
+#[path = "error_tests.rs"]
+mod tests;

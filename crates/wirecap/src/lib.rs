@@ -97,7 +97,7 @@ pub use engine::{
     horizon::{Horizon, Horizons},
     worker::{Next, Worker},
 };
-pub use error::{Error, XdpAttachment};
+pub use error::{Error, XdpAttachment, XdpTapRefusal};
 pub use nic::{
     devices::{QueueDevice, queue_devices},
     host_use::{Choice, HostView},

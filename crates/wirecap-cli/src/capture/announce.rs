@@ -4,7 +4,7 @@
 //! the last.
 
 use wirecap::{
-    Config, Diagnostic, Mode, Report,
+    Config, Diagnostic, Mode, Report, TapHook,
     report::{MemoryReport, PortReport, QueueMode},
 };
 
@@ -84,7 +84,10 @@ fn queues(port: &PortReport) -> String {
     let modes: Vec<_> = runs
         .map(|run| match run[0].mode {
             QueueMode::Trace => mode(QueueMode::Trace).to_owned(),
-            alike => format!("{}: {}", numbered(row, run.iter().map(|queue| queue.queue)), mode(alike)),
+            alike => {
+                let mode = if port.tap_hook == Some(TapHook::Xdp) { TAPPED_BY_XDP } else { mode(alike) };
+                format!("{}: {mode}", numbered(row, run.iter().map(|queue| queue.queue)))
+            }
         })
         .collect();
     let driver = match &port.driver {
@@ -94,6 +97,9 @@ fn queues(port: &PortReport) -> String {
     };
     format!("{}{driver}, {}", port.name, modes.join(", "))
 }
+
+/// The mode of a tap that copies what comes in by XDP.
+const TAPPED_BY_XDP: &str = "tapped, incoming packets by native XDP: the host keeps its packets";
 
 /// How packets get into cells, in few words; the book has more.
 fn mode(mode: QueueMode) -> &'static str {
@@ -189,6 +195,19 @@ mod tests {
         let ports = modes.iter().map(port).collect();
         let report = Report { seconds: 0.0, ports, workers: vec![WorkerReport::default()], memory };
         sizes(&Config::default(), &report)
+    }
+
+    #[test]
+    fn the_line_of_a_tap_names_native_xdp() {
+        let line = |tap_hook| {
+            let tapped = QueueReport { mode: QueueMode::Tap, ..QueueReport::default() };
+            let driver = Some("veth".into());
+            let name = "in0".into();
+            queues(&PortReport { name, driver, tap_hook, queues: vec![tapped], ..PortReport::default() })
+        };
+        assert_eq!(line(Some(TapHook::Tcx)), "in0 (veth), core 0: tapped: the host keeps its packets");
+        let by_xdp = "in0 (veth), core 0: tapped, incoming packets by native XDP: the host keeps its packets";
+        assert_eq!(line(Some(TapHook::Xdp)), by_xdp);
     }
 
     #[test]

@@ -10,7 +10,6 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use wirecap::{Dispatch, PreparedCapture};
 
 use super::plan::Plan;
-use crate::text::plural::counted;
 
 /// Open files that a capture needs besides those counted, for instance netlink sockets.
 const OTHER_FILES: u64 = 8;
@@ -38,9 +37,8 @@ fn open_files(prepared: &PreparedCapture) -> Result<()> {
     let needed = open + OTHER_FILES + prepared.open_files() as u64;
     ensure!(
         soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()),
-        "capturing {} takes about {needed} open files, and this process may have {soft}; raise \
-         the limit: ulimit -n {} (LimitNOFILE= in a service)",
-        counted(prepared.queues() as u64, "receive queue"),
+        "this capture takes about {needed} open files, and this process may have {soft}; raise the limit: ulimit -n {} \
+         (LimitNOFILE= in a service)",
         needed.next_power_of_two()
     );
     Ok(())

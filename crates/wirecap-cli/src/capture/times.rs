@@ -72,8 +72,8 @@ impl fmt::Display for TimeTrouble {
             }
             Self::Uncertain(max_ns) => write!(
                 f,
-                "packets arrived up to {} before their timestamps, because their queue was not polled for that long; \
-                 --timestamp kernel stamps each packet",
+                "packets may have arrived up to {} before their timestamps: that is the time since the previous look at their \
+                 queue, also in silence; --timestamp kernel stamps each packet",
                 at_most(*max_ns)
             ),
             Self::SetBack(set_back_ns) => write!(
@@ -137,7 +137,7 @@ pub(crate) fn remarks(timestamp: &TimestampReport) -> Vec<String> {
         let (packets, max) = (counted(packets, "packet"), at_most(max_ns));
         let (half, most) = (at_most(p50_ns), at_most(p99_ns));
         lines.push(format!(
-            "{packets} with the time of a batch arrived up to {max} before it (half of them up to {half}, 99 % up to {most})"
+            "{packets} with the time of a batch may have arrived up to {max} before it (half of them up to {half}, 99 % up to {most})"
         ));
     }
     if timestamp.set_back_ns > 0 {

@@ -5,7 +5,7 @@
 
 use wirecap::{
     Diagnostic, Timestamp,
-    diagnostic::{Advice, KernelRefusal, ModeRefusal, PackingRefusal, Recovery, TooLong},
+    diagnostic::{Advice, KernelRefusal, ModeRefusal, PackingRefusal, Recovery, TapRefusal, TooLong},
     report::{BeyondLimit, LengthLimit},
 };
 
@@ -31,7 +31,16 @@ fn opening(diagnostic: &Diagnostic) -> Option<String> {
         Diagnostic::Passive { reason } => {
             format!("captured beside the host, because {}", host_use::reason(reason))
         }
-        Diagnostic::NotTapped { reason } => format!("captured over AF_PACKET, not tapped: {reason}"),
+        Diagnostic::NotTapped { reason } => {
+            let remedy = match reason {
+                TapRefusal::SmallChunks { .. } => "; raise -M, or -R or --memory",
+                _ => "",
+            };
+            format!("captured over AF_PACKET, not tapped: {reason}{remedy}")
+        }
+        Diagnostic::RingWithoutEffect => {
+            "--ring has no effect: beside the host there is no ring of AF_XDP".into()
+        }
         Diagnostic::XdpProgramFirst { program_id, program } => format!(
             "the XDP program {} (id {program_id}) gets packets first: those that it takes or drops are not captured",
             program.as_deref().unwrap_or("?")
@@ -254,6 +263,15 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
         Diagnostic::Detached { recovery } => format!(
             "another program detached the XDP program; packets went to the host, uncounted, {}",
             until(recovery, "attached again")
+        ),
+        Diagnostic::TapDetached { recovery } => format!(
+            "another program detached a program of the tap; packets were not captured, {}",
+            until(recovery, "attached again")
+        ),
+        Diagnostic::XdpProgramAttached { program_id, program } => format!(
+            "another process attached the XDP program {} (id {program_id}), which gets packets first: since then, those that it \
+             takes or drops are not captured",
+            program.as_deref().unwrap_or("?")
         ),
         Diagnostic::QueuesLost { queues, recovery } => format!(
             "another program removed this capture from the table of the processes that share the interface; packets of {} went to \

@@ -1,10 +1,6 @@
 use std::collections::BTreeSet;
 
-use wirecap::{
-    LeftToHost,
-    diagnostic::{Cause, TapRefusal},
-    report::QueueMode,
-};
+use wirecap::{LeftToHost, diagnostic::Cause, report::QueueMode};
 use wirecap_sys::bpf::XdpMode;
 
 use super::*;
@@ -24,6 +20,7 @@ fn samples() -> Vec<Diagnostic> {
     let filter = |reason| Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted: true };
     for recovery in [Recovery::Restored, Recovery::Failed(cause()), Recovery::Ended] {
         samples.push(Diagnostic::Detached { recovery: recovery.clone() });
+        samples.push(Diagnostic::TapDetached { recovery: recovery.clone() });
         samples.push(Diagnostic::QueuesLost { queues: 3.into(), recovery: recovery.clone() });
         samples.push(Diagnostic::RssChanged { recovery });
     }
@@ -33,7 +30,9 @@ fn samples() -> Vec<Diagnostic> {
     samples.extend([
         Diagnostic::Passive { reason: LeftToHost::NotEthernet { kind: "loopback".into() } },
         Diagnostic::NotTapped { reason: TapRefusal::NoTcx },
+        Diagnostic::RingWithoutEffect,
         Diagnostic::XdpProgramFirst { program_id: 7, program: None },
+        Diagnostic::XdpProgramAttached { program_id: 8, program: Some("drop".into()) },
         Diagnostic::SharedXdpMode { wanted: XdpMode::Native, shared: XdpMode::Generic },
         Diagnostic::SharedWithoutFrames,
         Diagnostic::PacketsTooLong { limit, reason: TooLong::SmallPool },
@@ -127,6 +126,12 @@ fn why_packets_are_not_packed_ends_with_the_flag_that_helps() {
 }
 
 #[test]
+fn why_an_interface_is_not_tapped_ends_with_the_flag_that_helps() {
+    let text = describe(&Diagnostic::NotTapped { reason: TapRefusal::SmallChunks { least_bytes: 131_072 } });
+    assert!(text.ends_with("two chunks of 131072 bytes or more; raise -M, or -R or --memory"), "{text}");
+}
+
+#[test]
 fn queues_that_are_not_captured_are_numbered() {
     let words = |captured, queues| describe(&Diagnostic::QueuesNotCaptured { captured, queues });
     assert!(words(2, 4).contains("4 receive queues now, of which 2 are captured: packets of queues 2-3 go"));
@@ -143,4 +148,6 @@ fn a_change_by_another_program_is_reported_with_its_duration() {
         "{lasting}"
     );
     assert!(words(Recovery::Ended).ends_with("uncounted, from then to the end"));
+    let tap = describe(&Diagnostic::TapDetached { recovery: Recovery::Ended });
+    assert!(tap.ends_with("of the tap; packets were not captured, from then to the end"), "{tap}");
 }

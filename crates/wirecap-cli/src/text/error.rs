@@ -5,7 +5,7 @@
 use std::{env, io};
 
 use wirecap::{
-    Error, LeftToHost,
+    Error, LeftToHost, PortSpec, XdpTapRefusal,
     diagnostic::{NicDataRefusal, PackingRefusal, TapRefusal},
 };
 use wirecap_core::GeometryError;
@@ -76,6 +76,10 @@ fn hint(error: &Error) -> Option<String> {
         Error::NotPacked { .. } => "; leave --xdp-mode out".into(),
         Error::NotTapped { reason: TapRefusal::NotPermitted, .. } => privileges(""),
         Error::NotTapped { name, .. } => format!("; give packet:{name}"),
+        Error::NotTappedByXdp { reason, .. } => {
+            let or = if matches!(reason, XdpTapRefusal::Failed(_)) { ", or" } else { ";" };
+            format!("{or} leave --tap-hook out to tap it by traffic control")
+        }
         Error::IdleWorkers { queues, .. } => {
             format!("; use at most {}, or advanced mode", counted(*queues, "worker"))
         }
@@ -83,11 +87,12 @@ fn hint(error: &Error) -> Option<String> {
             format!("{}; give xdp:{name} to take it", since(reason.as_ref()))
         }
         Error::QueueTaken { .. } | Error::Shared { .. } => ": wirecap interfaces lists them".into(),
-        Error::PassiveQueues { name, queues, reason: reason @ Some(_) } => {
-            format!("{}; give xdp:{name}@{queues} to take them from it", since(reason.as_ref()))
-        }
-        Error::PassiveQueues { name, queues, reason: None } => {
-            format!("; give packet:{name}, or xdp:{name}@{queues} to take them from the host")
+        Error::PassiveQueues { name, access, queues, reason } => {
+            let whole = PortSpec::Interface { name: name.clone(), access: *access, queues: None };
+            format!(
+                "{}; give {whole} to capture all of it beside the host, or xdp:{name}@{queues} to take these queues from the host",
+                since(reason.as_ref())
+            )
         }
         Error::NotPermitted(_) => privileges(""),
         Error::JoinNotPermitted { .. } => privileges(",cap_sys_admin"),
@@ -204,7 +209,7 @@ fn passive(error: &PacketError) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use wirecap::{Diagnostic, diagnostic::ModeRefusal, report::QueueMode};
+    use wirecap::{Access, Diagnostic, diagnostic::ModeRefusal, report::QueueMode};
 
     use super::*;
 
@@ -225,12 +230,21 @@ mod tests {
             (Error::IdleWorkers { workers: 2, queues: 1 }, "; use at most 1 worker, or advanced mode"),
             (Error::OnlyPassive { name: name(), reason: loopback() }, "; give xdp:in0 to take it"),
             (
-                Error::PassiveQueues { name: name(), queues: 2.into(), reason: loopback() },
-                "; give xdp:in0@2 to take them from it",
+                Error::PassiveQueues {
+                    name: name(),
+                    access: Access::Auto,
+                    queues: 2.into(),
+                    reason: loopback(),
+                },
+                "; give in0 to capture all of it beside the host, or xdp:in0@2 to take these queues from the host",
             ),
             (
-                Error::PassiveQueues { name: name(), queues: 2.into(), reason: None },
-                "; give packet:in0, or xdp:in0@2 to take them from the host",
+                Error::PassiveQueues { name: name(), access: Access::Tap, queues: 2.into(), reason: None },
+                "; give tap:in0 to capture all of it beside the host, or xdp:in0@2 to take these queues from the host",
+            ),
+            (
+                Error::NotTappedByXdp { name: name(), reason: XdpTapRefusal::NotNative },
+                "its driver does not offer it; leave --tap-hook out to tap it by traffic control",
             ),
             (
                 Error::Shared { name: name(), holders: "x (pid 7)".into(), free: Some(2) },

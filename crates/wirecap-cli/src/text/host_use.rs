@@ -48,8 +48,9 @@ pub(crate) fn describe(host_use: &HostUse) -> String {
             format!("listener {}{protocol}{all}", names(processes))
         }
         HostUse::IngressFilter { filter } => format!("tc filter {filter}"),
-        HostUse::IngressProgram { program_id, program } => {
-            format!("TCX program {} (id {program_id})", program.as_deref().unwrap_or("?"))
+        HostUse::IngressProgram { program_id, program, processes } => {
+            let held = if processes.is_empty() { String::new() } else { format!(" of {}", names(processes)) };
+            format!("TCX program {} (id {program_id}){held}", program.as_deref().unwrap_or("?"))
         }
         HostUse::XdpProgram { program_id, program } => {
             format!("XDP program {} (id {program_id})", program.as_deref().unwrap_or("?"))
@@ -154,12 +155,17 @@ mod tests {
             words(HostUse::PppoeSession { session: 5, peer }),
             "PPPoE session 5 with 02:00:00:00:00:01"
         );
-        let program = |program: Option<&str>| HostUse::IngressProgram {
+        let program = |program: Option<&str>, processes| HostUse::IngressProgram {
             program_id: 9,
             program: program.map(String::from),
+            processes,
         };
-        assert_eq!(words(program(Some("mirror"))), "TCX program mirror (id 9)");
-        assert_eq!(words(program(None)), "TCX program ? (id 9)");
+        let tap = Process { pid: 7, name: "wirecap".into() };
+        assert_eq!(
+            words(program(Some("wirecap_tap"), vec![tap])),
+            "TCX program wirecap_tap (id 9) of wirecap (pid 7)"
+        );
+        assert_eq!(words(program(None, Vec::new())), "TCX program ? (id 9)");
         let unknown = HostUse::Unknown { what: Sight::Listeners, reason: "no /proc".into() };
         assert_eq!(words(unknown), "listeners cannot be determined: no /proc");
     }

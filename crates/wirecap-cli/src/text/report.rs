@@ -28,7 +28,7 @@ pub(crate) fn source(source: Timestamp) -> &'static str {
     match source {
         Timestamp::Hardware => "of each packet by the NIC",
         Timestamp::Kernel => "of each packet in the kernel",
-        Timestamp::Batch => "one per look at the ring",
+        Timestamp::Batch => "one per look at the queue",
         Timestamp::File => "of each packet, from the file",
     }
 }

@@ -23,7 +23,7 @@ fn a_limit_that_is_too_low_is_named_with_a_sufficient_one() {
     let lab = Lab::with_queues("limits", 8);
     let path = lab.path("new.pcapng");
     for (limit, words) in [
-        ("ulimit -n 16", &["capturing 8 receive queues takes about ", "may have 16", "ulimit -n "][..]),
+        ("ulimit -n 16", &["this capture takes about ", "may have 16", "ulimit -n "][..]),
         ("ulimit -n 5", &["ulimit -n"]),
         ("ulimit -v 400000", &["packet memory of 512 MiB", "ulimit -v", "lower -R or -M"]),
         ("ulimit -v 560000", &["packet memory of 512 MiB", "ulimit -v"]),

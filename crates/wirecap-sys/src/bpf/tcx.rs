@@ -13,7 +13,7 @@ use super::{
     error::Error,
     link::Link,
     program::Program,
-    syscall::{address_mut, bpf, bpf_fd},
+    syscall::{address_mut, bpf, bpf_fd, interface_name},
 };
 
 /// `BPF_TCX_INGRESS` and `BPF_TCX_EGRESS`.
@@ -82,7 +82,8 @@ impl Link {
         // SAFETY: there are no addresses in it, and it returns a new file descriptor. The kernel takes what
         // is missing, the program to be next to, as 0: none.
         let fd = unsafe { bpf_fd(Command::LinkCreate, &mut attr) }.map_err(|cause| {
-            Error::call(format!("attach a TCX program to interface number {ifindex}"), cause)
+            let interface = interface_name(ifindex).unwrap_or_else(|| format!("interface number {ifindex}"));
+            Error::call(format!("attach a TCX program to {interface}"), cause)
         })?;
         Ok(Self::new(fd))
     }

@@ -29,6 +29,12 @@ const IFLA_XDP_HW_PROG_ID: u16 = 7;
 /// Devices that come in pairs: there IFLA_LINK is the other end, not a device below.
 const PAIR_KINDS: [&str; 3] = ["veth", "netkit", "vxcan"];
 
+/// Devices on one other device, which hand the multicast addresses that they are asked for down to it
+/// (`dev_mc_sync()` of the kernel).
+const ONE_BELOW_KINDS: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec"];
+/// The same for devices that have members.
+const MEMBER_KINDS: [&str; 2] = ["bond", "team"];
+
 /// Bytes of `struct ifinfomsg` and `struct ifaddrmsg`.
 const IFINFOMSG_BYTES: usize = 16;
 const IFADDRMSG_BYTES: usize = 8;
@@ -84,8 +90,22 @@ pub(super) struct Link {
     pub interface: Interface,
     /// The interface of this namespace that it is built on, as a VLAN is.
     pub lower: Option<u32>,
+    /// To which devices it hands its multicast addresses down.
+    pub hands_down: HandsDown,
     /// Receive queues allocated, of which the driver may use fewer.
     pub rx_queues_allocated: u32,
+}
+
+/// To which devices a device hands down the multicast addresses that it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum HandsDown {
+    /// None.
+    #[default]
+    Nowhere,
+    /// The one below it, which may be in another namespace.
+    ToOne,
+    /// Some or all of its members.
+    ToMembers,
 }
 
 /// All links of the namespace, sorted by index.
@@ -174,7 +194,7 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
         hardware_type: HardwareType(header.hardware_type),
         ..Interface::default()
     };
-    let mut link = Link { interface, lower: None, rx_queues_allocated: 1 };
+    let mut link = Link { interface, lower: None, hands_down: HandsDown::Nowhere, rx_queues_allocated: 1 };
     let (mut foreign_lower, mut is_pair) = (false, false);
     each_attribute(action, attributes, |kind, value| {
         match kind {
@@ -188,7 +208,13 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
             IFLA_LINKINFO => {
                 // What a virtual device is, such as "vlan".
                 let kinds = texts(value, IFLA_INFO_KIND)?;
-                is_pair = kinds.iter().any(|kind| PAIR_KINDS.contains(&kind.as_str()));
+                let is_one_of = |list: &[&str]| kinds.iter().any(|kind| list.contains(&kind.as_str()));
+                is_pair = is_one_of(&PAIR_KINDS);
+                if is_one_of(&ONE_BELOW_KINDS) {
+                    link.hands_down = HandsDown::ToOne;
+                } else if is_one_of(&MEMBER_KINDS) {
+                    link.hands_down = HandsDown::ToMembers;
+                }
             }
             IFLA_PROMISCUITY => link.interface.promiscuity = parse_u32(value)?,
             IFLA_NUM_RX_QUEUES => link.rx_queues_allocated = parse_u32(value)?,

@@ -7,6 +7,8 @@
 
 use std::{io, os::fd::OwnedFd};
 
+use nix::net::if_::if_indextoname;
+
 use super::error::{Error, Result};
 use crate::socket_option;
 
@@ -26,7 +28,7 @@ impl Promiscuous {
     /// [`Error::NotPermitted`] without the capability, [`Error::NoSuchIndex`] if there is no such interface
     /// in the network namespace of the calling thread.
     pub fn enable(ifindex: u32) -> Result<Self> {
-        let action = || format!("putting the interface with index {ifindex} into promiscuous mode");
+        let action = || format!("putting {} into promiscuous mode", described(ifindex));
         let Ok(signed_index) = i32::try_from(ifindex) else {
             return Err(Error::NoSuchIndex(ifindex));
         };
@@ -51,5 +53,24 @@ impl Promiscuous {
     #[must_use]
     pub fn ifindex(&self) -> u32 {
         self.ifindex
+    }
+}
+
+/// The name of an interface, or its index if it has none any more.
+fn described(ifindex: u32) -> String {
+    // nix takes the C function's null for a name without a byte.
+    let name = if_indextoname(ifindex).ok().filter(|name| !name.is_empty());
+    let name = name.map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| format!("the interface with index {ifindex}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_named_while_it_has_a_name() {
+        assert_eq!(described(1), "lo");
+        assert_eq!(described(999_999), "the interface with index 999999");
     }
 }

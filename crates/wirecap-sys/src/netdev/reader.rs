@@ -6,7 +6,7 @@ use super::interface::queues;
 use super::link::{self, Selector};
 use super::netlink::Conversation;
 use super::statistics::{LinkStatistics, statistics};
-use super::{Interface, Queues};
+use super::{AttachedProgram, Interface, Queues};
 
 /// Asks about interfaces of the network namespace it was opened in, whichever thread does so later.
 #[derive(Debug)]
@@ -51,6 +51,15 @@ impl LinkReader {
         let link = link::link(&mut self.rtnetlink, Selector::Index(ifindex))?;
         let Interface { up, carrier, mtu, .. } = link.interface;
         Ok(LinkState { up, carrier, mtu })
+    }
+
+    /// The XDP programs attached to it now, native first.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
+    pub fn xdp_programs(&mut self, ifindex: u32) -> Result<Vec<AttachedProgram>> {
+        let link = link::link(&mut self.rtnetlink, Selector::Index(ifindex))?;
+        Ok(link.interface.xdp_programs)
     }
 
     /// How many transmit queues it has now, as [`transmit_queues`](super::transmit_queues).

@@ -117,7 +117,8 @@ choices! {
         ///
         /// The host notices. A driver may reset its rings when the program comes and goes, and switches
         /// offloads off, such as large receives. It takes a driver with native XDP, and Linux 5.18 for
-        /// packets of several buffers.
+        /// packets of several buffers. An interface has one XDP program: meanwhile it can have no second such
+        /// tap and no capture over AF_XDP.
         Xdp = "xdp",
     }
 }
@@ -157,7 +158,7 @@ choices! {
         ///
         /// Beside the host, AF_PACKET does.
         Kernel = "kernel",
-        /// One time for all packets that a look at the ring finds; cheapest. The end says how far off it was.
+        /// One time for all packets that one look finds; cheapest. The end says how far off it was.
         ///
         /// These packets are 1 ns apart, from when the reader first saw them in the ring. They came after its
         /// previous look: [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns).

@@ -139,8 +139,8 @@ pub(crate) fn device_name(interface: &str, queues: Option<&QueueSet>) -> String 
 }
 
 /// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any case,
-/// `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are five of them.
-/// `trace:old.pcapng` is a trace file, `trace:-` standard input.
+/// `tap:eth1` and `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are
+/// five of them. `trace:old.pcapng` is a trace file, `trace:-` standard input.
 ///
 /// ```
 /// use wirecap::{Access, PortSpec, QueueSet};
@@ -182,7 +182,7 @@ impl From<NullPort> for PortSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PortSpecError {
     /// There is no name.
-    #[error("{text:?} names no port; write eth1, xdp:eth1, packet:eth1 or trace:FILE")]
+    #[error("{text:?} names no port; write eth1, xdp:eth1, tap:eth1, packet:eth1 or trace:FILE")]
     NoName {
         /// The text.
         text: String,

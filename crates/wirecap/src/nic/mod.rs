@@ -11,3 +11,4 @@ pub(crate) mod preflight;
 pub(crate) mod rss;
 pub(crate) mod stamping;
 pub(crate) mod tapping;
+pub(crate) mod xdp_watch;

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Diagnostic, diagnostic::Recovery};
+use crate::diagnostic::Recovery;
 
 /// Time between two looks: each takes some system calls.
 pub(super) const LOOK_PERIOD: Duration = Duration::from_secs(1);
@@ -44,14 +44,14 @@ impl Detachment {
         self.last = Some(recovery);
     }
 
-    /// The last detachment, unless it was reported already.
-    pub(super) fn report_once(&mut self) -> Option<Diagnostic> {
-        self.warning().filter(|_| !replace(&mut self.is_reported, true))
+    /// What became of the last detachment, unless it was reported already.
+    pub(super) fn report_once(&mut self) -> Option<Recovery> {
+        self.last().filter(|_| !replace(&mut self.is_reported, true))
     }
 
-    /// The last detachment.
-    pub(super) fn warning(&self) -> Option<Diagnostic> {
-        self.last.clone().map(|recovery| Diagnostic::Detached { recovery })
+    /// What became of the last detachment.
+    pub(super) fn last(&self) -> Option<Recovery> {
+        self.last.clone()
     }
 }
 
@@ -64,22 +64,21 @@ mod tests {
     fn each_detachment_is_reported_and_a_lasting_one_once() {
         let mut detachment = Detachment::default();
         let busy = |text| Recovery::Failed(Cause::words(text));
-        let detached = |recovery| Some(Diagnostic::Detached { recovery });
-        assert_eq!((detachment.report_once(), detachment.warning()), (None, None));
+        assert_eq!((detachment.report_once(), detachment.last()), (None, None));
         for _ in 0..2 {
             detachment.note(Recovery::Restored);
-            assert_eq!(detachment.report_once(), detached(Recovery::Restored));
+            assert_eq!(detachment.report_once(), Some(Recovery::Restored));
             assert_eq!(detachment.report_once(), None);
         }
         detachment.note(busy("busy"));
-        assert_eq!(detachment.report_once(), detached(busy("busy")));
+        assert_eq!(detachment.report_once(), Some(busy("busy")));
         detachment.note(busy("still busy"));
         assert_eq!(detachment.report_once(), None);
-        assert_eq!(detachment.warning(), detached(busy("still busy")));
+        assert_eq!(detachment.last(), Some(busy("still busy")));
         detachment.note(Recovery::Restored);
-        assert_eq!(detachment.report_once(), detached(Recovery::Restored));
+        assert_eq!(detachment.report_once(), Some(Recovery::Restored));
         detachment.note(Recovery::Ended);
-        assert_eq!(detachment.warning(), detached(Recovery::Ended));
+        assert_eq!(detachment.last(), Some(Recovery::Ended));
     }
 
     #[test]

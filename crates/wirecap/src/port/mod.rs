@@ -82,7 +82,7 @@ fn look_up_interface(
     let passive = reason.is_some() || matches!(access, Access::Packet | Access::Tap);
     match queues {
         Some(queues) if passive => {
-            Err(Error::PassiveQueues { name: interface.name, queues: queues.clone(), reason })
+            Err(Error::PassiveQueues { name: interface.name, access, queues: queues.clone(), reason })
         }
         None if access == Access::Tap => tap::look_up(interface, reason, host_use),
         None if access == Access::Packet => packet::look_up(interface, Left::default(), host_use, config),

@@ -98,6 +98,8 @@ pub enum HostUse {
         program_id: u32,
         /// Its name; `None` without the privilege to ask.
         program: Option<String>,
+        /// The processes that hold it; empty if they cannot be seen, or if none does.
+        processes: Vec<Process>,
     },
     /// An XDP program is attached, and sees packets before anything else does.
     XdpProgram {

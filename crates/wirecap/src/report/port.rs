@@ -3,6 +3,8 @@
 use serde::Serialize;
 use wirecap_core::{QueueAccount, choices};
 
+use crate::TapHook;
+
 use super::{
     HostUse, LengthLimit, QueueMode, QueueReport, RssReport, TimestampReport, TraceFailure, TransmitReport,
     as_text_or_null, diagnostic::Diagnostic,
@@ -36,6 +38,9 @@ pub struct PortReport {
     pub unhashed: Option<u64>,
     /// What is wanted of its packets, if not all are.
     pub filter: Option<FilterReport>,
+    /// Where a tap copies what comes in; `None` of other ports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tap_hook: Option<TapHook>,
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
     /// The longest packet that fits; `None` if every packet fits that the MTU allowed when the port was

@@ -6,7 +6,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use wirecap::{Builder, Capture, HostUse, PortEvent};
+use wirecap::{Builder, Capture, HostUse, HostView, PortEvent};
 use wirecap_lab::{Namespace, VethOptions};
 
 use wirecap_testing::{need_root, wait_until, wire::Wire};
@@ -128,6 +128,20 @@ fn an_upper_device_in_another_namespace_is_use() {
         taken(&wire, "xdp:in0");
         container.ip(&["link", "del", "dev", "mac0"]).unwrap();
         taken(&wire, "in0");
+    }
+}
+
+/// It hands the multicast addresses that it is asked for down to the interface below.
+#[test]
+fn a_macvlan_with_nothing_on_top_is_not_in_use() {
+    need_root!("host_use::a_macvlan_with_nothing_on_top_is_not_in_use");
+    let wire = Wire::with_queues("macvlan", 1);
+    for mode in ["bridge", "private"] {
+        ip(&wire, &format!("link add link in0 name mac0 type macvlan mode {mode}"));
+        ip(&wire, "link set dev mac0 up");
+        let choice = wire.inside.enter(|| HostView::read().unwrap().choose("mac0")).unwrap();
+        assert_eq!(choice.uses, [], "{mode}");
+        ip(&wire, "link del dev mac0");
     }
 }
 

@@ -15,9 +15,9 @@ use crate::{
 /// What to capture, how, and where to.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureFlags {
-    /// Interfaces, by name or alternative name. xdp:NAME takes an interface from the host, packet:NAME
-    /// captures beside it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues. trace:FILE is a trace file
-    /// (trace:- standard input). A filter may follow: 'tcp port 443 and net 10.0.0.0/8'.
+    /// Interfaces, by name or alternative name. xdp:NAME takes an interface from the host, tap:NAME and
+    /// packet:NAME capture beside it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues. trace:FILE is a trace
+    /// file (trace:- standard input). A filter may follow: 'tcp port 443 and net 10.0.0.0/8'.
     #[arg(value_name = INTERFACE, required_unless_present_any = ["config", "print_config"])]
     words: Vec<String>,
     /// The filter, if it could be mistaken for an interface or a flag.
@@ -71,7 +71,8 @@ pub(crate) struct CaptureFlags {
     /// interface is tapped, else hash]. With several workers, hash and queue exclude taps.
     #[arg(long, value_parser = choice::<Fanout>())]
     fanout: Option<Fanout>,
-    /// Where a tap copies packets that come in [default: tcx].
+    /// Where a tap copies packets that come in [default: tcx]. With xdp, the interface can have no second
+    /// such tap and no capture over AF_XDP at the same time.
     #[arg(long, value_parser = choice::<TapHook>())]
     tap_hook: Option<TapHook>,
     /// Do not capture packets addressed to other stations.

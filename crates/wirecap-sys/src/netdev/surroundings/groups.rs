@@ -8,7 +8,7 @@
 //!
 //! Each interface with IPv4 joins 224.0.0.1 (all hosts) while it is up, and passes that on to the one below
 //! it, across namespaces. So if an address has more askers than the interface's own groups need, the others
-//! are above it.
+//! are above it, or below: each device to which the interface hands the address down counts as one more.
 
 use std::net::Ipv4Addr;
 
@@ -47,8 +47,9 @@ impl Groups {
         self.of(ifindex).filter(|&group| group != ALL_HOSTS)
     }
 
-    /// How many interfaces on top of this one are up, if IPv4 is on them: 0 if it is down itself.
-    pub(super) fn asked_from_above(&self, ifindex: u32) -> u32 {
+    /// How many other interfaces ask for the address of all hosts: those that are on top of this one and up,
+    /// if IPv4 is on them, and those to which it hands the address down. 0 if it is down itself.
+    pub(super) fn asked_by_others(&self, ifindex: u32) -> u32 {
         let asked = self.askers.iter().find(|(of, _)| *of == ifindex).map_or(0, |(_, askers)| *askers);
         let is_same_address =
             |group: &Ipv4Addr| group.to_bits() & ADDRESS_BITS == ALL_HOSTS.to_bits() & ADDRESS_BITS;
@@ -100,13 +101,13 @@ mod tests {
     fn an_interface_above_is_distinguished_from_own_groups() {
         let ospf = Ipv4Addr::new(224, 0, 0, 5);
         let alone = Groups::parse(&igmp(&[ALL_HOSTS, ospf]), &dev_mcast(1));
-        assert_eq!((alone.joined(3).collect::<Vec<_>>(), alone.asked_from_above(3)), (vec![ospf], 0));
-        assert_eq!((alone.joined(2).count(), alone.asked_from_above(2)), (0, 0), "of another interface");
+        assert_eq!((alone.joined(3).collect::<Vec<_>>(), alone.asked_by_others(3)), (vec![ospf], 0));
+        assert_eq!((alone.joined(2).count(), alone.asked_by_others(2)), (0, 0), "of another interface");
         let below = Groups::parse(&igmp(&[ALL_HOSTS]), &dev_mcast(3));
-        assert_eq!((below.joined(3).count(), below.asked_from_above(3)), (0, 2));
+        assert_eq!((below.joined(3).count(), below.asked_by_others(3)), (0, 2));
         // A group with the same Ethernet address as 224.0.0.1.
         let same = Groups::parse(&igmp(&[ALL_HOSTS, Ipv4Addr::new(239, 128, 0, 1)]), &dev_mcast(2));
-        assert_eq!((same.joined(3).count(), same.asked_from_above(3)), (1, 0));
+        assert_eq!((same.joined(3).count(), same.asked_by_others(3)), (1, 0));
         assert_eq!(Groups::parse("", ""), Groups::default());
     }
 }

@@ -21,7 +21,7 @@ use std::{cell::OnceCell, collections::BTreeMap, fs, io, net::Ipv4Addr, path::Pa
 use self::groups::Groups;
 pub use self::{listeners::PacketSocket, pppoe::PppoeSession, uppers::Upper};
 use super::error::Result;
-use super::link::{self, Link};
+use super::link::{self, HandsDown, Link};
 use super::{InterfaceAddress, MacAddress};
 use crate::process::{self, Process};
 
@@ -75,7 +75,24 @@ impl Surroundings {
     pub fn has_hidden_upper(&self, ifindex: u32) -> std::result::Result<bool, &io::Error> {
         let directly = uppers::directly_on_top(ifindex, &self.links);
         let seen = directly.filter(|(link, _)| link.interface.up).count();
-        self.groups.as_ref().map(|groups| groups.asked_from_above(ifindex) > seen as u32)
+        self.groups.as_ref().map(|groups| {
+            let below = self.asked_from_below(ifindex, groups);
+            groups.asked_by_others(ifindex) > seen as u32 + below
+        })
+    }
+
+    /// To how many devices this one hands the address of all hosts down. A bond may have members that it does
+    /// not use: nobody asks these for it.
+    fn asked_from_below(&self, ifindex: u32, groups: &Groups) -> u32 {
+        let link = self.links.iter().find(|link| link.interface.ifindex == ifindex);
+        let is_asked = |member: &&Link| {
+            member.interface.master == Some(ifindex) && groups.asked_by_others(member.interface.ifindex) > 0
+        };
+        match link.map_or(HandsDown::Nowhere, |link| link.hands_down) {
+            HandsDown::Nowhere => 0,
+            HandsDown::ToOne => 1,
+            HandsDown::ToMembers => self.links.iter().filter(is_asked).count() as u32,
+        }
     }
 
     /// Whether an interface of this network namespace has this Ethernet address.
@@ -133,6 +150,7 @@ fn read_table(directory: &Path, name: &str) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::link::tests::{LinkMessage, parsed};
     use super::*;
 
     #[test]
@@ -143,6 +161,44 @@ mod tests {
         let error = read_table(&nowhere, "packet").unwrap_err().to_string();
         assert!(error.contains("wirecap-no-such-directory/packet"), "{error}");
         assert!(read_table(Path::new(PROC_NET), "dev").unwrap().contains("lo:"));
+    }
+
+    #[test]
+    fn what_an_interface_hands_down_is_not_on_top_of_it() {
+        let link = |ifindex, kind, lower: Option<u32>, master| {
+            let mut link = parsed(LinkMessage { ifindex, kind, lower, master, ..Default::default() });
+            link.interface.up = true;
+            link
+        };
+        let hidden = |links: Vec<Link>, askers: &[(u32, u32)]| -> Vec<bool> {
+            let lines =
+                askers.iter().map(|(ifindex, askers)| format!("{ifindex} x {askers} 0 01005e000001\n"));
+            // Each interface has joined the group of all hosts.
+            let group = u32::from_ne_bytes([224, 0, 0, 1]);
+            let joined = |ifindex: u32| format!("{ifindex}\tx : 1 V3\n\t\t\t\t{group:08X} 1 0:00000000 0\n");
+            let igmp: String = askers.iter().map(|&(ifindex, _)| joined(ifindex)).collect();
+            let surroundings = Surroundings {
+                groups: Ok(Groups::parse(&format!("Idx\n{igmp}"), &lines.collect::<String>())),
+                links,
+                addresses: Vec::new(),
+                packet_sockets: Ok(Vec::new()),
+                pppoe_sessions: Ok(Vec::new()),
+                holders: OnceCell::new(),
+            };
+            askers.iter().map(|&(ifindex, _)| surroundings.has_hidden_upper(ifindex).unwrap()).collect()
+        };
+        let macvlan = || vec![link(2, "", None, None), link(3, "macvlan", Some(2), None)];
+        assert_eq!(hidden(macvlan(), &[(2, 2), (3, 2)]), [false, false]);
+        assert_eq!(hidden(macvlan(), &[(2, 3), (3, 3)]), [true, true]);
+        // One member of two is in use, and a VLAN of a container is on the bond.
+        let bond =
+            || vec![link(2, "", None, Some(4)), link(3, "", None, Some(4)), link(4, "bond", None, None)];
+        assert_eq!(hidden(bond(), &[(2, 2), (3, 1), (4, 2)]), [false, false, false]);
+        assert_eq!(hidden(bond(), &[(2, 2), (3, 1), (4, 3)]), [false, false, true]);
+        assert_eq!(hidden(bond(), &[(2, 2), (3, 2), (4, 3)]), [false, false, false]);
+        // A bridge hands nothing down.
+        let bridge = vec![link(2, "", None, Some(4)), link(4, "bridge", None, None)];
+        assert_eq!(hidden(bridge, &[(2, 1), (4, 2)]), [false, true]);
     }
 
     #[test]

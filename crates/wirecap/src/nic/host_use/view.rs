@@ -68,10 +68,13 @@ impl HostView {
     /// # Errors
     /// When the kernel cannot be asked for what has to be known: addresses, routes, what is on top.
     pub fn uses(&self, interface: &Interface) -> Result<Vec<HostUse>, Error> {
-        self.uses_besides(interface, &BTreeSet::new())
+        let mut uses = self.uses_besides(interface, &BTreeSet::new())?;
+        find_holders(&mut uses);
+        Ok(uses)
     }
 
-    /// As [`HostView::uses`], without listeners whose sockets, by their inodes, are known.
+    /// As [`HostView::uses`], without listeners whose sockets, by their inodes, are known, and without the
+    /// holders of programs.
     pub(crate) fn uses_besides(
         &self,
         interface: &Interface,
@@ -186,6 +189,24 @@ fn of_uppers(uppers: &[Upper]) -> Vec<HostUse> {
     uses.into_iter().map(|(_, host_use)| host_use).collect()
 }
 
+/// Adds the processes that hold the TCX programs among these uses. If there are any, it looks at every open
+/// file of the machine.
+pub(super) fn find_holders(uses: &mut [HostUse]) {
+    let ids: Vec<u32> = uses
+        .iter()
+        .filter_map(|host_use| match host_use {
+            HostUse::IngressProgram { program_id, .. } => Some(*program_id),
+            _ => None,
+        })
+        .collect();
+    let mut holders = bpf::holders_of_programs(&ids);
+    for host_use in uses {
+        if let HostUse::IngressProgram { program_id, processes, .. } = host_use {
+            *processes = holders.remove(program_id).unwrap_or_default();
+        }
+    }
+}
+
 /// What traffic control does to what comes in.
 fn ingress(ifindex: u32) -> Vec<HostUse> {
     let mut uses = Vec::new();
@@ -197,6 +218,7 @@ fn ingress(ifindex: u32) -> Vec<HostUse> {
         Ok(programs) => uses.extend(programs.into_iter().map(|program_id| HostUse::IngressProgram {
             program_id,
             program: bpf::Program::name_by_id(program_id).ok(),
+            processes: Vec::new(),
         })),
         // Without the privilege nothing can be taken either.
         Err(bpf::Error::NotPermitted { .. }) => {}

@@ -11,7 +11,7 @@ use std::{
 
 use wirecap_sys::netdev;
 
-use super::HostView;
+use super::view::{HostView, find_holders};
 use crate::HostUse;
 
 /// Time between two looks. Each asks the kernel some questions, which takes about a millisecond.
@@ -46,7 +46,9 @@ impl HostWatch {
         let Ok(interface) = netdev::interface_with_index(ifindex) else { return Vec::new() };
         let uses = HostView::read().and_then(|host| host.uses_besides(&interface, &self.sockets));
         let begun = self.take_new(uses.unwrap_or_default());
-        begun.into_iter().filter(HostUse::keeps_interface).collect()
+        let mut begun: Vec<_> = begun.into_iter().filter(HostUse::keeps_interface).collect();
+        find_holders(&mut begun);
+        begun
     }
 
     /// Those that were not known before.
@@ -66,6 +68,10 @@ impl HostWatch {
             HostUse::Listener { sockets, .. } => sockets.iter().all(|socket| self.sockets.contains(socket)),
             // Only the first of many routes is known, which may be another one next time.
             HostUse::Route { .. } => self.known.iter().any(|known| matches!(known, HostUse::Route { .. })),
+            // Its holders are asked for only once.
+            HostUse::IngressProgram { program_id, .. } => self.known.iter().any(
+                |known| matches!(known, HostUse::IngressProgram { program_id: id, .. } if id == program_id),
+            ),
             host_use => self.known.contains(host_use),
         }
     }
@@ -73,7 +79,7 @@ impl HostWatch {
 
 #[cfg(test)]
 mod tests {
-    use wirecap_sys::netdev::Route;
+    use wirecap_sys::{netdev::Route, process::Process};
 
     use super::*;
 
@@ -99,5 +105,9 @@ mod tests {
         assert_eq!(watch.take_new(vec![listener(7), route(2)]), [], "a route leads over it, as before");
         assert_eq!(watch.take_new(vec![listener(8), route(1)]), [listener(8)]);
         assert_eq!(watch.take_new(vec![listener(8)]), []);
+        let program = |processes| HostUse::IngressProgram { program_id: 9, program: None, processes };
+        let holder = Process { pid: 7, name: "mirror".into() };
+        let mut watch = HostWatch::new(&[program(vec![holder])]);
+        assert_eq!(watch.take_new(vec![program(Vec::new())]), [], "the same program");
     }
 }

@@ -36,6 +36,7 @@ use crate::{
     nic::{
         link::{Watched, longest_frame},
         preflight,
+        xdp_watch::{XdpWatch, programs_first},
     },
     packet::ChunkReader,
     program::{rx_hash, socket_filter::SocketFilter},
@@ -89,12 +90,15 @@ impl QueueFilter {
 struct PacketBackend {
     closers: Vec<Closer>,
     promiscuous: Option<Promiscuous>,
+    xdp: XdpWatch,
 }
 
 impl PortBackend for PacketBackend {
     /// What it keeps, no other program can undo.
-    fn look_after(&mut self, _port: &str) -> Vec<PortEvent> {
-        Vec::new()
+    fn look_after(&mut self, port: &str) -> Vec<PortEvent> {
+        self.xdp.look();
+        let warnings = self.xdp.report_once().into_iter();
+        warnings.map(|warning| PortEvent::Warning { port: port.into(), warning }).collect()
     }
 
     /// Stops listening. Packets on their way still come, see [`wirecap_sys::cpu::wait_for_kernel`].
@@ -113,7 +117,10 @@ impl PortBackend for PacketBackend {
         (!handed_over).then_some(Diagnostic::LastBlockKept)
     }
 
-    fn report(&mut self, _report: &mut PortReport) {}
+    fn report(&mut self, report: &mut PortReport) {
+        self.xdp.look();
+        report.warnings.extend_from_slice(self.xdp.warnings());
+    }
 }
 
 /// An interface to listen on.
@@ -197,10 +204,8 @@ impl Port for PacketPort {
         });
         report.fallbacks.extend(left.reason.map(|reason| Diagnostic::Passive { reason }));
         report.fallbacks.extend(left.not_tapped.map(|reason| Diagnostic::NotTapped { reason }));
-        report.fallbacks.extend(interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
-            program_id: attached.program_id,
-            program: bpf::Program::name_by_id(attached.program_id).ok(),
-        }));
+        report.fallbacks.extend(context.config.ring_entries.map(|_| Diagnostic::RingWithoutEffect));
+        report.fallbacks.extend(programs_first(&interface));
         report.fallbacks.extend(not_in_kernel);
         let reason = TooLong::SmallBlocks { cells_per_chunk: context.geometry.cells_per_chunk() };
         let cut_short = |limit| Diagnostic::PacketsTooLong { limit, reason };
@@ -211,7 +216,8 @@ impl Port for PacketPort {
         }
         let promiscuous =
             context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
-        open.backend = Some(Box::new(PacketBackend { closers, promiscuous }));
+        open.backend =
+            Some(Box::new(PacketBackend { closers, promiscuous, xdp: XdpWatch::new(&interface, None) }));
         // Queues do not matter here, only what the NIC drops.
         open.watch(&interface, Watched::None);
         open.report.fallbacks.extend(other_timestamps);

@@ -3,13 +3,13 @@
 use wirecap_core::Direction;
 use wirecap_sys::{
     bpf::{self, Link, Program, XdpMode},
-    netdev::Promiscuous,
+    netdev::{Interface, Promiscuous},
 };
 
 use crate::{
     Diagnostic, PortEvent, TapHook,
     diagnostic::{Cause, Recovery},
-    nic::place::Place,
+    nic::{place::Place, xdp_watch::XdpWatch},
     port::{detachment::Detachment, open_port::PortBackend},
     program::tap::TapPrograms,
     report::PortReport,
@@ -31,6 +31,13 @@ impl TapLinks {
         let attach = |(direction, program)| attach(program, ifindex, direction, hook);
         let links = programs.by_direction().map(attach).collect::<Result<_, _>>()?;
         Ok(Self { programs, place: Place::new(ifindex), links })
+    }
+
+    /// The number of its XDP program, if one copies what comes in.
+    fn xdp_program(&self) -> Option<u32> {
+        // The program of what comes in is the first.
+        let inbound = self.links.first().filter(|_| self.programs.hook == TapHook::Xdp)?;
+        inbound.attached_program().ok().flatten()
     }
 
     /// Whether all programs are on the interface. What cannot be asked may be as it was.
@@ -85,15 +92,18 @@ pub(super) struct TapBackend {
     links: Option<TapLinks>,
     promiscuous: Option<Promiscuous>,
     detachment: Detachment,
+    xdp: XdpWatch,
 }
 
 impl TapBackend {
-    pub(super) fn new(links: TapLinks, promiscuous: Option<Promiscuous>) -> Self {
-        Self { links: Some(links), promiscuous, detachment: Detachment::default() }
+    pub(super) fn new(interface: &Interface, links: TapLinks, promiscuous: Option<Promiscuous>) -> Self {
+        let xdp = XdpWatch::new(interface, links.xdp_program());
+        Self { links: Some(links), promiscuous, detachment: Detachment::default(), xdp }
     }
 
     fn look(&mut self) {
         let Some(links) = &mut self.links else { return };
+        self.xdp.look();
         if !self.detachment.is_due() || links.are_attached() {
             return;
         }
@@ -106,8 +116,9 @@ impl TapBackend {
 impl PortBackend for TapBackend {
     fn look_after(&mut self, port: &str) -> Vec<PortEvent> {
         self.look();
-        let warning = self.detachment.report_once();
-        warning.map(|warning| PortEvent::Warning { port: port.into(), warning }).into_iter().collect()
+        let detached = self.detachment.report_once().map(|recovery| Diagnostic::TapDetached { recovery });
+        let warnings = detached.into_iter().chain(self.xdp.report_once());
+        warnings.map(|warning| PortEvent::Warning { port: port.into(), warning }).collect()
     }
 
     fn close(&mut self, is_gone: bool) -> bool {
@@ -126,6 +137,8 @@ impl PortBackend for TapBackend {
 
     fn report(&mut self, report: &mut PortReport) {
         self.look();
-        report.warnings.extend(self.detachment.warning());
+        let detached = self.detachment.last().map(|recovery| Diagnostic::TapDetached { recovery });
+        report.warnings.extend(detached);
+        report.warnings.extend_from_slice(self.xdp.warnings());
     }
 }

@@ -44,7 +44,7 @@ use crate::{
     Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PoolSize, Rss, TapHook, Timestamp,
     diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal},
     filter::{OriginInfo, PortFilter},
-    nic::{link::Watched, preflight, stamping::Stamping, tapping},
+    nic::{link::Watched, preflight, stamping::Stamping, tapping, xdp_watch::programs_first},
     program::{
         rx_hash,
         tap::{TapPlan, TapPrograms},
@@ -124,9 +124,15 @@ impl Port for TapPort {
         let OpenRequest { context, facts, filter, nic_id, .. } = *request;
         preflight::check_up(&interface)?;
         let hook = context.config.tap_hook;
+        // What else can fail is not known to be the hook's fault.
+        let of_hook = |error: Error| match hook {
+            TapHook::Tcx => error,
+            TapHook::Xdp => error.of_xdp_tap(&facts.name),
+        };
         if hook == TapHook::Xdp {
-            preflight::check_kind(&interface)?;
-            preflight::check_holder(&interface)?;
+            let checked =
+                preflight::check_kind(&interface).and_then(|()| preflight::check_holder(&interface));
+            checked.map_err(of_hook)?;
         }
         let stamping = Stamping::prepare(&interface, context.config.timestamp, true)?;
         let tap = Tap { interface: &interface, hook, filter, stamping: stamping.as_ref() };
@@ -135,15 +141,14 @@ impl Port for TapPort {
 
         let mut open = OpenPort::new(&facts.name, QueueMode::Tap, facts.link_type);
         let report = &mut open.report;
+        report.tap_hook = Some(hook);
         report.filter = filter.zip(user.as_ref()).map(|(filter, user)| {
             filter.report(if not_in_kernel.is_none() { FilterPlace::Kernel } else { FilterPlace::of(user) })
         });
         report.fallbacks.extend(reason.map(|reason| Diagnostic::Passive { reason }));
         report.fallbacks.extend(not_in_kernel);
-        report.fallbacks.extend(interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
-            program_id: attached.program_id,
-            program: bpf::Program::name_by_id(attached.program_id).ok(),
-        }));
+        report.fallbacks.extend(context.config.ring_entries.map(|_| Diagnostic::RingWithoutEffect));
+        report.fallbacks.extend(programs_first(&interface));
         if let Some(stamping) = &stamping {
             report.fallbacks.extend_from_slice(&stamping.fallbacks);
             report.timestamp = stamping.report();
@@ -157,9 +162,9 @@ impl Port for TapPort {
         }
         let promiscuous =
             context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
-        let links =
-            TapLinks::attach(programs, interface.ifindex).map_err(|source| tap.program_error(source))?;
-        open.backend = Some(Box::new(TapBackend::new(links, promiscuous)));
+        let links = TapLinks::attach(programs, interface.ifindex);
+        let links = links.map_err(|source| of_hook(tap.program_error(source)))?;
+        open.backend = Some(Box::new(TapBackend::new(&interface, links, promiscuous)));
         // Queues do not matter here, only what the NIC drops.
         open.watch(&interface, Watched::None);
         Ok(open)

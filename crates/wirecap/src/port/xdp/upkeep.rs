@@ -103,15 +103,16 @@ impl Upkeep {
     /// All that was found so far.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = Diagnostic> {
         let lost = QueueSet::new(self.lost.iter().copied());
-        self.diagnostics(self.detachment.warning(), lost, self.lapse.clone())
+        self.diagnostics(self.detachment.last(), lost, self.lapse.clone())
     }
 
     fn diagnostics(
         &self,
-        detached: Option<Diagnostic>,
+        detached: Option<Recovery>,
         lost: Option<QueueSet>,
         lapse: Option<Recovery>,
     ) -> impl Iterator<Item = Diagnostic> + use<> {
+        let detached = detached.map(|recovery| Diagnostic::Detached { recovery });
         let of_queues = self.failure.clone().map_or(Recovery::Restored, Recovery::Failed);
         let lost = lost.map(|queues| Diagnostic::QueuesLost { queues, recovery: of_queues });
         let lapse = lapse.map(|recovery| Diagnostic::RssChanged { recovery });

@@ -86,6 +86,8 @@ diagnostics! {
             /// Why not.
             reason: TapRefusal,
         },
+        /// A size of AF_XDP's rings is asked for, and has no effect: beside the host there are none.
+        "ring_without_effect" => RingWithoutEffect,
         /// An XDP program of another process gets packets first. What it takes or drops is not captured
         /// beside the host.
         "xdp_program_first" => XdpProgramFirst {
@@ -232,6 +234,20 @@ diagnostics! {
         "detached" => Detached {
             /// What became of it.
             recovery: Recovery,
+        },
+        /// A program of a tap was taken off its interface by force. Packets of that time were not captured,
+        /// in one direction or both.
+        "tap_detached" => TapDetached {
+            /// What became of it.
+            recovery: Recovery,
+        },
+        /// Another process attached an XDP program to an interface that is captured beside the host. What
+        /// that program takes or drops is not captured since then.
+        "xdp_program_attached" => XdpProgramAttached {
+            /// Its number in the kernel.
+            program_id: u32,
+            /// Its name; `None` without the privilege to ask.
+            program: Option<String>,
         },
         /// Receive queues of a shared interface were taken out of the table by which their packets find the
         /// capture. Their packets went to the host, uncounted.

@@ -1,0 +1,25 @@
+use super::*;
+
+#[test]
+fn only_a_program_without_a_link_is_detached_by_ip_and_in_its_mode() {
+    let held = |attachment, holders: &str| {
+        let (name, program) = ("in0".into(), "stranger".into());
+        Error::Held { name, program, holders: holders.into(), attachment }.to_string()
+    };
+    for (attachment, holders, end) in [
+        (XdpAttachment::Link, "x (pid 7)", "program stranger of x (pid 7); end that process"),
+        (XdpAttachment::Unknown, "", "bpftool link show the program"),
+        (XdpAttachment::Netlink(AttachedMode::Native), "", ": ip link set in0 xdp off"),
+        (XdpAttachment::Netlink(AttachedMode::Generic), "", ": ip link set in0 xdpgeneric off"),
+    ] {
+        let text = held(attachment, holders);
+        assert!(text.ends_with(end), "{text:?} does not end with {end:?}");
+    }
+}
+
+#[test]
+fn only_a_free_queue_is_suggested() {
+    let shared = |free| Error::Shared { name: "in0".into(), holders: "x (pid 7)".into(), free }.to_string();
+    assert!(shared(Some(3)).ends_with("name queues that are free, as in in0@3"));
+    assert!(shared(None).ends_with("captured by x (pid 7); end that"));
+}

@@ -1,0 +1,91 @@
+//! XDP programs of others on an interface that is captured beside the host.
+//!
+//! ```text
+//!   packet ──► XDP program ──► traffic control: a tap ──► AF_PACKET
+//!                  └─ takes or drops it: neither sees it
+//! ```
+//!
+//! Rule: programs that were there when the port was opened are among its fallbacks. Each later one is
+//! reported once.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use wirecap_sys::{
+    bpf,
+    netdev::{Interface, LinkReader},
+};
+
+use crate::Diagnostic;
+
+/// Time between two looks: each asks the kernel one question.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// What is known of the XDP programs of an interface.
+#[derive(Debug)]
+pub(crate) struct XdpWatch {
+    /// Of the network namespace the port was opened in. `None` if there is no socket to ask through.
+    reader: Option<LinkReader>,
+    ifindex: u32,
+    /// The numbers of the programs that need no report any more, the port's own among them.
+    known: BTreeSet<u32>,
+    /// Those that came, in this order.
+    came: Vec<Diagnostic>,
+    /// How many of these were reported.
+    reported: usize,
+    looked: Instant,
+}
+
+/// The XDP programs that get the packets of an interface first, when it is opened.
+pub(crate) fn programs_first(interface: &Interface) -> impl Iterator<Item = Diagnostic> {
+    interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
+        program_id: attached.program_id,
+        program: bpf::Program::name_by_id(attached.program_id).ok(),
+    })
+}
+
+impl XdpWatch {
+    /// Watches an interface of the calling thread's network namespace. The port has the program `own` on it,
+    /// if it has one.
+    pub(crate) fn new(interface: &Interface, own: Option<u32>) -> Self {
+        let known = interface.xdp_programs.iter().map(|attached| attached.program_id).chain(own).collect();
+        Self {
+            reader: LinkReader::open().ok(),
+            ifindex: interface.ifindex,
+            known,
+            came: Vec::new(),
+            reported: 0,
+            looked: Instant::now(),
+        }
+    }
+
+    /// Looks for new programs, once in a period at most.
+    pub(crate) fn look(&mut self) {
+        if self.looked.elapsed() < PERIOD {
+            return;
+        }
+        self.looked = Instant::now();
+        let attached = self.reader.as_mut().map(|reader| reader.xdp_programs(self.ifindex));
+        for attached in attached.and_then(Result::ok).unwrap_or_default() {
+            let program_id = attached.program_id;
+            if self.known.insert(program_id) {
+                let program = bpf::Program::name_by_id(program_id).ok();
+                self.came.push(Diagnostic::XdpProgramAttached { program_id, program });
+            }
+        }
+    }
+
+    /// Those that came and were not reported yet.
+    pub(crate) fn report_once(&mut self) -> Vec<Diagnostic> {
+        let new = self.came[self.reported..].to_vec();
+        self.reported = self.came.len();
+        new
+    }
+
+    /// All that came.
+    pub(crate) fn warnings(&self) -> &[Diagnostic] {
+        &self.came
+    }
+}
