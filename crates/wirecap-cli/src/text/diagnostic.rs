@@ -73,6 +73,10 @@ fn too_long(LengthLimit { bytes, beyond }: LengthLimit, reason: TooLong) -> Stri
         TooLong::SmallBlocks { cells_per_chunk } => {
             format!("a block of M = {cells_per_chunk} cells holds no more; raise -M")
         }
+        TooLong::LongSegments { longest } => format!(
+            "a tap copies no more, and the host's segments may have {longest} bytes (gso_max_size, gro_max_size); AF_PACKET keeps \
+             them whole: packet:NAME"
+        ),
         TooLong::SmallPool => "M or R is small; -M 256 takes packets of any length".into(),
         _ => "the port accepts no longer ones".into(),
     };
@@ -289,6 +293,12 @@ fn endings(diagnostic: &Diagnostic) -> Option<String> {
         Diagnostic::EndNotAwaited => {
             "the end is not exact: this kernel cannot wait for packets in flight (membarrier fails with nohz_full)".into()
         }
+        Diagnostic::PacketsCut { packets } => format!(
+            "{} {} longer than the port can capture and {} cut",
+            counted(*packets, "packet"),
+            was(*packets),
+            was(*packets)
+        ),
         Diagnostic::LastBlockKept => {
             "the end is not exact: the kernel kept its last block of packets".into()
         }

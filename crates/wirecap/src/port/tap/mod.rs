@@ -26,7 +26,7 @@ use wirecap_filter::UserFilter;
 use wirecap_sys::{
     bpf, cpu,
     netdev::{HardwareType, Interface, Promiscuous},
-    packed::{MIN_BLOCK_BYTES, PackedMemory},
+    packed::{MAX_PACKET_BYTES, MIN_BLOCK_BYTES, PackedMemory},
     packet::Fanout,
 };
 
@@ -42,14 +42,19 @@ use super::{
 };
 use crate::{
     Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PoolSize, Rss, TapHook, Timestamp,
-    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal},
+    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal, TooLong},
     filter::{OriginInfo, PortFilter},
-    nic::{link::Watched, preflight, stamping::Stamping, tapping},
+    nic::{
+        link::{Watched, longest_packet},
+        preflight,
+        stamping::Stamping,
+        tapping,
+    },
     program::{
         rx_hash,
         tap::{TapPlan, TapPrograms},
     },
-    report::{FilterPlace, QueueMode},
+    report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode},
 };
 
 /// An interface to tap.
@@ -144,6 +149,11 @@ impl Port for TapPort {
             program_id: attached.program_id,
             program: bpf::Program::name_by_id(attached.program_id).ok(),
         }));
+        report.cut = Some(0);
+        if let Some((limit, reason)) = length_limit(longest_packet(&interface)) {
+            report.length_limit = Some(limit);
+            report.fallbacks.push(Diagnostic::PacketsTooLong { limit, reason });
+        }
         if let Some(stamping) = &stamping {
             report.fallbacks.extend_from_slice(&stamping.fallbacks);
             report.timestamp = stamping.report();
@@ -164,6 +174,12 @@ impl Port for TapPort {
         open.watch(&interface, Watched::None);
         Ok(open)
     }
+}
+
+/// The limit beyond which packets are cut, and why, if the longest one is beyond it.
+fn length_limit(longest: u32) -> Option<(LengthLimit, TooLong)> {
+    let limit = LengthLimit { bytes: MAX_PACKET_BYTES, beyond: BeyondLimit::Cut };
+    (longest > MAX_PACKET_BYTES).then_some((limit, TooLong::LongSegments { longest }))
 }
 
 /// A tap that is being opened.

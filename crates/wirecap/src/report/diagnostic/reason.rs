@@ -60,6 +60,11 @@ pub enum TooLong {
         /// M.
         cells_per_chunk: u32,
     },
+    /// They are segments that the host hands over or puts together whole, and longer than a tap copies.
+    LongSegments {
+        /// The longest that the interface allows, in bytes.
+        longest: u32,
+    },
     /// They are larger than two chunks, or the only one, of the pool of a trace file.
     SmallPool,
 }
