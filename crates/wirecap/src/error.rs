@@ -135,7 +135,7 @@ pub enum Error {
         /// Why not.
         reason: TapRefusal,
     },
-    /// There is no memory for packed packets.
+    /// There is no memory for blocks.
     #[error("{name}: {source}")]
     Packed {
         /// The interface.

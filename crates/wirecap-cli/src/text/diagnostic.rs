@@ -5,7 +5,7 @@
 
 use wirecap::{
     Diagnostic, Timestamp,
-    diagnostic::{Advice, KernelRefusal, ModeRefusal, PackingRefusal, Recovery, TooLong},
+    diagnostic::{Advice, KernelRefusal, ModeRefusal, PackingRefusal, Recovery, TapRefusal, TooLong},
     report::{BeyondLimit, LengthLimit},
 };
 
@@ -31,7 +31,10 @@ fn opening(diagnostic: &Diagnostic) -> Option<String> {
         Diagnostic::Passive { reason } => {
             format!("captured beside the host, because {}", host_use::reason(reason))
         }
-        Diagnostic::NotTapped { reason } => format!("captured over AF_PACKET, not tapped: {reason}"),
+        Diagnostic::NotTapped { reason } => {
+            let remedy = larger_chunks(*reason).map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            format!("captured over AF_PACKET, not tapped: {reason}{remedy}")
+        }
         Diagnostic::XdpProgramFirst { program_id, program } => format!(
             "the XDP program {} (id {program_id}) gets packets first: those that it takes or drops are not captured",
             program.as_deref().unwrap_or("?")
@@ -133,6 +136,15 @@ fn packing_refusal(reason: &PackingRefusal) -> String {
         _ => "",
     };
     format!("{reason}{remedy}")
+}
+
+/// The flag that makes chunks large enough for a tap, or enough of them.
+pub(super) fn larger_chunks(reason: TapRefusal) -> Option<&'static str> {
+    match reason {
+        TapRefusal::SmallChunks { .. } => Some("raise -M"),
+        TapRefusal::FewChunks => Some("raise -R or --memory"),
+        _ => None,
+    }
 }
 
 /// Where the filter runs, and what it sees.

@@ -110,6 +110,8 @@ pub(crate) struct PortFacts {
     pub(crate) numa_node: Option<u32>,
     /// How its interface is used by the host and by others.
     pub(crate) host_use: Vec<HostUse>,
+    /// Whether it is a tap that was not asked for: AF_PACKET does, where pools are too small for a tap.
+    pub(crate) is_tapped_by_default: bool,
     /// Files that each of its queues has open.
     pub(crate) files_per_queue: usize,
 }
@@ -151,6 +153,7 @@ impl PortFacts {
             pools: PoolMaker::InProcess,
             numa_node: None,
             host_use: Vec::new(),
+            is_tapped_by_default: false,
             files_per_queue: 0,
         }
     }

@@ -9,11 +9,15 @@ use std::{
 
 use wirecap::{
     Batch, Builder, Capture, Diagnostic, Direction, Error, Modes, Next, PortEvent, TapHook, Timestamp,
-    diagnostic::{Recovery, TooLong},
+    diagnostic::{Recovery, TapRefusal, TooLong},
+    port::null::NullPort,
     report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode},
 };
 use wirecap_lab::VethOptions;
-use wirecap_sys::bpf::{self, Link, Program};
+use wirecap_sys::{
+    bpf::{self, Link, Program},
+    cpu,
+};
 use wirecap_testing::{
     PacketSender, SendPath, check, crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire,
 };
@@ -23,6 +27,7 @@ use crate::passive::{addressed, all_spoken, spoken, talk};
 
 /// Blocks of 128 KiB, the smallest.
 const CELLS: u32 = 64;
+const CHUNK_BYTES: u64 = 128 << 10;
 
 /// Returns from the test, and reports that, without root and on a kernel without TCX.
 macro_rules! need_tap {
@@ -409,6 +414,50 @@ fn what_a_tap_cannot_do_is_refused() {
     let refused = |builder: Builder| wire.try_capture_of("tap:in0", builder).map(drop).unwrap_err();
     assert!(matches!(refused(builder().modes(Modes::Copy)), Error::OnlyPassive { .. }));
     assert!(matches!(refused(builder().timestamp(Timestamp::Hardware)), Error::NoHardwareTimestamps { .. }));
-    assert!(matches!(refused(builder().cells_per_chunk(16)), Error::Packed { .. }));
+    let small = TapRefusal::SmallChunks { least_bytes: 128 << 10 };
+    for (builder, expected) in [
+        (builder().cells_per_chunk(16), small),
+        (builder().chunks_per_pool(1), TapRefusal::FewChunks),
+        (builder().memory(cores() * CHUNK_BYTES), TapRefusal::FewChunks),
+    ] {
+        let error = refused(builder);
+        assert!(matches!(&error, Error::NotTapped { reason, .. } if *reason == expected), "{error}");
+    }
     assert!(programs(&wire).is_empty());
+}
+
+fn cores() -> u64 {
+    cpu::online_end().unwrap() as u64
+}
+
+/// The host's own interface: AF_PACKET serves where memory is too little for a tap.
+#[test]
+fn little_memory_leads_to_af_packet() {
+    need_tap!("tap::little_memory_leads_to_af_packet");
+    let wire = addressed("taplittle");
+    for (builder, chunks) in [
+        (builder().chunks_per_pool(1), 1),
+        // One chunk for the pool of each core.
+        (builder().memory(cores() * CHUNK_BYTES), cores() as u32),
+        // Less than that, and enough for the only socket.
+        (builder().memory(CHUNK_BYTES), 1),
+    ] {
+        let mut capture = wire.capture_of("in0", builder);
+        talk(&wire, 2);
+        capture.stopper().stop();
+        assert!(all_spoken(2).len() <= all(&mut capture).len());
+        let report = capture.finish();
+        check::account_closed(&report);
+        assert_eq!(report.ports[0].queues[0].mode, QueueMode::Packet);
+        assert_eq!(report.memory.chunks_per_pool, chunks);
+        let reason = Diagnostic::NotTapped { reason: TapRefusal::FewChunks };
+        assert!(report.ports[0].fallbacks.contains(&reason), "{:?}", report.ports[0].fallbacks);
+    }
+    let enough = wire.capture_of("in0", builder().memory(cores() * 2 * CHUNK_BYTES));
+    assert_eq!(enough.report().ports[0].queues[0].mode, QueueMode::Tap);
+    drop(enough);
+    let mixed = || builder().port(NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 });
+    let both = wire.capture_of("in0", mixed().memory(cores() * CHUNK_BYTES));
+    let modes: Vec<_> = both.report().ports.iter().map(|port| port.queues[0].mode).collect();
+    assert_eq!(modes, [QueueMode::Memory, QueueMode::Packet]);
 }

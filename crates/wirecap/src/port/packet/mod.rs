@@ -157,6 +157,7 @@ pub(super) fn look_up(
         pools: PoolMaker::Kernel,
         numa_node: interface.numa_node,
         host_use,
+        is_tapped_by_default: false,
         // The socket, and what closes it.
         files_per_queue: 2,
     };

@@ -84,6 +84,7 @@ pub(super) fn look_up(
         pools: packing::pool_maker(&interface, queues.is_some(), config),
         numa_node: interface.numa_node,
         host_use,
+        is_tapped_by_default: false,
         // The socket, and again for its sending half.
         files_per_queue: 1 + usize::from(config.transmit_entries > 0),
     };
