@@ -204,6 +204,13 @@ impl Builder {
         self
     }
 
+    /// Leaves this much memory to the rest of the program, in bytes, where a control group limits what the
+    /// process may have: at that limit the kernel ends it. Default: 12 MiB.
+    pub fn leave_memory(mut self, bytes: u64) -> Self {
+        self.hooks.rest_bytes = Some(bytes);
+        self
+    }
+
     /// Takes interfaces that the caller looked up a moment ago, which saves looking them up again. Default:
     /// none.
     pub fn interfaces(mut self, interfaces: impl Into<Vec<Interface>>) -> Self {

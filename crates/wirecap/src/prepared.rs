@@ -86,7 +86,7 @@ impl PreparedCapture {
     /// [`Error::Memory`] and [`Error::Packed`] when there is not enough; [`Error::NotPermitted`].
     pub fn reserve(mut self) -> Result<Self, Error> {
         if self.reserved.is_none() {
-            self.reserved = Some(self.layout.reserve(self.geometry, &self.ports, &self.hooks.gives_up)?);
+            self.reserved = Some(self.layout.reserve(self.geometry, &self.ports, &self.hooks)?);
         }
         Ok(self)
     }

@@ -223,8 +223,9 @@ mod tests {
         let batch = Error::OnlyBatchTimestamps { name: name(), source_name: "kernel" };
         let group = MemoryBound::Group { directory: "/g".into(), setting: "memory.max", limit: 1 << 30 };
         let not_tapped = |reason| Error::NotTapped { name: name(), reason };
-        let too_large =
-            |bound| Error::from(MemoryError::TooLarge { needed: 2 << 30, available: 1 << 30, bound });
+        let too_large = |bound| {
+            Error::from(MemoryError::TooLarge { needed: 2 << 30, available: 1 << 30, rest: 1 << 20, bound })
+        };
         for (error, end) in [
             (Error::IdleWorkers { workers: 2, queues: 1 }, "; use at most 1 worker, or advanced mode"),
             (Error::OnlyPassive { name: name(), reason: loopback() }, "; give xdp:in0 to take it"),

@@ -130,8 +130,12 @@ fn a_large_number_means_no_limit_in_version_1() {
 #[test]
 fn an_excessive_need_is_refused() {
     assert!(available().unwrap().bytes > MIB);
-    assert!(check(Need { process: MIB, kernel: MIB }).is_ok());
-    for need in [Need { process: 1 << 50, kernel: 0 }, Need { process: 0, kernel: 1 << 50 }] {
+    assert!(check(Need { process: MIB, charged: MIB, kernel: MIB, rest: MIB }).is_ok());
+    for need in [
+        Need { process: 1 << 50, ..Need::default() },
+        Need { charged: 1 << 50, ..Need::default() },
+        Need { kernel: 1 << 50, ..Need::default() },
+    ] {
         let refused = check(need).unwrap_err().to_string();
         assert!(refused.contains("packet memory of 1073741824 MiB does not fit"), "{refused}");
     }

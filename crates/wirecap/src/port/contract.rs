@@ -13,14 +13,14 @@ use wirecap_core::{Geometry, PoolId};
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::{
     bpf,
-    memory::{LivePool, PacketMemory},
+    memory::{LivePool, PacketMemory, check_available},
     packed::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedError, PackedMemory},
     xsk::{BindMode, Registration},
 };
 
 use super::{
     open_port::OpenPort,
-    opening::OpenContext,
+    opening::{GivesUp, OpenContext},
     pool_memory::{Part, bring_in},
 };
 use crate::{
@@ -221,9 +221,15 @@ impl PortPools {
     ///
     /// # Errors
     /// As [`allocate_blocks`].
-    pub(crate) fn with_blocks(self, facts: &PortFacts, geometry: Geometry) -> Result<Self, Error> {
+    pub(crate) fn with_blocks(
+        self,
+        facts: &PortFacts,
+        geometry: Geometry,
+        gives_up: &GivesUp,
+    ) -> Result<Self, Error> {
         let fit = geometry.chunk_bytes() >= MIN_BLOCK_BYTES && geometry.chunks_per_pool() >= MIN_BLOCKS;
-        let wanted = (fit && facts.pools == PoolMaker::Packed).then(|| allocate_blocks(facts, geometry));
+        let wanted =
+            (fit && facts.pools == PoolMaker::Packed).then(|| allocate_blocks(facts, geometry, gives_up));
         Ok(Self { blocks: wanted.transpose()?, ..self })
     }
 
@@ -238,7 +244,8 @@ impl PortPools {
         let part = Part { pools: 1, sockets: 1 };
         let beside = facts.rings.iter().map(|_| part.beside(geometry, config.transmit_entries)).sum();
         let parts = vec![geometry.pool_bytes(); facts.rings.len()];
-        let memories = PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside)?;
+        let allocate = || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside);
+        let memories = allocate()?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let pools = Self::carve(facts, nic_id, memories.iter(), geometry)?;
         bring_in(&memories, &hooks.gives_up)?;
@@ -272,9 +279,17 @@ impl PortPools {
 /// Blocks for all queues of a port.
 ///
 /// # Errors
-/// [`Error::Packed`], also for sizes that blocks cannot have; [`Error::NotPermitted`].
-pub(crate) fn allocate_blocks(facts: &PortFacts, geometry: Geometry) -> Result<Arc<PackedMemory>, Error> {
-    let memory = PackedMemory::create(facts.rings.len() as u32, geometry);
+/// [`Error::Packed`], also for sizes that blocks cannot have; [`Error::Memory`] when there is not enough;
+/// [`Error::NotPermitted`]; [`Error::GivenUp`].
+pub(crate) fn allocate_blocks(
+    facts: &PortFacts,
+    geometry: Geometry,
+    gives_up: &GivesUp,
+) -> Result<Arc<PackedMemory>, Error> {
+    let streams = facts.rings.len() as u32;
+    gives_up.check()?;
+    check_available(PackedMemory::need(streams, geometry))?;
+    let memory = PackedMemory::create(streams, geometry);
     memory.map(Arc::new).map_err(|source| packed_error(&facts.name, source))
 }
 

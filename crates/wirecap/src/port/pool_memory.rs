@@ -27,6 +27,9 @@ const BOOKKEEPING_BYTES: u64 = 32;
 const PIECE_BYTES: usize = 16 << 20;
 /// Threads that bring memory in: more do not make it faster.
 const MAX_HELPERS: usize = 8;
+/// What the kernel keeps for each page of cells: once to map it, and once for a registration.
+const PAGE_ENTRY_BYTES: u64 = 8;
+const PAGE_BYTES: u64 = 4096;
 /// Bytes that a transmitter keeps for each cell that it could send.
 const TOKEN_BYTES: u64 = 8;
 
@@ -43,12 +46,21 @@ impl Part {
     pub(crate) fn beside(&self, geometry: Geometry, transmit_entries: u32) -> Need {
         let rings = u64::from(geometry.ring_entries() + transmit_entries) * RING_ENTRY_BYTES;
         let cells = self.pools * u64::from(geometry.cells_per_pool());
+        let pages = self.pools * geometry.pool_bytes() / PAGE_BYTES;
         let tokens = if transmit_entries > 0 { self.sockets * TOKEN_BYTES } else { 0 };
         Need {
             process: cells * (BOOKKEEPING_BYTES + tokens),
+            charged: pages * PAGE_ENTRY_BYTES * (1 + self.sockets.min(1)),
             kernel: self.sockets * (cells * RECORD_BYTES + rings),
+            rest: 0,
         }
     }
+}
+
+/// What this process keeps for pools whose memory the kernel or a port makes, and the kernel to map it.
+pub(crate) fn beside_outside(pools: u64, geometry: Geometry) -> Need {
+    let process = pools * u64::from(geometry.cells_per_pool()) * BOOKKEEPING_BYTES;
+    Need { process, ..Need::default() }
 }
 
 /// Brings in all pages, in pieces that several threads share: on a virtual machine the host takes a

@@ -149,7 +149,8 @@ impl Port for TapPort {
         }
         let stamping = Stamping::prepare(&interface, context.config.timestamp, true)?;
         let tap = Tap { interface: &interface, hook, filter, stamping: stamping.as_ref() };
-        let memory = pools.blocks.map_or_else(|| allocate_blocks(facts, geometry), Ok)?;
+        let memory =
+            pools.blocks.map_or_else(|| allocate_blocks(facts, geometry, &context.hooks.gives_up), Ok)?;
         let LoadedTap { programs, user, not_in_kernel } = tap.load(&memory, facts.rings.len() as u32)?;
 
         let mut open = OpenPort::new(&facts.name, QueueMode::Tap, facts.link_type);
