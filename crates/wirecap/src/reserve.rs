@@ -27,7 +27,7 @@ use crate::{
     port::{
         contract::{PoolMaker, PortPools, PreparedPort},
         opening::Hooks,
-        pool_memory::{Part, beside_outside, bring_in},
+        pool_memory::{Part, beside_outside, bring_in, patiently},
     },
     report::{BoundedMemory, MemoryReport},
     transmit::{AllocatorParts, carve_allocators},
@@ -224,7 +224,7 @@ impl Layout {
         let rest = Need { rest, ..Need::default() };
         let beside = [self.beside(geometry), self.outside(geometry), rest].into_iter().sum::<Need>();
         let allocate = || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside);
-        let memories = allocate()?;
+        let memories = patiently(gives_up, allocate)?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let of = |place: &usize| &memories[*place];
         let carve = |(nic_id, (port, places)): (usize, (&PreparedPort, &Vec<usize>))| {

@@ -1,6 +1,12 @@
 //! The memory of control groups: what is accepted works, and what would not is refused.
 
-use wirecap_lab::{ControlGroup, Controller, require_root, skip};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+use wirecap_lab::{ControlGroup, Controller, VethOptions, require_root, skip};
 use wirecap_testing::{PacketSender, SendPath, kernel_is_at_least, wait_until};
 
 use crate::lab::{Lab, READY, Running, WIRECAP};
@@ -83,4 +89,30 @@ fn the_largest_memory_that_is_accepted_is_there_under_load() {
         let largest = (40..=58).rev().step_by(2).find(is_accepted);
         assert!(largest.is_some(), "{port} {mode}: 40 MiB of 60 are refused");
     }
+}
+
+/// The kernel also frees some memory only after the capture has ended that had it.
+#[test]
+fn a_capture_waits_for_the_memory_of_the_one_before() {
+    let Some(group) = limited("a_capture_waits_for_the_memory_of_the_one_before", 300 << 20) else { return };
+    let lab = Lab::new("before", &[VethOptions::default(), VethOptions::default()]);
+    let before = capture(&lab, &group, &["xdp:r0", "--memory", "200M"]);
+    before.wait_for(READY);
+    let after = || capture(&lab, &group, &["xdp:r1", "--memory", "200M", "--duration", "50ms"]);
+    let waiting = after();
+    thread::sleep(Duration::from_millis(1_000));
+    assert_eq!(waiting.said(), "", "it waits without a word");
+    let given_up = Instant::now();
+    waiting.signal(Signal::SIGINT);
+    let ended = waiting.wait();
+    assert!(ended.stderr.ends_with("was not reserved, so nothing was captured"), "{ended:#?}");
+    assert!(given_up.elapsed() < Duration::from_secs(1), "{:?}", given_up.elapsed());
+    let refused = after().wait();
+    assert!(refused.code == Some(1) && refused.stderr.contains("does not fit"), "{refused:#?}");
+    let waiting = after();
+    thread::sleep(Duration::from_millis(1_000));
+    before.stop().account();
+    let ended = waiting.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(!ended.stderr.contains("takes long"), "{ended:#?}");
 }

@@ -64,6 +64,17 @@ fn room(available: u64, rest: u64, bound: &MemoryBound) -> String {
 }
 
 impl MemoryError {
+    /// Whether there may be enough in a moment: memory of a process that has ended counts against its control
+    /// group until the kernel has freed it.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::TooLarge { needed, rest, bound: MemoryBound::Group { limit, .. }, .. } => {
+                needed.saturating_add(*rest) <= *limit
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the kernel refused a mapping for lack of memory, or at a limit.
     pub fn is_lack(&self) -> bool {
         // EFAULT is what populating answers where a control group's limit is reached.

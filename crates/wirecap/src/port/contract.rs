@@ -21,7 +21,7 @@ use wirecap_sys::{
 use super::{
     open_port::OpenPort,
     opening::{GivesUp, OpenContext},
-    pool_memory::{Part, bring_in},
+    pool_memory::{Part, bring_in, patiently},
 };
 use crate::{
     Config, Diagnostic, Error, HostUse, QueueSet,
@@ -244,8 +244,9 @@ impl PortPools {
         let part = Part { pools: 1, sockets: 1 };
         let beside = facts.rings.iter().map(|_| part.beside(geometry, config.transmit_entries)).sum();
         let parts = vec![geometry.pool_bytes(); facts.rings.len()];
+        // The blocks that it had may count until the kernel has freed them.
         let allocate = || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside);
-        let memories = allocate()?;
+        let memories = patiently(&hooks.gives_up, allocate)?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let pools = Self::carve(facts, nic_id, memories.iter(), geometry)?;
         bring_in(&memories, &hooks.gives_up)?;
@@ -287,8 +288,8 @@ pub(crate) fn allocate_blocks(
     gives_up: &GivesUp,
 ) -> Result<Arc<PackedMemory>, Error> {
     let streams = facts.rings.len() as u32;
-    gives_up.check()?;
-    check_available(PackedMemory::need(streams, geometry))?;
+    // Blocks of an attempt that failed may count until the kernel has freed them.
+    patiently(gives_up, || check_available(PackedMemory::need(streams, geometry)))?;
     let memory = PackedMemory::create(streams, geometry);
     memory.map(Arc::new).map_err(|source| packed_error(&facts.name, source))
 }
