@@ -5,7 +5,7 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use wirecap_core::{Mode, chunk::MAX_RINGS};
-use wirecap_sys::{cpu, memory, netdev::Interface, packet::Fanout};
+use wirecap_sys::{cpu, memory, netdev::Interface, packed::MIN_BLOCKS, packet::Fanout};
 
 use crate::{
     Capture, Config, Dispatch, Error, Grouping, Homes, Modes, PoolSize, PortSpec, PreparedCapture, QueueWait,
@@ -204,6 +204,13 @@ impl Builder {
         self
     }
 
+    /// Leaves this much memory to the rest of the program, in bytes, where a control group limits what the
+    /// process may have: at that limit the kernel ends it. Default: 12 MiB.
+    pub fn leave_memory(mut self, bytes: u64) -> Self {
+        self.hooks.rest_bytes = Some(bytes);
+        self
+    }
+
     /// Takes interfaces that the caller looked up a moment ago, which saves looking them up again. Default:
     /// none.
     pub fn interfaces(mut self, interfaces: impl Into<Vec<Interface>>) -> Self {
@@ -228,11 +235,22 @@ impl Builder {
     pub fn prepare(mut self) -> Result<PreparedCapture, Error> {
         self.config.filter = self.config.filter.filter(|expression| !expression.trim().is_empty());
         self.config.check()?;
-        let ports = self.look_up()?;
+        let mut ports = self.look_up()?;
+        let available = memory::available();
+        let sizes = |layout: &Layout| layout.sizes(&self.config, available.clone());
+        let mut layout = Layout::new(&self.config, &ports);
+        let mut sized = sizes(&layout);
+        let is_little = match &sized {
+            Ok((geometry, _)) => geometry.chunks_per_pool() < MIN_BLOCKS,
+            Err(error) => matches!(error, Error::LittleMemory { .. }),
+        };
+        if is_little && self.untap(&mut ports)? {
+            layout = Layout::new(&self.config, &ports);
+            sized = sizes(&layout);
+        }
         self.check_threads(ports.iter().map(|port| port.facts.rings.len()).sum())?;
+        let (geometry, bounded) = sized?;
         let Self { config, hooks, .. } = self;
-        let layout = Layout::new(&config, &ports);
-        let (geometry, bounded) = layout.sizes(&config, memory::available())?;
         let ring_entries = geometry.check_ring(config.ring_entries.unwrap_or(geometry.ring_entries()))?;
         Ok(PreparedCapture { config, hooks, geometry, bounded, ring_entries, ports, layout, reserved: None })
     }
@@ -250,6 +268,20 @@ impl Builder {
             tried.and_then(|pinned| pinned).map_err(|source| Error::Core { core, source })?;
         }
         Ok(())
+    }
+
+    /// Captures over AF_PACKET what is tapped by default: the pools are too small for taps. Returns whether
+    /// there was such a port.
+    fn untap(&self, ports: &mut [PreparedPort]) -> Result<bool, Error> {
+        let small = Config { pool_size: PoolSize::Chunks(1), ..self.config.clone() };
+        let tapped = self.config.ports.iter().zip(ports).filter(|(_, port)| port.facts.is_tapped_by_default);
+        let mut any = false;
+        for (spec, port) in tapped {
+            *port = port::look_up(spec, &small, &self.interfaces)?;
+            port.set_up(&self.config)?;
+            any = true;
+        }
+        Ok(any)
     }
 
     /// Finds out what the ports are, without changing anything.

@@ -143,7 +143,7 @@ pub enum Error {
         /// Why not.
         reason: XdpTapRefusal,
     },
-    /// There is no memory for packed packets.
+    /// There is no memory for blocks.
     #[error("{name}: {source}")]
     Packed {
         /// The interface.

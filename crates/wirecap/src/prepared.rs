@@ -80,13 +80,14 @@ impl PreparedCapture {
 
     /// Brings in the packet memory and blocks, which [`PreparedCapture::open`] does otherwise: all of it is
     /// written to, which can take seconds on a busy machine. Nothing else is changed, so a thread that waits
-    /// in it can be abandoned at any time.
+    /// in it can be abandoned at any time. Where a control group lacks memory that a capture before may have
+    /// had, it waits some seconds until the kernel has freed that.
     ///
     /// # Errors
     /// [`Error::Memory`] and [`Error::Packed`] when there is not enough; [`Error::NotPermitted`].
     pub fn reserve(mut self) -> Result<Self, Error> {
         if self.reserved.is_none() {
-            self.reserved = Some(self.layout.reserve(self.geometry, &self.ports, &self.hooks.gives_up)?);
+            self.reserved = Some(self.layout.reserve(self.geometry, &self.ports, &self.hooks)?);
         }
         Ok(self)
     }

@@ -16,20 +16,28 @@
 use std::sync::Arc;
 
 use wirecap_core::Geometry;
-use wirecap_sys::memory::{Available, MemoryBound, Need, PacketMemory};
+use wirecap_sys::{
+    memory::{Available, MemoryBound, Need, PacketMemory},
+    packed::PackedMemory,
+};
 
 use crate::{
-    Config, Diagnostic, Error, Homes, PoolSize, Reach,
+    Config, Diagnostic, Dispatch, Error, Homes, PoolSize, Reach,
     config::{MAX_WORKERS, limit},
     port::{
         contract::{PoolMaker, PortPools, PreparedPort},
-        opening::GivesUp,
-        pool_memory::{Part, bring_in},
+        opening::Hooks,
+        pool_memory::{Part, beside_outside, bring_in, patiently},
     },
     report::{BoundedMemory, MemoryReport},
     transmit::{AllocatorParts, carve_allocators},
 };
 
+/// What the program takes beside its capture, where it does not say: 2 MiB, and while interfaces are opened
+/// as much as the kernel's type information (BTF) has, some 6 MiB.
+const REST_BYTES: u64 = 12 << 20;
+/// What a thread takes: its stack in the kernel, and the pages of its own that it touches.
+const THREAD_BYTES: u64 = 64 << 10;
 /// By default the pools take at most the available memory divided by this.
 const SHARE: u64 = 8;
 
@@ -45,13 +53,20 @@ pub(crate) struct Layout {
     /// The others: blocks of packed packets.
     blocks: u64,
     transmit_entries: u32,
+    /// Workers and capture threads.
+    threads: u64,
 }
 
 impl Layout {
     pub(crate) fn new(config: &Config, ports: &[PreparedPort]) -> Self {
         let queues: usize = ports.iter().map(|port| port.facts.rings.len()).sum();
         let workers = config.workers.unwrap_or(queues).max(1);
-        let mut layout = Self { transmit_entries: config.transmit_entries, ..Self::default() };
+        let capture_threads = match config.dispatch {
+            Dispatch::Pull => 0,
+            Dispatch::Push => config.capture_threads,
+        };
+        let threads = (workers + capture_threads) as u64;
+        let mut layout = Self { transmit_entries: config.transmit_entries, threads, ..Self::default() };
         let together = |worker: usize| match config.reach {
             _ if config.transmit_entries == 0 => None,
             Reach::Worker => Some(worker),
@@ -110,20 +125,24 @@ impl Layout {
         self.in_memory() + self.rings + self.blocks
     }
 
-    /// What pools of these sizes take besides their cells.
+    /// What pools of these sizes take besides their cells, rings and blocks.
     fn beside(&self, geometry: Geometry) -> Need {
         let parts = self.parts.iter().map(|part| part.beside(geometry, self.transmit_entries));
-        // The kernel counts arrays of BPF against the control groups of the process, and rings of AF_PACKET
-        // against none.
-        let outside =
-            Need { process: self.blocks * geometry.pool_bytes(), kernel: self.rings * geometry.pool_bytes() };
-        parts.chain([outside]).sum()
+        let blocks = PackedMemory::need_beside(self.blocks as u32, geometry);
+        parts.chain([blocks, beside_outside(self.rings + self.blocks, geometry)]).sum()
+    }
+
+    /// What pools outside of the packet memory take. The kernel counts arrays of BPF against the control
+    /// groups of the process, and rings of AF_PACKET against none.
+    fn outside(&self, geometry: Geometry) -> Need {
+        let (blocks, rings) = (self.blocks * geometry.pool_bytes(), self.rings * geometry.pool_bytes());
+        Need { charged: blocks, kernel: rings, ..Need::default() }
     }
 
     /// All that pools of these sizes take.
     fn bytes(&self, geometry: Geometry) -> u64 {
-        let Need { process, kernel } = self.beside(geometry);
-        process + kernel + self.in_memory() * geometry.pool_bytes()
+        let beside = [self.beside(geometry), self.outside(geometry)].into_iter().sum::<Need>();
+        beside.all() + self.in_memory() * geometry.pool_bytes()
     }
 
     /// The sizes of the pools, and why they are smaller than by default.
@@ -174,9 +193,10 @@ impl Layout {
         bounded: Option<BoundedMemory>,
         ring_entries: u32,
     ) -> MemoryReport {
+        let beside = self.beside(geometry);
         MemoryReport {
             cells_bytes: self.cells_bytes(geometry),
-            kernel_bytes: self.beside(geometry).kernel - self.rings * geometry.pool_bytes(),
+            kernel_bytes: beside.charged + beside.kernel,
             cells_per_chunk: geometry.cells_per_chunk(),
             chunks_per_pool: geometry.chunks_per_pool(),
             cell_bytes: geometry.cell_bytes(),
@@ -195,11 +215,16 @@ impl Layout {
         &self,
         geometry: Geometry,
         ports: &[PreparedPort],
-        gives_up: &GivesUp,
+        hooks: &Hooks,
     ) -> Result<Reserved, Error> {
+        let gives_up = &hooks.gives_up;
         limit("rings of passive ports", self.rings as usize, MAX_WORKERS)?;
         let parts: Vec<_> = self.parts.iter().map(|part| part.pools * geometry.pool_bytes()).collect();
-        let memories = PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), self.beside(geometry))?;
+        let rest = hooks.rest_bytes.unwrap_or(REST_BYTES) + self.threads * THREAD_BYTES;
+        let rest = Need { rest, ..Need::default() };
+        let beside = [self.beside(geometry), self.outside(geometry), rest].into_iter().sum::<Need>();
+        let allocate = || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside);
+        let memories = patiently(gives_up, allocate)?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let of = |place: &usize| &memories[*place];
         let carve = |(nic_id, (port, places)): (usize, (&PreparedPort, &Vec<usize>))| {
@@ -210,7 +235,7 @@ impl Layout {
         bring_in(&memories, gives_up)?;
         let with_blocks = |(pools, port): (PortPools, &PreparedPort)| {
             gives_up.check()?;
-            pools.with_blocks(&port.facts, geometry)
+            pools.with_blocks(&port.facts, geometry, gives_up)
         };
         let pools = pools.into_iter().zip(ports).map(with_blocks).collect::<Result<Vec<_>, _>>()?;
         Ok(Reserved { memories, pools, allocators })

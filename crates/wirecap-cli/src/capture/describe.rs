@@ -76,8 +76,12 @@ pub(crate) fn comments(report: &Report) -> Vec<Vec<String>> {
 fn port_comments(port: &PortReport) -> Vec<String> {
     let bounds = times::bounds(&port.timestamp);
     let mut comments: Vec<_> = bounds.iter().map(|bound| format!("timestamps: {bound}")).collect();
-    let is_of_packets =
-        |warning: &&Diagnostic| matches!(warning, Diagnostic::Unstamped { .. } | Diagnostic::Untagged { .. });
+    let is_of_packets = |warning: &&Diagnostic| {
+        matches!(
+            warning,
+            Diagnostic::Unstamped { .. } | Diagnostic::Untagged { .. } | Diagnostic::PacketsCut { .. }
+        )
+    };
     comments.extend(port.warnings.iter().filter(is_of_packets).map(diagnostic::describe));
     comments
 }

@@ -26,6 +26,9 @@ use crate::{
 
 /// The longest time to open a pipe that has a writer.
 const MOMENT: Duration = Duration::from_millis(20);
+/// After this time it is announced that reserving memory takes long: memory of a capture that has just ended
+/// is waited for without a word.
+const RESERVING_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What is known about a port before it is opened.
 #[derive(Debug)]
@@ -113,10 +116,13 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
 /// # Errors
 /// Why the ports cannot be opened; a signal requested the end.
 pub(super) fn open(plan: &Plan, prepared: PreparedCapture, signals: &Signals) -> Result<Capture> {
-    let reserving = Step::new(
-        "reserving the packet memory takes long: this machine, or its host, is busy; --memory 512M needs less",
-        "the packet memory was not reserved, so nothing was captured",
-    );
+    let reserving = Step {
+        timeout: RESERVING_TIMEOUT,
+        ..Step::new(
+            "reserving the packet memory takes long: this machine, or its host, is busy; --memory 512M needs less",
+            "the packet memory was not reserved, so nothing was captured",
+        )
+    };
     let opened =
         reserving.run(signals, plan.output.quiet, || prepared.reserve())?.and_then(PreparedCapture::open);
     let capture = opened.map_err(|error| with_hint(error, plan))?;

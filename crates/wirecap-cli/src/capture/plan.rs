@@ -13,6 +13,9 @@ use wirecap_file::Format;
 use super::{job::Job, known_interfaces::KnownInterfaces};
 use crate::{exit::Usage, settings::OutputSettings, text::loss::Output};
 
+/// What this program takes beside its capture if it writes packets: those on their way to an output that is
+/// behind took 25 MiB at most.
+const REST_BYTES_WITH_OUTPUT: u64 = 32 << 20;
 /// Names of standard output. If these were opened as files, packets and account would overwrite each other.
 const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
@@ -97,7 +100,8 @@ impl Plan {
     pub(crate) fn builder(&self, queues: usize) -> Builder {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.config.workers.unwrap_or(queues.min(cores));
-        Builder::from(self.config.clone()).workers(workers).interfaces(self.interfaces.fresh())
+        let builder = Builder::from(self.config.clone()).workers(workers).interfaces(self.interfaces.fresh());
+        if self.destination.is_some() { builder.leave_memory(REST_BYTES_WITH_OUTPUT) } else { builder }
     }
 
     /// Cores that threads are pinned to.

@@ -32,10 +32,7 @@ fn opening(diagnostic: &Diagnostic) -> Option<String> {
             format!("captured beside the host, because {}", host_use::reason(reason))
         }
         Diagnostic::NotTapped { reason } => {
-            let remedy = match reason {
-                TapRefusal::SmallChunks { .. } => "; raise -M, or -R or --memory",
-                _ => "",
-            };
+            let remedy = larger_chunks(*reason).map(|remedy| format!("; {remedy}")).unwrap_or_default();
             format!("captured over AF_PACKET, not tapped: {reason}{remedy}")
         }
         Diagnostic::RingWithoutEffect => {
@@ -82,6 +79,10 @@ fn too_long(LengthLimit { bytes, beyond }: LengthLimit, reason: TooLong) -> Stri
         TooLong::SmallBlocks { cells_per_chunk } => {
             format!("a block of M = {cells_per_chunk} cells holds no more; raise -M")
         }
+        TooLong::LongSegments { longest } => format!(
+            "a tap copies no more, and the host's segments may have {longest} bytes (gso_max_size, gro_max_size); AF_PACKET keeps \
+             them whole: packet:NAME"
+        ),
         TooLong::SmallPool => "M or R is small; -M 256 takes packets of any length".into(),
         _ => "the port accepts no longer ones".into(),
     };
@@ -138,6 +139,15 @@ fn packing_refusal(reason: &PackingRefusal) -> String {
         _ => "",
     };
     format!("{reason}{remedy}")
+}
+
+/// The flag that makes chunks large enough for a tap, or enough of them.
+pub(super) fn larger_chunks(reason: TapRefusal) -> Option<&'static str> {
+    match reason {
+        TapRefusal::SmallChunks { .. } => Some("raise -M"),
+        TapRefusal::FewChunks => Some("raise -R or --memory"),
+        _ => None,
+    }
 }
 
 /// Where the filter runs, and what it sees.
@@ -307,6 +317,12 @@ fn endings(diagnostic: &Diagnostic) -> Option<String> {
         Diagnostic::EndNotAwaited => {
             "the end is not exact: this kernel cannot wait for packets in flight (membarrier fails with nohz_full)".into()
         }
+        Diagnostic::PacketsCut { packets } => format!(
+            "{} {} longer than the port can capture and {} cut",
+            counted(*packets, "packet"),
+            was(*packets),
+            was(*packets)
+        ),
         Diagnostic::LastBlockKept => {
             "the end is not exact: the kernel kept its last block of packets".into()
         }

@@ -57,6 +57,7 @@ fn samples() -> Vec<Diagnostic> {
         Diagnostic::QueuesGone { queues: 1 },
         Diagnostic::Unstamped { source: Timestamp::Kernel, packets: 2 },
         Diagnostic::Untagged { packets: 2 },
+        Diagnostic::PacketsCut { packets: 2 },
         Diagnostic::ClockSet { clock: wirecap::report::Clock::Monotonic },
         Diagnostic::StampingLeftOn { cause: cause() },
         Diagnostic::TracePacketsLost { packets: 2, longest: 3_000 },
@@ -95,6 +96,8 @@ fn packets_that_are_too_long_come_with_a_remedy() {
     assert!(whole(4096).contains("multi-buffer"));
     let cut = words(TooLong::SmallBlocks { cells_per_chunk: 2 }, BeyondLimit::Cut);
     assert!(cut.contains("will be cut: a block of M = 2 cells"), "{cut}");
+    let segments = words(TooLong::LongSegments { longest: 150_022 }, BeyondLimit::Cut);
+    assert!(segments.contains("150022 bytes") && segments.ends_with("packet:NAME"), "{segments}");
 }
 
 #[test]

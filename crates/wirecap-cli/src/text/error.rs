@@ -75,7 +75,10 @@ fn hint(error: &Error) -> Option<String> {
         Error::NotPacked { reason: PackingRefusal::NotPermitted, .. } => privileges(""),
         Error::NotPacked { .. } => "; leave --xdp-mode out".into(),
         Error::NotTapped { reason: TapRefusal::NotPermitted, .. } => privileges(""),
-        Error::NotTapped { name, .. } => format!("; give packet:{name}"),
+        Error::NotTapped { name, reason } => match diagnostic::larger_chunks(*reason) {
+            Some(remedy) => format!("; {remedy}, or give packet:{name}"),
+            None => format!("; give packet:{name}"),
+        },
         Error::NotTappedByXdp { reason, .. } => {
             let or = if matches!(reason, XdpTapRefusal::Failed(_)) { ", or" } else { ";" };
             format!("{or} leave --tap-hook out to tap it by traffic control")
@@ -224,8 +227,10 @@ mod tests {
         let (refused, no_memory) = (io::Error::from_raw_os_error(12), io::Error::from_raw_os_error(12));
         let batch = Error::OnlyBatchTimestamps { name: name(), source_name: "kernel" };
         let group = MemoryBound::Group { directory: "/g".into(), setting: "memory.max", limit: 1 << 30 };
-        let too_large =
-            |bound| Error::from(MemoryError::TooLarge { needed: 2 << 30, available: 1 << 30, bound });
+        let not_tapped = |reason| Error::NotTapped { name: name(), reason };
+        let too_large = |bound| {
+            Error::from(MemoryError::TooLarge { needed: 2 << 30, available: 1 << 30, rest: 1 << 20, bound })
+        };
         for (error, end) in [
             (Error::IdleWorkers { workers: 2, queues: 1 }, "; use at most 1 worker, or advanced mode"),
             (Error::OnlyPassive { name: name(), reason: loopback() }, "; give xdp:in0 to take it"),
@@ -259,6 +264,8 @@ mod tests {
                 Error::LittleMemory { bytes: 1, least: 2 },
                 "give that or more, or lower -M or the number of queues",
             ),
+            (not_tapped(TapRefusal::FewChunks), "for each core; raise -R or --memory, or give packet:in0"),
+            (not_tapped(TapRefusal::NoTcx), "(Linux 6.6); give packet:in0"),
             (batch, "use batch timestamps (--timestamp batch)"),
             (GeometryError::CellsPerPool { given: 1 << 30 }.into(), "; lower -R or -M"),
             (too_large(MemoryBound::Machine), "are available; lower -R, -M or the number of queues"),

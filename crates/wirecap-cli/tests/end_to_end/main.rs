@@ -19,6 +19,7 @@ mod lab;
 mod limits;
 mod loss;
 mod manual;
+mod memory;
 mod order;
 mod outputs;
 mod passive;

@@ -6,10 +6,10 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use wirecap_lab::{ControlGroup, Controller, require_root, skip};
+use wirecap_lab::require_root;
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Lab, READY, Running, WIRECAP, read};
+use crate::lab::{Lab, READY, read};
 
 const QUEUES: u32 = 64;
 
@@ -101,44 +101,4 @@ fn a_burst_right_after_the_start_is_captured_whole() {
     let ended = running.stop();
     ended.account().assert_lossless(8_000);
     assert_eq!(read(&path).packets.len(), 8_000);
-}
-
-/// A group that may have 200 MiB of memory, or a loud skip.
-fn short_of_memory(test: &str) -> Option<ControlGroup> {
-    if !require_root(test) {
-        return None;
-    }
-    let group = ControlGroup::new(Controller::Memory).map_err(|reason| skip(test, &reason)).ok()?;
-    group.limit(200 << 20);
-    Some(group)
-}
-
-#[test]
-fn the_limit_of_a_control_group_is_an_error_and_not_a_kill() {
-    let Some(group) = short_of_memory("the_limit_of_a_control_group_is_an_error_and_not_a_kill") else {
-        return;
-    };
-    let lab = Lab::with_queues("in_group", 1);
-    let run = |arguments: &[&str]| {
-        let mut command = group.command(&lab.right, WIRECAP);
-        command.args(["capture", "r0", "--json", "--duration", "50ms"]).args(arguments);
-        Running::spawn(command).wait()
-    };
-    for arguments in [&["-R", "1000"][..], &["--memory", "500M"]] {
-        let ended = run(arguments);
-        assert_eq!(ended.code, Some(1), "{ended:#?}");
-        let directory = group.directory().display().to_string();
-        for words in ["does not fit", "of the 200 MiB that the control group", &directory, "lower -R"] {
-            assert!(ended.stderr.contains(words), "{words}: {ended:#?}");
-        }
-    }
-    let fits = run(&["--memory", "64M"]);
-    assert_eq!(fits.code, Some(0), "{fits:#?}");
-    // The default is what fits.
-    let bounded = run(&[]);
-    assert_eq!(bounded.code, Some(0), "{bounded:#?}");
-    let memory = &bounded.account().0["memory"];
-    assert!(memory["cells_bytes"].as_u64().unwrap() < 200 << 20 >> 3, "{memory}");
-    assert_eq!(memory["bounded"]["control_group"].as_str(), group.directory().to_str(), "{memory}");
-    assert!(bounded.stderr.contains("R would be 128"), "{bounded:#?}");
 }

@@ -22,15 +22,35 @@ use super::MemoryError;
 pub struct Need {
     /// Memory of this process: it counts against its control groups, too.
     pub process: u64,
-    /// Memory of the kernel, which counts against no control group.
+    /// Memory of the kernel that counts against the control groups of this process: BPF arrays, page tables.
+    pub charged: u64,
+    /// Memory of the kernel that counts against no control group.
     pub kernel: u64,
+    /// What the rest of this process will take. Control groups have to have room for it: at their limits the
+    /// kernel ends a process.
+    pub rest: u64,
+}
+
+impl Need {
+    /// What counts against the control groups of this process.
+    fn of_groups(&self) -> u64 {
+        self.process + self.charged
+    }
+
+    /// Everything, without the rest of the process.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        self.of_groups() + self.kernel
+    }
 }
 
 impl Sum for Need {
     fn sum<I: Iterator<Item = Self>>(needs: I) -> Self {
         needs.fold(Self::default(), |sum, need| Self {
             process: sum.process + need.process,
+            charged: sum.charged + need.charged,
             kernel: sum.kernel + need.kernel,
+            rest: sum.rest + need.rest,
         })
     }
 }
@@ -99,10 +119,11 @@ pub fn available() -> Option<Available> {
 /// # Errors
 /// [`MemoryError::TooLarge`].
 pub fn check(need: Need) -> Result<(), MemoryError> {
-    let all = need.process + need.kernel;
-    for (needed, available) in [(all, of_machine()), (need.process, of_groups())] {
-        if let Some(Available { bytes: available, bound }) = available.filter(|there| needed > there.bytes) {
-            return Err(MemoryError::TooLarge { needed, available, bound });
+    for (needed, rest, there) in [(need.all(), 0, of_machine()), (need.of_groups(), need.rest, of_groups())] {
+        let Some(Available { bytes, bound }) = there else { continue };
+        let available = bytes.saturating_sub(rest);
+        if needed > available {
+            return Err(MemoryError::TooLarge { needed, available, rest, bound });
         }
     }
     Ok(())

@@ -130,9 +130,31 @@ fn a_large_number_means_no_limit_in_version_1() {
 #[test]
 fn an_excessive_need_is_refused() {
     assert!(available().unwrap().bytes > MIB);
-    assert!(check(Need { process: MIB, kernel: MIB }).is_ok());
-    for need in [Need { process: 1 << 50, kernel: 0 }, Need { process: 0, kernel: 1 << 50 }] {
+    assert!(check(Need { process: MIB, charged: MIB, kernel: MIB, rest: MIB }).is_ok());
+    for need in [
+        Need { process: 1 << 50, ..Need::default() },
+        Need { charged: 1 << 50, ..Need::default() },
+        Need { kernel: 1 << 50, ..Need::default() },
+    ] {
         let refused = check(need).unwrap_err().to_string();
         assert!(refused.contains("packet memory of 1073741824 MiB does not fit"), "{refused}");
     }
+}
+
+#[test]
+fn what_a_group_could_have_may_be_there_in_a_moment() {
+    let error = |needed, rest, limit| {
+        let bound = MemoryBound::Group { directory: "/g".into(), setting: "memory.max", limit };
+        MemoryError::TooLarge { needed, available: 10 * MIB, rest, bound }
+    };
+    assert!(error(80 * MIB, 20 * MIB, 100 * MIB).may_pass());
+    assert!(!error(80 * MIB, 21 * MIB, 100 * MIB).may_pass(), "more than the limit");
+    let (needed, available, rest) = (80 * MIB, 10 * MIB, 0);
+    assert!(!MemoryError::TooLarge { needed, available, rest, bound: MemoryBound::Machine }.may_pass());
+    let text = error(80 * MIB - 1, 20 * MIB, 100 * MIB).to_string();
+    assert!(
+        text.starts_with("packet memory of 80 MiB does not fit: 10 MiB are left of the 100 MiB"),
+        "{text}"
+    );
+    assert!(text.ends_with("beside 20 MiB for the rest of the process; raise that limit"), "{text}");
 }

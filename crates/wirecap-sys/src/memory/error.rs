@@ -11,12 +11,14 @@ use super::available::MemoryBound;
 #[non_exhaustive]
 pub enum MemoryError {
     /// Refused before trying, since the kernel would end a process to make room.
-    #[error("packet memory of {} MiB does not fit: {}", needed >> 20, room(*available, bound))]
+    #[error("packet memory of {} MiB does not fit: {}", needed.div_ceil(1 << 20), room(*available, *rest, bound))]
     TooLarge {
         /// Bytes asked for, with what the kernel needs besides.
         needed: u64,
         /// Bytes available.
         available: u64,
+        /// Bytes that are left to the rest of the process, which are not among those.
+        rest: u64,
         /// What bounds that.
         bound: MemoryBound,
     },
@@ -46,14 +48,15 @@ pub enum MemoryError {
 }
 
 /// How much there is, and the limit that bounds it.
-fn room(available: u64, bound: &MemoryBound) -> String {
-    let available = available >> 20;
+fn room(available: u64, rest: u64, bound: &MemoryBound) -> String {
+    let (available, rest) = (available >> 20, rest >> 20);
     match bound {
         MemoryBound::Machine => {
             format!("{available} MiB of memory are available")
         }
         MemoryBound::Group { directory, setting, limit } => format!(
-            "{available} MiB are left of the {} MiB that the control group {} may have ({setting}); raise that limit",
+            "{available} MiB are left of the {} MiB that the control group {} may have ({setting}), beside {rest} MiB for the rest \
+             of the process; raise that limit",
             limit >> 20,
             directory.display()
         ),
@@ -61,6 +64,17 @@ fn room(available: u64, bound: &MemoryBound) -> String {
 }
 
 impl MemoryError {
+    /// Whether there may be enough in a moment: memory of a process that has ended counts against its control
+    /// group until the kernel has freed it.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::TooLarge { needed, rest, bound: MemoryBound::Group { limit, .. }, .. } => {
+                needed.saturating_add(*rest) <= *limit
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the kernel refused a mapping for lack of memory, or at a limit.
     pub fn is_lack(&self) -> bool {
         // EFAULT is what populating answers where a control group's limit is reached.

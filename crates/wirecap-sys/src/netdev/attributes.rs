@@ -26,6 +26,9 @@ pub struct Interface {
     pub carrier: bool,
     /// Largest packet without the link-layer header, in bytes.
     pub mtu: u32,
+    /// Longest packet that the host hands to it in one piece (`gso_max_size`) or puts together from those
+    /// that come in (`gro_max_size`), without the link-layer header, in bytes; 0 if the kernel does not say.
+    pub longest_aggregate: u32,
     /// What its packets begin with.
     pub hardware_type: HardwareType,
     /// Hardware address; `None` where the type has none of 6 bytes, or it is all zeros (loopback).

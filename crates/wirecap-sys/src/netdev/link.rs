@@ -22,6 +22,10 @@ use super::netlink::{Conversation, Message, Scope, each_attribute, split_header}
 use super::{AttachedMode, AttachedProgram, HardwareType, Interface, InterfaceAddress, mac_address};
 
 // linux/if_link.h; not in libc.
+const IFLA_GSO_MAX_SIZE: u16 = 41;
+const IFLA_GRO_MAX_SIZE: u16 = 58;
+const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
+const IFLA_GRO_IPV4_MAX_SIZE: u16 = 64;
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
@@ -200,6 +204,10 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
         match kind {
             IFLA_IFNAME => link.interface.name = text(value),
             IFLA_MTU => link.interface.mtu = parse_u32(value)?,
+            IFLA_GSO_MAX_SIZE | IFLA_GRO_MAX_SIZE | IFLA_GSO_IPV4_MAX_SIZE | IFLA_GRO_IPV4_MAX_SIZE => {
+                let longest = &mut link.interface.longest_aggregate;
+                *longest = parse_u32(value)?.max(*longest);
+            }
             IFLA_ADDRESS => link.interface.mac = mac_address(value),
             IFLA_MASTER => link.interface.master = Some(parse_u32(value)?),
             IFLA_LINK => link.lower = Some(parse_u32(value)?),

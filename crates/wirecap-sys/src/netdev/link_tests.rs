@@ -40,3 +40,18 @@ fn a_lower_link_is_distinguished_from_the_other_end_of_a_pair() {
     assert_eq!(of("ipip", Some(0), None), (None, None), "a tunnel bound to no interface");
     assert_eq!(of("bridge", None, None), (None, None));
 }
+
+#[test]
+fn the_longest_aggregate_is_that_of_either_direction_and_family() {
+    let of = |sizes: &[(u16, u32)]| {
+        let message = sizes.iter().fold(Message::new(0, &[0; IFINFOMSG_BYTES]), |message, (kind, size)| {
+            message.with(*kind, &size.to_ne_bytes())
+        });
+        parse_link("test", &message.payload).unwrap().interface.longest_aggregate
+    };
+    assert_eq!(of(&[]), 0, "Linux before 4.16");
+    // As <linux/if_link.h> numbers them; 59 is what the driver could do.
+    assert_eq!(of(&[(41, 65_536), (58, 131_072), (59, 524_280)]), 131_072);
+    assert_eq!(of(&[(41, 185_000), (58, 65_536), (63, 65_536), (64, 65_536)]), 185_000);
+    assert_eq!(of(&[(41, 65_536), (58, 65_536), (63, 100_000), (64, 70_000)]), 100_000);
+}

@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::{MIN_BLOCK_BYTES, MIN_BLOCKS};
 use crate::bpf;
 
-/// Why there is no memory for packed packets.
+/// Why there are no blocks.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PackedError {
@@ -29,7 +29,7 @@ pub enum PackedError {
     #[error(transparent)]
     Map(#[from] bpf::Error),
     /// The kernel does not map an array.
-    #[error("mapping {} MiB of packed packets failed: {source}", bytes >> 20)]
+    #[error("mapping {} MiB of blocks failed: {source}", bytes >> 20)]
     Mapping {
         /// Size of the array.
         bytes: u64,

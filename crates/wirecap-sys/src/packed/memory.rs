@@ -16,6 +16,7 @@ use super::PackedError;
 use crate::{
     bpf::{Map, MapKind, MapSpec},
     mapped::Mapped,
+    memory::Need,
 };
 
 /// The smallest block: it holds the longest packet, and another one.
@@ -32,6 +33,10 @@ pub(super) const ARMED_AT: i16 = 72;
 pub(super) const ORDER_AT: u32 = 128;
 const LINE_BYTES: u32 = 128;
 pub(super) const PAGE_BYTES: u32 = 4096;
+/// What the kernel keeps for each page of an array, once to find it by and once to map it for this process.
+const PAGE_ENTRY_BYTES: u64 = 8;
+/// What a ring of events takes: its pages, and those in which the kernel keeps its state.
+const EVENT_RING_BYTES: u64 = 5 * PAGE_BYTES as u64;
 
 /// The sizes of both arrays.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +51,10 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    fn new(pools: u32, streams: u32, geometry: Geometry) -> Self {
+        Self { geometry, pools, streams, numbers: geometry.chunks_per_pool().next_power_of_two() }
+    }
+
     /// Where the entries of `ends` begin.
     pub(super) fn ends_at(&self) -> u32 {
         ORDER_AT + 4 * self.numbers
@@ -107,8 +116,7 @@ impl PackedMemory {
             return Err(PackedError::FewBlocks { blocks });
         }
         let streams = 1 + numbers.iter().max().expect("there is a stream");
-        let pools = numbers.len() as u32;
-        let layout = Layout { geometry, pools, streams, numbers: blocks.next_power_of_two() };
+        let layout = Layout::new(numbers.len() as u32, streams, geometry);
         let array = |name, value_size, max_entries| -> Result<_, PackedError> {
             let map = Map::create(&MapSpec {
                 kind: MapKind::MappedArray,
@@ -139,6 +147,25 @@ impl PackedMemory {
             all_rings,
             opened,
         })
+    }
+
+    /// What the kernel takes for `streams` streams with neighbouring numbers.
+    pub fn need(streams: u32, geometry: Geometry) -> Need {
+        let blocks = u64::from(streams) * geometry.pool_bytes();
+        let Need { charged, kernel, .. } = Self::need_beside(streams, geometry);
+        Need { charged: blocks + charged, kernel, ..Need::default() }
+    }
+
+    /// What the kernel takes for `streams` streams beside their blocks.
+    pub fn need_beside(streams: u32, geometry: Geometry) -> Need {
+        let layout = Layout::new(streams, streams, geometry);
+        let pages = u64::from(streams) * geometry.pool_bytes() / u64::from(PAGE_BYTES);
+        let of_stream = u64::from(layout.stream_bytes()) + EVENT_RING_BYTES;
+        Need {
+            charged: pages * PAGE_ENTRY_BYTES + u64::from(streams) * of_stream,
+            kernel: pages * PAGE_ENTRY_BYTES,
+            ..Need::default()
+        }
     }
 
     /// Where the stream of this number is among those that have blocks.

@@ -178,6 +178,12 @@ impl<'a> PackedRecord<'a> {
         Options::of(&bytes[behind..(total - TRAILER_BYTES) as usize]).direction
     }
 
+    /// Whether the program has cut the packet.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.checked.captured < self.original_len()
+    }
+
     /// Sets the time of the packet, in nanoseconds since 1970 (UTC).
     #[inline]
     pub fn set_time(&mut self, timestamp_ns: u64) {

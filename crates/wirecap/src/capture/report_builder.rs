@@ -53,6 +53,7 @@ impl Capture {
         self.measure(&mut report.timestamp, range.clone());
         report.untagged = report.untagged.map(|_| sum(|counts| counts.untagged));
         report.unhashed = report.unhashed.map(|_| sum(|counts| counts.unhashed));
+        report.cut = report.cut.map(|_| sum(|counts| counts.cut));
         report.queues =
             range.clone().map(|queue| self.queue(queue, port.mode, offloaded_out, closed)).collect();
         let sent = self.sent.iter().filter(|sent| sent.port == index);
@@ -142,6 +143,8 @@ fn warnings(port: &mut OpenPort, report: &PortReport, closed: bool) -> Vec<Diagn
     warnings.extend((unstamped > 0).then_some(Diagnostic::Unstamped { source, packets: unstamped }));
     let untagged = report.untagged.filter(|&packets| packets > 0);
     warnings.extend(untagged.map(|packets| Diagnostic::Untagged { packets }));
+    let cut = report.cut.filter(|&packets| packets > 0);
+    warnings.extend(cut.map(|packets| Diagnostic::PacketsCut { packets }));
     let was_set = source != Timestamp::Batch && port.report.timestamp.clock != *clock;
     warnings.extend(was_set.then(|| Diagnostic::ClockSet { clock: clock.clone() }));
     warnings

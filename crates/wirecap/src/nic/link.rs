@@ -19,6 +19,16 @@ pub(crate) fn longest_frame(interface: &Interface) -> u32 {
     interface.mtu + FRAME_OVERHEAD_BYTES
 }
 
+/// Longest packet that the host sends on an interface or gets from it, in bytes: with segmentation offload,
+/// and where received segments are put together, longer than a frame. A virtual interface also gets what the
+/// other end of its pair has not cut up.
+pub(crate) fn longest_packet(interface: &Interface) -> u32 {
+    let peer = interface.peer.and_then(|peer| netdev::interface_with_index(peer).ok());
+    let of = |interface: &Interface| interface.longest_aggregate.saturating_add(FRAME_OVERHEAD_BYTES);
+    let aggregate = of(interface).max(peer.as_ref().map_or(0, of));
+    longest_frame(interface).max(aggregate)
+}
+
 /// Which receive queues of an interface are captured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Watched<'a> {

@@ -13,15 +13,15 @@ use wirecap_core::{Geometry, PoolId};
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::{
     bpf,
-    memory::{LivePool, PacketMemory},
+    memory::{LivePool, PacketMemory, check_available},
     packed::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedError, PackedMemory},
     xsk::{BindMode, Registration},
 };
 
 use super::{
     open_port::OpenPort,
-    opening::OpenContext,
-    pool_memory::{Part, bring_in},
+    opening::{GivesUp, OpenContext},
+    pool_memory::{Part, bring_in, patiently},
 };
 use crate::{
     Config, Diagnostic, Error, HostUse, QueueSet,
@@ -110,6 +110,8 @@ pub(crate) struct PortFacts {
     pub(crate) numa_node: Option<u32>,
     /// How its interface is used by the host and by others.
     pub(crate) host_use: Vec<HostUse>,
+    /// Whether it is a tap that was not asked for: AF_PACKET does, where pools are too small for a tap.
+    pub(crate) is_tapped_by_default: bool,
     /// Files that each of its queues has open.
     pub(crate) files_per_queue: usize,
 }
@@ -151,6 +153,7 @@ impl PortFacts {
             pools: PoolMaker::InProcess,
             numa_node: None,
             host_use: Vec::new(),
+            is_tapped_by_default: false,
             files_per_queue: 0,
         }
     }
@@ -218,9 +221,15 @@ impl PortPools {
     ///
     /// # Errors
     /// As [`allocate_blocks`].
-    pub(crate) fn with_blocks(self, facts: &PortFacts, geometry: Geometry) -> Result<Self, Error> {
+    pub(crate) fn with_blocks(
+        self,
+        facts: &PortFacts,
+        geometry: Geometry,
+        gives_up: &GivesUp,
+    ) -> Result<Self, Error> {
         let fit = geometry.chunk_bytes() >= MIN_BLOCK_BYTES && geometry.chunks_per_pool() >= MIN_BLOCKS;
-        let wanted = (fit && facts.pools == PoolMaker::Packed).then(|| allocate_blocks(facts, geometry));
+        let wanted =
+            (fit && facts.pools == PoolMaker::Packed).then(|| allocate_blocks(facts, geometry, gives_up));
         Ok(Self { blocks: wanted.transpose()?, ..self })
     }
 
@@ -235,7 +244,9 @@ impl PortPools {
         let part = Part { pools: 1, sockets: 1 };
         let beside = facts.rings.iter().map(|_| part.beside(geometry, config.transmit_entries)).sum();
         let parts = vec![geometry.pool_bytes(); facts.rings.len()];
-        let memories = PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside)?;
+        // The blocks that it had may count until the kernel has freed them.
+        let allocate = || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside);
+        let memories = patiently(&hooks.gives_up, allocate)?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let pools = Self::carve(facts, nic_id, memories.iter(), geometry)?;
         bring_in(&memories, &hooks.gives_up)?;
@@ -269,8 +280,16 @@ impl PortPools {
 /// Blocks for all queues of a port.
 ///
 /// # Errors
-/// [`Error::Packed`], also for sizes that blocks cannot have; [`Error::NotPermitted`].
-pub(crate) fn allocate_blocks(facts: &PortFacts, geometry: Geometry) -> Result<Arc<PackedMemory>, Error> {
+/// [`Error::Packed`], also for sizes that blocks cannot have; [`Error::Memory`] when there is not enough;
+/// [`Error::NotPermitted`]; [`Error::GivenUp`].
+pub(crate) fn allocate_blocks(
+    facts: &PortFacts,
+    geometry: Geometry,
+    gives_up: &GivesUp,
+) -> Result<Arc<PackedMemory>, Error> {
+    let streams = facts.rings.len() as u32;
+    // Blocks of an attempt that failed may count until the kernel has freed them.
+    patiently(gives_up, || check_available(PackedMemory::need(streams, geometry)))?;
     let memory = PackedMemory::create(facts.rings.iter().map(|&ring| ring.into()), geometry);
     memory.map(Arc::new).map_err(|source| packed_error(&facts.name, source))
 }

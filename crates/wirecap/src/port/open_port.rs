@@ -38,8 +38,8 @@ pub(crate) trait PortBackend: Debug + Send {
 /// A port of a running capture.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
-    /// Its report, as far as it is known without counters: `untagged` and `unhashed` are 0 where they are
-    /// counted.
+    /// Its report, as far as it is known without counters: `untagged`, `unhashed` and `cut` are 0 where
+    /// they are counted.
     pub(crate) report: PortReport,
     pub(crate) mode: QueueMode,
     /// `None` of a port that has nothing to give back. Dropped before the queues: a program goes before its

@@ -25,6 +25,8 @@ pub(crate) struct Hooks {
     /// Called at a wait for a queue that another socket has, if the wait is longer than a moment.
     pub(crate) on_wait: Option<fn(&QueueWait)>,
     pub(crate) gives_up: GivesUp,
+    /// What the program takes beside the capture, in bytes, if it says so.
+    pub(crate) rest_bytes: Option<u64>,
 }
 
 /// Whether opening is given up: once the flag is set.

@@ -86,6 +86,8 @@ pub(crate) struct PackedQueue {
     filter: Option<Arc<UserFilter>>,
     /// Packets that it has refused.
     refused: u64,
+    /// Packets that the program has cut.
+    cut: u64,
     stamps: StampReader,
     hold: Hold,
     /// The last counters that could be read.
@@ -111,7 +113,8 @@ impl PackedQueue {
         let counters = Arc::clone(counters);
         let last = QueueCounts::default();
         let hold = Hold::new(wait, stamps.clock().is_some(), pool.geometry());
-        let queue = Self { stream, counters, queue, cell_bytes, filter, refused: 0, stamps, hold, last };
+        let queue =
+            Self { stream, counters, queue, cell_bytes, filter, refused: 0, cut: 0, stamps, hold, last };
         Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Packed(reader)) })
     }
 
@@ -128,7 +131,7 @@ impl ReceiveQueue for PackedQueue {
         if !intake.hold.is_zero() {
             return;
         }
-        let Self { stream, filter, refused, stamps, .. } = self;
+        let Self { stream, filter, refused, cut, stamps, .. } = self;
         let mut times = stamps.times(batch.now_ns);
         let part = stream.receive(batch.end, intake.space(), |packet| {
             let is_wanted = filter.as_ref().is_none_or(|filter| {
@@ -138,6 +141,7 @@ impl ReceiveQueue for PackedQueue {
             });
             if is_wanted {
                 packet.set_time(intake.times.next(times(packet.stamp())));
+                *cut += u64::from(packet.is_cut());
             }
             *refused += u64::from(!is_wanted);
             is_wanted
@@ -167,6 +171,7 @@ impl ReceiveQueue for PackedQueue {
         if let Ok(program) = self.counters.of(self.queue) {
             self.last = QueueCounts {
                 filtered: program.filtered + self.refused,
+                cut: self.cut,
                 // The reader also counts implausible stamps.
                 unstamped: program.unstamped.max(self.stamps.unknown()),
                 ..program

@@ -8,6 +8,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use wirecap_core::Geometry;
@@ -27,6 +28,13 @@ const BOOKKEEPING_BYTES: u64 = 32;
 const PIECE_BYTES: usize = 16 << 20;
 /// Threads that bring memory in: more do not make it faster.
 const MAX_HELPERS: usize = 8;
+/// What the kernel keeps for each page of cells: once to map it, and once for a registration.
+const PAGE_ENTRY_BYTES: u64 = 8;
+const PAGE_BYTES: u64 = 4096;
+/// How long memory of a capture that has ended counts against its control group, at most: the kernel frees
+/// BPF arrays some time after their last user is gone.
+const FREED_WITHIN: Duration = Duration::from_secs(3);
+const RETRY: Duration = Duration::from_millis(50);
 /// Bytes that a transmitter keeps for each cell that it could send.
 const TOKEN_BYTES: u64 = 8;
 
@@ -43,11 +51,38 @@ impl Part {
     pub(crate) fn beside(&self, geometry: Geometry, transmit_entries: u32) -> Need {
         let rings = u64::from(geometry.ring_entries() + transmit_entries) * RING_ENTRY_BYTES;
         let cells = self.pools * u64::from(geometry.cells_per_pool());
+        let pages = self.pools * geometry.pool_bytes() / PAGE_BYTES;
         let tokens = if transmit_entries > 0 { self.sockets * TOKEN_BYTES } else { 0 };
         Need {
             process: cells * (BOOKKEEPING_BYTES + tokens),
+            charged: pages * PAGE_ENTRY_BYTES * (1 + self.sockets.min(1)),
             kernel: self.sockets * (cells * RECORD_BYTES + rings),
+            rest: 0,
         }
+    }
+}
+
+/// What this process keeps for pools whose memory the kernel or a port makes, and the kernel to map it.
+pub(crate) fn beside_outside(pools: u64, geometry: Geometry) -> Need {
+    let process = pools * u64::from(geometry.cells_per_pool()) * BOOKKEEPING_BYTES;
+    Need { process, ..Need::default() }
+}
+
+/// Memory, which may be there in a moment only: see [`MemoryError::may_pass`].
+///
+/// # Errors
+/// The last error of `attempt`; [`Error::GivenUp`].
+pub(crate) fn patiently<T>(
+    gives_up: &GivesUp,
+    mut attempt: impl FnMut() -> Result<T, MemoryError>,
+) -> Result<T, Error> {
+    let deadline = Instant::now() + FREED_WITHIN;
+    loop {
+        match attempt() {
+            Err(error) if error.may_pass() && Instant::now() < deadline => thread::sleep(RETRY),
+            result => return Ok(result?),
+        }
+        gives_up.check()?;
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct QueueCounts {
     pub(crate) untagged: u64,
     /// Packets for the socket without a hash of the NIC's, where that was asked for.
     pub(crate) unhashed: u64,
+    /// Packets that were longer than the port can capture, and were cut.
+    pub(crate) cut: u64,
 }
 
 impl QueueCounts {

@@ -13,7 +13,7 @@ use super::diagnostic::Diagnostic;
 pub struct MemoryReport {
     /// Packet memory, and blocks outside of it: R × M × cell size for each queue and each allocator.
     pub cells_bytes: u64,
-    /// What the kernel needs besides, about: rings, and its records of the cells.
+    /// What the kernel needs besides, about: rings, its records of the cells, and page tables.
     pub kernel_bytes: u64,
     /// M.
     pub cells_per_chunk: u32,

@@ -36,6 +36,10 @@ pub struct PortReport {
     /// [`Builder::rx_hash`](crate::Builder::rx_hash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unhashed: Option<u64>,
+    /// Packets that were longer than the port can capture: they were cut, and have their original length.
+    /// `None` of ports that cut none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<u64>,
     /// What is wanted of its packets, if not all are.
     pub filter: Option<FilterReport>,
     /// Where a tap copies what comes in; `None` of other ports.
@@ -44,7 +48,8 @@ pub struct PortReport {
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
     /// The longest packet that fits; `None` if every packet fits that the MTU allowed when the port was
-    /// opened.
+    /// opened, and beside the host every one that it hands over or puts together (`gso_max_size`,
+    /// `gro_max_size`).
     pub length_limit: Option<LengthLimit>,
     /// How the NIC brings both directions of a connection in by one queue; `None` if that was not asked for.
     pub rss: Option<RssReport>,

@@ -315,8 +315,10 @@ fn packing_is_what_best_chooses_and_what_cannot_be_packed_is_copied() {
         fallbacks
             .extend(refusal.map(|reason| unavailable(QueueMode::Packed, ModeRefusal::NotPacked(reason))));
         assert_eq!(report.ports[0].fallbacks, fallbacks);
-        let memory = &report.memory;
-        assert_eq!(memory.kernel_bytes > 0, expected == QueueMode::Copy, "{memory:?}");
+        // Records of cells take more than page tables, and a ring of events.
+        let (memory, of_cells) = (&report.memory, expected == QueueMode::Copy);
+        assert_eq!(memory.kernel_bytes > memory.cells_bytes / 32, of_cells, "{memory:?}");
+        assert!(memory.kernel_bytes > memory.cells_bytes / 256, "{memory:?}");
     }
     assert!(!wire.is_captured(), "nothing stays behind");
 }

@@ -10,12 +10,14 @@ use std::{
 use wirecap::{
     Access, Batch, Builder, Capture, Diagnostic, Direction, Error, HostUse, Modes, Next, PortEvent, TapHook,
     Timestamp, XdpTapRefusal,
-    diagnostic::Recovery,
-    report::{FilterPlace, QueueMode},
+    diagnostic::{Recovery, TapRefusal, TooLong},
+    port::null::NullPort,
+    report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode},
 };
+use wirecap_lab::VethOptions;
 use wirecap_sys::{
     bpf::{self, Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_DROP, XdpMode},
-    netdev,
+    cpu, netdev,
 };
 use wirecap_testing::{
     PacketSender, SendPath, check, crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire,
@@ -26,6 +28,7 @@ use crate::passive::{addressed, all_spoken, spoken, talk};
 
 /// Blocks of 128 KiB, the smallest.
 const CELLS: u32 = 64;
+const CHUNK_BYTES: u64 = 128 << 10;
 
 /// Returns from the test, and reports that, without root and on a kernel without TCX.
 macro_rules! need_tap {
@@ -107,18 +110,7 @@ fn segments_of_a_stream_are_captured_whole() {
     const BYTES: usize = 8 << 20;
     let wire = addressed("tapgso");
     let mut capture = tap(&wire, builder().chunks_per_pool(256));
-    let listener = wire.inside.enter(|| TcpListener::bind("192.0.2.2:7")).unwrap();
-    let talker = thread::spawn({
-        let stream = wire.outside.enter(|| TcpStream::connect("192.0.2.2:7")).unwrap();
-        move || {
-            let mut stream = stream;
-            let text: Vec<u8> = (0..BYTES / 4).flat_map(|at| (at as u32).to_be_bytes()).collect();
-            stream.write_all(&text).unwrap();
-        }
-    });
-    let mut received = Vec::new();
-    listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-    talker.join().unwrap();
+    let received = stream(&wire, "192.0.2.2:7", BYTES);
     capture.stopper().stop();
     let packets = all(&mut capture);
     let account = check::account_closed(&capture.finish());
@@ -137,6 +129,63 @@ fn segments_of_a_stream_are_captured_whole() {
     assert!(captured == received, "every byte that the host received");
     let longest = packets.iter().map(|packet| packet.bytes.len()).max();
     assert!(longest > Some(1_514), "{longest:?}: segments are not cut to the MTU");
+}
+
+/// Sends a stream to this address of the captured end. Returns what the host has received there.
+fn stream(wire: &Wire, to: &str, bytes: usize) -> Vec<u8> {
+    let listener = wire.inside.enter(|| TcpListener::bind(to)).unwrap();
+    let mut stream = wire.outside.enter(|| TcpStream::connect(to)).unwrap();
+    let talker = thread::spawn(move || {
+        let text: Vec<u8> = (0..bytes / 4).flat_map(|at| (at as u32).to_be_bytes()).collect();
+        stream.write_all(&text).unwrap();
+    });
+    let mut received = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+    talker.join().unwrap();
+    received
+}
+
+/// BIG TCP. AF_PACKET has room for such segments in its blocks.
+#[test]
+fn segments_that_are_too_long_are_announced_cut_and_counted() {
+    need_tap!("tap::segments_that_are_too_long_are_announced_cut_and_counted");
+    const LONGEST: u32 = 65_984;
+    let wire = Wire::new("tapbig", VethOptions { ipv6: true, ..VethOptions::default() });
+    for (namespace, end, address) in
+        [(&wire.outside, "out0", "2001:db8::1/64"), (&wire.inside, "in0", "2001:db8::2/64")]
+    {
+        namespace.ip(&["addr", "add", address, "dev", end, "nodad"]).unwrap();
+        let sizes = ["gso_max_size", "150000", "gro_max_size", "150000"];
+        namespace.ip(&[&["link", "set", "dev", end][..], &sizes].concat()).unwrap();
+    }
+    for port in ["tap:in0", "packet:in0"] {
+        let builder = Capture::builder().workers(1).chunks_per_pool(64);
+        let mut capture = wire.capture_of(port, builder);
+        stream(&wire, "[2001:db8::2]:7", 16 << 20);
+        capture.stopper().stop();
+        let mut worker = capture.take_workers().remove(0);
+        let (mut longest, mut cut) = (0, 0);
+        while let Some(batch) = worker.next_batch() {
+            for packet in &batch {
+                longest = longest.max(packet.original_len());
+                cut += u64::from(packet.len() < packet.original_len());
+                assert!(packet.len() == packet.original_len() || packet.len() == LONGEST as usize);
+            }
+        }
+        drop(worker);
+        let report = capture.finish();
+        check::account_closed(&report);
+        let port_report = &report.ports[0];
+        assert!(longest > LONGEST as usize, "{port}: {longest} bytes are no BIG TCP");
+        assert_eq!(port_report.cut, Some(cut), "{port}");
+        let limit = LengthLimit { bytes: LONGEST, beyond: BeyondLimit::Cut };
+        let reason = TooLong::LongSegments { longest: 150_022 };
+        let announced = port_report.fallbacks.contains(&Diagnostic::PacketsTooLong { limit, reason });
+        let warned = port_report.warnings.contains(&Diagnostic::PacketsCut { packets: cut });
+        let is_tap = port == "tap:in0";
+        assert_eq!((cut > 0, announced, warned), (is_tap, is_tap, is_tap), "{port}: {port_report:#?}");
+        assert_eq!(port_report.length_limit, is_tap.then_some(limit));
+    }
 }
 
 /// The sequence number and the data of a TCP segment of IPv4.
@@ -401,7 +450,15 @@ fn what_a_tap_cannot_do_is_refused() {
     let refused = |builder: Builder| wire.try_capture_of("tap:in0", builder).map(drop).unwrap_err();
     assert!(matches!(refused(builder().modes(Modes::Copy)), Error::OnlyPassive { .. }));
     assert!(matches!(refused(builder().timestamp(Timestamp::Hardware)), Error::NoHardwareTimestamps { .. }));
-    assert!(matches!(refused(builder().cells_per_chunk(16)), Error::Packed { .. }));
+    let small = TapRefusal::SmallChunks { least_bytes: 128 << 10 };
+    for (builder, expected) in [
+        (builder().cells_per_chunk(16), small),
+        (builder().chunks_per_pool(1), TapRefusal::FewChunks),
+        (builder().memory(cores() * CHUNK_BYTES), TapRefusal::FewChunks),
+    ] {
+        let error = refused(builder);
+        assert!(matches!(&error, Error::NotTapped { reason, .. } if *reason == expected), "{error}");
+    }
     assert!(programs(&wire).is_empty());
     let error = wire.try_capture_of("tap:in0@0", builder()).map(drop).unwrap_err();
     assert!(matches!(error, Error::PassiveQueues { access: Access::Tap, reason: None, .. }), "{error}");
@@ -440,4 +497,40 @@ fn a_tap_is_named_as_use_and_a_ring_has_no_effect() {
     let [HostUse::IngressProgram { program, processes, .. }] = &uses[..] else { panic!("{uses:?}") };
     assert_eq!(program.as_deref(), Some("wirecap_tap"));
     assert!(processes.iter().any(|process| process.pid == std::process::id()), "{processes:?}");
+}
+
+fn cores() -> u64 {
+    cpu::online_end().unwrap() as u64
+}
+
+/// The host's own interface: AF_PACKET serves where memory is too little for a tap.
+#[test]
+fn little_memory_leads_to_af_packet() {
+    need_tap!("tap::little_memory_leads_to_af_packet");
+    let wire = addressed("taplittle");
+    for (builder, chunks) in [
+        (builder().chunks_per_pool(1), 1),
+        // One chunk for the pool of each core.
+        (builder().memory(cores() * CHUNK_BYTES), cores() as u32),
+        // Less than that, and enough for the only socket.
+        (builder().memory(CHUNK_BYTES), 1),
+    ] {
+        let mut capture = wire.capture_of("in0", builder);
+        talk(&wire, 2);
+        capture.stopper().stop();
+        assert!(all_spoken(2).len() <= all(&mut capture).len());
+        let report = capture.finish();
+        check::account_closed(&report);
+        assert_eq!(report.ports[0].queues[0].mode, QueueMode::Packet);
+        assert_eq!(report.memory.chunks_per_pool, chunks);
+        let reason = Diagnostic::NotTapped { reason: TapRefusal::FewChunks };
+        assert!(report.ports[0].fallbacks.contains(&reason), "{:?}", report.ports[0].fallbacks);
+    }
+    let enough = wire.capture_of("in0", builder().memory(cores() * 2 * CHUNK_BYTES));
+    assert_eq!(enough.report().ports[0].queues[0].mode, QueueMode::Tap);
+    drop(enough);
+    let mixed = || builder().port(NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 });
+    let both = wire.capture_of("in0", mixed().memory(cores() * CHUNK_BYTES));
+    let modes: Vec<_> = both.report().ports.iter().map(|port| port.queues[0].mode).collect();
+    assert_eq!(modes, [QueueMode::Memory, QueueMode::Packet]);
 }

@@ -19,7 +19,7 @@ use wirecap_sys::{
     clock::{self, StampClock},
     memory::{FilledBlock, LivePool},
     netdev::{HardwareType, Interface, Promiscuous},
-    packet::{Closer, PacketConfig, PacketError, PacketSocket},
+    packet::{CandidatePacket, Closer, PacketConfig, PacketError, PacketSocket},
 };
 
 use super::{
@@ -63,6 +63,8 @@ pub(crate) struct PacketQueue {
     socket: PacketSocket,
     geometry: Geometry,
     filter: Option<QueueFilter>,
+    /// Packets that the kernel has cut to the room of a block.
+    cut: u64,
     last: QueueCounts,
     /// Blocks until the counters are read again.
     until_counted: u32,
@@ -162,6 +164,7 @@ pub(super) fn look_up(
         pools: PoolMaker::Kernel,
         numa_node: interface.numa_node,
         host_use,
+        is_tapped_by_default: false,
         // The socket, and what closes it.
         files_per_queue: 2,
     };
@@ -194,6 +197,7 @@ impl Port for PacketPort {
         let mut open = OpenPort::new(&facts.name, QueueMode::Packet, facts.link_type);
         let report = &mut open.report;
         report.length_limit = length_limit(&interface, context.geometry);
+        report.cut = Some(0);
         let (timestamp, other_timestamps) = timestamp(context.config.timestamp);
         report.timestamp = timestamp;
         report.filter = filter.zip(filters.first().and_then(Option::as_ref)).map(|(filter, placed)| {
@@ -314,20 +318,28 @@ fn listen(
     socket.listen(in_kernel.map(|filter| filter.program.as_fd()))?;
     let waker = Some(socket.waker());
     let (last, until_counted) = (QueueCounts::default(), BLOCKS_BETWEEN_COUNTS);
-    let queue = PacketQueue { socket, geometry, filter, last, until_counted };
+    let queue = PacketQueue { socket, geometry, filter, cut: 0, last, until_counted };
     Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Blocks(reader)) })
 }
 
 impl PacketQueue {
     /// Takes the next block, without what the filter does not want.
     fn receive_block(&mut self) -> Option<FilledBlock> {
-        let Some(filter) = &mut self.filter else { return self.socket.receive(|_| true) };
+        let Self { socket, filter, cut, .. } = self;
+        let is_cut = |packet: &CandidatePacket<'_>| packet.data.len() < packet.original_len as usize;
+        let Some(filter) = filter else {
+            return socket.receive(|packet| {
+                *cut += u64::from(is_cut(packet));
+                true
+            });
+        };
         let in_kernel = filter.in_kernel.is_some();
-        self.socket.receive(|packet| {
+        socket.receive(|packet| {
             let decided = in_kernel && !packet.tag_restored;
             let wanted =
                 decided || filter.user.wants_of_type(packet.packet_type, packet.data, packet.original_len);
             filter.refused += u64::from(!wanted);
+            *cut += u64::from(wanted && is_cut(packet));
             wanted
         })
     }
@@ -379,6 +391,7 @@ impl ReceiveQueue for PacketQueue {
             self.last.filtered = in_kernel + refused;
             self.last.no_free_block = counted.dropped;
         }
+        self.last.cut = self.cut;
         self.last
     }
 

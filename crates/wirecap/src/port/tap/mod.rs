@@ -26,7 +26,7 @@ use wirecap_filter::UserFilter;
 use wirecap_sys::{
     bpf, cpu,
     netdev::{HardwareType, Interface, Promiscuous},
-    packed::{MIN_BLOCK_BYTES, PackedMemory},
+    packed::{MAX_PACKET_BYTES, MIN_BLOCK_BYTES, MIN_BLOCKS, PackedMemory},
     packet::Fanout,
 };
 
@@ -42,14 +42,20 @@ use super::{
 };
 use crate::{
     Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PoolSize, Rss, TapHook, Timestamp,
-    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal},
+    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal, TooLong},
     filter::{OriginInfo, PortFilter},
-    nic::{link::Watched, preflight, stamping::Stamping, tapping, xdp_watch::programs_first},
+    nic::{
+        link::{Watched, longest_packet},
+        preflight,
+        stamping::Stamping,
+        tapping,
+        xdp_watch::programs_first,
+    },
     program::{
         rx_hash,
         tap::{TapPlan, TapPrograms},
     },
-    report::{FilterPlace, QueueMode},
+    report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode},
 };
 
 /// An interface to tap.
@@ -79,6 +85,7 @@ pub(super) fn look_up(
         pools: PoolMaker::Packed,
         numa_node: interface.numa_node,
         host_use,
+        is_tapped_by_default: reason.is_some(),
         // The ring of events.
         files_per_queue: 1,
     };
@@ -93,14 +100,23 @@ fn streams() -> Result<u16, Error> {
 
 /// Why an interface cannot be tapped with these settings, if it cannot.
 pub(super) fn refuses(interface: &Interface, config: &Config) -> Option<TapRefusal> {
-    let chunk_bytes = u64::from(config.cells_per_chunk) * u64::from(config.cell_bytes);
-    let is_one_chunk = matches!(config.pool_size, PoolSize::AtMost(1) | PoolSize::Chunks(1));
-    if chunk_bytes < MIN_BLOCK_BYTES.into() || is_one_chunk {
-        return Some(TapRefusal::SmallChunks { least_bytes: MIN_BLOCK_BYTES });
-    }
+    let chunks = match config.pool_size {
+        PoolSize::AtMost(chunks) | PoolSize::Chunks(chunks) => chunks,
+        // Not known yet: see `Builder::prepare`.
+        PoolSize::Memory(_) => MIN_BLOCKS,
+    };
     let several_workers = |fanout| TapRefusal::SeveralWorkers { fanout };
     let otherwise = config.fanout.filter(|&fanout| config.workers != Some(1) && fanout != Fanout::Cpu);
-    otherwise.map(several_workers).or_else(|| tapping::lacks(interface))
+    let small = small_pool(config.cells_per_chunk.saturating_mul(config.cell_bytes), chunks);
+    small.or_else(|| otherwise.map(several_workers)).or_else(|| tapping::lacks(interface))
+}
+
+/// Why pools of such chunks are too small for a tap, if they are.
+fn small_pool(chunk_bytes: u32, chunks: u32) -> Option<TapRefusal> {
+    if chunk_bytes < MIN_BLOCK_BYTES {
+        return Some(TapRefusal::SmallChunks { least_bytes: MIN_BLOCK_BYTES });
+    }
+    (chunks < MIN_BLOCKS).then_some(TapRefusal::FewChunks)
 }
 
 impl Port for TapPort {
@@ -123,6 +139,10 @@ impl Port for TapPort {
         let Self { interface, reason } = *self;
         let OpenRequest { context, facts, filter, nic_id, .. } = *request;
         preflight::check_up(&interface)?;
+        let geometry = context.geometry;
+        if let Some(reason) = small_pool(geometry.chunk_bytes(), geometry.chunks_per_pool()) {
+            return Err(Error::NotTapped { name: facts.name.clone(), reason });
+        }
         let hook = context.config.tap_hook;
         // What else can fail is not known to be the hook's fault.
         let of_hook = |error: Error| match hook {
@@ -136,7 +156,8 @@ impl Port for TapPort {
         }
         let stamping = Stamping::prepare(&interface, context.config.timestamp, true)?;
         let tap = Tap { interface: &interface, hook, filter, stamping: stamping.as_ref() };
-        let memory = pools.blocks.map_or_else(|| allocate_blocks(facts, context.geometry), Ok)?;
+        let memory =
+            pools.blocks.map_or_else(|| allocate_blocks(facts, geometry, &context.hooks.gives_up), Ok)?;
         let LoadedTap { programs, user, not_in_kernel } = tap.load(&memory, facts.rings.len() as u32)?;
 
         let mut open = OpenPort::new(&facts.name, QueueMode::Tap, facts.link_type);
@@ -149,6 +170,11 @@ impl Port for TapPort {
         report.fallbacks.extend(not_in_kernel);
         report.fallbacks.extend(context.config.ring_entries.map(|_| Diagnostic::RingWithoutEffect));
         report.fallbacks.extend(programs_first(&interface));
+        report.cut = Some(0);
+        if let Some((limit, reason)) = length_limit(longest_packet(&interface)) {
+            report.length_limit = Some(limit);
+            report.fallbacks.push(Diagnostic::PacketsTooLong { limit, reason });
+        }
         if let Some(stamping) = &stamping {
             report.fallbacks.extend_from_slice(&stamping.fallbacks);
             report.timestamp = stamping.report();
@@ -169,6 +195,12 @@ impl Port for TapPort {
         open.watch(&interface, Watched::None);
         Ok(open)
     }
+}
+
+/// The limit beyond which packets are cut, and why, if the longest one is beyond it.
+fn length_limit(longest: u32) -> Option<(LengthLimit, TooLong)> {
+    let limit = LengthLimit { bytes: MAX_PACKET_BYTES, beyond: BeyondLimit::Cut };
+    (longest > MAX_PACKET_BYTES).then_some((limit, TooLong::LongSegments { longest }))
 }
 
 /// A tap that is being opened.

@@ -144,7 +144,10 @@ impl Attempt<'_> {
             // The streams of an attempt that failed were opened: another one needs new blocks.
             Delivery::Packed => match pools.blocks.take() {
                 Some(blocks) => Some(blocks),
-                None => Some(allocate_blocks(facts, geometry)?),
+                None => {
+                    let gives_up = &self.opener.request.context.hooks.gives_up;
+                    Some(allocate_blocks(facts, geometry, gives_up)?)
+                }
             },
         };
         let (program, not_in_kernel) = self.load(plan, memory.as_ref())?;

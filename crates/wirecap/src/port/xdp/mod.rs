@@ -87,6 +87,7 @@ pub(super) fn look_up(
         pools,
         numa_node: interface.numa_node,
         host_use,
+        is_tapped_by_default: false,
         // The socket, and again for its sending half; or the ring of events, and the claim to the queue.
         files_per_queue: 1 + usize::from(config.transmit_entries > 0 || claims),
     };

@@ -277,6 +277,11 @@ diagnostics! {
             /// How many.
             packets: u64,
         },
+        /// Packets that were longer than the port can capture were cut.
+        "packets_cut" => PacketsCut {
+            /// How many.
+            packets: u64,
+        },
         /// The clock that stamps packets was set while the capture ran.
         "clock_set" => ClockSet {
             /// What it is now.

@@ -60,6 +60,11 @@ pub enum TooLong {
         /// M.
         cells_per_chunk: u32,
     },
+    /// They are segments that the host hands over or puts together whole, and longer than a tap copies.
+    LongSegments {
+        /// The longest that the interface allows, in bytes.
+        longest: u32,
+    },
     /// They are larger than two chunks, or the only one, of the pool of a trace file.
     SmallPool,
 }
@@ -135,12 +140,15 @@ pub enum TapRefusal {
         /// How they were to be spread.
         fanout: Fanout,
     },
-    /// Chunks are smaller than the longest packet, or too few.
-    #[error("a tap needs at least two chunks of {least_bytes} bytes or more")]
+    /// Chunks are smaller than the longest packet.
+    #[error("a tap needs chunks (M cells) of at least {least_bytes} bytes")]
     SmallChunks {
         /// The smallest chunk, in bytes.
         least_bytes: u32,
     },
+    /// The pool of a core would have too few chunks: one is filled while others are read.
+    #[error("a tap needs {MIN_BLOCKS} chunks (R) for each core")]
+    FewChunks,
 }
 
 /// Why the packets of an interface cannot be packed by its XDP program.
