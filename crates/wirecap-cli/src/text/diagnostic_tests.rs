@@ -130,8 +130,13 @@ fn why_packets_are_not_packed_ends_with_the_flag_that_helps() {
 
 #[test]
 fn why_an_interface_is_not_tapped_ends_with_the_flag_that_helps() {
-    let text = describe(&Diagnostic::NotTapped { reason: TapRefusal::SmallChunks { least_bytes: 131_072 } });
-    assert!(text.ends_with("two chunks of 131072 bytes or more; raise -M, or -R or --memory"), "{text}");
+    for (reason, remedy) in [
+        (TapRefusal::SmallChunks { least_bytes: 131_072 }, "; raise -M"),
+        (TapRefusal::FewChunks, "; raise -R or --memory"),
+    ] {
+        let text = describe(&Diagnostic::NotTapped { reason });
+        assert!(text.ends_with(remedy), "{text}");
+    }
 }
 
 #[test]

@@ -56,6 +56,7 @@ mod rx_hash;
 mod several_ports;
 mod stop;
 mod tap;
+mod tap_refusals;
 mod timestamps;
 mod traces;
 mod transmit;

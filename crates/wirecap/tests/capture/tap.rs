@@ -8,16 +8,14 @@ use std::{
 };
 
 use wirecap::{
-    Access, Batch, Builder, Capture, Diagnostic, Direction, Error, HostUse, Modes, Next, PortEvent, TapHook,
-    Timestamp, XdpTapRefusal,
-    diagnostic::{Recovery, TapRefusal, TooLong},
-    port::null::NullPort,
+    Batch, Builder, Capture, Diagnostic, Direction, Next, PortEvent, TapHook, Timestamp,
+    diagnostic::{Recovery, TooLong},
     report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode},
 };
 use wirecap_lab::VethOptions;
 use wirecap_sys::{
     bpf::{self, Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_DROP, XdpMode},
-    cpu, netdev,
+    netdev,
 };
 use wirecap_testing::{
     PacketSender, SendPath, check, crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire,
@@ -28,7 +26,6 @@ use crate::passive::{addressed, all_spoken, spoken, talk};
 
 /// Blocks of 128 KiB, the smallest.
 const CELLS: u32 = 64;
-const CHUNK_BYTES: u64 = 128 << 10;
 
 /// Returns from the test, and reports that, without root and on a kernel without TCX.
 macro_rules! need_tap {
@@ -39,18 +36,19 @@ macro_rules! need_tap {
         }
     };
 }
+pub(crate) use need_tap;
 
-fn builder() -> Builder {
+pub(crate) fn builder() -> Builder {
     Capture::builder().workers(1).cells_per_chunk(CELLS).chunks_per_pool(16)
 }
 
-fn tap(wire: &Wire, builder: Builder) -> Capture {
+pub(crate) fn tap(wire: &Wire, builder: Builder) -> Capture {
     wire.capture_of("tap:in0", builder)
 }
 
 /// A packet that was captured.
 #[derive(Debug, Clone)]
-struct Seen {
+pub(crate) struct Seen {
     time_ns: u64,
     direction: Direction,
     bytes: Vec<u8>,
@@ -66,7 +64,7 @@ fn seen(batch: &Batch) -> Vec<Seen> {
 }
 
 /// All packets until the end of the capture, in the order of their times.
-fn all(capture: &mut Capture) -> Vec<Seen> {
+pub(crate) fn all(capture: &mut Capture) -> Vec<Seen> {
     let mut worker = capture.take_workers().remove(0);
     let mut packets = Vec::new();
     while let Some(batch) = worker.next_batch() {
@@ -365,7 +363,7 @@ fn loopback_and_tunnels_have_each_packet_once() {
 }
 
 /// The programs of taps on the captured end.
-fn programs(wire: &Wire) -> Vec<u32> {
+pub(crate) fn programs(wire: &Wire) -> Vec<u32> {
     let ifindex = wire.veth.b().ifindex().unwrap();
     wire.inside.enter(|| bpf::ingress_programs(ifindex)).unwrap()
 }
@@ -441,96 +439,4 @@ fn an_xdp_program_that_comes_later_is_reported_once() {
         assert_eq!(warnings, [PortEvent::Warning { port: "in0".into(), warning: warning.clone() }], "{port}");
         assert_eq!(capture.finish().ports[0].warnings, [warning], "{port}");
     }
-}
-
-#[test]
-fn what_a_tap_cannot_do_is_refused() {
-    need_tap!("tap::what_a_tap_cannot_do_is_refused");
-    let wire = Wire::with_queues("taprefused", 1);
-    let refused = |builder: Builder| wire.try_capture_of("tap:in0", builder).map(drop).unwrap_err();
-    assert!(matches!(refused(builder().modes(Modes::Copy)), Error::OnlyPassive { .. }));
-    assert!(matches!(refused(builder().timestamp(Timestamp::Hardware)), Error::NoHardwareTimestamps { .. }));
-    let small = TapRefusal::SmallChunks { least_bytes: 128 << 10 };
-    for (builder, expected) in [
-        (builder().cells_per_chunk(16), small),
-        (builder().chunks_per_pool(1), TapRefusal::FewChunks),
-        (builder().memory(cores() * CHUNK_BYTES), TapRefusal::FewChunks),
-    ] {
-        let error = refused(builder);
-        assert!(matches!(&error, Error::NotTapped { reason, .. } if *reason == expected), "{error}");
-    }
-    assert!(programs(&wire).is_empty());
-    let error = wire.try_capture_of("tap:in0@0", builder()).map(drop).unwrap_err();
-    assert!(matches!(error, Error::PassiveQueues { access: Access::Tap, reason: None, .. }), "{error}");
-}
-
-#[test]
-fn where_native_xdp_cannot_tap_the_error_says_why() {
-    need_tap!("tap::where_native_xdp_cannot_tap_the_error_says_why");
-    let wire = Wire::with_queues("taphook", 1);
-    wire.inside.ip(&["link", "set", "dev", "lo", "up"]).unwrap();
-    wire.inside.ip(&["link", "add", "br0", "type", "bridge"]).unwrap();
-    wire.inside.ip(&["link", "set", "dev", "br0", "up"]).unwrap();
-    let open = |port: &str| wire.try_capture_of(port, builder().tap_hook(TapHook::Xdp));
-    let refusal = |port: &str| match open(port).map(drop).unwrap_err() {
-        Error::NotTappedByXdp { reason, .. } => reason,
-        error => panic!("{port}: {error}"),
-    };
-    assert!(matches!(refusal("tap:lo"), XdpTapRefusal::NotEthernet { .. }));
-    let bridge = refusal("tap:br0");
-    assert!(matches!(bridge, XdpTapRefusal::NotNative), "{bridge}");
-    let first = open("tap:in0").unwrap();
-    let second = refusal("tap:in0").to_string();
-    assert!(second.contains("wirecap_tap") && second.contains("end that process"), "{second}");
-    let report = first.finish();
-    assert_eq!(report.ports[0].tap_hook, Some(TapHook::Xdp));
-}
-
-#[test]
-fn a_tap_is_named_as_use_and_a_ring_has_no_effect() {
-    need_tap!("tap::a_tap_is_named_as_use_and_a_ring_has_no_effect");
-    let wire = Wire::with_queues("tapuse", 1);
-    let first = tap(&wire, builder().ring_entries(1024));
-    assert_eq!(first.report().ports[0].fallbacks, [Diagnostic::RingWithoutEffect]);
-    let second = wire.capture(builder());
-    let uses = &second.report().ports[0].host_use;
-    let [HostUse::IngressProgram { program, processes, .. }] = &uses[..] else { panic!("{uses:?}") };
-    assert_eq!(program.as_deref(), Some("wirecap_tap"));
-    assert!(processes.iter().any(|process| process.pid == std::process::id()), "{processes:?}");
-}
-
-fn cores() -> u64 {
-    cpu::online_end().unwrap() as u64
-}
-
-/// The host's own interface: AF_PACKET serves where memory is too little for a tap.
-#[test]
-fn little_memory_leads_to_af_packet() {
-    need_tap!("tap::little_memory_leads_to_af_packet");
-    let wire = addressed("taplittle");
-    for (builder, chunks) in [
-        (builder().chunks_per_pool(1), 1),
-        // One chunk for the pool of each core.
-        (builder().memory(cores() * CHUNK_BYTES), cores() as u32),
-        // Less than that, and enough for the only socket.
-        (builder().memory(CHUNK_BYTES), 1),
-    ] {
-        let mut capture = wire.capture_of("in0", builder);
-        talk(&wire, 2);
-        capture.stopper().stop();
-        assert!(all_spoken(2).len() <= all(&mut capture).len());
-        let report = capture.finish();
-        check::account_closed(&report);
-        assert_eq!(report.ports[0].queues[0].mode, QueueMode::Packet);
-        assert_eq!(report.memory.chunks_per_pool, chunks);
-        let reason = Diagnostic::NotTapped { reason: TapRefusal::FewChunks };
-        assert!(report.ports[0].fallbacks.contains(&reason), "{:?}", report.ports[0].fallbacks);
-    }
-    let enough = wire.capture_of("in0", builder().memory(cores() * 2 * CHUNK_BYTES));
-    assert_eq!(enough.report().ports[0].queues[0].mode, QueueMode::Tap);
-    drop(enough);
-    let mixed = || builder().port(NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 });
-    let both = wire.capture_of("in0", mixed().memory(cores() * CHUNK_BYTES));
-    let modes: Vec<_> = both.report().ports.iter().map(|port| port.queues[0].mode).collect();
-    assert_eq!(modes, [QueueMode::Memory, QueueMode::Packet]);
 }

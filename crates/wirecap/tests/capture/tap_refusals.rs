@@ -1,0 +1,107 @@
+//! What a tap cannot do, and where an interface is captured over AF_PACKET instead.
+
+use wirecap::{
+    Access, Builder, Diagnostic, Error, HostUse, Modes, TapHook, Timestamp, XdpTapRefusal,
+    diagnostic::TapRefusal, port::null::NullPort, report::QueueMode,
+};
+use wirecap_sys::cpu;
+use wirecap_testing::{check, kernel_is_at_least, need_root, wire::Wire};
+
+use crate::{
+    passive::{addressed, all_spoken, talk},
+    tap::{all, builder, need_tap, programs, tap},
+};
+
+const CHUNK_BYTES: u64 = 128 << 10;
+
+#[test]
+fn what_a_tap_cannot_do_is_refused() {
+    need_tap!("tap_refusals::what_a_tap_cannot_do_is_refused");
+    let wire = Wire::with_queues("taprefused", 1);
+    let refused = |builder: Builder| wire.try_capture_of("tap:in0", builder).map(drop).unwrap_err();
+    assert!(matches!(refused(builder().modes(Modes::Copy)), Error::OnlyPassive { .. }));
+    assert!(matches!(refused(builder().timestamp(Timestamp::Hardware)), Error::NoHardwareTimestamps { .. }));
+    let small = TapRefusal::SmallChunks { least_bytes: 128 << 10 };
+    for (builder, expected) in [
+        (builder().cells_per_chunk(16), small),
+        (builder().chunks_per_pool(1), TapRefusal::FewChunks),
+        (builder().memory(cores() * CHUNK_BYTES), TapRefusal::FewChunks),
+    ] {
+        let error = refused(builder);
+        assert!(matches!(&error, Error::NotTapped { reason, .. } if *reason == expected), "{error}");
+    }
+    assert!(programs(&wire).is_empty());
+    let error = wire.try_capture_of("tap:in0@0", builder()).map(drop).unwrap_err();
+    assert!(matches!(error, Error::PassiveQueues { access: Access::Tap, reason: None, .. }), "{error}");
+}
+
+#[test]
+fn where_native_xdp_cannot_tap_the_error_says_why() {
+    need_tap!("tap_refusals::where_native_xdp_cannot_tap_the_error_says_why");
+    let wire = Wire::with_queues("taphook", 1);
+    wire.inside.ip(&["link", "set", "dev", "lo", "up"]).unwrap();
+    wire.inside.ip(&["link", "add", "br0", "type", "bridge"]).unwrap();
+    wire.inside.ip(&["link", "set", "dev", "br0", "up"]).unwrap();
+    let open = |port: &str| wire.try_capture_of(port, builder().tap_hook(TapHook::Xdp));
+    let refusal = |port: &str| match open(port).map(drop).unwrap_err() {
+        Error::NotTappedByXdp { reason, .. } => reason,
+        error => panic!("{port}: {error}"),
+    };
+    assert!(matches!(refusal("tap:lo"), XdpTapRefusal::NotEthernet { .. }));
+    let bridge = refusal("tap:br0");
+    assert!(matches!(bridge, XdpTapRefusal::NotNative), "{bridge}");
+    let first = open("tap:in0").unwrap();
+    let second = refusal("tap:in0").to_string();
+    assert!(second.contains("wirecap_tap") && second.contains("end that process"), "{second}");
+    let report = first.finish();
+    assert_eq!(report.ports[0].tap_hook, Some(TapHook::Xdp));
+}
+
+#[test]
+fn a_tap_is_named_as_use_and_a_ring_has_no_effect() {
+    need_tap!("tap_refusals::a_tap_is_named_as_use_and_a_ring_has_no_effect");
+    let wire = Wire::with_queues("tapuse", 1);
+    let first = tap(&wire, builder().ring_entries(1024));
+    assert_eq!(first.report().ports[0].fallbacks, [Diagnostic::RingWithoutEffect]);
+    let second = wire.capture(builder());
+    let uses = &second.report().ports[0].host_use;
+    let [HostUse::IngressProgram { program, processes, .. }] = &uses[..] else { panic!("{uses:?}") };
+    assert_eq!(program.as_deref(), Some("wirecap_tap"));
+    assert!(processes.iter().any(|process| process.pid == std::process::id()), "{processes:?}");
+}
+
+fn cores() -> u64 {
+    cpu::online_end().unwrap() as u64
+}
+
+/// The host's own interface: AF_PACKET serves where memory is too little for a tap.
+#[test]
+fn little_memory_leads_to_af_packet() {
+    need_tap!("tap_refusals::little_memory_leads_to_af_packet");
+    let wire = addressed("taplittle");
+    for (builder, chunks) in [
+        (builder().chunks_per_pool(1), 1),
+        // One chunk for the pool of each core.
+        (builder().memory(cores() * CHUNK_BYTES), cores() as u32),
+        // Less than that, and enough for the only socket.
+        (builder().memory(CHUNK_BYTES), 1),
+    ] {
+        let mut capture = wire.capture_of("in0", builder);
+        talk(&wire, 2);
+        capture.stopper().stop();
+        assert!(all_spoken(2).len() <= all(&mut capture).len());
+        let report = capture.finish();
+        check::account_closed(&report);
+        assert_eq!(report.ports[0].queues[0].mode, QueueMode::Packet);
+        assert_eq!(report.memory.chunks_per_pool, chunks);
+        let reason = Diagnostic::NotTapped { reason: TapRefusal::FewChunks };
+        assert!(report.ports[0].fallbacks.contains(&reason), "{:?}", report.ports[0].fallbacks);
+    }
+    let enough = wire.capture_of("in0", builder().memory(cores() * 2 * CHUNK_BYTES));
+    assert_eq!(enough.report().ports[0].queues[0].mode, QueueMode::Tap);
+    drop(enough);
+    let mixed = || builder().port(NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 });
+    let both = wire.capture_of("in0", mixed().memory(cores() * CHUNK_BYTES));
+    let modes: Vec<_> = both.report().ports.iter().map(|port| port.queues[0].mode).collect();
+    assert_eq!(modes, [QueueMode::Memory, QueueMode::Packet]);
+}
