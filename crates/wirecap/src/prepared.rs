@@ -125,7 +125,8 @@ impl PreparedCapture {
         drop(registrations);
         let reported = reported.as_ref().unwrap_or(&memories[0]);
         let memory = layout.report(geometry, reported, bounded, ring_entries);
-        let parts = Parts { changes, geometry, memory, memories, clock, ports: open_ports, allocators };
+        let ports = open_ports;
+        let parts = Parts { changes, geometry, memory, ring_entries, memories, clock, ports, allocators };
         Capture::start(&config, parts)
     }
 }

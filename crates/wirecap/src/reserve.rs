@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use wirecap_core::Geometry;
 use wirecap_sys::{
-    memory::{Available, MemoryBound, Need, PacketMemory},
+    memory::{Available, MemoryBound, MemoryFallback, Need, PacketMemory},
     packed::PackedMemory,
 };
 
@@ -194,6 +194,13 @@ impl Layout {
         ring_entries: u32,
     ) -> MemoryReport {
         let beside = self.beside(geometry);
+        let has_cells = self.in_memory() > 0;
+        let has_sockets = self.parts.iter().any(|part| part.sockets > 0);
+        // Without cells only a page was asked for.
+        let fallbacks = memory.fallbacks().iter();
+        let fallbacks = fallbacks
+            .filter(|fallback| has_cells || matches!(fallback, MemoryFallback::ControlGroupUnseen(_)))
+            .map(Diagnostic::from);
         MemoryReport {
             cells_bytes: self.cells_bytes(geometry),
             kernel_bytes: beside.charged + beside.kernel,
@@ -201,9 +208,9 @@ impl Layout {
             chunks_per_pool: geometry.chunks_per_pool(),
             cell_bytes: geometry.cell_bytes(),
             bounded,
-            pages: memory.pages(),
-            fallbacks: memory.fallbacks().iter().map(Diagnostic::from).collect(),
-            ring_entries,
+            pages: has_cells.then(|| memory.pages()),
+            fallbacks: fallbacks.collect(),
+            ring_entries: has_sockets.then_some(ring_entries),
         }
     }
 

@@ -11,6 +11,8 @@ use wirecap::{
 use super::{job::Job, plan::Plan};
 use crate::text::{self, diagnostic::describe, host_use, numbered, plural::counted};
 
+const MIB: u64 = 1 << 20;
+
 /// Prints how the capture runs.
 pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
     for port in &report.ports {
@@ -126,36 +128,84 @@ fn sizes(config: &Config, report: &Report) -> Vec<String> {
     };
     let dispatch = config.dispatch;
     let mut facts = vec![format!("{}, {dispatch}; {mode}", counted(report.workers.len(), "worker"))];
-    let mib = memory.cells_bytes >> 20;
-    if let Some((memory_name, row)) = blocks(report) {
-        let (blocks, kib) = (counted(r, "block"), (m * memory.cell_bytes) >> 10);
-        facts.push(format!("{mib} MiB of {memory_name}"));
-        facts.extend(bound(memory));
-        facts.push(format!("M = {m}, R = {r}: {blocks} of {kib} KiB {row}"));
-        return facts;
-    }
-    facts.push(format!("{mib} MiB of packet memory"));
+    let places = Places::of(report);
+    facts.push(places.memories(memory).join(", "));
     facts.extend(bound(memory));
-    facts.push(format!("pages: {}", text::report::pages(memory.pages)));
+    facts.extend(memory.pages.map(|pages| format!("pages: {}", text::report::pages(pages))));
     facts.extend(memory.fallbacks.iter().map(describe));
-    if memory.ring_entries < m * r {
-        facts.push(format!("the kernel has at most {} of the cells of a queue at once", memory.ring_entries));
+    if let Some(entries) = memory.ring_entries.filter(|&entries| entries < m * r) {
+        facts.push(format!("the kernel has at most {entries} of the cells of a queue at once"));
     }
-    facts.push(format!("M = {m}, R = {r}: {} per queue", counted(m * r, "packet")));
+    facts.push(format!("M = {m}, R = {r}: {}", places.pool(memory)));
     facts
 }
 
-/// If all packets lie in blocks, outside of the packet memory: the name of that memory, and what R is per.
-fn blocks(report: &Report) -> Option<(&'static str, &'static str)> {
-    let mut modes = report.ports.iter().flat_map(|port| &port.queues).map(|queue| queue.mode);
-    let first = modes.next()?;
-    let names = match first {
-        QueueMode::Packet => ("rings", "for each socket"),
-        QueueMode::Packed => ("blocks", "per queue"),
-        QueueMode::Tap => ("blocks", "per core"),
-        _ => return None,
-    };
-    modes.all(|mode| mode == first).then_some(names)
+/// Where packets lie, in queues.
+#[derive(Debug, Default)]
+struct Places {
+    /// In cells of the packet memory.
+    cells: u64,
+    /// In blocks of receive queues.
+    packed: u64,
+    /// In blocks of cores.
+    tapped: u64,
+    /// In rings of AF_PACKET.
+    rings: u64,
+}
+
+impl Places {
+    fn of(report: &Report) -> Self {
+        let mut places = Self::default();
+        for queue in report.ports.iter().flat_map(|port| &port.queues) {
+            match queue.mode {
+                QueueMode::Packed => places.packed += 1,
+                QueueMode::Tap => places.tapped += 1,
+                QueueMode::Packet => places.rings += 1,
+                QueueMode::Host => {}
+                QueueMode::ZeroCopy
+                | QueueMode::Copy
+                | QueueMode::Generic
+                | QueueMode::Trace
+                | QueueMode::Memory => places.cells += 1,
+            }
+        }
+        places
+    }
+
+    /// Each kind of memory, with its size.
+    fn memories(&self, memory: &MemoryReport) -> Vec<String> {
+        let pool = u64::from(memory.cells_per_chunk)
+            * u64::from(memory.chunks_per_pool)
+            * u64::from(memory.cell_bytes);
+        let (blocks, rings) = ((self.packed + self.tapped) * pool, self.rings * pool);
+        // Allocators have cells, too.
+        let cells = memory.cells_bytes.saturating_sub(blocks + rings);
+        let line = |(bytes, name): (u64, &str)| match bytes {
+            0 => None,
+            1..MIB => Some(format!("{} KiB of {name}", bytes >> 10)),
+            MIB.. => Some(format!("{} MiB of {name}", bytes >> 20)),
+        };
+        [(cells, "packet memory"), (blocks, "blocks"), (rings, "rings")]
+            .into_iter()
+            .filter_map(line)
+            .collect()
+    }
+
+    /// What a pool holds, and what has one.
+    fn pool(&self, memory: &MemoryReport) -> String {
+        let (m, r) = (memory.cells_per_chunk, memory.chunks_per_pool);
+        let packets = counted(m * r, "packet");
+        let (blocks, kib) = (counted(r, "block"), (m * memory.cell_bytes) >> 10);
+        let owners = [(self.cells + self.packed, "queue"), (self.tapped, "core"), (self.rings, "socket")];
+        let owners: Vec<_> =
+            owners.into_iter().filter(|&(queues, _)| queues > 0).map(|(_, name)| name).collect();
+        let per = owners.join(" or ");
+        match (self.cells, self.packed + self.tapped + self.rings) {
+            (_, 0) => format!("{packets} per queue"),
+            (0, _) => format!("{blocks} of {kib} KiB per {per}"),
+            _ => format!("{packets}, or {blocks} of {kib} KiB, per {per}"),
+        }
+    }
 }
 
 /// Why R is smaller than by default.
@@ -174,27 +224,35 @@ fn bound(memory: &MemoryReport) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use wirecap::report::{QueueReport, WorkerReport};
+    use wirecap::report::{Pages, QueueReport, WorkerReport};
 
     use super::*;
 
     /// The lines about a capture with a queue of each of these modes, on a port of its own.
-    fn lines(modes: &[QueueMode]) -> Vec<String> {
+    fn lines(modes: &[QueueMode], chunks_per_pool: u32) -> Vec<String> {
         let port = |&mode| PortReport {
             queues: vec![QueueReport { mode, ..QueueReport::default() }],
             ..PortReport::default()
         };
+        let in_cells =
+            |mode: &&QueueMode| !matches!(mode, QueueMode::Packed | QueueMode::Tap | QueueMode::Packet);
         let memory = MemoryReport {
-            cells_bytes: modes.len() as u64 * (64 << 20),
+            cells_bytes: modes.len() as u64 * u64::from(chunks_per_pool) * (512 << 10),
             cells_per_chunk: 256,
-            chunks_per_pool: 128,
+            chunks_per_pool,
             cell_bytes: 2048,
-            ring_entries: 32_768,
+            pages: modes.iter().find(in_cells).map(|_| Pages::Normal),
+            ring_entries: modes.contains(&QueueMode::Copy).then_some(256),
+            fallbacks: vec![Diagnostic::ControlGroupUnseen { group: "/g".into() }],
             ..MemoryReport::default()
         };
         let ports = modes.iter().map(port).collect();
         let report = Report { seconds: 0.0, ports, workers: vec![WorkerReport::default()], memory };
-        sizes(&Config::default(), &report)
+        let mut lines = sizes(&Config::default(), &report);
+        assert_eq!(lines.remove(0), "1 worker, pull; T = 60 %, advanced mode");
+        let unseen = lines.iter().position(|line| line.contains("control group /g limits memory is unknown"));
+        lines.remove(unseen.expect("a line about the control group"));
+        lines
     }
 
     #[test]
@@ -211,23 +269,25 @@ mod tests {
     }
 
     #[test]
-    fn the_sizes_are_those_of_cells_or_of_blocks() {
-        let threads = "1 worker, pull; T = 60 %, advanced mode";
-        let packed = lines(&[QueueMode::Packed; 2]);
-        assert_eq!(
-            packed,
-            [threads, "128 MiB of blocks", "M = 256, R = 128: 128 blocks of 512 KiB per queue"]
-        );
-        let tapped = lines(&[QueueMode::Tap]);
-        assert_eq!(tapped[2], "M = 256, R = 128: 128 blocks of 512 KiB per core");
-        let passive = lines(&[QueueMode::Packet]);
-        let expected =
-            [threads, "64 MiB of rings", "M = 256, R = 128: 128 blocks of 512 KiB for each socket"];
-        assert_eq!(passive, expected);
-        for modes in [[QueueMode::Copy, QueueMode::Copy], [QueueMode::Packed, QueueMode::Trace]] {
-            let [_, memory, pages, sizes] = &lines(&modes)[..] else { panic!("{modes:?}") };
-            assert_eq!((memory.as_str(), pages.starts_with("pages: ")), ("128 MiB of packet memory", true));
-            assert_eq!(sizes, "M = 256, R = 128: 32768 packets per queue");
+    fn the_sizes_are_those_of_each_kind_of_memory() {
+        use QueueMode::{Copy, Packed, Packet, Tap, Trace};
+        let blocks = "M = 256, R = 128: 128 blocks of 512 KiB per";
+        for (modes, expected) in [
+            (&[Packed; 2][..], ["128 MiB of blocks", &format!("{blocks} queue")]),
+            (&[Tap], ["64 MiB of blocks", &format!("{blocks} core")]),
+            (&[Packet], ["64 MiB of rings", &format!("{blocks} socket")]),
+            (&[Tap, Packed], ["128 MiB of blocks", &format!("{blocks} queue or core")]),
+            (&[Tap, Packet], ["64 MiB of blocks, 64 MiB of rings", &format!("{blocks} core or socket")]),
+        ] {
+            assert_eq!(lines(modes, 128), expected, "{modes:?}");
         }
+        assert_eq!(lines(&[Packet], 1)[0], "512 KiB of rings");
+        let pages = "pages: normal (4 KiB, transparent huge pages requested)";
+        let both = "M = 256, R = 128: 32768 packets, or 128 blocks of 512 KiB, per queue";
+        assert_eq!(lines(&[Packed, Trace], 128), ["64 MiB of packet memory, 64 MiB of blocks", pages, both]);
+        let cells = ["128 MiB of packet memory", pages, "M = 256, R = 128: 32768 packets per queue"];
+        assert_eq!(lines(&[Trace; 2], 128), cells);
+        let few = "the kernel has at most 256 of the cells of a queue at once";
+        assert_eq!(lines(&[Copy; 2], 128), [cells[0], cells[1], few, cells[2]]);
     }
 }

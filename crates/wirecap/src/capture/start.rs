@@ -33,6 +33,8 @@ pub(crate) struct Parts {
     pub(crate) changes: Option<LinkChanges>,
     pub(crate) geometry: Geometry,
     pub(crate) memory: MemoryReport,
+    /// Of the rings of AF_XDP, where there are any.
+    pub(crate) ring_entries: u32,
     pub(crate) memories: Vec<Arc<PacketMemory>>,
     pub(crate) clock: BatchClock,
     pub(crate) ports: Vec<OpenPort>,
@@ -77,7 +79,7 @@ impl Capture {
             group_of,
             gauges,
             pull,
-            ring_cells: parts.memory.ring_entries.min(parts.geometry.cells_per_pool()),
+            ring_cells: parts.ring_entries.min(parts.geometry.cells_per_pool()),
             orphans: Orphans::default(),
             capture_threads: AtomicUsize::new(threads),
             allocators,
@@ -187,7 +189,7 @@ fn assemble(parts: &mut Parts, config: &Config, workers: usize) -> (Vec<Queue>, 
         for opened in std::mem::take(&mut port.queues) {
             let home = config.homes.of(queues.len(), queues.len() - begin, workers);
             let clock = parts.clock.clone();
-            let mut queue = Queue::new(index, home, opened, clock, parts.memory.ring_entries);
+            let mut queue = Queue::new(index, home, opened, clock, parts.ring_entries);
             (queue.is_of_frames, queue.can_drain) = (is_of_frames, can_drain);
             queues.push(queue);
         }

@@ -23,12 +23,13 @@ pub struct MemoryReport {
     pub cell_bytes: u32,
     /// Why R is no larger; `None` unless it is smaller than by default.
     pub bounded: Option<BoundedMemory>,
-    /// Which pages it is on.
-    pub pages: Pages,
+    /// Which pages the packet memory is on; `None` if all packets lie in blocks, outside of it.
+    pub pages: Option<Pages>,
     /// Requests about the memory that were not met.
     pub fallbacks: Vec<Diagnostic>,
-    /// Entries of each ring: cells of a queue that the kernel can have at once.
-    pub ring_entries: u32,
+    /// Entries of each ring of AF_XDP: cells of a queue that the kernel can have at once; `None` if no queue
+    /// has such rings.
+    pub ring_entries: Option<u32>,
 }
 
 /// Why the pools are smaller than by default: all memory together would be more than a share of what is

@@ -319,6 +319,7 @@ fn packing_is_what_best_chooses_and_what_cannot_be_packed_is_copied() {
         let (memory, of_cells) = (&report.memory, expected == QueueMode::Copy);
         assert_eq!(memory.kernel_bytes > memory.cells_bytes / 32, of_cells, "{memory:?}");
         assert!(memory.kernel_bytes > memory.cells_bytes / 256, "{memory:?}");
+        assert_eq!((memory.pages.is_some(), memory.ring_entries.is_some()), (of_cells, of_cells));
     }
     assert!(!wire.is_captured(), "nothing stays behind");
 }

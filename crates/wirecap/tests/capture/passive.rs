@@ -79,6 +79,7 @@ fn an_interface_in_use_is_left_to_the_host_and_both_directions_are_captured() {
     let report = capture.finish();
     check::account_closed(&report);
     check::pools_whole(&report);
+    assert_eq!((report.memory.pages, report.memory.ring_entries), (None, None), "no packet memory");
     let port = &report.ports[0];
     let mode = if kernel_is_at_least(6, 6) { QueueMode::Tap } else { QueueMode::Packet };
     assert_eq!((port.link_type, port.queues[0].mode), (1, mode));
