@@ -42,7 +42,7 @@ fn impossible_sizes_are_refused() {
 #[test]
 fn more_memory_than_available_is_refused() {
     let huge = Capture::builder().cells_per_chunk(1 << 14).chunks_per_pool(1 << 8).cell_bytes(4096);
-    // 16 GiB a pool of 4 KiB cells, and 32 bytes to keep each cell in mind.
+    // 16 GiB a pool, and its page tables.
     refused(huge.port(null(1000)), &["16544000 MiB", "are available"]);
 }
 
