@@ -19,7 +19,7 @@ pub(super) const CASES: [Case; 1] = [("end-to-end", end_to_end)];
 const MODULES: [&str; 4] = ["account::", "host::", "killed::", "opening::"];
 
 /// The number of their tests. Those of `queues_killed` count, since its name contains `killed::`.
-const TESTS_IN_MODULES: usize = 15;
+const TESTS_IN_MODULES: usize = 16;
 
 /// Runs the tests on veth pairs in network namespaces, one after the other, and prints their output.
 fn end_to_end(_: &Machine) {
