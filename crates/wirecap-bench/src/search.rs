@@ -35,6 +35,24 @@ pub fn largest<E>(bounds: Bounds, mut works: impl FnMut(f64) -> Result<bool, E>)
     Ok(low)
 }
 
+/// The highest rate at which nothing is lost, in packets per second. `run` sends at about the given rate, and
+/// returns the rate that was really sent, or `None` if something was lost.
+///
+/// # Errors
+/// The first error of `run`, which ends the search.
+pub fn highest_lossless<E>(
+    bounds: Bounds,
+    mut run: impl FnMut(f64) -> Result<Option<f64>, E>,
+) -> Result<f64, E> {
+    let mut highest = 0.0;
+    largest(bounds, |rate| {
+        let sent = run(rate)?;
+        highest = sent.map_or(highest, |sent| f64::max(highest, sent));
+        Ok(sent.is_some())
+    })?;
+    Ok(highest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +81,16 @@ mod tests {
             Ok(calls % 2 == 0 && value <= 60.0)
         });
         assert!(found.unwrap() > 58.0);
+    }
+
+    #[test]
+    fn the_highest_lossless_rate_is_one_that_was_really_sent() {
+        let bounds = Bounds { low: 0.0, high: 100.0, precision: 0.01 };
+        // The generator sends a tenth less than it is asked for.
+        let sent = |rate: f64| 0.9 * rate;
+        let found = highest_lossless::<()>(bounds, |rate| Ok((rate <= 60.0).then(|| sent(rate)))).unwrap();
+        assert!((53.0..=54.0).contains(&found), "{found}");
+        assert_eq!(highest_lossless::<()>(bounds, |_| Ok(None)), Ok(0.0));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use anyhow::Result;
 use super::{Context, FCS_BYTES, SHORT_FRAME, one_queue};
 use crate::arguments::Scenario;
 use crate::competitor::{Competitor, Peers};
-use crate::stats::{Summary, show};
+use crate::stats::show;
 use crate::table::{Table, verdict};
 
 const PACKED: usize = 3;
@@ -25,40 +25,46 @@ const LIBPCAP_64: usize = 8;
 const TPACKET: usize = 9;
 const XDP_DROP: usize = 10;
 
-/// A wirecap competitor, its bare loop, and what it has to reach.
+/// A wirecap competitor, its bare loop, and what it has to reach: with frames of all sizes, or only with
+/// short ones.
 struct Goal {
     who: usize,
     bare: usize,
-    /// At least this part of the bare loop's rate; in cells only with short frames.
+    all_sizes: bool,
+    /// At least this part of the bare loop's rate.
     of_bare: f64,
     /// At least this part of libpcap's rate, with short frames.
-    of_libpcap: f64,
+    of_libpcap: Option<f64>,
     /// At most this part of the bare loop's CPU time.
-    of_cpu: f64,
-}
-
-const fn in_cells(who: usize, bare: usize) -> Goal {
-    Goal { who, bare, of_bare: 0.95, of_libpcap: 2.5, of_cpu: f64::INFINITY }
+    of_cpu: Option<f64>,
 }
 
 const GOALS: [Goal; 5] = [
-    in_cells(0, BARE_SLEEP),
-    in_cells(1, BARE_BUSY),
-    in_cells(2, BARE_SLEEP),
-    Goal { who: PACKED, bare: BARE_SLEEP, of_bare: 1.25, of_libpcap: 3.5, of_cpu: 0.6 },
-    Goal { who: PACKED_STAMPED, bare: BARE_SLEEP, of_bare: 1.1, of_libpcap: 0.0, of_cpu: 0.6 },
+    Goal::in_cells(0, BARE_SLEEP),
+    Goal::in_cells(1, BARE_BUSY),
+    Goal::in_cells(2, BARE_SLEEP),
+    Goal::packed(PACKED, 1.25, Some(3.5)),
+    Goal::packed(PACKED_STAMPED, 1.1, None),
 ];
 
 impl Goal {
-    /// Whether it is one with frames of this length.
-    fn applies(&self, frame_len: usize) -> bool {
-        frame_len == SHORT_FRAME || [PACKED, PACKED_STAMPED].contains(&self.who)
+    const fn in_cells(who: usize, bare: usize) -> Self {
+        Self { who, bare, all_sizes: false, of_bare: 0.95, of_libpcap: Some(2.5), of_cpu: None }
     }
 
-    /// `0.95`, or `–` if there is none.
-    fn shown(goal: f64) -> String {
-        if goal > 0.0 && goal.is_finite() { goal.to_string() } else { "–".into() }
+    const fn packed(who: usize, of_bare: f64, of_libpcap: Option<f64>) -> Self {
+        Self { who, bare: BARE_SLEEP, all_sizes: true, of_bare, of_libpcap, of_cpu: Some(0.6) }
     }
+
+    /// Whether it is one with frames of this length.
+    fn applies(&self, frame_len: usize) -> bool {
+        self.all_sizes || frame_len == SHORT_FRAME
+    }
+}
+
+/// A figure with its target, if there is one.
+fn with_target(figure: String, target: Option<f64>) -> String {
+    target.map_or(figure.clone(), |target| format!("{figure} [{target}]"))
 }
 
 fn competitors(peers: &Peers) -> Result<Vec<Competitor>> {
@@ -127,23 +133,19 @@ fn targets(
         let (of_bare, of_libpcap) = (rate(goal.bare), rate(LIBPCAP_64));
         let of_cpu = one_queue::cpu_ratio(ours, &results[goal.bare]);
         let lossless = one_queue::is_lossless(ours);
-        let median = |summary: Option<Summary>| summary.map(|summary| summary.median);
-        let is_short = frame_len == SHORT_FRAME;
-        let reached = lossless
-            && median(of_bare).is_some_and(|median| median >= goal.of_bare)
-            && (!is_short || median(of_libpcap).is_some_and(|median| median >= goal.of_libpcap))
-            && median(of_cpu).is_some_and(|median| median <= goal.of_cpu);
         let applies = goal.applies(frame_len);
-        let with = |shown: String, target: f64| {
-            if applies { format!("{shown} [{}]", Goal::shown(target)) } else { shown }
-        };
+        let of_libpcap_target = goal.of_libpcap.filter(|_| frame_len == SHORT_FRAME);
+        let reached = lossless
+            && one_queue::is_at_least(of_bare, goal.of_bare)
+            && of_libpcap_target.is_none_or(|target| one_queue::is_at_least(of_libpcap, target))
+            && goal.of_cpu.is_none_or(|target| one_queue::is_at_most(of_cpu, target));
         table.row([
             format!("{} / {}", competitors[goal.who].name, competitors[goal.bare].name),
-            with(show(of_bare, 3), goal.of_bare),
-            with(show(of_libpcap, 2), if is_short { goal.of_libpcap } else { 0.0 }),
+            with_target(show(of_bare, 3), applies.then_some(goal.of_bare)),
+            with_target(show(of_libpcap, 2), of_libpcap_target),
             show(rate(TPACKET), 2),
             show(rate(XDP_DROP), 3),
-            with(show(of_cpu, 2), goal.of_cpu),
+            with_target(show(of_cpu, 2), goal.of_cpu),
             verdict(lossless),
             if applies { verdict(reached) } else { "–".into() },
         ]);

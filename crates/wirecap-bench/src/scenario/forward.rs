@@ -101,21 +101,16 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
 
 fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round> {
     let full_speed = pass(context, who, round, None)?;
-    let mut lossless_pps = 0.0;
-    if full_speed.lost() == 0 {
-        lossless_pps = full_speed.sent.frames_per_second();
+    let lossless_pps = if full_speed.lost() == 0 {
+        full_speed.sent.frames_per_second()
     } else {
         // A competitor may forward more without overload, so try a quarter more.
         let bounds = Bounds { low: 0.0, high: 1.25 * full_speed.pps(), precision: context.precision() };
-        search::largest(bounds, |rate| {
+        search::highest_lossless(bounds, |rate| {
             let passed = pass(context, who, round, Some(rate))?;
-            let lossless = passed.lost() == 0;
-            if lossless {
-                lossless_pps = f64::max(lossless_pps, passed.sent.frames_per_second());
-            }
-            anyhow::Ok(lossless)
-        })?;
-    }
+            anyhow::Ok((passed.lost() == 0).then(|| passed.sent.frames_per_second()))
+        })?
+    };
     Ok(Round { full_speed, lossless_pps })
 }
 

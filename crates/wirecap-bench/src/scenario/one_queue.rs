@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::{Context, FCS_BYTES, SHORT_FRAME, figures, measured, ratios};
+use super::{Context, FCS_BYTES, Results, SHORT_FRAME, figures, measured, ratios};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic};
 use crate::competitor::{Competitor, Measured};
@@ -30,7 +30,7 @@ pub(super) fn all(
     scenario: Scenario,
     competitors: &[Competitor],
     frame_len: usize,
-) -> Result<Vec<Vec<Option<Round>>>> {
+) -> Result<Results<Round>> {
     let bytes = frame_len + FCS_BYTES;
     let name = |who: &Competitor| format!("{}, {bytes} bytes", who.name);
     context.rounds(scenario, competitors, name, |context, who, round| {
@@ -51,22 +51,16 @@ fn measure(
     context.keep(scenario, name, round, &full_speed.json("full speed", None))?;
 
     let offered = full_speed.sent.frames_per_second();
-    let mut lossless_pps = 0.0;
-    if full_speed.lost() == 0 {
-        lossless_pps = offered;
+    let lossless_pps = if full_speed.lost() == 0 {
+        offered
     } else {
         let bounds = Bounds { low: 0.0, high: offered, precision: context.precision() };
-        search::largest(bounds, |rate| {
+        search::highest_lossless(bounds, |rate| {
             let run = who.measure(&context.bed, traffic(Some(rate)))?;
             context.keep(scenario, name, round, &run.json("search", Some(rate)))?;
-            let lossless = run.lost() == 0;
-            if lossless {
-                // The actual rate: the generator may not reach the requested one.
-                lossless_pps = f64::max(lossless_pps, run.sent.frames_per_second());
-            }
-            anyhow::Ok(lossless)
-        })?;
-    }
+            anyhow::Ok((run.lost() == 0).then(|| run.sent.frames_per_second()))
+        })?
+    };
     Ok(Round { full_speed, lossless_pps })
 }
 
@@ -103,6 +97,16 @@ pub(super) fn rate_ratio(ours: &Rounds, theirs: &Rounds) -> Option<Summary> {
 /// Ratios of the receivers' CPU time for each packet, within each round.
 pub(super) fn cpu_ratio(ours: &Rounds, theirs: &Rounds) -> Option<Summary> {
     Summary::of(ratios(ours, theirs, |round| round.full_speed.outcome.cpu_ns_per_packet()))
+}
+
+/// Whether the median reaches `target`; not if nothing was measured.
+pub(super) fn is_at_least(ratio: Option<Summary>, target: f64) -> bool {
+    ratio.is_some_and(|ratio| ratio.median >= target)
+}
+
+/// Whether the median is at most `target`; not if nothing was measured.
+pub(super) fn is_at_most(ratio: Option<Summary>, target: f64) -> bool {
+    ratio.is_some_and(|ratio| ratio.median <= target)
 }
 
 /// Whether no round lost anything.

@@ -12,7 +12,7 @@ use anyhow::Result;
 use super::{Context, FCS_BYTES, one_queue};
 use crate::arguments::Scenario;
 use crate::competitor::{Competitor, Peers};
-use crate::stats::{Summary, show};
+use crate::stats::show;
 use crate::table::{Table, verdict};
 
 const TPACKET: usize = 3;
@@ -50,10 +50,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
             let (ours, theirs) = (&results[who], &results[TPACKET]);
             let (rate, cpu) = (one_queue::rate_ratio(ours, theirs), one_queue::cpu_ratio(ours, theirs));
             let lossless = one_queue::is_lossless(ours);
-            let median = |summary: Option<Summary>| summary.map(|summary| summary.median);
-            let reached = lossless
-                && median(rate).is_some_and(|median| median >= target)
-                && median(cpu).is_some_and(|median| median <= 1.0);
+            let reached = lossless && one_queue::is_at_least(rate, target) && one_queue::is_at_most(cpu, 1.0);
             table.row([
                 competitors[who].name.clone(),
                 format!("{} [{target}]", show(rate, 2)),

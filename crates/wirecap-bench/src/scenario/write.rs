@@ -194,20 +194,16 @@ fn measure(
     context.keep(Scenario::Write, who, round, &full_speed.json(None, frame_len))?;
 
     let offered = full_speed.sent.frames_per_second();
-    let mut lossless_pps = 0.0;
-    if full_speed.lost() == 0 {
-        lossless_pps = offered;
+    let lossless_pps = if full_speed.lost() == 0 {
+        offered
     } else {
-        search::largest(Bounds { low: 0.0, high: offered, precision: context.precision() }, |rate| {
+        let bounds = Bounds { low: 0.0, high: offered, precision: context.precision() };
+        search::highest_lossless(bounds, |rate| {
             let run = write(context, tool, directory, traffic(Some(rate)), false)?;
             context.keep(Scenario::Write, who, round, &run.json(Some(rate), frame_len))?;
-            let lossless = run.lost() == 0;
-            if lossless {
-                lossless_pps = f64::max(lossless_pps, run.sent.frames_per_second());
-            }
-            anyhow::Ok(lossless)
-        })?;
-    }
+            anyhow::Ok((run.lost() == 0).then(|| run.sent.frames_per_second()))
+        })?
+    };
     Ok(Round { full_speed, lossless_pps })
 }
 
