@@ -29,6 +29,7 @@ pub mod cpu;
 pub mod file_capabilities;
 pub mod file_lock;
 pub mod input;
+mod interface_name;
 pub mod machine_code;
 mod mapped;
 pub mod memory;

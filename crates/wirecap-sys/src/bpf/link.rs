@@ -10,7 +10,8 @@ use super::attr::{Command, GetId, LinkCreate, LinkDetach, LinkInfo, LinkUpdate};
 use super::error::Error;
 use super::map::Map;
 use super::program::{ATTACH_TYPE_XDP, Program};
-use super::syscall::{bpf, bpf_fd, interface_name, object_info, open_by_id};
+use super::syscall::{bpf, bpf_fd, object_info, open_by_id};
+use crate::interface_name::interface_name;
 use crate::process::{self, Process};
 
 /// `BPF_LINK_TYPE_XDP` and `BPF_LINK_TYPE_TCX`.

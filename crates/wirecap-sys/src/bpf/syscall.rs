@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use nix::net::if_::if_indextoname;
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 
 use super::attr::{Attr, Command, GetId, GetInfo, NAME_LEN};
@@ -85,13 +84,6 @@ fn lift_memlock() -> bool {
     setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY).is_ok()
 }
 
-/// Name of an interface of the current network namespace.
-pub(super) fn interface_name(ifindex: u32) -> Option<String> {
-    // nix takes the C function's null for a name without a byte.
-    let name = if_indextoname(ifindex).ok().filter(|name| !name.is_empty());
-    name.map(|name| name.to_string_lossy().into_owned())
-}
-
 /// An object's name as the kernel wants it: zero padded and zero terminated.
 pub(super) fn object_name(name: &str) -> Result<[u8; NAME_LEN], Error> {
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
@@ -130,11 +122,5 @@ mod tests {
         for bad in ["", "sixteen_letters_", "sp ace", "dash-ed", "ümlaut"] {
             assert!(matches!(object_name(bad), Err(Error::BadName(_))), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn interface_names() {
-        assert_eq!(interface_name(1).as_deref(), Some("lo"));
-        assert_eq!(interface_name(999_999), None);
     }
 }

@@ -13,8 +13,9 @@ use super::{
     error::Error,
     link::Link,
     program::Program,
-    syscall::{address_mut, bpf, bpf_fd, interface_name},
+    syscall::{address_mut, bpf, bpf_fd},
 };
+use crate::interface_name::interface_name;
 
 /// `BPF_TCX_INGRESS` and `BPF_TCX_EGRESS`.
 const ATTACH_TYPE_TCX_INGRESS: u32 = 46;

@@ -7,10 +7,8 @@
 
 use std::{io, os::fd::OwnedFd};
 
-use nix::net::if_::if_indextoname;
-
 use super::error::{Error, Result};
-use crate::socket_option;
+use crate::{interface_name::interface_name, socket_option};
 
 /// Keeps an interface in promiscuous mode as long as it lives.
 #[derive(Debug)]
@@ -58,10 +56,7 @@ impl Promiscuous {
 
 /// The name of an interface, or its index if it has none any more.
 fn described(ifindex: u32) -> String {
-    // nix takes the C function's null for a name without a byte.
-    let name = if_indextoname(ifindex).ok().filter(|name| !name.is_empty());
-    let name = name.map(|name| name.to_string_lossy().into_owned());
-    name.unwrap_or_else(|| format!("the interface with index {ifindex}"))
+    interface_name(ifindex).unwrap_or_else(|| format!("the interface with index {ifindex}"))
 }
 
 #[cfg(test)]
