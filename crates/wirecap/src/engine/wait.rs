@@ -8,7 +8,7 @@
 //! | strategy | while nothing comes | after a while of silence | what it costs |
 //! |---|---|---|---|
 //! | busy | asks again at once | the same | a core |
-//! | sleep | sleeps 50 µs, then longer, up to a bound | dozes | latency up to the bound; little CPU, none in silence |
+//! | sleep | sleeps 50 µs, then longer, up to a bound; or as long as a port holds packets back | dozes | latency up to the bound; little CPU, none in silence |
 //! | block | sleeps in the kernel until a packet comes to its own queues | dozes | a wake-up for each lull, which on veth the sender's core pays |
 //!
 //! Rule of the bound: a sleep must be short enough that a quarter of the cells the kernel has lasts for it at
@@ -52,7 +52,8 @@ pub(crate) trait Idler {
     /// A figure that changes when a packet comes to the thread or a buddy.
     fn activity(&self) -> u64;
 
-    /// How long what waits is held back for more. Zero if nothing is.
+    /// How long the ports leave waiting packets where they are, so that more can join them. Zero if none
+    /// does.
     fn hold(&self) -> Duration;
 
     /// For how long at most the thread may doze: `None` if there is something to do that nothing will
@@ -133,8 +134,7 @@ impl Waiter {
 
     /// Waits once, at most `limit`. It is `now`.
     pub(crate) fn pause(&mut self, now: Instant, limit: Duration, idler: &impl Idler) {
-        let plan = self.plan(now, idler.activity(), idler.hold());
-        match plan {
+        match self.next_plan(now, idler) {
             Plan::Doze(longest) => {
                 let allowed = || match idler.rest()? {
                     Rest::Short => Some(FIRST_DOZE.min(limit)),
@@ -149,9 +149,20 @@ impl Waiter {
         }
     }
 
-    /// What to do at `now`, given the activity of the thread and its buddies so far, and how long packets are
-    /// held back.
-    fn plan(&mut self, now: Instant, activity: u64, hold: Duration) -> Plan {
+    /// What to do at `now`. A thread that spins has no use for the hold, whose price is a lock for
+    /// each queue.
+    fn next_plan(&mut self, now: Instant, idler: &impl Idler) -> Plan {
+        let hold = if self.wait == Wait::Busy { Duration::ZERO } else { idler.hold() };
+        if hold.is_zero() {
+            self.plan(now, idler.activity())
+        } else {
+            Plan::Sleep(hold.clamp(SHORTEST_SLEEP.min(self.longest), self.longest))
+        }
+    }
+
+    /// What to do at `now` if no packets are held back, given the activity of the thread and its buddies so
+    /// far.
+    fn plan(&mut self, now: Instant, activity: u64) -> Plan {
         if self.wait == Wait::Busy {
             return Plan::Spin;
         }
@@ -159,9 +170,6 @@ impl Waiter {
             self.silent_since = None;
         }
         let silent = now.saturating_duration_since(*self.silent_since.get_or_insert(now));
-        if !hold.is_zero() {
-            return Plan::Sleep(hold.clamp(SHORTEST_SLEEP.min(self.longest), self.longest));
-        }
         // A thread that has nothing to block on can only doze.
         let has_nothing = self.wait == Wait::Block && self.own_wakers == 0;
         if silent >= SILENCE || has_nothing { Plan::Doze(self.next_doze) } else { self.awake() }

@@ -27,12 +27,12 @@ fn silence_leads_to_longer_and_longer_dozes_and_a_batch_starts_over() {
         let (mut waiter, start) = (waiter(wait, 256, 1), Instant::now());
         for round in 0..2 {
             let now = start + 10_000 * MS * round;
-            let awake = waiter.plan(now, 0, Duration::ZERO);
+            let awake = waiter.plan(now, 0);
             assert!(matches!(awake, Plan::Sleep(_) | Plan::Block), "{awake:?}");
-            assert_eq!(waiter.plan(now + MS, 0, Duration::ZERO), awake);
+            assert_eq!(waiter.plan(now + MS, 0), awake);
             let dozes: Vec<_> = (0..8)
                 .map(|_| {
-                    let plan = waiter.plan(now + SILENCE, 0, Duration::ZERO);
+                    let plan = waiter.plan(now + SILENCE, 0);
                     waiter.dozed(WakeCause::Timeout);
                     plan
                 })
@@ -48,42 +48,62 @@ fn silence_leads_to_longer_and_longer_dozes_and_a_batch_starts_over() {
 fn traffic_of_a_buddy_or_a_spurious_wake_up_ends_the_silence() {
     let (mut waiter, start) = (waiter(Wait::Sleep, 1 << 16, 1), Instant::now());
     for ms in 0..100 {
-        let plan = waiter.plan(start + ms * MS, u64::from(ms / 2), Duration::ZERO);
+        let plan = waiter.plan(start + ms * MS, u64::from(ms / 2));
         assert!(matches!(plan, Plan::Sleep(_)), "after {ms} ms: {plan:?}");
     }
     let silent = start + 200 * MS;
-    assert_eq!(waiter.plan(silent, 49, Duration::ZERO), Plan::Doze(FIRST_DOZE));
+    assert_eq!(waiter.plan(silent, 49), Plan::Doze(FIRST_DOZE));
     waiter.dozed(WakeCause::Timeout);
     waiter.dozed(WakeCause::Waker);
-    assert!(
-        matches!(waiter.plan(silent + MS, 49, Duration::ZERO), Plan::Sleep(_)),
-        "the thread stays awake for a while"
-    );
-    assert_eq!(waiter.plan(silent + MS + SILENCE, 49, Duration::ZERO), Plan::Doze(FIRST_DOZE));
+    assert!(matches!(waiter.plan(silent + MS, 49), Plan::Sleep(_)), "the thread stays awake for a while");
+    assert_eq!(waiter.plan(silent + MS + SILENCE, 49), Plan::Doze(FIRST_DOZE));
 }
 
 #[test]
 fn a_busy_thread_never_dozes_and_one_without_wakers_dozes_at_once() {
     let start = Instant::now();
     let mut busy = waiter(Wait::Busy, 256, 1);
-    assert_eq!(
-        (busy.plan(start, 0, Duration::ZERO), busy.plan(start + 1_000 * MS, 0, Duration::ZERO)),
-        (Plan::Spin, Plan::Spin)
-    );
-    assert_eq!(waiter(Wait::Block, 256, 0).plan(start, 0, Duration::ZERO), Plan::Doze(FIRST_DOZE));
-    assert!(matches!(waiter(Wait::Sleep, 256, 0).plan(start, 0, Duration::ZERO), Plan::Sleep(_)));
+    assert_eq!((busy.plan(start, 0), busy.plan(start + 1_000 * MS, 0)), (Plan::Spin, Plan::Spin));
+    assert_eq!(waiter(Wait::Block, 256, 0).plan(start, 0), Plan::Doze(FIRST_DOZE));
+    assert!(matches!(waiter(Wait::Sleep, 256, 0).plan(start, 0), Plan::Sleep(_)));
+}
+
+/// A thread whose ports hold packets back, if they are asked at all.
+struct Holding(Sleeper, Option<Duration>);
+
+impl Idler for Holding {
+    fn activity(&self) -> u64 {
+        0
+    }
+
+    fn hold(&self) -> Duration {
+        self.1.expect("a thread that spins does not ask")
+    }
+
+    fn rest(&self) -> Option<Rest> {
+        unreachable!("it does not doze")
+    }
+
+    fn sleeper(&self) -> &Sleeper {
+        &self.0
+    }
 }
 
 #[test]
 fn a_thread_sleeps_as_long_as_packets_are_held_back() {
     let (start, us) = (Instant::now(), Duration::from_micros);
+    let holding = |hold| Holding(Sleeper::new().unwrap(), hold);
     for wait in [Wait::Sleep, Wait::Block] {
         let mut waiter = waiter(wait, 1 << 14, 1);
         let longest = longest_sleep(1 << 14);
         for (hold, sleep) in [(us(200), us(200)), (us(1), SHORTEST_SLEEP), (2 * longest, longest)] {
-            assert_eq!(waiter.plan(start, 0, hold), Plan::Sleep(sleep), "{wait:?}");
+            assert_eq!(waiter.next_plan(start, &holding(Some(hold))), Plan::Sleep(sleep), "{wait:?}");
         }
+        let silent = start + SILENCE;
+        assert!(matches!(waiter.next_plan(start, &holding(Some(us(0)))), Plan::Sleep(_) | Plan::Block));
+        assert_eq!(waiter.next_plan(silent, &holding(Some(us(0)))), Plan::Doze(FIRST_DOZE));
     }
+    assert_eq!(waiter(Wait::Busy, 1 << 14, 1).next_plan(start, &holding(None)), Plan::Spin);
 }
 
 /// A thread that may not doze, or only briefly.
@@ -111,7 +131,7 @@ impl Idler for Restless {
 fn a_thread_with_work_sleeps_and_one_that_takes_cells_back_dozes_briefly() {
     let mut waiter = waiter(Wait::Sleep, 1 << 16, 0);
     let start = Instant::now();
-    waiter.plan(start, 0, Duration::ZERO);
+    waiter.plan(start, 0);
     waiter.next_doze = LONGEST_DOZE;
     let mut pause = |rest, limit| {
         let begun = Instant::now();

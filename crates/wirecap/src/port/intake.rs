@@ -108,7 +108,8 @@ pub(crate) struct Intake<'q> {
     pub(crate) times: PacketTimes,
     /// Set if this thread reads the packets, too: it prefetches them.
     near: Option<&'q CellReader>,
-    /// Packets that wait are received only after this time, together with those that come meanwhile.
+    /// How long the port leaves waiting packets where they are, so that more can join them. Zero if it has
+    /// received them.
     pub(crate) hold: Duration,
 }
 
