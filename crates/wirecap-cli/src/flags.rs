@@ -109,8 +109,8 @@ pub(crate) struct PortFlags {
     /// Fail where packets would be copied; the same as --xdp-mode zero-copy.
     #[arg(long, conflicts_with = "xdp_mode")]
     require_zero_copy: bool,
-    /// Source of the packets' timestamps [default: kernel with -w or --verify, and beside the host; batch
-    /// otherwise].
+    /// Source of the packets' timestamps [default: kernel with -w or --verify, beside the host, and where
+    /// packets are packed; batch otherwise].
     #[arg(long, value_name = "SOURCE", value_parser = choice_but(Timestamp::File))]
     timestamp: Option<Timestamp>,
 }

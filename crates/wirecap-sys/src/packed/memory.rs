@@ -149,14 +149,14 @@ impl PackedMemory {
         })
     }
 
-    /// What the kernel takes for `streams` streams with neighbouring numbers.
+    /// What the kernel takes for `streams` streams that are numbered from 0 on.
     pub fn need(streams: u32, geometry: Geometry) -> Need {
         let blocks = u64::from(streams) * geometry.pool_bytes();
         let Need { charged, kernel, .. } = Self::need_beside(streams, geometry);
         Need { charged: blocks + charged, kernel, ..Need::default() }
     }
 
-    /// What the kernel takes for `streams` streams beside their blocks.
+    /// What the kernel takes for `streams` streams that are numbered from 0 on, beside their blocks.
     pub fn need_beside(streams: u32, geometry: Geometry) -> Need {
         let layout = Layout::new(streams, streams, geometry);
         let pages = u64::from(streams) * geometry.pool_bytes() / u64::from(PAGE_BYTES);

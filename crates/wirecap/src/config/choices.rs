@@ -117,8 +117,8 @@ choices! {
         ///
         /// The host notices. A driver may reset its rings when the program comes and goes, and switches
         /// offloads off, such as large receives. It takes a driver with native XDP, and Linux 5.18 for
-        /// packets of several buffers. An interface has one XDP program: meanwhile it can have no second such
-        /// tap and no capture over AF_XDP.
+        /// packets of several buffers. An interface has one XDP program, so it can have no second such
+        /// tap and no capture over AF_XDP at the same time.
         Xdp = "xdp",
     }
 }

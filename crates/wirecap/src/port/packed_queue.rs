@@ -27,7 +27,7 @@ use crate::{Wait, filter::packet_type, packet::ChunkReader, program::Counters};
 /// behind the program contends with it for each cache line.
 #[derive(Debug)]
 struct Hold {
-    /// How long after a look that found packets the next ones wait for more, in nanoseconds.
+    /// For how long after packets were received the next ones wait for more, in nanoseconds.
     longest_ns: u64,
     /// This many bytes do not wait.
     most_bytes: u64,
@@ -42,6 +42,7 @@ struct Hold {
 impl Hold {
     /// What packets with a time of their own wait at most: as long as a thread sleeps at most.
     const LONGEST: Duration = Duration::from_millis(1);
+    /// So many bytes have to be received soon, whatever their times, or the blocks come home late.
     const MOST_BYTES: u64 = 1 << 20;
     /// Times of batches are as exact as looks are frequent, and a thread that blocks wants packets soon.
     /// Shorter than the shortest sleep, so that one sleep ends it.
@@ -62,9 +63,10 @@ impl Hold {
         Self { longest_ns: longest.as_nanos() as u64, most_bytes, received_ns: 0, released: 0, gives: true }
     }
 
-    /// How long the bytes of `waiting` wait for more at `now_ns`, by a clock that may have been set back.
-    /// Those of which none has to wait are released together.
-    fn look(&mut self, waiting: Range<u64>, now_ns: u64) -> Duration {
+    /// How long the bytes of `waiting` still wait for more at `now_ns`, by a clock that may have been set
+    /// back. If the answer is zero, all of them are released: they do not wait again, even if they are
+    /// received in several parts.
+    fn time_left(&mut self, waiting: Range<u64>, now_ns: u64) -> Duration {
         let age_ns = now_ns.abs_diff(self.received_ns);
         let is_short = waiting.end.saturating_sub(waiting.start) < self.most_bytes;
         if self.gives && is_short && age_ns < self.longest_ns && waiting.start >= self.released {
@@ -127,7 +129,7 @@ impl PackedQueue {
 impl ReceiveQueue for PackedQueue {
     fn receive(&mut self, _max: u32, intake: &mut Intake<'_>) {
         let batch = intake.batch;
-        intake.hold = self.hold.look(self.stream.received()..batch.end, batch.now_ns);
+        intake.hold = self.hold.time_left(self.stream.received()..batch.end, batch.now_ns);
         if !intake.hold.is_zero() {
             return;
         }
@@ -212,29 +214,29 @@ mod tests {
             (true, 96, now_ns - 300 * US, 700),
             (true, 96, 0, 0),
         ] {
-            let waits = hold(Wait::Sleep, stamped).look(0..bytes, now_ns);
+            let waits = hold(Wait::Sleep, stamped).time_left(0..bytes, now_ns);
             assert_eq!(waits, Duration::from_micros(waits_us), "{stamped} {bytes} bytes at {now_ns}");
         }
-        assert_eq!(hold(Wait::Block, true).look(0..96, now_ns), Duration::from_micros(40));
-        assert!(hold(Wait::Busy, true).look(0..96, now_ns).is_zero());
+        assert_eq!(hold(Wait::Block, true).time_left(0..96, now_ns), Duration::from_micros(40));
+        assert!(hold(Wait::Busy, true).time_left(0..96, now_ns).is_zero());
         let mut at_the_end = Hold { gives: false, ..hold(Wait::Sleep, true) };
-        assert!(at_the_end.look(0..96, 1_000_000_000).is_zero());
+        assert!(at_the_end.time_left(0..96, 1_000_000_000).is_zero());
     }
 
     #[test]
     fn what_need_not_wait_is_received_in_one_go() {
         let mut hold = hold(Wait::Sleep, true);
         let now_ns = hold.received_ns;
-        assert!(hold.look(0..1 << 20, now_ns).is_zero());
+        assert!(hold.time_left(0..1 << 20, now_ns).is_zero());
         // A part of it was received, and the rest is short.
-        assert!(hold.look((1 << 20) - 96..1 << 20, now_ns).is_zero());
-        assert!(!hold.look(1 << 20..(1 << 20) + 96, now_ns).is_zero());
+        assert!(hold.time_left((1 << 20) - 96..1 << 20, now_ns).is_zero());
+        assert!(!hold.time_left(1 << 20..(1 << 20) + 96, now_ns).is_zero());
     }
 
     #[test]
     fn a_small_pool_holds_back_a_part_of_itself_at_most() {
         let mut hold = Hold::new(Wait::Sleep, true, Geometry::new(128, 4, 2048).unwrap());
-        assert!(!hold.look(0..(64 << 10) - 1, 0).is_zero());
-        assert!(hold.look(0..64 << 10, 0).is_zero());
+        assert!(!hold.time_left(0..(64 << 10) - 1, 0).is_zero());
+        assert!(hold.time_left(0..64 << 10, 0).is_zero());
     }
 }

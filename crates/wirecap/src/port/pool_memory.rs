@@ -62,13 +62,14 @@ impl Part {
     }
 }
 
-/// What this process keeps for pools whose memory the kernel or a port makes, and the kernel to map it.
+/// What this process keeps for pools whose memory the kernel or a port makes.
 pub(crate) fn beside_outside(pools: u64, geometry: Geometry) -> Need {
     let process = pools * u64::from(geometry.cells_per_pool()) * BOOKKEEPING_BYTES;
     Need { process, ..Need::default() }
 }
 
-/// Memory, which may be there in a moment only: see [`MemoryError::may_pass`].
+/// Allocates memory, and tries again for a while where the lack of it may pass: see
+/// [`MemoryError::may_pass`].
 ///
 /// # Errors
 /// The last error of `attempt`; [`Error::GivenUp`].

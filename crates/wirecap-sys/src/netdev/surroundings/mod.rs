@@ -81,8 +81,8 @@ impl Surroundings {
         })
     }
 
-    /// To how many devices this one hands the address of all hosts down. A bond may have members that it does
-    /// not use: nobody asks these for it.
+    /// To how many devices this one hands the address of all hosts down. A bond
+    /// asks only the members that it uses.
     fn asked_from_below(&self, ifindex: u32, groups: &Groups) -> u32 {
         let link = self.links.iter().find(|link| link.interface.ifindex == ifindex);
         let is_asked = |member: &&Link| {

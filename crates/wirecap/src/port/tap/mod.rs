@@ -144,7 +144,7 @@ impl Port for TapPort {
             return Err(Error::NotTapped { name: facts.name.clone(), reason });
         }
         let hook = context.config.tap_hook;
-        // What else can fail is not known to be the hook's fault.
+        // Only errors that the hook can be to blame for recommend another hook.
         let of_hook = |error: Error| match hook {
             TapHook::Tcx => error,
             TapHook::Xdp => error.of_xdp_tap(&facts.name),

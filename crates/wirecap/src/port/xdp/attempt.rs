@@ -153,7 +153,8 @@ impl Attempt<'_> {
         let (program, not_in_kernel) = self.load(plan, memory.as_ref())?;
         let filter = PlacedFilter::new(self.opener.request.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
-        // Claims come before blocks: what another process has is refused before it costs anything.
+        // Claims come before entries: a queue that another process has is refused before the table is
+        // touched.
         let mut claims = match self.delivery {
             Delivery::Packed if hook.share().is_some() => self.claim_queues()?,
             _ => Vec::new(),
@@ -216,7 +217,7 @@ impl Attempt<'_> {
             let socket = QueueClaim::socket(&memory, ifindex, ring_id);
             let mut socket = socket.map_err(|source| self.socket_error(source))?;
             self.bind(ring_id, BindMode::Copy, &mut socket)?;
-            Ok(QueueClaim { entry: None, queue: ring_id.into(), _socket: socket })
+            Ok(QueueClaim::new(socket, ring_id))
         };
         self.opener.request.facts.rings.iter().map(claim).collect()
     }

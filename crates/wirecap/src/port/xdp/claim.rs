@@ -27,14 +27,20 @@ const RING_ENTRIES: u32 = 64;
 pub(crate) struct QueueClaim {
     pub(super) entry: Option<Entry>,
     pub(super) queue: u32,
-    pub(super) _socket: Socket,
+    /// Bound as long as the claim lives.
+    _socket: Socket,
 }
 
 impl QueueClaim {
+    /// The claim to the queue that `socket` is bound to, without an entry yet.
+    pub(super) fn new(socket: Socket, queue: u16) -> Self {
+        Self { entry: None, queue: queue.into(), _socket: socket }
+    }
+
     /// Memory that the sockets of claims register: a socket without any cannot be bound.
     ///
     /// # Errors
-    /// When there is none.
+    /// [`MemoryError`] if the machine or a limit has too little.
     pub(super) fn memory() -> Result<PacketMemory, MemoryError> {
         PacketMemory::allocate(CELL_BYTES.into(), CELL_BYTES)
     }

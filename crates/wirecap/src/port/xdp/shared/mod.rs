@@ -11,6 +11,10 @@
 //! number of the program that is on the interface, and hold them as well. So the dispatcher is there as long
 //! as any of them lives, and is gone with the last, however it went; nothing is pinned.
 //!
+//! The entry of a queue whose packets go to a socket is the program itself. The entry of a queue whose
+//! packets are packed is a gate (`program/gate.rs`), and the socket of that queue is
+//! the one of its claim (`claim.rs`), which gets no packet.
+//!
 //! The *holder* of a queue is a process; its right to the queue's packets is its *entry* in the table. (The
 //! *owner* of a queue is a thread, see `engine/queue.rs`; a *claim* is one on packet memory.)
 //!
@@ -26,8 +30,8 @@
 //!   then, and reports that.
 //! - **The dispatcher is looked after** as well (`reattach.rs`): one that was detached by force is attached
 //!   again by the member that sees it first, with its table; the others hold the new link then.
-//! - **An entry of a dead process does no harm**: its program finds no socket and leaves the packets to the
-//!   host.
+//! - **An entry of a dead process does no harm**: its program finds no socket, or its gate no program, and
+//!   leaves the packets to the host.
 
 mod attachment;
 mod dispatcher;
