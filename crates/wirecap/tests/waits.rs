@@ -21,8 +21,11 @@ use wirecap_traffic::FrameSpec;
 
 /// The longest time for a packet on a busy machine. Waiting itself takes a hundredth of it at most.
 const BOUND: Duration = Duration::from_secs(2);
-/// How long the CPU time of idle threads is measured.
+/// A window in which the CPU time of idle threads is measured.
 const IDLE: Duration = Duration::from_millis(500);
+/// The share of a core that waiting may take soon after a packet, and after a while of silence.
+const IDLE_SHARE: f64 = 0.25;
+const SILENCE_SHARE: f64 = 0.01;
 const PACKETS: u64 = 20;
 
 /// Held by the test that runs.
@@ -31,11 +34,19 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The share of a core that the process uses.
-fn cpu_share(during: Duration) -> f64 {
-    let (begun, before) = (Instant::now(), process_cpu_seconds());
-    thread::sleep(during);
-    (process_cpu_seconds() - before) / begun.elapsed().as_secs_f64()
+/// The least share of a core that the process uses in one of up to five windows of time, which end with the
+/// first below `bound`. Other work on the machine, or on its host, makes a wake-up dearer, never cheaper.
+fn least_cpu_share(window: Duration, bound: f64) -> f64 {
+    let mut least = f64::INFINITY;
+    for _ in 0..5 {
+        let (begun, before) = (Instant::now(), process_cpu_seconds());
+        thread::sleep(window);
+        least = least.min((process_cpu_seconds() - before) / begun.elapsed().as_secs_f64());
+        if least < bound {
+            break;
+        }
+    }
+    least
 }
 
 #[test]
@@ -55,9 +66,13 @@ fn single_packets_arrive_and_idling_is_cheap() {
                 assert!(begun.elapsed() < BOUND, "{wait:?} {dispatch:?}: {:?}", begun.elapsed());
             }
 
-            let share = cpu_share(IDLE);
             if wait != Wait::Busy {
-                assert!(share < 0.25, "{wait:?} {dispatch:?}: {:.0} % of a core while idle", share * 100.0);
+                let share = least_cpu_share(IDLE, IDLE_SHARE);
+                assert!(
+                    share < IDLE_SHARE,
+                    "{wait:?} {dispatch:?}: {:.0} % of a core while idle",
+                    share * 100.0
+                );
             }
 
             let begun = Instant::now();
@@ -78,8 +93,8 @@ fn waits_for_nothing(wire: &Wire, port: &str, builder: Builder, pool: u64, what:
     let crew = Crew::eager(capture.take_workers());
     // Until the effects of the start are over.
     give_it_a_chance();
-    let share = cpu_share(Duration::from_secs(1));
-    assert!(share < 0.01, "{what}: {:.2} % of a core in silence", share * 100.0);
+    let share = least_cpu_share(Duration::from_secs(1), SILENCE_SHARE);
+    assert!(share < SILENCE_SHARE, "{what}: {:.2} % of a core in silence", share * 100.0);
 
     let mut sender = wire.queue_sender(3, FrameSpec::default());
     let burst = if port.starts_with("xdp") {
