@@ -45,8 +45,13 @@ vm_steps() {
 
 # build_for_guests [CASE…]
 build_for_guests() {
-    cargo build --locked -p wirecap-vm -p wirecap-cli && cargo test --locked --no-run -p wirecap --test capture &&
-        are_cases "$@"
+    programs_for_guests && are_cases "$@"
+}
+
+# Builds three of the end-to-end tests, and with them the programs of their packages. As in ./dev e2e, they are tests of the whole
+# workspace: cargo chooses the features of the dependencies for all that it builds at once, and compiles them anew for another choice.
+programs_for_guests() {
+    cargo test --locked --workspace --no-run --test capture --test end_to_end --test cases
 }
 
 # are_cases WORD…: whether each is part of the name of a case.
@@ -66,7 +71,7 @@ are_cases() {
 
 # The end-to-end tests of the library, as a program.
 library_tests() {
-    cargo test --locked --no-run -p wirecap --test capture 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$/\1/p'
+    programs_for_guests 2>&1 | sed -n 's/^ *Executable .*(\(.*\/capture-.*\))$/\1/p'
 }
 
 # Kernels by purpose: names of packages as regular expressions, preferred ones first, and the release that has them. A guest is
