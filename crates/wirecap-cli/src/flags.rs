@@ -34,12 +34,16 @@ pub(crate) struct FileFlags {
     /// Keep at most this many bytes of each packet in the file; 0 keeps all [default: 0].
     #[arg(long, value_name = "BYTES", value_parser = number::<u32>(ANY, "--snaplen 128"))]
     snaplen: Option<u32>,
+    /// Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk.
+    #[arg(long)]
+    direct_io: bool,
 }
 
 impl FileFlags {
     pub(crate) fn apply(self, output: &mut OutputSettings) {
         output.write = self.write.or(output.write.take());
         set(&mut output.snaplen, self.snaplen);
+        output.direct_io |= self.direct_io;
     }
 }
 

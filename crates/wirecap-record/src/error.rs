@@ -16,6 +16,12 @@ pub enum RecordError {
     /// Another process has locked the file, as every [`Output`](crate::Output) does.
     #[error("another process is writing it; end that process, or name another file")]
     InUse,
+    /// Only a file that [`Output::open`](crate::Output::open) opened can be written past the page cache.
+    #[error("it is not a file, and only files are written past the page cache")]
+    NoFile,
+    /// The file system accepts no writes past the page cache.
+    #[error("its file system has no direct writes: {0}")]
+    NoDirectWrites(#[source] io::Error),
     /// Classic pcap has no interfaces, so a file can hold packets of only one. The number of ports.
     #[error("a pcap file holds packets of one interface, not of {0}; write pcapng")]
     SeveralPorts(usize),

@@ -67,7 +67,7 @@
 //! | encoded packets with their times beside them | `records`, `block`, `buffers` |
 //! | putting batches of a queue in order | [`Sequencer`] |
 //! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
-//! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `sink` |
+//! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `sink`, `direct` |
 //! | the blocks around the packets | [`Closing`], `description` |
 #![forbid(unsafe_code)]
 
@@ -76,6 +76,7 @@ mod backlog;
 mod block;
 mod buffers;
 mod description;
+mod direct;
 mod encode;
 mod error;
 mod lane;

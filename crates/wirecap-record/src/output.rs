@@ -20,6 +20,7 @@ use std::{
 use wirecap_file::Format;
 
 use super::{
+    direct::Direct,
     error::RecordError,
     open::{self, OpenFile},
     sink::Sink,
@@ -96,6 +97,21 @@ impl Output {
     pub fn stream(file: File, format: Format) -> Self {
         let sink = Sink::new(file);
         Self { sink, path: None, format, cuttable: false, len: 0, is_fresh: false, lock_error: None }
+    }
+
+    /// Writes the file past the page cache from now on (`O_DIRECT`): its pages take no memory and no second
+    /// copy, and the disk sets the pace. Without it, a burst may be faster than the disk for as long as the
+    /// kernel has memory. What arrives slowly still goes through the page cache, and the file is as current
+    /// as without it.
+    ///
+    /// # Errors
+    /// [`RecordError::NoFile`], or [`RecordError::NoDirectWrites`] if the file system has none.
+    pub fn direct(mut self) -> Result<Self, RecordError> {
+        if !self.cuttable {
+            return Err(RecordError::NoFile);
+        }
+        self.sink.direct = Some(Direct::new(&self.sink.file).map_err(RecordError::NoDirectWrites)?);
+        Ok(self)
     }
 
     /// Why the file could not be locked, on a file system without locks: then the caller has to make sure
@@ -203,7 +219,11 @@ impl Output {
             return Ok(());
         }
         self.sink.file.set_len(self.len)?;
-        io::Seek::seek(&mut self.sink.file, io::SeekFrom::Start(self.len)).map(drop)
+        io::Seek::seek(&mut self.sink.file, io::SeekFrom::Start(self.len))?;
+        if let Some(direct) = &mut self.sink.direct {
+            direct.position = self.len;
+        }
+        Ok(())
     }
 }
 
@@ -311,6 +331,31 @@ mod tests {
         assert_eq!(output.len(), 11);
         drop(output);
         assert_eq!(fs::read(&path).unwrap(), b"headonetail");
+    }
+
+    #[test]
+    fn a_file_past_the_page_cache_is_cut_like_any_other() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = directory.path().join("a.pcapng");
+        let mut output = open(&path).unwrap().direct().unwrap();
+        output.begin(b"head").unwrap();
+        let bytes = vec![7; 300_000];
+        output.append(&mut [IoSlice::new(&bytes)]).unwrap();
+        output.keep(200_001);
+        output.cut().unwrap();
+        output.append(&mut [IoSlice::new(&bytes), IoSlice::new(b"tail")]).unwrap();
+        output.keep(300_004);
+        assert_eq!(output.whereabouts(), Whereabouts::InPlace);
+        assert_eq!(fs::read(&path).unwrap(), [b"head", &[7; 500_001][..], b"tail"].concat());
+    }
+
+    #[test]
+    fn only_files_are_written_past_the_page_cache() {
+        let device = Output::open("/dev/null", Format::Pcapng).unwrap();
+        assert!(matches!(device.direct(), Err(RecordError::NoFile)));
+        let directory = tempfile::tempdir().unwrap();
+        let stream = File::create(directory.path().join("stream")).unwrap();
+        assert!(matches!(Output::stream(stream, Format::Pcapng).direct(), Err(RecordError::NoFile)));
     }
 
     #[test]

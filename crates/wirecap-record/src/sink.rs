@@ -5,6 +5,7 @@
 //! | a pipe | reopened: its own description never blocks, and those of other programs stay unchanged | at once |
 //! | a pipe that cannot be reopened, a socket | as much at a time as surely fits | at once |
 //! | a file, a device | everything at once | between two groups of blocks |
+//! | a file, past the page cache | 1 MiB at a time, and what is no whole page by itself | between two groups of blocks |
 //!
 //! Rule: a write waits here, where it can be given up, and not in the kernel, where it cannot.
 
@@ -25,7 +26,7 @@ use std::{
 use nix::fcntl::OFlag;
 use wirecap_sys::room::{PIECE, wait_for_room};
 
-use super::error::RecordError;
+use super::{direct::Direct, error::RecordError};
 
 /// How often to check for giving up while waiting.
 const TICK: Duration = Duration::from_millis(50);
@@ -36,6 +37,8 @@ pub(crate) struct Sink {
     pub(crate) file: File,
     /// Whether to write pieces that surely fit, because longer writes would block.
     in_pieces: bool,
+    /// Of a file that is written past the page cache.
+    pub(crate) direct: Option<Direct>,
     /// Set by others to give up writing.
     pub(crate) give_up: Arc<AtomicBool>,
     /// Bytes written so far. Written here, read by the thread that waits for the end; orders nothing else.
@@ -53,7 +56,7 @@ impl Sink {
             Some(Err(_)) => (file, true),
             None => (file, is_socket),
         };
-        Self { file, in_pieces, give_up: Arc::default(), taken_bytes: Arc::default() }
+        Self { file, in_pieces, direct: None, give_up: Arc::default(), taken_bytes: Arc::default() }
     }
 
     /// Writes some of `slices`, none of which is empty. Waits for room first if necessary.
@@ -83,9 +86,10 @@ impl Sink {
     /// The write failed.
     pub(crate) fn write_now(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         loop {
-            let written = match slices {
-                [first, ..] if self.in_pieces => self.file.write(&first[..first.len().min(PIECE)]),
-                slices => self.file.write_vectored(slices),
+            let written = match (&mut self.direct, slices) {
+                (Some(direct), slices) => direct.write(&mut self.file, slices),
+                (None, [first, ..]) if self.in_pieces => self.file.write(&first[..first.len().min(PIECE)]),
+                (None, slices) => self.file.write_vectored(slices),
             };
             match written {
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
@@ -120,6 +124,7 @@ mod tests {
         let piecewise = Sink {
             file: piecewise.into(),
             in_pieces: true,
+            direct: None,
             give_up: Arc::default(),
             taken_bytes: Arc::default(),
         };

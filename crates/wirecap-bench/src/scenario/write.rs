@@ -38,11 +38,12 @@ enum Tool {
     Tcpdump(Option<u32>),
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 7] = [
     Tool::Wirecap(&["--xdp-mode", "copy"]),
     Tool::Wirecap(&["--xdp-mode", "copy", "--timestamp", "batch"]),
     Tool::Wirecap(&["--xdp-mode", "packed", "--timestamp", "batch"]),
     Tool::Wirecap(&["--xdp-mode", "packed"]),
+    Tool::Wirecap(&["--xdp-mode", "packed", "--direct-io"]),
     Tool::Tcpdump(Some(65_536)),
     Tool::Tcpdump(None),
 ];

@@ -75,8 +75,8 @@ use crate::{
 pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores())?;
     let places = place::look_up(&mut plan)?;
-    let output = plan.destination.as_ref();
-    let output = output.map(|destination| output::open(destination, &signals)).transpose()?;
+    let (output, direct_io) = (plan.destination.as_ref(), plan.output.direct_io);
+    let output = output.map(|destination| output::open(destination, direct_io, &signals)).transpose()?;
     let prepared = place::prepare(&plan, &places, &signals)?;
     limits::check(&plan, &prepared)?;
     let idle = IdleThreads::start(prepared.workers(), output)?;

@@ -18,19 +18,20 @@ use crate::process::signals::Signals;
 /// How often to check whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Opens the destination without changing its contents. Waits for the reader of a pipe until a signal
-/// requests the end.
+/// Opens the destination without changing its contents, with `direct_io` for writes past the page cache.
+/// Waits for the reader of a pipe until a signal requests the end.
 ///
 /// # Errors
 /// Why it cannot be written, and what to do about it.
-pub(super) fn open(destination: &Destination, signals: &Signals) -> Result<Output> {
+pub(super) fn open(destination: &Destination, direct_io: bool, signals: &Signals) -> Result<Output> {
     let format = destination.format();
     let Destination::File(path, _) = destination else {
         return Ok(Output::stream(File::from(io::stdout().as_fd().try_clone_to_owned()?), format));
     };
     let mut waits = false;
     loop {
-        match Output::open(path, format) {
+        let opened = Output::open(path, format);
+        match if direct_io { opened.and_then(Output::direct) } else { opened } {
             Err(RecordError::NoReader) => {
                 if !waits {
                     note!("waiting for a program that reads {}", path.display());
@@ -69,6 +70,9 @@ fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
                 "cannot write {name}: another process is writing it; end that process (fuser -v {name} shows it), or name \
                  another file"
             ),
+            error @ (RecordError::NoFile | RecordError::NoDirectWrites(_)) => {
+                anyhow!("cannot write {name}: {error}; leave --direct-io out, or name a file on another disk")
+            }
             error => anyhow!("cannot write {name}: {error}"),
         };
     };

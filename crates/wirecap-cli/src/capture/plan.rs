@@ -93,6 +93,10 @@ impl Plan {
         config.check()?;
         let destination =
             output.write.as_deref().map(|path| destination(path, config.ports.len())).transpose()?;
+        ensure!(
+            !output.direct_io || matches!(destination, Some(Destination::File(..))),
+            usage!("--direct-io is for a file on a disk: name one with -w FILE, or leave it out")
+        );
         Ok(Self { config, output, destination, interfaces })
     }
 

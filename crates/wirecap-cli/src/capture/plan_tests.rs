@@ -66,6 +66,7 @@ fn invalid_arguments_are_wrong_usage_with_a_hint() {
         ("eth0 ip --filter tcp", "write it once"),
         ("eth0 --unmatched drop", "add a filter"),
         ("eth0 --expect 10", "add --verify"),
+        ("eth0 --direct-io", "with -w FILE"),
         ("eth0@1 xdp:eth0@0-3", "different queues of it"),
         ("eth0@1 eth0", "different queues of it"),
         ("trace.pcapng", "trace.pcapng is not an interface; for a trace file write trace:trace.pcapng"),

@@ -15,6 +15,8 @@ pub(crate) struct OutputSettings {
     pub(crate) write: Option<PathBuf>,
     /// Bytes kept of each packet; 0 keeps all.
     pub(crate) snaplen: u32,
+    /// Write the file past the page cache.
+    pub(crate) direct_io: bool,
     /// Stop after this number of packets.
     pub(crate) count: Option<u64>,
     /// Stop after this time.

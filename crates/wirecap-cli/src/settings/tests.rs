@@ -257,6 +257,7 @@ proptest! {
             snaplen,
             count,
             duration: ns.map(Duration::from_nanos),
+            direct_io: quiet,
             quiet,
             ..OutputSettings::default()
         };

@@ -6,6 +6,7 @@ use nix::sys::signal::Signal;
 use wirecap_file::Error;
 use wirecap_lab::Capture;
 use wirecap_lab::{VethOptions, require_root};
+use wirecap_testing::kernel_is_at_least;
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
 use crate::lab::{Lab, Running, SmallDisk, WIRECAP, assert_frames, by_queue, read};
@@ -17,12 +18,14 @@ fn a_full_disk_keeps_what_fitted_and_closes_the_account() {
     if !require_root("a_full_disk_keeps_what_fitted_and_closes_the_account") {
         return;
     }
-    for name in ["full.pcapng", "full.pcap"] {
+    // A disk in memory has direct writes since Linux 6.6.
+    let direct = kernel_is_at_least(6, 6).then_some(("full.pcapng", &["--direct-io"][..]));
+    for (name, flags) in [("full.pcapng", &[][..]), ("full.pcap", &[])].into_iter().chain(direct) {
         let lab = Lab::with_queues("full", 1);
         let directory = lab.path("disk");
         let _disk = SmallDisk::mount(&directory);
         let path = directory.join(name);
-        let running = lab.capture(&["r0", "-w", path.to_str().unwrap()]);
+        let running = lab.capture(&[&["r0", "-w", path.to_str().unwrap()], flags].concat());
         // The capture ends while frames are still sent: those that meet the detached program are refused.
         lab.send_some(0, 0, 30_000);
         let ended = running.wait();

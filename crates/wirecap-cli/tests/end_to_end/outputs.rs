@@ -10,7 +10,7 @@ use wirecap_lab::Capture;
 use wirecap_lab::require_root;
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
-use crate::lab::{Lab, assert_frames, read};
+use crate::lab::{Lab, assert_frames, by_queue, cores, read};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -38,6 +38,36 @@ fn an_output_that_cannot_be_written_is_explained_before_anything_is_touched() {
     }
     let ended = lab.capture(&["r0", "-w", "/dev/null", "--duration", "100ms"]).wait();
     assert!(ended.code == Some(0) && ended.account().written("bytes") > 0, "{ended:#?}");
+}
+
+#[test]
+fn a_file_past_the_page_cache_has_the_same_packets() {
+    if !require_root("a_file_past_the_page_cache_has_the_same_packets") {
+        return;
+    }
+    let lab = Lab::with_queues("direct", 2);
+    // On a disk: not every file system in memory has direct writes.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for name in ["direct.pcapng", "direct.pcap"] {
+        let path = directory.path().join(name);
+        let running = lab.capture(&["r0", "-R", "256", "-w", text(&path), "--direct-io"]);
+        let frame = FrameSpec { len: 1_000, ..FrameSpec::default() };
+        for core in 0..cores() {
+            lab.send(0, core, 40_000, LiveOptions { frame, ..LiveOptions::default() });
+        }
+        let (ended, sent) = (running.stop(), 40_000 * cores() as u64);
+        let account = ended.account();
+        account.assert_lossless(sent);
+        assert_eq!(account.written("bytes"), fs::metadata(&path).unwrap().len());
+        let capture = read(&path);
+        assert_eq!((capture.packets.len() as u64, account.written("packets")), (sent, sent));
+        if name.ends_with("ng") {
+            by_queue(&capture.packets).values().for_each(|packets| assert_frames(packets, frame, usize::MAX));
+        }
+    }
+    let refused = lab.spawn(&["capture", "r0", "-w", "/dev/null", "--direct-io"]).wait();
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    assert!(refused.stderr.contains("only files") && refused.stderr.contains("--direct-io"), "{refused:#?}");
 }
 
 #[test]
