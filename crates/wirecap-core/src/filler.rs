@@ -28,6 +28,8 @@ pub struct PackedPart {
     pub bytes: u32,
     /// Nothing follows in this chunk.
     pub is_last: bool,
+    /// There are refused packets between those that it has.
+    pub has_refused: bool,
 }
 
 /// The chunk that is being filled: the oldest attached one.
@@ -168,7 +170,7 @@ impl<'p> Filler<'p> {
     /// part does not lie in a chunk, or only the last part has a cell left.
     pub fn fill_part(&mut self, part: PackedPart) -> bool {
         let Self { slots, cell_bytes, filled, .. } = *self;
-        let PackedPart { start, len, packets, bytes, is_last } = part;
+        let PackedPart { start, len, packets, bytes, is_last, has_refused } = part;
         let cells = slots.len() as u32;
         let end = u64::from(start) + u64::from(len);
         let left = cells - filled;
@@ -178,8 +180,8 @@ impl<'p> Filler<'p> {
         let until = if is_last { cells } else { ((end / cell_bytes) as u32).clamp(filled + 1, cells - 1) };
         let (first, rest) =
             slots[filled as usize..until as usize].split_first().expect("a cell is left, as was checked");
-        first.set_part(start..start + len);
-        rest.iter().for_each(|slot| slot.set_part(0..0));
+        first.set_part(start..start + len, has_refused);
+        rest.iter().for_each(|slot| slot.set_part(0..0, false));
         self.filled = until;
         self.bytes_filled += bytes;
         self.packed_packets = Some(self.packed_packets.unwrap_or(0) + packets);

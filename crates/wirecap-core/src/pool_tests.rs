@@ -367,7 +367,14 @@ fn a_block_is_a_whole_chunk_with_any_number_of_packets() {
 /// As much as the bytes of a chunk allow, also where they are fewer than its cells.
 #[test]
 fn parts_of_a_chunk_take_cells_by_their_bytes() {
-    let part = |start, len, packets, is_last| PackedPart { start, len, packets, bytes: len / 2, is_last };
+    let part = |start, len, packets, is_last| PackedPart {
+        start,
+        len,
+        packets,
+        bytes: len / 2,
+        is_last,
+        has_refused: false,
+    };
     let mut pool = pool(8, 2);
     let first = pool.attach_free_chunk().unwrap();
     assert!(pool.attach_free_chunk().is_some() && pool.attach_free_chunk().is_none());
@@ -392,4 +399,31 @@ fn parts_of_a_chunk_take_cells_by_their_bytes() {
     assert_eq!((pool.state(first), pool.captured_packets()), (ChunkState::Captured, 43));
     let next = fill(&mut pool, part(0, 8 * 2048, 100, true)).unwrap();
     assert_eq!((next.range.first(), next.range.count()), ((1 - first) * 8, 8));
+}
+
+/// Several parts in one hand-over are one piece if nothing in them was refused.
+#[test]
+fn parts_are_joined_unless_a_packet_in_them_was_refused() {
+    for (refused, joined) in [([false; 3], Some(0..6_144)), ([false, true, false], None)] {
+        let mut pool = pool(8, 2);
+        assert!(pool.attach_free_chunk().is_some());
+        let mut filler = pool.filler().unwrap();
+        for (at, has_refused) in (0..).zip(refused) {
+            let (start, len) = (2_048 * at, 2_048);
+            let part = PackedPart { start, len, packets: 1, bytes: 60, is_last: false, has_refused };
+            assert!(filler.fill_part(part));
+        }
+        filler.finish();
+        let handover = pool.hand_over().unwrap();
+        assert_eq!(handover.packets, 3);
+        let slots = pool.slots();
+        assert_eq!(slots.parts(&handover.range).unwrap().joined(), joined);
+        let (first, rest) = handover.range.split_at(1);
+        assert_eq!(slots.parts(&first).unwrap().joined(), Some(0..2_048), "a part alone");
+        let rest = rest.unwrap();
+        assert_eq!(slots.parts(&rest).unwrap().joined(), joined.map(|all| 2_048..all.end));
+        for range in [first, rest] {
+            pool.recycle(range).unwrap();
+        }
+    }
 }

@@ -166,10 +166,18 @@ impl Slot {
         self.timestamp_ns.store(descriptor.timestamp_ns, Ordering::Relaxed);
     }
 
-    /// Notes which bytes of its chunk a part takes. Of the other cells of the part, the range is empty.
-    pub(crate) fn set_part(&self, part: Range<u32>) {
-        self.place.store(u64::from(part.start) << ADDRESS_SHIFT, Ordering::Relaxed);
+    /// Notes which bytes of its chunk a part takes, and whether refused packets are among them. Of the other
+    /// cells of the part, the range is empty.
+    pub(crate) fn set_part(&self, part: Range<u32>, has_refused: bool) {
+        let place = (u64::from(part.start) << ADDRESS_SHIFT) | if has_refused { MORE } else { 0 };
+        self.place.store(place, Ordering::Relaxed);
         self.timestamp_ns.store(part.end.into(), Ordering::Relaxed);
+    }
+
+    /// Whether refused packets are in its part.
+    #[inline]
+    fn has_refused(&self) -> bool {
+        self.place.load(Ordering::Relaxed) & MORE != 0
     }
 
     #[inline]
@@ -198,6 +206,19 @@ impl Slot {
 #[derive(Debug, Clone)]
 pub struct FilledParts<'s> {
     slots: &'s [Slot],
+}
+
+impl FilledParts<'_> {
+    /// All parts as one. `None` if there is none, if refused packets are in it, or if something lies between
+    /// two parts.
+    #[inline]
+    pub fn joined(mut self) -> Option<Range<u32>> {
+        if self.slots.iter().any(Slot::has_refused) {
+            return None;
+        }
+        let first = self.next()?;
+        self.try_fold(first, |all, next| (all.end == next.start).then_some(all.start..next.end))
+    }
 }
 
 impl Iterator for FilledParts<'_> {

@@ -239,7 +239,7 @@ impl PackedStream {
         let (start, block) = (self.at, self.order[self.entry(self.current) as usize]);
         let block = self.memory.block(self.first_block + block);
         let part_end = if space < 2 { u32::MAX } else { start + PART_BYTES };
-        let (mut packets, mut bytes) = (0, 0);
+        let (mut packets, mut bytes, mut has_refused) = (0, 0, false);
         while self.at < wanted && self.at < part_end {
             // SAFETY: the program has published all bytes in front of `limit`, which lies in the block, and
             // does not write there until the block is given again.
@@ -249,7 +249,7 @@ impl PackedStream {
             };
             let Some(checked) = checked else {
                 // Only a program that is not ours writes such a record. The rest cannot be read.
-                self.at = limit;
+                (self.at, has_refused) = (limit, true);
                 break;
             };
             self.at += checked.total;
@@ -261,6 +261,7 @@ impl PackedStream {
                 bytes += checked.captured;
             } else {
                 record.refuse();
+                has_refused = true;
             }
         }
         let is_last = is_closed && self.at >= limit || is_final;
@@ -270,7 +271,7 @@ impl PackedStream {
         if self.at == start && !is_last {
             return None;
         }
-        let part = PackedPart { start, len: self.at - start, packets, bytes, is_last };
+        let part = PackedPart { start, len: self.at - start, packets, bytes, is_last, has_refused };
         self.note(space, part);
         Some(FilledPart::new(self.pool, part))
     }
