@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{Direction, Geometry, Handover, PoolId};
+use wirecap_core::{ChunkRange, Direction, Geometry, Handover, PoolId};
+use wirecap_file::{PacketHeader, pcapng};
 use wirecap_sys::{
     bpf::{
         Assembler, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT, XDP_ABORTED, XDP_DROP,
@@ -15,6 +16,7 @@ use wirecap_sys::{
     memory::LivePool,
     packed::{
         Pack, PackOption, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream, PacketForm,
+        RecordMark,
     },
     wake::{Bell, WakeCause, Wakers, Watch},
 };
@@ -22,6 +24,9 @@ use wirecap_sys::{
 const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
 /// Blocks of 128 KiB, the smallest.
 const M: u32 = 64;
+/// The stream of a program that is loaded for no other one, and its interface.
+const STREAM: u32 = 1;
+const INTERFACE: u32 = 2;
 
 /// A program that drops what it has packed and passes what had no room, and its stream.
 struct Bench {
@@ -39,11 +44,16 @@ impl Bench {
 
     /// With the program that `load` loads.
     fn with(blocks: u32, load: impl FnOnce(&PackedMemory) -> Program) -> Self {
+        Self::of_stream(0, blocks, load)
+    }
+
+    /// With this stream.
+    fn of_stream(number: u32, blocks: u32, load: impl FnOnce(&PackedMemory) -> Program) -> Self {
         let geometry = Geometry::new(M, blocks, 2048).unwrap();
         let memory = Arc::new(PackedMemory::create([0, 1], geometry).unwrap());
         let program = load(&memory);
-        let (mut stream, mut pool, reader) = memory.open_stream(0, ID).unwrap().unwrap();
-        for stream in [0, 2] {
+        let (mut stream, mut pool, reader) = memory.open_stream(number, ID).unwrap().unwrap();
+        for stream in [number, 2] {
             assert!(memory.open_stream(stream, ID).unwrap().is_none());
         }
         assert_eq!(stream.attach(Some(&mut pool)), blocks);
@@ -92,7 +102,7 @@ impl Bench {
 
 /// Packs each packet into the stream of its receive queue, with the time 7 and this hash.
 fn load(memory: &PackedMemory, hash: Option<PackedHash>) -> Program {
-    use Reg::{R0, R1, R6, R7, R10};
+    use Reg::{R1, R6, R7, R10};
     let mut asm = Assembler::new();
     let (no_block, impossible) = (asm.label(), asm.label());
     asm.mov(R6, R1).load(Size::Word, R7, R6, xdp_md::RX_QUEUE_INDEX);
@@ -103,6 +113,23 @@ fn load(memory: &PackedMemory, hash: Option<PackedHash>) -> Program {
     }
     let option = hash.map(|_| PackOption::Hash(-16));
     memory.emit_pack(&mut asm, &pack(PacketForm::Frame, option, no_block, impossible));
+    finish(asm, no_block, impossible)
+}
+
+/// Packs each packet into [`STREAM`], with the time 7 and this option.
+fn load_with(memory: &PackedMemory, option: Option<PackOption>) -> Program {
+    use Reg::{R1, R6, R7, R10};
+    let mut asm = Assembler::new();
+    let (no_block, impossible) = (asm.label(), asm.label());
+    asm.mov(R6, R1).mov_imm(R7, STREAM as i32);
+    asm.mov_imm(R1, 7).store(Size::Double, R10, -8, R1);
+    memory.emit_pack(&mut asm, &pack(PacketForm::Frame, option, no_block, impossible));
+    finish(asm, no_block, impossible)
+}
+
+/// Behind the packing.
+fn finish(mut asm: Assembler, no_block: Label, impossible: Label) -> Program {
+    use Reg::R0;
     asm.mov_imm(R0, XDP_DROP).exit();
     asm.bind(no_block).mov_imm(R0, XDP_PASS).exit();
     asm.bind(impossible).mov_imm(R0, XDP_ABORTED).exit();
@@ -112,8 +139,8 @@ fn load(memory: &PackedMemory, hash: Option<PackedHash>) -> Program {
 
 /// What is packed: the stream's number is in R7, the time at -8 on the stack, something else at -16.
 fn pack(form: PacketForm, option: Option<PackOption>, no_block: Label, impossible: Label) -> Pack {
-    let (stamp, stack_end, busy) = (Some(-8), -16, impossible);
-    Pack { stream: Reg::R7, stamp, form, option, stack_end, no_block, busy, impossible }
+    let (stream, interface, stamp, stack_end, busy) = (Reg::R7, INTERFACE, Some(-8), -16, impossible);
+    Pack { stream, interface, stamp, form, option, stack_end, no_block, busy, impossible }
 }
 
 /// Packs each packet into stream 0, with the time 7, this direction and this tag: protocol and TCI.
@@ -166,6 +193,46 @@ fn packets_come_as_they_were_sent() {
         }
         let sent: Vec<_> = frames.into_iter().zip(1000..).collect();
         assert!(got == sent, "{} of {}", got.len(), sent.len());
+    }
+}
+
+/// What lies in memory is what [`wirecap_file`] makes of the packets, also over several parts.
+#[test]
+fn records_are_blocks_of_a_pcapng_file() {
+    let directions = [Direction::In, Direction::Out].map(|direction| Some(PackOption::Direction(direction)));
+    for option in [None, Some(PackOption::Queue)].into_iter().chain(directions) {
+        let mut bench = Bench::of_stream(STREAM, 4, |memory| load_with(memory, option));
+        let (mut file, mut marks, mut range) = (Vec::new(), Vec::new(), None);
+        for (timestamp_ns, len) in (1 << 40..).zip([14, 15, 16, 17, 60, 1514, 1983, 1984, 9000, 16_321]) {
+            let frame = frame(len, b'a');
+            assert!(bench.send(&frame, 1));
+            let Handover { range: part, .. } = bench.receive_within(timestamp_ns, Duration::from_secs(60));
+            range = match range.take() {
+                None => Some(part),
+                Some(before) => Some(ChunkRange::join(before, part).unwrap()),
+            };
+            let header = PacketHeader {
+                timestamp_ns,
+                original_len: len as u32,
+                interface: INTERFACE,
+                queue: matches!(option, Some(PackOption::Queue)).then_some(STREAM),
+                packet_id: None,
+                outbound: match option {
+                    Some(PackOption::Direction(direction)) => Some(direction == Direction::Out),
+                    _ => None,
+                },
+            };
+            let start = file.len();
+            pcapng::packet(&mut file, &header, 0, [frame.as_slice()]);
+            marks.push(RecordMark { timestamp_ns, len: (file.len() - start) as u32 });
+        }
+        let range = range.unwrap();
+        let records = bench.reader.records(&range).unwrap();
+        assert!(records.bytes() == file, "{option:?}");
+        assert_eq!(records.collect::<Vec<_>>(), marks);
+        let other = Bench::new(2, None);
+        assert!(other.reader.records(&range).is_none(), "a range of another pool");
+        bench.pool.recycle(range).unwrap();
     }
 }
 
@@ -262,6 +329,7 @@ fn a_packet_that_is_not_wanted_is_as_if_it_had_not_come() {
     let handover = bench.receive(0).unwrap();
     let firsts: Vec<_> = bench.reader.packets(&handover.range).map(|packet| packet.data[0]).collect();
     assert_eq!((firsts.as_slice(), handover.packets, handover.bytes), (b"abc".as_slice(), 3, 300));
+    assert!(bench.reader.records(&handover.range).is_none(), "the others lie between them");
     let (_, other, _) = {
         let geometry = Geometry::new(M, 2, 2048).unwrap();
         Arc::new(PackedMemory::create([0], geometry).unwrap()).open_stream(0, ID).unwrap().unwrap()

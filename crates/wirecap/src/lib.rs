@@ -93,7 +93,7 @@ pub use config::{
     Rss, TapHook, Timestamp, Unmatched, Wait,
 };
 pub use engine::{
-    batch::{Batch, Drain, OwnedPacket},
+    batch::{Batch, Drain, OwnedPacket, PcapngBlock, PcapngBlocks},
     horizon::{Horizon, Horizons},
     worker::{Next, Worker},
 };

@@ -143,7 +143,7 @@ fn silence_takes_no_cpu_time_and_a_burst_after_it_is_not_lost() {
 fn a_buddy_that_waits_in_the_kernel_helps() {
     need_root!("waits::a_buddy_that_waits_in_the_kernel_helps");
     let _alone = alone();
-    // The packets that a pool holds, about: a cell for each, or 92 bytes of a block.
+    // The packets that a pool holds, about: a cell for each, or 104 bytes of a block.
     let ways = [(Modes::Copy, 64 * 16), (Modes::Best, 16_000)];
     for (dispatch, (modes, pool)) in
         [Dispatch::Pull, Dispatch::Push].into_iter().flat_map(|dispatch| ways.map(|way| (dispatch, way)))

@@ -40,7 +40,7 @@
 //! | what the program does | `program.rs`; with a packet in a socket buffer: `socket_buffer.rs` |
 //! | how a packet lies in a block | `record.rs` |
 //! | giving blocks and receiving parts | `stream.rs` |
-//! | reading packets | `reader.rs` |
+//! | reading packets, and records as they lie | `reader.rs` |
 //! | waking a thread that waits for packets | `alarm.rs` |
 
 mod alarm;
@@ -55,6 +55,6 @@ mod stream;
 pub use error::PackedError;
 pub use memory::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedMemory};
 pub use program::{MAX_PACKET_BYTES, Pack, PackOption, PacketForm};
-pub use reader::{PackedPackets, PackedReader};
-pub use record::{PackedHash, PackedPacket, PackedRecord};
+pub use reader::{PackedPackets, PackedReader, PackedRecords};
+pub use record::{PackedHash, PackedPacket, PackedRecord, RecordMark};
 pub use stream::PackedStream;

@@ -19,7 +19,8 @@ use super::{
     record::{
         ALIGNMENT, CAPTURED_AT, FLAGS_OPTION, FLAGS_OPTION_BYTES, FLAGS_OPTION_LEN, HASH_OPTION,
         HASH_OPTION_BYTES, HASH_OPTION_LEN, HEADER_BYTES, INTERFACE_AT, ORIGINAL_AT, PACKET_TYPE,
-        TIME_HIGH_AT, TIME_LOW_AT, TOEPLITZ, TOTAL_AT, TRAILER_BYTES, TYPE_AT, flags_of,
+        QUEUE_OPTION, QUEUE_OPTION_BYTES, QUEUE_OPTION_LEN, TIME_HIGH_AT, TIME_LOW_AT, TOEPLITZ, TOTAL_AT,
+        TRAILER_BYTES, TYPE_AT, flags_of,
     },
     socket_buffer,
 };
@@ -71,6 +72,8 @@ pub enum PackOption {
     Hash(i16),
     /// Which way the packet goes.
     Direction(Direction),
+    /// The number of the stream, as that of the receive queue.
+    Queue,
 }
 
 /// What is packed, and where the program goes on.
@@ -78,6 +81,8 @@ pub enum PackOption {
 pub struct Pack {
     /// Holds the number of the stream, below that of all streams.
     pub stream: Reg,
+    /// The number of the interface in the records: its place in the file that they may become part of.
+    pub interface: u32,
     /// Where on the stack the time of the packet is, as eight bytes; without it the time is 0.
     pub stamp: Option<i16>,
     /// What the packet is when the program sees it.
@@ -131,6 +136,7 @@ impl Pack {
             None => 0,
             Some(PackOption::Hash(_)) => HASH_OPTION_BYTES as i32,
             Some(PackOption::Direction(_)) => FLAGS_OPTION_BYTES as i32,
+            Some(PackOption::Queue) => QUEUE_OPTION_BYTES as i32,
         }
     }
 }
@@ -268,7 +274,7 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
     use Reg::{R0, R1, R2, R7, R10};
     let at = |at: usize| at as i16;
     asm.store_imm(Size::Word, R0, at(TYPE_AT), PACKET_TYPE as i32);
-    asm.store_imm(Size::Word, R0, at(INTERFACE_AT), 0);
+    asm.store_imm(Size::Word, R0, at(INTERFACE_AT), pack.interface as i32);
     match pack.stamp {
         Some(stamp) => {
             asm.load(Size::Double, R1, R10, stamp).store(Size::Word, R0, at(TIME_LOW_AT), R1);
@@ -293,6 +299,7 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
         None => {}
         Some(PackOption::Hash(hash)) => emit_hash(asm, hash),
         Some(PackOption::Direction(direction)) => emit_direction(asm, direction),
+        Some(PackOption::Queue) => emit_queue(asm, pack.stream_key()),
     }
     let around = (HEADER_BYTES + TRAILER_BYTES) as i32 + pack.option_bytes();
     asm.alu64(Alu::Add, R1, around);
@@ -351,6 +358,17 @@ fn emit_direction(asm: &mut Assembler, direction: Direction) {
     asm.store_imm(Size::Half, Reg::R2, at + 2, FLAGS_OPTION_LEN.into());
     asm.store_imm(Size::Word, Reg::R2, at + 4, flags_of(direction) as i32);
     asm.store_imm(Size::Word, Reg::R2, at + 8, 0);
+}
+
+/// Writes the number of the stream, which is on the stack, as an option behind R2, and the end of the
+/// options.
+fn emit_queue(asm: &mut Assembler, stream_key: i16) {
+    use Reg::{R2, R3, R10};
+    let at = HEADER_BYTES as i16;
+    asm.store_imm(Size::Half, R2, at, QUEUE_OPTION.into());
+    asm.store_imm(Size::Half, R2, at + 2, QUEUE_OPTION_LEN.into());
+    asm.load(Size::Word, R3, R10, stream_key).store(Size::Word, R2, at + 4, R3);
+    asm.store_imm(Size::Word, R2, at + 8, 0);
 }
 
 /// Unlocks the stream.

@@ -6,7 +6,7 @@ use wirecap_core::{ChunkRange, FilledParts, Pool, SlotTable};
 
 use super::{
     PackedMemory,
-    record::{Checked, PackedPacket, PackedRecord},
+    record::{Checked, PackedPacket, PackedRecord, RecordMark},
 };
 
 /// Reads captured parts of one stream.
@@ -36,11 +36,60 @@ impl PackedReader {
     pub fn packets<'a>(&'a self, range: &'a ChunkRange) -> PackedPackets<'a> {
         let parts = self.slots.parts(range);
         let block = match &parts {
-            Some(_) => self.memory.block(self.first_block + range.first() / self.cells_per_block),
+            Some(_) => self.block(range),
             None => NonNull::dangling(),
         };
         let block_bytes = self.memory.layout.geometry.chunk_bytes();
         PackedPackets { block, block_bytes, parts, at: 0, left: 0, _block: PhantomData }
+    }
+
+    /// The records of a range as they lie there. `None` if some of them were refused, and if the range is of
+    /// another pool.
+    #[inline]
+    pub fn records<'a>(&'a self, range: &'a ChunkRange) -> Option<PackedRecords<'a>> {
+        let all = self.slots.parts(range)?.joined()?;
+        if all.start > all.end || all.end > self.memory.layout.geometry.chunk_bytes() {
+            return None;
+        }
+        let block = self.block(range);
+        // SAFETY: the parts lie in the block (checked above), which is mapped as long as `self` is borrowed.
+        // They are captured, and not written during `'a`: the invariant of `PackedPackets::block`.
+        let bytes = unsafe {
+            let start = block.add(all.start as usize);
+            std::slice::from_raw_parts(start.as_ptr(), (all.end - all.start) as usize)
+        };
+        Some(PackedRecords { rest: bytes })
+    }
+
+    /// The block of a range of the pool.
+    #[inline]
+    fn block(&self, range: &ChunkRange) -> NonNull<u8> {
+        self.memory.block(self.first_block + range.first() / self.cells_per_block)
+    }
+}
+
+/// The records of a range as they lie there, one behind the other and with nothing between them.
+#[derive(Debug, Clone)]
+pub struct PackedRecords<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> PackedRecords<'a> {
+    /// The bytes of all records that are not iterated over yet.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl Iterator for PackedRecords<'_> {
+    type Item = RecordMark;
+
+    #[inline]
+    fn next(&mut self) -> Option<RecordMark> {
+        let mark = RecordMark::at(self.rest)?;
+        self.rest = &self.rest[mark.len as usize..];
+        Some(mark)
     }
 }
 

@@ -49,6 +49,12 @@ const DIRECTION_BITS: u32 = 0b11;
 /// Code, length and value; and behind it the end of options.
 pub(super) const FLAGS_OPTION_BYTES: u32 = 4 + 4 + 4;
 
+/// `epb_queue`: four bytes, the number of the receive queue.
+pub(super) const QUEUE_OPTION: u16 = 6;
+pub(super) const QUEUE_OPTION_LEN: u16 = 4;
+/// Code, length and value; and behind it the end of options.
+pub(super) const QUEUE_OPTION_BYTES: u32 = 4 + 4 + 4;
+
 /// The flags of a packet that goes this way.
 pub(super) fn flags_of(direction: Direction) -> u32 {
     match direction {
@@ -115,8 +121,13 @@ impl Checked {
             return None;
         }
         // SAFETY: these words lie in the bytes (checked above), aligned as the caller promises.
-        let [kind, total, captured] =
-            [TYPE_AT, TOTAL_AT, CAPTURED_AT].map(|at| unsafe { start.add(at).cast::<u32>().read() });
+        let words = [TYPE_AT, TOTAL_AT, CAPTURED_AT].map(|at| unsafe { start.add(at).cast::<u32>().read() });
+        Self::of(words, left)
+    }
+
+    /// A record of this type, total and captured length at the start of `left` bytes.
+    #[inline]
+    fn of([kind, total, captured]: [u32; 3], left: u32) -> Option<Self> {
         let lies_within = total <= left
             && total % ALIGNMENT == 0
             && captured <= total
@@ -214,6 +225,28 @@ impl<'a> PackedRecord<'a> {
             hash: options.hash,
             direction: options.direction,
         }
+    }
+}
+
+/// A record among others: where it ends, and when its packet came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordMark {
+    /// The time of the packet, as [`PackedRecord::set_time`] has set it.
+    pub timestamp_ns: u64,
+    /// Length of the record, in bytes.
+    pub len: u32,
+}
+
+impl RecordMark {
+    /// The record at the start of `bytes`, if one lies there that readers may see.
+    #[inline]
+    pub(super) fn at(bytes: &[u8]) -> Option<Self> {
+        let header: &[u8; HEADER_BYTES as usize] = bytes.first_chunk()?;
+        let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| header[at + byte]));
+        let left = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let checked = Checked::of([TYPE_AT, TOTAL_AT, CAPTURED_AT].map(word), left)?;
+        let timestamp_ns = u64::from(word(TIME_HIGH_AT)) << 32 | u64::from(word(TIME_LOW_AT));
+        (!checked.is_refused).then_some(Self { timestamp_ns, len: checked.total })
     }
 }
 

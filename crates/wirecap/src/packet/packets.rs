@@ -34,7 +34,9 @@ impl<'b> Packets<'b> {
         let (source, front) = match reader {
             ChunkReader::Cells(reader, front) => (Source::Cells(Cursor::new(reader, handover)), *front),
             ChunkReader::Blocks(reader) => (Source::Block(reader.packets(&handover.range)), Front::Nothing),
-            ChunkReader::Packed(reader) => (Source::Packed(reader.packets(&handover.range)), Front::Nothing),
+            ChunkReader::Packed { reader, .. } => {
+                (Source::Packed(reader.packets(&handover.range)), Front::Nothing)
+            }
         };
         Self { source, front, number: handover.first_number, left: handover.packets }
     }

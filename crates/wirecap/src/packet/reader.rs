@@ -10,7 +10,11 @@ pub(crate) enum ChunkReader {
     /// A chunk is a block that the kernel has packed with packets.
     Blocks(BlockReader),
     /// A chunk is a block that an XDP program has packed with packets.
-    Packed(PackedReader),
+    Packed {
+        reader: PackedReader,
+        /// Whether the records in a block are those that a pcapng file has of its packets.
+        as_in_files: bool,
+    },
 }
 
 /// The data in front of each packet of a queue.
@@ -32,7 +36,7 @@ impl ChunkReader {
     pub(crate) fn cells(&self) -> Option<&CellReader> {
         match self {
             ChunkReader::Cells(reader, _) => Some(reader),
-            ChunkReader::Blocks(_) | ChunkReader::Packed(_) => None,
+            ChunkReader::Blocks(_) | ChunkReader::Packed { .. } => None,
         }
     }
 }

@@ -13,7 +13,7 @@ use wirecap_filter::UserFilter;
 use wirecap_sys::{
     clock::StampClock,
     memory::LivePool,
-    packed::{PackedError, PackedMemory, PackedStream},
+    packed::{PackedError, PackedStream},
 };
 
 use super::{
@@ -21,7 +21,12 @@ use super::{
     queue::{Look, OpenQueue, QueueCounts, ReceiveQueue, Waiting},
     stamp_reader::StampReader,
 };
-use crate::{Wait, filter::packet_type, packet::ChunkReader, program::Counters};
+use crate::{
+    Wait,
+    filter::packet_type,
+    packet::ChunkReader,
+    program::{Counters, Packing},
+};
 
 /// Holds packets back for more that follow closely: each look costs a wake-up, and a receiver that is close
 /// behind the program contends with it for each cache line.
@@ -100,13 +105,14 @@ impl PackedQueue {
     /// The queue `id` of an interface, whose packets a program packs into the stream of its number, and
     /// counts.
     pub(crate) fn open(
-        memory: &Arc<PackedMemory>,
+        packing: &Packing,
         id: PoolId,
         counters: &Arc<Counters>,
         filter: Option<Arc<UserFilter>>,
         stamps: StampReader,
         wait: Wait,
     ) -> Result<OpenQueue, PackedError> {
+        let Packing { memory, has_hashes, .. } = packing;
         let queue = u32::from(id.ring_id);
         let (mut stream, mut pool, reader) = memory.open_stream(queue, id)?.expect("a stream for each queue");
         let waker = Some(stream.waker());
@@ -115,9 +121,12 @@ impl PackedQueue {
         let counters = Arc::clone(counters);
         let last = QueueCounts::default();
         let hold = Hold::new(wait, stamps.clock().is_some(), pool.geometry());
+        // Files are little-endian and have no hashes.
+        let as_in_files = cfg!(target_endian = "little") && !has_hashes;
         let queue =
             Self { stream, counters, queue, cell_bytes, filter, refused: 0, cut: 0, stamps, hold, last };
-        Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, ChunkReader::Packed(reader)) })
+        let reader = ChunkReader::Packed { reader, as_in_files };
+        Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, reader) })
     }
 
     /// Cells that these bytes take.

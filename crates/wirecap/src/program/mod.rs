@@ -18,6 +18,7 @@ mod array;
 mod counters;
 mod gate;
 mod metadata;
+mod packing;
 pub(crate) mod rx_hash;
 pub(crate) mod socket_filter;
 pub(crate) mod stamp;
@@ -32,11 +33,11 @@ use wirecap_sys::{
         self, Alu, Assembler, Cond, Helper, Insn, Label, Map, MapKind, Program, ProgramKind, ProgramSpec,
         Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
     },
-    packed::{Pack, PackOption, PackedMemory, PacketForm},
+    packed::{Pack, PackOption, PacketForm},
     xsk::Socket,
 };
 
-pub(crate) use self::{array::array, counters::Counters};
+pub(crate) use self::{array::array, counters::Counters, packing::Packing};
 use self::{
     counters::{FILTERED, NO_BLOCK, PASSED, SEEN, TOO_LONG, UNHASHED, UNSTAMPED, UNTAGGED, count},
     gate::Gate,
@@ -76,7 +77,7 @@ pub(crate) enum Outlet {
     /// To the socket of their queue, in this map.
     Sockets(Map),
     /// Into the blocks of their queue.
-    Blocks(Arc<PackedMemory>),
+    Blocks(Packing),
 }
 
 impl Outlet {
@@ -270,9 +271,9 @@ fn assemble(
             redirect(&mut asm, sockets, plan);
             asm.jump_if(Cond::Eq, R0, XDP_REDIRECT, done);
         }
-        Outlet::Blocks(memory) => {
+        Outlet::Blocks(packing) => {
             asm.jump_if(Cond::Ge, R7, plan.captured as i32, to_host);
-            pack(&mut asm, memory, plan);
+            pack(&mut asm, packing, plan);
         }
     }
     asm.bind(to_host);
@@ -306,7 +307,7 @@ fn redirect(asm: &mut Assembler, sockets: &Map, plan: ProgramPlan) {
 }
 
 /// Packs the packet into the blocks of its queue, and ends.
-fn pack(asm: &mut Assembler, memory: &PackedMemory, plan: ProgramPlan) {
+fn pack(asm: &mut Assembler, packing: &Packing, plan: ProgramPlan) {
     use Reg::{R0, R7, R8};
     if let Some(stamping) = plan.stamping {
         if plan.tags.is_none() {
@@ -320,11 +321,22 @@ fn pack(asm: &mut Assembler, memory: &PackedMemory, plan: ProgramPlan) {
     }
     let (no_block, impossible) = (asm.label(), asm.label());
     let stamp = plan.stamping.map(|_| ASKED_TIME);
-    let option = plan.hashing.map(|_| PackOption::Hash(rx_hash::ANSWER));
-    let (form, busy) = (PacketForm::Frame, impossible);
-    let pack =
-        Pack { stream: R7, stamp, form, option, stack_end: rx_hash::STACK_END, no_block, busy, impossible };
-    memory.emit_pack(asm, &pack);
+    let option = match plan.hashing {
+        Some(_) => Some(PackOption::Hash(rx_hash::ANSWER)),
+        None => packing.names_queue.then_some(PackOption::Queue),
+    };
+    let pack = Pack {
+        stream: R7,
+        interface: packing.interface,
+        stamp,
+        form: PacketForm::Frame,
+        option,
+        stack_end: rx_hash::STACK_END,
+        no_block,
+        busy: impossible,
+        impossible,
+    };
+    packing.memory.emit_pack(asm, &pack);
     asm.mov_imm(R0, XDP_DROP).exit();
     asm.bind(no_block);
     count(asm, R8, NO_BLOCK);

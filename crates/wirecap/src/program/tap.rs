@@ -21,11 +21,11 @@ use wirecap_sys::{
         self, Alu, Assembler, Cond, Helper, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT,
         XDP_PASS, sk_buff, xdp_md,
     },
-    packed::{Pack, PackOption, PackedMemory, PacketForm},
+    packed::{Pack, PackOption, PacketForm},
 };
 
 use super::{
-    Counters,
+    Counters, Packing,
     counters::{FILTERED, NO_BLOCK, SEEN, count},
     stamp::StampSource,
 };
@@ -66,11 +66,11 @@ pub(crate) struct TapPlan<'a> {
 }
 
 impl TapPrograms {
-    /// Loads both programs, which pack into `memory`.
-    pub(crate) fn load(memory: &PackedMemory, plan: &TapPlan<'_>) -> Result<Self, wirecap_filter::Error> {
+    /// Loads both programs, which pack as `packing` says.
+    pub(crate) fn load(packing: &Packing, plan: &TapPlan<'_>) -> Result<Self, wirecap_filter::Error> {
         let counters = Arc::new(Counters::new(plan.streams)?);
         let load = |direction, hook| -> Result<_, wirecap_filter::Error> {
-            let insns = assemble(memory, &counters, plan, direction, hook)?;
+            let insns = assemble(packing, &counters, plan, direction, hook)?;
             let (kind, frags) = match hook {
                 TapHook::Tcx => (ProgramKind::Classifier, false),
                 TapHook::Xdp => (ProgramKind::Xdp, true),
@@ -89,7 +89,7 @@ impl TapPrograms {
 }
 
 fn assemble(
-    memory: &PackedMemory,
+    packing: &Packing,
     counters: &Counters,
     plan: &TapPlan<'_>,
     direction: Direction,
@@ -119,6 +119,7 @@ fn assemble(
     };
     let pack = Pack {
         stream: R7,
+        interface: packing.interface,
         stamp: plan.stamping.map(|_| STAMP),
         form,
         option: Some(PackOption::Direction(direction)),
@@ -129,7 +130,7 @@ fn assemble(
         // Only `seen` has counted it, so it is `unexplained`.
         impossible: next,
     };
-    memory.emit_pack(&mut asm, &pack);
+    packing.memory.emit_pack(&mut asm, &pack);
     asm.bind(next).mov_imm(R0, verdict).exit();
     asm.bind(no_block);
     count(&mut asm, R8, NO_BLOCK);

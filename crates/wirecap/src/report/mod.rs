@@ -28,6 +28,7 @@ mod transmit;
 use serde::{Serialize, Serializer};
 use wirecap_core::QueueAccount;
 
+pub(crate) use self::port::has_numbers;
 pub use self::{
     event::{PortEvent, QueueWait},
     host_use::{HostUse, LeftToHost, Sight},

@@ -95,6 +95,18 @@ impl PortReport {
     pub fn is_passive(&self) -> bool {
         self.queues.iter().any(|queue| matches!(queue.mode, QueueMode::Packet | QueueMode::Tap))
     }
+
+    /// Whether its packets name their receive queue in a file: if it captures another one than queue 0. A
+    /// passive port has CPUs or sockets instead.
+    pub fn names_queues(&self) -> bool {
+        let captured = self.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
+        !self.is_passive() && has_numbers(captured.map(|queue| queue.queue))
+    }
+}
+
+/// Whether there is another queue than queue 0, so that packets have to name theirs.
+pub(crate) fn has_numbers(mut queues: impl Iterator<Item = u16>) -> bool {
+    queues.next() != Some(0) || queues.next().is_some()
 }
 
 choices! {
@@ -117,4 +129,27 @@ pub struct FilterReport {
     pub expression: String,
     /// Where it runs.
     pub runs: FilterPlace,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_queue_0_alone_name_no_queue() {
+        let port = |mode, queues: &[u16]| PortReport {
+            queues: queues
+                .iter()
+                .map(|&queue| QueueReport { queue, mode, ..QueueReport::default() })
+                .collect(),
+            ..PortReport::default()
+        };
+        for (queues, names) in [(&[0][..], false), (&[0, 1], true), (&[5, 2], true), (&[64], true)] {
+            assert_eq!(port(QueueMode::Packed, queues).names_queues(), names, "{queues:?}");
+            assert!(!port(QueueMode::Tap, queues).names_queues(), "CPUs");
+        }
+        let mut grown = port(QueueMode::Packed, &[0]);
+        grown.queues.extend(port(QueueMode::Host, &[1]).queues);
+        assert!(!grown.names_queues(), "no packet of queue 1 is captured");
+    }
 }

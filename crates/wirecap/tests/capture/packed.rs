@@ -38,6 +38,9 @@ macro_rules! need_packing {
     };
 }
 
+/// Batches as they are in files.
+mod in_files;
+
 fn assert_packed(report: &Report) {
     let queues = &report.ports[0].queues;
     assert!(queues.iter().all(|queue| queue.mode == QueueMode::Packed), "{report:#?}");
@@ -373,7 +376,7 @@ fn buddies_take_over_parts_of_blocks() {
                 at_gate.pass();
             }
         });
-        // 16 blocks hold some 22,000 of these frames: everything comes only if worker 1 helps worker 0.
+        // 16 blocks hold some 20,000 of these frames: everything comes only if worker 1 helps worker 0.
         let mut hot = wire.queue_sender(0, FrameSpec::default());
         hot.send_while(FRAMES, |sent| sent - crew.arrived() > 15_000);
         gate.open();

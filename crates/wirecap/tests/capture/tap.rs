@@ -199,7 +199,7 @@ fn tcp_segment(frame: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_be_bytes(frame[ip + 4..ip + 8].try_into().unwrap()), &frame[data..end]))
 }
 
-fn tagged(tags: &[[u8; 4]], number: u8) -> Vec<u8> {
+pub(crate) fn tagged(tags: &[[u8; 4]], number: u8) -> Vec<u8> {
     let mut frame = [[0xff; 6], [2, 0, 0, 0, 0, 1]].concat();
     frame.extend(tags.iter().flatten());
     frame.extend([0x88, 0xb5]);

@@ -3,6 +3,7 @@
 //! ```text
 //!   Batch (filled cells of one chunk) ── packets() ──► Packet: borrows from the cells
 //!     │                               └─ drain() ────► OwnedPacket: takes its cells out
+//!     │                   of a block ─── pcapng() ───► PcapngBlocks: its packets as in a file, where they lie
 //!     └─ dropped: the cells go home
 //! ```
 //!
@@ -10,13 +11,18 @@
 
 mod drain;
 mod owned;
+mod pcapng;
 
 use std::{fmt, sync::Arc};
 
 use wirecap_core::Handover;
 
 pub(crate) use self::owned::Owner;
-pub use self::{drain::Drain, owned::OwnedPacket};
+pub use self::{
+    drain::Drain,
+    owned::OwnedPacket,
+    pcapng::{PcapngBlock, PcapngBlocks},
+};
 use super::Shared;
 use crate::{Packet, Packets};
 

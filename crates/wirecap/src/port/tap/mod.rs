@@ -26,7 +26,7 @@ use wirecap_filter::UserFilter;
 use wirecap_sys::{
     bpf, cpu,
     netdev::{HardwareType, Interface, Promiscuous},
-    packed::{MAX_PACKET_BYTES, MIN_BLOCK_BYTES, MIN_BLOCKS, PackedMemory},
+    packed::{MAX_PACKET_BYTES, MIN_BLOCK_BYTES, MIN_BLOCKS},
     packet::Fanout,
 };
 
@@ -52,7 +52,7 @@ use crate::{
         xdp_watch::programs_first,
     },
     program::{
-        rx_hash,
+        Packing, rx_hash,
         tap::{TapPlan, TapPrograms},
     },
     report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode},
@@ -158,7 +158,9 @@ impl Port for TapPort {
         let tap = Tap { interface: &interface, hook, filter, stamping: stamping.as_ref() };
         let memory =
             pools.blocks.map_or_else(|| allocate_blocks(facts, geometry, &context.hooks.gives_up), Ok)?;
-        let LoadedTap { programs, user, not_in_kernel } = tap.load(&memory, facts.rings.len() as u32)?;
+        // Its streams are CPUs, not queues.
+        let packing = Packing { memory, interface: nic_id.into(), names_queue: false, has_hashes: false };
+        let LoadedTap { programs, user, not_in_kernel } = tap.load(&packing, facts.rings.len() as u32)?;
 
         let mut open = OpenPort::new(&facts.name, QueueMode::Tap, facts.link_type);
         let report = &mut open.report;
@@ -182,8 +184,14 @@ impl Port for TapPort {
         for &ring_id in &facts.rings {
             let stamps = StampReader::new(stamping.as_ref());
             let id = PoolId { nic_id, ring_id };
-            let queue =
-                PackedQueue::open(&memory, id, &programs.counters, user.clone(), stamps, context.config.wait);
+            let queue = PackedQueue::open(
+                &packing,
+                id,
+                &programs.counters,
+                user.clone(),
+                stamps,
+                context.config.wait,
+            );
             open.queues.push(queue.map_err(|source| packed_error(&facts.name, source))?);
         }
         let promiscuous =
@@ -223,13 +231,13 @@ struct LoadedTap {
 impl Tap<'_> {
     /// Loads the programs, with the filter in them if the kernel takes it, or with the reason why not. The
     /// filter in user space decides what they leave to it: see `program/tap.rs`.
-    fn load(self, memory: &PackedMemory, streams: u32) -> Result<LoadedTap, Error> {
+    fn load(self, packing: &Packing, streams: u32) -> Result<LoadedTap, Error> {
         let ifindex = self.interface.ifindex;
         let load = |filter| {
             let stamping = self.stamping.map(|stamping| stamping.asked);
             let outgoing = self.interface.hardware_type != HardwareType::LOOPBACK;
             TapPrograms::load(
-                memory,
+                packing,
                 &TapPlan { ifindex, streams, outgoing, hook: self.hook, stamping, filter },
             )
         };

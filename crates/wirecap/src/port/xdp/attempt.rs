@@ -9,7 +9,7 @@ use wirecap_sys::{
     bpf::{self, XdpMode},
     memory::{LivePool, PacketMemory},
     netdev::Interface,
-    packed::{MAX_PACKET_BYTES, PackedMemory},
+    packed::MAX_PACKET_BYTES,
     xsk::{BindMode, Registration, RingSizes, Socket, SocketConfig, Umem, XskError},
 };
 
@@ -33,8 +33,8 @@ use crate::{
         queue::{OpenQueue, QueueCounts},
         stamp_reader::StampReader,
     },
-    program::{CaptureProgram, Outlet, ProgramPlan, rx_hash::RxHashing, tags::Tags},
-    report::QueueMode,
+    program::{CaptureProgram, Outlet, Packing, ProgramPlan, rx_hash::RxHashing, tags::Tags},
+    report::{QueueMode, has_numbers},
 };
 
 /// An interface that is being opened.
@@ -139,18 +139,11 @@ impl Attempt<'_> {
             tags: self.tags,
             hashing: self.prepared.hashing,
         };
-        let memory = match self.delivery {
+        let packing = match self.delivery {
             Delivery::Socket(_) => None,
-            // The streams of an attempt that failed were opened: another one needs new blocks.
-            Delivery::Packed => match pools.blocks.take() {
-                Some(blocks) => Some(blocks),
-                None => {
-                    let gives_up = &self.opener.request.context.hooks.gives_up;
-                    Some(allocate_blocks(facts, geometry, gives_up)?)
-                }
-            },
+            Delivery::Packed => Some(self.packing(pools)?),
         };
-        let (program, not_in_kernel) = self.load(plan, memory.as_ref())?;
+        let (program, not_in_kernel) = self.load(plan, packing.as_ref())?;
         let filter = PlacedFilter::new(self.opener.request.filter, not_in_kernel, plan.frags());
         let program = Arc::new(program);
         // Claims come before entries: a queue that another process has is refused before the table is
@@ -159,7 +152,7 @@ impl Attempt<'_> {
             Delivery::Packed if hook.share().is_some() => self.claim_queues()?,
             _ => Vec::new(),
         };
-        let packed = memory.map(|memory| self.open_packed(&memory, &program, &filter)).transpose()?;
+        let packed = packing.map(|packing| self.open_packed(&packing, &program, &filter)).transpose()?;
         let mut sockets = match self.delivery {
             Delivery::Socket(mode) => self.open_sockets(mode, pools, &program, &filter)?,
             Delivery::Packed => Opening::default(),
@@ -176,6 +169,20 @@ impl Attempt<'_> {
         let link = link.map_err(program_error)?;
         let queues = packed.map_or_else(|| AttemptQueues::Sockets(sockets.finish()), AttemptQueues::Packed);
         Ok(AttemptResult { link, program, queues, claims, filter, hash_at: plan.hash_at() })
+    }
+
+    /// Where packets are packed. The streams of an attempt that failed were opened: another one needs new
+    /// blocks.
+    fn packing(&self, pools: &mut PortPools) -> Result<Packing, Error> {
+        let OpenRequest { facts, nic_id, context, .. } = self.opener.request;
+        let blocks = pools.blocks.take();
+        let allocate = || allocate_blocks(facts, context.geometry, &context.hooks.gives_up);
+        Ok(Packing {
+            memory: blocks.map_or_else(allocate, Ok)?,
+            interface: nic_id.into(),
+            names_queue: has_numbers(facts.rings.iter().copied()),
+            has_hashes: self.prepared.hashing.is_some(),
+        })
     }
 
     /// Opens a socket for each pool.
@@ -225,7 +232,7 @@ impl Attempt<'_> {
     /// Opens a stream for each queue.
     fn open_packed(
         &self,
-        memory: &Arc<PackedMemory>,
+        packing: &Packing,
         program: &Arc<CaptureProgram>,
         filter: &PlacedFilter,
     ) -> Result<Vec<OpenQueue>, Error> {
@@ -233,7 +240,7 @@ impl Attempt<'_> {
         let open = |&ring_id| {
             let stamps = StampReader::new(self.prepared.stamping.as_ref());
             let opened = PackedQueue::open(
-                memory,
+                packing,
                 PoolId { nic_id, ring_id },
                 &program.counters,
                 filter.user(),
@@ -264,11 +271,11 @@ impl Attempt<'_> {
     fn load(
         &self,
         plan: ProgramPlan,
-        memory: Option<&Arc<PackedMemory>>,
+        packing: Option<&Packing>,
     ) -> Result<(CaptureProgram, Option<KernelRefusal>), Error> {
         let load = |filter| {
-            let outlet = match memory {
-                Some(memory) => Outlet::Blocks(Arc::clone(memory)),
+            let outlet = match packing {
+                Some(packing) => Outlet::Blocks(packing.clone()),
                 None => Outlet::sockets(plan.queues)?,
             };
             CaptureProgram::load(plan, outlet, filter)
