@@ -18,6 +18,7 @@ use wirecap_file::{PacketHeader, pcapng};
 mod record {
     pub(crate) mod block;
     pub(crate) mod buffers;
+    pub(crate) mod in_place;
     pub(crate) mod merge;
     pub(crate) mod order;
     pub(crate) mod records;

@@ -79,7 +79,7 @@ impl Appender {
         while !pending.is_empty() {
             let (mut blocks, mut bytes) = (0, 0);
             while blocks < pending.len().min(GROUP_BLOCKS) && bytes < GROUP_BYTES {
-                bytes += pending[blocks].bytes.len();
+                bytes += pending[blocks].len();
                 blocks += 1;
             }
             let group = &mut pending.make_contiguous()[..blocks];
@@ -105,7 +105,7 @@ impl Appender {
     }
 
     fn write(&mut self, group: &[Records]) {
-        let mut slices: Vec<_> = group.iter().map(|records| IoSlice::new(&records.bytes)).collect();
+        let mut slices: Vec<_> = group.iter().map(|records| IoSlice::new(records.bytes())).collect();
         let appended = self.output.append(&mut slices);
         self.keep(group, appended.as_ref().map_or_else(|error| error.written, |()| usize::MAX));
         self.show();
@@ -122,11 +122,8 @@ impl Appender {
     /// Counts the whole records in the first `written` bytes of the group, and checks their order.
     fn keep(&mut self, group: &[Records], mut written: usize) {
         for records in group {
-            let end = if records.bytes.len() <= written {
-                records.end()
-            } else {
-                records.prefix(u64::MAX, written)
-            };
+            let is_whole = records.len() <= written;
+            let end = if is_whole { records.end() } else { records.prefix(u64::MAX, written) };
             self.order.written(&records.entries[..end.entries], records.span);
             self.output.keep(end.bytes);
             self.packets += end.entries as u64;

@@ -26,7 +26,7 @@ impl Buffers {
         self.spare.pop().unwrap_or_else(|| Records::new(None))
     }
 
-    /// Takes back a buffer whose records are written or copied.
+    /// Takes back a buffer whose records are written or copied: those in place go back to their pool.
     pub(crate) fn give_back(&mut self, mut records: Records) {
         records.clear();
         if let Some(worker) = records.owner {

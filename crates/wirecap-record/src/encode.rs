@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wirecap::{Batch, Direction, Report};
+use wirecap::{Batch, Direction, Report, report::PortReport};
 use wirecap_file::{Format, PacketHeader, pcap, pcapng};
 
 use super::{block::Block, queues::Queues, records::Records};
@@ -17,15 +17,14 @@ pub(crate) struct Encoding {
     /// Bytes kept of each packet; 0 keeps all.
     snaplen: u32,
     queues: Arc<Queues>,
-    /// For each port, whether packets name their receive queue: a passive port has sockets instead.
+    /// For each port, whether packets name their receive queue.
     names_queue: Vec<bool>,
 }
 
 impl Encoding {
     pub(crate) fn new(report: &Report, queues: &Arc<Queues>, format: Format, snaplen: u32) -> Self {
-        let ports = report.ports.iter().enumerate();
-        let names_queue = ports.map(|(number, port)| !port.is_passive() && queues.has_numbers(number));
-        Self { format, snaplen, queues: Arc::clone(queues), names_queue: names_queue.collect() }
+        let names_queue = report.ports.iter().map(PortReport::names_queues).collect();
+        Self { format, snaplen, queues: Arc::clone(queues), names_queue }
     }
 
     /// The queue of a batch.

@@ -1,4 +1,9 @@
 //! A worker's end of a recorder.
+//!
+//! ```text
+//!   batch ─┬─ lies in memory as in a file, and may be held ──► with the block, until it is written
+//!          └─ else, or wanted by the caller ──► encoded ──► back to its pool, or to the caller
+//! ```
 
 use std::{
     ops::Range,
@@ -10,9 +15,16 @@ use std::{
 
 use wirecap::Batch;
 
-use super::{backlog::Backlog, block::Block, encode::Encoding, error::RecordError, records::Records};
+use super::{
+    backlog::Backlog,
+    block::Block,
+    encode::Encoding,
+    error::RecordError,
+    in_place::{InPlace, Places},
+    records::Records,
+};
 
-/// Encodes what one worker captures, and hands it to the writer.
+/// Hands what one worker captures to the writer, encoded if necessary.
 ///
 /// Give each worker's thread the lane of its index. The file is complete when all lanes are dropped.
 #[derive(Debug)]
@@ -20,6 +32,7 @@ pub struct Lane {
     /// Index of the worker.
     pub(crate) worker: usize,
     pub(crate) encoding: Arc<Encoding>,
+    pub(crate) places: Arc<Places>,
     pub(crate) messages: SyncSender<Block>,
     /// Buffers that the writer has emptied.
     pub(crate) emptied: Receiver<Records>,
@@ -29,14 +42,21 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Records a batch, and gives its cells back. Waits while the output is slow, unless the recorder drops
-    /// packets then.
+    /// Records a batch, and gives its cells back: once it is encoded or, if it lies in memory as in a file
+    /// ([`Batch::pcapng`]), once it is written from there. At most a quarter of each pool is held for that.
+    /// Waits while the output is slow, unless the recorder drops packets then.
     ///
     /// # Errors
     /// [`RecordError::WriterGone`]. A failed output is not an error here: packets are accepted, so that no
     /// worker waits in vain, and [`Outcome::failure`](crate::Outcome::failure) says why they are not written.
     pub fn record(&mut self, batch: Batch) -> Result<(), RecordError> {
-        self.record_then(batch, drop)
+        let queue = self.encoding.queue_of(&batch);
+        let claim = if self.has_room() { self.places.claim(queue, &batch) } else { None };
+        let Some(claim) = claim else { return self.record_then(batch, drop) };
+        let numbers = numbers_of(&batch);
+        let mut records = self.empty();
+        records.place(InPlace::new(batch, claim));
+        self.pass_on(Block { queue, numbers, records })
     }
 
     /// Like [`Self::record`], for a program that does more with the packets: `then` gets the batch after it
@@ -45,18 +65,38 @@ impl Lane {
     /// # Errors
     /// Like [`Self::record`].
     pub fn record_then(&mut self, batch: Batch, then: impl FnOnce(Batch)) -> Result<(), RecordError> {
-        if let Some(backlog) = self.backlog.as_ref().filter(|backlog| !backlog.has_room()) {
-            backlog.count_not_taken(batch.len() as u64);
-            let numbers = batch.first_number()..batch.first_number() + batch.len() as u64;
-            self.add_gap(self.encoding.queue_of(&batch), numbers);
+        if !self.has_room() {
+            self.skip(&batch);
             then(batch);
             self.idle();
             return Ok(());
         }
-        // No emptied block has come back at the start, nor while the writer holds blocks back.
-        let empty = self.emptied.try_recv().unwrap_or_else(|_| Records::new(Some(self.worker)));
-        let mut block = self.encoding.encode(&batch, empty);
+        let empty = self.empty();
+        let block = self.encoding.encode(&batch, empty);
         then(batch);
+        self.pass_on(block)
+    }
+
+    /// Whether one more block may be made.
+    fn has_room(&self) -> bool {
+        self.backlog.as_ref().is_none_or(|backlog| backlog.has_room())
+    }
+
+    /// Counts packets for which there is no room.
+    fn skip(&mut self, batch: &Batch) {
+        if let Some(backlog) = &self.backlog {
+            backlog.count_not_taken(batch.len() as u64);
+        }
+        self.add_gap(self.encoding.queue_of(batch), numbers_of(batch));
+    }
+
+    /// An empty buffer. None has come back at the start, nor while the writer holds blocks back.
+    fn empty(&self) -> Records {
+        self.emptied.try_recv().unwrap_or_else(|_| Records::new(Some(self.worker)))
+    }
+
+    /// Passes a block on to the writer.
+    fn pass_on(&mut self, mut block: Block) -> Result<(), RecordError> {
         block.records.trim();
         match self.backlog.clone() {
             Some(backlog) => self.offer(&backlog, block),
@@ -87,6 +127,7 @@ impl Lane {
         }
     }
 
+    /// Packets that the writer will not get.
     fn add_gap(&mut self, queue: usize, numbers: Range<u64>) {
         let continues = |last: &&mut Block| last.queue == queue && last.numbers.end == numbers.start;
         match self.gaps.iter_mut().find(continues) {
@@ -94,4 +135,9 @@ impl Lane {
             None => self.gaps.push(Block::gap(queue, numbers)),
         }
     }
+}
+
+/// The numbers of a batch's packets within their queue.
+fn numbers_of(batch: &Batch) -> Range<u64> {
+    batch.first_number()..batch.first_number() + batch.len() as u64
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   worker 0 ─ batch ─► Lane: encode ─┐ bounded channel       per queue, in order          by time
 //!   worker 1 ─ batch ─► Lane: encode ─┼───────────────► sequencer ──────────────► merger ─────────► Output
-//!   worker 2 ─ batch ─► Lane: encode ─┘                        (Writer: one thread)                   │
+//!   worker 2 ─ batch ─► Lane: place ──┘                        (Writer: one thread)                   │
 //!        ▲                                                      └── emptied buffers ──┐      file, pipe, stream
 //!        └────────────────────────────────────────────────────────────────────────────┘
 //!   Recorder ── starts all ── Progress ── finish: the account after the packets ──► Outcome
@@ -12,6 +12,11 @@
 //! Rule: the cells of a batch return as soon as it is encoded. When the output is slow, the channel fills up,
 //! the workers wait, the pools buffer, and the account of the capture counts what the pools cannot hold as
 //! `no_free_cell`. Memory is bounded, and no packet costs an allocation, a lock or a system call of its own.
+//!
+//! Packets that an XDP program or a tap has packed lie in memory as in a pcapng file. Such a batch is not
+//! encoded, but placed: it goes to the writer, which writes it from where it lies and returns it. At most a
+//! quarter of each pool is placed; what comes beyond that is encoded. Only a merge of packets that
+//! interleave copies them.
 //!
 //! The time of a packet stays beside its bytes until both are written, so that merging compares numbers and
 //! copies bytes. An idle queue holds the others up until the engine promises that its next packet is later
@@ -64,7 +69,8 @@
 //! |---|---|
 //! | starting and finishing, and the settings | [`Recorder`], [`RecordConfig`] |
 //! | a worker's end | [`Lane`], `encode`, `backlog` (packets dropped when the output is behind) |
-//! | encoded packets with their times beside them | `records`, `block`, `buffers` |
+//! | packets that are written from where they lie | `in_place` |
+//! | packets as in the file, with their times beside them | `records`, `block`, `buffers` |
 //! | putting batches of a queue in order | [`Sequencer`] |
 //! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
 //! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `sink`, `direct` |
@@ -79,6 +85,7 @@ mod description;
 mod direct;
 mod encode;
 mod error;
+mod in_place;
 mod lane;
 mod lookout;
 mod merge;

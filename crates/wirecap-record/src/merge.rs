@@ -105,7 +105,7 @@ impl Merger {
         }
     }
 
-    /// Memory of everything that is held back, in bytes: the capacity of the buffers.
+    /// Memory of everything that is held back, in bytes: see [`Records::memory_bytes`].
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
@@ -204,7 +204,7 @@ impl Merger {
                 self.merged.append_run(first, start..end);
                 self.queues[queue].taken = end;
             }
-            if self.merged.bytes.len() >= MERGED_BYTES {
+            if self.merged.len() >= MERGED_BYTES {
                 self.close(out, buffers);
             }
             if !is_rest {
@@ -222,7 +222,7 @@ impl Merger {
         from.held_bytes -= first.memory_bytes();
         if std::mem::take(&mut from.taken).entries > 0 {
             buffers.give_back(first);
-        } else if !self.merged.is_empty() && first.bytes.len() <= SMALL_BYTES {
+        } else if !self.merged.is_empty() && first.len() <= SMALL_BYTES {
             self.merged.append(&first);
             buffers.give_back(first);
         } else {

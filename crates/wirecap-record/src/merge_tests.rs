@@ -36,7 +36,7 @@ fn block(queue: usize, first_number: u64, times: &[u64]) -> Block {
 fn read(out: &VecDeque<Records>) -> Vec<Packet> {
     let mut packets = Vec::new();
     for records in out {
-        let mut bytes = records.bytes.as_slice();
+        let mut bytes = records.bytes();
         for entry in &records.entries {
             let (record, rest) = bytes.split_at(entry.len as usize);
             let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().unwrap());
@@ -286,11 +286,11 @@ fn blocks_that_do_not_overlap_are_not_copied() {
     for number in 0..10 {
         let times: Vec<_> = (0..200).map(|packet| 1_000 * number + packet).collect();
         let block = block(number as usize % 2, number / 2 * 200, &times);
-        places.push(block.records.bytes.as_ptr());
+        places.push(block.records.bytes().as_ptr());
         bed.merger.accept(block);
     }
     bed.force(0);
-    assert_eq!(bed.out.iter().map(|records| records.bytes.as_ptr()).collect::<Vec<_>>(), places);
+    assert_eq!(bed.out.iter().map(|records| records.bytes().as_ptr()).collect::<Vec<_>>(), places);
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn runs_are_copied_together_up_to_a_size() {
         bed.merger.accept(block(queue as usize, 0, &times));
     }
     bed.force(0);
-    let bytes: Vec<_> = bed.out.iter().map(|records| records.bytes.len()).collect();
+    let bytes: Vec<_> = bed.out.iter().map(Records::len).collect();
     assert_eq!(bytes.len(), 2 * 20_000 * 16 / MERGED_BYTES + 1, "{bytes:?}");
     assert!(bytes.iter().all(|&bytes| bytes <= MERGED_BYTES), "{bytes:?}");
 }

@@ -48,12 +48,6 @@ impl Queues {
     pub(crate) fn place(&self, index: usize) -> Place {
         self.0[index]
     }
-
-    /// Whether the port has a queue other than queue 0, so that packets have to name their queue.
-    pub(crate) fn has_numbers(&self, port: usize) -> bool {
-        let mut of_port = self.0.iter().filter(|place| place.port == port);
-        of_port.next().map(|place| place.queue) != Some(0) || of_port.next().is_some()
-    }
 }
 
 #[cfg(test)]
@@ -72,6 +66,5 @@ mod tests {
             );
         }
         assert_eq!((queues.index(1, 1), queues.index(2, 4), queues.index(4, 0)), (None, None, None));
-        assert_eq!([0, 1, 2, 3].map(|port| queues.has_numbers(port)), [true, false, true, true]);
     }
 }

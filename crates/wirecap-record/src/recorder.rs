@@ -20,6 +20,7 @@ use super::{
     description::{self, Closing},
     encode::Encoding,
     error::RecordError,
+    in_place::Places,
     lane::Lane,
     lookout::Lookout,
     merge::Merger,
@@ -103,6 +104,7 @@ impl Recorder {
 
         let queues = Arc::new(Queues::of(&report));
         let encoding = Arc::new(Encoding::new(&report, &queues, format, snaplen));
+        let places = Arc::new(Places::new(&report, queues.count(), format, snaplen));
         let backlog = drop_when_behind.then(Arc::<Backlog>::default);
         let waiting = if drop_when_behind { WAITING_BLOCKS_OF_BACKLOG } else { WAITING_BLOCKS };
         let (sender, messages) = sync_channel(waiting);
@@ -110,11 +112,12 @@ impl Recorder {
         for worker in 0..report.workers.len() {
             let (give_back, emptied) = sync_channel(WAITING_BLOCKS);
             returns.push(give_back);
-            let (encoding, messages) = (Arc::clone(&encoding), sender.clone());
+            let (encoding, places) = (Arc::clone(&encoding), Arc::clone(&places));
             lanes.push(Lane {
                 worker,
                 encoding,
-                messages,
+                places,
+                messages: sender.clone(),
                 emptied,
                 backlog: backlog.clone(),
                 gaps: Vec::new(),

@@ -1,16 +1,20 @@
-//! Encoded packets, with their times beside them.
+//! Packets as they will be in the file, with their times beside them.
 //!
 //! ```text
-//!   bytes     │ record 0           │ record 1      │ record 2              │   as they will be in the file
+//!   bytes     │ record 0           │ record 1      │ record 2              │   encoded, or in place: in the capture's memory
 //!   entries   │ time, length       │ time, length  │ time, length          │   what merging reads
 //!                                  ▲
 //!                                  Position { entries: 1, bytes: length of record 0 }
 //! ```
 //!
-//! Rule: a record has exactly one entry, so the bytes are never parsed. A packet is out of order if one
+//! Rule: a record has exactly one entry, so merging parses no bytes. A packet is out of order if one
 //! before it is later; two of the same time are in order.
 
 use std::ops::Range;
+
+use wirecap::PcapngBlock;
+
+use super::in_place::InPlace;
 
 /// Capacity that a buffer keeps: in bytes, in entries, and in multiples of its contents.
 const SPARE_BYTES: usize = 32 << 10;
@@ -45,7 +49,10 @@ impl Position {
 /// Packets as they will be in the file.
 #[derive(Debug)]
 pub(crate) struct Records {
-    pub(crate) bytes: Vec<u8>,
+    /// What was encoded. INVARIANT: empty if the records are in place.
+    pub(crate) encoded: Vec<u8>,
+    /// The batch in whose memory they lie, if they are in place.
+    pub(crate) in_place: Option<InPlace>,
     /// INVARIANT: one for each record, in the order of the records.
     pub(crate) entries: Vec<Entry>,
     /// The times of the entries, including those that were cut off.
@@ -57,7 +64,7 @@ pub(crate) struct Records {
 impl Records {
     /// No records, in a buffer of this owner.
     pub(crate) fn new(owner: Option<usize>) -> Self {
-        Self { bytes: Vec::new(), entries: Vec::new(), span: Span::EMPTY, owner }
+        Self { encoded: Vec::new(), in_place: None, entries: Vec::new(), span: Span::EMPTY, owner }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -68,20 +75,34 @@ impl Records {
         self.entries.len() as u64
     }
 
-    /// The memory of the buffers, in bytes: their capacity.
+    /// The bytes of all records.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.in_place.as_ref().map_or(&self.encoded, InPlace::bytes)
+    }
+
+    /// How many bytes that is.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.in_place.as_ref().map_or(self.encoded.len(), |in_place| in_place.len)
+    }
+
+    /// The memory that they keep, in bytes: the capacity of the buffers, and what lies in place.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+        let in_place = self.in_place.as_ref().map_or(0, |in_place| in_place.len);
+        self.encoded.capacity() + self.entries.capacity() * size_of::<Entry>() + in_place
     }
 
     /// Makes room for this many packets, and bytes of their records.
     pub(crate) fn reserve(&mut self, packets: usize, bytes: usize) {
         self.entries.reserve(packets);
-        self.bytes.reserve(bytes);
+        self.encoded.reserve(bytes);
     }
 
-    /// Removes all records and keeps the memory.
+    /// Removes all records and keeps the buffers. A batch goes back to its pool.
     pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
+        self.encoded.clear();
+        self.in_place = None;
         self.entries.clear();
         self.span = Span::EMPTY;
     }
@@ -96,24 +117,37 @@ impl Records {
         // A local copy stays in registers: this runs for each packet.
         let mut span = self.span;
         for packet in packets {
-            let start = self.bytes.len();
-            let time_ns = encode(&mut self.bytes, packet);
-            self.entries.push(Entry { time_ns, len: (self.bytes.len() - start) as u32 });
+            let start = self.encoded.len();
+            let time_ns = encode(&mut self.encoded, packet);
+            self.entries.push(Entry { time_ns, len: (self.encoded.len() - start) as u32 });
             span.append(Span::of(time_ns));
         }
         self.span = span;
     }
 
+    /// Makes the records of a batch, in place, those of an empty buffer.
+    pub(crate) fn place(&mut self, mut batch: InPlace) {
+        debug_assert!(self.is_empty() && self.encoded.is_empty());
+        let (mut span, mut len) = (self.span, 0);
+        self.entries.extend(batch.blocks().map(|PcapngBlock { timestamp_ns: time_ns, len: record }| {
+            span.append(Span::of(time_ns));
+            len += record as usize;
+            Entry { time_ns, len: record }
+        }));
+        (self.span, batch.len) = (span, len);
+        self.in_place = Some(batch);
+    }
+
     /// Appends all records of `other`.
     pub(crate) fn append(&mut self, other: &Self) {
-        self.bytes.extend_from_slice(&other.bytes);
+        self.encoded.extend_from_slice(other.bytes());
         self.entries.extend_from_slice(&other.entries);
         self.span.append(other.span);
     }
 
     /// Appends the records of `other` between two positions.
     pub(crate) fn append_run(&mut self, other: &Self, run: Range<Position>) {
-        self.bytes.extend_from_slice(&other.bytes[run.start.bytes..run.end.bytes]);
+        self.encoded.extend_from_slice(&other.bytes()[run.start.bytes..run.end.bytes]);
         let entries = &other.entries[run.start.entries..run.end.entries];
         self.entries.extend_from_slice(entries);
         match (entries.first(), entries.last()) {
@@ -148,19 +182,22 @@ impl Records {
 
     /// The position after the last record.
     pub(crate) fn end(&self) -> Position {
-        Position { entries: self.entries.len(), bytes: self.bytes.len() }
+        Position { entries: self.entries.len(), bytes: self.len() }
     }
 
     /// Removes records after a position.
     pub(crate) fn truncate(&mut self, end: Position) {
-        self.bytes.truncate(end.bytes);
+        match &mut self.in_place {
+            Some(in_place) => in_place.len = in_place.len.min(end.bytes),
+            None => self.encoded.truncate(end.bytes),
+        }
         self.entries.truncate(end.entries);
     }
 
     /// Frees memory that is far larger than the contents: a buffer has the size of its largest batch, and
     /// many with small batches may be held back.
     pub(crate) fn trim(&mut self) {
-        trim(&mut self.bytes, SPARE_BYTES);
+        trim(&mut self.encoded, SPARE_BYTES);
         trim(&mut self.entries, SPARE_ENTRIES);
     }
 }
@@ -231,9 +268,9 @@ mod tests {
         let (mut records, mut ends) = (Records::new(None), vec![0]);
         for len in [60, 61, 16, 1514] {
             records.push(0, |bytes| bytes.resize(bytes.len() + len, 0xff));
-            ends.push(records.bytes.len());
+            ends.push(records.len());
         }
-        for bytes in 0..=records.bytes.len() + 1 {
+        for bytes in 0..=records.len() + 1 {
             let entries = ends.iter().filter(|&&end| end <= bytes).count() - 1;
             assert_eq!(records.prefix(u64::MAX, bytes), Position { entries, bytes: ends[entries] });
         }
@@ -242,7 +279,7 @@ mod tests {
         }
         let kept = records.prefix(2, usize::MAX);
         records.truncate(kept);
-        assert_eq!((records.packets(), records.bytes.len()), (2, 121));
+        assert_eq!((records.packets(), records.len()), (2, 121));
     }
 
     #[test]
@@ -255,10 +292,10 @@ mod tests {
             run.append_run(&records, Position::default()..end);
             let first_ns = if packets > 0 { 7 } else { u64::MAX };
             assert_eq!((run.span.sorted, run.span.first_ns), (packets < 4, first_ns));
-            assert_eq!(run.bytes, records.bytes[..packets]);
+            assert_eq!(run.bytes(), &records.bytes()[..packets]);
             let rest = end..records.run_until(end, u64::MAX);
             run.append_run(&records, rest);
-            assert_eq!((&run.bytes, &run.entries), (&records.bytes, &records.entries));
+            assert_eq!((run.bytes(), &run.entries), (records.bytes(), &records.entries));
             assert_eq!(run.span, records.span);
         }
     }
@@ -267,12 +304,12 @@ mod tests {
     fn only_buffers_much_larger_than_their_contents_are_trimmed() {
         let trimmed = |capacity: usize, len: usize| {
             let mut records = Records::new(None);
-            records.bytes = Vec::with_capacity(capacity);
-            records.bytes.resize(len, 7);
-            let before = records.bytes.capacity();
+            records.encoded = Vec::with_capacity(capacity);
+            records.encoded.resize(len, 7);
+            let before = records.encoded.capacity();
             records.trim();
-            assert_eq!(records.bytes, vec![7; len]);
-            (records.bytes.capacity() < before).then(|| records.bytes.capacity())
+            assert_eq!(records.encoded, vec![7; len]);
+            (records.encoded.capacity() < before).then(|| records.encoded.capacity())
         };
         assert_eq!(trimmed(SPARE_BYTES, 0), None);
         assert_eq!(trimmed(2 << 20, 300 << 10), None, "within the factor");

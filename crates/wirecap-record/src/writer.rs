@@ -93,7 +93,7 @@ impl Recording {
 
     /// Takes a block of a worker. Returns how many bytes of packets it has.
     fn take(&mut self, block: Block) -> usize {
-        let bytes = block.records.bytes.len();
+        let bytes = block.records.len();
         if let Some(backlog) = &self.backlog {
             backlog.remove(block.records.memory_bytes());
         }

@@ -60,7 +60,7 @@ fn a_held_batch_is_waited_for_until_the_timeout() {
     let ((close, closing), (outcome, finished)) = (channel(), sync_channel(1));
     let running = thread::spawn(move || Writer { messages, closing, outcome, recording }.run());
 
-    let both = (early.records.bytes.len() + late.records.bytes.len()) as u64;
+    let both = (early.records.len() + late.records.len()) as u64;
     sender.send(early).unwrap();
     sender.send(late).unwrap();
     // Queue 1 has packets, so it promises nothing, and a worker holds the first of them.

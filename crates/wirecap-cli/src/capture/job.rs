@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   worker ─ batch ─► encoded for the file, if there is one ─► BatchHandler::batch ─► dropped, sent on, …
-//!                                                              BatchHandler::idle      while none arrives
+//!              │                                               BatchHandler::idle      while none arrives
+//!              └─► the file alone, if the handler has no use for what is recorded
 //! ```
 //!
 //! Rule: the capture owns threads, signals, file and account; a job only adds to them.
@@ -21,6 +22,9 @@ const LONG: Duration = Duration::from_secs(1);
 
 /// What a worker does with each batch.
 pub(crate) trait BatchHandler: Send + 'static {
+    /// Whether it takes batches that are recorded, too. If not, they may be written from where they lie.
+    const USES_RECORDED: bool = true;
+
     /// Takes a batch, after it was encoded for the file.
     fn batch(&mut self, batch: Batch);
 
@@ -104,6 +108,8 @@ pub(crate) trait Job {
 pub(crate) struct JustCapture;
 
 impl BatchHandler for () {
+    const USES_RECORDED: bool = false;
+
     fn batch(&mut self, batch: Batch) {
         drop(batch);
     }

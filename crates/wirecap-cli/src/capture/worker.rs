@@ -20,10 +20,13 @@ pub(super) enum Sink {
 
 impl Sink {
     /// Takes a batch, and gives it to the job. Returns whether the worker continues.
-    fn take(&mut self, batch: Batch, handler: &mut impl BatchHandler) -> bool {
+    fn take<H: BatchHandler>(&mut self, batch: Batch, handler: &mut H) -> bool {
         match self {
             // The writer accepts packets as long as there are workers, unless it panicked.
-            Sink::Record(lane) => lane.record_then(batch, |batch| handler.batch(batch)).is_ok(),
+            Sink::Record(lane) if H::USES_RECORDED => {
+                lane.record_then(batch, |batch| handler.batch(batch)).is_ok()
+            }
+            Sink::Record(lane) => lane.record(batch).is_ok(),
             Sink::Count(count) => {
                 count.add(batch.len() as u64);
                 handler.batch(batch);
