@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use wirecap_file::{Reader, Record};
 use wirecap_testing::Sent;
 
-use super::{Context, FCS_BYTES, SHORT_FRAME, figures, measured, ratios, wirecap_path};
+use super::{Context, FCS_BYTES, figures, measured, one_queue, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, RECEIVER, Traffic, sent_json};
 use crate::run::{Ended, Process, Ready};
@@ -27,8 +27,6 @@ use crate::table::{Table, millions, verdict};
 /// packets of a partly filled block a second late.
 const QUIET: Duration = Duration::from_millis(1500);
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Frame lengths without FCS.
-const FRAMES: [usize; 2] = [SHORT_FRAME, 512 - FCS_BYTES];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
@@ -119,7 +117,7 @@ struct Round {
 pub(super) fn run(context: &mut Context) -> Result<()> {
     let disk = context.arguments.disk.clone().unwrap_or_else(|| context.arguments.out.clone());
     for (place, directory) in [("memory", context.arguments.tmpfs.clone()), ("disk", disk)] {
-        for frame_len in FRAMES {
+        for frame_len in one_queue::FRAMES {
             one(context, place, &directory, frame_len)?;
         }
     }
