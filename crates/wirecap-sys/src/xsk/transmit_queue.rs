@@ -27,7 +27,7 @@ use crate::memory::PacketMemory;
 /// Most cells of one frame: what fits into the parts of the kernel's packet buffer.
 pub const MAX_PARTS: usize = 16;
 
-const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
 /// Which mode a queue is bound in.

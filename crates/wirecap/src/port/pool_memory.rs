@@ -33,7 +33,7 @@ const PAGE_ENTRY_BYTES: u64 = 8;
 const PAGE_BYTES: u64 = 4096;
 /// How long memory of a capture that has ended counts against its control group, at most: the kernel frees
 /// BPF arrays some time after their last user is gone.
-const FREED_WITHIN: Duration = Duration::from_secs(3);
+const FREED_WITHIN: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(50);
 /// Bytes that a transmitter keeps for each cell that it could send.
 const TOKEN_BYTES: u64 = 8;

@@ -2,6 +2,7 @@
 
 use wirecap_lab::CapturedPacket;
 use wirecap_lab::{require_root, skip};
+use wirecap_testing::wait_until;
 
 use super::{Sketch, even, figure, replayed, report, run, trace, write};
 use crate::lab::{Lab, Running, WIRECAP};
@@ -78,6 +79,13 @@ fn slow_down(lab: &Lab) -> std::io::Result<()> {
     ] {
         lab.right.ip(&Vec::from_iter(arguments.split(' '))).unwrap();
     }
+    // Until then, the bridge drops what arrives.
+    wait_until("the bridge forwards", || {
+        ["r0", "slow"].iter().all(|port| {
+            let show = lab.right.command("ip").args(["-d", "link", "show", port]).output().unwrap();
+            String::from_utf8_lossy(&show.stdout).contains("state forwarding")
+        })
+    });
     let arguments = "qdisc add dev slow root tbf rate 10mbit burst 5kb limit 8mb";
     let made = lab.right.command("tc").args(arguments.split(' ')).output()?;
     match made.status.success() {

@@ -23,7 +23,7 @@ use super::{
 use crate::{Error, QueueWait, nic::preflight};
 
 /// How long a queue may stay busy after its last user has gone.
-const TIMEOUT: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A wait that is longer is reported.
 const MOMENT: Duration = Duration::from_millis(300);
 
