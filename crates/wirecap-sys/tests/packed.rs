@@ -173,12 +173,11 @@ fn frame(len: usize, first: u8) -> Vec<u8> {
 fn packets_come_as_they_were_sent() {
     let hash = PackedHash { value: 0xdead_beef, type_bits: 9 };
     for hash in [None, Some(hash)] {
-        let mut bench = Bench::new(4, hash);
+        let mut bench = Bench::new(8, hash);
         assert!(bench.receive(0).is_none(), "nothing was sent");
         // Lengths at the edges of the sizes that the program distinguishes, and of the padding.
-        let lengths =
-            [14, 15, 16, 17, 60, 1514, 1983, 1984, 1985, 2049, 9000, 16_320, 16_321, 65_535, 65_536, 65_549];
-        let frames: Vec<_> = lengths.iter().map(|&len| frame(len, len as u8)).collect();
+        let long = [1514, 1983, 1984, 1985, 2049, 9000, 16_320, 16_321, 65_535, 65_536, 65_549];
+        let frames: Vec<_> = (14..=550).chain(long).map(|len| frame(len, len as u8 | 0x80)).collect();
         let mut got = Vec::new();
         for frame in &frames {
             assert!(bench.send(frame, 1));
@@ -239,12 +238,13 @@ fn records_are_blocks_of_a_pcapng_file() {
 /// Socket buffers: with the tag that the kernel keeps beside the packet, and the direction.
 #[test]
 fn socket_buffers_get_their_tags_back() {
+    let lengths = [14, 15, 17, 31, 32, 33, 60, 64, 511, 512, 513, 1514, 1979, 1980, 1981, 1984, 1985, 3_000];
     for (direction, tag) in
         [(Direction::In, (0, 0)), (Direction::Out, (0x8100, 0x6007)), (Direction::In, (0x88a8, 5))]
     {
         let mut bench = Bench::with(4, |memory| load_classifier(memory, direction, tag));
         let tag_bytes = [tag.0.to_be_bytes(), tag.1.to_be_bytes()].concat();
-        for (number, len) in (0..).zip([14, 15, 17, 60, 1514, 1979, 1980, 1981, 1984, 1985, 3_000]) {
+        for (number, len) in (0..).zip(lengths) {
             let sent = frame(len, len as u8);
             let run = bench.program.test_run(&sent, 1).unwrap();
             assert_eq!((run.action as i32, &run.frame), (TCX_NEXT, &sent), "it leaves as it came");

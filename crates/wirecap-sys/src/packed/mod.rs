@@ -37,7 +37,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | the two arrays | `memory.rs` |
-//! | what the program does | `program.rs`; with a packet in a socket buffer: `socket_buffer.rs` |
+//! | what the program does | `program.rs`; with a packet in a socket buffer: `socket_buffer.rs`; with a short one: `stores.rs` |
 //! | how a packet lies in a block | `record.rs` |
 //! | giving blocks and receiving parts | `stream.rs` |
 //! | reading packets, and records as they lie | `reader.rs` |
@@ -50,6 +50,7 @@ mod program;
 mod reader;
 mod record;
 mod socket_buffer;
+mod stores;
 mod stream;
 
 pub use error::PackedError;

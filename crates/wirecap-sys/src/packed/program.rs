@@ -22,9 +22,9 @@ use super::{
         QUEUE_OPTION, QUEUE_OPTION_BYTES, QUEUE_OPTION_LEN, TIME_HIGH_AT, TIME_LOW_AT, TOEPLITZ, TOTAL_AT,
         TRAILER_BYTES, TYPE_AT, flags_of,
     },
-    socket_buffer,
+    socket_buffer, stores,
 };
-use crate::bpf::{Alu, Assembler, Cond, Helper, Label, Map, RING_FORCE_WAKEUP, Reg, Size};
+use crate::bpf::{Alu, Assembler, Cond, Helper, Label, Map, RING_FORCE_WAKEUP, Reg, Size, xdp_md};
 
 /// The most that stands around the data: header, options, padding, trailer.
 const AROUND_BYTES: u32 = 64;
@@ -291,7 +291,9 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
     asm.store_imm(Size::Word, R2, HEADER_BYTES as i16 - 4, 0);
     match pack.form {
         PacketForm::Frame => emit_data(asm, pack, room, broken),
-        PacketForm::SocketBuffer { tag } => socket_buffer::emit_copy(asm, tag, pack.place(), broken),
+        PacketForm::SocketBuffer { tag } => {
+            socket_buffer::emit_copy(asm, tag, pack.place(), room == ROOMS[0], broken);
+        }
     }
     asm.load(Size::Double, R0, R10, pack.place());
     emit_behind_data(asm);
@@ -310,7 +312,10 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
 /// Copies the R7 bytes of the packet behind its header, which is at R0.
 fn emit_data(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
     use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
-    let mut begin = 0;
+    let (mut begin, copied) = (0, asm.label());
+    if room == ROOMS[0] {
+        stores::emit_copy(asm, xdp_md::DATA, xdp_md::DATA_END, copied);
+    }
     if room == ROOMS[2] {
         // The kernel copies 65,535 bytes at a time at most (bpf_xdp_pointer), and the packet may have more.
         begin = data_bytes(ROOMS[1]);
@@ -321,6 +326,7 @@ fn emit_data(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
     asm.mov(R1, R6).mov_imm(R2, begin).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32 + begin);
     asm.mov(R4, R7).alu64(Alu::Sub, R4, begin);
     asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
+    asm.bind(copied);
 }
 
 /// Loads the padded length of the data into R1, and R0 plus that length into R2: the options begin

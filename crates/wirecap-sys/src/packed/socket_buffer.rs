@@ -8,7 +8,7 @@
 //!
 //! See `struct __sk_buff` of <linux/bpf.h>.
 
-use super::record::HEADER_BYTES;
+use super::{record::HEADER_BYTES, stores};
 use crate::bpf::{Alu, Assembler, Cond, Helper, Label, Reg, Size, sk_buff};
 
 /// Both Ethernet addresses, in front of a tag.
@@ -28,15 +28,15 @@ pub(super) fn emit_length(asm: &mut Assembler, tag: i16) {
 }
 
 /// Copies the first R7 bytes of the packet, its tag included, into the record at R0, which is at `place` on
-/// the stack, too. R0 to R5 are lost.
-pub(super) fn emit_copy(asm: &mut Assembler, tag: i16, place: i16, broken: Label) {
+/// the stack, too. A packet `may_be_short` if it may take the least room. R0 to R5 are lost.
+pub(super) fn emit_copy(asm: &mut Assembler, tag: i16, place: i16, may_be_short: bool, broken: Label) {
     use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
     let (untagged, copied) = (asm.label(), asm.label());
     let data = HEADER_BYTES as i16;
-    asm.mov(R3, R0).alu64(Alu::Add, R3, i32::from(data)).mov(R4, R7);
     asm.load(Size::Half, R1, R10, tag).jump_if(Cond::Eq, R1, 0, untagged);
     asm.jump_if(Cond::Lt, R7, MIN_TAGGED_BYTES, broken);
-    asm.alu64(Alu::Add, R3, TAG_BYTES).alu64(Alu::Sub, R4, TAG_BYTES);
+    asm.mov(R3, R0).alu64(Alu::Add, R3, i32::from(data) + TAG_BYTES);
+    asm.mov(R4, R7).alu64(Alu::Sub, R4, TAG_BYTES);
     asm.mov(R1, R6).mov_imm(R2, 0).call(Helper::SkbLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
     asm.load(Size::Double, R0, R10, place);
     for at in (0..ADDRESSES_BYTES).step_by(4) {
@@ -49,6 +49,10 @@ pub(super) fn emit_copy(asm: &mut Assembler, tag: i16, place: i16, broken: Label
     asm.jump(copied);
 
     asm.bind(untagged);
+    if may_be_short {
+        stores::emit_copy(asm, sk_buff::DATA, sk_buff::DATA_END, copied);
+    }
+    asm.mov(R3, R0).alu64(Alu::Add, R3, i32::from(data)).mov(R4, R7);
     asm.mov(R1, R6).mov_imm(R2, 0).call(Helper::SkbLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
     asm.bind(copied);
 }

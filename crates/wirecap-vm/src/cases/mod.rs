@@ -8,6 +8,7 @@
 //! | the other NIC forwards packets from the cells they were captured into | `forward` |
 //! | filters, kernel timestamps, the driver's metadata: tags, times, hashes | `kernel_side` |
 //! | failing links, changing queues, unbound drivers, killed processes | `faults` |
+//! | what copying a packet costs in the program | `load_bytes` |
 //! | cells of 4 KiB, huge pages, packets at any address, large frames | `memory` |
 //! | packets that the XDP program packs into blocks | `packed` |
 //! | packets that programs of traffic control copy into blocks | `tap` |
@@ -21,6 +22,7 @@ mod fallback;
 mod faults;
 mod forward;
 mod kernel_side;
+mod load_bytes;
 mod memory;
 mod offload;
 mod packed;
@@ -48,6 +50,7 @@ fn select(fallbacks: bool, end_to_end: bool) -> Vec<Case> {
     cases.extend(offload::CASES);
     cases.extend(forward::CASES);
     cases.extend(kernel_side::CASES);
+    cases.extend(load_bytes::CASES);
     cases.extend(memory::CASES);
     cases.extend(packed::CASES);
     cases.extend(tap::CASES);
