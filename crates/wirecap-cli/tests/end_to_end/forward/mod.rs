@@ -116,8 +116,8 @@ impl Cable {
     }
 
     /// Pings, and requires an answer each time. Each ping is its own process: in a series, ping(8) waits for
-    /// a late answer no longer than twice the longest one so far, which is too short on a busy machine. There,
-    /// the host may also give up looking for the neighbour, after 3 s; then another ping looks again.
+    /// a late answer no longer than twice the longest one so far, which is too short on a busy machine. The
+    /// host may also give up looking for the neighbour there, after 3 s; then another ping looks again.
     pub fn assert_ping(&self, count: u32, arguments: &[&str]) {
         for number in 1..=count {
             let ping = || self.ping(&[&["-c", "1", "-W", "20"], arguments].concat());

@@ -133,8 +133,8 @@ impl Fork {
         let (way, account) = (way(&ended, "m0"), ended.account());
         let stuck = &account.0["ports"][2]["transmitted"][0];
         assert_eq!(account.0["ports"][0]["queues"][0]["lost"]["no_free_cell"], 0, "{arguments:?}: {way:#}");
-        // Ten cells leave in a second, and twenty at once at the start: all of them since the last frame came,
-        // at most.
+        // Ten cells leave in a second, and twenty at once at the start: at most all of them since the last
+        // frame came.
         let (held, left) = (stuck["in_flight"].as_u64().unwrap(), 20 + 10 * begun.elapsed().as_secs() + 10);
         assert!((share.saturating_sub(left)..=share).contains(&held), "{arguments:?}: {stuck:#}");
         // All frames that did not fit were dropped for one cause.
