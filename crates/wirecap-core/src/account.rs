@@ -142,6 +142,7 @@ mod tests {
         let lost =
             Lost { no_free_cell: 2, no_free_block: 4, rx_ring_full: 8, too_long: 16, left_at_stop: 32 };
         assert_eq!(sum, QueueAccount { seen: 2048, filtered: 64, passed: 128, delivered: 256, lost });
+        assert_eq!([account(), account()].into_iter().sum::<QueueAccount>(), sum);
         sum += QueueAccount::default();
         assert_eq!((sum.seen, sum.lost), (2048, lost));
     }

@@ -317,6 +317,8 @@ mod tests {
     fn ranges_are_joined_only_in_order_and_within_a_pool() {
         let range = |pool, first, count| ChunkRange::new(PoolNumber(pool), first, count);
         assert_eq!(range(7, 3, 2).join(range(7, 5, 4)), Ok(range(7, 3, 6)));
+        let most = MAX_CELLS_PER_CHUNK;
+        assert_eq!(range(7, 0, most - 1).join(range(7, most - 1, 1)), Ok(range(7, 0, most)));
         let end = MAX_CELLS_PER_POOL as u32;
         for (one, other) in [
             ((7, 5, 4), (7, 3, 2)),
@@ -326,7 +328,7 @@ mod tests {
             // The end of a pool is not the beginning of the next.
             ((7, end - 1, 1), (8, 0, 1)),
             // More cells than fit.
-            ((7, 0, MAX_CELLS_PER_CHUNK), (7, MAX_CELLS_PER_CHUNK, 1)),
+            ((7, 0, most), (7, most, 1)),
         ] {
             let [one, other] = [one, other].map(|(pool, first, count)| move || range(pool, first, count));
             assert_eq!(one().join(other()), Err((one(), other())));

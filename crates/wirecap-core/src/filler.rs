@@ -231,8 +231,9 @@ fn finish_parts(slots: &[Slot], first: u32, pool: Counters<'_>) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::{Descriptor, Geometry, Pool, PoolId};
+    use crate::{ChunkState, Descriptor, Geometry, PackedPart, Pool, PoolId};
 
+    const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
     const CELL: u64 = 2048;
 
     fn part(cell: u64, len: u32, more: bool) -> Descriptor {
@@ -240,7 +241,7 @@ mod tests {
     }
 
     fn pool() -> Pool {
-        let mut pool = Pool::new(PoolId { nic_id: 0, ring_id: 0 }, Geometry::new(4, 1, 2048).unwrap(), 0);
+        let mut pool = Pool::new(ID, Geometry::new(4, 1, 2048).unwrap(), 0);
         pool.attach(4, |_| ());
         pool
     }
@@ -273,5 +274,114 @@ mod tests {
         assert_eq!((pool.foreign(), pool.captured_packets(), pool.filled_cells()), (1, 3, 4));
         let handover = pool.hand_over().unwrap();
         assert_eq!((handover.packets, handover.bytes, handover.range.count()), (3, 60 + 2048 + 107, 4));
+    }
+
+    /// As much as the bytes of a chunk allow, also where they are fewer than its cells.
+    #[test]
+    fn parts_of_a_chunk_take_cells_by_their_bytes() {
+        let part = |start, len, packets, is_last| PackedPart {
+            start,
+            len,
+            packets,
+            bytes: len / 2,
+            is_last,
+            has_refused: false,
+        };
+        let mut pool = Pool::new(ID, Geometry::new(8, 2, 2048).unwrap(), 0);
+        let first = pool.attach_free_chunk().unwrap();
+        assert!(pool.attach_free_chunk().is_some() && pool.attach_free_chunk().is_none());
+        let fill = |pool: &mut Pool, part| {
+            let mut filler = pool.filler().unwrap();
+            let taken = filler.fill_part(part);
+            filler.finish();
+            taken.then(|| pool.hand_over()).flatten()
+        };
+        assert!(fill(&mut pool, part(0, 8 * 2048 + 1, 1, true)).is_none(), "longer than the chunk");
+        let small = fill(&mut pool, part(0, 96, 1, false)).unwrap();
+        assert_eq!((small.range.first(), small.range.count(), small.packets), (first * 8, 1, 1));
+        let large = fill(&mut pool, part(96, 5 * 2048, 40, false)).unwrap();
+        assert_eq!((large.range.count(), large.packets, large.first_number), (4, 40, 1));
+        assert_eq!((small.bytes, large.bytes), (48, 5 * 1024));
+        assert!(pool.slots().parts(&large.range).unwrap().eq([(); 1].map(|()| 96..10_336)));
+        for start in [10_336, 10_432] {
+            assert_eq!(fill(&mut pool, part(start, 96, 1, false)).unwrap().range.count(), 1);
+        }
+        assert!(
+            fill(&mut pool, part(10_528, 96, 1, false)).is_none(),
+            "the last cell is that of the last part"
+        );
+        // Without a packet it only ends the chunk.
+        assert!(fill(&mut pool, part(10_528, 0, 0, true)).is_none());
+        assert_eq!((pool.state(first), pool.captured_packets()), (ChunkState::Captured, 43));
+        let next = fill(&mut pool, part(0, 8 * 2048, 100, true)).unwrap();
+        assert_eq!((next.range.first(), next.range.count()), ((1 - first) * 8, 8));
+    }
+
+    #[test]
+    fn parts_that_are_filled_at_once_are_handed_over_together() {
+        let mut pool = Pool::new(ID, Geometry::new(8, 1, 2048).unwrap(), 0);
+        pool.attach_free_chunk().unwrap();
+        let mut filler = pool.filler().unwrap();
+        for (start, len, packets, bytes) in [(0, 100, 1, 60), (100, 3 * 2048, 5, 6_000)] {
+            assert!(filler.fill_part(PackedPart {
+                start,
+                len,
+                packets,
+                bytes,
+                is_last: false,
+                has_refused: false
+            }));
+        }
+        filler.finish();
+        let handover = pool.hand_over().unwrap();
+        assert_eq!((handover.packets, handover.bytes, handover.cells()), (6, 6_060, 3));
+        assert!(pool.slots().parts(&handover.range).unwrap().eq([0..100, 100..6_244]));
+    }
+
+    #[test]
+    fn a_part_as_long_as_its_chunk_leaves_a_cell_for_the_last_part() {
+        let mut pool = Pool::new(ID, Geometry::new(8, 1, 2048).unwrap(), 0);
+        pool.attach_free_chunk().unwrap();
+        for (start, len, cells, is_last) in [(0, 8 * 2048, 7, false), (8 * 2048, 0, 8, true)] {
+            let mut filler = pool.filler().unwrap();
+            assert!(filler.fill_part(PackedPart {
+                start,
+                len,
+                packets: 1,
+                bytes: 60,
+                is_last,
+                has_refused: false
+            }));
+            assert_eq!(filler.space(), 8 - cells);
+            filler.finish();
+        }
+        assert!(pool.is_full());
+    }
+
+    /// Several parts in one hand-over are one piece if nothing in them was refused.
+    #[test]
+    fn parts_are_joined_unless_a_packet_in_them_was_refused() {
+        for (refused, joined) in [([false; 3], Some(0..6_144)), ([false, true, false], None)] {
+            let mut pool = Pool::new(ID, Geometry::new(8, 2, 2048).unwrap(), 0);
+            assert!(pool.attach_free_chunk().is_some());
+            let mut filler = pool.filler().unwrap();
+            for (at, has_refused) in (0..).zip(refused) {
+                let (start, len) = (2_048 * at, 2_048);
+                let part = PackedPart { start, len, packets: 1, bytes: 60, is_last: false, has_refused };
+                assert!(filler.fill_part(part));
+            }
+            filler.finish();
+            let handover = pool.hand_over().unwrap();
+            assert_eq!(handover.packets, 3);
+            let slots = pool.slots();
+            assert_eq!(slots.parts(&handover.range).unwrap().joined(), joined);
+            let (first, rest) = handover.range.split_at(1);
+            assert_eq!(slots.parts(&first).unwrap().joined(), Some(0..2_048), "a part alone");
+            let rest = rest.unwrap();
+            assert_eq!(slots.parts(&rest).unwrap().joined(), joined.map(|all| 2_048..all.end));
+            for range in [first, rest] {
+                pool.recycle(range).unwrap();
+            }
+        }
     }
 }

@@ -218,6 +218,19 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_sizes_are_taken_and_none_beyond_them() {
+        for (cells, most) in [(1, MAX_CHUNKS_PER_POOL), (32, 1 << 17), (MAX_CELLS_PER_CHUNK, 1 << 8)] {
+            let largest = Geometry::new(cells, most, 4096).unwrap();
+            assert_eq!(largest.max_chunks(), most);
+            assert_eq!(largest.check_ring(largest.cells_per_pool()), Ok(cells * most));
+            assert!(Geometry::new(cells, most + 1, 4096).is_err(), "{cells}");
+        }
+        let given = 2 * MAX_CELLS_PER_CHUNK;
+        let error = GeometryError::CellsPerChunk { given, hint: MAX_CELLS_PER_CHUNK };
+        assert_eq!(Geometry::new(given, 1, 2048), Err(error));
+    }
+
+    #[test]
     fn sizes_follow_from_cells_and_chunks() {
         let geometry = Geometry::new(64, 3, 4096).unwrap();
         assert_eq!((geometry.cells_per_chunk(), geometry.chunks_per_pool()), (64, 3));

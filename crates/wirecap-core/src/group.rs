@@ -151,6 +151,14 @@ mod tests {
         };
         assert_eq!(group(60).destination(0, loads), 2);
         assert_eq!(group(60).buddy_in_need(1, loads), Some(0));
+        assert_eq!(group(5).destination(1, loads), 2, "worker 0 has the smallest backlog, but is gone");
+    }
+
+    #[test]
+    fn a_worker_may_help_all_its_buddies_but_none_in_basic_mode() {
+        let helped = |group: BuddyGroup| group.helped_by(1).collect::<Vec<_>>();
+        assert_eq!(helped(group(60)), [0, 2]);
+        assert_eq!(helped(BuddyGroup::new(vec![0, 1, 2], Mode::Basic)), []);
     }
 
     #[test]

@@ -250,3 +250,29 @@ fn an_heir_takes_nothing_of_another_group_or_thread() {
     }
     assert!(!bench.orphans.wait_for(7));
 }
+
+/// A capture thread that always has something does not keep a worker from the others.
+#[test]
+fn a_worker_takes_from_its_capture_threads_in_turn() {
+    let mut bench = Bench::new(50, u64::MAX / 100);
+    // Queue 0 is of thread 0 and queue 3 of thread 1; both are of worker 0.
+    for queue in [0, 0, 0, 3, 3, 3] {
+        bench.step(Event::Look(queue));
+        bench.step(Event::Push(queue % THREADS));
+    }
+    (0..6).for_each(|_| bench.step(Event::Pop(0)));
+    let queues: Vec<_> = bench.deliveries.iter().map(|delivery| delivery.queue).collect();
+    assert_eq!(queues, [0, 3, 0, 3, 0, 3]);
+}
+
+#[test]
+fn a_worker_can_take_all_that_waits_for_it_alone() {
+    let mut bench = Bench::new(50, u64::MAX / 100);
+    for queue in [0, 1, 3] {
+        bench.step(Event::Look(queue));
+        bench.step(Event::Push(queue % THREADS));
+    }
+    let own = bench.workers[0].as_mut().unwrap();
+    let taken: Vec<_> = std::iter::from_fn(|| own.pop_own()).map(|handover| handover.pool().get()).collect();
+    assert_eq!((taken, own.is_empty()), (vec![0, 3], true), "queue 1 is of another worker");
+}

@@ -1,7 +1,7 @@
 //! Tests of the pool, the last one against a model that tracks every cell.
 
 use super::*;
-use crate::{filler::PackedPart, slots::Descriptor};
+use crate::slots::Descriptor;
 use proptest::prelude::*;
 
 const ID: PoolId = PoolId { nic_id: 1, ring_id: 2 };
@@ -73,8 +73,10 @@ fn the_uncertainty_of_a_hand_over_is_the_largest_of_its_packets() {
 fn a_chunk_passes_through_its_three_states() {
     let (mut pool, mut kernel) = (pool(4, 2), Kernel::default());
     assert_eq!(pool.state(0), ChunkState::Free);
+    assert!(!pool.is_full(), "no chunk is filled");
     assert_eq!(kernel.attach(&mut pool, 7), 4, "only whole chunks are attached");
     assert_eq!(pool.state(0), ChunkState::Attached);
+    assert!(!pool.is_full());
     for _ in 0..4 {
         kernel.receive(&mut pool, false);
     }
@@ -96,6 +98,7 @@ fn a_partly_filled_chunk_is_handed_over_as_a_range_and_goes_home_with_its_last_c
     kernel.receive(&mut pool, false);
     kernel.receive(&mut pool, false);
     kernel.receive(&mut pool, false);
+    assert_eq!(pool.filled_cells(), 3, "without the cell that was handed over");
     let second = pool.hand_over().unwrap();
     assert_eq!((second.range.first(), second.range.count(), second.first_number), (1, 3, 1));
     pool.recycle(second.range).unwrap();
@@ -125,13 +128,17 @@ fn a_packet_in_two_chunks_is_handed_over_whole() {
     let (mut pool, mut kernel) = (pool(4, 2), Kernel::default());
     kernel.attach(&mut pool, 8);
     kernel.receive(&mut pool, false);
+    assert!(!pool.has_begun());
     kernel.receive(&mut pool, true);
+    assert!(pool.has_begun());
     kernel.receive(&mut pool, true);
     kernel.receive(&mut pool, true);
     let first = pool.hand_over().unwrap();
     assert_eq!(first.cells(), 1);
     assert!(pool.hand_over().is_none(), "an incomplete packet stays");
+    assert!(pool.has_begun());
     kernel.receive(&mut pool, false);
+    assert!(!pool.has_begun());
     let second = pool.hand_over().unwrap();
     assert_eq!((second.cells(), second.range.first(), second.first_number), (4, 4, 1));
     assert_eq!((second.packets, second.bytes), (1, 4 * 60));
@@ -141,6 +148,121 @@ fn a_packet_in_two_chunks_is_handed_over_whole() {
     pool.recycle(lead).unwrap();
     assert_eq!(pool.state(0), ChunkState::Free);
     assert_eq!(pool.captured_packets(), 2);
+}
+
+/// The port rules it out, by its geometry. If it happens all the same, no cell is lost.
+#[test]
+fn the_beginning_of_a_packet_in_three_chunks_goes_home_and_is_counted() {
+    let (mut pool, mut kernel) = (pool(2, 3), Kernel::default());
+    kernel.attach(&mut pool, 6);
+    for _ in 0..2 {
+        kernel.receive(&mut pool, true);
+        kernel.receive(&mut pool, true);
+        assert!(pool.hand_over().is_none());
+    }
+    assert_eq!((pool.foreign(), pool.levels().free_chunks), (1, 1));
+    kernel.receive(&mut pool, false);
+    assert_eq!(pool.hand_over().unwrap().cells(), 3);
+}
+
+#[test]
+fn the_levels_count_each_cell_once() {
+    let (mut pool, mut kernel) = (pool(8, 4), Kernel::default());
+    kernel.attach(&mut pool, 16);
+    // Three cells of a captured chunk come home, and two of the one that is filled.
+    for (filled, home) in [(8, 3), (4, 2)] {
+        (0..filled).for_each(|_| kernel.receive(&mut pool, false));
+        let (first, _outstanding) = pool.hand_over().unwrap().range.split_at(home);
+        pool.recycle(first).unwrap();
+    }
+    kernel.receive(&mut pool, false);
+    let levels = PoolLevels {
+        free_chunks: 2,
+        attached_chunks: 1,
+        captured_chunks: 1,
+        attached_cells: 3,
+        resting_cells: 2,
+        filled_cells: 1,
+        outstanding_cells: 5 + 2,
+        cells: 32,
+    };
+    assert_eq!(pool.levels(), levels, "without runs, cells of a captured chunk do not wait to be filled");
+    pool.allow_runs(4);
+    assert_eq!(pool.levels(), PoolLevels { resting_cells: 2 + 3, ..levels });
+}
+
+#[test]
+fn the_kernel_gets_the_cells_of_a_chunk_in_order_from_the_base_of_the_pool_on() {
+    let (mut pool, mut kernel) = (pool(4, 2), Kernel::default());
+    assert_eq!(pool.base(), BASE);
+    kernel.attach(&mut pool, 4);
+    assert_eq!(kernel.fill_ring, [BASE, BASE + 2048, BASE + 2 * 2048, BASE + 3 * 2048]);
+}
+
+/// Fills and hands over all chunks, which are attached, and takes the cells back but for the first of each
+/// chunk in `kept`.
+fn capture_all(pool: &mut Pool, kernel: &mut Kernel, kept: &[u32]) -> Vec<ChunkRange> {
+    let chunks = pool.geometry().chunks_per_pool();
+    let cells = pool.geometry().cells_per_chunk();
+    let kept_first = |_| {
+        (0..cells).for_each(|_| kernel.receive(pool, false));
+        let range = pool.hand_over().expect("a full chunk").range;
+        if !kept.contains(&(range.first() / cells)) {
+            pool.recycle(range).unwrap();
+            return None;
+        }
+        let (first, rest) = range.split_at(1);
+        pool.recycle(rest.expect("several cells")).unwrap();
+        Some(first)
+    };
+    (0..chunks).filter_map(kept_first).collect()
+}
+
+#[test]
+fn a_pool_can_attach_free_chunks_and_if_they_are_allowed_runs() {
+    let (mut pool, mut kernel) = (pool(4, 1), Kernel::default());
+    assert!(pool.can_attach());
+    kernel.attach(&mut pool, 4);
+    assert!(!pool.can_attach(), "the only chunk is attached");
+    let kept = capture_all(&mut pool, &mut kernel, &[0]);
+    assert_eq!((pool.can_attach(), kept.len()), (false, 1), "the chunk is not whole");
+    pool.allow_runs(1);
+    assert!(pool.can_attach());
+    assert_eq!(kernel.attach(&mut pool, 4), 3);
+    assert!(!pool.can_attach());
+}
+
+#[test]
+fn no_run_is_attached_while_a_chunk_is_free() {
+    let (mut pool, mut kernel) = (pool(4, 2), Kernel::default());
+    pool.allow_runs(1);
+    kernel.attach(&mut pool, 8);
+    let kept = capture_all(&mut pool, &mut kernel, &[0]);
+    assert_eq!((pool.levels().free_chunks, kept.len()), (1, 1));
+    assert_eq!(kernel.attach(&mut pool, 3), 0, "the free chunk does not fit");
+    assert_eq!(kernel.attach(&mut pool, 7), 7, "the free chunk, then the three cells at home");
+}
+
+/// A packet can be handed over if it lies in two runs at most.
+#[test]
+fn a_packet_fits_if_it_ends_in_the_second_attached_run() {
+    let (mut pool, mut kernel) = (pool(4, 3), Kernel::default());
+    let most = |pool: &Pool| (0..20).take_while(|&cells| pool.fits(cells)).last();
+    assert_eq!(most(&pool), Some(0));
+    kernel.attach(&mut pool, 4);
+    assert_eq!(most(&pool), Some(4));
+    kernel.attach(&mut pool, 8);
+    assert_eq!(most(&pool), Some(8), "although three chunks are attached");
+    kernel.receive(&mut pool, false);
+    assert_eq!(most(&pool), Some(7));
+}
+
+/// Nothing is allocated later, and what is allocated grows with the number of runs, not with its square.
+#[test]
+fn a_pool_has_room_for_all_the_runs_there_can_be() {
+    let mut pool = pool(64, 64);
+    pool.allow_runs(2);
+    assert!((64 + 2048..2 * 2048).contains(&pool.attached.capacity()), "{}", pool.attached.capacity());
 }
 
 #[test]
@@ -362,68 +484,4 @@ fn a_block_is_a_whole_chunk_with_any_number_of_packets() {
         pool.recycle(handover.range).unwrap();
     }
     assert_eq!((pool.levels().free_chunks, pool.levels().outstanding_cells), (2, 0));
-}
-
-/// As much as the bytes of a chunk allow, also where they are fewer than its cells.
-#[test]
-fn parts_of_a_chunk_take_cells_by_their_bytes() {
-    let part = |start, len, packets, is_last| PackedPart {
-        start,
-        len,
-        packets,
-        bytes: len / 2,
-        is_last,
-        has_refused: false,
-    };
-    let mut pool = pool(8, 2);
-    let first = pool.attach_free_chunk().unwrap();
-    assert!(pool.attach_free_chunk().is_some() && pool.attach_free_chunk().is_none());
-    let fill = |pool: &mut Pool, part| {
-        let mut filler = pool.filler().unwrap();
-        let taken = filler.fill_part(part);
-        filler.finish();
-        taken.then(|| pool.hand_over()).flatten()
-    };
-    assert!(fill(&mut pool, part(0, 8 * 2048 + 1, 1, true)).is_none(), "longer than the chunk");
-    let small = fill(&mut pool, part(0, 96, 1, false)).unwrap();
-    assert_eq!((small.range.first(), small.range.count(), small.packets), (first * 8, 1, 1));
-    let large = fill(&mut pool, part(96, 5 * 2048, 40, false)).unwrap();
-    assert_eq!((large.range.count(), large.packets, large.first_number), (4, 40, 1));
-    assert!(pool.slots().parts(&large.range).unwrap().eq([(); 1].map(|()| 96..10_336)));
-    for start in [10_336, 10_432] {
-        assert_eq!(fill(&mut pool, part(start, 96, 1, false)).unwrap().range.count(), 1);
-    }
-    assert!(fill(&mut pool, part(10_528, 96, 1, false)).is_none(), "the last cell is that of the last part");
-    // Without a packet it only ends the chunk.
-    assert!(fill(&mut pool, part(10_528, 0, 0, true)).is_none());
-    assert_eq!((pool.state(first), pool.captured_packets()), (ChunkState::Captured, 43));
-    let next = fill(&mut pool, part(0, 8 * 2048, 100, true)).unwrap();
-    assert_eq!((next.range.first(), next.range.count()), ((1 - first) * 8, 8));
-}
-
-/// Several parts in one hand-over are one piece if nothing in them was refused.
-#[test]
-fn parts_are_joined_unless_a_packet_in_them_was_refused() {
-    for (refused, joined) in [([false; 3], Some(0..6_144)), ([false, true, false], None)] {
-        let mut pool = pool(8, 2);
-        assert!(pool.attach_free_chunk().is_some());
-        let mut filler = pool.filler().unwrap();
-        for (at, has_refused) in (0..).zip(refused) {
-            let (start, len) = (2_048 * at, 2_048);
-            let part = PackedPart { start, len, packets: 1, bytes: 60, is_last: false, has_refused };
-            assert!(filler.fill_part(part));
-        }
-        filler.finish();
-        let handover = pool.hand_over().unwrap();
-        assert_eq!(handover.packets, 3);
-        let slots = pool.slots();
-        assert_eq!(slots.parts(&handover.range).unwrap().joined(), joined);
-        let (first, rest) = handover.range.split_at(1);
-        assert_eq!(slots.parts(&first).unwrap().joined(), Some(0..2_048), "a part alone");
-        let rest = rest.unwrap();
-        assert_eq!(slots.parts(&rest).unwrap().joined(), joined.map(|all| 2_048..all.end));
-        for range in [first, rest] {
-            pool.recycle(range).unwrap();
-        }
-    }
 }

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use super::{Run, RunSearch};
 use crate::{
     chunk::{ChunkRange, PoolId},
     geometry::Geometry,
@@ -176,6 +177,20 @@ fn a_kernel_without_cells_gets_free_ones_in_bounded_steps() {
     assert_eq!(bench.lost, 0);
 }
 
+/// What is left can be mended.
+#[test]
+fn a_search_ends_when_few_cells_are_left_at_home() {
+    let mut bench = Bench::new(Some(1), CELLS);
+    bench.keep_every(8);
+    for _ in 0..R {
+        bench.attach();
+    }
+    let levels = bench.pool.levels();
+    let most = levels.attached_cells / 16;
+    // The last run had seven cells.
+    assert!((most.saturating_sub(8)..=most).contains(&levels.resting_cells), "{levels:?}");
+}
+
 #[test]
 fn cells_that_did_not_fit_the_ring_go_to_the_kernel_later() {
     let mut bench = Bench::new(Some(2), CELLS);
@@ -201,4 +216,102 @@ fn shorter_runs_than_the_port_can_use_stay_at_home() {
         let given = bench.fill_ring.len() as u32;
         assert!(given >= least && (given == 0) == (least == 0), "{given} in runs of {shortest}");
     }
+}
+
+/// Slots of the part that is mended first, and of each other one.
+const PART: u32 = 16;
+/// Slots of the pool that is searched below: 32 chunks of 8 cells.
+const SLOTS: u32 = 256;
+
+fn search(shortest: u32) -> RunSearch {
+    let mut search = RunSearch::new(Geometry::new(8, 32, 2048).unwrap());
+    search.allow(shortest);
+    search
+}
+
+/// Goes through the whole pool once.
+fn search_round(search: &mut RunSearch, attached_cells: u32, has_found: bool) {
+    loop {
+        let end = search.span(attached_cells).end;
+        if search.go_on_to(end, has_found) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn there_are_as_many_runs_as_the_shortest_fits_and_none_as_long_as_a_chunk() {
+    for (shortest, runs) in [(0, 256), (1, 256), (3, 85), (7, 36), (8, 0), (9, 0)] {
+        let mut search = search(shortest);
+        assert_eq!((search.allow(shortest), search.is_allowed()), (runs, runs > 0), "{shortest}");
+    }
+    assert!(search(3).is_enough(3) && !search(3).is_enough(2));
+}
+
+#[test]
+fn a_search_begins_above_one_cell_in_eight_and_ends_at_one_in_sixteen() {
+    let search = search(1);
+    assert!(!search.is_due(84, 10) && search.is_due(84, 11));
+    assert!(!search.is_done(84, 6) && search.is_done(84, 5));
+}
+
+#[test]
+fn a_search_in_vain_is_repeated_only_after_a_change() {
+    let mut search = search(1);
+    search_round(&mut search, 0, false);
+    assert!(search.is_due(0, 1), "there was a change during the round: runs were allowed");
+    search_round(&mut search, 0, true);
+    assert!(search.is_due(0, 1), "the round has found a run");
+    search_round(&mut search, 0, false);
+    assert!(!search.is_due(0, 1));
+    search.note_change();
+    assert!(search.is_due(0, 1));
+    for _ in 0..2 {
+        search_round(&mut search, SLOTS / 2, false);
+    }
+    assert!(!search.is_due(SLOTS / 2, SLOTS / 2));
+    assert!(search.is_due(SLOTS / 2 - 1, SLOTS / 2), "the part that was passed over may have a run");
+}
+
+#[test]
+fn a_search_goes_from_chunk_to_chunk_and_passes_over_the_part_that_is_mended() {
+    let mut search = search(1);
+    assert_eq!(search.span(SLOTS / 2 - 1), 0..8, "the kernel has too few cells to mend a part");
+    assert_eq!(search.span(SLOTS / 2), PART..PART);
+    search.go_on_to(PART, false);
+    assert_eq!(search.span(SLOTS / 2), PART..PART + 8);
+    search.go_on_to(PART + 3, true);
+    assert_eq!(search.span(SLOTS / 2), PART + 3..PART + 8, "the rest of a chunk");
+}
+
+#[test]
+fn the_next_part_is_mended_once_as_many_slots_were_filled_as_there_are() {
+    let geometry = Geometry::new(8, 32, 2048).unwrap();
+    let mut search = search(1);
+    for part in (0..SLOTS / PART).chain([0]) {
+        let mended = part * PART..(part + 1) * PART;
+        search.go_on_to(mended.start, true);
+        assert_eq!(search.span(SLOTS), mended.end..mended.end);
+        for chunk_id in 0..32 {
+            search.go_on_to(mended.start, true);
+            assert!(search.span(SLOTS).is_empty(), "{chunk_id} chunks are filled");
+            search.note_filled(Run::whole(chunk_id, geometry));
+        }
+        search.go_on_to(mended.start, true);
+        assert_eq!(search.span(SLOTS), mended.start..mended.start + 8);
+    }
+}
+
+/// The parts of a small pool are parts of chunks.
+#[test]
+fn a_span_ends_where_the_part_that_is_mended_begins() {
+    let geometry = Geometry::new(8, 4, 2048).unwrap();
+    let mut search = RunSearch::new(geometry);
+    search.allow(1);
+    (0..4).for_each(|chunk_id| search.note_filled(Run::whole(chunk_id, geometry)));
+    assert_eq!(search.span(32), 0..2);
+    search.go_on_to(2, true);
+    assert_eq!(search.span(32), 4..4);
+    search.go_on_to(4, true);
+    assert_eq!(search.span(32), 4..8);
 }
