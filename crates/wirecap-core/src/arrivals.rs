@@ -126,6 +126,23 @@ mod tests {
         assert_eq!(arrivals.window(10..10), None);
     }
 
+    #[test]
+    fn without_room_the_windows_of_two_looks_become_one() {
+        let mut arrivals = Arrivals::new(0);
+        let looks = ROOM as u64 + 1;
+        for look in 1..=looks {
+            arrivals.looked(10 * look, 0..look, || 10 * look + 1);
+        }
+        // Each look but the last, which found no room, saw one cell.
+        for cell in 0..looks - 1 {
+            let first = 10 * (cell - cell % 2);
+            let window = Window { since: first, seen: first + 21 };
+            assert_eq!(arrivals.window(cell..cell + 1), Some(window), "{cell}");
+        }
+        let last = Window { since: 10 * (looks - 1), seen: 10 * looks + 1 };
+        assert_eq!(arrivals.window(looks - 1..looks), Some(last));
+    }
+
     /// One event of a ring.
     #[derive(Debug, Clone)]
     enum Event {

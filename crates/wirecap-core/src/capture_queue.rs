@@ -257,6 +257,7 @@ mod tests {
         let (mut producer, mut consumer) = capture_queue(8);
         producer.push(0, handover(1, true)).unwrap();
         producer.push(1, handover(2, false)).unwrap();
+        assert!(!producer.is_empty());
         assert_eq!((consumer.backlog_cells(), producer.gauge().cells()), (8, 8));
         let first = consumer.pop().unwrap();
         assert_eq!((first.lead.unwrap().count(), consumer.backlog_cells()), (4, 2));

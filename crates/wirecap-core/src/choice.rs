@@ -277,6 +277,7 @@ mod tests {
             ("mod", Some("mode")),
             ("modes", Some("mode")),
             ("durtaion", Some("duration")),
+            ("druaiton", Some("duration")),
             ("no-promisc", Some("no-promiscuous")),
             ("threads", Some("capture-threads")),
             ("wrte", Some("write")),

@@ -143,6 +143,21 @@ mod tests {
     }
 
     #[test]
+    fn how_busy_a_worker_is_is_in_relation_to_its_pools() {
+        let loads = |worker: usize| Load {
+            backlog_cells: [900, 700, 90][worker],
+            capacity_cells: [1000, 1000, 100][worker],
+            gone: false,
+        };
+        assert_eq!(
+            group(60).destination(0, loads),
+            1,
+            "worker 2 has fewer cells, but is as busy as worker 0"
+        );
+        assert_eq!(group(60).buddy_in_need(0, loads), Some(2));
+    }
+
+    #[test]
     fn a_gone_worker_gets_nothing_and_buddies_take_what_it_left() {
         let loads = |worker: usize| Load {
             backlog_cells: [5, 100, 90][worker],
@@ -158,7 +173,7 @@ mod tests {
     fn a_worker_may_help_all_its_buddies_but_none_in_basic_mode() {
         let helped = |group: BuddyGroup| group.helped_by(1).collect::<Vec<_>>();
         assert_eq!(helped(group(60)), [0, 2]);
-        assert_eq!(helped(BuddyGroup::new(vec![0, 1, 2], Mode::Basic)), []);
+        assert_eq!(helped(BuddyGroup::new(vec![0, 1, 2], Mode::Basic)), Vec::<usize>::new());
     }
 
     #[test]

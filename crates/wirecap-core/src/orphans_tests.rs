@@ -265,6 +265,18 @@ fn a_worker_takes_from_its_capture_threads_in_turn() {
     assert_eq!(queues, [0, 3, 0, 3, 0, 3]);
 }
 
+/// Captures that lose no worker never wait for the lock.
+#[test]
+fn nothing_is_looked_for_until_a_worker_has_marked_that_it_is_gone() {
+    let mut bench = Bench::new(50, CAPACITY);
+    bench.step(Event::Look(0));
+    bench.step(Event::Push(0));
+    bench.step(Event::Leave(0));
+    assert!(bench.orphans.wait_for(0));
+    bench.orphans.any.store(false, Ordering::Relaxed);
+    assert!(!bench.orphans.wait_for(0) && bench.orphans.pop(0, 0, u64::MAX).is_none());
+}
+
 #[test]
 fn a_worker_can_take_all_that_waits_for_it_alone() {
     let mut bench = Bench::new(50, u64::MAX / 100);

@@ -75,20 +75,14 @@ impl Spread {
 }
 
 fn class(length: u64) -> usize {
-    if length < PARTS {
-        return length as usize;
-    }
-    let shift = length.ilog2() - PART_BITS;
+    let shift = length.max(PARTS).ilog2() - PART_BITS;
     (u64::from(shift) * PARTS + (length >> shift)) as usize
 }
 
 fn longest_of(class: usize) -> u64 {
     let class = class as u64;
-    if class < PARTS {
-        return class;
-    }
-    let shift = class / PARTS - 1;
-    let least = (class % PARTS + PARTS) << shift;
+    let shift = (class / PARTS).saturating_sub(1);
+    let least = (class - shift * PARTS) << shift;
     least + ((1 << shift) - 1)
 }
 
