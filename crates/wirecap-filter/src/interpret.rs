@@ -209,6 +209,22 @@ mod tests {
         Program::new(count.map(|(code, jt, k)| Insn::new(code, jt, 0, k)).to_vec()).unwrap()
     }
 
+    /// Two loops one behind the other, each of which jumps backward `times` times.
+    fn counting_twice(times: u32) -> Program {
+        let back = -5_i32 as u32;
+        let count =
+            |slot| [(0x60, 0, slot), (0x15, 3, times), (0x04, 0, 1), (0x02, 0, slot), (0x05, 0, back)];
+        let insns = [0, 1].into_iter().flat_map(count).chain([(0x06, 0, 7)]);
+        Program::new(insns.map(|(code, jt, k)| Insn::new(code, jt, 0, k)).collect()).unwrap()
+    }
+
+    #[test]
+    fn each_jump_backward_has_rounds_of_its_own() {
+        let packet = [0; 60];
+        assert_eq!(counting_twice(60 / 4 + 1).decide(&packet, 60), Some(7));
+        assert_eq!(counting_twice(60 / 4 + 2).decide(&packet, 60), None);
+    }
+
     #[test]
     fn the_last_allowed_round_runs_and_none_after_it() {
         for len in [0, 3, 4, 8, 60] {

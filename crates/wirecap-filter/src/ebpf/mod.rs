@@ -104,3 +104,7 @@ pub struct SocketSplice {
 pub fn translate(asm: &mut Assembler, program: &Program, splice: &Splice) -> Result<(), Error> {
     emit::program(asm, program, splice)
 }
+
+#[cfg(test)]
+#[path = "ebpf_tests.rs"]
+mod tests;
