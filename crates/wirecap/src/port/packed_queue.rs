@@ -49,8 +49,10 @@ impl Hold {
     const LONGEST: Duration = Duration::from_millis(1);
     /// So many bytes have to be received soon, whatever their times, or the blocks come home late.
     const MOST_BYTES: u64 = 1 << 20;
-    /// Times of batches are as exact as looks are frequent, and a thread that blocks wants packets soon.
-    /// Shorter than the shortest sleep, so that one sleep ends it.
+    /// Times of batches are as exact as looks are frequent.
+    const BATCH: Duration = Duration::from_micros(120);
+    const BATCH_BYTES: u64 = 512 << 10;
+    /// A thread that blocks wants packets soon. Shorter than the shortest sleep, so that one sleep ends it.
     const SHORT: Duration = Duration::from_micros(40);
     const FEW_BYTES: u64 = 32 << 10;
     /// No more than this part of the pool is held back.
@@ -62,7 +64,8 @@ impl Hold {
         let (longest, most) = match (wait, stamped) {
             (Wait::Busy, _) => (Duration::ZERO, 0),
             (Wait::Sleep, true) => (Self::LONGEST, Self::MOST_BYTES),
-            (Wait::Sleep, false) | (Wait::Block, _) => (Self::SHORT, Self::FEW_BYTES),
+            (Wait::Sleep, false) => (Self::BATCH, Self::BATCH_BYTES),
+            (Wait::Block, _) => (Self::SHORT, Self::FEW_BYTES),
         };
         let most_bytes = most.min(geometry.pool_bytes() / Self::SHARE_OF_POOL);
         Self { longest_ns: longest.as_nanos() as u64, most_bytes, received_ns: 0, released: 0, gives: true }
@@ -216,9 +219,10 @@ mod tests {
             (true, 96, now_ns + 1000 * US, 0),
             (true, (1 << 20) - 1, now_ns, 1000),
             (true, 1 << 20, now_ns, 0),
-            (false, 96, now_ns + 10 * US, 30),
-            (false, 96, now_ns + 40 * US, 0),
-            (false, 32 << 10, now_ns, 0),
+            (false, 96, now_ns + 10 * US, 110),
+            (false, 96, now_ns + 120 * US, 0),
+            (false, (512 << 10) - 1, now_ns, 120),
+            (false, 512 << 10, now_ns, 0),
             // The clock was set back: a little, and far.
             (true, 96, now_ns - 300 * US, 700),
             (true, 96, 0, 0),
@@ -227,6 +231,7 @@ mod tests {
             assert_eq!(waits, Duration::from_micros(waits_us), "{stamped} {bytes} bytes at {now_ns}");
         }
         assert_eq!(hold(Wait::Block, true).time_left(0..96, now_ns), Duration::from_micros(40));
+        assert!(hold(Wait::Block, true).time_left(0..32 << 10, now_ns).is_zero());
         assert!(hold(Wait::Busy, true).time_left(0..96, now_ns).is_zero());
         let mut at_the_end = Hold { gives: false, ..hold(Wait::Sleep, true) };
         assert!(at_the_end.time_left(0..96, 1_000_000_000).is_zero());
