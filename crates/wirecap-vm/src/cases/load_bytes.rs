@@ -9,6 +9,8 @@ use wirecap_sys::bpf::{
 };
 
 use super::Case;
+use wirecap_testing::kernel_is_at_least;
+
 use crate::machine::Machine;
 
 pub(super) const CASES: [Case; 1] = [("load-bytes", load_bytes)];
@@ -30,6 +32,10 @@ enum Way {
 }
 
 fn load_bytes(_: &Machine) {
+    if !kernel_is_at_least(5, 18) {
+        println!("load-bytes: this kernel has no bpf_xdp_load_bytes (Linux 5.18)");
+        return;
+    }
     for len in [60, 508, 1_496] {
         let [nothing, helper, stores] = [Way::Nothing, Way::Helper, Way::Stores].map(|way| nanos(way, len));
         println!("load-bytes: {len} bytes: nothing {nothing} ns, helper {helper} ns, stores {stores} ns");
