@@ -184,6 +184,30 @@ fn a_pool_that_is_used_up_loses_counted_packets_and_recovers() {
     }
 }
 
+/// While no worker reads. Cells of as much memory hold 32,768. With its FCS a frame has 64 bytes.
+#[test]
+fn blocks_of_64_mib_hold_600_000_short_frames() {
+    need_packing!("packed::blocks_of_64_mib_hold_600_000_short_frames");
+    const FRAMES: u64 = 600_000;
+    let wire = Wire::with_queues("packmany", 1);
+    let builder = Capture::builder().modes(Modes::Packed).cells_per_chunk(256).chunks_per_pool(128);
+    let mut capture = wire.capture(builder.dispatch(Dispatch::Pull));
+    assert_eq!(capture.report().memory.cells_bytes, 64 << 20);
+    wire.live(&mut wire.generator(FrameSpec::default()), 0, FRAMES);
+    let account = capture.report().total();
+    let (seen, read, lost) = (account.seen, account.delivered, account.lost.total());
+    assert_eq!((seen, read, lost), (FRAMES, 0, 0), "{account:#?}");
+    capture.stopper().stop();
+    let arrivals = Crew::eager(capture.take_workers()).join();
+    let report = capture.finish();
+    let account = check::account_closed(&report);
+    assert_eq!((account.delivered, account.lost.total()), (FRAMES, 0), "{account:#?}");
+    check::in_order(&arrivals);
+    check::each_once(check::intact(&arrivals, FrameSpec::default()), FRAMES, 0);
+    check::pools_whole(&report);
+    assert_packed(&report);
+}
+
 /// Time, tag and hash of each packet, as over a socket.
 #[test]
 fn packets_bring_their_times_tags_and_hashes() {
