@@ -1,28 +1,42 @@
 //! A capturing process is killed: the kernel gives the interface back.
 
 use std::{
-    env,
+    env, fs,
     net::UdpSocket,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use wirecap::{Capture, Dispatch};
+use wirecap::{Builder, Capture, Dispatch, TapHook};
 use wirecap_lab::VethOptions;
+use wirecap_sys::{bpf::Program, netdev};
 
-use wirecap_testing::{crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire};
 
-/// Set for the process that is killed: it runs this same test again.
+use crate::tap;
+
+/// Set to its way for the process that is killed: it runs this same test again.
 const VICTIM: &str = "WIRECAP_TEST_VICTIM";
 const TEST: &str = "killed::the_interface_of_a_killed_process_belongs_to_the_host_again";
 
+/// How a process captures, by name: what it does, and whether the host hears its packets at the same time.
+const WAYS: [(&str, fn() -> Builder, bool); 4] = [
+    ("pull", || Capture::builder().port("xdp:in0").dispatch(Dispatch::Pull), false),
+    ("push", || Capture::builder().port("xdp:in0").dispatch(Dispatch::Push), false),
+    ("tap", || tap::builder().port("tap:in0"), true),
+    ("tap by XDP", || tap::builder().port("tap:in0").tap_hook(TapHook::Xdp), true),
+];
+
 #[test]
 fn the_interface_of_a_killed_process_belongs_to_the_host_again() {
-    if let Some(dispatch) = env::var_os(VICTIM) {
-        capture_until_killed(if dispatch == "push" { Dispatch::Push } else { Dispatch::Pull });
+    if let Ok(way) = env::var(VICTIM) {
+        let (_, builder, _) = WAYS.into_iter().find(|(name, ..)| *name == way).unwrap();
+        capture_until_killed(builder());
     }
     need_root!("killed::the_interface_of_a_killed_process_belongs_to_the_host_again");
-    for dispatch in ["pull", "push"] {
+    // Taps need TCX.
+    let ways = WAYS.into_iter().filter(|(_, _, taps)| !taps || kernel_is_at_least(6, 6));
+    for (way, builder, taps) in ways {
         let wire = Wire::new(
             "killed",
             VethOptions {
@@ -37,28 +51,47 @@ fn the_interface_of_a_killed_process_belongs_to_the_host_again() {
         let program = env::current_exe().unwrap();
         let victim = || {
             let mut command = Command::new(&program);
-            command.args(["--exact", TEST, "--nocapture"]).env(VICTIM, dispatch);
+            command.args(["--exact", TEST, "--nocapture"]).env(VICTIM, way);
             command.stdout(Stdio::null()).spawn().unwrap()
         };
         let mut victim = wire.inside.enter(victim);
-        wait_until("the victim captures", || wire.is_captured());
+        wait_until("the victim captures", || is_captured(&wire));
+        assert!(!taps || host_hears(&wire), "{way}");
 
+        let programs = programs_of(victim.id());
+        assert!(!programs.is_empty(), "{way}");
         victim.kill().unwrap();
         victim.wait().unwrap();
         let killed = Instant::now();
-        wait_until("the XDP program is gone", || !wire.is_captured());
-        assert!(killed.elapsed() < Duration::from_secs(1), "after {:?}", killed.elapsed());
-        let after = wire.inside.enter(|| wirecap_sys::netdev::interface("in0")).unwrap();
+        wait_until("the interface is free", || !is_captured(&wire));
+        assert!(killed.elapsed() < Duration::from_secs(1), "{way}: after {:?}", killed.elapsed());
+        let after = wire.inside.enter(|| netdev::interface("in0")).unwrap();
         assert_eq!(after.promiscuity, 0);
-        assert!(host_hears(&wire), "{dispatch}");
+        assert!(host_hears(&wire), "{way}");
+        // What is attached to the other direction, too, and with it the memory that it writes to.
+        let is_gone = |&program: &u32| Program::name_by_id(program).is_err();
+        wait_until("the programs are gone", || programs.iter().all(is_gone));
 
         // The interface can be captured again.
-        drop(wire.inside.enter(|| Capture::builder().port("xdp:in0").open()).unwrap());
+        drop(wire.inside.enter(|| builder().open()).unwrap());
     }
 }
 
-fn capture_until_killed(dispatch: Dispatch) -> ! {
-    let mut capture = Capture::builder().port("xdp:in0").dispatch(dispatch).open().unwrap();
+/// Whether a program of wirecap is on what comes in, whichever way it captures.
+fn is_captured(wire: &Wire) -> bool {
+    wire.is_captured() || !tap::programs(wire).is_empty()
+}
+
+/// The numbers of the programs that a process has.
+pub(crate) fn programs_of(pid: u32) -> Vec<u32> {
+    let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let number =
+        |text: String| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
+    files.filter_map(|file| number(fs::read_to_string(file.ok()?.path()).ok()?)).collect()
+}
+
+fn capture_until_killed(builder: Builder) -> ! {
+    let mut capture = builder.open().unwrap();
     Crew::eager(capture.take_workers()).join();
     unreachable!("this capture is not stopped");
 }

@@ -2,7 +2,7 @@
 //! host.
 
 use std::{
-    env, fs,
+    env,
     net::UdpSocket,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -14,6 +14,8 @@ use wirecap_sys::{bpf::Program, netdev};
 use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{check, crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire};
+
+use crate::killed::programs_of;
 
 /// Set to the captured port for the process that is killed: it runs this same test again.
 const VICTIM: &str = "WIRECAP_TEST_QUEUES_VICTIM";
@@ -184,11 +186,9 @@ fn the_blocks_of_a_killed_process_are_given_back_while_others_capture() {
 
 /// The number of the program by which a process captures.
 fn capture_program_of(pid: u32) -> u32 {
-    let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
-    let number =
-        |text: String| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
-    let programs = files.filter_map(|file| number(fs::read_to_string(file.ok()?.path()).ok()?));
-    let captures = programs.filter(|&id| Program::name_by_id(id).is_ok_and(|name| name == "wirecap"));
+    let captures = programs_of(pid)
+        .into_iter()
+        .filter(|&id| Program::name_by_id(id).is_ok_and(|name| name == "wirecap"));
     // The first one packs; the other takes its place at the end.
     captures.min().unwrap()
 }
