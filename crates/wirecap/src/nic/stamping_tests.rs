@@ -9,10 +9,9 @@ use wirecap_sys::{
 use super::*;
 use crate::{
     Modes,
+    packet::ChunkReader,
     port::{
-        intake::{BatchTime, Intake},
         lab::{Lab, Opened},
-        queue::ReceiveQueue,
         xdp::attempt::Prepared,
     },
     program::{rx_hash::RxHashing, tags::Tags},
@@ -50,31 +49,29 @@ fn packets_that_the_driver_does_not_stamp_are_counted_and_kept() {
     if !can_ask_drivers("stamp::packets_that_the_driver_does_not_stamp_are_counted_and_kept") {
         return;
     }
-    for more in [false, true] {
-        packets_that_the_driver_does_not_stamp(more);
+    for modes in [Modes::Copy, Modes::Packed] {
+        for more in [false, true] {
+            packets_that_the_driver_does_not_stamp(modes, more);
+        }
     }
 }
 
-fn packets_that_the_driver_does_not_stamp(more: bool) {
+fn packets_that_the_driver_does_not_stamp(modes: Modes, more: bool) {
     let lab = Lab::new("stampdrv");
-    let Opened { port, mut queue, mut pool } = open(&lab, Modes::Copy, more).unwrap();
-    let reader = pool.reader();
+    let mut opened = open(&lab, modes, more).unwrap();
+    assert_eq!(matches!(opened.reader, ChunkReader::Packed { .. }), modes == Modes::Packed);
     let is_of_tags = |fallback: &Diagnostic| matches!(fallback, Diagnostic::VlanTagsNotPutBack { .. });
-    assert!(!port.report.fallbacks.iter().any(is_of_tags), "{:?}", port.report.fallbacks);
-    lab.send((0..FRAMES).map(|_| [[2; 6], [4; 6], [0x55; 6]].concat()));
-    while u64::from(queue.backlog()) < FRAMES {
-        std::thread::yield_now();
-    }
+    assert!(!opened.port.report.fallbacks.iter().any(is_of_tags), "{:?}", opened.port.report.fallbacks);
+    let frame = [[2; 6], [4; 6], [0x55; 6]].concat();
+    lab.send((0..FRAMES).map(|_| frame.clone()));
     let now_ns = system_ns();
-    let mut intake = Intake::new(pool.filler().unwrap(), BatchTime::certain(now_ns, 1, 64), None);
-    let space = intake.space();
-    queue.receive(space, &mut intake);
-    intake.finish();
-    let handover = pool.hand_over().unwrap();
-    let times: Vec<u64> = reader.cells(&handover.range).map(|(cell, _)| cell.timestamp_ns).collect();
-    assert_eq!(times, (now_ns..now_ns + FRAMES).collect::<Vec<_>>());
+    let received = opened.receive(FRAMES as u32, now_ns);
+    let expected = (now_ns..now_ns + FRAMES).map(|time_ns| (time_ns, frame.clone()));
+    assert_eq!(received, expected.collect::<Vec<_>>());
+    let Opened { port, mut queue, .. } = opened;
     let counts = queue.counts();
-    assert_eq!((counts.seen, counts.unstamped, counts.no_free_cell), (FRAMES, FRAMES, 0));
+    assert_eq!((counts.seen, counts.unstamped), (FRAMES, FRAMES));
+    assert_eq!((counts.no_free_cell, counts.no_free_block), (0, 0));
     let report = port.report.timestamp;
     assert_eq!(report.source, Timestamp::Hardware);
     assert!(queue.stamp_clock().is_some_and(|clock| !clock.was_set()));

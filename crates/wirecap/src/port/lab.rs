@@ -9,6 +9,7 @@ use std::{
 use wirecap_core::{Geometry, PoolId};
 use wirecap_lab::{Bridge, Namespace, VethOptions, VethPair};
 use wirecap_sys::{
+    clock::system_ns,
     memory::{LivePool, PacketMemory},
     netdev::{self, Interface},
 };
@@ -19,13 +20,13 @@ use super::{
     intake::{BatchTime, Intake},
     open_port::OpenPort,
     opening::{Hooks, OpenContext},
-    queue::ReceiveQueue,
-    xdp::{
-        attempt::{AttemptQueues, Prepared, XdpOpener},
-        queue::XdpQueue,
-    },
+    queue::{OpenQueue, ReceiveQueue},
+    xdp::attempt::{AttemptQueues, Prepared, XdpOpener},
 };
-use crate::{Config, Error, Modes};
+use crate::{
+    Config, Error, Modes,
+    packet::{ChunkReader, Front},
+};
 
 /// How long packets have to come.
 const TIMEOUT: Duration = Duration::from_secs(90);
@@ -43,8 +44,9 @@ pub(crate) struct Lab {
 /// An end that is open.
 pub(crate) struct Opened {
     pub(crate) port: OpenPort,
-    pub(crate) queue: XdpQueue,
-    pub(crate) pool: LivePool,
+    pub(crate) queue: Box<dyn ReceiveQueue>,
+    pool: LivePool,
+    pub(crate) reader: ChunkReader,
 }
 
 impl Lab {
@@ -77,11 +79,16 @@ impl Lab {
             let opener = XdpOpener { request, interface: &interface, shared: false };
             opener.open_prepared(prepared, &mut pools)
         })?;
-        let pool = pools.pools.remove(0);
-        let AttemptQueues::Sockets(mut queues) = opened.queues else { panic!("a queue without a socket") };
-        let queue = queues.remove(0);
         opened.port.backend = Some(Box::new(opened.backend));
-        Ok(Opened { port: opened.port, queue, pool })
+        let OpenQueue { queue, pool, reader, .. } = match opened.queues {
+            AttemptQueues::Sockets(mut queues) => {
+                let pool = pools.pools.remove(0);
+                let reader = ChunkReader::Cells(pool.reader(), Front::Nothing);
+                OpenQueue::new(queues.remove(0), pool, reader)
+            }
+            AttemptQueues::Packed(mut queues) => queues.remove(0),
+        };
+        Ok(Opened { port: opened.port, queue, pool, reader })
     }
 
     pub(crate) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
@@ -94,18 +101,33 @@ impl Lab {
 }
 
 impl Opened {
-    /// The bytes of so many packets, once they have come.
-    pub(crate) fn receive(&mut self, packets: u32) -> Vec<Vec<u8>> {
-        let deadline = Instant::now() + TIMEOUT;
-        while self.queue.backlog() < packets {
+    /// The times and bytes of so many packets, once they have come. Packets without a time of their own get
+    /// this one, 1 ns apart.
+    pub(crate) fn receive(&mut self, packets: u32, time_ns: u64) -> Vec<(u64, Vec<u8>)> {
+        let (deadline, mut min_ns, mut received) = (Instant::now() + TIMEOUT, 1, Vec::new());
+        while received.len() < packets as usize {
             assert!(Instant::now() < deadline, "{packets} packets do not come: {:?}", self.queue.counts());
-            thread::yield_now();
+            let batch = BatchTime { now_ns: system_ns(), ..BatchTime::certain(time_ns, min_ns, packets) };
+            let mut intake = Intake::new(self.pool.filler().unwrap(), batch, None);
+            let waiting = self.queue.backlog().min(intake.space());
+            self.queue.receive(waiting, &mut intake);
+            min_ns = intake.finish().last_ns;
+            let Some(handover) = self.pool.hand_over() else {
+                thread::yield_now();
+                continue;
+            };
+            match &self.reader {
+                ChunkReader::Cells(reader, _) => {
+                    let cells = reader.cells(&handover.range);
+                    received.extend(cells.map(|(cell, bytes)| (cell.timestamp_ns, bytes.to_vec())));
+                }
+                ChunkReader::Packed { reader, .. } => {
+                    let packets = reader.packets(&handover.range);
+                    received.extend(packets.map(|packet| (packet.timestamp_ns, packet.data.to_vec())));
+                }
+                ChunkReader::Blocks(_) => unreachable!("blocks of AF_PACKET"),
+            }
         }
-        let mut intake = Intake::new(self.pool.filler().unwrap(), BatchTime::certain(1, 1, packets), None);
-        let space = intake.space();
-        self.queue.receive(space, &mut intake);
-        intake.finish();
-        let handover = self.pool.hand_over().unwrap();
-        self.pool.reader().cells(&handover.range).map(|(_, bytes)| bytes.to_vec()).collect()
+        received
     }
 }

@@ -8,7 +8,6 @@ use crate::{
     Capture, Diagnostic, Modes,
     port::{
         lab::{Lab, Opened},
-        queue::ReceiveQueue,
         xdp::attempt::Prepared,
     },
     program::{CaptureProgram, Outlet, ProgramPlan},
@@ -48,6 +47,11 @@ fn can_ask_drivers(test: &str) -> bool {
     can
 }
 
+/// The bytes of all frames, once they have come.
+fn receive(opened: &mut Opened) -> Vec<Vec<u8>> {
+    opened.receive(FRAMES, 1).into_iter().map(|(_, bytes)| bytes).collect()
+}
+
 fn open(lab: &Lab, change: impl FnOnce(Tags) -> Tags + Send) -> Opened {
     let opened = lab.open(Modes::Copy, move |interface| {
         let tags = change(Tags::of(interface).unwrap());
@@ -67,7 +71,7 @@ fn packets_without_room_for_their_tag_are_counted_and_kept() {
         let mut opened = open(&lab, change);
         lab.send(frames());
         let expected = if untagged > 0 { without_tags(&frames()) } else { frames() };
-        assert_eq!(opened.receive(FRAMES), expected);
+        assert_eq!(receive(&mut opened), expected);
         let counts = opened.queue.counts();
         assert_eq!((counts.seen, counts.untagged), (FRAMES.into(), untagged.into()));
         assert!(opened.port.report.untagged.is_some() && opened.port.report.fallbacks.is_empty());
@@ -125,7 +129,7 @@ fn a_program_that_the_kernel_refuses_is_replaced_and_that_is_reported() {
     let function = KernelFunction::find("xdp_do_redirect").unwrap().unwrap();
     let mut opened = open(&lab, |tags| Tags { function, ..tags });
     lab.send(frames());
-    assert_eq!(opened.receive(FRAMES), without_tags(&frames()));
+    assert_eq!(receive(&mut opened), without_tags(&frames()));
     let [said] = opened.port.report.fallbacks.as_slice() else {
         panic!("{:?}", opened.port.report.fallbacks)
     };
