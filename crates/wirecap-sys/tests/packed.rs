@@ -49,8 +49,21 @@ impl Bench {
 
     /// With this stream.
     fn of_stream(number: u32, blocks: u32, load: impl FnOnce(&PackedMemory) -> Program) -> Self {
-        let geometry = Geometry::new(M, blocks, 2048).unwrap();
-        let memory = Arc::new(PackedMemory::create([0, 1], geometry).unwrap());
+        Self::in_memory(blocks, create(blocks), number, load)
+    }
+
+    /// With the program of machines that do not keep stores and loads in order, which runs on any.
+    fn by_atomics(blocks: u32, hash: Option<PackedHash>) -> Self {
+        Self::in_memory(blocks, create(blocks).ordered_by_atomics(), 0, |memory| load(memory, hash))
+    }
+
+    fn in_memory(
+        blocks: u32,
+        memory: PackedMemory,
+        number: u32,
+        load: impl FnOnce(&PackedMemory) -> Program,
+    ) -> Self {
+        let memory = Arc::new(memory);
         let program = load(&memory);
         let (mut stream, mut pool, reader) = memory.open_stream(number, ID).unwrap().unwrap();
         for stream in [number, 2] {
@@ -98,6 +111,11 @@ impl Bench {
     fn recycle(&mut self, handover: Handover) {
         handover.into_ranges().for_each(|range| self.pool.recycle(range).unwrap());
     }
+}
+
+/// The memory of streams 0 and 1.
+fn create(blocks: u32) -> PackedMemory {
+    PackedMemory::create([0, 1], Geometry::new(M, blocks, 2048).unwrap()).unwrap()
 }
 
 /// Packs each packet into the stream of its receive queue, with the time 7 and this hash.
@@ -172,8 +190,10 @@ fn frame(len: usize, first: u8) -> Vec<u8> {
 #[test]
 fn packets_come_as_they_were_sent() {
     let hash = PackedHash { value: 0xdead_beef, type_bits: 9 };
-    for hash in [None, Some(hash)] {
-        let mut bench = Bench::new(8, hash);
+    let hashed = Some(hash);
+    for (hash, mut bench) in
+        [(None, Bench::new(8, None)), (hashed, Bench::new(8, hashed)), (hashed, Bench::by_atomics(8, hashed))]
+    {
         assert!(bench.receive(0).is_none(), "nothing was sent");
         // Lengths at the edges of the sizes that the program distinguishes, and of the padding.
         let long = [1514, 1983, 1984, 1985, 2049, 9000, 16_320, 16_321, 65_535, 65_536, 65_549];
@@ -263,7 +283,13 @@ fn socket_buffers_get_their_tags_back() {
 /// Over many rounds through the blocks: nothing is lost while there is room, all that has none is refused.
 #[test]
 fn a_full_pool_refuses_packets_and_takes_them_again() {
-    let mut bench = Bench::new(3, None);
+    for bench in [Bench::new(3, None), Bench::by_atomics(3, None)] {
+        refuses_and_takes_again(bench);
+    }
+}
+
+/// Of three blocks.
+fn refuses_and_takes_again(mut bench: Bench) {
     let record = 64 + 32;
     let in_block = 1 + (u64::from(M) * 2048 - 2048) / record;
     let mut sent = 0;

@@ -31,6 +31,11 @@ impl Insn {
         self.code
     }
 
+    /// The number in the source field: a register, or what the constant means.
+    pub const fn src(&self) -> u8 {
+        if cfg!(target_endian = "little") { self.regs >> 4 } else { self.regs & 0x0f }
+    }
+
     /// The offset field: distance of a jump in instructions, or of a memory access in bytes.
     pub const fn off(&self) -> i16 {
         self.off

@@ -93,6 +93,8 @@ pub struct PackedMemory {
     /// The ring of events of each stream, in the order of `numbers`, and all of them for the program.
     rings: Vec<Arc<OwnedFd>>,
     pub(super) all_rings: Map,
+    /// Whether stores and loads stay in order among themselves. Elsewhere the program orders them by atomics.
+    pub(super) is_ordered: bool,
     /// Which streams were opened, in the order of `numbers`.
     pub(super) opened: Mutex<Vec<bool>>,
 }
@@ -145,8 +147,16 @@ impl PackedMemory {
             numbers,
             rings,
             all_rings,
+            is_ordered: cfg!(target_arch = "x86_64"),
             opened,
         })
+    }
+
+    /// Has the program order its stores and loads by atomics, as on machines other than x86-64.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn ordered_by_atomics(self) -> Self {
+        Self { is_ordered: false, ..self }
     }
 
     /// What the kernel takes for `streams` streams that are numbered from 0 on.

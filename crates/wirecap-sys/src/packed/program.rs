@@ -46,9 +46,6 @@ const fn data_bytes(room: u32) -> i32 {
     (room - AROUND_BYTES) as i32
 }
 
-/// On x86-64 stores and loads stay in order among themselves.
-const IS_ORDERED: bool = cfg!(target_arch = "x86_64");
-
 /// What a packet is when the program sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketForm {
@@ -156,7 +153,9 @@ impl PackedMemory {
 
         emit_length(asm, pack, broken);
         emit_choice(asm, &self.layout, full);
-        emit_barrier_at_start(asm);
+        if !self.is_ordered {
+            emit_barrier_at_start(asm);
+        }
         asm.store(Size::Double, R10, pack.offset(), R3).store(Size::Double, R10, pack.number(), R2);
         emit_entry(asm, &self.layout, R2, ORDER_AT);
         asm.load(Size::Word, R1, R2, 0).store(Size::Word, R10, pack.key(), R1);
@@ -174,27 +173,27 @@ impl PackedMemory {
         asm.jump(broken);
 
         asm.bind(full);
-        emit_release(asm);
+        emit_release(asm, self.is_ordered);
         asm.jump(pack.no_block);
         asm.bind(broken);
-        emit_release(asm);
+        emit_release(asm, self.is_ordered);
         asm.jump(pack.impossible);
 
         // R1 is the length of the record: publishes its end.
         asm.bind(packed);
         asm.load(Size::Double, R3, R10, pack.offset()).alu64(Alu::Add, R1, R3);
         asm.load(Size::Double, R2, R10, pack.number()).alu64(Alu::Lsh, R2, 32).alu64(Alu::Or, R1, R2);
-        if IS_ORDERED {
+        if self.is_ordered {
             asm.store(Size::Double, R9, POSITION_AT, R1);
         } else {
             asm.atomic_exchange(Size::Double, R9, POSITION_AT, R1);
         }
         asm.load(Size::Word, R1, R9, ARMED_AT).jump_if(Cond::Ne, R1, 0, armed);
-        emit_release(asm);
+        emit_release(asm, self.is_ordered);
         asm.jump(done);
 
         asm.bind(armed).store_imm(Size::Word, R9, ARMED_AT, 0);
-        emit_release(asm);
+        emit_release(asm, self.is_ordered);
         emit_look_up(asm, &self.all_rings, pack.stream_key(), done);
         asm.mov(R1, R0).mov(R2, R10).alu64(Alu::Add, R2, i32::from(pack.offset())).mov_imm(R3, 8);
         asm.mov_imm(R4, RING_FORCE_WAKEUP).call(Helper::RingbufOutput);
@@ -260,12 +259,10 @@ fn emit_entry(asm: &mut Assembler, layout: &Layout, register: Reg, table_at: u32
 /// Before the first packet of a block: `order` is read after `given`. Keeps the lock.
 fn emit_barrier_at_start(asm: &mut Assembler) {
     use Reg::{R1, R3, R9};
-    if !IS_ORDERED {
-        let behind = asm.label();
-        asm.jump_if(Cond::Ne, R3, 0, behind);
-        asm.mov_imm(R1, 1).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
-        asm.bind(behind);
-    }
+    let behind = asm.label();
+    asm.jump_if(Cond::Ne, R3, 0, behind);
+    asm.mov_imm(R1, 1).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
+    asm.bind(behind);
 }
 
 /// Writes the record of R7 bytes at R0, which is on the stack, too; `room` is what they take at most. Its
@@ -377,10 +374,10 @@ fn emit_queue(asm: &mut Assembler, stream_key: i16) {
     asm.store_imm(Size::Word, R2, at + 8, 0);
 }
 
-/// Unlocks the stream.
-fn emit_release(asm: &mut Assembler) {
+/// Unlocks the stream, on a machine whose stores stay in order or not.
+fn emit_release(asm: &mut Assembler, is_ordered: bool) {
     use Reg::{R1, R9};
-    if IS_ORDERED {
+    if is_ordered {
         asm.store_imm(Size::Word, R9, WRITER_AT, 0);
     } else {
         asm.mov_imm(R1, 0).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
