@@ -35,6 +35,7 @@ pub(crate) mod queue;
 pub(crate) mod stamp_reader;
 mod tap;
 pub mod trace;
+mod vlan_tags;
 pub(crate) mod xdp;
 
 use wirecap_sys::netdev::{self, Interface};

@@ -26,7 +26,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// For this number of queues, in a map of the kernel.
-    pub(super) fn new(queues: u32) -> Result<Self, bpf::Error> {
+    pub(crate) fn new(queues: u32) -> Result<Self, bpf::Error> {
         array(MapKind::PerCpuArray, VALUE_BYTES, queues, NAME).map(|map| Self { map })
     }
 

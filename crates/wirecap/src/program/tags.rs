@@ -29,8 +29,10 @@ const ADDRESSES_BYTES: i16 = 12;
 /// What a frame has at least: the addresses and a type.
 const HEADER_BYTES: i32 = 14;
 
+/// The stack above is free.
+pub(crate) const STACK_START: i16 = -4;
 /// Word on the stack: whether the packet has got a tag.
-const IS_TAGGED: i16 = -8;
+const IS_TAGGED: i16 = STACK_START - 4;
 /// The driver's answer on the stack: the type in network byte order, the contents in the machine's.
 const TYPE: i16 = -16;
 const CONTENTS: i16 = -14;
@@ -66,6 +68,18 @@ impl Tags {
     #[cfg(test)]
     pub(crate) fn without_room(self) -> Self {
         Self { room: 1 << 20, ..self }
+    }
+
+    /// For tests: the kernel refuses the program.
+    #[cfg(test)]
+    pub(crate) fn not_callable(self) -> Self {
+        Self { function: KernelFunction::find("xdp_do_redirect").unwrap().unwrap(), ..self }
+    }
+
+    /// For tests: the program is bound to another interface.
+    #[cfg(test)]
+    pub(crate) fn bound_to(self, ifindex: u32) -> Self {
+        Self { ifindex, ..self }
     }
 
     /// Before anything else: no packet has got a tag yet.

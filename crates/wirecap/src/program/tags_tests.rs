@@ -125,9 +125,7 @@ fn a_program_that_the_kernel_refuses_is_replaced_and_that_is_reported() {
         return;
     }
     let lab = Lab::new("tagnone");
-    // A function that programs may not call.
-    let function = KernelFunction::find("xdp_do_redirect").unwrap().unwrap();
-    let mut opened = open(&lab, |tags| Tags { function, ..tags });
+    let mut opened = open(&lab, Tags::not_callable);
     lab.send(frames());
     assert_eq!(receive(&mut opened), without_tags(&frames()));
     let [said] = opened.port.report.fallbacks.as_slice() else {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   packet ──► counters[CPU].seen += 1
+//!              XDP, and the NIC has taken its VLAN tag off? ──► put back; taken off again at the end
 //!              the filter does not want it? ──► filtered += 1
 //!              pack it into the blocks of the CPU ── no block has room ──► no_block += 1
 //!                                                 └── cannot be packed ──► `unexplained`: only `seen` has it
@@ -11,8 +12,6 @@
 //!
 //! Rule: the packet leaves as it came. One program runs on packets that come in, the other one on those that
 //! leave; both pack into the same streams, one for each CPU, on which neither interrupts the other.
-
-use std::sync::Arc;
 
 use wirecap_core::Direction;
 use wirecap_filter::ebpf::{self, Length, Splice};
@@ -26,21 +25,23 @@ use wirecap_sys::{
 
 use super::{
     Counters, Packing,
-    counters::{FILTERED, NO_BLOCK, SEEN, count},
+    counters::{FILTERED, NO_BLOCK, SEEN, UNTAGGED, count},
     stamp::StampSource,
+    tags::{self, Tags},
 };
 use crate::{TapHook, filter::PortFilter};
 
 /// Name of both programs in the kernel.
 pub(crate) const NAME: &str = "wirecap_tap";
 
-// On the stack.
-const KEY: i16 = -8;
+// On the stack. What [`Tags`] put there lies in the place of the tag.
+const KEY: i16 = -4;
 const TAG: i16 = -16;
 const STAMP: i16 = -24;
 const STACK_END: i16 = -24;
+const _: () = assert!(tags::STACK_END == TAG && tags::STACK_START == KEY);
 
-/// The programs of a tap, by direction, and what they count for each stream.
+/// The programs of a tap, by direction.
 #[derive(Debug)]
 pub(crate) struct TapPrograms {
     /// Where the program for packets that come in belongs.
@@ -48,37 +49,45 @@ pub(crate) struct TapPrograms {
     inbound: Program,
     /// `None` where packets that leave also come in: on the loopback interface.
     outbound: Option<Program>,
-    pub(crate) counters: Arc<Counters>,
 }
 
 /// What the programs of a tap have to know.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TapPlan<'a> {
     pub(crate) ifindex: u32,
-    /// Number of streams.
+    /// Number of streams, each with its counters.
     pub(crate) streams: u32,
     pub(crate) outgoing: bool,
     /// Where packets that come in are copied.
     pub(crate) hook: TapHook,
+    /// How VLAN tags are put back into packets that XDP copies, if they are.
+    pub(crate) tags: Option<Tags>,
     /// How packets are stamped, if they are.
     pub(crate) stamping: Option<StampSource>,
     pub(crate) filter: Option<&'a PortFilter>,
 }
 
 impl TapPrograms {
-    /// Loads both programs, which pack as `packing` says.
-    pub(crate) fn load(packing: &Packing, plan: &TapPlan<'_>) -> Result<Self, wirecap_filter::Error> {
-        let counters = Arc::new(Counters::new(plan.streams)?);
+    /// Loads both programs, which pack as `packing` says, and count by these counters.
+    pub(crate) fn load(
+        packing: &Packing,
+        counters: &Counters,
+        plan: &TapPlan<'_>,
+    ) -> Result<Self, wirecap_filter::Error> {
         let load = |direction, hook| -> Result<_, wirecap_filter::Error> {
-            let insns = assemble(packing, &counters, plan, direction, hook)?;
-            let (kind, frags) = match hook {
-                TapHook::Tcx => (ProgramKind::Classifier, false),
-                TapHook::Xdp => (ProgramKind::Xdp, true),
+            let insns = assemble(packing, counters, plan, direction, hook)?;
+            let spec = match hook {
+                TapHook::Tcx => ProgramSpec::new(ProgramKind::Classifier, NAME, &insns),
+                TapHook::Xdp => ProgramSpec {
+                    frags: true,
+                    bound_to: plan.tags.map(|tags| tags.ifindex),
+                    ..ProgramSpec::new(ProgramKind::Xdp, NAME, &insns)
+                },
             };
-            Ok(Program::load(&ProgramSpec { frags, ..ProgramSpec::new(kind, NAME, &insns) })?)
+            Ok(Program::load(&spec)?)
         };
         let outbound = plan.outgoing.then(|| load(Direction::Out, TapHook::Tcx)).transpose()?;
-        Ok(Self { hook: plan.hook, inbound: load(Direction::In, plan.hook)?, outbound, counters })
+        Ok(Self { hook: plan.hook, inbound: load(Direction::In, plan.hook)?, outbound })
     }
 
     /// Each program, with the direction in which its packets go.
@@ -98,7 +107,12 @@ fn assemble(
     use Reg::{R0, R1, R6, R7, R8};
     let mut asm = Assembler::new();
     let (next, no_block) = (asm.label(), asm.label());
-    asm.mov(R6, R1).call(Helper::GetSmpProcessorId).mov(R7, R0);
+    let tags = plan.tags.filter(|_| hook == TapHook::Xdp);
+    asm.mov(R6, R1);
+    if let Some(tags) = tags {
+        tags.emit_begin(&mut asm);
+    }
+    asm.call(Helper::GetSmpProcessorId).mov(R7, R0);
     // A CPU that was added since then shares a stream.
     asm.alu64(Alu::Mod, R7, plan.streams as i32);
     counters.emit_look_up(&mut asm, R7, KEY, next);
@@ -106,6 +120,13 @@ fn assemble(
     count(&mut asm, R8, SEEN);
     if hook == TapHook::Tcx {
         emit_tag(&mut asm);
+    }
+    if let Some(tags) = tags {
+        let (failed, done) = (asm.label(), asm.label());
+        tags.emit_put_back(&mut asm, failed, done);
+        asm.bind(failed);
+        count(&mut asm, R8, UNTAGGED);
+        asm.bind(done);
     }
     if let Some(filter) = plan.filter {
         emit_filter(&mut asm, &filter.of_direction(direction, plan.ifindex), hook, next)?;
@@ -131,9 +152,12 @@ fn assemble(
         impossible: next,
     };
     packing.memory.emit_pack(&mut asm, &pack);
-    asm.bind(next).mov_imm(R0, verdict).exit();
-    asm.bind(no_block);
+    asm.jump(next).bind(no_block);
     count(&mut asm, R8, NO_BLOCK);
+    asm.bind(next);
+    if let Some(tags) = tags {
+        tags.emit_take_off(&mut asm);
+    }
     asm.mov_imm(R0, verdict).exit();
     Ok(asm.finish()?)
 }

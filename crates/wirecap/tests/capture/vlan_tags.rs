@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use wirecap::{Builder, Capture, Modes, Report, Timestamp, Unmatched, report::FilterPlace};
+use wirecap::{Builder, Capture, Modes, Report, TapHook, Timestamp, Unmatched, report::FilterPlace};
 use wirecap_lab::{Bridge, VethOptions, VethPair};
 use wirecap_sys::netdev;
 use wirecap_testing::{PacketSender, SendPath};
@@ -85,10 +85,18 @@ struct Ran {
     report: Report,
 }
 
+/// Which packets the host gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Host {
+    Nothing,
+    Unwanted,
+    All,
+}
+
 /// Sends frames through a capture, only a few ahead of it.
 fn run(
     Beside { wire, sender, .. }: &mut Beside,
-    (builder, drops): (Builder, bool),
+    (builder, host_gets): (Builder, Host),
     frames: usize,
     lens: &[usize],
 ) -> Ran {
@@ -116,8 +124,13 @@ fn run(
     let account = check::account_closed(&report);
     assert_eq!((account.seen, account.lost.total()), (sent.len() as u64, 0), "{report:#?}");
     check::in_order(&arrivals);
-    arrivals.sort_by_key(|arrival| arrival.number);
-    heard.wait_for(if drops { 0 } else { account.filtered + account.passed });
+    // A tap has a queue for each core.
+    arrivals.sort_by_key(|arrival| arrival.timestamp_ns);
+    heard.wait_for(match host_gets {
+        Host::Nothing => 0,
+        Host::Unwanted => account.filtered + account.passed,
+        Host::All => account.seen,
+    });
     host.stopper().stop();
     let bytes = |arrivals: Vec<wirecap_testing::crew::Arrival>| {
         arrivals.into_iter().map(|arrival| arrival.bytes).collect::<Vec<_>>()
@@ -164,7 +177,7 @@ fn frames_are_as_they_were_on_the_wire() {
     ] {
         let mut beside = Beside::new(label, 1500);
         let Ran { sent, got, heard, report } =
-            run(&mut beside, (builder, false), 600, &[60, 200, 1_000, 1_500]);
+            run(&mut beside, (builder, Host::Unwanted), 600, &[60, 200, 1_000, 1_500]);
         same(&got, &sent, label);
         assert_eq!(heard, Vec::<Vec<u8>>::new());
         let port = &report.ports[0];
@@ -192,14 +205,55 @@ fn the_filter_sees_the_tag_and_the_host_gets_packets_as_they_came() {
         let mut beside = Beside::new("vlanfilter", 1500);
         let builder = of_all().filter(expression).unmatched(unmatched).timestamp(Timestamp::Kernel);
         let drops = unmatched == Unmatched::Drop;
+        let host_gets = if drops { Host::Nothing } else { Host::Unwanted };
         let Ran { sent, got, heard, report } =
-            run(&mut beside, (builder, drops), 600, &[60, 200, 1_000, 1_500]);
+            run(&mut beside, (builder, host_gets), 600, &[60, 200, 1_000, 1_500]);
         runs(&report, place, expression);
         let wanted = wanted(&sent, expression);
         same(&got, &wanted, expression);
         let rest: Vec<_> = sent.iter().filter(|frame| !wanted.contains(frame)).cloned().collect();
         same(&heard, if drops { &[] } else { &rest }, expression);
     }
+}
+
+/// A tap's program takes the tag off again from every packet.
+#[test]
+fn a_tap_by_xdp_has_the_tags_and_the_host_gets_packets_as_they_came() {
+    need_tags!("vlan_tags::a_tap_by_xdp_has_the_tags_and_the_host_gets_packets_as_they_came");
+    for expression in ["", "vlan 7", "not vlan", "vlan 100 and vlan 42", "greater 1000"] {
+        let mut beside = Beside::new("vlantap", 1500);
+        let builder = small_pool().port("tap:in0").tap_hook(TapHook::Xdp).filter(expression);
+        let Ran { sent, got, heard, report } =
+            run(&mut beside, (builder, Host::All), 600, &[60, 200, 1_000, 1_500]);
+        let is_wanted = |frame: &&Vec<u8>| expression.is_empty() || wanted(&sent, expression).contains(frame);
+        same(&got, &sent.iter().filter(is_wanted).cloned().collect::<Vec<_>>(), expression);
+        same(&heard, &sent, expression);
+        assert_eq!((report.ports[0].untagged, &report.ports[0].fallbacks[..]), (Some(0), &[][..]));
+    }
+}
+
+/// In several buffers, too, and in packets that find no block.
+#[test]
+fn a_tap_by_xdp_that_is_full_leaves_packets_as_they_came() {
+    need_tags!("vlan_tags::a_tap_by_xdp_that_is_full_leaves_packets_as_they_came");
+    const FRAMES: usize = 400;
+    let mut beside = Beside::new("vlantapfull", 9_000);
+    let mut host = beside.wire.inside.enter(|| small_pool().port("packet:in0").open()).unwrap();
+    let heard = Crew::eager(host.take_workers());
+    let builder = small_pool().chunks_per_pool(2).port("tap:in0").tap_hook(TapHook::Xdp);
+    let capture = beside.wire.inside.enter(|| builder.open()).unwrap();
+    let sent: Vec<_> =
+        (0..FRAMES).map(|index| frame(index, [60, 9_000, 1_790, 4_000][index / 4 % 4])).collect();
+    for frame in &sent {
+        beside.sender.send(frame).unwrap();
+    }
+    heard.wait_for(FRAMES as u64);
+    host.stopper().stop();
+    let heard: Vec<_> = heard.join().into_iter().map(|arrival| arrival.bytes).collect();
+    same(&heard, &sent, "the host");
+    let account = check::account_closed(&capture.finish());
+    assert_eq!(account.seen, FRAMES as u64, "{account:#?}");
+    assert!(account.lost.no_free_block > 100, "{account:#?}");
 }
 
 /// Packets of several cells have the tag in the first.
@@ -210,7 +264,7 @@ fn packets_of_several_cells_keep_their_tags() {
         let mut beside = Beside::new("vlanjumbo", 9_000);
         let builder = of_all().chunks_per_pool(64).timestamp(Timestamp::Kernel).filter(expression);
         let Ran { sent, got, heard, report } =
-            run(&mut beside, (builder, false), 400, &[60, 9_000, 1_790, 4_000]);
+            run(&mut beside, (builder, Host::Unwanted), 400, &[60, 9_000, 1_790, 4_000]);
         assert_eq!((report.ports[0].multi_buffer, report.ports[0].untagged), (true, Some(0)));
         let is_wanted = |frame: &&Vec<u8>| expression.is_empty() || wanted(&sent, expression).contains(frame);
         let (in_time, rest): (Vec<_>, Vec<_>) = sent.iter().partition(is_wanted);
@@ -226,7 +280,7 @@ fn in_generic_mode_and_on_single_queues_packets_are_as_delivered() {
     let generic = of_all().modes(Modes::Generic);
     for builder in [generic, small_pool().port("xdp:in0@0")] {
         let mut beside = Beside::new("vlanbare", 1500);
-        let Ran { sent, got, report, .. } = run(&mut beside, (builder, false), 200, &[60, 1_500]);
+        let Ran { sent, got, report, .. } = run(&mut beside, (builder, Host::Unwanted), 200, &[60, 1_500]);
         same(&got, &sent.iter().map(|frame| stripped(frame)).collect::<Vec<_>>(), "without");
         assert_ne!(got, sent);
         assert_eq!(report.ports[0].untagged, None);

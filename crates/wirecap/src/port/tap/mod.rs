@@ -18,19 +18,23 @@
 //! Rule: the programs are attached by links, so they are gone whatever becomes of this process.
 
 mod attachment;
+mod loading;
 
 use std::sync::Arc;
 
 use wirecap_core::{PoolId, chunk::MAX_RINGS};
 use wirecap_filter::UserFilter;
 use wirecap_sys::{
-    bpf, cpu,
-    netdev::{HardwareType, Interface, Promiscuous},
+    cpu,
+    netdev::{Interface, Promiscuous},
     packed::{MAX_PACKET_BYTES, MIN_BLOCK_BYTES, MIN_BLOCKS},
     packet::Fanout,
 };
 
-use self::attachment::{TapBackend, TapLinks};
+use self::{
+    attachment::TapBackend,
+    loading::{AttachedTap, Tap, program_error},
+};
 use super::{
     contract::{
         OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort, allocate_blocks,
@@ -39,11 +43,12 @@ use super::{
     open_port::OpenPort,
     packed_queue::PackedQueue,
     stamp_reader::StampReader,
+    vlan_tags,
 };
 use crate::{
     Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PoolSize, Rss, TapHook, Timestamp,
-    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal, TooLong},
-    filter::{OriginInfo, PortFilter},
+    diagnostic::{NicDataRefusal, TapRefusal, TooLong},
+    filter::OriginInfo,
     nic::{
         link::{Watched, longest_packet},
         preflight,
@@ -51,10 +56,7 @@ use crate::{
         tapping,
         xdp_watch::programs_first,
     },
-    program::{
-        Packing, rx_hash,
-        tap::{TapPlan, TapPrograms},
-    },
+    program::{Counters, Packing, rx_hash},
     report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode},
 };
 
@@ -144,25 +146,47 @@ impl Port for TapPort {
             return Err(Error::NotTapped { name: facts.name.clone(), reason });
         }
         let hook = context.config.tap_hook;
-        // Only errors that the hook can be to blame for recommend another hook.
-        let of_hook = |error: Error| match hook {
-            TapHook::Tcx => error,
-            TapHook::Xdp => error.of_xdp_tap(&facts.name),
-        };
         if hook == TapHook::Xdp {
             let checked =
                 preflight::check_kind(&interface).and_then(|()| preflight::check_holder(&interface));
-            checked.map_err(of_hook)?;
+            checked.map_err(|error| error.of_xdp_tap(&facts.name))?;
         }
         let stamping = Stamping::prepare(&interface, context.config.timestamp, true)?;
-        let tap = Tap { interface: &interface, hook, filter, stamping: stamping.as_ref() };
         let memory =
             pools.blocks.map_or_else(|| allocate_blocks(facts, geometry, &context.hooks.gives_up), Ok)?;
         // Its streams are CPUs, not queues.
         let packing = Packing { memory, interface: nic_id.into(), names_queue: false, has_hashes: false };
-        let LoadedTap { programs, user, not_in_kernel } = tap.load(&packing, facts.rings.len() as u32)?;
+        let streams = facts.rings.len() as u32;
+        let counters = Counters::new(streams).map_err(|source| program_error(&interface, source))?;
+        let counters = Arc::new(counters);
+        let user = filter.map(|filter| UserFilter::for_socket(&filter.filter, interface.ifindex));
+        let user = user.map(Arc::new);
 
         let mut open = OpenPort::new(&facts.name, QueueMode::Tap, facts.link_type);
+        for &ring_id in &facts.rings {
+            let (id, stamps) = (PoolId { nic_id, ring_id }, StampReader::new(stamping.as_ref()));
+            let queue = PackedQueue::open(&packing, id, &counters, user.clone(), stamps, context.config.wait);
+            open.queues.push(queue.map_err(|source| packed_error(&facts.name, source))?);
+        }
+        let promiscuous =
+            context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
+        let tap = Tap {
+            interface: &interface,
+            hook,
+            packing: &packing,
+            counters: &counters,
+            streams,
+            filter,
+            user: user.as_ref(),
+            stamping: stamping.as_ref(),
+            tags: match hook {
+                // A classifier finds the tag in the socket buffer.
+                TapHook::Tcx => Err(None),
+                TapHook::Xdp => vlan_tags::prepare(&interface, false),
+            },
+        };
+        let AttachedTap { links, not_in_kernel, puts_tags_back, missing_tags } = tap.attach()?;
+
         let report = &mut open.report;
         report.tap_hook = Some(hook);
         report.filter = filter.zip(user.as_ref()).map(|(filter, user)| {
@@ -172,6 +196,8 @@ impl Port for TapPort {
         report.fallbacks.extend(not_in_kernel);
         report.fallbacks.extend(context.config.ring_entries.map(|_| Diagnostic::RingWithoutEffect));
         report.fallbacks.extend(programs_first(&interface));
+        report.fallbacks.extend(missing_tags);
+        report.untagged = puts_tags_back.then_some(0);
         report.cut = Some(0);
         if let Some((limit, reason)) = length_limit(longest_packet(&interface)) {
             report.length_limit = Some(limit);
@@ -181,23 +207,6 @@ impl Port for TapPort {
             report.fallbacks.extend_from_slice(&stamping.fallbacks);
             report.timestamp = stamping.report();
         }
-        for &ring_id in &facts.rings {
-            let stamps = StampReader::new(stamping.as_ref());
-            let id = PoolId { nic_id, ring_id };
-            let queue = PackedQueue::open(
-                &packing,
-                id,
-                &programs.counters,
-                user.clone(),
-                stamps,
-                context.config.wait,
-            );
-            open.queues.push(queue.map_err(|source| packed_error(&facts.name, source))?);
-        }
-        let promiscuous =
-            context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
-        let links = TapLinks::attach(programs, interface.ifindex);
-        let links = links.map_err(|source| of_hook(tap.program_error(source)))?;
         open.backend = Some(Box::new(TapBackend::new(&interface, links, promiscuous)));
         // Queues do not matter here, only what the NIC drops.
         open.watch(&interface, Watched::None);
@@ -209,67 +218,4 @@ impl Port for TapPort {
 fn length_limit(longest: u32) -> Option<(LengthLimit, TooLong)> {
     let limit = LengthLimit { bytes: MAX_PACKET_BYTES, beyond: BeyondLimit::Cut };
     (longest > MAX_PACKET_BYTES).then_some((limit, TooLong::LongSegments { longest }))
-}
-
-/// A tap that is being opened.
-#[derive(Clone, Copy)]
-struct Tap<'a> {
-    interface: &'a Interface,
-    hook: TapHook,
-    filter: Option<&'a PortFilter>,
-    stamping: Option<&'a Stamping>,
-}
-
-/// The programs of a tap, and its filter in user space if it has one.
-struct LoadedTap {
-    programs: TapPrograms,
-    user: Option<Arc<UserFilter>>,
-    /// Why the filter is not in the programs, if it is not.
-    not_in_kernel: Option<Diagnostic>,
-}
-
-impl Tap<'_> {
-    /// Loads the programs, with the filter in them if the kernel takes it, or with the reason why not. The
-    /// filter in user space decides what they leave to it: see `program/tap.rs`.
-    fn load(self, packing: &Packing, streams: u32) -> Result<LoadedTap, Error> {
-        let ifindex = self.interface.ifindex;
-        let load = |filter| {
-            let stamping = self.stamping.map(|stamping| stamping.asked);
-            let outgoing = self.interface.hardware_type != HardwareType::LOOPBACK;
-            TapPrograms::load(
-                packing,
-                &TapPlan { ifindex, streams, outgoing, hook: self.hook, stamping, filter },
-            )
-        };
-        let user = self.filter.map(|filter| Arc::new(UserFilter::for_socket(&filter.filter, ifindex)));
-        let refusal = match load(self.filter) {
-            Ok(programs) => return Ok(LoadedTap { programs, user, not_in_kernel: None }),
-            Err(error) => error,
-        };
-        let Some(user) = user else { return Err(self.load_error(refusal)) };
-        // If it was not for the filter, it fails again.
-        let programs = load(None).map_err(|error| self.load_error(error))?;
-        let interpreted = user.interpreted().map(Cause::of);
-        let reason = KernelRefusal::from(&refusal);
-        let fallback = Diagnostic::FilterNotInKernel { reason, interpreted, drops_unwanted: false };
-        Ok(LoadedTap { programs, user: Some(user), not_in_kernel: Some(fallback) })
-    }
-
-    fn load_error(self, error: wirecap_filter::Error) -> Error {
-        use wirecap_filter::Error::{Kernel, KernelPrivilege};
-        match error {
-            KernelPrivilege(_) => {
-                Error::NotTapped { name: self.interface.name.clone(), reason: TapRefusal::NotPermitted }
-            }
-            Kernel(cause) => self.program_error(cause),
-            error => error.into(),
-        }
-    }
-
-    fn program_error(self, source: bpf::Error) -> Error {
-        match source {
-            bpf::Error::NotPermitted { .. } => Error::NotPermitted(source.to_string()),
-            source => Error::Program { name: self.interface.name.clone(), source },
-        }
-    }
 }

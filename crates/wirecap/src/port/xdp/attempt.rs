@@ -21,17 +21,17 @@ use super::{
     placed_filter::PlacedFilter,
     queue::XdpQueue,
     shared::{Attachment, Way},
-    vlan_tags::VlanTags,
 };
 use crate::{
     Diagnostic, Error, Modes,
-    diagnostic::{Cause, KernelRefusal, ModeRefusal, PackingRefusal},
+    diagnostic::{KernelRefusal, ModeRefusal, PackingRefusal},
     nic::stamping::Stamping,
     port::{
         contract::{OpenRequest, PoolMaker, PortPools, allocate_blocks, packed_error},
         packed_queue::PackedQueue,
         queue::{OpenQueue, QueueCounts},
         stamp_reader::StampReader,
+        vlan_tags::VlanTags,
     },
     program::{CaptureProgram, Outlet, Packing, ProgramPlan, rx_hash::RxHashing, tags::Tags},
     report::{QueueMode, has_numbers},
@@ -371,16 +371,6 @@ impl Attempt<'_> {
                 _ => false,
             },
             _ => false,
-        }
-    }
-
-    /// Why VLAN tags cannot be put back, if the attempt may have failed for that: the kernel did not take the
-    /// program that does it, or the device did not.
-    pub(super) fn is_for_tags(&self, error: &Error) -> Option<Cause> {
-        match error {
-            Error::Program { source: bpf::Error::Busy { .. }, .. } => None,
-            Error::Program { source, .. } => self.tags.map(|_| Cause::words(source.to_string())),
-            _ => None,
         }
     }
 

@@ -9,7 +9,7 @@
 //! | one receive queue at work | `queue.rs`, or `../packed_queue.rs`; its stamps: `../stamp_reader.rs` |
 //! | where the filter runs | `placed_filter.rs`, `sieve.rs` |
 //! | how long a frame may be | `frame_room.rs` |
-//! | VLAN tags that the NIC takes off | `vlan_tags.rs` |
+//! | VLAN tags that the NIC takes off | `../vlan_tags.rs` |
 //! | what is looked after, given back and reported | `backend.rs`, `upkeep.rs` |
 //! | how processes share the queues of an interface | `shared/` |
 //!
@@ -29,7 +29,6 @@ pub(super) mod queue;
 mod shared;
 mod sieve;
 mod upkeep;
-mod vlan_tags;
 
 use wirecap_core::chunk::MAX_RINGS;
 use wirecap_file::LINK_TYPE_ETHERNET;

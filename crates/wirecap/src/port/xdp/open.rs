@@ -23,7 +23,6 @@ use super::{
     frame_room::cell_payload,
     shared::{Attempts, Way},
     upkeep::Upkeep,
-    vlan_tags,
 };
 use crate::{
     Diagnostic, Error, Modes, Rss,
@@ -32,6 +31,7 @@ use crate::{
     port::{
         contract::{PoolMaker, PortPools},
         open_port::OpenPort,
+        vlan_tags,
     },
     program::rx_hash::RxHashing,
     report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
@@ -157,7 +157,8 @@ impl XdpOpener<'_> {
                     *pools = PortPools::allocate(&self.request)?;
                 }
                 let mut run = attempt.run(pools);
-                if let Some(reason) = run.as_ref().err().and_then(|error| attempt.is_for_tags(error)) {
+                let for_tags = run.as_ref().err().filter(|_| attempt.tags.is_some());
+                if let Some(reason) = for_tags.and_then(vlan_tags::blame) {
                     not_put_back = Some(reason);
                     take_back(pools);
                     attempt.tags = None;

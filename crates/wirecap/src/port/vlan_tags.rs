@@ -1,17 +1,17 @@
 //! VLAN tags that the XDP program does not see in the packet.
 //!
 //! ```text
-//!   the NIC takes tags off ──┬─ the driver hands them to programs, and all of the interface is ours ──► put back (tags.rs)
+//!   the NIC takes tags off ──┬─ the driver hands them to programs, and the program is on all of the interface ──► put back (tags.rs)
 //!                            └─ else: packets lack them, which is reported
 //! ```
 //!
 //! A NIC may take the tag off a packet and hand it to the driver beside it. The host's stack knows where to
-//! look for it; in a cell it would be missing. No driver is asked to leave tags on: the setting is the NIC's,
+//! look for it; in a cell or a block it would be missing. No driver is asked to leave tags on: the setting is the NIC's,
 //! and the host's VLANs use it, too.
 
-use wirecap_sys::netdev::Interface;
+use wirecap_sys::{bpf, netdev::Interface};
 
-use crate::{Diagnostic, diagnostic::Cause, program::tags::Tags};
+use crate::{Diagnostic, Error, XdpTapRefusal, diagnostic::Cause, program::tags::Tags};
 
 /// How the program puts tags back on an interface, where the driver runs it; or why not, if there was
 /// something to be done.
@@ -35,6 +35,17 @@ pub(super) fn prepare(interface: &Interface, shared: bool) -> VlanTags {
 pub(super) fn lost(interface: &Interface) -> Option<Diagnostic> {
     let takes_off = is_nic(interface) && interface.takes_vlan_tags;
     takes_off.then(|| Diagnostic::VlanTagsMissing { interface: interface.name.clone() })
+}
+
+/// Why VLAN tags cannot be put back, if an attempt with a program that does it may have failed for that: the
+/// kernel did not take the program, or the device did not.
+pub(super) fn blame(error: &Error) -> Option<Cause> {
+    match error {
+        Error::Program { source: bpf::Error::Busy { .. }, .. } => None,
+        Error::Program { source, .. } => Some(Cause::words(source.to_string())),
+        Error::NotTappedByXdp { reason: XdpTapRefusal::Failed(error), .. } => blame(error),
+        _ => None,
+    }
 }
 
 fn is_nic(interface: &Interface) -> bool {
