@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A NIC may take the tag off a packet and hand it to the driver beside it. The host's stack knows where to
-//! look for it; in a cell or a block it would be missing. No driver is asked to leave tags on: the setting is the NIC's,
-//! and the host's VLANs use it, too.
+//! look for it; in a cell or a block it would be missing. No driver is asked to leave tags on: the setting is
+//! the NIC's, and the host's VLANs use it, too.
 
 use wirecap_sys::{bpf, netdev::Interface};
 
