@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use wirecap::{QueueAccount, Report};
+use wirecap::{Modes, QueueAccount, Report, report::QueueMode};
 use wirecap_traffic::{FrameSpec, Marks, Template};
 
-use crate::crew::Arrival;
+use crate::{crew::Arrival, kernel_is_at_least};
 
 /// Asserts that the account explains every packet of every queue, and that no recycled cell was refused.
 /// Returns the sum of the accounts.
@@ -25,6 +25,20 @@ pub fn account_closed(report: &Report) -> QueueAccount {
 #[track_caller]
 pub fn pools_whole(report: &Report) {
     assert_eq!(report.pool_used_percent(), 0.0, "cells are missing: {report:#?}");
+}
+
+/// Asserts that every queue of a veth pair works as `modes` demands; the best way is packing, except on
+/// kernels that do not say what a driver offers.
+#[track_caller]
+pub fn mode(report: &Report, modes: Modes) {
+    let expected = match modes {
+        Modes::Best | Modes::Packed if kernel_is_at_least(6, 3) => QueueMode::Packed,
+        Modes::Best | Modes::Copy => QueueMode::Copy,
+        Modes::Generic => QueueMode::Generic,
+        other => panic!("a veth pair has no {other:?}"),
+    };
+    let queues = report.ports.iter().flat_map(|port| &port.queues);
+    assert!(queues.clone().all(|queue| queue.mode == expected), "{modes:?}: {report:#?}");
 }
 
 /// Asserts the promised order: each worker gets the packets of a queue in order; the numbers of a queue are

@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap::{Builder, Capture, Dispatch, Mode, Modes, Next, Wait, report::QueueMode};
+use wirecap::{Builder, Capture, Dispatch, Mode, Modes, Next, Report, Wait, report::QueueMode};
 use wirecap_testing::{
     check,
     cpu_time::process_cpu_seconds,
     crew::Crew,
     gate::Gate,
-    need_root, wait_until,
+    kernel_is_at_least, need_root, wait_until,
     wire::{Wire, give_it_a_chance},
 };
 use wirecap_traffic::FrameSpec;
@@ -88,7 +88,7 @@ fn single_packets_arrive_and_idling_is_cheap() {
 }
 
 /// Captures four queues: first nothing, then a burst of a whole pool at once.
-fn waits_for_nothing(wire: &Wire, port: &str, builder: Builder, pool: u64, what: &str) {
+fn waits_for_nothing(wire: &Wire, port: &str, builder: Builder, pool: u64, what: &str) -> Report {
     let mut capture = wire.capture_of(port, builder);
     let crew = Crew::eager(capture.take_workers());
     // Until the effects of the start are over.
@@ -112,8 +112,10 @@ fn waits_for_nothing(wire: &Wire, port: &str, builder: Builder, pool: u64, what:
     crew.wait_for(before + sender.sent());
     capture.stopper().stop();
     crew.join();
-    let account = check::account_closed(&capture.finish());
+    let report = capture.finish();
+    let account = check::account_closed(&report);
     assert_eq!((account.delivered, account.lost.total()), (before + sender.sent(), 0), "{what}");
+    report
 }
 
 #[test]
@@ -121,18 +123,29 @@ fn silence_takes_no_cpu_time_and_a_burst_after_it_is_not_lost() {
     need_root!("waits::silence_takes_no_cpu_time_and_a_burst_after_it_is_not_lost");
     let _alone = alone();
     let wire = Wire::with_queues("silence", 4);
+    let taken = [
+        (Dispatch::Pull, 4, Wait::Sleep),
+        (Dispatch::Pull, 2, Wait::Block),
+        (Dispatch::Push, 3, Wait::Sleep),
+    ];
+    let taken = taken
+        .into_iter()
+        .flat_map(|way| [("xdp:in0", Some(Modes::Copy), way), ("xdp:in0", Some(Modes::Best), way)]);
+    let kept = ["packet:in0", "tap:in0"].map(|port| (port, None, (Dispatch::Pull, 4, Wait::Sleep)));
+    let kept = kept.into_iter().filter(|(port, ..)| *port != "tap:in0" || kernel_is_at_least(6, 6));
+    let ways: Vec<_> = taken.chain(kept).collect();
     for (cells, chunks) in [(64, 4), (256, 8), (256, 128)] {
-        for (port, dispatch, workers, wait) in [
-            ("xdp:in0", Dispatch::Pull, 4, Wait::Sleep),
-            ("xdp:in0", Dispatch::Pull, 2, Wait::Block),
-            ("xdp:in0", Dispatch::Push, 3, Wait::Sleep),
-            ("packet:in0", Dispatch::Pull, 4, Wait::Sleep),
-        ] {
+        for (port, modes, (dispatch, workers, wait)) in &ways {
             let builder = Capture::builder().cells_per_chunk(cells).chunks_per_pool(chunks);
-            let builder = builder.dispatch(dispatch).workers(workers).wait(wait);
-            let what =
-                format!("M = {cells}, R = {chunks}, {port}, {dispatch:?}, {workers} workers, {wait:?}");
-            waits_for_nothing(&wire, port, builder, u64::from(cells * chunks), &what);
+            let builder =
+                builder.dispatch(*dispatch).workers(*workers).wait(*wait).modes(modes.unwrap_or_default());
+            let what = format!(
+                "M = {cells}, R = {chunks}, {port}, {modes:?}, {dispatch:?}, {workers} workers, {wait:?}"
+            );
+            let report = waits_for_nothing(&wire, port, builder, u64::from(cells * chunks), &what);
+            if let Some(modes) = modes {
+                check::mode(&report, *modes);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use wirecap::{Builder, Capture, Dispatch, Horizon, Mode, Timestamp};
+use wirecap::{Builder, Capture, Dispatch, Horizon, Mode, Modes, Report, Timestamp};
 use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
@@ -17,7 +17,7 @@ const FRAMES: u64 = BURSTS * (BURSTS + 1) / 2;
 const QUEUES: u16 = 2;
 
 /// Captures while a thread asks for horizons, and checks that every promise was kept.
-fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
+fn keeps_its_promises(label: &str, port: &str, builder: Builder) -> Report {
     let wire = Wire::with_queues(label, u32::from(QUEUES));
     let builder = builder.mode(Mode::Advanced { threshold_percent: 0 }).workers(2).port(port);
     let mut capture = wire.inside.enter(|| builder.open()).unwrap();
@@ -51,7 +51,8 @@ fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
         let horizon = horizons.of(0, queue).expect("nothing waits at the end");
         assert_eq!(horizon.time_ns, u64::MAX);
     }
-    check::account_closed(&capture.finish());
+    let report = capture.finish();
+    check::account_closed(&report);
 
     let queues = check::in_order(&arrivals);
     let mut between = 0;
@@ -63,11 +64,12 @@ fn keeps_its_promises(label: &str, port: &str, builder: Builder) {
         }
     }
     assert!(between > 0, "no promise was made while packets came");
+    report
 }
 
 /// Stops a capture whose worker has taken nothing yet, and asks for the horizon before each batch: the next
 /// batch keeps the promise.
-fn keeps_its_promises_after_a_stop(port: &str, builder: Builder) {
+fn keeps_its_promises_after_a_stop(port: &str, builder: Builder) -> Report {
     const FRAMES: u64 = 500;
     let wire = Wire::with_queues("stopped", 1);
     let builder = builder.cells_per_chunk(64).chunks_per_pool(16).workers(1);
@@ -87,29 +89,43 @@ fn keeps_its_promises_after_a_stop(port: &str, builder: Builder) {
     }
     assert_eq!(horizons.of(0, 0), Some(Horizon { number: taken, time_ns: u64::MAX }), "{port}");
     drop(worker);
-    assert_eq!(check::account_closed(&capture.finish()).delivered, taken, "{port}");
+    let report = capture.finish();
+    assert_eq!(check::account_closed(&report).delivered, taken, "{port}");
     assert!(taken >= FRAMES, "{port}: {taken}");
+    report
 }
 
 #[test]
 fn after_a_stop_waiting_packets_are_still_to_come() {
     need_root!("horizon::after_a_stop_waiting_packets_are_still_to_come");
-    keeps_its_promises_after_a_stop("xdp:in0", Capture::builder());
-    keeps_its_promises_after_a_stop("xdp:in0", Capture::builder().timestamp(Timestamp::Kernel));
-    // A filter in user space keeps packets in a separate place.
-    keeps_its_promises_after_a_stop("xdp:in0", Capture::builder().filter("not protochain 99"));
-    keeps_its_promises_after_a_stop("xdp:in0@0", Capture::builder());
+    for modes in [Modes::Copy, Modes::Best] {
+        let builder = || Capture::builder().modes(modes);
+        for (port, builder) in [
+            ("xdp:in0", builder()),
+            ("xdp:in0", builder().timestamp(Timestamp::Kernel)),
+            // A filter in user space keeps packets in a separate place.
+            ("xdp:in0", builder().filter("not protochain 99")),
+            ("xdp:in0@0", builder()),
+        ] {
+            check::mode(&keeps_its_promises_after_a_stop(port, builder), modes);
+        }
+    }
     keeps_its_promises_after_a_stop("packet:in0", Capture::builder());
 }
 
 #[test]
 fn of_an_interface_that_is_taken() {
     need_root!("horizon::of_an_interface_that_is_taken");
-    keeps_its_promises("taken_pull", "xdp:in0", Capture::builder().chunks_per_pool(16));
-    let push = Capture::builder().chunks_per_pool(16).dispatch(Dispatch::Push);
-    keeps_its_promises("taken_push", "xdp:in0", push);
-    let stamped = Capture::builder().chunks_per_pool(16).timestamp(Timestamp::Kernel);
-    keeps_its_promises("taken_stamped", "xdp:in0", stamped);
+    for modes in [Modes::Copy, Modes::Best] {
+        let builder = || Capture::builder().chunks_per_pool(16).modes(modes);
+        for (label, builder) in [
+            ("taken_pull", builder()),
+            ("taken_push", builder().dispatch(Dispatch::Push)),
+            ("taken_stamped", builder().timestamp(Timestamp::Kernel)),
+        ] {
+            check::mode(&keeps_its_promises(label, "xdp:in0", builder), modes);
+        }
+    }
 }
 
 #[test]

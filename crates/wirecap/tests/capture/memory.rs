@@ -13,7 +13,7 @@ use std::{
 use wirecap::{Builder, Capture, Error, Homes, Mode, Modes, Next, Reach, Refusal, port::null::NullPort};
 use wirecap_lab::VethOptions;
 
-use wirecap_testing::{need_root, wire::Wire};
+use wirecap_testing::{check, need_root, wire::Wire};
 
 const QUEUES: u32 = 24;
 
@@ -135,9 +135,10 @@ fn by_default_pools_take_at_most_a_share_of_the_available_memory() {
 fn opening_is_given_up_within_a_second() {
     need_root!("memory::opening_is_given_up_within_a_second");
     let wire = Wire::new("give_up", VethOptions { queues: 64, ..VethOptions::default() });
-    let given_up = |chunks, after| {
+    let sized = |chunks, modes| Capture::builder().chunks_per_pool(chunks).modes(modes);
+    let given_up = |builder: Builder, after| {
         let flag = Arc::new(AtomicBool::new(false));
-        let builder = Capture::builder().chunks_per_pool(chunks).give_up(Arc::clone(&flag));
+        let builder = builder.give_up(Arc::clone(&flag));
         thread::scope(|scope| {
             let opening = scope.spawn(|| wire.try_capture(builder).map(drop));
             thread::sleep(after);
@@ -149,15 +150,19 @@ fn opening_is_given_up_within_a_second() {
             if opened.is_ok() { Duration::ZERO } else { asked.elapsed() }
         })
     };
-    for chunks in [4, 20] {
+    for (chunks, modes) in
+        [4, 20].into_iter().flat_map(|chunks| [(chunks, Modes::Copy), (chunks, Modes::Best)])
+    {
         let begun = Instant::now();
-        drop(wire.capture(Capture::builder().chunks_per_pool(chunks)));
+        let capture = wire.capture(sized(chunks, modes));
+        check::mode(&capture.report(), modes);
+        drop(capture);
         let whole = begun.elapsed();
         for part in 1..5 {
             let after = whole * part / 5;
             // The best of three: other work on the machine may delay one attempt.
-            let took = (0..3).map(|_| given_up(chunks, after)).min().unwrap();
-            assert!(took < Duration::from_secs(1), "R = {chunks}, after {after:?}: {took:?}");
+            let took = (0..3).map(|_| given_up(sized(chunks, modes), after)).min().unwrap();
+            assert!(took < Duration::from_secs(1), "R = {chunks}, {modes}, after {after:?}: {took:?}");
         }
     }
     // The queues are free again.

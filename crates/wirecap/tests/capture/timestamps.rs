@@ -68,14 +68,22 @@ fn frames_that_wait(label: &str, source: Timestamp, modes: Modes) -> Run {
     Run { begun_ns, sent_ns, released_ns, waited, report }
 }
 
+/// Both dispatches, with packets in cells and in blocks.
+fn ways() -> impl Iterator<Item = (Dispatch, Modes)> {
+    let both = [Dispatch::Pull, Dispatch::Push].into_iter();
+    both.flat_map(|dispatch| [Modes::Copy, Modes::Best].map(|modes| (dispatch, modes)))
+}
+
 /// Clocks of two programs on one machine differ by less than this.
 const CLOCK_NS: u64 = 1_000_000;
 
 #[test]
 fn kernel_times_are_arrival_times_in_every_mode() {
     need_root!("timestamps::kernel_times_are_arrival_times_in_every_mode");
-    for (label, modes) in [("stampnat", Modes::Copy), ("stampgen", Modes::Generic)] {
+    let ways = [("stampnat", Modes::Copy), ("stampgen", Modes::Generic), ("stamppack", Modes::Best)];
+    for (label, modes) in ways {
         let run = frames_that_wait(label, Timestamp::Kernel, modes);
+        check::mode(&run.report, modes);
         for arrival in &run.waited {
             let time_ns = arrival.timestamp_ns;
             assert!(run.begun_ns <= time_ns + CLOCK_NS, "{modes:?}: {time_ns} before {}", run.begun_ns);
@@ -98,25 +106,32 @@ fn kernel_times_are_arrival_times_in_every_mode() {
 #[test]
 fn batch_times_are_uncertain_by_the_time_without_a_look() {
     need_root!("timestamps::batch_times_are_uncertain_by_the_time_without_a_look");
-    let run = frames_that_wait("stampbat", Timestamp::Batch, Modes::Best);
-    let timestamp = &run.report.ports[0].timestamp;
-    assert_eq!((timestamp.source, timestamp.unstamped), (Timestamp::Batch, 0));
-    let bound_ns = timestamp.error_bound_ns.unwrap_or(0);
-    assert!(bound_ns < CLOCK_NS, "{timestamp:?}");
-    for arrival in &run.waited {
-        assert!(arrival.timestamp_ns + bound_ns >= run.released_ns, "{} is too early", arrival.timestamp_ns);
-        assert!(arrival.timestamp_ns <= now_ns());
-        let earliest_ns = arrival.timestamp_ns - arrival.uncertainty_ns;
-        assert!(
-            earliest_ns <= run.begun_ns + bound_ns,
-            "{arrival:?}: the last look was before {}",
-            run.begun_ns
-        );
+    for modes in [Modes::Copy, Modes::Best] {
+        let run = frames_that_wait("stampbat", Timestamp::Batch, modes);
+        check::mode(&run.report, modes);
+        let timestamp = &run.report.ports[0].timestamp;
+        assert_eq!((timestamp.source, timestamp.unstamped), (Timestamp::Batch, 0));
+        let bound_ns = timestamp.error_bound_ns.unwrap_or(0);
+        assert!(bound_ns < CLOCK_NS, "{timestamp:?}");
+        for arrival in &run.waited {
+            assert!(
+                arrival.timestamp_ns + bound_ns >= run.released_ns,
+                "{} is too early",
+                arrival.timestamp_ns
+            );
+            assert!(arrival.timestamp_ns <= now_ns());
+            let earliest_ns = arrival.timestamp_ns - arrival.uncertainty_ns;
+            assert!(
+                earliest_ns <= run.begun_ns + bound_ns,
+                "{arrival:?}: the last look was before {}",
+                run.begun_ns
+            );
+        }
+        let uncertainty = timestamp.uncertainty.expect("packets were captured");
+        let worst_ns = run.waited.iter().map(|arrival| arrival.uncertainty_ns).max();
+        assert_eq!((uncertainty.packets, Some(uncertainty.max_ns)), (1 + run.waited.len() as u64, worst_ns));
+        assert!(uncertainty.max_ns >= run.released_ns - run.sent_ns, "{uncertainty:?}");
     }
-    let uncertainty = timestamp.uncertainty.expect("packets were captured");
-    let worst_ns = run.waited.iter().map(|arrival| arrival.uncertainty_ns).max();
-    assert_eq!((uncertainty.packets, Some(uncertainty.max_ns)), (1 + run.waited.len() as u64, worst_ns));
-    assert!(uncertainty.max_ns >= run.released_ns - run.sent_ns, "{uncertainty:?}");
 }
 
 /// Frames seen in the ring and taken later have the time at which they were seen.
@@ -125,10 +140,12 @@ fn batch_times_are_those_of_the_look_that_saw_the_packets() {
     need_root!("timestamps::batch_times_are_those_of_the_look_that_saw_the_packets");
     const FRAMES: u64 = 200;
     // With a filter in user space, cells are taken differently.
-    for (label, filter) in [("stamplook", ""), ("stampsift", "greater 1 or ip6 protochain 17")] {
+    let filters = [("stamplook", ""), ("stampsift", "greater 1 or ip6 protochain 17")];
+    let ways = [Modes::Copy, Modes::Best].into_iter().flat_map(|modes| filters.map(|filter| (modes, filter)));
+    for (modes, (label, filter)) in ways {
         let wire = Wire::with_queues(label, 1);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(8).workers(1).filter(filter);
-        let mut capture = wire.capture(builder.timestamp(Timestamp::Batch));
+        let mut capture = wire.capture(builder.modes(modes).timestamp(Timestamp::Batch));
         let begun_ns = now_ns();
         wire.queue_sender(0, FrameSpec::default()).send(FRAMES);
         let sent_ns = now_ns();
@@ -146,7 +163,9 @@ fn batch_times_are_those_of_the_look_that_saw_the_packets() {
         crew.wait_for(FRAMES);
         capture.stopper().stop();
         let arrivals = crew.join();
-        check::account_closed(&capture.finish());
+        let report = capture.finish();
+        check::mode(&report, modes);
+        check::account_closed(&report);
         let queues = check::in_order(&arrivals);
         let packets = &queues[&(0, 0)];
         check::increasing(&check::intact(packets.iter().copied(), FrameSpec::default()));
@@ -167,10 +186,11 @@ fn batch_times_are_those_of_the_look_that_saw_the_packets() {
 fn every_packet_came_within_its_uncertainty_even_with_slow_workers_and_offloading() {
     need_root!("timestamps::every_packet_came_within_its_uncertainty_even_with_slow_workers_and_offloading");
     const FRAMES: u64 = 2_000;
-    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+    for (dispatch, modes) in ways() {
         let wire = Wire::with_queues("stampslow", 2);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64).dispatch(dispatch);
-        let mut capture = wire.capture(builder.mode(Mode::advanced(1).unwrap()).timestamp(Timestamp::Batch));
+        let mut capture =
+            wire.capture(builder.modes(modes).mode(Mode::advanced(1).unwrap()).timestamp(Timestamp::Batch));
         let crew = Crew::start(capture.take_workers(), |_, _| std::thread::sleep(Duration::from_millis(5)));
         // The times before each group of frames was sent, and when it was certainly on the other side.
         let mut between_ns = [Vec::new(), Vec::new()];
@@ -186,6 +206,7 @@ fn every_packet_came_within_its_uncertainty_even_with_slow_workers_and_offloadin
         capture.stopper().stop();
         let arrivals = crew.join();
         let report = capture.finish();
+        check::mode(&report, modes);
         check::account_closed(&report);
         check::in_order(&arrivals);
         for arrival in &arrivals {
@@ -209,10 +230,10 @@ fn every_packet_came_within_its_uncertainty_even_with_slow_workers_and_offloadin
 fn kernel_times_increase_strictly_in_each_queue_with_offloading() {
     need_root!("timestamps::kernel_times_increase_strictly_in_each_queue_with_offloading");
     const FRAMES: u64 = 3_000;
-    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+    for (dispatch, modes) in ways() {
         let wire = Wire::with_queues("stampoff", 4);
         let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(64).dispatch(dispatch);
-        let builder = builder.mode(Mode::advanced(1).unwrap()).timestamp(Timestamp::Kernel);
+        let builder = builder.modes(modes).mode(Mode::advanced(1).unwrap()).timestamp(Timestamp::Kernel);
         let mut capture = wire.capture(builder);
         let crew = Crew::eager(capture.take_workers());
         let begun_ns = now_ns();
@@ -226,6 +247,7 @@ fn kernel_times_increase_strictly_in_each_queue_with_offloading() {
         capture.stopper().stop();
         let arrivals = crew.join();
         let report = capture.finish();
+        check::mode(&report, modes);
         assert_eq!(check::account_closed(&report).delivered, 4 * FRAMES);
         let queues = check::in_order(&arrivals);
         assert_eq!(queues.len(), 4);

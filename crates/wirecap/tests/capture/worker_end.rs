@@ -14,6 +14,12 @@ fn builder(dispatch: Dispatch, mode: Mode) -> wirecap::Builder {
     Capture::builder().cells_per_chunk(64).chunks_per_pool(16).dispatch(dispatch).mode(mode)
 }
 
+/// Both dispatches, with packets in cells and in blocks.
+fn ways() -> impl Iterator<Item = (Dispatch, Modes)> {
+    let both = [Dispatch::Pull, Dispatch::Push].into_iter();
+    both.flat_map(|dispatch| [Modes::Copy, Modes::Best].map(|modes| (dispatch, modes)))
+}
+
 /// Takes one batch and panics while holding it. Returns the number of packets in it.
 fn panic_with_a_batch(mut worker: Worker) -> u64 {
     let thread = thread::spawn(move || {
@@ -29,9 +35,9 @@ fn panic_with_a_batch(mut worker: Worker) -> u64 {
 #[test]
 fn buddies_take_over_from_a_worker_that_panicked() {
     need_root!("worker_end::buddies_take_over_from_a_worker_that_panicked");
-    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+    for (dispatch, modes) in ways() {
         let wire = Wire::with_queues("panic", 2);
-        let mut capture = wire.capture(builder(dispatch, Mode::advanced(60).unwrap()));
+        let mut capture = wire.capture(builder(dispatch, Mode::advanced(60).unwrap()).modes(modes));
         let mut workers = capture.take_workers();
         let mut sender = wire.queue_sender(0, FrameSpec::default());
         sender.send(1);
@@ -45,19 +51,20 @@ fn buddies_take_over_from_a_worker_that_panicked() {
         let arrivals = crew.join();
         let report = capture.finish();
         let account = check::account_closed(&report);
-        assert_eq!((account.delivered, account.lost.total()), (1 + 4 * POOL, 0), "{dispatch:?}");
+        assert_eq!((account.delivered, account.lost.total()), (1 + 4 * POOL, 0), "{dispatch:?}, {modes:?}");
         assert_eq!(report.workers[1].offloaded_in, 4 * POOL);
         check::increasing(&check::intact(&arrivals, FrameSpec::default()));
         check::pools_whole(&report);
+        check::mode(&report, modes);
     }
 }
 
 #[test]
 fn packets_that_wait_for_a_leaving_worker_are_taken_over() {
     need_root!("worker_end::packets_that_wait_for_a_leaving_worker_are_taken_over");
-    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+    for (dispatch, modes) in ways() {
         let wire = Wire::with_queues("backlog", 2);
-        let mut capture = wire.capture(builder(dispatch, Mode::advanced(90).unwrap()));
+        let mut capture = wire.capture(builder(dispatch, Mode::advanced(90).unwrap()).modes(modes));
         let mut workers = capture.take_workers();
         let mut sender = wire.queue_sender(0, FrameSpec::default());
         sender.send(POOL / 4);
@@ -73,8 +80,10 @@ fn packets_that_wait_for_a_leaving_worker_are_taken_over() {
         crew.wait_for(before + 4 * POOL);
         capture.stopper().stop();
         let arrivals = crew.join();
-        let account = check::account_closed(&capture.finish());
-        assert_eq!((account.delivered, account.lost.total()), (sender.sent(), 0), "{dispatch:?}");
+        let report = capture.finish();
+        check::mode(&report, modes);
+        let account = check::account_closed(&report);
+        assert_eq!((account.delivered, account.lost.total()), (sender.sent(), 0), "{dispatch:?}, {modes:?}");
         check::increasing(&check::intact(&arrivals, FrameSpec::default()));
     }
 }
@@ -98,7 +107,10 @@ fn a_pool_of_one_chunk_circulates_without_its_worker() {
         }
         capture.stopper().stop();
         let arrivals = crew.join();
-        let account = check::account_closed(&capture.finish());
+        let report = capture.finish();
+        // Blocks take at least two.
+        check::mode(&report, Modes::Copy);
+        let account = check::account_closed(&report);
         assert_eq!((account.delivered, account.lost.total()), (5 * 64, 0), "{dispatch:?}");
         check::each_once(check::intact(&arrivals, FrameSpec::default()), 5 * 64, 0);
     }
@@ -141,9 +153,9 @@ fn in_basic_mode_the_queue_of_a_gone_worker_fills_up() {
 #[test]
 fn a_capture_ends_although_every_worker_panicked() {
     need_root!("worker_end::a_capture_ends_although_every_worker_panicked");
-    for dispatch in [Dispatch::Pull, Dispatch::Push] {
+    for (dispatch, modes) in ways() {
         let wire = Wire::with_queues("all", 2);
-        let mut capture = wire.capture(builder(dispatch, Mode::advanced(0).unwrap()));
+        let mut capture = wire.capture(builder(dispatch, Mode::advanced(0).unwrap()).modes(modes));
         let workers = capture.take_workers();
         let mut delivered = 0;
         for (queue, worker) in workers.into_iter().enumerate() {
@@ -151,8 +163,10 @@ fn a_capture_ends_although_every_worker_panicked() {
             delivered += panic_with_a_batch(worker);
         }
         // Finishing must not wait for workers that are gone.
-        let account = check::account_closed(&capture.finish());
-        assert_eq!((account.seen, account.delivered), (20, delivered), "{dispatch:?}");
+        let report = capture.finish();
+        check::mode(&report, modes);
+        let account = check::account_closed(&report);
+        assert_eq!((account.seen, account.delivered), (20, delivered), "{dispatch:?}, {modes:?}");
         assert_eq!(account.lost.left_at_stop, 20 - delivered);
     }
 }
