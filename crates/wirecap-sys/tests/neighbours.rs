@@ -63,7 +63,9 @@ fn a_neighbour_that_answers_is_announced_and_a_silent_one_fails() {
     let far_mac = link.far.enter(|| interface("b0").unwrap().mac.unwrap());
     for address in ["192.0.2.2", "fd00::2"].map(|address| address.parse::<IpAddr>().unwrap()) {
         assert_eq!(neighbours.get(link.ifindex, address).unwrap(), None);
-        let asked = neighbours.ask(link.ifindex, address).unwrap().unwrap();
+        let asked = neighbours.ask(link.ifindex, address).unwrap();
+        assert!(asked.is_new, "{asked:?}");
+        let asked = asked.entry.unwrap();
         assert_eq!((asked.address, asked.is_kernels_own), (address, true));
         let found = await_event(
             &mut changes,
@@ -72,12 +74,12 @@ fn a_neighbour_that_answers_is_announced_and_a_silent_one_fails() {
         let NeighbourEvent::State(neighbour) = found else { unreachable!() };
         assert_eq!((neighbour.ifindex, neighbour.usable_mac()), (link.ifindex, Some(far_mac)));
         // Asking again changes nothing.
-        let again = neighbours.ask(link.ifindex, address).unwrap().unwrap();
-        assert_eq!(again.usable_mac(), Some(far_mac));
+        let again = neighbours.ask(link.ifindex, address).unwrap();
+        assert_eq!((again.is_new, again.entry.unwrap().usable_mac()), (false, Some(far_mac)));
     }
     let silent: IpAddr = "192.0.2.77".parse().unwrap();
     let is_of = |neighbour: &Neighbour| neighbour.address == silent;
-    let asked = neighbours.ask(link.ifindex, silent).unwrap().unwrap();
+    let asked = neighbours.ask(link.ifindex, silent).unwrap().entry.unwrap();
     assert_eq!((asked.state, asked.usable_mac()), (NeighbourState::Incomplete, None));
     await_event(
         &mut changes,
@@ -85,7 +87,7 @@ fn a_neighbour_that_answers_is_announced_and_a_silent_one_fails() {
     );
     // A failed neighbour is requested anew, and the request can be given up.
     assert!(!neighbours.forget(link.ifindex, silent).unwrap());
-    assert_eq!(neighbours.ask(link.ifindex, silent).unwrap().unwrap().state, NeighbourState::Failed);
+    assert_eq!(neighbours.ask(link.ifindex, silent).unwrap().entry.unwrap().state, NeighbourState::Failed);
     assert_eq!(neighbours.get(link.ifindex, silent).unwrap().unwrap().state, NeighbourState::Incomplete);
     assert!(neighbours.forget(link.ifindex, silent).unwrap());
     assert_eq!(neighbours.get(link.ifindex, silent).unwrap(), None);
@@ -115,7 +117,7 @@ fn foreign_entries_stay_unchanged() {
         let before = shown();
         let address: IpAddr = address.parse().unwrap();
         for _ in 0..3 {
-            let found = neighbours.ask(link.ifindex, address).unwrap().unwrap();
+            let found = neighbours.ask(link.ifindex, address).unwrap().entry.unwrap();
             assert!(!found.is_kernels_own, "{kind}: {found:?}");
             assert!(!neighbours.forget(link.ifindex, address).unwrap(), "{kind}");
         }
@@ -133,7 +135,7 @@ fn addresses_of_groups_are_not_used() {
     let link = Link::new("groups");
     let mut neighbours = link.near.enter(|| Neighbours::open().unwrap());
     // The kernel itself makes this entry: a group needs no request.
-    let everybody = neighbours.ask(link.ifindex, "192.0.2.255".parse().unwrap()).unwrap().unwrap();
+    let everybody = neighbours.ask(link.ifindex, "192.0.2.255".parse().unwrap()).unwrap().entry.unwrap();
     assert_eq!(everybody.usable_mac(), None, "{everybody:?}");
     assert!(everybody.mac.is_some_and(|mac| mac.is_group()), "{everybody:?}");
 }

@@ -28,6 +28,8 @@ pub(super) const CHANCE: Duration = Duration::from_millis(100);
 struct Request {
     hop: Hop,
     source: Source,
+    /// The kernel had no entry before.
+    is_new: bool,
     since: Instant,
 }
 
@@ -67,10 +69,16 @@ impl AskedHops {
         replaced.map_or(Room::None, |asked| Room::InsteadOf(asked.hop))
     }
 
-    /// Adds a hop that the kernel begins to ask for. There has to be room.
-    pub(super) fn insert(&mut self, hop: Hop, source: Source, now: Instant) {
+    /// Adds a hop that the kernel begins to ask for, by an entry that is new or was there. There has to be
+    /// room.
+    pub(super) fn insert(&mut self, hop: Hop, source: Source, is_new: bool, now: Instant) {
         debug_assert!(self.hops.len() < MAX_ASKED && !self.contains(hop));
-        self.hops.push(Request { hop, source, since: now });
+        self.hops.push(Request { hop, source, is_new, since: now });
+    }
+
+    /// Whether the kernel's entry was made for this request.
+    pub(super) fn has_made(&self, hop: Hop) -> bool {
+        self.hops.iter().any(|asked| asked.hop == hop && asked.is_new)
     }
 
     /// Removes a hop. Returns whether the kernel was asking for it.
@@ -105,7 +113,7 @@ mod tests {
         for number in 0..MAX_ASKED {
             let source = source((number % sources) as u8);
             assert_eq!(asked.room(source, now), Room::Free);
-            asked.insert(hop(number), source, now);
+            asked.insert(hop(number), source, true, now);
             now += Duration::from_millis(1);
         }
         (asked, now)
@@ -119,7 +127,7 @@ mod tests {
             let Room::InsteadOf(replaced) = asked.room(source(9), now) else { panic!("{number}") };
             assert_eq!(replaced, hop(number), "the oldest hop of the sources with the most");
             assert!(asked.remove(replaced));
-            asked.insert(hop(1_000 + number), source(9), now);
+            asked.insert(hop(1_000 + number), source(9), true, now);
         }
         // A source with as many hops as the others waits until the oldest hop has had its chance.
         let young = full(3).0;

@@ -23,7 +23,7 @@ use std::{
 };
 
 use wirecap_headers::MacAddress;
-use wirecap_sys::netdev::{Neighbour, NeighbourState};
+use wirecap_sys::netdev::{AskedNeighbour, Neighbour, NeighbourState};
 
 use super::{
     Hop, Pending,
@@ -48,12 +48,13 @@ const MEMORY: Duration = Duration::from_secs(30);
 /// The kernel's table of neighbours.
 pub(crate) trait Kernel {
     /// Has it find out a neighbour, or ask anew if that is stale; gives the entry.
-    fn ask(&mut self, hop: Hop) -> Result<Option<Neighbour>, Refusal>;
+    fn ask(&mut self, hop: Hop) -> Result<AskedNeighbour, Refusal>;
 
     /// The entry of a neighbour, if there is one.
     fn get(&mut self, hop: Hop) -> Option<Neighbour>;
 
-    /// Stops asking for one that does not answer.
+    /// Stops asking for one that does not answer. Only for an entry that [`Kernel::ask`] made: packets of the
+    /// host may wait for others.
     fn forget(&mut self, hop: Hop);
 }
 
@@ -133,20 +134,22 @@ impl NextHops {
         match self.asked.room(source, now) {
             Room::Free => {}
             Room::InsteadOf(other) => {
-                kernel.forget(other);
+                if self.asked.has_made(other) {
+                    kernel.forget(other);
+                }
                 self.asked.remove(other);
                 count(&self.counts.crowded_out);
             }
             Room::None => return count(&self.counts.crowded_out),
         }
         match kernel.ask(hop) {
-            Ok(Some(neighbour)) => {
+            Ok(AskedNeighbour { entry: Some(neighbour), is_new }) => {
                 count(&self.counts.asked);
-                self.asked.insert(hop, source, now);
+                self.asked.insert(hop, source, is_new, now);
                 self.look_at(hop, neighbour, now);
             }
             // It was removed at once: the next packet tries again.
-            Ok(None) | Err(Refusal::Other) => {}
+            Ok(AskedNeighbour { entry: None, .. }) | Err(Refusal::Other) => {}
             Err(Refusal::TableFull) => count(&self.counts.table_full),
         }
     }

@@ -22,13 +22,14 @@ pub(crate) fn neighbour(hop: Hop, state: NeighbourState, mac: Option<MacAddress>
 }
 
 impl Kernel for FakeKernel {
-    fn ask(&mut self, hop: Hop) -> Result<Option<Neighbour>, Refusal> {
+    fn ask(&mut self, hop: Hop) -> Result<AskedNeighbour, Refusal> {
         if self.is_full {
             return Err(Refusal::TableFull);
         }
         self.asked.push(hop);
         let made = || neighbour(hop, NeighbourState::Incomplete, None);
-        Ok(Some(*self.entries.entry(hop).or_insert_with(made)))
+        let is_new = !self.entries.contains_key(&hop);
+        Ok(AskedNeighbour { entry: Some(*self.entries.entry(hop).or_insert_with(made)), is_new })
     }
 
     fn get(&mut self, hop: Hop) -> Option<Neighbour> {
@@ -227,6 +228,25 @@ fn a_scan_leaves_room_and_keeps_the_kernels_table_small() {
     assert!(world.kernel.asked.len() > 5_500, "{}", world.kernel.asked.len());
     let report = world.next_hops.counts.report();
     assert!(report.crowded_out > 5_000, "{report:?}");
+}
+
+/// The host asks for a neighbour, and its packets wait; a scan wants the same one, and more than there is
+/// room for.
+#[test]
+fn entries_that_the_host_has_made_stay_when_a_scan_crowds_them_out() {
+    let mut world = World::new();
+    let of_host = [0, 7, 100].map(hop);
+    for hop in of_host {
+        world.kernel.entries.insert(hop, neighbour(hop, NeighbourState::Incomplete, None));
+    }
+    for number in 0..2_000 {
+        world.want(hop(number));
+        world.now += Duration::from_millis(1);
+    }
+    assert!(of_host.iter().all(|hop| world.kernel.entries.contains_key(hop)));
+    // Those of the scan are gone, or the newest.
+    assert!(world.kernel.entries.len() <= MAX_ASKED + of_host.len(), "{}", world.kernel.entries.len());
+    assert!(!world.kernel.entries.contains_key(&hop(1)) && world.next_hops.counts.report().crowded_out > 0);
 }
 
 #[test]

@@ -22,7 +22,8 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 use wirecap_sys::netdev::{
-    Error, LinkChanges, LinkEvent, Neighbour, NeighbourChanges, NeighbourEvent, Neighbours, changes,
+    AskedNeighbour, Error, LinkChanges, LinkEvent, Neighbour, NeighbourChanges, NeighbourEvent, Neighbours,
+    changes,
 };
 
 use super::{
@@ -53,7 +54,7 @@ struct PortNeighbours {
 }
 
 impl Kernel for PortNeighbours {
-    fn ask(&mut self, hop: Hop) -> Result<Option<Neighbour>, Refusal> {
+    fn ask(&mut self, hop: Hop) -> Result<AskedNeighbour, Refusal> {
         let asked = self.neighbours.ask(self.ports[hop.port], hop.address);
         asked.map_err(|error| match error.errno() {
             Some(errno) if errno == Errno::ENOBUFS as i32 => Refusal::TableFull,

@@ -71,7 +71,7 @@ pub use interface::{interface, interface_with_index, interfaces, transmit_queues
 pub use namespace::Namespace;
 pub use neighbour::{Neighbour, NeighbourState};
 pub use neighbour_changes::{NeighbourChanges, NeighbourEvent};
-pub use neighbours::Neighbours;
+pub use neighbours::{AskedNeighbour, Neighbours};
 pub use promiscuous::Promiscuous;
 pub use reader::{LinkReader, LinkState};
 pub use routes::{Route, find_route};

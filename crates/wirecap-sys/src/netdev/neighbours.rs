@@ -40,6 +40,16 @@ use super::{
 #[derive(Debug)]
 pub struct Neighbours(Conversation);
 
+/// What the kernel had of a neighbour when it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskedNeighbour {
+    /// The entry as it was before the kernel was asked to use it, or after it was made; `None` if it was
+    /// removed at once.
+    pub entry: Option<Neighbour>,
+    /// The question made the entry: before, nobody was asking for the neighbour.
+    pub is_new: bool,
+}
+
 impl Neighbours {
     /// Opens a socket. Needs no privilege.
     ///
@@ -50,14 +60,13 @@ impl Neighbours {
     }
 
     /// Has the kernel find out the Ethernet address of a neighbour, or verify it if it is stale. Does not
-    /// wait for the answer. Entries that are not the kernel's own stay as they are. Returns the entry as it
-    /// was before the kernel was asked to use it, or after it was made. Needs CAP_NET_ADMIN. Takes two or
-    /// three system calls.
+    /// wait for the answer. Entries that are not the kernel's own stay as they are. Needs CAP_NET_ADMIN.
+    /// Takes two or three system calls.
     ///
     /// # Errors
     /// [`Error::NotPermitted`]; [`Error::System`], for instance where the interface is gone, or the table is
     /// full (ENOBUFS).
-    pub fn ask(&mut self, ifindex: u32, address: IpAddr) -> Result<Option<Neighbour>> {
+    pub fn ask(&mut self, ifindex: u32, address: IpAddr) -> Result<AskedNeighbour> {
         let is_there = match self.change(Scope::Create, ifindex, address) {
             Err(error) if error.errno() == Some(EEXIST) => true,
             made => made.map(|()| false)?,
@@ -70,7 +79,7 @@ impl Neighbours {
         if is_there && is_to_be_asked {
             self.change(Scope::Change, ifindex, address)?;
         }
-        Ok(found)
+        Ok(AskedNeighbour { entry: found, is_new: !is_there })
     }
 
     /// The entry of a neighbour, if the kernel has one.
@@ -88,8 +97,8 @@ impl Neighbours {
     }
 
     /// Removes the entry of a neighbour that has not answered yet, if it is the kernel's own, and returns
-    /// whether it did. This frees the room in the kernel's table that [`Neighbours::ask`] took. Needs
-    /// CAP_NET_ADMIN.
+    /// whether it did. This frees the room in the kernel's table that [`Neighbours::ask`] took; of an entry
+    /// that the host has made, it drops the packets that wait for the answer. Needs CAP_NET_ADMIN.
     ///
     /// # Errors
     /// As [`Neighbours::ask`].
