@@ -14,7 +14,8 @@ pub struct PppoeSession {
     pub number: u16,
     /// The other end.
     pub peer: MacAddress,
-    pub(super) interface: String,
+    /// The name of the interface that it runs over.
+    pub interface: String,
 }
 
 pub(super) fn parse(text: &str) -> Vec<PppoeSession> {

@@ -11,7 +11,9 @@ use std::{
 use wirecap_headers::MacAddress;
 use wirecap_sys::{
     bpf,
-    netdev::{self, HardwareType, Interface, InterfaceAddress, PacketSocket, Surroundings, Upper},
+    netdev::{
+        self, HardwareType, Interface, InterfaceAddress, PacketSocket, PppoeSession, Surroundings, Upper,
+    },
 };
 
 use super::Choice;
@@ -104,33 +106,15 @@ impl HostView {
     /// What takes frames to addresses that are not the interface's, and what is on top of it where it cannot
     /// be seen.
     fn of_other_namespaces(&self, interface: &Interface) -> Vec<HostUse> {
-        let mut uses = Vec::new();
-        let table = netdev::bridge_table(interface.ifindex);
-        let table = table.map_err(|error| unknown(Sight::BridgeTable, error));
         let is_foreign =
             |address: &MacAddress| interface.mac != Some(*address) && !self.0.has_interface_with(*address);
-        let foreign: Vec<_> = table.iter().flatten().copied().filter(is_foreign).collect();
-        uses.extend(table.err());
-        match self.0.has_hidden_upper(interface.ifindex) {
-            Ok(true) => uses.push(HostUse::HiddenUpper { addresses: foreign }),
-            hidden => {
-                uses.extend(foreign.into_iter().map(|address| HostUse::ForeignAddress { address }));
-                uses.extend(hidden.err().map(|cause| unknown(Sight::HiddenUppers, cause)));
-            }
-        }
-        uses
+        let table = netdev::bridge_table(interface.ifindex);
+        let foreign = table.map(|addresses| addresses.into_iter().filter(is_foreign).collect());
+        of_hidden_uppers(foreign, self.0.has_hidden_upper(interface.ifindex))
     }
 
     fn of_proc(&self, interface: &Interface, known: &BTreeSet<u64>) -> Vec<HostUse> {
-        let mut uses = Vec::new();
-        match self.0.pppoe_sessions(&interface.name) {
-            Ok(sessions) => uses.extend(
-                sessions
-                    .into_iter()
-                    .map(|session| HostUse::PppoeSession { session: session.number, peer: session.peer }),
-            ),
-            Err(cause) => uses.push(unknown(Sight::PppoeSessions, cause)),
-        }
+        let mut uses = of_pppoe(self.0.pppoe_sessions(&interface.name));
         // If the kernel does not list them, [`Sight::HiddenUppers`] says so: both come from the same tables.
         let groups = self.0.groups(interface.ifindex).unwrap_or_default();
         uses.extend(groups.into_iter().map(|group| HostUse::MulticastGroup { group }));
@@ -163,6 +147,34 @@ impl HostView {
 
 fn unknown(what: Sight, reason: impl ToString) -> HostUse {
     HostUse::Unknown { what, reason: reason.to_string() }
+}
+
+fn of_pppoe(sessions: Result<Vec<PppoeSession>, impl ToString>) -> Vec<HostUse> {
+    let session = |PppoeSession { number, peer, .. }| HostUse::PppoeSession { session: number, peer };
+    sessions.map_or_else(
+        |cause| vec![unknown(Sight::PppoeSessions, cause)],
+        |sessions| sessions.into_iter().map(session).collect(),
+    )
+}
+
+/// From the addresses in the bridge table that are of no interface here, and whether an upper is hidden.
+fn of_hidden_uppers(
+    foreign: Result<Vec<MacAddress>, impl ToString>,
+    hidden: Result<bool, impl ToString>,
+) -> Vec<HostUse> {
+    let mut uses = Vec::new();
+    let foreign = foreign.unwrap_or_else(|error| {
+        uses.push(unknown(Sight::BridgeTable, error));
+        Vec::new()
+    });
+    match hidden {
+        Ok(true) => uses.push(HostUse::HiddenUpper { addresses: foreign }),
+        hidden => {
+            uses.extend(foreign.into_iter().map(|address| HostUse::ForeignAddress { address }));
+            uses.extend(hidden.err().map(|cause| unknown(Sight::HiddenUppers, cause)));
+        }
+    }
+    uses
 }
 
 /// The kernel adds link-local IPv6 addresses by itself, so they are no sign of use.
@@ -264,5 +276,40 @@ mod tests {
         let all = ["bond0.7 false 192.0.2.1/24", "bond0 true ", "eth1.5 false "];
         assert_eq!(words(&[&up, &bond, &vlan]), all);
         assert_eq!(words(&[&bridge]), ["br0 true 192.0.2.2/24"]);
+    }
+
+    const PEER: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+
+    #[test]
+    fn each_pppoe_session_is_a_use_that_keeps_the_interface() {
+        let session = PppoeSession { number: 5, peer: PEER, interface: "eth1".into() };
+        let uses = of_pppoe(Ok::<_, String>(vec![session]));
+        assert_eq!(uses, [HostUse::PppoeSession { session: 5, peer: PEER }]);
+        assert_eq!(LeftToHost::for_uses(&uses), Some(LeftToHost::InUse(uses)));
+        assert_eq!(of_pppoe(Ok::<_, String>(Vec::new())), []);
+    }
+
+    /// What cannot be known is reported, with the reason, and is not taken for a use.
+    #[test]
+    fn what_cannot_be_known_is_a_use_of_its_own() {
+        const DENIED: &str = "/proc/thread-self/net: Permission denied";
+        let is_unknown = |what| HostUse::Unknown { what, reason: DENIED.into() };
+        let uses = of_pppoe(Err(DENIED));
+        assert_eq!(uses, [is_unknown(Sight::PppoeSessions)]);
+        assert_eq!(LeftToHost::for_uses(&uses), None);
+        let data = serde_json::to_value(&uses).unwrap();
+        assert_eq!((&data[0]["kind"], &data[0]["what"]), (&"unknown".into(), &"pppoe_sessions".into()));
+
+        let none = || Ok::<_, &str>(Vec::new());
+        assert_eq!(of_hidden_uppers(none(), Err(DENIED)), [is_unknown(Sight::HiddenUppers)]);
+        assert_eq!(of_hidden_uppers(Err(DENIED), Ok::<_, &str>(false)), [is_unknown(Sight::BridgeTable)]);
+        let (foreign, hidden) = (HostUse::ForeignAddress { address: PEER }, vec![PEER]);
+        assert_eq!(
+            of_hidden_uppers(Ok::<_, &str>(vec![PEER]), Err(DENIED)),
+            [foreign.clone(), is_unknown(Sight::HiddenUppers)]
+        );
+        assert_eq!(of_hidden_uppers(Ok::<_, &str>(vec![PEER]), Ok::<_, &str>(false)), [foreign]);
+        let upper = HostUse::HiddenUpper { addresses: hidden };
+        assert_eq!(of_hidden_uppers(Ok::<_, &str>(vec![PEER]), Ok::<_, &str>(true)), [upper]);
     }
 }
