@@ -209,6 +209,33 @@ impl PackedStream {
         start..end
     }
 
+    /// Cells of the given blocks that no later packet gets, though they were not received: those with packets
+    /// that wait, and with them the rest of each block that the program has left, or leaves with the next
+    /// packet. None if no packet waits. The pool can still fill `space` cells of the block that is received.
+    pub fn unreceived_cells(&self, space: u32) -> u32 {
+        if space == 0 || self.waiting().is_empty() {
+            return 0;
+        }
+        let geometry = self.memory.layout.geometry;
+        let (number, offset) = self.place(self.published());
+        let is_left = |number: u32| {
+            let retired = self.memory.word(self.stream, RETIRE_AT as u32).load(Ordering::Relaxed);
+            offset > self.block_bytes() - MIN_ROOM_BYTES || retired == number.wrapping_add(1)
+        };
+        let cells = geometry.cells_per_chunk();
+        // As many as the packets take once they are received.
+        let taken = |space: u32| match is_left(number) {
+            true => space,
+            false => (offset / geometry.cell_bytes()).saturating_sub(cells - space).clamp(1, space),
+        };
+        if number == self.current {
+            return taken(space);
+        }
+        let given = self.given.wrapping_sub(self.current);
+        let between = number.wrapping_sub(self.current).min(given) - 1;
+        space + between * cells + taken(cells)
+    }
+
     /// Receives the next part, up to what [`waiting`](Self::waiting) counts as `end`, into a pool that can
     /// still fill `space` cells of the block. `visit` sees each packet, may set its time, and returns whether
     /// it is wanted. The others are as if they had not been there.

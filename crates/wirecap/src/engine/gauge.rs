@@ -8,6 +8,11 @@
 //! Rule: 0 % when nothing is on its way, 100 % exactly when the kernel has no cell for the next packet. So it
 //! rises before the first loss, wherever packets wait: also in a ring that no thread looks at.
 //!
+//! Blocks that a program packs count by cells, too. The rest of a block that the program has left, since the
+//! next packet did not fit, counts as used while packets wait. At 100 % no block has room for a packet of up
+//! to about 1,900 bytes. A longer one may be lost earlier, by as much as the rest of the last block is of the
+//! pool.
+//!
 //! The chunk that is being filled may have cells that are home already. They can take no packet before the
 //! rest of the chunk is filled, and are no sign of trouble: they count neither as used nor as part of the
 //! pool.

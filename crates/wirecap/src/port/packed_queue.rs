@@ -91,7 +91,9 @@ pub(crate) struct PackedQueue {
     stream: PackedStream,
     counters: Arc<Counters>,
     queue: u32,
-    cell_bytes: u32,
+    geometry: Geometry,
+    /// Cells of the block that is received which the pool has not filled.
+    space: u32,
     /// Decides what the kernel has not.
     filter: Option<Arc<UserFilter>>,
     /// Packets that it has refused.
@@ -120,21 +122,22 @@ impl PackedQueue {
         let (mut stream, mut pool, reader) = memory.open_stream(queue, id)?.expect("a stream for each queue");
         let waker = Some(stream.waker());
         stream.attach(Some(&mut pool));
-        let cell_bytes = pool.geometry().cell_bytes();
+        let geometry = pool.geometry();
+        let space = geometry.cells_per_chunk();
         let counters = Arc::clone(counters);
         let last = QueueCounts::default();
-        let hold = Hold::new(wait, stamps.clock().is_some(), pool.geometry());
+        let hold = Hold::new(wait, stamps.clock().is_some(), geometry);
         // Files are little-endian and have no hashes.
         let as_in_files = cfg!(target_endian = "little") && !has_hashes;
         let queue =
-            Self { stream, counters, queue, cell_bytes, filter, refused: 0, cut: 0, stamps, hold, last };
+            Self { stream, counters, queue, geometry, space, filter, refused: 0, cut: 0, stamps, hold, last };
         let reader = ChunkReader::Packed { reader, as_in_files };
         Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, reader) })
     }
 
     /// Cells that these bytes take.
     fn cells(&self, bytes: &Range<u64>) -> u32 {
-        (bytes.end - bytes.start).div_ceil(self.cell_bytes.into()) as u32
+        (bytes.end - bytes.start).div_ceil(self.geometry.cell_bytes().into()) as u32
     }
 }
 
@@ -162,6 +165,10 @@ impl ReceiveQueue for PackedQueue {
         });
         if let Some(part) = part {
             intake.take_part(part);
+            self.space = match intake.space() {
+                0 => self.geometry.cells_per_chunk(),
+                space => space,
+            };
             self.hold.received_ns = batch.now_ns;
         }
     }
@@ -177,7 +184,8 @@ impl ReceiveQueue for PackedQueue {
 
     fn look(&self) -> Look {
         let bytes = self.stream.waiting();
-        let (outlook, unreceived) = (self.stamps.outlook(!bytes.is_empty()), self.cells(&bytes));
+        let outlook = self.stamps.outlook(!bytes.is_empty());
+        let unreceived = self.stream.unreceived_cells(self.space);
         Look { waiting: Some(Waiting { cells: bytes, may_refuse: true }), unreceived, outlook }
     }
 
