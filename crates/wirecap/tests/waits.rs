@@ -4,14 +4,13 @@
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    thread,
     time::{Duration, Instant},
 };
 
 use wirecap::{Builder, Capture, Dispatch, Mode, Modes, Next, Report, Wait, report::QueueMode};
 use wirecap_testing::{
     check,
-    cpu_time::process_cpu_seconds,
+    cpu_time::{least_share, process_cpu_seconds},
     crew::Crew,
     gate::Gate,
     kernel_is_at_least, need_root, wait_until,
@@ -34,21 +33,6 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The least share of a core that the process uses in one of up to five windows of time, which end with the
-/// first below `bound`. Other work on the machine, or on its host, makes a wake-up dearer, never cheaper.
-fn least_cpu_share(window: Duration, bound: f64) -> f64 {
-    let mut least = f64::INFINITY;
-    for _ in 0..5 {
-        let (begun, before) = (Instant::now(), process_cpu_seconds());
-        thread::sleep(window);
-        least = least.min((process_cpu_seconds() - before) / begun.elapsed().as_secs_f64());
-        if least < bound {
-            break;
-        }
-    }
-    least
-}
-
 #[test]
 fn single_packets_arrive_and_idling_is_cheap() {
     need_root!("waits::single_packets_arrive_and_idling_is_cheap");
@@ -67,7 +51,7 @@ fn single_packets_arrive_and_idling_is_cheap() {
             }
 
             if wait != Wait::Busy {
-                let share = least_cpu_share(IDLE, IDLE_SHARE);
+                let share = least_share(process_cpu_seconds, IDLE, IDLE_SHARE);
                 assert!(
                     share < IDLE_SHARE,
                     "{wait:?} {dispatch:?}: {:.0} % of a core while idle",
@@ -93,7 +77,7 @@ fn waits_for_nothing(wire: &Wire, port: &str, builder: Builder, pool: u64, what:
     let crew = Crew::eager(capture.take_workers());
     // Until the effects of the start are over.
     give_it_a_chance();
-    let share = least_cpu_share(Duration::from_secs(1), SILENCE_SHARE);
+    let share = least_share(process_cpu_seconds, Duration::from_secs(1), SILENCE_SHARE);
     assert!(share < SILENCE_SHARE, "{what}: {:.2} % of a core in silence", share * 100.0);
 
     let mut sender = wire.queue_sender(3, FrameSpec::default());

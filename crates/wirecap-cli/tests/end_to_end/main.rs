@@ -14,6 +14,7 @@ mod forward;
 mod frames;
 mod generate;
 mod host_use;
+mod idle;
 mod interfaces;
 mod lab;
 mod limits;
