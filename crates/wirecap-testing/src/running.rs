@@ -126,6 +126,19 @@ impl Running {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
+    /// The account so far of a capture with `--json` whose packets go to standard output, asked for by
+    /// SIGUSR1.
+    #[track_caller]
+    pub fn account_so_far(&self) -> Account {
+        let records = |said: &str| said.lines().filter(|line| line.starts_with('{')).count();
+        let before = records(&self.said());
+        self.signal(Signal::SIGUSR1);
+        wait_or_explain(|| format!("an account comes\n{}", self.said()), || records(&self.said()) > before);
+        let said = self.said();
+        let record = said.lines().rfind(|line| line.starts_with('{')).expect("one came");
+        Account(serde_json::from_str(record).unwrap_or_else(|error| panic!("{error}: {record}")))
+    }
+
     /// Kills the process, so that it cannot clean up.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
@@ -198,9 +211,7 @@ impl Account {
     fn check(&self) {
         for queue in self.queues() {
             let figure = |name: &str| queue[name].as_u64().unwrap();
-            let lost: u64 =
-                queue["lost"].as_object().unwrap().values().map(|packets| packets.as_u64().unwrap()).sum();
-            let explained = figure("filtered") + figure("passed") + figure("delivered") + lost;
+            let explained = figure("filtered") + figure("passed") + figure("delivered") + lost(queue);
             assert_eq!(figure("seen"), explained, "{queue:#}");
             assert_eq!((queue["unexplained"].as_i64(), figure("refused")), (Some(0), 0), "{queue:#}");
         }
@@ -223,6 +234,14 @@ impl Account {
         self.queues().iter().map(|queue| queue[name].as_u64().unwrap()).sum()
     }
 
+    /// Packets that were seen and are neither delivered nor lost nor left to others: they wait for a worker.
+    pub fn waiting(&self) -> u64 {
+        let lost: u64 = self.queues().into_iter().map(lost).sum();
+        self.sum("seen")
+            - ["filtered", "passed", "delivered"].map(|name| self.sum(name)).iter().sum::<u64>()
+            - lost
+    }
+
     /// Asserts that all `sent` packets were seen and delivered.
     #[track_caller]
     pub fn assert_lossless(&self, sent: u64) {
@@ -234,4 +253,9 @@ impl Account {
     pub fn written(&self, name: &str) -> u64 {
         self.0["written"][name].as_u64().unwrap_or_else(|| panic!("{:#}", self.0))
     }
+}
+
+/// The packets that a queue lost.
+fn lost(queue: &Value) -> u64 {
+    queue["lost"].as_object().unwrap().values().map(|packets| packets.as_u64().unwrap()).sum()
 }

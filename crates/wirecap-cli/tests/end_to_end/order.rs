@@ -105,7 +105,8 @@ fn a_count_keeps_the_earliest_packets_in_classic_pcap_too() {
     assert_in_order(&capture.packets);
 }
 
-/// The capture ends while the rings are full, since the reader of the pipe has stopped reading.
+/// The capture ends while the rings are full: the workers encode packets in cells, and the reader of the pipe
+/// has stopped reading.
 #[test]
 fn packets_in_the_rings_at_the_end_are_written_in_order() {
     if !require_root("packets_in_the_rings_at_the_end_are_written_in_order") {
@@ -115,11 +116,14 @@ fn packets_in_the_rings_at_the_end_are_written_in_order() {
     const WAITING: u64 = 60_000;
     let lab = Lab::with_queues("late", 2);
     let mut command = lab.right.command(WIRECAP);
-    command.args(["capture", "--json", "r0", "-R", "256", "-w", "-"]);
+    command.args(["capture", "--json", "r0", "--xdp-mode", "copy", "-R", "256", "-w", "-"]);
     let mut running = Running::spawn_unread(command);
     running.wait_for(READY);
     let mut pipe = running.take_stdout();
     (0..cores()).for_each(|core| _ = lab.send(0, core, WAITING, LiveOptions::default()));
+    let sent = WAITING * cores() as u64;
+    let waiting = running.account_so_far().waiting();
+    assert!(waiting > sent / 2, "only {waiting} of {sent} packets wait in the rings");
     running.signal(Signal::SIGTERM);
     lab.wait_until_given_back("r0");
 
@@ -127,12 +131,46 @@ fn packets_in_the_rings_at_the_end_are_written_in_order() {
     pipe.read_to_end(&mut bytes).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    let (account, sent) = (ended.account_on_stderr(), WAITING * cores() as u64);
+    let account = ended.account_on_stderr();
     account.assert_lossless(sent);
     let capture = Capture::read(bytes.as_slice()).unwrap();
     assert_eq!(capture.packets.len() as u64, sent);
     assert_in_order(&capture.packets);
     assert_eq!(account.written("out_of_order"), 0);
+}
+
+/// The process does not run while packets come, nor when it is asked to end: it finds all of them in the
+/// rings, and that it has been stopped.
+#[test]
+fn packets_that_came_while_the_process_was_stopped_are_written_in_order() {
+    if !require_root("packets_that_came_while_the_process_was_stopped_are_written_in_order") {
+        return;
+    }
+    /// Less than a pool.
+    const WAITING: u64 = 60_000;
+    let ways = [&["--xdp-mode", "copy"][..], &["--xdp-mode", "copy", "--timestamp", "batch"], &[]];
+    for way in ways {
+        let lab = Lab::with_queues("paused", 2);
+        let path = lab.path("paused.pcapng");
+        let running = lab.capture(&[&["r0", "-R", "256", "-w", path.to_str().unwrap()], way].concat());
+        running.signal(Signal::SIGSTOP);
+        thread::scope(|scope| {
+            for core in 0..cores() {
+                let lab = &lab;
+                scope.spawn(move || lab.send_at(Some(RATE_PPS), 0, core, WAITING, LiveOptions::default()));
+            }
+        });
+        running.signal(Signal::SIGTERM);
+        running.signal(Signal::SIGCONT);
+        let ended = running.wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        let (account, sent) = (ended.account(), WAITING * cores() as u64);
+        account.assert_lossless(sent);
+        assert_eq!((account.written("packets"), account.written("out_of_order")), (sent, 0), "{way:?}");
+        let capture = read(&path);
+        assert_eq!(capture.packets.len() as u64, sent, "{way:?}");
+        assert_in_order(&capture.packets);
+    }
 }
 
 /// A pair whose captured end the host uses.
