@@ -24,6 +24,10 @@ fn wrong_usage_is_found_without_asking_the_machine() {
         ("capture r0 --rotate 5", "there is no flag --rotate; try"),
         ("capture r0 -ip[8]=1", "is given with --filter '-ip[8]=1'"),
         ("capture no-such.pcapng", "write trace:no-such.pcapng"),
+        (
+            "forward no-such.pcap r0",
+            "not an interface; to send a trace file write wirecap replay no-such.pcap",
+        ),
         ("capture r0 -M 100", "try 128"),
         ("capture r0 -M -4", "-4"),
         ("capture r0 -T 101", "-T 101: write a number from 0 to 100, like -T 60"),

@@ -19,7 +19,7 @@ use crate::{
     exit::Usage,
     process::{signals::Signals, step::Step},
     text::forward::ForwardWarning,
-    values::text_file,
+    values::{is_trace, text_file},
 };
 
 /// The largest transmit ring: more entries than any NIC has.
@@ -127,7 +127,12 @@ fn look_up(
     let mut least = usize::MAX;
     for port in ports {
         let PortSpec::Interface { name, queues, .. } = port else { unreachable!("{port} was refused") };
-        let interface = known.look_up(name)?;
+        let interface = known.look_up(name).map_err(|error| match is_trace(name) {
+            true => {
+                usage!("{name} is not an interface; to send a trace file write wirecap replay {name}").into()
+            }
+            false => anyhow::Error::from(error),
+        })?;
         ensure!(
             interfaces.iter().all(|other| other.ifindex != interface.ifindex),
             usage!("{} is given twice: packets would go round for ever; name two interfaces", interface.name)
