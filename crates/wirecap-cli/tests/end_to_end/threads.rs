@@ -5,10 +5,18 @@ use wirecap_lab::{ControlGroup, Controller, require_root, skip};
 use wirecap_traffic::LiveOptions;
 
 use crate::{
-    forward::Cable,
+    forward::{
+        Cable,
+        routes::{networks, route},
+    },
     lab::{Ended, Lab, Running, WIRECAP, read},
     send_traces::{even, write},
 };
+
+const TABLE: &str = "
+    192.0.2.0/24     dev m0
+    198.51.100.0/24  dev m1
+";
 
 /// A control group, or a loud skip.
 fn group(test: &str) -> Option<ControlGroup> {
@@ -47,6 +55,46 @@ fn a_cable_that_is_out_of_threads_ends_cleanly() {
     let ended = interrupt_without_threads(&group, cable.forward(&[]));
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     ended.account();
+}
+
+/// Its resolver has a thread of its own, from the start on.
+#[test]
+fn a_router_that_is_out_of_threads_routes_and_ends_cleanly() {
+    let Some(group) = group("a_router_that_is_out_of_threads_routes_and_ends_cleanly") else { return };
+    let cable = networks("no_threads");
+    let running = route(&cable, TABLE, &[]);
+    group.take(running.pid());
+    group.limit(1);
+    // The next hop has to be found first.
+    cable.assert_ping(1, &["198.51.100.1"]);
+    let ended = interrupt_without_threads(&group, running);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account();
+}
+
+/// With whichever thread is one too many, that of the resolver among them, the reason is reported.
+#[test]
+fn a_router_without_threads_does_not_start() {
+    let Some(group) = group("a_router_without_threads_does_not_start") else { return };
+    let cable = networks("one_thread");
+    let table = cable.path("table.txt");
+    std::fs::write(&table, TABLE).unwrap();
+    let mut refused = 0;
+    for threads in 1.. {
+        group.limit(threads);
+        let mut command = group.command(&cable.middle, WIRECAP);
+        command.args(["forward", "m0", "m1", "--duration", "50ms", "--route", table.to_str().unwrap()]);
+        let ended = Running::spawn(command).wait();
+        if ended.code == Some(0) {
+            break;
+        }
+        refused += 1;
+        assert!(ended.code == Some(1) && ended.stdout.is_empty(), "{threads}: {ended:#?}");
+        assert!(ended.stderr.starts_with("wirecap: ") && !ended.stderr.contains("panicked"), "{ended:#?}");
+        assert!(ended.stderr.contains("pids.max"), "{threads}: {ended:#?}");
+    }
+    // The signals, the resolver, and at least one worker.
+    assert!(refused >= 3, "{refused}");
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! Output fits a terminal of 80 columns, however many queues there are, and `--quiet` silences it.
 
+use std::thread;
+
 use nix::sys::signal::Signal;
 use wirecap_lab::require_root;
+use wirecap_testing::{kernel_is_at_least, wait_until};
 use wirecap_traffic::LiveOptions;
 
 use crate::{
-    forward::Cable,
+    forward::{Cable, routes::networks},
     lab::{Lab, READY, Running, WIRECAP},
+    send_traces::{even, write},
 };
 
 const COLUMNS: usize = 80;
@@ -43,6 +47,13 @@ fn sixty_four_queues_fit_a_screen() {
     assert!(table.lines().count() <= 16, "{table}");
     let row: Vec<_> = table.lines().nth(2).unwrap().split_whitespace().collect();
     assert_eq!(row[..4], ["r0", "1-63", "packed", "0"], "{table}");
+    // Off a terminal, lines are as long as what they say.
+    for mode in ["packed", "copy"] {
+        let command = format!("{WIRECAP} capture r0 -M 64 -R 2 --xdp-mode {mode} --duration 200ms");
+        let screen = on_a_terminal(lab.right.command("script"), &command);
+        assert_fits(&screen);
+        assert!(screen.contains("queues 0-63") && screen.lines().count() <= 40, "{screen}");
+    }
 }
 
 #[test]
@@ -62,8 +73,48 @@ fn a_capture_fits_80_columns() {
         assert!(facts.count() >= 5, "one line per fact: {screen}");
     }
     assert_fits(&on_a_terminal(lab.right.command("script"), &format!("{WIRECAP} interfaces")));
-    let command = format!("{WIRECAP} generate -i r0 --size imix --rate 1kpps --duration 1s");
-    assert_fits(&on_a_terminal(lab.right.command("script"), &command));
+    if kernel_is_at_least(6, 6) {
+        let command = format!("{WIRECAP} capture tap:r0 --duration 1200ms");
+        assert_fits(&on_a_terminal(lab.right.command("script"), &command));
+    }
+    let trace = write(&lab, "columns.pcap", &even(300, 5_000_000));
+    for command in [
+        "generate -i r0 --size imix --rate 1kpps --duration 1s",
+        &format!("replay {} -i r0", trace.display()),
+    ] {
+        let screen = on_a_terminal(lab.right.command("script"), &format!("{WIRECAP} {command}"));
+        assert!(screen.contains("packets") || screen.contains("frames"), "{screen}");
+        assert_fits(&screen);
+    }
+}
+
+#[test]
+fn an_account_with_losses_fits_80_columns() {
+    if !require_root("an_account_with_losses_fits_80_columns") {
+        return;
+    }
+    for mode in ["packed", "copy"] {
+        let lab = Lab::with_queues("lossycols", 1);
+        let (stopped, sent) = (lab.path("stopped"), lab.path("sent"));
+        // Packets come while the process is stopped: more than the pool holds.
+        let command = format!(
+            "{WIRECAP} capture r0 -M 64 -R 4 --xdp-mode {mode} & pid=$!; \
+             until ip link show r0 | grep -q xdp; do sleep 0.05; done; sleep 0.5; \
+             kill -STOP $pid; touch {}; until test -e {}; do sleep 0.05; done; kill -CONT $pid; \
+             sleep 1.5; kill -TERM $pid; wait $pid",
+            stopped.display(),
+            sent.display()
+        );
+        let screen = thread::scope(|scope| {
+            let shown = scope.spawn(|| on_a_terminal(lab.right.command("script"), &command));
+            wait_until("the capture is stopped", || stopped.exists() || shown.is_finished());
+            lab.send(0, 0, 20_000, LiveOptions::default());
+            std::fs::write(&sent, "").unwrap();
+            shown.join().unwrap()
+        });
+        assert!(screen.contains("WARNING: r0 lost"), "{screen}");
+        assert_fits(&screen);
+    }
 }
 
 #[test]
@@ -74,6 +125,20 @@ fn a_cable_fits_80_columns() {
     let cable = Cable::quiet("cablecols");
     let command = format!("{WIRECAP} forward m0 m1 --duration 1s");
     assert_fits(&on_a_terminal(cable.middle.command("script"), &command));
+}
+
+#[test]
+fn a_router_fits_80_columns() {
+    if !require_root("a_router_fits_80_columns") {
+        return;
+    }
+    let cable = networks("routercols");
+    let table = cable.path("table.txt");
+    std::fs::write(&table, "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1\n").unwrap();
+    let command = format!("{WIRECAP} forward m0 m1 --route {} --duration 1200ms", table.display());
+    let screen = on_a_terminal(cable.middle.command("script"), &command);
+    assert!(screen.contains("port "), "{screen}");
+    assert_fits(&screen);
 }
 
 #[test]
@@ -95,8 +160,10 @@ fn quiet_prints_nothing_but_errors() {
         let said = (ended.code, ended.stderr.as_str(), ended.stdout.len());
         assert_eq!(said, (Some(0), "", 0), "{arguments:?}: {ended:#?}");
     }
-    let replayed = lab.spawn(&["replay", path, "-i", "r0", "-q"]).wait();
-    assert_eq!((replayed.code, replayed.stdout.len()), (Some(0), 0), "{replayed:#?}");
+    let trace = write(&lab, "quiet.pcap", &even(3, 1_000));
+    let replayed = lab.spawn(&["replay", trace.to_str().unwrap(), "-i", "r0", "-q"]).wait();
+    let said = (replayed.code, replayed.stderr.as_str(), replayed.stdout.len());
+    assert_eq!(said, (Some(0), "", 0), "{replayed:#?}");
     let ended = lab.spawn(&["capture", "r0", "-q", "--duration", "100ms", "-w", "-"]).wait();
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:#?}");
     let asked = lab.spawn(&["capture", "r0", "-q", "--duration", "100ms", "--json"]).wait();
