@@ -3,7 +3,16 @@
 //! Rule: only whole records are kept. When a write fails, the file is cut after the last whole record, and
 //! later records are accepted but not written.
 
-use std::{collections::VecDeque, fmt, io::IoSlice, sync::atomic::Ordering, time::SystemTime};
+use std::{
+    collections::VecDeque,
+    fmt,
+    io::IoSlice,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
 
 use super::{
     buffers::Buffers,
@@ -12,6 +21,7 @@ use super::{
     order::Order,
     output::{AppendError, Output, Whereabouts},
     progress::{Progress, WrittenCounts},
+    queues::Place,
     records::Records,
 };
 
@@ -22,18 +32,24 @@ pub(crate) const GROUP_BLOCKS: usize = 64;
 /// Why nothing more is written, although packets may still arrive.
 #[derive(Debug)]
 pub enum Stop<'a> {
-    /// The file has the requested number of packets.
+    /// The file, or the files of all queues together, have the requested number of packets.
     LimitReached,
-    /// The output accepts no more.
-    Failed(&'a RecordError),
+    /// An output accepts no more.
+    Failed {
+        /// Which one: 0, or the index of its queue.
+        output: usize,
+        /// Why.
+        cause: &'a RecordError,
+    },
 }
 
 /// A callback for the [`Stop`].
-pub struct StopCallback(Box<dyn FnOnce(Stop<'_>) + Send>);
+#[derive(Clone)]
+pub struct StopCallback(Arc<dyn Fn(Stop<'_>) + Send + Sync>);
 
-impl<F: FnOnce(Stop<'_>) + Send + 'static> From<F> for StopCallback {
+impl<F: Fn(Stop<'_>) + Send + Sync + 'static> From<F> for StopCallback {
     fn from(callback: F) -> Self {
-        Self(Box::new(callback))
+        Self(Arc::new(callback))
     }
 }
 
@@ -54,24 +70,63 @@ pub struct Outcome {
     pub whereabouts: Whereabouts,
 }
 
+/// Packets that may still be written, to one output or to several together. It guards no other memory, so all
+/// accesses are relaxed.
+#[derive(Debug)]
+pub(crate) struct Limit(AtomicU64);
+
+impl Limit {
+    pub(crate) fn new(packets: u64) -> Self {
+        Self(packets.into())
+    }
+
+    fn is_reached(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
+    /// Takes the right to write up to this many packets. Returns how many, and whether they are the last.
+    fn take(&self, packets: u64) -> (u64, bool) {
+        let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
+        let before = self.0.fetch_update(set, read, |left| Some(left.saturating_sub(packets)));
+        let before = before.expect("always a next value");
+        (packets.min(before), before > 0 && packets >= before)
+    }
+
+    /// Gives back the right to packets that were not written.
+    fn give_back(&self, packets: u64) {
+        self.0.fetch_add(packets, Ordering::Relaxed);
+    }
+}
+
 /// Writes records to an output, up to a number of packets.
 #[derive(Debug)]
 pub(crate) struct Appender {
     output: Output,
-    /// Packets that may still be written.
-    left: u64,
+    /// The queue whose packets the output gets; `None` if it gets those of all.
+    only: Option<Place>,
+    /// The index of the output.
+    number: usize,
+    limit: Arc<Limit>,
     packets: u64,
     order: Order,
     progress: Progress,
     /// Why nothing more is written.
     failure: Option<RecordError>,
-    /// `None` once it was called.
     on_stop: Option<StopCallback>,
 }
 
 impl Appender {
-    pub(crate) fn new(output: Output, limit: u64, progress: Progress, on_stop: Option<StopCallback>) -> Self {
-        Self { output, left: limit, packets: 0, order: Order::default(), progress, failure: None, on_stop }
+    /// For the output of this index, which gets the packets of all queues, or of only one.
+    pub(crate) fn new(
+        (number, only): (usize, Option<Place>),
+        mut output: Output,
+        limit: Arc<Limit>,
+        progress: Progress,
+        on_stop: Option<StopCallback>,
+    ) -> Self {
+        output.settle();
+        let (order, packets) = (Order::default(), 0);
+        Self { output, only, number, limit, packets, order, progress, failure: None, on_stop }
     }
 
     /// Writes all pending records, and returns the buffers.
@@ -83,8 +138,7 @@ impl Appender {
                 blocks += 1;
             }
             let group = &mut pending.make_contiguous()[..blocks];
-            if self.failure.is_none() && self.left > 0 {
-                self.limit(group);
+            if self.failure.is_none() && !self.limit.is_reached() {
                 self.write(group);
             }
             for written in pending.drain(..blocks) {
@@ -93,18 +147,11 @@ impl Appender {
         }
     }
 
-    /// Cuts the group to the packets that may still be written.
-    fn limit(&mut self, group: &mut [Records]) {
-        let mut left = self.left;
-        for records in group {
-            if records.packets() > left {
-                records.truncate(records.prefix(left, usize::MAX));
-            }
-            left -= records.packets();
-        }
-    }
-
-    fn write(&mut self, group: &[Records]) {
+    /// Writes the packets of a group that may still be written.
+    fn write(&mut self, group: &mut [Records]) {
+        let (granted, are_last) = self.limit.take(group.iter().map(Records::packets).sum());
+        cut(group, granted);
+        let before = self.packets;
         let mut slices: Vec<_> = group.iter().map(|records| IoSlice::new(records.bytes())).collect();
         let appended = self.output.append(&mut slices);
         self.keep(group, appended.as_ref().map_or_else(|error| error.written, |()| usize::MAX));
@@ -112,9 +159,10 @@ impl Appender {
         if let Err(AppendError { cause, .. }) = appended {
             // The first error helps the user, not that cutting failed as well.
             let _ = self.output.cut();
-            self.stop(Stop::Failed(&cause));
+            self.limit.give_back(before + granted - self.packets);
+            self.stop(Stop::Failed { output: self.number, cause: &cause });
             self.failure = Some(cause);
-        } else if self.left == 0 {
+        } else if are_last {
             self.stop(Stop::LimitReached);
         }
     }
@@ -127,7 +175,6 @@ impl Appender {
             self.order.written(&records.entries[..end.entries], records.span);
             self.output.keep(end.bytes);
             self.packets += end.entries as u64;
-            self.left -= end.entries as u64;
             if end != records.end() {
                 break;
             }
@@ -144,7 +191,7 @@ impl Appender {
     /// Writes the account after the packets, even after a failure: there may be room where the last record
     /// was cut off.
     pub(crate) fn close(&mut self, closing: &Closing, started: SystemTime) {
-        let trailer = trailer(closing, self.output.format(), started, self.packets);
+        let trailer = trailer(closing, self.only, self.output.format(), started, self.packets);
         if let Err(AppendError { cause, .. }) = self.output.append_last(&trailer, self.failure.is_some()) {
             let cut = self.output.cut().err().map(RecordError::from);
             self.failure = self.failure.take().or(cut).or(Some(cause));
@@ -164,5 +211,31 @@ impl Appender {
         counters.packets.store(self.packets, Ordering::Relaxed);
         counters.bytes.store(self.output.len(), Ordering::Relaxed);
         counters.out_of_order.store(self.order.late, Ordering::Relaxed);
+    }
+}
+
+/// Cuts a group to its first packets.
+fn cut(group: &mut [Records], mut packets: u64) {
+    for records in group {
+        if records.packets() > packets {
+            records.truncate(records.prefix(packets, usize::MAX));
+        }
+        packets -= records.packets();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_shared_exactly_and_reached_once() {
+        let limit = Limit::new(10);
+        assert_eq!(limit.take(4), (4, false));
+        assert_eq!(limit.take(4), (4, false));
+        limit.give_back(1);
+        assert_eq!(limit.take(7), (3, true));
+        assert!(limit.is_reached());
+        assert_eq!((limit.take(5), limit.take(0)), ((0, false), (0, false)));
     }
 }

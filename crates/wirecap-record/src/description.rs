@@ -2,16 +2,22 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use wirecap::{QueueAccount, Report};
+use wirecap::{
+    QueueAccount, Report,
+    report::{PortReport, QueueMode},
+};
 use wirecap_file::{
     Format, MAX_CAPTURED_LEN, pcap,
     pcapng::{self, Counters, InterfaceInfo, InterfaceStatistics, SectionInfo},
 };
 
+use super::queues::Place;
+
 /// What follows the packets in the file.
 #[derive(Debug, Clone)]
 pub struct Closing {
-    /// The closed account of the capture: a pcapng file gets a statistics block for each port.
+    /// The closed account of the capture: a pcapng file gets a statistics block for each port, or for the
+    /// receive queue whose packets it has.
     pub report: Report,
     /// By port, comments on its statistics; may be shorter than the list of ports.
     pub comments: Vec<Vec<String>>,
@@ -23,12 +29,12 @@ impl From<Report> for Closing {
     }
 }
 
-/// A header that names each port. `snaplen` is in bytes; 0 keeps all.
-pub(crate) fn header(report: &Report, format: Format, snaplen: u32) -> Vec<u8> {
+/// A header that names each port; in pcap, the one for `port`. `snaplen` is in bytes; 0 keeps all.
+pub(crate) fn header(report: &Report, port: usize, format: Format, snaplen: u32) -> Vec<u8> {
     let mut out = Vec::new();
     match format {
         Format::Pcap => {
-            pcap::file_header(&mut out, report.ports.first().map_or(0, |port| port.link_type), snaplen);
+            pcap::file_header(&mut out, report.ports.get(port).map_or(0, |port| port.link_type), snaplen);
         }
         Format::Pcapng => {
             pcapng::section_header(&mut out, &SectionInfo::default());
@@ -47,21 +53,37 @@ pub(crate) fn header(report: &Report, format: Format, snaplen: u32) -> Vec<u8> {
     out
 }
 
-/// The account of each port. Empty for pcap, which cannot have it. `packets` is the number in the file.
-pub(crate) fn trailer(closing: &Closing, format: Format, started: SystemTime, packets: u64) -> Vec<u8> {
+/// The account of each port, or of the queue whose packets the file has. Empty for pcap, which cannot have
+/// it. `packets` is the number in the file.
+pub(crate) fn trailer(
+    closing: &Closing,
+    only: Option<Place>,
+    format: Format,
+    started: SystemTime,
+    packets: u64,
+) -> Vec<u8> {
     let mut out = Vec::new();
     if format == Format::Pcap {
         return out;
     }
-    let unwritten = closing.report.total().delivered.saturating_sub(packets);
-    let unwritten = (unwritten > 0)
-        .then(|| format!("delivered and not in this file, all interfaces together: {unwritten}"));
+    let ports = closing.report.ports.iter().enumerate();
+    let ports = ports.filter(|(port, _)| only.is_none_or(|only| only.port == *port));
+    let accounts: Vec<_> = ports.map(|(interface, port)| (interface, port, account(port, only))).collect();
+    let delivered: u64 = accounts.iter().map(|(_, _, account)| account.delivered).sum();
+    let together = if only.is_none() { ", all interfaces together" } else { "" };
+    let unwritten = delivered.saturating_sub(packets);
+    let unwritten = (unwritten > 0).then(|| format!("delivered and not in this file{together}: {unwritten}"));
     let (start_ns, end_ns) = (nanoseconds(started), nanoseconds(SystemTime::now()));
-    for (interface, port) in closing.report.ports.iter().enumerate() {
-        let account = port.total();
+    for (interface, port, account) in accounts {
         let own = account_comments(&account);
         let others = closing.comments.get(interface).into_iter().flatten();
-        let comments: Vec<&str> = own.iter().chain(others).chain(&unwritten).map(String::as_str).collect();
+        let dropped = port.dropped_before_xdp;
+        // The NIC does not count them by queue, and the sum over all files has to be right.
+        let is_whole = only.is_none() || port.queues.len() == 1;
+        let unseen = (!is_whole && dropped > 0)
+            .then(|| format!("dropped by the NIC or its driver, all queues together: {dropped}"));
+        let comments = own.iter().chain(others).chain(&unseen).chain(&unwritten);
+        let comments: Vec<&str> = comments.map(String::as_str).collect();
         let statistics = InterfaceStatistics {
             interface: interface as u32,
             timestamp_ns: end_ns,
@@ -69,7 +91,7 @@ pub(crate) fn trailer(closing: &Closing, format: Format, started: SystemTime, pa
             end_ns: Some(end_ns),
             counters: Counters {
                 received: Some(account.seen),
-                dropped_by_interface: Some(port.dropped_before_xdp),
+                dropped_by_interface: is_whole.then_some(dropped),
                 filter_accepted: None,
                 dropped_by_os: Some(account.lost.total()),
                 delivered_to_user: Some(account.delivered),
@@ -79,6 +101,13 @@ pub(crate) fn trailer(closing: &Closing, format: Format, started: SystemTime, pa
         pcapng::interface_statistics(&mut out, &statistics);
     }
     out
+}
+
+/// The account of a port, or of its queue whose packets the file has.
+fn account(port: &PortReport, only: Option<Place>) -> QueueAccount {
+    let Some(Place { queue, .. }) = only else { return port.total() };
+    let mut captured = port.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
+    captured.find(|report| report.queue == queue).map(|report| report.account).unwrap_or_default()
 }
 
 fn account_comments(account: &QueueAccount) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wirecap::{Batch, Direction, Report, report::PortReport};
 use wirecap_file::{Format, PacketHeader, pcap, pcapng};
 
-use super::{block::Block, queues::Queues, records::Records};
+use super::{queues::Queues, records::Records};
 
 /// More bytes than any record has besides its packet.
 const RECORD_OVERHEAD_BYTES: usize = 64;
@@ -33,7 +33,7 @@ impl Encoding {
     }
 
     /// Encodes a batch into an empty buffer. Allocates only if the buffer is smaller than the batch.
-    pub(crate) fn encode(&self, batch: &Batch, mut records: Records) -> Block {
+    pub(crate) fn encode(&self, batch: &Batch, mut records: Records) -> Records {
         let bytes = if self.snaplen == 0 { batch.bytes() as usize } else { 0 };
         records.reserve(batch.len(), bytes + batch.len() * RECORD_OVERHEAD_BYTES);
         let interface = batch.port() as u32;
@@ -53,7 +53,6 @@ impl Encoding {
             }
             header.timestamp_ns
         });
-        let numbers = batch.first_number()..batch.first_number() + records.packets();
-        Block { queue: self.queue_of(batch), numbers, records }
+        records
     }
 }

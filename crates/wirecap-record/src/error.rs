@@ -25,6 +25,9 @@ pub enum RecordError {
     /// Classic pcap has no interfaces, so a file can hold packets of only one. The number of ports.
     #[error("a pcap file holds packets of one interface, not of {0}; write pcapng")]
     SeveralPorts(usize),
+    /// One output for each receive queue is needed: the number of outputs, and of queues.
+    #[error("there are {0} outputs for {1} receive queues; open one for each")]
+    OutputsForQueues(usize, usize),
     /// An error of the kernel.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -38,4 +41,15 @@ pub enum RecordError {
     /// The thread of the [`Writer`](crate::Writer) has panicked, or never ran it.
     #[error("the writer is gone")]
     WriterGone,
+}
+
+/// Why the output of one queue cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct OutputError {
+    /// The index of its queue.
+    pub output: usize,
+    /// Why.
+    #[source]
+    pub cause: RecordError,
 }

@@ -18,6 +18,9 @@
 //! quarter of each pool is placed; what comes beyond that is encoded. Only a merge of packets that
 //! interleave copies them.
 //!
+//! Files of one receive queue each ([`Recorder::start_per_queue`]) need no merging: each has a writer of its
+//! own, and each lane feeds all of them.
+//!
 //! The time of a packet stays beside its bytes until both are written, so that merging compares numbers and
 //! copies bytes. An idle queue holds the others up until the engine promises that its next packet is later
 //! ([`wirecap::Horizon`]). Packets are held back for at most 2 s and in at most 64 MiB: beyond that the
@@ -67,8 +70,8 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | starting and finishing, and the settings | [`Recorder`], [`RecordConfig`] |
-//! | a worker's end | [`Lane`], `encode`, `backlog` (packets dropped when the output is behind) |
+//! | starting and finishing, and the settings | [`Recorder`], also for a file per queue; [`RecordConfig`] |
+//! | a worker's end | [`Lane`], `encode`; its way to each writer: `feed`, `backlog` (packets dropped when the output is behind) |
 //! | packets that are written from where they lie | `in_place` |
 //! | packets as in the file, with their times beside them | `records`, `block`, `buffers` |
 //! | putting batches of a queue in order | [`Sequencer`] |
@@ -81,10 +84,12 @@ mod appender;
 mod backlog;
 mod block;
 mod buffers;
+mod config;
 mod description;
 mod direct;
 mod encode;
 mod error;
+mod feed;
 mod in_place;
 mod lane;
 mod lookout;
@@ -102,12 +107,13 @@ mod sink;
 mod writer;
 
 pub use appender::{Outcome, Stop, StopCallback};
+pub use config::RecordConfig;
 pub use description::Closing;
-pub use error::RecordError;
+pub use error::{OutputError, RecordError};
 pub use lane::Lane;
 pub use output::{Output, Whereabouts};
 pub use progress::{ForcedWrites, Progress, WrittenCounts};
 pub use queues::Queues;
-pub use recorder::{RecordConfig, Recorder};
+pub use recorder::Recorder;
 pub use sequencer::Sequencer;
 pub use writer::Writer;

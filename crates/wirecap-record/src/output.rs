@@ -54,7 +54,7 @@ pub struct Output {
     cuttable: bool,
     /// Bytes of whole records in it.
     len: u64,
-    /// Whether it is new and empty.
+    /// Whether it is new, and no capture is recorded in it.
     is_fresh: bool,
     lock_error: Option<io::Error>,
 }
@@ -133,8 +133,12 @@ impl Output {
         self.cut()?;
         self.append(&mut [IoSlice::new(header)]).map_err(|error| error.cause)?;
         self.keep(header.len());
-        self.is_fresh = false;
         Ok(())
+    }
+
+    /// Keeps a new file from now on, whatever happens: a capture is recorded in it.
+    pub(crate) fn settle(&mut self) {
+        self.is_fresh = false;
     }
 
     /// Where the file is now.

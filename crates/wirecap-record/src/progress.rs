@@ -1,8 +1,11 @@
 //! The progress of writing.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    iter::Sum,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use serde::Serialize;
@@ -34,6 +37,22 @@ pub struct WrittenCounts {
     /// Packets that are not in the output because it did not accept them in time; see
     /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     pub not_taken: u64,
+}
+
+impl Sum for WrittenCounts {
+    /// What is in several outputs together.
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |sum, next| Self {
+            packets: sum.packets + next.packets,
+            bytes: sum.bytes + next.bytes,
+            out_of_order: sum.out_of_order + next.out_of_order,
+            forced: ForcedWrites {
+                memory: sum.forced.memory + next.forced.memory,
+                time: sum.forced.time + next.forced.time,
+            },
+            not_taken: sum.not_taken + next.not_taken,
+        })
+    }
 }
 
 /// Reads, from any thread, what a recorder has written so far.

@@ -48,6 +48,16 @@ impl Queues {
     pub(crate) fn place(&self, index: usize) -> Place {
         self.0[index]
     }
+
+    /// The port of the first; 0 if there is none.
+    pub(crate) fn first_port(&self) -> usize {
+        self.0.first().map_or(0, |place| place.port)
+    }
+
+    /// Each of them alone.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Self> {
+        self.0.iter().map(|&place| Self(vec![place]))
+    }
 }
 
 #[cfg(test)]

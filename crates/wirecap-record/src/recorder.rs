@@ -14,12 +14,14 @@ use wirecap::Capture;
 use wirecap_file::Format;
 
 use super::{
-    appender::{Appender, Outcome, StopCallback},
+    appender::{Appender, Limit, Outcome},
     backlog::Backlog,
     buffers::Buffers,
+    config::RecordConfig,
     description::{self, Closing},
     encode::Encoding,
-    error::RecordError,
+    error::{OutputError, RecordError},
+    feed::Feed,
     in_place::Places,
     lane::Lane,
     lookout::Lookout,
@@ -31,9 +33,11 @@ use super::{
     writer::{Recording, Writer},
 };
 
-/// Messages that may wait for the writer. With blocks of full chunks this is some 10 MiB: enough to keep the
-/// disk busy, and little compared with the pools.
+/// Messages that may wait for the writers, all together. With blocks of full chunks this is some 10 MiB:
+/// enough to keep the disk busy, and little compared with the pools.
 const WAITING_BLOCKS: usize = 64;
+/// The fewest of them for each writer.
+const WAITING_BLOCKS_OF_QUEUE: usize = 8;
 /// The same if packets are dropped when the output is behind: then their memory is limited, see [`Backlog`].
 const WAITING_BLOCKS_OF_BACKLOG: usize = 16 << 10;
 
@@ -43,30 +47,6 @@ const TICK: Duration = Duration::from_millis(10);
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a writer that is given up may take to end. It cannot end while the kernel waits for a disk.
 const GIVING_UP: Duration = Duration::from_secs(1);
-
-/// How to record a capture. By default, keeps all of every packet, and workers wait for a slow output.
-#[derive(Debug, Default)]
-pub struct RecordConfig {
-    /// Bytes kept of each packet; 0 keeps all.
-    pub snaplen: u32,
-    /// Limit on written packets, after which [`Self::on_stop`] is called; `None` means no limit.
-    pub max_packets: Option<u64>,
-    /// The header before the packets: encoded by [`wirecap_file`], in the format of the output, and in pcapng
-    /// with an interface for each port, in their order. `None` writes the name and the link type of each
-    /// port.
-    pub header: Option<Vec<u8>>,
-    /// Drops packets that the output does not accept in time, and counts them as
-    /// [`not_taken`](crate::WrittenCounts::not_taken), so that no worker waits. 64 MiB may wait for the
-    /// output; once they do, no more are accepted until half of them are written. At the end, an output that
-    /// accepts nothing for 5 s is given up.
-    pub drop_when_behind: bool,
-    /// Gives up writing when it is set, for instance by a signal handler: a write that waits for the reader
-    /// of a pipe is given up at once. The recorder also sets it when it gives up a stalled output.
-    pub give_up: Arc<AtomicBool>,
-    /// Called at most once, by the thread that writes, when it writes nothing more although packets may still
-    /// arrive.
-    pub on_stop: Option<StopCallback>,
-}
 
 /// Records a capture: see the example at the [head of the crate](crate).
 ///
@@ -89,56 +69,80 @@ impl Recorder {
     /// # Errors
     /// [`RecordError::SeveralPorts`], or why the header cannot be written.
     pub fn start(
-        mut output: Output,
+        output: Output,
         capture: &Capture,
         config: RecordConfig,
         spawn: impl FnOnce(Writer),
     ) -> Result<Self, RecordError> {
-        let RecordConfig { snaplen, max_packets, header, drop_when_behind, give_up, on_stop } = config;
-        let (report, format) = (capture.report(), output.format());
-        if format == Format::Pcap && report.ports.len() > 1 {
+        let report = capture.report();
+        if output.format() == Format::Pcap && report.ports.len() > 1 {
             return Err(RecordError::SeveralPorts(report.ports.len()));
         }
-        output.set_give_up(&give_up);
-        output.begin(&header.unwrap_or_else(|| description::header(&report, format, snaplen)))?;
+        let parts = vec![(output, Queues::of(&report))];
+        let (mut started, lanes) = begin(parts, false, capture, config).map_err(|error| error.cause)?;
+        let (recorder, writer) = started.remove(0);
+        spawn(writer);
+        Ok(Self { lanes, ..recorder })
+    }
 
-        let queues = Arc::new(Queues::of(&report));
-        let encoding = Arc::new(Encoding::new(&report, &queues, format, snaplen));
-        let places = Arc::new(Places::new(&report, queues.count(), format, snaplen));
-        let backlog = drop_when_behind.then(Arc::<Backlog>::default);
-        let waiting = if drop_when_behind { WAITING_BLOCKS_OF_BACKLOG } else { WAITING_BLOCKS };
-        let (sender, messages) = sync_channel(waiting);
-        let (mut returns, mut lanes) = (Vec::new(), Vec::new());
-        for worker in 0..report.workers.len() {
-            let (give_back, emptied) = sync_channel(WAITING_BLOCKS);
-            returns.push(give_back);
-            let (encoding, places) = (Arc::clone(&encoding), Arc::clone(&places));
-            lanes.push(Lane {
-                worker,
-                encoding,
-                places,
-                messages: sender.clone(),
-                emptied,
-                backlog: backlog.clone(),
-                gaps: Vec::new(),
-            });
+    /// Records each receive queue in an output of its own, so that no packets are merged: `outputs` has one
+    /// for each of the [`Queues`] of the capture, in their order, and `spawn` gets the writer of each.
+    /// Returns their recorders, in the same order, and the lanes, one per worker. Each output is a whole
+    /// trace: it has all interfaces, so that their numbers are those of the capture, and the account of its
+    /// queue. Finish the recorders one after the other, when the lanes are dropped.
+    ///
+    /// ```
+    /// # use std::thread;
+    /// use wirecap::{Capture, port::null::NullPort};
+    /// use wirecap_file::Format;
+    /// use wirecap_record::{Output, Queues, RecordConfig, Recorder};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let nic = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 1000 };
+    /// let mut capture = Capture::builder().port(nic).chunks_per_pool(4).workers(1).open()?;
+    /// let queues = 0..Queues::of(&capture.report()).count();
+    /// let path = |queue| directory.path().join(format!("trace.{queue}.pcapng"));
+    /// let outputs = queues.map(|queue| Output::open(path(queue), Format::Pcapng)).collect::<Result<_, _>>()?;
+    /// let (recorders, mut lanes) =
+    ///     Recorder::start_per_queue(outputs, &capture, RecordConfig::default(), |writer| {
+    ///         thread::spawn(|| writer.run());
+    ///     })?;
+    ///
+    /// let (mut worker, mut lane) = (capture.take_workers().remove(0), lanes.remove(0));
+    /// for _ in 0..2 {
+    ///     lane.record(worker.next_batch().expect("packets of the null port"))?;
+    /// }
+    /// # capture.stopper().stop();
+    /// # while let Some(batch) = worker.next_batch() { lane.record(batch)?; }
+    /// drop((worker, lane));
+    /// let report = capture.finish();
+    /// let outcomes = recorders.into_iter().map(|recorder| recorder.finish(report.clone()));
+    /// let packets: u64 = outcomes.map(|outcome| outcome.written.packets).sum();
+    /// assert_eq!(packets, report.total().delivered);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RecordError::OutputsForQueues`], or which header cannot be written, and why. New files are removed
+    /// then.
+    pub fn start_per_queue(
+        outputs: Vec<Output>,
+        capture: &Capture,
+        config: RecordConfig,
+        mut spawn: impl FnMut(Writer),
+    ) -> Result<(Vec<Self>, Vec<Lane>), OutputError> {
+        let queues = Queues::of(&capture.report());
+        if outputs.len() != queues.count() {
+            let cause = RecordError::OutputsForQueues(outputs.len(), queues.count());
+            return Err(OutputError { output: outputs.len().min(queues.count()), cause });
         }
-        let progress = Progress::new(&output, backlog.clone());
-        let (closing, closed) = channel();
-        let (finished, outcome) = sync_channel(1);
-        let recording = Recording {
-            started: SystemTime::now(),
-            merger: Merger::new(queues.count()),
-            lookout: Lookout::new(capture.horizons(), queues),
-            pace: Pace::default(),
-            pending: VecDeque::new(),
-            buffers: Buffers::new(returns),
-            appender: Appender::new(output, max_packets.unwrap_or(u64::MAX), progress.clone(), on_stop),
-            progress: progress.clone(),
-            backlog,
+        let parts = outputs.into_iter().zip(queues.each()).collect();
+        let (started, lanes) = begin(parts, true, capture, config)?;
+        let start = |(recorder, writer)| {
+            spawn(writer);
+            recorder
         };
-        spawn(Writer { messages, closing: closed, outcome: finished, recording });
-        Ok(Self { lanes, progress, give_up, closing, outcome })
+        Ok((started.into_iter().map(start).collect(), lanes))
     }
 
     /// The lanes, one per worker of the capture, in the order of the workers. They can be taken once.
@@ -188,4 +192,65 @@ impl Recorder {
             Err(_) => abandoned(failure),
         }
     }
+}
+
+/// Replaces the contents of all outputs by headers, and connects the workers with the writers of these queues.
+fn begin(
+    mut parts: Vec<(Output, Queues)>,
+    per_queue: bool,
+    capture: &Capture,
+    config: RecordConfig,
+) -> Result<(Vec<(Recorder, Writer)>, Vec<Lane>), OutputError> {
+    let (report, snaplen) = (capture.report(), config.snaplen);
+    for (number, (output, queues)) in parts.iter_mut().enumerate() {
+        let header = config.header.clone();
+        let port = queues.first_port();
+        let header = header.unwrap_or_else(|| description::header(&report, port, output.format(), snaplen));
+        output.set_give_up(&config.give_up);
+        output.begin(&header).map_err(|cause| OutputError { output: number, cause })?;
+    }
+    let queues = Arc::new(Queues::of(&report));
+    let format = parts.first().map_or(Format::Pcapng, |(output, _)| output.format());
+    let encoding = Arc::new(Encoding::new(&report, &queues, format, snaplen));
+    let places = Arc::new(Places::new(&report, queues.count(), format, snaplen));
+    let (mut returns, mut lanes) = (Vec::new(), Vec::new());
+    for worker in 0..report.workers.len() {
+        let (give_back, emptied) = sync_channel(WAITING_BLOCKS);
+        returns.push(give_back);
+        let (encoding, places) = (Arc::clone(&encoding), Arc::clone(&places));
+        lanes.push(Lane { worker, encoding, places, feeds: Vec::new(), emptied });
+    }
+    let waiting = match config.drop_when_behind {
+        true => WAITING_BLOCKS_OF_BACKLOG,
+        false => (WAITING_BLOCKS / parts.len().max(1)).max(WAITING_BLOCKS_OF_QUEUE),
+    };
+    let limit = Arc::new(Limit::new(config.max_packets.unwrap_or(u64::MAX)));
+    let mut started = Vec::new();
+    for (number, (output, queues)) in parts.into_iter().enumerate() {
+        let backlog = config.drop_when_behind.then(Arc::<Backlog>::default);
+        let (sender, messages) = sync_channel(waiting);
+        for lane in &mut lanes {
+            lane.feeds.push(Feed::new(sender.clone(), backlog.clone()));
+        }
+        let progress = Progress::new(&output, backlog.clone());
+        let (closing, closed) = channel();
+        let (finished, outcome) = sync_channel(1);
+        let part = (number, per_queue.then(|| queues.place(0)));
+        let (limit, on_stop) = (Arc::clone(&limit), config.on_stop.clone());
+        let recording = Recording {
+            started: SystemTime::now(),
+            merger: Merger::new(queues.count()),
+            lookout: Lookout::new(capture.horizons(), Arc::new(queues)),
+            pace: Pace::default(),
+            pending: VecDeque::new(),
+            buffers: Buffers::new(returns.clone()),
+            appender: Appender::new(part, output, limit, progress.clone(), on_stop),
+            progress: progress.clone(),
+            backlog,
+        };
+        let give_up = Arc::clone(&config.give_up);
+        let recorder = Recorder { lanes: Vec::new(), progress, give_up, closing, outcome };
+        started.push((recorder, Writer { messages, closing: closed, outcome: finished, recording }));
+    }
+    Ok((started, lanes))
 }

@@ -9,7 +9,7 @@ use wirecap::{Batch, Capture, Worker, port::null::NullPort};
 use wirecap_file::Format;
 
 use super::{
-    super::{encode::Encoding, output::Output, progress::ForcedWrites, queues::Queues},
+    super::{appender::Limit, encode::Encoding, output::Output, progress::ForcedWrites, queues::Queues},
     *,
 };
 
@@ -34,7 +34,12 @@ fn a_held_batch_is_waited_for_until_the_timeout() {
     let mut worker = capture.take_workers().remove(0);
     let queues = Arc::new(Queues::of(&capture.report()));
     let encoding = Encoding::new(&capture.report(), &queues, Format::Pcapng, 0);
-    let encode = |queue| encoding.encode(&next_of(&mut worker, queue), Records::new(Some(0)));
+    let encode = |queue| {
+        let batch = next_of(&mut worker, queue);
+        let records = encoding.encode(&batch, Records::new(Some(0)));
+        let numbers = batch.first_number()..batch.first_number() + records.packets();
+        Block { queue: encoding.queue_of(&batch), numbers, records }
+    };
     let blocks = [0, 1, 0].map(encode);
     assert_eq!(blocks.each_ref().map(|block| block.numbers.start), [0, 0, PACKETS_PER_BATCH]);
     let [early, kept, late] = blocks;
@@ -45,6 +50,7 @@ fn a_held_batch_is_waited_for_until_the_timeout() {
     output.begin(b"").unwrap();
     let progress = Progress::new(&output, None);
     let (returns, _emptied) = sync_channel(4);
+    let limit = Arc::new(Limit::new(u64::MAX));
     let recording = Recording {
         started: SystemTime::now(),
         lookout: Lookout::new(capture.horizons(), queues),
@@ -52,7 +58,7 @@ fn a_held_batch_is_waited_for_until_the_timeout() {
         pace: Pace::default(),
         pending: VecDeque::new(),
         buffers: Buffers::new(vec![returns]),
-        appender: Appender::new(output, u64::MAX, progress.clone(), None),
+        appender: Appender::new((0, None), output, limit, progress.clone(), None),
         progress,
         backlog: None,
     };

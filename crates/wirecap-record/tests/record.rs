@@ -210,7 +210,7 @@ fn a_full_device_is_a_typed_failure_and_no_worker_waits() {
     let output = Output::stream(File::from(std::os::fd::OwnedFd::from(writer)), Format::Pcapng);
     let (sender, stops) = mpsc::channel();
     let on_stop = move |stop: Stop<'_>| {
-        let Stop::Failed(RecordError::Io(cause)) = stop else { panic!("{stop:?}") };
+        let Stop::Failed { output: 0, cause: RecordError::Io(cause) } = stop else { panic!("{stop:?}") };
         sender.send(cause.kind()).unwrap();
     };
     let config = RecordConfig { on_stop: Some(on_stop.into()), ..RecordConfig::default() };
