@@ -24,7 +24,7 @@ pub struct RecordConfig {
     /// Gives up writing when it is set, for instance by a signal handler: a write that waits for the reader
     /// of a pipe is given up at once. The recorder also sets it when it gives up a stalled output.
     pub give_up: Arc<AtomicBool>,
-    /// Called at most once for each output, by the thread that writes it, when it writes nothing more although
-    /// packets may still arrive.
+    /// Called at most once for each output, by the thread that writes it, when it writes nothing more
+    /// although packets may still arrive.
     pub on_stop: Option<StopCallback>,
 }

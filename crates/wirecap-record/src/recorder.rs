@@ -194,7 +194,7 @@ impl Recorder {
     }
 }
 
-/// Replaces the contents of all outputs by headers, and connects the workers with the writers of these queues.
+/// Replaces the contents of all outputs by headers, and connects the workers with the writers.
 fn begin(
     mut parts: Vec<(Output, Queues)>,
     per_queue: bool,

@@ -55,6 +55,12 @@ impl PreparedCapture {
         self.ports.iter().map(|port| port.facts.rings.len()).sum()
     }
 
+    /// The numbers of each port's receive queues, in the order of the ports; beside the host, of its cores or
+    /// sockets.
+    pub fn queues_of_ports(&self) -> impl Iterator<Item = &[u16]> {
+        self.ports.iter().map(|port| port.facts.rings.as_slice())
+    }
+
     /// Number of workers.
     pub fn workers(&self) -> usize {
         self.config.workers.unwrap_or_else(|| self.queues())

@@ -8,18 +8,25 @@ use wirecap::{
     report::{MemoryReport, PortReport, QueueMode},
 };
 
-use super::{job::Job, plan::Plan};
+use super::{
+    job::Job,
+    plan::{Destination, Plan},
+    written::FilesProgress,
+};
 use crate::text::{self, diagnostic::describe, host_use, numbered, plural::counted};
 
 const MIB: u64 = 1 << 20;
 
-/// Prints how the capture runs.
-pub(crate) fn start(plan: &Plan, report: &Report, job: &impl Job) {
+/// Prints how the capture runs, and into which files.
+pub(crate) fn start(plan: &Plan, report: &Report, files: Option<&FilesProgress>, job: &impl Job) {
     for port in &report.ports {
         facts(port).iter().for_each(|fact| note!("{fact}"));
         for warning in host_use_lines(port, job) {
             warn!("{warning}");
         }
+    }
+    if let (Some(destination @ Destination::FilePerQueue(..)), Some(files)) = (&plan.destination, files) {
+        note!("{} for each queue: {}", counted(files.count() as u64, "file"), destination.describe());
     }
     sizes(&plan.config, report).iter().for_each(|fact| note!("{fact}"));
 }

@@ -11,9 +11,10 @@ use super::{
     end::End,
     failure::{self, Failure, Kept},
     job::Job,
-    plan::{Destination, Plan},
+    plan::Plan,
     summary::{self, Account, Ending},
     threads::Threads,
+    written::{FilesProgress, OutputFile},
 };
 use crate::{exit::Exit, print::head::Head, process::signals::Signals, text::loss};
 
@@ -32,19 +33,19 @@ impl EndedCapture<'_> {
         // An interface may have gone since the last events; then the report says so.
         drop(capture.events());
         capture.stopper().stop();
-        let Threads { workers, recorder } = threads;
-        let mut drain = Drain::new(self.plan, self.signals, recorder.as_ref().map(Recorder::progress));
+        let Threads { workers, recorders } = threads;
+        let mut drain = Drain::new(self.plan, self.signals, FilesProgress::of(&recorders));
         drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
         // Joins all of them, even if the first panicked.
         let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
         let report = capture.finish();
-        let mut outcome = recorder.map(|recorder| finish(recorder, &report, &mut drain));
+        let mut outputs = finish(recorders, &report, &mut drain);
         job.end();
         let mut failures = Vec::from_iter(panicked.then_some(Failure::WorkerPanicked));
         failures.extend(self.failures(&report, panicked));
-        failures.extend(outcome.iter_mut().flat_map(|outcome| self.of_output(outcome, &report)));
+        failures.extend(outputs.iter_mut().flat_map(|(file, outcome)| of_output(file, outcome, &report)));
         failures.extend(job.failure().map(Failure::Job));
-        self.print(&report, outcome, &failures, job)
+        self.print(&report, outputs, &failures, job)
     }
 
     /// Failures of the ports and the workers.
@@ -63,12 +64,19 @@ impl EndedCapture<'_> {
 
     /// Prints the account and the failures. A JSON record is the last line of its stream; after tables, the
     /// failures follow, where users see them.
-    fn print(&self, report: &Report, outcome: Option<Outcome>, failures: &[Failure], job: &impl Job) -> Exit {
+    fn print(
+        &self,
+        report: &Report,
+        outputs: Vec<(OutputFile, Outcome)>,
+        failures: &[Failure],
+        job: &impl Job,
+    ) -> Exit {
         let loss = loss::verdict(report, self.plan.delays(job), job.lost(report));
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
-        let moved = outcome.as_ref().and_then(|outcome| self.moved(outcome));
-        let written = outcome.map(|outcome| outcome.written);
+        let moved: Vec<_> = outputs.iter().filter_map(|(file, outcome)| moved(file, outcome)).collect();
+        let written = outputs.into_iter().map(|(file, outcome)| (file, outcome.written));
+        let written = self.plan.destination.is_some().then(|| written.collect());
         let ending = Some(Ending { end: self.end, error });
         let account = Account { head: self.head, end: ending, report, written };
         let print_all = || {
@@ -92,42 +100,41 @@ impl EndedCapture<'_> {
             _ => Exit::Failed,
         }
     }
-
-    /// The name of the output in messages.
-    fn output(&self) -> String {
-        self.plan.destination.as_ref().map(Destination::describe).unwrap_or_default()
-    }
-
-    /// Failures of the output.
-    fn of_output(&self, outcome: &mut Outcome, report: &Report) -> Vec<Failure> {
-        let (failure, written) = (outcome.failure.take(), outcome.written);
-        let unwritten = report.total().delivered.saturating_sub(written.packets);
-        let kept = Kept { packets: written.packets, bytes: written.bytes, unwritten };
-        let write = failure.map(|cause| Failure::Write { output: self.output(), cause, kept });
-        let file = match &outcome.whereabouts {
-            Whereabouts::InPlace | Whereabouts::Moved(_) => None,
-            Whereabouts::Deleted => {
-                Some(Failure::Deleted { output: self.output(), packets: written.packets })
-            }
-            Whereabouts::Cut => Some(Failure::Cut(self.output())),
-        };
-        let not_taken = Failure::NotTaken { output: self.output(), packets: written.not_taken };
-        let not_taken = (written.not_taken > 0).then_some(not_taken);
-        write.into_iter().chain(not_taken).chain(file).collect()
-    }
-
-    /// A line about where the file is, if another program moved it.
-    fn moved(&self, outcome: &Outcome) -> Option<String> {
-        let Whereabouts::Moved(path) = &outcome.whereabouts else { return None };
-        let output = self.output();
-        Some(format!("{output} was moved while it was written; the packets are in {}", path.display()))
-    }
 }
 
-/// Has the recorder write the remaining packets and the account.
-fn finish(recorder: Recorder, report: &Report, drain: &mut Drain<'_>) -> Outcome {
-    let closing = Closing { report: report.clone(), comments: describe::comments(report) };
-    let outcome = recorder.finish_with(closing, || drain.show(|| report.clone()));
+/// Failures of an output.
+fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<Failure> {
+    let (failure, written, output) = (outcome.failure.take(), outcome.written, || file.name.clone());
+    let unwritten = file.delivered(report).saturating_sub(written.packets);
+    let kept = Kept { packets: written.packets, bytes: written.bytes, unwritten };
+    let write = failure.map(|cause| Failure::Write { output: output(), cause, kept });
+    let place = match &outcome.whereabouts {
+        Whereabouts::InPlace | Whereabouts::Moved(_) => None,
+        Whereabouts::Deleted => Some(Failure::Deleted { output: output(), packets: written.packets }),
+        Whereabouts::Cut => Some(Failure::Cut(output())),
+    };
+    let not_taken = Failure::NotTaken { output: output(), packets: written.not_taken };
+    let not_taken = (written.not_taken > 0).then_some(not_taken);
+    write.into_iter().chain(not_taken).chain(place).collect()
+}
+
+/// A line about where the file is, if another program moved it.
+fn moved(OutputFile { name, .. }: &OutputFile, outcome: &Outcome) -> Option<String> {
+    let Whereabouts::Moved(path) = &outcome.whereabouts else { return None };
+    Some(format!("{name} was moved while it was written; the packets are in {}", path.display()))
+}
+
+/// Has the recorders write the remaining packets and the account.
+fn finish(
+    recorders: Vec<(OutputFile, Recorder)>,
+    report: &Report,
+    drain: &mut Drain<'_>,
+) -> Vec<(OutputFile, Outcome)> {
+    let finish = |(file, recorder): (_, Recorder)| {
+        let closing = Closing { report: report.clone(), comments: describe::comments(report) };
+        (file, recorder.finish_with(closing, || drain.show(|| report.clone())))
+    };
+    let outputs = recorders.into_iter().map(finish).collect();
     drain.clear();
-    outcome
+    outputs
 }

@@ -4,31 +4,27 @@ use std::fs;
 
 use wirecap::{Diagnostic, Report, report::PortReport};
 use wirecap_file::{
-    Format, LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN, pcap,
+    Format, LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN,
     pcapng::{self, InterfaceInfo, SectionInfo},
 };
 
 use super::{place::Place, plan::Plan, times};
 use crate::text::{self, diagnostic};
 
-/// The blocks in front of the packets.
-pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Vec<u8> {
-    let mut out = Vec::new();
-    match plan.destination.as_ref().map(|destination| destination.format()) {
-        Some(Format::Pcap) => pcap::file_header(&mut out, report.ports[0].link_type, plan.output.snaplen),
-        Some(Format::Pcapng) => {
-            let os = os();
-            let application = concat!("wirecap ", env!("CARGO_PKG_VERSION"));
-            let info =
-                SectionInfo { os: os.as_deref(), application: Some(application), ..SectionInfo::default() };
-            pcapng::section_header(&mut out, &info);
-            for (place, port) in places.iter().zip(&report.ports) {
-                describe(&mut out, place, port, plan, os.as_deref());
-            }
-        }
-        None => {}
+/// The blocks in front of the packets; `None` in classic pcap, where nothing can be described.
+pub(crate) fn header(plan: &Plan, places: &[Place], report: &Report) -> Option<Vec<u8>> {
+    let destination = plan.destination.as_ref()?;
+    if destination.format() == Format::Pcap {
+        return None;
     }
-    out
+    let (mut out, os) = (Vec::new(), os());
+    let application = concat!("wirecap ", env!("CARGO_PKG_VERSION"));
+    let info = SectionInfo { os: os.as_deref(), application: Some(application), ..SectionInfo::default() };
+    pcapng::section_header(&mut out, &info);
+    for (place, port) in places.iter().zip(&report.ports) {
+        describe(&mut out, place, port, plan, os.as_deref());
+    }
+    Some(out)
 }
 
 /// The block of a port. For a trace file it has only the name: the file may have had several interfaces.

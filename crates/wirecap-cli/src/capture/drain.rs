@@ -14,9 +14,11 @@ use std::{
 };
 
 use wirecap::Report;
-use wirecap_record::Progress;
 
-use super::plan::{Destination, Plan};
+use super::{
+    plan::{Destination, Plan},
+    written::FilesProgress,
+};
 use crate::{
     print::{status_line::StatusLine, stdio::print_stderr},
     process::signals::Signals,
@@ -38,7 +40,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub(super) struct Drain<'a> {
     signals: &'a Signals,
     /// The output, and its name in messages.
-    output: Option<(Progress, String)>,
+    output: Option<(FilesProgress, String)>,
     /// Limit on written packets.
     limit: u64,
     quiet: bool,
@@ -56,9 +58,9 @@ struct Rest {
 }
 
 impl<'a> Drain<'a> {
-    pub(super) fn new(plan: &Plan, signals: &'a Signals, progress: Option<Progress>) -> Self {
+    pub(super) fn new(plan: &Plan, signals: &'a Signals, progress: Option<FilesProgress>) -> Self {
         let now = Instant::now();
-        let written = progress.as_ref().map_or(0, |progress| progress.written().packets);
+        let written = progress.as_ref().map_or(0, |progress| progress.total().packets);
         Self {
             signals,
             output: progress.zip(plan.destination.as_ref().map(Destination::describe)),
@@ -93,7 +95,7 @@ impl<'a> Drain<'a> {
         if !line_is_due && !self.line.is_due() {
             return;
         }
-        let written = progress.written();
+        let written = progress.total();
         let seconds = (now - self.begun.1).as_secs_f64().max(1e-3);
         let pps = written.packets.saturating_sub(self.begun.0) as f64 / seconds;
         let packets = captured(&report()).min(self.limit).saturating_sub(written.packets);

@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use wirecap::{Batch, Capture, HostUse, Report};
-use wirecap_record::Progress;
 
-use super::end::End;
+use super::{end::End, written::FilesProgress};
 use crate::text::loss::Unforwarded;
 
 /// How long a worker waits for packets when it has nothing else to do.
@@ -59,7 +58,7 @@ pub(crate) trait Job {
         &mut self,
         capture: &mut Capture,
         workers: usize,
-        output: Option<Progress>,
+        output: Option<FilesProgress>,
     ) -> Result<Vec<Self::BatchHandler>>;
 
     /// Called many times a second. Returns lines to print, and why the capture has to end, if it has to.
@@ -119,7 +118,7 @@ impl Job for JustCapture {
     const COMMAND: &'static str = "capture";
     type BatchHandler = ();
 
-    fn begin(&mut self, _: &mut Capture, workers: usize, _: Option<Progress>) -> Result<Vec<()>> {
+    fn begin(&mut self, _: &mut Capture, workers: usize, _: Option<FilesProgress>) -> Result<Vec<()>> {
         Ok(vec![(); workers])
     }
 }

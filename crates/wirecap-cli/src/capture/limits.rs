@@ -20,21 +20,22 @@ const STACK_BYTES: u64 = 2 << 20;
 /// Blocks on the way to the file, and everything else.
 const OTHER_BYTES: u64 = 64 << 20;
 
-/// Checks that a capture fits the limits of the process. Raises the soft limit on open files where the hard
+/// Checks that a capture fits the limits of the process, with this number of files that are still to be
+/// opened, each of which is written by a thread. Raises the soft limit on open files where the hard
 /// limit allows it.
 ///
 /// # Errors
 /// Which limit is too low, and a sufficient value.
-pub(super) fn check(plan: &Plan, prepared: &PreparedCapture) -> Result<()> {
-    open_files(prepared)?;
-    address_space(plan, prepared)
+pub(super) fn check(plan: &Plan, prepared: &PreparedCapture, written: usize) -> Result<()> {
+    open_files(prepared, written as u64)?;
+    address_space(plan, prepared, written as u64)
 }
 
-fn open_files(prepared: &PreparedCapture) -> Result<()> {
+fn open_files(prepared: &PreparedCapture, written: u64) -> Result<()> {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     // One of the entries is the directory itself.
     let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64 - 1);
-    let needed = open + OTHER_FILES + prepared.open_files() as u64;
+    let needed = open + OTHER_FILES + prepared.open_files() as u64 + written;
     ensure!(
         soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()),
         "this capture takes about {needed} open files, and this process may have {soft}; raise the limit: ulimit -n {} \
@@ -44,13 +45,13 @@ fn open_files(prepared: &PreparedCapture) -> Result<()> {
     Ok(())
 }
 
-fn address_space(plan: &Plan, prepared: &PreparedCapture) -> Result<()> {
+fn address_space(plan: &Plan, prepared: &PreparedCapture, written: u64) -> Result<()> {
     let Ok((soft, _)) = getrlimit(Resource::RLIMIT_AS) else { return Ok(()) };
     if soft == RLIM_INFINITY {
         return Ok(());
     }
     let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
-    let threads = cores + if plan.config.dispatch == Dispatch::Push { cores } else { 0 };
+    let threads = cores + written + if plan.config.dispatch == Dispatch::Push { cores } else { 0 };
     let rings = u64::from(prepared.geometry().ring_entries()) * RING_ENTRY_BYTES;
     let packets = prepared.cells_bytes();
     let needed = packets + prepared.queues() as u64 * rings + threads * STACK_BYTES + OTHER_BYTES + in_use();

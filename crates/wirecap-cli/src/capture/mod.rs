@@ -11,7 +11,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | the threads, and what a worker does | [`threads`], [`worker`] |
-//! | the output, and the texts of its errors | [`output`] |
+//! | the output, and the texts of its errors | [`output`]; names, and a file for each queue: [`files`]; what is in them: [`written`] |
 //! | the blocks around the packets | [`describe`] |
 //! | what is captured, checked before anything is opened | [`plan`]; each interface is looked up once: [`known_interfaces`] |
 //! | interfaces and trace files, looked up and opened | [`place`] |
@@ -31,6 +31,7 @@ mod drain;
 mod effect;
 pub(crate) mod end;
 mod failure;
+mod files;
 pub(crate) mod job;
 pub(crate) mod known_interfaces;
 mod limits;
@@ -45,6 +46,7 @@ mod threads;
 mod times;
 mod watch;
 mod worker;
+pub(crate) mod written;
 
 #[cfg(test)]
 pub(crate) use self::record::Record;
@@ -52,15 +54,15 @@ pub(crate) use self::record::Record;
 use std::{sync::mpsc::channel, time::SystemTime};
 
 use anyhow::Result;
-use wirecap_record::Recorder;
 
 use self::{
     job::Job,
     plan::Plan,
     statistics::Statistics,
-    threads::{IdleThreads, Threads},
+    threads::{IdleThreads, Recording, Threads},
     watch::Watch,
     worker::Count,
+    written::FilesProgress,
 };
 use crate::{
     exit::Exit,
@@ -75,33 +77,32 @@ use crate::{
 pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores())?;
     let places = place::look_up(&mut plan)?;
-    let (output, direct_io) = (plan.destination.as_ref(), plan.output.direct_io);
-    let output = output.map(|destination| output::open(destination, direct_io, &signals)).transpose()?;
+    let mut outputs = files::open_one(&plan, &signals)?;
     let prepared = place::prepare(&plan, &places, &signals)?;
-    limits::check(&plan, &prepared)?;
-    let idle = IdleThreads::start(prepared.workers(), output)?;
+    let files = files::of_queues(&plan, &places, &prepared)?;
+    limits::check(&plan, &prepared, files.len())?;
+    outputs.extend(files::open(files, &plan, &signals)?);
+    let idle = IdleThreads::start(prepared.workers(), outputs)?;
     let mut capture = place::open(&plan, prepared, &signals)?;
     effect::check(&plan, &capture.report())?;
     let started = SystemTime::now();
     let (notices, noticed) = channel();
     let waits = job.without_output().is_none();
     let delays = plan.delays(&job);
-    let recorder = idle
-        .writer
-        .map(|writer| threads::record((&plan, &places), &signals, &notices, writer, &capture, waits));
-    let recorder = recorder.transpose()?;
+    let writers = idle.writers;
+    let recording = Recording::start((&plan, &places), &signals, &notices, writers, &capture, waits)?;
+    let progress = FilesProgress::of(&recording.recorders);
     if !plan.output.quiet {
-        announce::start(&plan, &capture.report(), &job);
+        announce::start(&plan, &capture.report(), progress.as_ref(), &job);
     }
     announce::warn(&capture.report());
 
     let workers = capture.take_workers();
-    let progress = recorder.as_ref().map(Recorder::progress);
     let handler = job.begin(&mut capture, workers.len(), progress.clone())?;
     let count = Count::new(plan.output.count, &notices);
     drop(notices);
     let work = workers.into_iter().zip(handler);
-    let threads = Threads::start(idle.workers, work, recorder, &count);
+    let threads = Threads::start(idle.workers, work, recording, &count);
     drop(count);
     let head = Head::new(J::COMMAND, started);
     let statistics = Statistics::new(&plan, &head, progress);

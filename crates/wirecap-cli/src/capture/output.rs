@@ -10,24 +10,28 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, ensure};
+use wirecap_file::Format;
 use wirecap_record::{Output, RecordError};
 
-use super::plan::Destination;
 use crate::process::signals::Signals;
 
 /// How often to check whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Opens the destination without changing its contents, with `direct_io` for writes past the page cache.
-/// Waits for the reader of a pipe until a signal requests the end.
+/// Standard output, as an output.
+///
+/// # Errors
+/// The process may have no more files open.
+pub(super) fn stdout(format: Format) -> Result<Output> {
+    Ok(Output::stream(File::from(io::stdout().as_fd().try_clone_to_owned()?), format))
+}
+
+/// Opens a file without changing its contents, with `direct_io` for writes past the page cache. Waits for the
+/// reader of a pipe until a signal requests the end.
 ///
 /// # Errors
 /// Why it cannot be written, and what to do about it.
-pub(super) fn open(destination: &Destination, direct_io: bool, signals: &Signals) -> Result<Output> {
-    let format = destination.format();
-    let Destination::File(path, _) = destination else {
-        return Ok(Output::stream(File::from(io::stdout().as_fd().try_clone_to_owned()?), format));
-    };
+pub(super) fn open(path: &Path, format: Format, direct_io: bool, signals: &Signals) -> Result<Output> {
     let mut waits = false;
     loop {
         let opened = Output::open(path, format);
@@ -55,10 +59,10 @@ pub(super) fn open(destination: &Destination, direct_io: bool, signals: &Signals
 }
 
 /// Why recording cannot start, and what to do about it.
-pub(super) fn cannot_start(destination: &Destination, error: &RecordError) -> anyhow::Error {
+pub(super) fn cannot_start(output: &str, error: &RecordError) -> anyhow::Error {
     match error {
-        RecordError::GivenUp => anyhow!("writing {} was given up on a signal", destination.describe()),
-        error => cannot_open(Path::new(&destination.describe()), error),
+        RecordError::GivenUp => anyhow!("writing {output} was given up on a signal"),
+        error => cannot_open(Path::new(output), error),
     }
 }
 

@@ -3,8 +3,9 @@
 //! Rule: a trace file is never the file that is written.
 
 use std::{
+    fmt::Display,
     fs::{File, Metadata},
-    io::{self, IsTerminal},
+    io::{self, ErrorKind, IsTerminal},
     os::{
         fd::AsFd,
         unix::fs::{FileTypeExt, MetadataExt},
@@ -13,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, ensure};
 use wirecap::{Capture, Modes, PortSpec, PreparedCapture, QueueSet, port::trace as trace_port};
 use wirecap_sys::netdev::Interface;
 
@@ -46,6 +47,15 @@ impl Place {
             Place::Interface(_, Some(queues)) => queues.iter().len(),
             Place::Interface(interface, None) => interface.queues.current.max(1) as usize,
             Place::Trace(_) => 1,
+        }
+    }
+
+    /// Its name in the names of files.
+    pub(super) fn label(&self) -> String {
+        match self {
+            Place::Interface(interface, _) => interface.name.clone(),
+            Place::Trace(path) if path == Path::new("-") => "stdin".into(),
+            Place::Trace(path) => path.file_stem().unwrap_or_default().display().to_string(),
         }
     }
 
@@ -158,28 +168,45 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
             "trace:- reads standard input, which is a terminal here; pipe a trace into it, or name a file"
         )
     );
-    if let Some(destination) = destination.filter(|destination| is_written(path, destination)) {
-        bail!(usage!(
-            "{} is the trace that is read, and would be overwritten; write to another file",
-            destination.describe()
-        ));
+    if let Some(destination) = destination {
+        let written = match destination {
+            Destination::File(path, _) => path.metadata(),
+            Destination::Stdout => of_fd(&io::stdout()),
+            // Its files are checked when their names are known.
+            Destination::FilePerQueue(..) => Err(ErrorKind::NotFound.into()),
+        };
+        ensure!(!is_written(path, &written), would_be_overwritten(destination.describe()));
     }
     Ok(trace_port::check(path)?)
 }
 
+/// Checks that a file that is written is no trace that is read.
+///
+/// # Errors
+/// [`Usage`] that names the file.
+pub(super) fn check_not_read(places: &[Place], path: &Path) -> Result<(), Usage> {
+    let written = path.metadata();
+    let mut places = places.iter();
+    let is_read = places.any(|place| matches!(place, Place::Trace(read) if is_written(read, &written)));
+    if is_read { Err(would_be_overwritten(path.display())) } else { Ok(()) }
+}
+
+fn would_be_overwritten(name: impl Display) -> Usage {
+    usage!("{name} is the trace that is read, and would be overwritten; write to another file")
+}
+
 /// Whether the file that is read is the one that is written, under any name.
-fn is_written(path: &Path, destination: &Destination) -> bool {
-    let of_fd = |fd: &dyn AsFd| File::from(fd.as_fd().try_clone_to_owned()?).metadata();
+fn is_written(path: &Path, written: &io::Result<Metadata>) -> bool {
     let read = if path == Path::new("-") { of_fd(&io::stdin()) } else { path.metadata() };
-    let written = match destination {
-        Destination::File(path, _) => path.metadata(),
-        Destination::Stdout => of_fd(&io::stdout()),
-    };
-    let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
     // Devices such as /dev/null have no contents to lose; a pipe would wait for itself.
     let is_kept = |metadata: &Metadata| metadata.is_file() || metadata.file_type().is_fifo();
-    match (read, written) {
-        (Ok(read), Ok(written)) => is_kept(&read) && identity(read) == identity(written),
+    match (&read, written) {
+        (Ok(read), Ok(written)) => is_kept(read) && identity(read) == identity(written),
         _ => false,
     }
+}
+
+fn of_fd(fd: &impl AsFd) -> io::Result<Metadata> {
+    File::from(fd.as_fd().try_clone_to_owned()?).metadata()
 }

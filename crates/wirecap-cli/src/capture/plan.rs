@@ -16,6 +16,8 @@ use crate::{exit::Usage, settings::OutputSettings, text::loss::Output};
 /// What this program takes beside its capture if it writes packets: those on their way to an output that is
 /// behind took 25 MiB at most.
 const REST_BYTES_WITH_OUTPUT: u64 = 32 << 20;
+/// The same for each of several files: blocks on their way, and the pages for `--direct-io`.
+const REST_BYTES_PER_FILE: u64 = 4 << 20;
 /// Names of standard output. If these were opened as files, packets and account would overwrite each other.
 const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
@@ -37,6 +39,8 @@ pub(crate) struct Plan {
 pub(crate) enum Destination {
     /// A file, in the format of its extension.
     File(PathBuf, Format),
+    /// A file for each receive queue, whose names are made from this path.
+    FilePerQueue(PathBuf, Format),
     /// Standard output, as pcapng.
     Stdout,
 }
@@ -45,7 +49,7 @@ impl Destination {
     /// The format that is written.
     pub(crate) fn format(&self) -> Format {
         match self {
-            Destination::File(_, format) => *format,
+            Destination::File(_, format) | Destination::FilePerQueue(_, format) => *format,
             Destination::Stdout => Format::Pcapng,
         }
     }
@@ -53,7 +57,7 @@ impl Destination {
     /// As the user named it; `-` for standard output.
     pub(crate) fn name(&self) -> String {
         match self {
-            Destination::File(path, _) => path.display().to_string(),
+            Destination::File(path, _) | Destination::FilePerQueue(path, _) => path.display().to_string(),
             Destination::Stdout => "-".into(),
         }
     }
@@ -62,6 +66,7 @@ impl Destination {
     fn kind(&self) -> Output {
         let path = match self {
             Destination::File(path, _) => path,
+            Destination::FilePerQueue(..) => return Output::File,
             Destination::Stdout => Path::new("/dev/stdout"),
         };
         let kind = path.metadata().map(|metadata| metadata.file_type());
@@ -69,10 +74,11 @@ impl Destination {
         if is_pipe.unwrap_or(*self == Destination::Stdout) { Output::Pipe } else { Output::File }
     }
 
-    /// Its name in messages.
+    /// Its name in messages; of several files, a pattern that their names match.
     pub(crate) fn describe(&self) -> String {
         match self {
             Destination::File(..) => self.name(),
+            Destination::FilePerQueue(path, _) => labelled(path, "*").display().to_string(),
             Destination::Stdout => "standard output".into(),
         }
     }
@@ -91,10 +97,18 @@ impl Plan {
         config.filter = config.filter.filter(|filter| !filter.trim().is_empty());
         check_flags(&config, &output)?;
         config.check()?;
-        let destination =
-            output.write.as_deref().map(|path| destination(path, config.ports.len())).transpose()?;
+        let per_queue = output.file_per_queue;
+        let destination = match output.write.as_deref() {
+            Some(path) if per_queue => Some(file_per_queue(path)?),
+            Some(path) => Some(destination(path, config.ports.len())?),
+            None => None,
+        };
         ensure!(
-            !output.direct_io || matches!(destination, Some(Destination::File(..))),
+            !per_queue || destination.is_some(),
+            usage!("--file-per-queue is for packets that are written: add -w FILE.pcapng, or leave it out")
+        );
+        ensure!(
+            !output.direct_io || !matches!(destination, None | Some(Destination::Stdout)),
             usage!("--direct-io is for a file on a disk: name one with -w FILE, or leave it out")
         );
         Ok(Self { config, output, destination, interfaces })
@@ -105,7 +119,16 @@ impl Plan {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.config.workers.unwrap_or(queues.min(cores));
         let builder = Builder::from(self.config.clone()).workers(workers).interfaces(self.interfaces.fresh());
-        if self.destination.is_some() { builder.leave_memory(REST_BYTES_WITH_OUTPUT) } else { builder }
+        let rest_bytes = match self.destination {
+            // A tap has a stream for each core.
+            Some(Destination::FilePerQueue(..)) => {
+                let files = queues.max(cores * self.config.ports.len());
+                REST_BYTES_WITH_OUTPUT + files as u64 * REST_BYTES_PER_FILE
+            }
+            Some(_) => REST_BYTES_WITH_OUTPUT,
+            None => return builder,
+        };
+        builder.leave_memory(rest_bytes)
     }
 
     /// Cores that threads are pinned to.
@@ -150,6 +173,26 @@ fn check_flags(config: &Config, output: &OutputSettings) -> Result<()> {
 fn needs_no_suffix(path: &Path) -> bool {
     let kind = path.metadata().map(|metadata| metadata.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device() || kind.is_dir())
+}
+
+/// A path with a label in front of its extension.
+pub(super) fn labelled(path: &Path, label: &str) -> PathBuf {
+    path.with_extension(format!("{label}.{}", path.extension().unwrap_or_default().display()))
+}
+
+/// A file for each queue. Only a file can have several names.
+fn file_per_queue(path: &Path) -> Result<Destination> {
+    let is_no_file = path.metadata().is_ok_and(|metadata| !metadata.is_file());
+    ensure!(
+        !is_no_file && !STDOUT_NAMES.iter().any(|name| path == Path::new(name)),
+        usage!(
+            "--file-per-queue makes the names of its files from that of one, which {} is not: write -w FILE.pcapng, or leave \
+             --file-per-queue out",
+            path.display()
+        )
+    );
+    let format = Format::from_path(path).map_err(|error| Usage(error.to_string()))?;
+    Ok(Destination::FilePerQueue(path.into(), format))
 }
 
 fn destination(path: &Path, interfaces: usize) -> Result<Destination> {

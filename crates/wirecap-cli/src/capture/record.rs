@@ -5,7 +5,10 @@ use serde_json::{Map, Value};
 use wirecap::{Diagnostic, Report};
 use wirecap_record::WrittenCounts;
 
-use super::end::End;
+use super::{
+    end::End,
+    written::{OutputFile, Written},
+};
 use crate::{
     print::head::Head,
     text::{WithText, diagnostic::describe, report::clock},
@@ -39,8 +42,36 @@ pub(crate) struct Record<'a> {
 pub(crate) struct WrittenFile<'a> {
     /// Name of the output, as the user gave it.
     pub(super) file: String,
+    /// In all files together, if there is one for each queue.
     #[serde(flatten)]
     pub(super) written: &'a WrittenCounts,
+    /// The file of each receive queue; empty without `--file-per-queue`.
+    pub(super) files: Vec<QueueFileRecord<'a>>,
+}
+
+/// What is in the file of a receive queue.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct QueueFileRecord<'a> {
+    /// Name of the file.
+    pub(super) file: &'a str,
+    /// Name of the port.
+    pub(super) port: &'a str,
+    /// Number of the receive queue; beside the host, of the core or socket.
+    pub(super) queue: u16,
+    #[serde(flatten)]
+    pub(super) written: &'a WrittenCounts,
+}
+
+impl<'a> QueueFileRecord<'a> {
+    /// Of each file that has the packets of one queue.
+    pub(super) fn of(written: &'a Written, report: &'a Report) -> Vec<Self> {
+        let of_queue = |(file, written): &'a (OutputFile, WrittenCounts)| {
+            let (port, queue) = file.queue?;
+            Some(Self { file: &file.name, port: &report.ports[port].name, queue, written })
+        };
+        written.files.iter().filter_map(of_queue).collect()
+    }
 }
 
 /// A report in which each diagnostic and each clock has a `text` beside its code and its data.

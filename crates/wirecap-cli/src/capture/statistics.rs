@@ -14,13 +14,13 @@ use std::{
 };
 
 use wirecap::Capture;
-use wirecap_record::Progress as WriteProgress;
 
 use super::{
     job::Job,
     plan::Plan,
     progress::{Progress, line_since},
     summary::{self, Account},
+    written::FilesProgress,
 };
 use crate::{
     print::{head::Head, status_line::Snapshot, stdio},
@@ -33,7 +33,7 @@ pub(super) struct Statistics<'a> {
     plan: &'a Plan,
     head: &'a Head,
     /// The progress of writing; `None` without a file.
-    output: Option<WriteProgress>,
+    output: Option<FilesProgress>,
     /// When the next line of `--stats` is due, and the interval.
     due: Option<(Instant, Duration)>,
     /// As of the last line of `--stats`.
@@ -43,7 +43,7 @@ pub(super) struct Statistics<'a> {
 }
 
 impl<'a> Statistics<'a> {
-    pub(super) fn new(plan: &'a Plan, head: &'a Head, output: Option<WriteProgress>) -> Self {
+    pub(super) fn new(plan: &'a Plan, head: &'a Head, output: Option<FilesProgress>) -> Self {
         let due = plan.output.stats.and_then(|period| Some((Instant::now().checked_add(period)?, period)));
         Self { plan, head, output, due, snapshot: Snapshot::default(), is_blocked: false }
     }
@@ -79,7 +79,7 @@ impl<'a> Statistics<'a> {
 
     /// Prints the account so far.
     fn print(&mut self, capture: &Capture, job: &impl Job, progress: &mut Progress) {
-        let (report, written) = (capture.report(), self.output.as_ref().map(WriteProgress::written));
+        let (report, written) = (capture.report(), self.output.as_ref().map(FilesProgress::written));
         let account = Account { head: self.head, end: None, report: &report, written };
         let Err(cause) = account.offer(self.plan, job) else {
             self.is_blocked = false;

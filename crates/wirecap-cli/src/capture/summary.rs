@@ -1,9 +1,8 @@
 //! The account, as tables or as a JSON record: at the end, and on request before.
 
-use std::io;
+use std::{io, path::Path};
 
 use wirecap::Report;
-use wirecap_record::WrittenCounts;
 
 use super::{
     accounts::{self, Stage},
@@ -11,8 +10,9 @@ use super::{
     end::End,
     job::Job,
     plan::Plan,
-    record::{Record, WrittenFile, with_texts},
+    record::{QueueFileRecord, Record, WrittenFile, with_texts},
     times,
+    written::Written,
 };
 use crate::{
     print::{
@@ -21,6 +21,7 @@ use crate::{
         printable::json,
         report::ReportFormat,
         stdio::{self, Stream},
+        table::Table,
     },
     text::{
         self,
@@ -36,7 +37,7 @@ pub(super) struct Account<'a> {
     /// `None` while it runs.
     pub(super) end: Option<Ending>,
     pub(super) report: &'a Report,
-    pub(super) written: Option<WrittenCounts>,
+    pub(super) written: Option<Written>,
 }
 
 /// How a capture ended.
@@ -69,7 +70,11 @@ impl Account<'_> {
 
     fn json(&self, plan: &Plan, job: &impl Job) -> String {
         let written = plan.destination.as_ref().zip(self.written.as_ref());
-        let written = written.map(|(output, written)| WrittenFile { file: output.name(), written });
+        let written = written.map(|(output, written)| WrittenFile {
+            file: output.name(),
+            written: &written.total,
+            files: QueueFileRecord::of(written, self.report),
+        });
         json(&Record {
             head: self.head,
             end: self.end.as_ref().map(|ending| ending.end),
@@ -144,26 +149,50 @@ fn volume(report: &Report, keeps_times: bool) -> String {
 }
 
 /// What was written.
-fn in_output(report: &Report, output: &str, written: &WrittenCounts, stage: Stage) -> String {
-    let (packets, bytes) = (counted(written.packets, "packet"), counted(written.bytes, "byte"));
+fn in_output(report: &Report, output: &str, written: &Written, stage: Stage) -> String {
+    let Written { total, files } = written;
+    let (packets, bytes) = (counted(total.packets, "packet"), counted(total.bytes, "byte"));
     let mut line = format!("{packets} written to {output}, {bytes}");
-    match report.total().delivered.saturating_sub(written.packets) {
+    match report.total().delivered.saturating_sub(total.packets) {
         0 => {}
         unwritten if stage == Stage::Running => line += &format!("; {unwritten} more are on the way"),
         unwritten => {
             let (were, are) = (was(unwritten), is(unwritten));
-            line += &format!("; {unwritten} more {were} captured and {are} not in it");
+            let them = if files.len() == 1 { "it" } else { "them" };
+            line += &format!("; {unwritten} more {were} captured and {are} not in {them}");
         }
     }
     let mut text = paragraph(&line);
-    if written.out_of_order > 0 {
-        let reasons: Vec<_> = Disorder::of(report, written).map(|reason| reason.to_string()).collect();
+    if total.out_of_order > 0 {
+        let reasons: Vec<_> = Disorder::of(report, total).map(|reason| reason.to_string()).collect();
         text += &paragraph(&format!(
             "{} of them {} after a later one: {}",
-            written.out_of_order,
-            is(written.out_of_order),
+            total.out_of_order,
+            is(total.out_of_order),
             reasons.join(", and ")
         ));
     }
+    if files.iter().any(|(file, _)| file.queue.is_some()) {
+        text += &format!("\n{}", file_table(report, written));
+    }
     text
+}
+
+/// A row for each file of a queue that had packets, and one for all others.
+fn file_table(report: &Report, written: &Written) -> Table {
+    let mut table = Table::new(&["file", "packets", "bytes", "not_in_it"]);
+    let (busy, idle): (Vec<_>, Vec<_>) =
+        written.files.iter().partition(|(file, written)| file.delivered(report).max(written.packets) > 0);
+    for (file, written) in busy {
+        let not_in_it = file.delivered(report).saturating_sub(written.packets);
+        let figures = [written.packets, written.bytes, not_in_it].map(|figure| figure.to_string());
+        // The line before has the directory.
+        let name = Path::new(&file.name).file_name().unwrap_or_default().display().to_string();
+        table.row([name].into_iter().chain(figures).collect());
+    }
+    if !idle.is_empty() {
+        let bytes: u64 = idle.iter().map(|(_, written)| written.bytes).sum();
+        table.row(vec![format!("{} without packets", idle.len()), "0".into(), bytes.to_string(), "0".into()]);
+    }
+    table
 }

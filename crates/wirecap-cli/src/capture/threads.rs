@@ -1,10 +1,10 @@
 //! The threads of a capture: started before the ports are opened, then given their work.
 
-use std::{sync::mpsc::Sender, thread::JoinHandle};
+use std::{collections::VecDeque, sync::mpsc::Sender, thread::JoinHandle};
 
 use anyhow::Result;
 use wirecap::{Capture, Worker};
-use wirecap_record::{Output, RecordConfig, RecordError, Recorder, Stop};
+use wirecap_record::{Lane, Output, OutputError, RecordConfig, RecordError, Recorder, Stop, Writer};
 
 use super::{
     describe,
@@ -14,62 +14,103 @@ use super::{
     place::Place,
     plan::Plan,
     worker::{self, Count, Sink},
+    written::OutputFile,
 };
 use crate::process::{idle_thread::IdleThread, signals::Signals};
 
 /// The threads of a capture before it runs.
 pub(super) struct IdleThreads {
     pub(super) workers: Vec<IdleThread>,
-    /// `None` when packets are only counted.
-    pub(super) writer: Option<IdleWriter>,
+    /// One for each output; none when packets are only counted.
+    pub(super) writers: Vec<IdleWriter>,
 }
 
-/// The thread that will write, and its output.
+/// A thread that will write, and its output.
 pub(super) struct IdleWriter {
-    pub(super) thread: IdleThread,
-    pub(super) output: Output,
+    thread: IdleThread,
+    file: OutputFile,
+    output: Output,
 }
 
 impl IdleThreads {
-    pub(super) fn start(workers: usize, output: Option<Output>) -> Result<Self> {
+    pub(super) fn start(workers: usize, outputs: Vec<(OutputFile, Output)>) -> Result<Self> {
         let worker = |number| IdleThread::start(&format!("wirecap-work-{number}"));
-        let writer = |output| IdleThread::start("wirecap-writer").map(|thread| IdleWriter { thread, output });
+        let writer = |(number, (file, output)): (usize, (OutputFile, Output))| {
+            let name = match file.queue {
+                None => "wirecap-writer".into(),
+                Some(_) => format!("wirecap-file-{number}"),
+            };
+            IdleThread::start(&name).map(|thread| IdleWriter { thread, file, output })
+        };
         let workers = (0..workers).map(worker).collect::<Result<_>>()?;
-        Ok(Self { workers, writer: output.map(writer).transpose()? })
+        let writers = outputs.into_iter().enumerate().map(writer).collect::<Result<_>>()?;
+        Ok(Self { workers, writers })
     }
 }
 
-/// Starts to record. Without `waits`, packets that the output does not accept in time are dropped.
-pub(super) fn record(
-    (plan, places): (&Plan, &[Place]),
-    signals: &Signals,
-    notices: &Sender<Notice>,
-    writer: IdleWriter,
-    capture: &Capture,
-    waits: bool,
-) -> Result<Recorder> {
-    let IdleWriter { thread, output } = writer;
-    let destination = plan.destination.as_ref().expect("an output has a destination");
-    let config = RecordConfig {
-        snaplen: plan.output.snaplen,
-        max_packets: plan.output.count,
-        header: Some(describe::header(plan, places, &capture.report())),
-        drop_when_behind: !waits,
-        give_up: signals.escalation.give_up_flag(),
-        on_stop: Some(notifier(destination.describe(), notices.clone()).into()),
-    };
-    let started = Recorder::start(output, capture, config, |writer| _ = thread.run(|| writer.run()));
-    started.map_err(|error| output::cannot_start(destination, &error))
+/// What writes the packets of a capture; empty when they are only counted.
+#[derive(Default)]
+pub(super) struct Recording {
+    /// One for each worker.
+    lanes: Vec<Lane>,
+    pub(super) recorders: Vec<(OutputFile, Recorder)>,
+}
+
+impl Recording {
+    /// Starts to record. Without `waits`, packets that the output does not accept in time are dropped.
+    pub(super) fn start(
+        (plan, places): (&Plan, &[Place]),
+        signals: &Signals,
+        notices: &Sender<Notice>,
+        writers: Vec<IdleWriter>,
+        capture: &Capture,
+        waits: bool,
+    ) -> Result<Self> {
+        let (mut threads, mut files, mut outputs) = (VecDeque::new(), Vec::new(), Vec::new());
+        for IdleWriter { thread, file, output } in writers {
+            threads.push_back(thread);
+            files.push(file);
+            outputs.push(output);
+        }
+        let names: Vec<_> = files.iter().map(|file| file.name.clone()).collect();
+        let config = RecordConfig {
+            snaplen: plan.output.snaplen,
+            max_packets: plan.output.count,
+            header: describe::header(plan, places, &capture.report()),
+            drop_when_behind: !waits,
+            give_up: signals.escalation.give_up_flag(),
+            on_stop: Some(notifier(names.clone(), notices.clone()).into()),
+        };
+        let spawn = |writer: Writer| {
+            threads.pop_front().map(|thread| thread.run(|| writer.run()));
+        };
+        let started = match files.as_slice() {
+            [] => return Ok(Self::default()),
+            [OutputFile { queue: None, .. }] => Recorder::start(outputs.remove(0), capture, config, spawn)
+                .map(|mut recorder| {
+                    let lanes = recorder.take_lanes();
+                    (vec![recorder], lanes)
+                })
+                .map_err(|cause| OutputError { output: 0, cause }),
+            _ => Recorder::start_per_queue(outputs, capture, config, spawn),
+        };
+        let (recorders, lanes) = started.map_err(|OutputError { output, cause }| {
+            output::cannot_start(names.get(output).map_or("", String::as_str), &cause)
+        })?;
+        Ok(Self { lanes, recorders: files.into_iter().zip(recorders).collect() })
+    }
 }
 
 /// The callback that notifies the watch when nothing more is written. Not if a signal gave the output up:
 /// that has already ended the capture.
-fn notifier(output: String, notices: Sender<Notice>) -> impl FnOnce(Stop<'_>) + Send {
+fn notifier(names: Vec<String>, notices: Sender<Notice>) -> impl Fn(Stop<'_>) + Send + Sync {
     move |stop| {
         let notice = match stop {
             Stop::LimitReached => Notice::CountReached,
-            Stop::Failed(RecordError::GivenUp) => return,
-            Stop::Failed(error) => Notice::WriteFailed(output::cannot_write(&output, error)),
+            Stop::Failed { cause: RecordError::GivenUp, .. } => return,
+            Stop::Failed { output, cause } => {
+                Notice::WriteFailed(output::cannot_write(&names[output], cause))
+            }
         };
         // No thread listens once the capture is ending.
         let _ = notices.send(notice);
@@ -79,24 +120,24 @@ fn notifier(output: String, notices: Sender<Notice>) -> impl FnOnce(Stop<'_>) + 
 /// The threads of a capture.
 pub(super) struct Threads {
     pub(super) workers: Vec<JoinHandle<()>>,
-    /// `None` when packets are only counted.
-    pub(super) recorder: Option<Recorder>,
+    /// None when packets are only counted.
+    pub(super) recorders: Vec<(OutputFile, Recorder)>,
 }
 
 impl Threads {
     pub(super) fn start<O: BatchHandler>(
         idle: Vec<IdleThread>,
         work: impl Iterator<Item = (Worker, O)>,
-        mut recorder: Option<Recorder>,
+        recording: Recording,
         count: &Count,
     ) -> Self {
-        let lanes = recorder.as_mut().map_or_else(Vec::new, Recorder::take_lanes);
+        let Recording { lanes, recorders } = recording;
         let lanes = lanes.into_iter().map(Sink::Record);
         let sinks = lanes.chain(std::iter::repeat_with(|| Sink::Count(count.clone())));
         let mut workers = Vec::new();
         for ((thread, (worker, handler)), sink) in idle.into_iter().zip(work).zip(sinks) {
             workers.push(thread.run(move || worker::run(worker, sink, handler)));
         }
-        Self { workers, recorder }
+        Self { workers, recorders }
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct OutputSettings {
     pub(crate) snaplen: u32,
     /// Write the file past the page cache.
     pub(crate) direct_io: bool,
+    /// Write a file for each receive queue.
+    pub(crate) file_per_queue: bool,
     /// Stop after this number of packets.
     pub(crate) count: Option<u64>,
     /// Stop after this time.

@@ -258,6 +258,7 @@ proptest! {
             count,
             duration: ns.map(Duration::from_nanos),
             direct_io: quiet,
+            file_per_queue: quiet,
             quiet,
             ..OutputSettings::default()
         };

@@ -32,6 +32,10 @@ pub(crate) struct CaptureFlags {
     pub(crate) settings: ConfigFlags,
     #[command(flatten)]
     file: FileFlags,
+    /// Write a file for each receive queue, in the order of the queue, from a thread of its own: -w x.pcapng
+    /// gives x.0.pcapng, x.1.pcapng, and with several interfaces x.eth1.0.pcapng.
+    #[arg(long)]
+    file_per_queue: bool,
     /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): the file has exactly N.
     /// Without -w, packets that the workers already hold are counted, too.
     #[arg(short, long, value_name = "N", value_parser = count)]
@@ -114,6 +118,7 @@ impl CaptureFlags {
         words::apply(&self.words, self.filter, capture, is_interface)?;
 
         self.file.apply(output);
+        output.file_per_queue |= self.file_per_queue;
         output.count = self.count.or(output.count);
         output.duration = self.limit.duration.or(output.duration);
         output.verify |= self.verify;

@@ -15,11 +15,14 @@ use std::{
 use anyhow::Result;
 use serde_json::{Map, Value};
 use wirecap::{Batch, Capture, Report};
-use wirecap_record::{Progress, Queues, Sequencer};
+use wirecap_record::{Queues, Sequencer};
 use wirecap_traffic::{Marks, Percentiles, RunVerdict, Verdict, Verifier};
 
 use crate::{
-    capture::job::{BatchHandler, Job},
+    capture::{
+        job::{BatchHandler, Job},
+        written::FilesProgress,
+    },
     print::{layout::paragraph, table::Table},
     text::plural::counted,
 };
@@ -131,7 +134,7 @@ impl Job for Verify {
         &mut self,
         capture: &mut Capture,
         workers: usize,
-        _: Option<Progress>,
+        _: Option<FilesProgress>,
     ) -> Result<Vec<VerifyWorker>> {
         let queues = Arc::new(Queues::of(&capture.report()));
         self.verifier = Arc::new(Mutex::new(OrderedVerifier::new(queues.count(), self.expected)));

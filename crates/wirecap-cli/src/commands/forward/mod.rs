@@ -33,7 +33,6 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 use wirecap_headers::Rewrite;
-use wirecap_record::Progress;
 use wirecap_router::{NextHopCounts, Router, RunningRouter};
 use wirecap_sys::netdev::Interface;
 
@@ -44,7 +43,7 @@ use self::{
     stats::{ForwardReport, ForwardStats},
 };
 use crate::{
-    capture::{self, end::End, job::Job},
+    capture::{self, end::End, job::Job, written::FilesProgress},
     exit::Exit,
     print::{layout::paragraph, table::Table},
     process::signals::Signals,
@@ -110,7 +109,7 @@ struct Forward {
     /// Next hops that the kernel had no room for.
     refused_hops: ReportedCounts,
     /// The progress of writing, if packets are written.
-    output: Option<Progress>,
+    output: Option<FilesProgress>,
     /// Packets that the output did not accept in time.
     not_taken: ReportedCounts,
     /// When drops were last reported.
@@ -154,7 +153,7 @@ impl Forward {
                 lines.push(format!("wirecap: {name} did not send {since} that it got; so far: {by_whom}"));
             }
         }
-        let not_taken = self.output.as_ref().map_or(0, |output| output.written().not_taken);
+        let not_taken = self.output.as_ref().map_or(0, |output| output.total().not_taken);
         if let Some(since) = self.not_taken.since(0, not_taken) {
             lines.push(format!(
                 "wirecap: WARNING: {} not written, because the output does not accept them in time; so far {not_taken}; forwarding \
@@ -222,7 +221,7 @@ impl Job for Forward {
         &mut self,
         capture: &mut Capture,
         workers: usize,
-        output: Option<Progress>,
+        output: Option<FilesProgress>,
     ) -> Result<Vec<Forwarder>> {
         self.output = output;
         let Start { interfaces, warnings, rules, router, rewrite } =

@@ -72,6 +72,11 @@ impl ForwardSettings {
                 ("rx_hash", !config.rx_hash, "nothing uses the hashes"),
                 ("count", self.output.count.is_none(), "it counts packets that are only written or captured"),
                 (
+                    "file_per_queue",
+                    !self.output.file_per_queue,
+                    "one file has the packets of both directions",
+                ),
+                (
                     "verify",
                     !self.output.verify && self.output.expect.is_none(),
                     "verify at the end of the wire",

@@ -1,0 +1,71 @@
+//! What is in the files of a capture.
+
+use std::sync::Arc;
+
+use wirecap::{Report, report::QueueMode};
+use wirecap_record::{Progress, Recorder, WrittenCounts};
+
+/// A receive queue: the index of its port, and its number there.
+pub(super) type QueueId = (usize, u16);
+
+/// A file that is written, or another output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OutputFile {
+    /// As in messages.
+    pub(super) name: String,
+    /// The queue whose packets it gets; `None` if it gets those of all.
+    pub(super) queue: Option<QueueId>,
+}
+
+impl OutputFile {
+    /// Packets that were delivered and that it gets.
+    pub(super) fn delivered(&self, report: &Report) -> u64 {
+        let Some((port, number)) = self.queue else { return report.total().delivered };
+        let queues = report.ports.get(port).into_iter().flat_map(|port| &port.queues);
+        let captured = queues.filter(|queue| queue.queue == number && queue.mode != QueueMode::Host);
+        captured.map(|queue| queue.account.delivered).sum()
+    }
+}
+
+/// What is in the files.
+#[derive(Debug, Clone)]
+pub(super) struct Written {
+    /// Together.
+    pub(super) total: WrittenCounts,
+    /// Each of them.
+    pub(super) files: Vec<(OutputFile, WrittenCounts)>,
+}
+
+impl FromIterator<(OutputFile, WrittenCounts)> for Written {
+    fn from_iter<I: IntoIterator<Item = (OutputFile, WrittenCounts)>>(files: I) -> Self {
+        let files = Vec::from_iter(files);
+        Self { total: files.iter().map(|(_, counts)| *counts).sum(), files }
+    }
+}
+
+/// The progress of writing all files.
+#[derive(Debug, Clone)]
+pub(crate) struct FilesProgress(Arc<[(OutputFile, Progress)]>);
+
+impl FilesProgress {
+    /// Of these files; `None` if there is none.
+    pub(super) fn of(recorders: &[(OutputFile, Recorder)]) -> Option<Self> {
+        let progress = recorders.iter().map(|(file, recorder)| (file.clone(), recorder.progress()));
+        (!recorders.is_empty()).then(|| Self(progress.collect()))
+    }
+
+    /// How many files there are.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What is in them now.
+    pub(super) fn written(&self) -> Written {
+        self.0.iter().map(|(file, progress)| (file.clone(), progress.written())).collect()
+    }
+
+    /// What is in all of them together.
+    pub(crate) fn total(&self) -> WrittenCounts {
+        self.0.iter().map(|(_, progress)| progress.written()).sum()
+    }
+}
