@@ -26,7 +26,7 @@ pub(crate) fn start(plan: &Plan, report: &Report, files: Option<&FilesProgress>,
         }
     }
     if let (Some(destination @ Destination::FilePerQueue(..)), Some(files)) = (&plan.destination, files) {
-        note!("{} for each queue: {}", counted(files.count() as u64, "file"), destination.describe());
+        note!("{} files, one for each queue: {}", files.count(), destination.describe());
     }
     sizes(&plan.config, report).iter().for_each(|fact| note!("{fact}"));
 }

@@ -67,6 +67,11 @@ fn invalid_arguments_are_wrong_usage_with_a_hint() {
         ("eth0 --unmatched drop", "add a filter"),
         ("eth0 --expect 10", "add --verify"),
         ("eth0 --direct-io", "with -w FILE"),
+        ("eth0 --file-per-queue", "add -w FILE.pcapng"),
+        ("eth0 -w - --file-per-queue", "which - is not"),
+        ("eth0 -w /dev/null --file-per-queue", "which /dev/null is not"),
+        ("eth0 -w /tmp --file-per-queue", "write -w FILE.pcapng"),
+        ("eth0 -w trace.txt --file-per-queue", ".pcapng"),
         ("eth0@1 xdp:eth0@0-3", "different queues of it"),
         ("eth0@1 eth0", "different queues of it"),
         ("trace.pcapng", "trace.pcapng is not an interface; for a trace file write trace:trace.pcapng"),
@@ -94,6 +99,18 @@ fn the_format_follows_from_the_name() {
     assert_eq!(format("eth0 -w a.pcap"), Format::Pcap);
     assert_eq!(format("eth0 eth1 -w a.pcapng"), Format::Pcapng);
     assert_eq!(format("eth0 -w /dev/null"), Format::Pcapng, "a device has no suffix");
+}
+
+#[test]
+fn the_files_of_queues_have_the_label_before_the_extension() {
+    let plan = plan("eth0 eth1 -w a/b.c.pcap --file-per-queue --direct-io").unwrap();
+    let destination = plan.destination.unwrap();
+    assert_eq!(destination, Destination::FilePerQueue("a/b.c.pcap".into(), Format::Pcap));
+    assert_eq!(
+        (destination.name().as_str(), destination.describe().as_str()),
+        ("a/b.c.pcap", "a/b.c.*.pcap")
+    );
+    assert_eq!(labelled(Path::new("x.pcapng"), "eth1.100.0"), Path::new("x.eth1.100.0.pcapng"));
 }
 
 #[test]

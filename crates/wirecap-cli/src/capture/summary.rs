@@ -180,19 +180,55 @@ fn in_output(report: &Report, output: &str, written: &Written, stage: Stage) -> 
 
 /// A row for each file of a queue that had packets, and one for all others.
 fn file_table(report: &Report, written: &Written) -> Table {
-    let mut table = Table::new(&["file", "packets", "bytes", "not_in_it"]);
-    let (busy, idle): (Vec<_>, Vec<_>) =
-        written.files.iter().partition(|(file, written)| file.delivered(report).max(written.packets) > 0);
-    for (file, written) in busy {
-        let not_in_it = file.delivered(report).saturating_sub(written.packets);
-        let figures = [written.packets, written.bytes, not_in_it].map(|figure| figure.to_string());
-        // The line before has the directory.
+    let mut table = Table::new(&["file", "packets", "bytes", "not_written"]);
+    let files = written.files.iter().map(|(file, written)| {
+        // The line above the table has the directory.
         let name = Path::new(&file.name).file_name().unwrap_or_default().display().to_string();
-        table.row([name].into_iter().chain(figures).collect());
-    }
-    if !idle.is_empty() {
-        let bytes: u64 = idle.iter().map(|(_, written)| written.bytes).sum();
-        table.row(vec![format!("{} without packets", idle.len()), "0".into(), bytes.to_string(), "0".into()]);
+        let not_written = file.delivered(report).saturating_sub(written.packets);
+        (name, [written.packets, written.bytes, not_written])
+    });
+    let (busy, idle): (Vec<_>, Vec<_>) = files.partition(|(_, [packets, _, more])| packets + more > 0);
+    let idle_bytes = idle.iter().map(|(_, [_, bytes, _])| bytes).sum();
+    let idle = (!idle.is_empty()).then(|| (format!("without packets: {}", idle.len()), [0, idle_bytes, 0]));
+    for (name, figures) in busy.into_iter().chain(idle) {
+        table.row([name].into_iter().chain(figures.map(|figure| figure.to_string())).collect());
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap::{Capture, port::null::NullPort};
+    use wirecap_record::WrittenCounts;
+
+    use super::{super::written::OutputFile, *};
+
+    #[test]
+    fn files_without_packets_are_one_row() {
+        let port = NullPort { queues: 32, packet_bytes: 60, packets_per_queue: 0 };
+        let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
+        report.ports[0].queues[3].account.delivered = 12;
+        let file = |queue| {
+            let packets = if queue == 3 { 10 } else { 0 };
+            let name = format!("/a/long/way/to/the/directory/of/the/files/of/this/capture/x.{queue}.pcapng");
+            let written = WrittenCounts { packets, bytes: 100 + 60 * packets, ..WrittenCounts::default() };
+            (OutputFile { name, queue: Some((0, queue)) }, written)
+        };
+        let written: Written = (0..32).map(file).collect();
+        let text = in_output(&report, "x.*.pcapng", &written, Stage::Over);
+        let expected = "\
+10 packets written to x.*.pcapng, 3800 bytes; 2 more were captured and are not
+in them
+
+file                 packets  bytes  not_written
+x.3.pcapng                10    700            2
+without packets: 31        0   3100            0
+";
+        assert_eq!(text, expected);
+        // One file for all queues is a line.
+        let all = OutputFile { name: "x.pcapng".into(), queue: None };
+        let one = [(all, written.total)].into_iter().collect();
+        let text = in_output(&report, "x.pcapng", &one, Stage::Running);
+        assert_eq!(text, "10 packets written to x.pcapng, 3800 bytes; 2 more are on the way\n");
+    }
 }

@@ -52,6 +52,7 @@ fn the_named_number_of_open_files_suffices() {
         &["forward", "r0", "r1", "--route", table, "-w", trace],
         &["capture", "r0", "r1", "--wait", "block", "--dispatch", "push"],
         &["capture", "r0@0-3", "r0@4-7", "r1", "-w", trace, "--timestamp", "kernel"],
+        &["capture", "r0", "r1", "-w", trace, "--file-per-queue"],
         &["capture", "packet:r0", "--workers", "32", "--filter", "udp"],
         &["capture", "packet:r0", "--workers", "32", "--wait", "block"],
     ] {

@@ -8,6 +8,7 @@ mod confidential;
 mod endings;
 mod errors;
 mod faults;
+mod file_per_queue;
 mod filters;
 mod filters_all;
 mod forward;

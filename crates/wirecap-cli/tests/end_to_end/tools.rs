@@ -8,7 +8,7 @@ use wirecap_traffic::LiveOptions;
 use crate::lab::Lab;
 
 /// What a program prints about a file; `None`, with a loud notice, if it is not installed.
-fn ask(program: &str, arguments: &[&str]) -> Option<String> {
+pub fn ask(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => {
             assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
