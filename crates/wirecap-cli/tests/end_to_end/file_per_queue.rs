@@ -5,6 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde_json::Value;
 use wirecap_lab::{VethOptions, require_root};
+use wirecap_testing::kernel_is_at_least;
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
 use crate::{
@@ -213,7 +214,8 @@ fn files_that_cannot_be_written_are_named_before_anything_is_touched() {
     let (first, second) = (lab.path("in.0.pcapng"), traces.join("in.0.pcap"));
     let [first, second] = [&first, &second].map(|path| format!("trace:{}", text(path)));
     let before = fs::read(lab.path("in.0.pcapng")).unwrap();
-    let arguments = ["-w", text(&lab.path("in.pcapng")), "--file-per-queue"];
+    let path = lab.path("in.pcapng");
+    let arguments = ["-w", text(&path), "--file-per-queue"];
     refuse(&[&[first.as_str()], &arguments[..]].concat(), 2, "is the trace that is read");
     refuse(
         &[&[first.as_str(), &second], &arguments[..]].concat(),
@@ -233,31 +235,32 @@ fn files_that_cannot_be_written_are_named_before_anything_is_touched() {
 }
 
 #[test]
-fn a_tap_has_a_file_for_each_core() {
-    if !require_root("a_tap_has_a_file_for_each_core") {
+fn beside_the_host_each_core_or_socket_has_a_file() {
+    if !require_root("beside_the_host_each_core_or_socket_has_a_file") {
         return;
     }
-    let lab = Lab::new("per_queue_tap", &[queues(1)]);
+    let options = VethOptions {
+        addresses_a: vec!["192.0.2.1/24".into()],
+        addresses_b: vec!["192.0.2.2/24".into()],
+        ..VethOptions::default()
+    };
+    let lab = Lab::new("per_queue_beside", &[options]);
     let path = lab.path("t.pcapng");
-    for port in ["tap:r0", "packet:r0"] {
-        if port == "tap:r0" && !wirecap_testing::kernel_is_at_least(6, 6) {
-            continue;
-        }
-        let running =
-            lab.capture(&[port, "--workers", "2", "-R", "512", "-w", text(&path), "--file-per-queue"]);
-        let sent = lab.send(0, 0, FRAMES, LiveOptions::default()).frames;
+    let tap = kernel_is_at_least(6, 6).then_some("tap:r0");
+    for port in tap.into_iter().chain(["packet:r0"]) {
+        let running = lab.capture(&[port, "--workers", "2", "-w", text(&path), "--file-per-queue"]);
+        let ping = ["-q", "-c", "50", "-i", "0.01", "192.0.2.2"];
+        assert!(lab.left.command("ping").args(ping).status().unwrap().success());
         let ended = running.stop();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         let account = ended.account();
-        assert_eq!(account.written("packets"), sent, "{ended:#?}");
-        let found: usize = files(&account)
-            .iter()
-            .map(|file| {
-                let trace = read(Path::new(file["file"].as_str().unwrap()));
-                assert!(trace.packets.is_sorted_by_key(|packet| packet.timestamp_ns));
-                trace.packets.len()
-            })
-            .sum();
-        assert_eq!((found as u64, files(&account).len() > 1), (sent, true), "{port}");
+        let traces = files(&account).iter().map(|file| read(Path::new(file["file"].as_str().unwrap())));
+        let traces: Vec<_> = traces.collect();
+        assert_eq!(traces.len(), account.0["ports"][0]["queues"].as_array().unwrap().len());
+        let in_order =
+            |trace: &wirecap_lab::Capture| trace.packets.is_sorted_by_key(|packet| packet.timestamp_ns);
+        assert!(traces.iter().all(in_order), "{port}");
+        let packets: u64 = traces.iter().map(|trace| trace.packets.len() as u64).sum();
+        assert!(packets >= 100 && packets == account.written("packets"), "{port}: {packets}");
     }
 }
