@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use wirecap_sys::{
     bpf::{
-        Alu, Assembler, Cond, Error, Helper, Insn, Link, Map, MapKind, MapSpec, Operand, Program,
+        Alu, Assembler, Bytecode, Cond, Error, Helper, Link, Map, MapKind, MapSpec, Operand, Program,
         ProgramKind, ProgramSpec, Reg, SharedMap, Size, XDP_DROP, XDP_PASS, XdpMode, holders_of_programs,
         link_holders, links, program_holders, shared_map,
     },
@@ -356,7 +356,7 @@ fn live_frames_run_and_are_counted() {
     });
 }
 
-fn load(insns: &[Insn], name: &str) -> Result<Program, Error> {
+fn load(insns: &Bytecode, name: &str) -> Result<Program, Error> {
     Program::load(&ProgramSpec::new(ProgramKind::Xdp, name, insns))
 }
 
@@ -371,7 +371,7 @@ fn map(kind: MapKind, value_size: u32, name: &str) -> Map {
 }
 
 /// A program that adds one to entry 0 of `counts` and drops the packet.
-fn counting(counts: &Map) -> Vec<Insn> {
+fn counting(counts: &Map) -> Bytecode {
     let mut asm = Assembler::new();
     let out = asm.label();
     asm.store_imm(Size::Word, Reg::R10, -4, 0).mov(Reg::R2, Reg::R10).alu64(Alu::Add, Reg::R2, -4);

@@ -1,32 +1,14 @@
 //! TCX programs of other processes. Needs root and Linux 6.6.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use wirecap_lab::{Namespace, VethOptions, VethPair};
-use wirecap_sys::bpf::{Assembler, Insn, Program, Reg, ingress_programs};
+use wirecap_sys::bpf::{Assembler, Program, ProgramKind, ProgramSpec, Reg, TCX_NEXT, ingress_programs};
 
-const PROG_LOAD: libc::c_long = 5;
 const LINK_CREATE: libc::c_long = 28;
-const TYPE_SCHED_CLS: u32 = 3;
 const TCX_INGRESS: u32 = 46;
-/// `TCX_NEXT`: on to the next program, and then to the host.
-const NEXT: i32 = -1;
-
-/// The part of `union bpf_attr` that loads a program, from linux/bpf.h.
-#[repr(C, align(8))]
-struct ProgLoad {
-    prog_type: u32,
-    insn_cnt: u32,
-    insns: u64,
-    license: u64,
-    log: [u32; 4],
-    kern_version: u32,
-    prog_flags: u32,
-    prog_name: [u8; 16],
-}
-
-/// The part that attaches one.
+/// The part of `union bpf_attr` that attaches a program, from linux/bpf.h.
 #[repr(C, align(8))]
 struct LinkCreate {
     prog_fd: u32,
@@ -36,8 +18,8 @@ struct LinkCreate {
 }
 
 fn bpf<T>(command: libc::c_long, attr: &T) -> io::Result<OwnedFd> {
-    // SAFETY: `attr` is a part of bpf_attr for `command`, whose addresses are live; both commands return a
-    // new descriptor.
+    // SAFETY: `attr` is a part of bpf_attr for `command`, which has no addresses; the command returns a new
+    // descriptor.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attr), size_of::<T>()) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -46,23 +28,11 @@ fn bpf<T>(command: libc::c_long, attr: &T) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-fn load() -> OwnedFd {
+fn load() -> Program {
     let mut asm = Assembler::new();
-    asm.mov_imm(Reg::R0, NEXT).exit();
-    let insns: Vec<Insn> = asm.finish().unwrap();
-    let mut prog_name = [0; 16];
-    prog_name[..6].copy_from_slice(b"mirror");
-    let attr = ProgLoad {
-        prog_type: TYPE_SCHED_CLS,
-        insn_cnt: insns.len() as u32,
-        insns: insns.as_ptr().expose_provenance() as u64,
-        license: c"GPL".as_ptr().expose_provenance() as u64,
-        log: [0; 4],
-        kern_version: 0,
-        prog_flags: 0,
-        prog_name,
-    };
-    bpf(PROG_LOAD, &attr).unwrap()
+    asm.mov_imm(Reg::R0, TCX_NEXT).exit();
+    let code = asm.finish().unwrap();
+    Program::load(&ProgramSpec::new(ProgramKind::Classifier, "mirror", &code)).unwrap()
 }
 
 #[test]
@@ -77,7 +47,7 @@ fn tcx_ingress_programs_are_found() {
     assert_eq!(found(of), [0; 0]);
     let program = load();
     let attr = LinkCreate {
-        prog_fd: program.as_raw_fd() as u32,
+        prog_fd: program.as_fd().as_raw_fd() as u32,
         target_ifindex: of,
         attach_type: TCX_INGRESS,
         flags: 0,

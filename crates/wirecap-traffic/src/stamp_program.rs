@@ -1,6 +1,6 @@
 //! The XDP program that stamps live frames: [`Template::stamp`](crate::Template::stamp) as eBPF.
 
-use wirecap_sys::bpf::{Alu, Assembler, Cond, Error, Helper, Insn, Map, Reg, Size, XDP_ABORTED};
+use wirecap_sys::bpf::{Alu, Assembler, Bytecode, Cond, Error, Helper, Map, Reg, Size, XDP_ABORTED};
 
 use crate::{
     frame::Template,
@@ -54,7 +54,7 @@ pub(crate) fn assemble(
     flows: u32,
     state: &Map,
     devices: &Map,
-) -> Result<Vec<Insn>, Error> {
+) -> Result<Bytecode, Error> {
     let mut asm = Assembler::new();
     let short = asm.label();
     let marks_end = (template.layout.payload + MARKS_LEN) as i32;

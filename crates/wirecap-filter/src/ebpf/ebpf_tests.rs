@@ -34,9 +34,7 @@ fn translated(insns: &[(u16, u8, u8, u32)], frags: bool, stack_end: i16) -> Resu
     if frags {
         asm.bind(beyond).exit();
     }
-    let mut code = asm.finish()?;
-    code.truncate(len);
-    Ok(code)
+    Ok(asm.finish()?.insns()[..len].to_vec())
 }
 
 /// Instructions behind the beginning.

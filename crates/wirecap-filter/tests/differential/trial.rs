@@ -8,7 +8,7 @@
 use wirecap_filter::ebpf::{Length, SocketSplice, Splice, translate, translate_for_socket};
 use wirecap_filter::{Error, Program};
 use wirecap_sys::bpf::{
-    Assembler, Helper, Insn, Program as EbpfProgram, ProgramKind, ProgramSpec, Reg, Size, xdp_md,
+    Assembler, Bytecode, Helper, Program as EbpfProgram, ProgramKind, ProgramSpec, Reg, Size, xdp_md,
 };
 
 /// What the program of [`trial`] returns. The numbers are XDP actions.
@@ -38,7 +38,7 @@ pub fn trial(program: &Program, frags: bool) -> Result<EbpfProgram, Error> {
 }
 
 /// The instructions of [`trial`].
-pub fn xdp_program(program: &Program, frags: bool) -> Result<Vec<Insn>, Error> {
+pub fn xdp_program(program: &Program, frags: bool) -> Result<Bytecode, Error> {
     use Reg::{R0, R1, R2, R3, R6, R7};
     let mut asm = Assembler::new();
     let (matches, rejects) = (asm.label(), asm.label());
@@ -67,7 +67,7 @@ pub fn trial_for_socket(program: &Program) -> Result<EbpfProgram, Error> {
 }
 
 /// The instructions of [`trial_for_socket`].
-pub fn socket_program(program: &Program) -> Result<Vec<Insn>, Error> {
+pub fn socket_program(program: &Program) -> Result<Bytecode, Error> {
     let mut asm = Assembler::new();
     let (matches, rejects) = (asm.label(), asm.label());
     asm.mov(Reg::R6, Reg::R1);

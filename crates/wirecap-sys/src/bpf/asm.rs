@@ -11,12 +11,40 @@
 //!     .mov_imm(Reg::R0, XDP_DROP)
 //!     .exit();
 //! asm.bind(pass).mov_imm(Reg::R0, XDP_PASS).exit();
-//! let insns = asm.finish()?;
-//! assert_eq!(insns.len(), 6);
+//! let code = asm.finish()?;
+//! assert_eq!(code.len(), 6);
 //! # Ok::<(), wirecap_sys::bpf::Error>(())
 //! ```
+//!
+//! Rule: a program uses only maps that its author was given as a [`Map`]. An instruction names a map by the
+//! number of its file descriptor, so instructions are appended by the calls below only, and code keeps the
+//! descriptors of its maps open: a number that was freed may become that of another map.
+//!
+//! ```compile_fail
+//! use wirecap_sys::bpf::{Assembler, Insn, Reg};
+//!
+//! let mut asm = Assembler::new();
+//! asm.push(Insn::new(0x18, Reg::R1, 1, 0, 5)); // R1 = the map of file descriptor 5, whosever it is
+//! ```
+//!
+//! ```compile_fail
+//! # use wirecap_sys::bpf::{Assembler, Map, Reg};
+//! fn descriptor(mut asm: Assembler, map: &Map) -> i32 {
+//!     asm.load_map_fd(Reg::R1, map);
+//!     asm.finish().unwrap()[0].imm()
+//! }
+//! ```
+
+use std::{
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use super::btf::KernelFunction;
+use super::bytecode::Bytecode;
 use super::error::Error;
 use super::insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
 use super::map::Map;
@@ -58,20 +86,39 @@ const PSEUDO_KFUNC_CALL: u8 = 2;
 /// A place in the program that jumps can name before it is known. Good only for the [`Assembler`] that made
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Label(usize);
+pub struct Label {
+    /// Number of the assembler, so that no label of another one leads into code such as that of
+    /// [`PackedMemory::emit_pack`](crate::packed::PackedMemory::emit_pack).
+    assembler: u64,
+    index: usize,
+}
 
 /// Collects instructions; see the module's example.
 ///
 /// Mistakes with labels do not panic, [`Assembler::finish`] reports them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Assembler {
+    /// No other assembler of this process has it.
+    number: u64,
     insns: Vec<Insn>,
+    /// The descriptors of the maps that `insns` name.
+    maps: Vec<Arc<OwnedFd>>,
     /// Instruction each label stands for, once bound.
     labels: Vec<Option<usize>>,
     /// Jumps to resolve: (index of the jump, label).
     jumps: Vec<(usize, Label)>,
     /// First double binding, reported by `finish`.
     bound_twice: Option<usize>,
+}
+
+impl Default for Assembler {
+    fn default() -> Self {
+        // Counts; orders nothing.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (insns, maps, labels, jumps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { number, insns, maps, labels, jumps, bound_twice: None }
+    }
 }
 
 impl Assembler {
@@ -90,8 +137,7 @@ impl Assembler {
         self.insns.is_empty()
     }
 
-    /// Appends a ready-made instruction.
-    pub fn push(&mut self, insn: Insn) -> &mut Self {
+    fn push(&mut self, insn: Insn) -> &mut Self {
         self.insns.push(insn);
         self
     }
@@ -113,18 +159,17 @@ impl Assembler {
 
     /// `dst = map`, for a helper's first argument.
     ///
-    /// The instruction holds the map's file descriptor, which the kernel resolves when the program is loaded:
-    /// keep `map` until then. From then on the program itself keeps it alive.
+    /// The code keeps `map` alive, and the program from when it is loaded.
     pub fn load_map_fd(&mut self, dst: Reg, map: &Map) -> &mut Self {
-        self.wide(dst, PSEUDO_MAP_FD, map.raw_fd(), 0)
+        self.wide_of_map(dst, PSEUDO_MAP_FD, map, 0)
     }
 
     /// `dst = address of the only value of the map + offset (bytes)`: no lookup and no NULL check per packet.
     ///
-    /// The kernel takes this for an [`Array`](super::MapKind::Array) with a single entry. As for
-    /// [`Self::load_map_fd`], keep `map` until the program is loaded.
+    /// The kernel takes this for an [`Array`](super::MapKind::Array) with a single entry. `map` is kept alive
+    /// as by [`Self::load_map_fd`].
     pub fn load_map_value(&mut self, dst: Reg, map: &Map, offset: u32) -> &mut Self {
-        self.wide(dst, PSEUDO_MAP_VALUE, map.raw_fd(), offset as i32)
+        self.wide_of_map(dst, PSEUDO_MAP_VALUE, map, offset as i32)
     }
 
     /// `dst = *(size *)(src + off)`, zero-extended; `off` in bytes.
@@ -212,16 +257,17 @@ impl Assembler {
     /// A new label, to be bound once.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
-        Label(self.labels.len() - 1)
+        Label { assembler: self.number, index: self.labels.len() - 1 }
     }
 
     /// Makes `label` stand for the next instruction.
     ///
     /// # Panics
-    /// If `label` is another assembler's and has no counterpart in this one.
+    /// If `label` is another assembler's.
     pub fn bind(&mut self, label: Label) -> &mut Self {
+        assert!(label.assembler == self.number, "a label of another assembler");
         let here = self.insns.len();
-        if self.labels[label.0].replace(here).is_some() {
+        if self.labels[label.index].replace(here).is_some() {
             self.bound_twice.get_or_insert(here);
         }
         self
@@ -254,18 +300,20 @@ impl Assembler {
     /// Resolves the labels and gives the program.
     ///
     /// # Errors
-    /// [`Error::UnboundLabel`], [`Error::LabelBoundTwice`], [`Error::JumpTooFar`].
-    pub fn finish(mut self) -> Result<Vec<Insn>, Error> {
+    /// [`Error::UnboundLabel`], also for a jump to another assembler's label, [`Error::LabelBoundTwice`],
+    /// [`Error::JumpTooFar`].
+    pub fn finish(mut self) -> Result<Bytecode, Error> {
         if let Some(insn) = self.bound_twice {
             return Err(Error::LabelBoundTwice(insn));
         }
         for (from, label) in self.jumps {
-            let to = self.labels.get(label.0).copied().flatten().ok_or(Error::UnboundLabel(from))?;
+            let own = Some(label).filter(|label| label.assembler == self.number);
+            let to = own.and_then(|label| self.labels[label.index]).ok_or(Error::UnboundLabel(from))?;
             // Distances count from the instruction after the jump.
             let distance = to as i64 - (from as i64 + 1);
             self.insns[from].off = i16::try_from(distance).map_err(|_| Error::JumpTooFar { from, to })?;
         }
-        Ok(self.insns)
+        Ok(Bytecode::new(self.insns, self.maps))
     }
 
     fn with_operand(&mut self, code: u8, dst: Reg, operand: Operand) -> &mut Self {
@@ -277,6 +325,12 @@ impl Assembler {
 
     fn big_endian(&mut self, dst: Reg, bits: i32) -> &mut Self {
         self.push(Insn::new(CLASS_ALU32 | OP_END | SOURCE_REG, dst, 0, 0, bits))
+    }
+
+    /// The 16-byte load of something of a map.
+    fn wide_of_map(&mut self, dst: Reg, source: u8, map: &Map, high: i32) -> &mut Self {
+        self.maps.push(map.keep_open());
+        self.wide(dst, source, map.raw_fd(), high)
     }
 
     /// The 16-byte load: the constant's low half is in the first instruction, its high half in the second.

@@ -7,7 +7,7 @@ use Reg::{R0, R1, R2, R3, R6, R10};
 fn bytes(write: impl FnOnce(&mut Assembler)) -> [u8; 8] {
     let mut asm = Assembler::new();
     write(&mut asm);
-    let insns = asm.finish().unwrap();
+    let insns = asm.finish().unwrap().insns;
     assert_eq!(insns.len(), 1);
     raw(insns[0])
 }
@@ -74,7 +74,7 @@ fn byte_swaps() {
 fn a_wide_constant_takes_two_instructions() {
     let mut asm = Assembler::new();
     asm.load_imm64(R2, 0x1122_3344_8566_7788);
-    let insns = asm.finish().unwrap();
+    let insns = asm.finish().unwrap().insns;
     assert_eq!(raw(insns[0]), [0x18, 2, 0, 0, 0x88, 0x77, 0x66, 0x85]);
     assert_eq!(raw(insns[1]), [0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11]);
 }
@@ -97,7 +97,7 @@ fn jump_opcodes() {
         let mut asm = Assembler::new();
         let here = asm.label();
         asm.bind(here).jump_if(cond, R1, 5, here).jump_if(cond, R1, R2, here).jump_if32(cond, R1, 5, here);
-        let insns = asm.finish().unwrap();
+        let insns = asm.finish().unwrap().insns;
         assert_eq!((insns[0].code, insns[0].imm), (imm, 5), "{cond:?}");
         assert_eq!((insns[1].code, insns[1].imm), (reg, 0), "{cond:?}");
         assert_eq!(insns[2].code, imm + 1, "{cond:?}: the 32-bit class is one higher");
@@ -113,7 +113,7 @@ fn labels_count_from_the_next_instruction() {
     asm.load_imm64(R2, 1); // 1, 2
     asm.jump(start); // 3 -> 0
     asm.bind(end).exit(); // 4
-    let insns = asm.finish().unwrap();
+    let insns = asm.finish().unwrap().insns;
     assert_eq!(insns[0].off, 3);
     assert_eq!((insns[3].code, insns[3].off), (0x05, -4));
 }
@@ -131,6 +131,23 @@ fn label_mistakes_are_reported() {
     assert!(matches!(asm.finish(), Err(Error::LabelBoundTwice(1))));
 }
 
+/// Otherwise a caller could count the labels that a crate makes, and jump into its code.
+#[test]
+fn no_jump_leads_to_a_label_of_another_assembler() {
+    let (mut ours, mut other) = (Assembler::new(), Assembler::new());
+    let (here, foreign) = (ours.label(), other.label());
+    ours.bind(here).jump(foreign);
+    assert!(matches!(ours.finish(), Err(Error::UnboundLabel(0))));
+}
+
+#[test]
+#[should_panic = "a label of another assembler"]
+fn a_label_of_another_assembler_cannot_be_bound() {
+    let (mut ours, mut other) = (Assembler::new(), Assembler::new());
+    ours.label();
+    ours.bind(other.label());
+}
+
 #[test]
 fn the_farthest_jump() {
     let program = |gap: usize| {
@@ -143,6 +160,6 @@ fn the_farthest_jump() {
         asm.bind(end).exit();
         asm.finish()
     };
-    assert_eq!(program(32_767).unwrap()[0].off, 32_767);
+    assert_eq!(program(32_767).unwrap().insns[0].off, 32_767);
     assert!(matches!(program(32_768), Err(Error::JumpTooFar { from: 0, to: 32_769 })));
 }

@@ -19,14 +19,15 @@ const _: () = assert!(core::mem::offset_of!(Insn, off) == 2 && core::mem::offset
 
 impl Insn {
     /// An instruction from its raw fields: opcode, destination, number in the source field, offset,
-    /// immediate.
-    pub const fn new(code: u8, dst: Reg, src: u8, off: i16, imm: i32) -> Self {
+    /// immediate. Only for the assembler: the immediate may be a file descriptor.
+    pub(super) const fn new(code: u8, dst: Reg, src: u8, off: i16, imm: i32) -> Self {
         let regs =
             if cfg!(target_endian = "little") { dst as u8 | (src << 4) } else { ((dst as u8) << 4) | src };
         Self { code, regs, off, imm }
     }
 
     /// The operation code.
+    #[cfg(feature = "testing")]
     pub const fn code(&self) -> u8 {
         self.code
     }
@@ -37,11 +38,13 @@ impl Insn {
     }
 
     /// The offset field: distance of a jump in instructions, or of a memory access in bytes.
+    #[cfg(feature = "testing")]
     pub const fn off(&self) -> i16 {
         self.off
     }
 
     /// The immediate field.
+    #[cfg(feature = "testing")]
     pub const fn imm(&self) -> i32 {
         self.imm
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use super::attr::{Command, MapCreate, MapElem};
 use super::error::Error;
@@ -51,6 +52,11 @@ impl MapKind {
         self as u32 & BPF_F_MMAPABLE
     }
 
+    /// Whether a value is written as a file descriptor, which the kernel turns into what it refers to.
+    fn holds_objects(self) -> bool {
+        matches!(self, Self::ProgArray | Self::ArrayOfMaps | Self::XskMap)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Hash => "hash",
@@ -81,10 +87,10 @@ pub struct MapSpec<'a> {
     pub name: &'a str,
 }
 
-/// A map of ours. Programs loaded with it keep it alive beyond this value.
+/// A map of ours. Code that names it and programs loaded with it keep it alive beyond this value.
 #[derive(Debug)]
 pub struct Map {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     kind: MapKind,
     key_size: usize,
     value_size: usize,
@@ -115,7 +121,7 @@ impl Map {
         let spec = MapSpec { kind: MapKind::ArrayOfMaps, key_size: 4, value_size: 4, max_entries, name };
         let array = Self::create_with(&spec, Some(maps[0].1))?;
         for (index, map) in maps {
-            array.update(&index.to_ne_bytes(), &map.raw_fd().to_ne_bytes())?;
+            array.update_object(*index, map.fd.as_fd())?;
         }
         Ok(array)
     }
@@ -146,7 +152,7 @@ impl Map {
         })
         .map_err(|cause| Error::call(action(), cause))?;
         Ok(Self {
-            fd,
+            fd: Arc::new(fd),
             kind: spec.kind,
             key_size: spec.key_size as usize,
             value_size: spec.value_size as usize,
@@ -158,9 +164,22 @@ impl Map {
     /// Writes the entry of `key`, making it if need be. A per-CPU map gets `value` on every CPU.
     ///
     /// # Errors
-    /// [`Error::WrongSize`] if key or value have another length than the map's, [`Error::Call`] e.g. with
+    /// [`Error::WrongKind`] for maps whose values are programs, maps or sockets: the kernel takes these by the
+    /// number of a descriptor, which may be anybody's. [`Error::WrongSize`] if key or value have another length than the map's, [`Error::Call`] e.g. with
     /// `E2BIG` for an index out of range or a full hash.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        if self.kind.holds_objects() {
+            return Err(self.wrong_kind("update"));
+        }
+        self.write(key, value)
+    }
+
+    /// Writes an entry of a map whose values are objects of the kernel.
+    fn update_object(&self, index: u32, object: BorrowedFd<'_>) -> Result<(), Error> {
+        self.write(&index.to_ne_bytes(), &object.as_raw_fd().to_ne_bytes())
+    }
+
+    fn write(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.check("key", key.len(), self.key_size)?;
         self.check("value", value.len(), self.value_size)?;
         let mut copies = Vec::new();
@@ -224,7 +243,7 @@ impl Map {
     /// not of AF_XDP, `E2BIG` if `index` is out of range.
     pub fn set_socket(&self, index: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
         self.must_be(MapKind::XskMap, "set_socket")?;
-        self.update(&index.to_ne_bytes(), &socket.as_raw_fd().to_ne_bytes())
+        self.update_object(index, socket)
     }
 
     /// Puts a program at `index`, in place of the one that is there.
@@ -235,7 +254,7 @@ impl Map {
     /// of range.
     pub fn set_program(&self, index: u32, program: &Program) -> Result<(), Error> {
         self.must_be(MapKind::ProgArray, "set_program")?;
-        self.update(&index.to_ne_bytes(), &program.as_fd().as_raw_fd().to_ne_bytes())
+        self.update_object(index, program.as_fd())
     }
 
     /// Whether the map takes a program of this kind. It is tried at `index`, whose entry is gone afterwards.
@@ -267,11 +286,16 @@ impl Map {
 
     /// A `ProgArray` that another process has made.
     pub(super) fn from_program_array(fd: OwnedFd, name: String) -> Self {
-        Self { fd, kind: MapKind::ProgArray, key_size: 4, value_size: 4, name, copies: 1 }
+        Self { fd: Arc::new(fd), kind: MapKind::ProgArray, key_size: 4, value_size: 4, name, copies: 1 }
     }
 
     pub(super) fn raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
+    }
+
+    /// The descriptor, which stays open with what this returns.
+    pub(crate) fn keep_open(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
     }
 
     fn is_per_cpu(&self) -> bool {
@@ -312,12 +336,6 @@ impl Map {
 
     fn failed(&self, verb: &str, cause: io::Error) -> Error {
         Error::call(format!("{verb} the BPF map {} ({})", self.name, self.kind.name()), cause)
-    }
-}
-
-impl From<Map> for OwnedFd {
-    fn from(map: Map) -> Self {
-        map.fd
     }
 }
 

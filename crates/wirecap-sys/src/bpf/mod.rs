@@ -1,14 +1,14 @@
 //! A thin layer of our own over bpf(2): assemble a program, give it maps, load it, attach it, take it back.
 //!
 //! ```text
-//!  Assembler ──finish──► Vec<Insn> ──Program::load──► Program ──Link::attach_xdp──► Link
+//!  Assembler ──finish──► Bytecode ──Program::load──► Program ──Link::attach_xdp──► Link
 //!      ▲                              (verifier)         │                            │ drop = detached
 //!      └── fd of ── Map ◄── read and written by ─────────┘                            ▼
 //!                                                                              interface's XDP hook
 //! ```
 //!
-//! Rule: every kernel object is owned by exactly one value ([`Map`], [`Program`], [`Link`]) holding its file
-//! descriptor. Dropping a [`Link`] detaches the program, also when the process is killed, so an interface
+//! Rule: every kernel object is owned by a value ([`Map`], [`Program`], [`Link`]) that holds its file
+//! descriptor; a map also by the code that names it. Dropping a [`Link`] detaches the program, also when the process is killed, so an interface
 //! never stays taken.
 //!
 //! Objects of other processes are found by their numbers ([`shared_map`], [`Link::of_program`]) and held like
@@ -22,8 +22,8 @@
 //!
 //! let mut asm = Assembler::new();
 //! asm.mov_imm(Reg::R0, XDP_PASS).exit();
-//! let insns = asm.finish()?;
-//! let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "pass", &insns))?;
+//! let code = asm.finish()?;
+//! let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "pass", &code))?;
 //! let link = Link::attach_xdp(&program, 2, XdpMode::Native)?;
 //! drop(link); // the interface is free again
 //! # Ok::<(), wirecap_sys::bpf::Error>(())
@@ -33,6 +33,7 @@ mod asm;
 mod attr;
 mod btf;
 mod by_id;
+mod bytecode;
 mod error;
 mod insn;
 mod link;
@@ -75,8 +76,11 @@ pub mod sk_buff {
 pub use asm::{Assembler, Label};
 pub use btf::KernelFunction;
 pub use by_id::{SharedMap, holders_of_programs, program_holders, shared_map};
+pub use bytecode::Bytecode;
 pub use error::Error;
-pub use insn::{Alu, Cond, Helper, Insn, Operand, Reg, Size};
+#[cfg(feature = "testing")]
+pub use insn::Insn;
+pub use insn::{Alu, Cond, Helper, Operand, Reg, Size};
 pub use link::{Link, XdpLink, XdpMode, link_holders, links};
 pub use map::{Map, MapKind, MapSpec, PerCpuValues};
 pub use privilege::{may_attach_classifiers, may_calculate_addresses};

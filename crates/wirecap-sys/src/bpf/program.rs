@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::attr::{Command, ProgInfo, ProgLoad, ProgTestRun, XdpMd};
+use super::bytecode::Bytecode;
 use super::error::Error;
-use super::insn::Insn;
 use super::privilege::lacks_perfmon;
 use super::syscall::{
     address, address_mut, bpf, bpf_fd, if_there, object_info, object_name, open_by_id, text, with_memlock,
@@ -59,8 +59,8 @@ pub struct ProgramSpec<'a> {
     pub kind: ProgramKind,
     /// Name shown by `ip link` and `bpftool`: 1 to 15 letters, digits, `_`, `.`.
     pub name: &'a str,
-    /// The instructions; maps they name must still be open.
-    pub insns: &'a [Insn],
+    /// The instructions.
+    pub code: &'a Bytecode,
     /// The program can handle packets of several buffers (jumbo frames; Linux 5.18). What lies beyond the
     /// first buffer is reached by helpers only.
     pub frags: bool,
@@ -71,8 +71,8 @@ pub struct ProgramSpec<'a> {
 
 impl<'a> ProgramSpec<'a> {
     /// A program without multi-buffer support, under a licence that lets it call all helpers.
-    pub fn new(kind: ProgramKind, name: &'a str, insns: &'a [Insn]) -> Self {
-        Self { kind, name, insns, frags: false, bound_to: None }
+    pub fn new(kind: ProgramKind, name: &'a str, code: &'a Bytecode) -> Self {
+        Self { kind, name, code, frags: false, bound_to: None }
     }
 }
 
@@ -89,7 +89,7 @@ impl Program {
     /// # Errors
     /// [`Error::Rejected`] with the verifier's log, [`Error::NotPermitted`], [`Error::BadName`].
     pub fn load(spec: &ProgramSpec<'_>) -> Result<Self, Error> {
-        let action = || format!("load the BPF program {} ({} instructions)", spec.name, spec.insns.len());
+        let action = || format!("load the BPF program {} ({} instructions)", spec.name, spec.code.len());
         let prog_name = object_name(spec.name)?;
         let load = |log: &mut [u8]| load_once(spec, prog_name, log);
 
@@ -208,8 +208,8 @@ fn load_once(spec: &ProgramSpec<'_>, prog_name: [u8; 16], log: &mut [u8]) -> io:
         | if spec.bound_to.is_some() { XDP_DEV_BOUND_ONLY } else { 0 };
     let mut attr = ProgLoad {
         prog_type: spec.kind as u32,
-        insn_cnt: spec.insns.len() as u32,
-        insns: address(spec.insns),
+        insn_cnt: spec.code.len() as u32,
+        insns: address(&spec.code.insns),
         license: address(LICENSE.to_bytes_with_nul()),
         prog_flags: flags,
         prog_ifindex: spec.bound_to.unwrap_or(0),

@@ -137,7 +137,7 @@ impl PackedMemory {
         let numbered: Vec<_> = numbers.iter().copied().zip(&rings).collect();
         let all_rings = Map::array_of(streams, &numbered, "wirecap_rings")?;
         let opened = Mutex::new(vec![false; numbers.len()]);
-        let rings = rings.into_iter().map(|ring| Arc::new(ring.into())).collect();
+        let rings = rings.iter().map(Map::keep_open).collect();
         Ok(Self {
             layout,
             blocks,

@@ -4,8 +4,8 @@
 //! The kernel measures each program (`BPF_PROG_TEST_RUN`). In an emulated guest only ratios mean something.
 
 use wirecap_sys::bpf::{
-    Alu, Assembler, Cond, Helper, Insn, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg, Size,
-    XDP_PASS, xdp_md,
+    Alu, Assembler, Bytecode, Cond, Helper, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg,
+    Size, XDP_PASS, xdp_md,
 };
 
 use super::Case;
@@ -57,7 +57,7 @@ fn nanos(way: Way, len: usize) -> u128 {
     least
 }
 
-fn assemble(way: Way, len: i32, copies: &Map) -> Vec<Insn> {
+fn assemble(way: Way, len: i32, copies: &Map) -> Bytecode {
     use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
     let mut asm = Assembler::new();
     let end = asm.label();

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::{
     bpf::{
-        self, Alu, Assembler, Cond, Helper, Insn, Label, Map, MapKind, Program, ProgramKind, ProgramSpec,
+        self, Alu, Assembler, Bytecode, Cond, Helper, Label, Map, MapKind, Program, ProgramKind, ProgramSpec,
         Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
     },
     packed::{Pack, PackOption, PacketForm},
@@ -199,7 +199,7 @@ fn assemble(
     outlet: &Outlet,
     plan: ProgramPlan,
     filter: Option<&PortFilter>,
-) -> Result<Vec<Insn>, wirecap_filter::Error> {
+) -> Result<Bytecode, wirecap_filter::Error> {
     use Reg::{R0, R1, R2, R6, R7, R8, R10};
     let mut asm = Assembler::new();
     let (pass, known, keep, to_host) = (asm.label(), asm.label(), asm.label(), asm.label());

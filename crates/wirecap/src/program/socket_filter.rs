@@ -15,7 +15,7 @@ use wirecap_filter::{
     ebpf::{SocketSplice, translate_for_socket},
 };
 use wirecap_sys::bpf::{
-    self, Alu, Assembler, Cond, Helper, Insn, Map, MapKind, Program, ProgramKind, ProgramSpec, Reg, Size,
+    self, Alu, Assembler, Bytecode, Cond, Helper, Map, MapKind, Program, ProgramKind, ProgramSpec, Reg, Size,
 };
 
 use super::{array::array, counters::NAME};
@@ -54,7 +54,7 @@ impl SocketFilter {
     }
 }
 
-fn assemble(counters: &Map, filter: &Filter, outgoing: bool) -> Result<Vec<Insn>, wirecap_filter::Error> {
+fn assemble(counters: &Map, filter: &Filter, outgoing: bool) -> Result<Bytecode, wirecap_filter::Error> {
     use Reg::{R0, R1, R2, R6, R9, R10};
     let mut asm = Assembler::new();
     let (matches, rejects) = (asm.label(), asm.label());

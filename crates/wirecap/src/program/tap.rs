@@ -103,7 +103,7 @@ fn assemble(
     plan: &TapPlan<'_>,
     direction: Direction,
     hook: TapHook,
-) -> Result<Vec<bpf::Insn>, wirecap_filter::Error> {
+) -> Result<bpf::Bytecode, wirecap_filter::Error> {
     use Reg::{R0, R1, R6, R7, R8};
     let mut asm = Assembler::new();
     let (next, no_block) = (asm.label(), asm.label());
