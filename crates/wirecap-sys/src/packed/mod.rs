@@ -24,8 +24,11 @@
 //! | the [`PackedStream`] | in front of `position`, not received | a [`FilledPart`](crate::memory::FilledPart), made once |
 //! | the pool, and the holder of a [`ChunkRange`](wirecap_core::ChunkRange) | parts that were received | the tokens of the pool |
 //!
-//! Only the program that [`PackedMemory::emit_pack`] emits writes into blocks: the descriptors of both arrays
-//! stay in this module. It takes the lock `writer` of its stream first, so two runs for one stream never
+//! Only the program that [`PackedMemory::emit_pack`] emits writes into blocks and entries: this module gives
+//! away neither array, code names only maps that its author was given ([`bpf`](crate::bpf)), no other code
+//! jumps into this program, and it leaves no pointer behind. Out of reach is only who opens objects of the
+//! kernel by their numbers, as with another library, or this process's files and memory by /proc. The program
+//! takes the lock `writer` of its stream first, so two runs for one stream never
 //! write at the same time, wherever the program is attached.
 //!
 //! Memory order: the program publishes `position` by a plain store on x86-64, where a store is never seen

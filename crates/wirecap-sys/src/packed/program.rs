@@ -7,7 +7,10 @@
 //!        └────── unlock ◄── publish `position` ◄── header, data, options, trailer
 //! ```
 //!
-//! Rule: the verifier has to see that no byte lands outside a block. It assumes the longest packet that the
+//! Rule: code behind the packing gets no pointer into a block or an entry, wherever it goes on: it may be
+//! anybody's.
+//!
+//! The verifier has to see that no byte lands outside a block. It assumes the longest packet that the
 //! code allows, so there is separate code for each of a few sizes: with one for all sizes, the last 64 KiB of
 //! each block would stay empty.
 
@@ -144,12 +147,12 @@ impl PackedMemory {
     pub fn emit_pack(&self, asm: &mut Assembler, pack: &Pack) {
         use Reg::{R0, R1, R2, R3, R4, R7, R9, R10};
         let (full, broken, packed) = (asm.label(), asm.label(), asm.label());
-        let (armed, done) = (asm.label(), asm.label());
+        let (busy, armed, done) = (asm.label(), asm.label(), asm.label());
         asm.store(Size::Word, R10, pack.stream_key(), pack.stream);
         emit_look_up(asm, &self.streams, pack.stream_key(), pack.impossible);
         asm.mov(R9, R0);
         asm.mov_imm(R1, 1).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
-        asm.jump_if32(Cond::Ne, R1, 0, pack.busy);
+        asm.jump_if32(Cond::Ne, R1, 0, busy);
 
         emit_length(asm, pack, broken);
         emit_choice(asm, &self.layout, full);
@@ -174,10 +177,12 @@ impl PackedMemory {
 
         asm.bind(full);
         emit_release(asm, self.is_ordered);
-        asm.jump(pack.no_block);
+        emit_exit(asm, pack, pack.no_block);
+        asm.bind(busy);
+        emit_exit(asm, pack, pack.busy);
         asm.bind(broken);
         emit_release(asm, self.is_ordered);
-        asm.jump(pack.impossible);
+        emit_exit(asm, pack, pack.impossible);
 
         // R1 is the length of the record: publishes its end.
         asm.bind(packed);
@@ -198,7 +203,23 @@ impl PackedMemory {
         asm.mov(R1, R0).mov(R2, R10).alu64(Alu::Add, R2, i32::from(pack.offset())).mov_imm(R3, 8);
         asm.mov_imm(R4, RING_FORCE_WAKEUP).call(Helper::RingbufOutput);
         asm.bind(done);
+        emit_forget(asm, pack);
     }
+}
+
+/// Goes on at `exit`.
+fn emit_exit(asm: &mut Assembler, pack: &Pack, exit: Label) {
+    emit_forget(asm, pack);
+    asm.jump(exit);
+}
+
+/// Clears each register and each place on the stack that may point into a block or an entry.
+fn emit_forget(asm: &mut Assembler, pack: &Pack) {
+    use Reg::{R0, R1, R2, R3, R4, R5, R9, R10};
+    for register in [R0, R1, R2, R3, R4, R5, R9] {
+        asm.mov_imm(register, 0);
+    }
+    asm.store_imm(Size::Double, R10, pack.place(), 0);
 }
 
 /// Looks up the key on the stack: R0, or jumps to `none`.
