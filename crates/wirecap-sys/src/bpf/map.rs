@@ -164,9 +164,9 @@ impl Map {
     /// Writes the entry of `key`, making it if need be. A per-CPU map gets `value` on every CPU.
     ///
     /// # Errors
-    /// [`Error::WrongKind`] for maps whose values are programs, maps or sockets: the kernel takes these by the
-    /// number of a descriptor, which may be anybody's. [`Error::WrongSize`] if key or value have another length than the map's, [`Error::Call`] e.g. with
-    /// `E2BIG` for an index out of range or a full hash.
+    /// [`Error::WrongKind`] for maps whose values are programs, maps or sockets: the kernel takes these by
+    /// the number of a descriptor, which may be anybody's. [`Error::WrongSize`] if key or value have another
+    /// length than the map's, [`Error::Call`] e.g. with `E2BIG` for an index out of range or a full hash.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         if self.kind.holds_objects() {
             return Err(self.wrong_kind("update"));

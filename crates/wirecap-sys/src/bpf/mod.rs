@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Rule: every kernel object is owned by a value ([`Map`], [`Program`], [`Link`]) that holds its file
-//! descriptor; a map also by the code that names it. Dropping a [`Link`] detaches the program, also when the process is killed, so an interface
-//! never stays taken.
+//! descriptor; a map also by the code that names it. Dropping a [`Link`] detaches the program, also when the
+//! process is killed, so an interface never stays taken.
 //!
 //! Objects of other processes are found by their numbers ([`shared_map`], [`Link::of_program`]) and held like
 //! our own.
