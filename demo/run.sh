@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The demo: real programs talk, a mirror port copies all packets, wirecap captures the copies, and the end proves that none is missing.
+# The demo: real programs talk, a mirror port copies all packets, wirecap captures the copies, and the end
+# proves that none is missing.
 #
 #   ┌ alice ────────┐   veth, 4 queues   ┌ bob ──────────────────────────┐   veth, 4 queues   ┌ monitor ─────────┐
 #   │ curl dig ping │ alice0 ════ bob0   │ web server, name server       │ tap0 ════════ mon0 │ wirecap capture  │
@@ -8,9 +9,10 @@
 #                                        │ wirecap generate: bursts, all ├──►
 #                                        └── into one queue of mon0 ─────┘
 #
-# A capture over AF_XDP takes packets from the host, so it listens at a mirror port, like a monitor on a switch.
-# A burst is smaller than the pool of the queue that it hits, so nothing is lost however busy the machine is. It is sent
-# while no other program sends, since the mirror port itself drops packets when two cores feed one of its queues.
+# A capture over AF_XDP takes packets from the host, so it listens at a mirror port, like a monitor on a
+# switch. A burst is smaller than the pool of the queue that it hits, so nothing is lost however busy the
+# machine is. It is sent while no other program sends, since the mirror port itself drops packets when two
+# cores feed one of its queues.
 # Needs root. DEMO_BIN: the directory of `wirecap`. `--keep FILE.pcapng` keeps the captured file.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")"
@@ -85,7 +87,8 @@ build_network() {
 
     # No host sends over the mirror port.
     inside "$bob" sysctl -qw net.ipv6.conf.tap0.disable_ipv6=1
-    # A veth holds 256 frames: with larger windows, a burst of TCP overruns the mirror port before wirecap can see it.
+    # A veth holds 256 frames: with larger windows, a burst of TCP overruns the mirror port before wirecap can
+    # see it.
     inside "$alice" sysctl -qw net.ipv4.tcp_rmem="4096 65536 65536"
     inside "$monitor" sysctl -qw net.ipv6.conf.mon0.disable_ipv6=1
     # As on a real wire: complete checksums, no packet larger than the MTU.
@@ -114,8 +117,8 @@ all_cores() {
     echo "$mask"
 }
 
-# Mirrored packets go to queue 1 of the monitor, so that both directions of a connection stay in order, as with a NIC whose
-# RSS is symmetric. Queue 0 is for the bursts.
+# Mirrored packets go to queue 1 of the monitor, so that both directions of a connection stay in order, as
+# with a NIC whose RSS is symmetric. Queue 0 is for the bursts.
 mirror_on() {
     local direction
     all_cores | inside "$bob" tee /sys/class/net/tap0/queues/tx-1/xps_cpus >/dev/null

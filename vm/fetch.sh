@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# QEMU and kernels for the virtual machines, from packages of the distribution that this machine runs, including its other releases.
-# The packages are downloaded and unpacked into the cache, never installed: the machine does not change.
+# QEMU and kernels for the virtual machines, from packages of the distribution that this machine runs,
+# including its other releases. The packages are downloaded and unpacked into the cache, never installed: the
+# machine does not change.
 #
 #   the machine's own apt sources ─► lists with other suites, in the cache ─► .deb ─► cache/qemu, cache/kernel-NAME
 
@@ -67,8 +68,8 @@ use_suites() {
         -o Acquire::Retries=3 -o APT::Update::Error-Mode=any
 }
 
-# The configuration of the machine, such as a proxy, without its hooks: some of them clear the machine's own cache, which another apt
-# may be using.
+# The configuration of the machine, such as a proxy, without its hooks: some of them clear the machine's own
+# cache, which another apt may be using.
 vm_apt_config() {
     apt-config dump | grep -v -E '^Dir::(Etc|Cache)|::(Pre|Post)-Invoke|::Pre-Install-Pkgs|::Post-Invoke-(Success|Stats)'
     cat <<EOF
@@ -97,7 +98,8 @@ vm_apt_cache() {
     APT_CONFIG=$vm_lists/apt.conf apt-cache "$@"
 }
 
-# unpack DIRECTORY PACKAGE…: downloads packages and unpacks them into a directory, which exists only if all of it worked.
+# unpack DIRECTORY PACKAGE…: downloads packages and unpacks them into a directory, which exists only if all of
+# it worked.
 unpack() {
     local directory=$1
     shift
@@ -122,8 +124,8 @@ unpack_part() {
     rm -rf "$part/deb" "$part/usr/share/doc"
 }
 
-# fetch_qemu: sets `qemu_command` to a QEMU with the NICs, installed or in the cache. Old versions have no igb; 7.2 corrupts the
-# memory of its guests.
+# fetch_qemu: sets `qemu_command` to a QEMU with the NICs, installed or in the cache. Old versions have no
+# igb; 7.2 corrupts the memory of its guests.
 fetch_qemu() {
     local root codename release=()
     qemu_command=(qemu-system-x86_64)
@@ -151,8 +153,8 @@ qemu_is_fit() {
     "${qemu_command[@]}" -device help 2>/dev/null | grep -q '"igb"'
 }
 
-# fetch_kernel DIRECTORY PATTERNS SUITE…: puts `vmlinuz` and `modules` into the directory, from the newest package that matches the first
-# pattern with a match.
+# fetch_kernel DIRECTORY PATTERNS SUITE…: puts `vmlinuz` and `modules` into the directory, from the newest
+# package that matches the first pattern with a match.
 fetch_kernel() {
     local directory=$1 patterns=$2 package
     shift 2

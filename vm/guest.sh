@@ -1,13 +1,15 @@
 # shellcheck shell=bash
 # One guest: a machine with two connected NICs, which boots, runs the suite and switches itself off.
 
-# The budget of all guests together, in seconds; their limit, for a busy machine; and the seconds that must be left to start a guest.
+# The budget of all guests together, in seconds; their limit, for a busy machine; and the seconds that must be
+# left to start a guest.
 VM_BUDGET_SECONDS=600
 VM_SECONDS=${WIRECAP_VM_SECONDS:-900}
 GUEST_SECONDS_MIN=30
 
-# run_guest NIC KERNEL QUEUES ZERO_COPY LARGE_FRAMES TESTS LOG [CASE,…]: fails unless the guest reports that all cases have passed.
-# LARGE_FRAMES is what happens to frames larger than a cell (crates/wirecap-vm/src/boot.rs), TESTS an additional test program, or empty.
+# run_guest NIC KERNEL QUEUES ZERO_COPY LARGE_FRAMES TESTS LOG [CASE,…]: fails unless the guest reports that
+# all cases have passed. LARGE_FRAMES is what happens to frames larger than a cell
+# (crates/wirecap-vm/src/boot.rs), TESTS an additional test program, or empty.
 run_guest() {
     local nic=$1 kernel=$2 queues=$3 zero_copy=$4 large_frames=$5 tests=$6 log=$7 cases=${8:-} image machine attempt end_to_end=no
     image=$steps_dir/initramfs
@@ -16,8 +18,8 @@ run_guest() {
         end_to_end=yes
     fi
     build_image "$image" "$kernel" "$tests" igb virtio_pci virtio_net veth || return 1
-    # Only emulation: nested KVM does not boot every stock kernel. On a busy machine an emulated timer interrupts late, and the kernel
-    # gives up if it notices that while it boots: no_timer_check.
+    # Only emulation: nested KVM does not boot every stock kernel. On a busy machine an emulated timer
+    # interrupts late, and the kernel gives up if it notices that while it boots: no_timer_check.
     machine=("${qemu_command[@]}" -accel 'tcg,thread=multi' -cpu max -M q35 -smp 4 -m 1G -no-reboot -nic none
         -pidfile "$steps_dir/qemu.pid"
         -kernel "$kernel/vmlinuz" -initrd "$image" -append "console=ttyS0 quiet panic=-1 oops=panic no_timer_check ipv6.disable=1 \
@@ -59,7 +61,8 @@ boot_guest() {
     } </dev/null 2>&1 9>&- | sed -u 's/\r//g' | tee "$log" | worth_reading || true
 }
 
-# The guest's first serial port is its console, the second QEMU's monitor, through which the guest can unplug the cable of a NIC.
+# The guest's first serial port is its console, the second QEMU's monitor, through which the guest can unplug
+# the cable of a NIC.
 console_and_monitor() {
     local socket=$steps_dir/qemu.monitor
     printf '%s\n' -display none -serial stdio \

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # The initramfs of a guest: the suite as its init, the programs it runs, and the drivers.
 
-# build_image OUTPUT KERNEL TESTS MODULE…: KERNEL is a directory of fetch_kernel, TESTS a test program to run inside, or empty.
+# build_image OUTPUT KERNEL TESTS MODULE…: KERNEL is a directory of fetch_kernel, TESTS a test program to run
+# inside, or empty.
 build_image() {
     local output=$1 kernel=$2 tests=$3 root=$steps_dir/root program
     shift 3
@@ -23,7 +24,8 @@ build_image() {
     rm -rf "$root"
 }
 
-# All libraries that the programs are linked with, and libpcap, which wirecap loads itself; each in the same place as on the host.
+# All libraries that the programs are linked with, and libpcap, which wirecap loads itself; each in the same
+# place as on the host.
 copy_libraries() {
     local root=$1 pcap library
     pcap=$(/sbin/ldconfig -p | awk '/libpcap\.so\.(0\.8|1) / { print $NF; exit }')

@@ -48,8 +48,9 @@ build_for_guests() {
     programs_for_guests && are_cases "$@"
 }
 
-# Builds three of the end-to-end tests, and with them the programs of their packages. As in ./dev e2e, they are tests of the whole
-# workspace: cargo chooses the features of the dependencies for all that it builds at once, and compiles them anew for another choice.
+# Builds three of the end-to-end tests, and with them the programs of their packages. As in ./dev e2e, they
+# are tests of the whole workspace: cargo chooses the features of the dependencies for all that it builds at
+# once, and compiles them anew for another choice.
 programs_for_guests() {
     cargo test --locked --workspace --no-run --test capture --test end_to_end --test cases
 }
@@ -74,8 +75,8 @@ library_tests() {
     programs_for_guests 2>&1 | sed -n 's/^ *Executable .*(\(.*\/capture-.*\))$/\1/p'
 }
 
-# Kernels by purpose: names of packages as regular expressions, preferred ones first, and the release that has them. A guest is
-# skipped if the distribution has no such kernel.
+# Kernels by purpose: names of packages as regular expressions, preferred ones first, and the release that has
+# them. A guest is skipped if the distribution has no such kernel.
 fetch_kernels() {
     local -A suites patterns
     local which

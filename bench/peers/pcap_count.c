@@ -30,8 +30,8 @@ static void on_packet(u_char *user, const struct pcap_pkthdr *header, const u_ch
     batch->bytes += header->len;
 }
 
-/* A kernel filter that returns the snap length, as tcpdump installs it: without it the kernel copies whole packets, and
- * libpcap only hides the rest. */
+/* A kernel filter that returns the snap length, as tcpdump installs it: without it the kernel copies whole
+ * packets, and libpcap only hides the rest. */
 static void cut_in_kernel(pcap_t *handle)
 {
     struct bpf_program program;
@@ -62,7 +62,8 @@ static pcap_t *open_live(const char *iface, const struct settings *settings)
         cut_in_kernel(handle);
     if (pcap_setdirection(handle, PCAP_D_IN))
         fail(handle, "incoming packets only");
-    /* libpcap's own wait has no timeout with TPACKET_V3, so the peer waits itself, to notice the end of traffic. */
+    /* libpcap's own wait has no timeout with TPACKET_V3, so the peer waits itself, to notice the end of
+     * traffic. */
     if (pcap_setnonblock(handle, 1, error) < 0)
         fail(handle, "non-blocking mode");
     return handle;
@@ -107,8 +108,8 @@ int main(int argc, char **argv)
     struct pcap_stat stat;
     if (pcap_stats(handle, &stat))
         fail(handle, "pcap_stats");
-    /* The API's counters are 32 bits wide; the difference is correct while the result fits. ps_recv includes dropped
-     * packets. */
+    /* The API's counters are 32 bits wide; the difference is correct while the result fits. ps_recv includes
+     * dropped packets. */
     uint32_t left = stat.ps_recv - stat.ps_drop - (uint32_t)run.packets;
     const struct peer_counter dropped[] = {{"ps_drop", stat.ps_drop}, {"ps_ifdrop", stat.ps_ifdrop}};
     run_report(&run, &(struct peer_account){.peer = "pcap_count",

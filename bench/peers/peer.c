@@ -182,8 +182,8 @@ uint64_t run_room(const struct run *run, uint64_t want)
     return count && count - run->packets < want ? count - run->packets : want;
 }
 
-/* Sleeps until a worker that needs 1/pace_pps per packet has handled these. The schedule restarts only after the worker
- * had nothing to do: it makes up for a sleep that ended late, not for idle time. */
+/* Sleeps until a worker that needs 1/pace_pps per packet has handled these. The schedule restarts only after
+ * the worker had nothing to do: it makes up for a sleep that ended late, not for idle time. */
 static void pace(struct run *run, uint64_t packets)
 {
     if (run->waited)

@@ -25,7 +25,7 @@ struct peer_options {
     uint64_t batch;    /* packets between two looks at the clock */
 };
 
-/* One flag. `parse` reads the words after the flag's name and returns how many it used, 0 if they are wrong. */
+/* One flag. `parse` reads the words after the flag's name and returns how many it used, 0 if wrong. */
 struct peer_flag {
     const char *name;
     int (*parse)(const struct peer_flag *flag, char **words);
@@ -72,7 +72,8 @@ bool run_goes_on(struct run *run);
 /* The most packets the next batch may have: `want`, or fewer if --count ends it before. */
 uint64_t run_room(const struct run *run, uint64_t want);
 
-/* Call after reading a batch. Sleeps if the run is paced; the caller gives the buffers back afterwards, as a handler would. */
+/* Call after reading a batch. Sleeps if the run is paced; the caller gives the buffers back afterwards, as a
+ * handler would. */
 void run_batch(struct run *run, uint64_t packets, uint64_t bytes);
 
 /* Call if there was no packet. */

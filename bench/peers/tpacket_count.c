@@ -97,7 +97,8 @@ static void count(struct ring *ring, struct run *run)
     struct pollfd readable = {.fd = ring->socket, .events = POLLIN | POLLERR};
     while (run_goes_on(run)) {
         struct tpacket_block_desc *block = ring_block(ring);
-        /* Acquire: pairs with the kernel's barrier before it sets TP_STATUS_USER; the packets are complete. */
+        /* Acquire: pairs with the kernel's barrier before it sets TP_STATUS_USER; the packets are
+         * complete. */
         if (!(atomic_load_explicit(block_status(block), memory_order_acquire) & TP_STATUS_USER)) {
             run_nothing(run);
             poll(&readable, 1, PEER_WAIT_MS);
@@ -133,8 +134,8 @@ int main(int argc, char **argv)
     socklen_t size = sizeof stats;
     if (getsockopt(ring.socket, SOL_PACKET, PACKET_STATISTICS, &stats, &size))
         peer_fail("PACKET_STATISTICS", "kernel without TPACKET_V3");
-    /* The API's counters are 32 bits wide; the difference is correct while the result fits. tp_packets includes dropped
-     * packets. */
+    /* The API's counters are 32 bits wide; the difference is correct while the result fits. tp_packets
+     * includes dropped packets. */
     uint32_t left = stats.tp_packets - stats.tp_drops - (uint32_t)run.packets;
     const struct peer_counter dropped[] = {{"tp_drops", stats.tp_drops}};
     run_report(&run, &(struct peer_account){.peer = "tpacket_count",

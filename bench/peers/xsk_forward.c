@@ -4,8 +4,8 @@
  *         ▲                                                             ▼
  *         └──────────────── completion ring of B ◄─ (sent) ◄─ TX ring of B          and the same from B to A
  *
- * Each frame belongs to one side and is in exactly one place: that side's fill or RX ring, or the other side's TX or
- * completion ring. The loop reads no packet and copies no frame. */
+ * Each frame belongs to one side and is in exactly one place: that side's fill or RX ring, or the other
+ * side's TX or completion ring. The loop reads no packet and copies no frame. */
 #include "peer.h"
 #include "xsk_redirect.h"
 #include "xsk_ring.h"
@@ -70,7 +70,8 @@ static void side_rings(struct side *side, const struct settings *settings)
     ring_map(&side->tx, side->socket, &offsets.tx, XDP_PGOFF_TX_RING, tx_size, sizeof(struct xdp_desc), smaller);
 }
 
-/* More packets per call, and more bytes in flight, than the kernel's defaults of 32 and net.core.wmem_default. */
+/* More packets per call, and more bytes in flight, than the kernel's defaults of 32 and
+ * net.core.wmem_default. */
 static void side_limits(const struct side *side, const struct settings *settings)
 {
     uint32_t budget = (uint32_t)settings->tx_budget;
@@ -120,7 +121,8 @@ static void open_sides(struct forwarder *forwarder, const struct peer_options *o
     }
 }
 
-/* Frames of `in` that `out` has sent go back to the kernel. There is room: the fill ring holds all frames of its side. */
+/* Frames of `in` that `out` has sent go back to the kernel. There is room: the fill ring holds all frames of
+ * its side. */
 static void take_back(struct side *in, struct side *out)
 {
     struct ring *completion = &out->completion, *fill = &in->fill;
@@ -135,8 +137,8 @@ static void take_back(struct side *in, struct side *out)
     ring_publish(fill);
 }
 
-/* Asks the kernel to send the TX ring: in copy mode it takes some packets per call, and returns EAGAIN if there are
- * more. */
+/* Asks the kernel to send the TX ring: in copy mode it takes some packets per call, and returns EAGAIN if
+ * there are more. */
 static void kick(const struct side *out)
 {
     while (sendto(out->socket, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0) {

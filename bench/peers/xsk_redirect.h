@@ -1,4 +1,5 @@
-/* The XDP side of the AF_XDP peers: a program that redirects the packets of one receive queue to one AF_XDP socket. */
+/* The XDP side of the AF_XDP peers: a program that redirects the packets of one receive queue to one AF_XDP
+ * socket. */
 #ifndef XSK_REDIRECT_H
 #define XSK_REDIRECT_H
 
@@ -13,8 +14,8 @@ struct redirect {
 
 enum redirect_mode { REDIRECT_AUTO, REDIRECT_NATIVE, REDIRECT_GENERIC };
 
-/* Loads and attaches; packets pass to the host until a socket is set. Exits on failure; REDIRECT_AUTO reports on stderr
- * if it falls back to generic. */
+/* Loads and attaches; packets pass to the host until a socket is set. Exits on failure; REDIRECT_AUTO reports
+ * on stderr if it falls back to generic. */
 void redirect_attach(struct redirect *redirect, unsigned ifindex, uint32_t queue, enum redirect_mode mode);
 
 /* From now on the packets of `queue` go to `socket`. */

@@ -47,7 +47,8 @@ static inline uint32_t ring_ready(const struct ring *ring)
 /* Entries for which there is room in a fill or TX ring. */
 static inline uint32_t ring_room(const struct ring *ring)
 {
-    /* Acquire: pairs with the kernel's release of the consumer index; it has read the entries we overwrite. */
+    /* Acquire: pairs with the kernel's release of the consumer index; it has read the entries we
+     * overwrite. */
     uint32_t taken = atomic_load_explicit(ring->consumer, memory_order_acquire);
     return ring->mask + 1 - (ring->ours - taken);
 }
@@ -62,7 +63,8 @@ static inline void ring_release(struct ring *ring)
 /* Makes written entries of a fill or TX ring visible to the kernel. */
 static inline void ring_publish(struct ring *ring)
 {
-    /* Release: the entries are written before the kernel sees the index; pairs with its load of the producer. */
+    /* Release: the entries are written before the kernel sees the index; pairs with its load of the
+     * producer. */
     atomic_store_explicit(ring->producer, ring->ours, memory_order_release);
 }
 

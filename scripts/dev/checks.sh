@@ -15,7 +15,8 @@ check_shell() {
         shellcheck .ci/run scripts/tidy scripts/clean-namespaces scripts/book demo/*.sh vm/with-taps
 }
 
-# Checks the units of dist/systemd/, with an existing program in place of wirecap. systemd-analyze succeeds even if it warns.
+# Checks the units of dist/systemd/, with an existing program in place of wirecap. systemd-analyze succeeds
+# even if it warns.
 check_units() {
     local directory unit said
     directory=$(mktemp -d)
@@ -50,7 +51,8 @@ check_e2e() {
     cargo_test --no-fail-fast --test '*' --examples
 }
 
-# cargo_test ARGUMENT…: runs `cargo test` on the workspace. Test programs run as root if possible; cargo itself does not.
+# cargo_test ARGUMENT…: runs `cargo test` on the workspace. Test programs run as root if possible; cargo
+# itself does not.
 cargo_test() {
     local runner=() limit=()
     # Without a terminal there is no Ctrl-C, so a test that hangs needs a limit.
@@ -128,7 +130,8 @@ check_fuzz() {
     cargo +nightly fuzz run "$1" -- -max_total_time="$2" -verbosity=1 -print_final_stats=1
 }
 
-# mutants_steps [CRATE…]: `core` or `wirecap-core`, for instance; by default the crates whose tests must notice every mutant.
+# mutants_steps [CRATE…]: `core` or `wirecap-core`, for instance; by default the crates whose tests must
+# notice every mutant.
 mutants_steps() {
     local crate
     (($# > 0)) || set -- core filter file
@@ -147,8 +150,8 @@ need_cargo_mutants() {
     cargo install cargo-mutants --locked
 }
 
-# check_mutants PACKAGE: runs the tests of this package alone, since each package tests its own promises. .cargo/mutants.toml
-# lists the mutants that may survive, with reasons.
+# check_mutants PACKAGE: runs the tests of this package alone, since each package tests its own promises.
+# .cargo/mutants.toml lists the mutants that may survive, with reasons.
 check_mutants() {
     cargo mutants --package "$1" --output "$(target_dir)/mutants/$1"
 }

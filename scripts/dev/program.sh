@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # The program as it is installed: its debug lines are in a file beside it.
 
-# build_release ARGUMENT…: runs `cargo build --release`, then splits `wirecap`. Each build restores the whole program, which cargo
-# keeps under another name.
+# build_release ARGUMENT…: runs `cargo build --release`, then splits `wirecap`. Each build restores the whole
+# program, which cargo keeps under another name.
 build_release() {
     cargo build --release "$@"
     split_debug "$(target_dir)/release/wirecap"
 }
 
-# split_debug PROGRAM: moves the debug lines to PROGRAM.debug and links PROGRAM to it, so that backtraces, gdb and perf find it beside
-# the program or under /usr/lib/debug. PROGRAM keeps the names of its functions.
+# split_debug PROGRAM: moves the debug lines to PROGRAM.debug and links PROGRAM to it, so that backtraces, gdb
+# and perf find it beside the program or under /usr/lib/debug. PROGRAM keeps the names of its functions.
 split_debug() {
     local program=$1 small
     small=$(mktemp "$program.XXXXXX")

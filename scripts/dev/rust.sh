@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # A Rust toolchain that is new enough: the installed one, else the distribution's.
 
-# Each line: the compiler, cargo, rustfmt and clippy under the names of one family of packages. Debian 12 has rustc-web (its
-# rustc is too old), Debian 13 rustc, Ubuntu 24.04 packages with the version in their name.
+# Each line: the compiler, cargo, rustfmt and clippy under the names of one family of packages. Debian 12 has
+# rustc-web (its rustc is too old), Debian 13 rustc, Ubuntu 24.04 packages with the version in their name.
 rust_families() {
     local version
     echo rustc cargo rustfmt rust-clippy
@@ -53,7 +53,8 @@ rust_directories() {
     find /usr/lib -maxdepth 1 -name 'rust-1.*' 2>/dev/null | sort -rV | sed 's|$|/bin|'
 }
 
-# new_enough PROGRAM: whether `PROGRAM --version` prints "name VERSION …" with a version that the workspace accepts.
+# new_enough PROGRAM: whether `PROGRAM --version` prints "name VERSION …" with a version that the workspace
+# accepts.
 new_enough() {
     local name version rest
     [[ -x $1 ]] && read -r name version rest < <("$1" --version 2>/dev/null) || return 1
@@ -105,7 +106,8 @@ has_clippy() {
     cargo clippy --version >/dev/null 2>&1
 }
 
-# need_nightly [COMPONENT]: installs a nightly toolchain with the component if needed; on failure, `nightly_missing` has the reason.
+# need_nightly [COMPONENT]: installs a nightly toolchain with the component if needed; on failure,
+# `nightly_missing` has the reason.
 nightly_missing=''
 need_nightly() {
     local component=${1:-}

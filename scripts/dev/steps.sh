@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Steps run one after the other, timed and counted, even after one has failed; a summary lists them.
 
-# The directory of all files of a run; the output of the steps; a line for each step that has ended: result, seconds, name.
+# The directory of all files of a run; the output of the steps; a line for each step that has ended: result,
+# seconds, name.
 steps_dir='' steps_output='' steps_list=''
 # Lines of each failed step that the summary repeats.
 LAST_LINES=25
@@ -25,7 +26,8 @@ steps_begin() {
     if skips_forbidden; then export WIRECAP_NO_SKIP=1; fi
 }
 
-# Runs on interruption, too: ends programs that wrote their process id to steps_dir/NAME.pid and have that path among their arguments.
+# Runs on interruption, too: ends programs that wrote their process id to steps_dir/NAME.pid and have that
+# path among their arguments.
 steps_clean() {
     local file pid
     for file in "$steps_dir"/*.pid; do
@@ -69,8 +71,8 @@ step_cannot() {
     printf '%-8s %5d s  %s: %s\n' "$result" 0 "$1" "$2" >>"$steps_list"
 }
 
-# steps_beside LANE…: runs functions that run steps, all of them at the same time. For steps that take one core each and depend on
-# no time. Their output is mixed; the summary lists them lane by lane.
+# steps_beside LANE…: runs functions that run steps, all of them at the same time. For steps that take one
+# core each and depend on no time. Their output is mixed; the summary lists them lane by lane.
 steps_beside() {
     local lane pids=()
     for lane; do

@@ -1,6 +1,7 @@
 //! The competitors: wirecap in several modes and the peers of bench/peers, all as child processes with one
 //! protocol.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -37,16 +38,18 @@ pub struct Competitor {
 pub struct Peers(PathBuf);
 
 impl Peers {
-    /// Builds the peers.
+    /// Builds the peers, into a directory beside this program.
     ///
     /// # Errors
     /// With the output of make.
     pub fn build(sources: &Path) -> Result<Self> {
-        let make = || Command::new("make").arg("-s").arg("-C").arg(sources).output();
+        let bin = env::current_exe()?.with_file_name("peers");
+        let target = format!("BIN={}", bin.display());
+        let make = || Command::new("make").arg("-s").arg("-C").arg(sources).arg(&target).output();
         let output = make().context("cannot run make; install make, gcc and libpcap-dev")?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "make -C {}: {said}", sources.display());
-        Ok(Self(sources.join("bin").canonicalize()?))
+        Ok(Self(bin))
     }
 
     /// The program of a peer.
