@@ -32,6 +32,11 @@ impl Insn {
         self.code
     }
 
+    /// The number of the destination register.
+    pub const fn dst(&self) -> u8 {
+        if cfg!(target_endian = "little") { self.regs & 0x0f } else { self.regs >> 4 }
+    }
+
     /// The number in the source field: a register, or what the constant means.
     pub const fn src(&self) -> u8 {
         if cfg!(target_endian = "little") { self.regs >> 4 } else { self.regs & 0x0f }

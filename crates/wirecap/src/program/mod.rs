@@ -394,3 +394,7 @@ fn count_if_none(asm: &mut Assembler, answer: i16, counter: i16) {
     count(asm, Reg::R8, counter);
     asm.bind(is_there);
 }
+
+#[cfg(test)]
+#[path = "linux_5_18_tests.rs"]
+mod tests;
