@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use wirecap_testing::Sent;
 
 use crate::bed::{Bed, Link, RECEIVER, Traffic, receiver_core, sent_json};
-use crate::child::{self, xdp_drop};
+use crate::child::{self, xdp_count};
 use crate::run::{Process, Ready};
 
 /// A receiver stops this long after its last packet. libpcap hands over the last packets 100 ms late, and on
@@ -108,7 +108,15 @@ impl Competitor {
     /// # Errors
     /// If the path of this program cannot be found.
     pub fn xdp_drop() -> Result<Self> {
-        Self::of_this_program("XDP_DROP", xdp_drop::COMMAND, "")
+        Self::of_this_program("XDP_DROP", xdp_count::COMMAND, "")
+    }
+
+    /// An XDP program that counts packets and passes them to the host: the cheapest tap.
+    ///
+    /// # Errors
+    /// If the path of this program cannot be found.
+    pub fn xdp_pass() -> Result<Self> {
+        Self::of_this_program("XDP_PASS", xdp_count::COMMAND, "--pass")
     }
 
     fn of_this_program(name: &str, command: &str, flags: &str) -> Result<Self> {

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let result = match words.next().as_deref() {
         Some(child::COMMAND) => child::main(words),
-        Some(child::xdp_drop::COMMAND) => child::xdp_drop::main(words),
+        Some(child::xdp_count::COMMAND) => child::xdp_count::main(words),
         _ => scenario::run(arguments::parse()),
     };
     match result {

@@ -8,7 +8,7 @@
 
 mod pace;
 mod tally;
-pub mod xdp_drop;
+pub mod xdp_count;
 
 use std::hint::black_box;
 use std::sync::Arc;

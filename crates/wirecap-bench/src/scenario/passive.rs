@@ -5,7 +5,8 @@
 //! | tapped (TCX) | 1.0 | 1.0 |
 //! | tapped by XDP | 1.3 | 1.0 |
 //!
-//! And no loss. All of them stamp each packet.
+//! And no loss. All of them stamp each packet, but `XDP_PASS`, the ceiling of a tap by XDP: a program that
+//! counts packets, copies none, and leaves them to the host.
 
 use anyhow::Result;
 
@@ -16,6 +17,7 @@ use crate::stats::show;
 use crate::table::{Table, verdict};
 
 const TPACKET: usize = 3;
+const XDP_PASS: usize = 4;
 /// Competitors of wirecap, and what part of TPACKET_V3's rate each has to reach.
 const GOALS: [(usize, f64); 2] = [(0, 1.0), (1, 1.3)];
 
@@ -25,6 +27,7 @@ fn competitors(peers: &Peers) -> Result<Vec<Competitor>> {
         Competitor::tapped("wirecap, tapped by XDP", "--tap-hook xdp")?,
         peers.competitor("libpcap 64 MiB", "pcap_count", "--buffer-mib 64"),
         peers.competitor("TPACKET_V3 64 MiB", "tpacket_count", "--block-kib 1024 --blocks 64"),
+        Competitor::xdp_pass()?,
     ])
 }
 
@@ -44,7 +47,14 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
             format!(
                 "Beside the host, {bytes}-byte frames: ratios within each round, with the targets in brackets"
             ),
-            &["wirecap", "rate, of TPACKET_V3 64 MiB", "CPU, of TPACKET_V3 64 MiB", "no loss", "reached"],
+            &[
+                "wirecap",
+                "rate, of TPACKET_V3 64 MiB",
+                "of XDP_PASS",
+                "CPU, of TPACKET_V3 64 MiB",
+                "no loss",
+                "reached",
+            ],
         );
         for (who, target) in GOALS.into_iter().filter(|&(who, _)| !results[who].is_empty()) {
             let (ours, theirs) = (&results[who], &results[TPACKET]);
@@ -54,6 +64,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
             table.row([
                 competitors[who].name.clone(),
                 format!("{} [{target}]", show(rate, 2)),
+                show(one_queue::rate_ratio(ours, &results[XDP_PASS]), 2),
                 format!("{} [1]", show(cpu, 2)),
                 verdict(lossless),
                 verdict(reached),
@@ -72,6 +83,7 @@ mod tests {
     fn the_places_of_competitors_are_right() {
         let competitors = competitors(&Peers::default()).unwrap();
         assert_eq!(competitors[TPACKET].name, "TPACKET_V3 64 MiB");
+        assert_eq!(competitors[XDP_PASS].name, "XDP_PASS");
         assert!(GOALS.iter().all(|&(who, _)| competitors[who].name.starts_with("wirecap, tapped")));
     }
 }

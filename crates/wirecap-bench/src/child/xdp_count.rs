@@ -1,7 +1,8 @@
-//! The cheapest receiver: an XDP program that counts packets and drops them, in the protocol of the peers.
+//! The cheapest receivers: an XDP program that counts packets and drops them, or passes them to the host, in
+//! the protocol of the peers.
 //!
 //! ```text
-//!   wirecap-bench __drop IFACE … ──► READY on stderr ──► reads the counter until idle or signalled ──► one JSON line
+//!   wirecap-bench __xdp IFACE … ──► READY on stderr ──► reads the counter until idle or signalled ──► one JSON line
 //! ```
 //!
 //! Rule: no packet reaches this process. Its CPU time is that of reading the counter once per [`PAUSE`].
@@ -16,7 +17,7 @@ use serde_json::json;
 use wirecap_sys::{
     bpf::{
         Assembler, Error, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg, Size,
-        XDP_DROP, XdpMode,
+        XDP_DROP, XDP_PASS, XdpMode,
     },
     cpu, netdev,
 };
@@ -25,13 +26,16 @@ use wirecap_testing::cpu_time;
 use super::{PAUSE, signal_flag, tally::Tally};
 
 /// First argument of this child.
-pub const COMMAND: &str = "__drop";
+pub const COMMAND: &str = "__xdp";
 
 #[derive(Debug, Parser)]
-#[command(name = "wirecap-bench __drop")]
+#[command(name = "wirecap-bench __xdp")]
 struct Arguments {
     /// Interface.
     interface: String,
+    /// Packets go to the host.
+    #[arg(long)]
+    pass: bool,
     /// Core of the process.
     #[arg(long)]
     cpu: Option<usize>,
@@ -51,7 +55,8 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
     }
     let signalled = signal_flag()?;
     let counter = counter()?;
-    let program = load(&counter)?;
+    let (peer, action) = if arguments.pass { ("xdp_pass", XDP_PASS) } else { ("xdp_drop", XDP_DROP) };
+    let program = load(&counter, action)?;
     let ifindex = netdev::interface(&arguments.interface)?.ifindex;
     let _attached = Link::attach_xdp(&program, ifindex, XdpMode::Native)?;
     eprintln!("READY");
@@ -77,7 +82,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
     };
     tally.pause();
     let result = json!({
-        "peer": "xdp_drop",
+        "peer": peer,
         "mode": "native",
         "buffer_bytes": 0,
         "packets": tally.packets,
@@ -95,16 +100,16 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
 /// Where the program counts packets.
 fn counter() -> Result<Map, Error> {
     let kind = MapKind::Array;
-    Map::create(&MapSpec { kind, key_size: 4, value_size: 8, max_entries: 1, name: "bench_dropped" })
+    Map::create(&MapSpec { kind, key_size: 4, value_size: 8, max_entries: 1, name: "bench_counted" })
 }
 
-fn load(counter: &Map) -> Result<Program, Error> {
+fn load(counter: &Map, action: i32) -> Result<Program, Error> {
     let mut asm = Assembler::new();
     asm.load_map_value(Reg::R1, counter, 0).mov_imm(Reg::R2, 1);
     // Atomic: an interface may have several receive queues.
     asm.atomic_add(Size::Double, Reg::R1, 0, Reg::R2);
-    asm.mov_imm(Reg::R0, XDP_DROP).exit();
-    Program::load(&ProgramSpec::new(ProgramKind::Xdp, "bench_drop", &asm.finish()?))
+    asm.mov_imm(Reg::R0, action).exit();
+    Program::load(&ProgramSpec::new(ProgramKind::Xdp, "bench_count", &asm.finish()?))
 }
 
 fn read(counter: &Map) -> Result<u64, Error> {
