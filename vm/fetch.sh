@@ -153,12 +153,15 @@ qemu_is_fit() {
     "${qemu_command[@]}" -device help 2>/dev/null | grep -q '"igb"'
 }
 
+# The selection of drivers that keep_of_kernel makes: a cached kernel with another one is downloaded again.
+VM_DRIVERS=2
+
 # fetch_kernel DIRECTORY PATTERNS SUITE…: puts `vmlinuz` and `modules` into the directory, from the newest
 # package that matches the first pattern with a match.
 fetch_kernel() {
     local directory=$1 patterns=$2 package
     shift 2
-    [[ ! -e $directory/vmlinuz ]] || return 0
+    [[ $(cat "$directory/drivers" 2>/dev/null) != "$VM_DRIVERS" ]] || return 0
     (($# > 0)) || return 1
     say "downloading a kernel of $* into $(vm_cache)"
     use_suites "$@" || return 1
@@ -191,10 +194,13 @@ keep_of_kernel() {
     cp "$all"/boot/vmlinuz-* "$part/vmlinuz" || return 1
     find "$all" \( -path '*/drivers/net/ethernet/intel/igb/*' -o -path '*/drivers/virtio/*' -o -path '*/net/core/*' \
         -o -path '*/drivers/net/*failover*' -o -path '*/drivers/net/virtio_net*' -o -path '*/drivers/net/veth*' \
-        -o -path '*/drivers/dca/*' -o -path '*/drivers/i2c/algos/*' -o -path '*/drivers/i2c/i2c-core*' \) \
+        -o -path '*/drivers/net/tun.*' -o -path '*/drivers/net/macvlan.*' -o -path '*/net/bridge/bridge.*' \
+        -o -path '*/net/802/stp.*' -o -path '*/net/llc/llc.*' -o -path '*/drivers/dca/*' \
+        -o -path '*/drivers/i2c/algos/*' -o -path '*/drivers/i2c/i2c-core*' \) \
         -name '*.ko*' -exec cp -t "$part/modules" {} + || return 1
     # A kernel without its drivers is useless.
     compgen -G "$part/modules/virtio_net.ko*" >/dev/null || return 1
+    echo "$VM_DRIVERS" >"$part/drivers"
     rm -rf "$all"
     mv "$part" "$kernel"
 }
