@@ -19,24 +19,36 @@ use crate::tap;
 const VICTIM: &str = "WIRECAP_TEST_VICTIM";
 const TEST: &str = "killed::the_interface_of_a_killed_process_belongs_to_the_host_again";
 
-/// How a process captures, by name: what it does, and whether the host hears its packets at the same time.
-const WAYS: [(&str, fn() -> Builder, bool); 4] = [
-    ("pull", || Capture::builder().port("xdp:in0").dispatch(Dispatch::Pull), false),
-    ("push", || Capture::builder().port("xdp:in0").dispatch(Dispatch::Push), false),
-    ("tap", || tap::builder().port("tap:in0"), true),
-    ("tap by XDP", || tap::builder().port("tap:in0").tap_hook(TapHook::Xdp), true),
+/// How a process captures.
+#[derive(Clone, Copy)]
+struct Way {
+    name: &'static str,
+    builder: fn() -> Builder,
+    /// Whether the host keeps its packets.
+    taps: bool,
+}
+
+const WAYS: [Way; 4] = [
+    Way { name: "pull", builder: || take(Dispatch::Pull), taps: false },
+    Way { name: "push", builder: || take(Dispatch::Push), taps: false },
+    Way { name: "tap", builder: || tap::builder().port("tap:in0"), taps: true },
+    Way { name: "XDP", builder: || tap::builder().port("tap:in0").tap_hook(TapHook::Xdp), taps: true },
 ];
+
+fn take(dispatch: Dispatch) -> Builder {
+    Capture::builder().port("xdp:in0").dispatch(dispatch)
+}
 
 #[test]
 fn the_interface_of_a_killed_process_belongs_to_the_host_again() {
-    if let Ok(way) = env::var(VICTIM) {
-        let (_, builder, _) = WAYS.into_iter().find(|(name, ..)| *name == way).unwrap();
-        capture_until_killed(builder());
+    if let Ok(name) = env::var(VICTIM) {
+        let way = WAYS.into_iter().find(|way| way.name == name).unwrap();
+        capture_until_killed((way.builder)());
     }
     need_root!("killed::the_interface_of_a_killed_process_belongs_to_the_host_again");
     // Taps need TCX.
-    let ways = WAYS.into_iter().filter(|(_, _, taps)| !taps || kernel_is_at_least(6, 6));
-    for (way, builder, taps) in ways {
+    let ways = WAYS.into_iter().filter(|way| !way.taps || kernel_is_at_least(6, 6));
+    for Way { name: way, builder, taps } in ways {
         let wire = Wire::new(
             "killed",
             VethOptions {
