@@ -51,6 +51,15 @@ check_e2e() {
     cargo_test --no-fail-fast --test '*' --examples
 }
 
+# Checks the split on the program of the end-to-end tests: an optimised one would take minutes to build.
+check_split() {
+    local directory result=0
+    directory=$(mktemp -d)
+    cp "$(target_dir)/debug/wirecap" "$directory/wirecap" && split_debug "$directory/wirecap" && is_split "$directory/wirecap" || result=1
+    rm -r "$directory"
+    return "$result"
+}
+
 # cargo_test ARGUMENT…: runs `cargo test` on the workspace. Test programs run as root if possible; cargo
 # itself does not.
 cargo_test() {

@@ -1,11 +1,30 @@
 # shellcheck shell=bash
 # The program as it is installed: its debug lines are in a file beside it.
 
+# The program as it is installed is smaller.
+MAX_PROGRAM_MIB=12
+
 # build_release ARGUMENT…: runs `cargo build --release`, then splits `wirecap`. Each build restores the whole
 # program, which cargo keeps under another name.
 build_release() {
+    local program
+    program=$(target_dir)/release/wirecap
     cargo build --release "$@"
-    split_debug "$(target_dir)/release/wirecap"
+    split_debug "$program"
+    is_split "$program"
+    (($(stat --format=%s "$program") < MAX_PROGRAM_MIB << 20)) ||
+        die "$program has $(size_mib "$program"): what made it larger than $MAX_PROGRAM_MIB MiB?"
+}
+
+# is_split PROGRAM: fails unless the debug lines are in PROGRAM.debug, and PROGRAM names that file.
+is_split() {
+    local sections
+    sections=$(objdump --section-headers "$1")
+    if [[ $sections == *.debug_info* || $sections != *.gnu_debuglink* ]]; then
+        warn "$1 has its debug lines, or no link to them"
+        return 1
+    fi
+    [[ $(objdump --section-headers "$1.debug") == *.debug_line* ]] || { warn "$1.debug has no debug lines" && return 1; }
 }
 
 # split_debug PROGRAM: moves the debug lines to PROGRAM.debug and links PROGRAM to it, so that backtraces, gdb
