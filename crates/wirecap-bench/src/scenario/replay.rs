@@ -18,7 +18,7 @@ use wirecap_traffic::Random;
 
 use super::{
     Context, SHORT_FRAME, figures, measured, ratios, wirecap_path,
-    write::{Scratch, wait_until_quiet},
+    write::{Scratch, wait_until_quiet_file},
 };
 use crate::arguments::Scenario;
 use crate::bed::{Link, RECEIVER, SENDER};
@@ -240,7 +240,7 @@ fn arrivals(context: &Context, tool: Tool, trace: &Trace) -> Result<Even> {
     command.args(["capture", RECEIVER, "--timestamp", "kernel", "--json", "-w"]).arg(&captured.0);
     let process = Process::start("wirecap", command, Ready::When(&|| link.has_program()))?;
     send(tool, tool.command(context, &link, &trace.file.0, None)?)?;
-    wait_until_quiet(&captured.0);
+    wait_until_quiet_file(&captured.0);
     process.interrupt()?;
     process.wait(TIMEOUT)?;
     let arrived = read(&captured.0)?;

@@ -27,7 +27,7 @@ use crate::table::{Table, millions, verdict};
 /// A file that has not grown for this time is complete, except for the tool's own buffer. tcpdump gets the
 /// packets of a partly filled block a second late.
 const QUIET: Duration = Duration::from_millis(1500);
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
@@ -262,7 +262,7 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
         }
     };
     let sent = link.send(traffic)?;
-    wait_until_quiet(&scratch.0);
+    wait_until_quiet_file(&scratch.0);
     process.interrupt()?;
     let ended = process.wait(TIMEOUT)?;
     let written = tool.written(&ended)?;
@@ -275,8 +275,12 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
     Ok(Run { sent, written, file_bytes, said })
 }
 
-pub(super) fn wait_until_quiet(file: &Path) {
-    let length = || fs::metadata(file).map_or(0, |metadata| metadata.len());
+pub(super) fn wait_until_quiet_file(file: &Path) {
+    wait_until_quiet(|| fs::metadata(file).map_or(0, |metadata| metadata.len()));
+}
+
+/// Waits until files of this length, in bytes, are complete.
+pub(super) fn wait_until_quiet(length: impl Fn() -> u64) {
     let (mut last, mut since, start) = (length(), Instant::now(), Instant::now());
     while since.elapsed() < QUIET && start.elapsed() < TIMEOUT {
         std::thread::sleep(Duration::from_millis(50));

@@ -20,8 +20,8 @@ use crate::{
     wake::Waker,
 };
 
-/// A part ends behind the packet with which it has one of these, so that a worker can begin with what is there
-/// while it is in the cache. Every part costs some hundred nanoseconds, which so many packets share.
+/// A part ends behind the packet with which it has one of these, so that a worker can begin with what is
+/// there while it is in the cache. Every part costs some hundred nanoseconds, which so many packets share.
 const PART_BYTES: u32 = 256 << 10;
 const PART_PACKETS: u32 = 512;
 
