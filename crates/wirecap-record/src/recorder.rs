@@ -194,13 +194,16 @@ impl Recorder {
     }
 }
 
+/// A recorder, and what its thread runs.
+type Started = (Recorder, Writer);
+
 /// Replaces the contents of all outputs by headers, and connects the workers with the writers.
 fn begin(
     mut parts: Vec<(Output, Queues)>,
     per_queue: bool,
     capture: &Capture,
     config: RecordConfig,
-) -> Result<(Vec<(Recorder, Writer)>, Vec<Lane>), OutputError> {
+) -> Result<(Vec<Started>, Vec<Lane>), OutputError> {
     let (report, snaplen) = (capture.report(), config.snaplen);
     for (number, (output, queues)) in parts.iter_mut().enumerate() {
         let header = config.header.clone();
