@@ -99,7 +99,7 @@ fn guard(op: &Op, known: Reach, need: Reach) -> Guard {
 fn after(op: &Op, guard: Guard, mut known: Reach) -> Reach {
     match guard {
         Guard::Length(end) => known.start = end.into(),
-        // That the packet is then as long without X, too, is true, but the kernel's verifier does not see it.
+        // The packet is then also that long without X, but the kernel's verifier cannot infer it.
         Guard::LengthFromX(end) => known.x = end.into(),
         _ => {}
     }
@@ -109,7 +109,7 @@ fn after(op: &Op, guard: Guard, mut known: Reach) -> Reach {
     known
 }
 
-/// What each instruction needs, itself and all after it: the runner's longest packet has it, or it is
+/// The packet length that each instruction and all after it need: at most the runner's longest packet, or
 /// endless.
 fn needs(ops: &[Op], runner: Runner) -> Vec<Reach> {
     let mut needs = vec![Reach::default(); ops.len()];

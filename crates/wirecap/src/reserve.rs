@@ -33,8 +33,8 @@ use crate::{
     transmit::{AllocatorParts, carve_allocators},
 };
 
-/// What the program takes beside its capture, where it does not say: 2 MiB, and while interfaces are opened
-/// as much as the kernel's type information (BTF) has, some 6 MiB.
+/// Default reserve for the rest of the process: 2 MiB, and up to 6 MiB for the kernel's BTF while interfaces
+/// are opened.
 const REST_BYTES: u64 = 12 << 20;
 /// What a thread takes: its stack in the kernel, and the pages of its own that it touches.
 const THREAD_BYTES: u64 = 64 << 10;

@@ -37,7 +37,7 @@ enum TimeTrouble {
 }
 
 impl TimeTrouble {
-    /// All problems of a port. Uncertain times are none where times are not kept.
+    /// All problems of a port. Uncertain times do not count where times are not kept.
     fn of(port: &PortReport, are_kept: bool) -> impl Iterator<Item = Self> {
         let TimestampReport { source, unstamped, uncertainty, set_back_ns, .. } = port.timestamp;
         let unstamped = (stamps_packets(port) && unstamped > 0).then_some(Self::Unstamped(source, unstamped));

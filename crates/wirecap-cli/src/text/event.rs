@@ -32,8 +32,8 @@ pub(crate) fn describe(
 /// The text of a wait for a receive queue.
 pub(crate) fn wait(QueueWait { interface, queue, timeout }: &QueueWait) -> String {
     format!(
-        "receive queue {queue} of {interface} has an AF_XDP socket of another process, whose program is not on {interface}: a \
-         capture that is starting or ending; waiting at most {} s for it",
+        "another process has a socket on receive queue {queue} of {interface} but no XDP program there, so its capture is starting \
+         or ending; waiting up to {} s for it",
         timeout.as_secs()
     )
 }
@@ -67,7 +67,8 @@ mod tests {
     fn a_wait_names_the_queue_and_the_longest_time() {
         let text = wait(&QueueWait { interface: "in0".into(), queue: 1, timeout: Duration::from_secs(3) });
         assert!(
-            text.starts_with("receive queue 1 of in0 has") && text.ends_with("waiting at most 3 s for it"),
+            text.starts_with("another process has a socket on receive queue 1 of in0 but")
+                && text.ends_with("waiting up to 3 s for it"),
             "{text}"
         );
     }

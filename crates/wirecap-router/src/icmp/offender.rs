@@ -51,8 +51,7 @@ impl<'f> Offender<'f> {
     /// of all.
     ///
     /// `None` for what is
-    /// - no packet of IP, cut short, or of IPv4 with a wrong checksum of its header: what is damaged may have
-    ///   any sender;
+    /// - not IP, truncated, or IPv4 with a wrong header checksum: what is damaged may have any sender;
     /// - to or from an Ethernet address of a group;
     /// - to or from an address that is not one host's: of this network (0.0.0.0/8, ::), loopback, multicast,
     ///   reserved (240.0.0.0/4, broadcast among them);

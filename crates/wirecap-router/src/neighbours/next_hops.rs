@@ -183,7 +183,7 @@ impl NextHops {
         }
     }
 
-    /// Looks after all, from time to time.
+    /// Periodic upkeep of all next hops.
     pub(crate) fn refresh(&mut self, kernel: &mut impl Kernel, now: Instant) {
         if now.duration_since(self.refreshed) < REFRESH {
             return;
@@ -231,7 +231,7 @@ impl NextHops {
         }
     }
 
-    /// Takes in an entry of the kernel's that has not failed.
+    /// Applies a kernel entry that has not failed.
     fn look_at(&mut self, hop: Hop, neighbour: Neighbour, now: Instant) {
         match neighbour.usable_mac() {
             Some(mac) => self.found(hop, mac, &neighbour),

@@ -36,11 +36,11 @@ pub enum RouteProblem {
     Nowhere(IpNet),
     /// A word that means nothing here.
     #[error(
-        "{0:?} is not understood: behind the prefix stand drop, or dev NAME and one of via ADDRESS and lladdr MAC"
+        "{0:?} is not understood: after the prefix, write drop, or dev NAME, with via ADDRESS or lladdr MAC if needed"
     )]
     Word(String),
     /// The line ends after `dev`, `via` or `lladdr`.
-    #[error("nothing stands behind {word}: write {word} {value}")]
+    #[error("{word} needs a value: write {word} {value}")]
     NoValue {
         /// The last word.
         word: &'static str,
@@ -49,7 +49,7 @@ pub enum RouteProblem {
     },
     /// More than one next hop, or one and `drop`: the word that is too much.
     #[error(
-        "{0} contradicts what stands before it: one of drop, via ADDRESS and lladdr MAC is enough, and dev NAME once"
+        "{0} conflicts with an earlier word: give one of drop, via ADDRESS or lladdr MAC, and dev NAME once"
     )]
     TooMuch(String),
     /// `via` has no address: what was given.

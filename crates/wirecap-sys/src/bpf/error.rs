@@ -76,7 +76,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// The kernel's verifier did not take a program.
-    #[error("the kernel's verifier rejected the XDP program {name} ({cause}); its last words: {}", tail(.log, .cause))]
+    #[error("the kernel's verifier rejected the XDP program {name} ({cause}); the log ends: {}", tail(.log, .cause))]
     Rejected {
         /// Name of the program.
         name: String,

@@ -27,8 +27,8 @@ const RATE_BITS: u32 = 32;
 /// is measured again, the counter has changed, as on a virtual machine that was moved.
 const STEP: u64 = 1000;
 
-/// Added to a length of time by the counter, so that it is not too small: the CPU may read the counter a
-/// little out of program order, and another core's counter may be a little behind.
+/// Margin for each interval that the counter measures: the CPU may read the counter a little out of program
+/// order, and another core's counter may be a little behind.
 const ORDER_NS: u64 = 1_000;
 
 /// A moment as a [`BatchClock`] reads it: by the system clock, and by a clock that is never set.

@@ -30,7 +30,7 @@ const SMALLEST_CELL_BYTES: u64 = 2048;
 pub struct Note {
     /// How long it was on the wire, in bytes.
     pub original_len: u32,
-    /// Which way it went, if that is known.
+    /// Its direction, if known.
     pub direction: Option<Direction>,
 }
 

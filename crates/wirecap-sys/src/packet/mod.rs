@@ -1,4 +1,4 @@
-//! AF_PACKET sockets with a ring of blocks (TPACKET_V3): capture beside the host, which keeps its traffic.
+//! AF_PACKET sockets with a ring of blocks (TPACKET_V3): passive capture, which keeps its traffic.
 //!
 //! ```text
 //!   ring: R blocks, in a fixed order, shared with the kernel

@@ -116,7 +116,7 @@ impl BlockRing {
     }
 
     /// Makes a block that the kernel has handed over ready to be read: puts the VLAN tags back that the
-    /// kernel took out of the frames, leaves out what `keep` does not want, sees to it that time goes on, and
+    /// kernel took out of the frames, drops packets that `keep` rejects, makes times strictly increase, and
     /// counts packets and captured bytes. `last_ns` is the time of the packet before.
     ///
     /// # Safety
@@ -298,7 +298,7 @@ pub struct BlockPacket<'a> {
     pub original_len: u32,
     /// When the kernel had it, in nanoseconds since 1970 (UTC).
     pub timestamp_ns: u64,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
 }
 
