@@ -12,8 +12,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use wirecap::{Config, Modes, PoolSize, Timestamp, Wait};
+use wirecap_core::choices;
 use wirecap_sys::xsk::{BindChoice, BindMode};
 
 use crate::{
@@ -113,7 +114,7 @@ pub(crate) struct PortFlags {
     /// Fail where packets would be copied; the same as --xdp-mode zero-copy.
     #[arg(long, conflicts_with = "xdp_mode")]
     require_zero_copy: bool,
-    /// Source of the packets' timestamps [default: kernel with -w or --verify, beside the host, and where
+    /// Source of the packets' timestamps [default: kernel with -w or --verify, on passive ports, and where
     /// packets are packed; batch otherwise].
     #[arg(long, value_name = "SOURCE", value_parser = choice_but(Timestamp::File))]
     timestamp: Option<Timestamp>,
@@ -187,8 +188,8 @@ pub(crate) fn set<T>(setting: &mut T, given: Option<T>) {
 #[derive(Debug, Args)]
 pub(crate) struct SendFlags {
     /// How packets reach the driver [default: best; copy where the host uses the interface].
-    #[arg(long, value_enum)]
-    pub(crate) tx_mode: Option<SendModeFlag>,
+    #[arg(long, value_parser = choice::<SendMode>())]
+    pub(crate) tx_mode: Option<SendMode>,
     /// Core to pin the sending thread to [default: not pinned].
     #[arg(long, value_name = "CORE", value_parser = number::<usize>(ANY, "--core 1"))]
     pub(crate) core: Option<usize>,
@@ -200,17 +201,19 @@ pub(crate) struct SendFlags {
     pub(crate) quiet: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SendModeFlag {
-    /// The best mode that works.
-    Best,
-    /// The driver sends from the cells; an error if it cannot.
-    ZeroCopy,
-    /// The kernel copies each packet once.
-    Copy,
+choices! {
+    /// How packets reach the driver.
+    pub(crate) enum SendMode {
+        /// The best mode that works.
+        Best = "best",
+        /// The driver sends from the cells; an error if it cannot.
+        ZeroCopy = "zero-copy",
+        /// The kernel copies each packet once.
+        Copy = "copy",
+    }
 }
 
-impl SendModeFlag {
+impl SendMode {
     /// How to bind a queue for sending. Sending takes no packets from the host, but zero-copy may take its
     /// queue, so where the host uses the interface zero-copy is tried only on request.
     pub(crate) fn bind(flag: Option<Self>, host_uses: bool) -> BindChoice {

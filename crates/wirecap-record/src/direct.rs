@@ -24,7 +24,7 @@ const PAGE: usize = 4 << 10;
 /// The most bytes of one direct write.
 const PIECE: usize = 1 << 20;
 /// The fewest bytes of one. A direct write waits for the disk, so less takes longer than the page cache does.
-const LEAST_PIECE: usize = 64 << 10;
+const MIN_PIECE: usize = 64 << 10;
 
 /// What a file that is written past the page cache needs.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ enum Step {
 fn step(position: u64, len: usize) -> Step {
     let head = (position.next_multiple_of(PAGE as u64) - position) as usize;
     let middle = len.saturating_sub(head) / PAGE * PAGE;
-    match (middle < LEAST_PIECE, head) {
+    match (middle < MIN_PIECE, head) {
         (true, _) => Step::Cached(len),
         (false, 0) => Step::Direct(middle.min(PIECE)),
         (false, head) => Step::Cached(head),
@@ -131,12 +131,12 @@ mod tests {
 
     #[test]
     fn whole_pages_are_written_directly_if_they_are_enough() {
-        assert_eq!(step(0, LEAST_PIECE), Step::Direct(LEAST_PIECE));
-        assert_eq!(step(0, LEAST_PIECE + 1), Step::Direct(LEAST_PIECE));
-        assert_eq!(step(0, LEAST_PIECE - 1), Step::Cached(LEAST_PIECE - 1));
+        assert_eq!(step(0, MIN_PIECE), Step::Direct(MIN_PIECE));
+        assert_eq!(step(0, MIN_PIECE + 1), Step::Direct(MIN_PIECE));
+        assert_eq!(step(0, MIN_PIECE - 1), Step::Cached(MIN_PIECE - 1));
         assert_eq!(step(3 * P, 2 * PIECE + 7), Step::Direct(PIECE));
-        assert_eq!(step(3 * P - 5, LEAST_PIECE + 5), Step::Cached(5));
-        assert_eq!(step(3 * P - 5, LEAST_PIECE + 4), Step::Cached(LEAST_PIECE + 4));
+        assert_eq!(step(3 * P - 5, MIN_PIECE + 5), Step::Cached(5));
+        assert_eq!(step(3 * P - 5, MIN_PIECE + 4), Step::Cached(MIN_PIECE + 4));
         assert_eq!(step(1, 100), Step::Cached(100));
     }
 
@@ -162,7 +162,7 @@ mod tests {
                     let written = direct.write(&mut file, slices).unwrap();
                     prop_assert!(written > 0);
                     let flags = OFlag::from_bits_truncate(fcntl(&file, FcntlArg::F_GETFL).unwrap());
-                    prop_assert_eq!(flags.contains(OFlag::O_DIRECT), written >= LEAST_PIECE);
+                    prop_assert_eq!(flags.contains(OFlag::O_DIRECT), written >= MIN_PIECE);
                     IoSlice::advance_slices(&mut slices, written);
                 }
                 expected.extend_from_slice(&bytes);

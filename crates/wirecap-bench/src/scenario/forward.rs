@@ -115,7 +115,7 @@ fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round
 }
 
 /// The result of a forwarder at a constant rate for long.
-pub(super) struct Held {
+pub(super) struct SoakResult {
     pub(super) name: &'static str,
     pub(super) passed: Passed,
     /// Its final output.
@@ -128,7 +128,7 @@ pub(super) struct Held {
 ///
 /// The top rate is the highest that is lossless for [`SUSTAINED`]: a rate that is lossless for only two
 /// seconds may depend on an undisturbed machine.
-pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, [Held; 2])> {
+pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, [SoakResult; 2])> {
     let wirecap = Forwarder::wirecap("wirecap forward -R 2048", wirecap_path(context)?, "-R 2048");
     let bare = context.peers.path("xsk_forward");
     let bare = Forwarder::bare("bare AF_XDP, poll, 524,288 frames", bare, "--wait poll --frames 524288");
@@ -142,7 +142,7 @@ pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, [H
     let mut hold = |who: &Forwarder| {
         let watch = StealWatch::start();
         let (passed, account) = pass_for(context, who, 1, (Some(rate_pps), duration))?;
-        anyhow::Ok(Held { name: who.name, passed, account, stolen: watch.end() })
+        anyhow::Ok(SoakResult { name: who.name, passed, account, stolen: watch.end() })
     };
     Ok((rate_pps, [hold(&wirecap)?, hold(&bare)?]))
 }

@@ -90,7 +90,7 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let waits = job.without_output().is_none();
     let delays = plan.delays(&job);
     let writers = idle.writers;
-    let recording = Recording::start((&plan, &places), &signals, &notices, writers, &capture, waits)?;
+    let recording = Recording::start(&plan, &places, &signals, &notices, writers, &capture, waits)?;
     let progress = FilesProgress::of(&recording.recorders);
     if !plan.output.quiet {
         announce::start(&plan, &capture.report(), progress.as_ref(), &job);

@@ -59,7 +59,8 @@ pub(super) struct Recording {
 impl Recording {
     /// Starts to record. Without `waits`, packets that the output does not accept in time are dropped.
     pub(super) fn start(
-        (plan, places): (&Plan, &[Place]),
+        plan: &Plan,
+        places: &[Place],
         signals: &Signals,
         notices: &Sender<Notice>,
         writers: Vec<IdleWriter>,

@@ -18,6 +18,14 @@ const GAP: usize = 2;
 /// A list of numbers with more characters than this is hard to read.
 const LONG_LIST: usize = 16;
 
+/// A transmit queue in a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueueRow<'a, const N: usize> {
+    pub(crate) queue: u16,
+    pub(crate) mode: &'a str,
+    pub(crate) figures: [u64; N],
+}
+
 /// A table, row by row; the first row is the head.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -43,12 +51,12 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
     }
 
-    /// A table of transmit queues by number and mode, [`grouped`].
-    pub(crate) fn of_queues<const N: usize>(heads: [&str; N], queues: Vec<(u16, &str, [u64; N])>) -> Self {
+    /// A table of transmit queues, [`grouped`].
+    pub(crate) fn of_queues<const N: usize>(heads: [&str; N], queues: Vec<QueueRow<'_, N>>) -> Self {
         let mut table = Self::new(&[&["queue", "mode"], heads.as_slice()].concat());
-        let queues = queues.into_iter().map(|(number, mode, figures)| (number.into(), (mode, figures)));
-        for (label, queues) in grouped(queues, |(_, figures)| figures.iter().all(|&figure| figure == 0)) {
-            let (mode, figures) = queues[0];
+        let queues = queues.into_iter().map(|row| (row.queue.into(), row));
+        for (label, queues) in grouped(queues, |row| row.figures.iter().all(|&figure| figure == 0)) {
+            let QueueRow { mode, figures, .. } = queues[0];
             let figures = figures.map(|figure| figure.to_string());
             table.row([label, mode.into()].into_iter().chain(figures).collect());
         }
@@ -151,7 +159,8 @@ mod tests {
 
     #[test]
     fn queues_without_figures_are_one_row() {
-        let queues = vec![(0, "copy", [0, 0]), (1, "copy", [7, 5]), (2, "copy", [0, 0])];
+        let row = |queue, figures| QueueRow { queue, mode: "copy", figures };
+        let queues = vec![row(0, [0, 0]), row(1, [7, 5]), row(2, [0, 0])];
         let table = Table::of_queues(["made", "sent"], queues).to_string();
         assert_eq!(table, "queue  mode  made  sent\n    1  copy     7     5\n  0,2  copy     0     0\n");
     }

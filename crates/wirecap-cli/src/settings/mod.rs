@@ -21,13 +21,24 @@ pub(crate) mod text;
 pub(crate) use self::{file::Settings, output::OutputSettings};
 use crate::exit::Usage;
 
+/// A setting that a command fixes.
+pub(crate) struct FixedSetting {
+    key: &'static str,
+    is_kept: bool,
+    reason: &'static str,
+}
+
+/// A setting, whether it has the value that the command needs, and why the command needs that.
+pub(crate) fn fixed(key: &'static str, is_kept: bool, reason: &'static str) -> FixedSetting {
+    FixedSetting { key, is_kept, reason }
+}
+
 /// Refuses the first of these settings whose value the command does not allow.
-pub(crate) fn refuse(
-    command: &str,
-    settings: impl IntoIterator<Item = (&'static str, bool, &'static str)>,
-) -> Result<(), Usage> {
-    match settings.into_iter().find(|(_, is_needed, _)| !is_needed) {
-        Some((key, _, reason)) => Err(usage!("{key} cannot be set for {command}: {reason}; leave it out")),
+pub(crate) fn refuse(command: &str, settings: impl IntoIterator<Item = FixedSetting>) -> Result<(), Usage> {
+    match settings.into_iter().find(|setting| !setting.is_kept) {
+        Some(FixedSetting { key, reason, .. }) => {
+            Err(usage!("{key} cannot be set for {command}: {reason}; leave it out"))
+        }
         None => Ok(()),
     }
 }

@@ -62,6 +62,14 @@ pub struct PackedStream {
     alarm: Arc<StreamAlarm>,
 }
 
+/// Where the program is.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// The number of the block.
+    number: u32,
+    offset: u32,
+}
+
 /// How far the program has come in the block that is received.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
@@ -163,9 +171,8 @@ impl PackedStream {
         self.memory.position(self.stream).load(Ordering::Acquire)
     }
 
-    /// The number of a block and an offset in it.
-    fn place(&self, position: u64) -> (u32, u32) {
-        ((position >> 32) as u32, (position as u32).min(self.block_bytes()))
+    fn place(&self, position: u64) -> Place {
+        Place { number: (position >> 32) as u32, offset: (position as u32).min(self.block_bytes()) }
     }
 
     /// Where a block that the program has left ends.
@@ -175,7 +182,7 @@ impl PackedStream {
         self.memory.word(self.stream, at).load(Ordering::Relaxed).min(self.block_bytes())
     }
 
-    fn extent(&self, (number, offset): (u32, u32)) -> Extent {
+    fn extent(&self, Place { number, offset }: Place) -> Extent {
         if number == self.current {
             // No packet is so short that it would find room behind this offset.
             let is_full = offset > self.block_bytes() - MIN_ROOM_BYTES;
@@ -197,14 +204,14 @@ impl PackedStream {
     pub fn waiting(&self) -> std::ops::Range<u64> {
         let position = self.place(self.published());
         let start = self.received();
-        if self.given == self.current || position.0.wrapping_add(1) == self.current {
+        if self.given == self.current || position.number.wrapping_add(1) == self.current {
             return start..start;
         }
         let mut end = self.before + u64::from(self.extent(position).end.max(self.at));
         let mut number = self.current;
-        while number != position.0 && number != self.given {
+        while number != position.number && number != self.given {
             number = number.wrapping_add(1);
-            end += u64::from(if number == position.0 { position.1 } else { self.end_of(number) });
+            end += u64::from(if number == position.number { position.offset } else { self.end_of(number) });
         }
         start..end
     }

@@ -22,7 +22,7 @@ const ROUNDS: usize = 7;
 
 /// How a program copies.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum CopyMethod {
     /// Not at all: what everything else costs.
     Nothing,
     /// By the helper.
@@ -37,39 +37,40 @@ fn load_bytes(_: &Machine) {
         return;
     }
     for len in [60, 508, 1_496] {
-        let [nothing, helper, stores] = [Way::Nothing, Way::Helper, Way::Stores].map(|way| nanos(way, len));
+        let [nothing, helper, stores] =
+            [CopyMethod::Nothing, CopyMethod::Helper, CopyMethod::Stores].map(|method| nanos(method, len));
         println!("load-bytes: {len} bytes: nothing {nothing} ns, helper {helper} ns, stores {stores} ns");
     }
 }
 
 /// The least mean duration of the program, in ns.
-fn nanos(way: Way, len: usize) -> u128 {
+fn nanos(method: CopyMethod, len: usize) -> u128 {
     let spec =
         MapSpec { kind: MapKind::Array, key_size: 4, value_size: 2048, max_entries: 1, name: "copies" };
     let copies = Map::create(&spec).unwrap();
-    let insns = assemble(way, len as i32, &copies);
+    let insns = assemble(method, len as i32, &copies);
     let program = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "copies", &insns)).unwrap();
     let frame: Vec<u8> = (0..len).map(|byte| byte as u8).collect();
     let run = |_| program.test_run(&frame, REPEAT).unwrap().duration.as_nanos();
     let least = (0..ROUNDS).map(run).min().unwrap();
     let copy = copies.lookup(&0_u32.to_ne_bytes()).unwrap().unwrap();
-    assert_eq!(copy[..len] == frame, !matches!(way, Way::Nothing), "{way:?}, {len} bytes");
+    assert_eq!(copy[..len] == frame, !matches!(method, CopyMethod::Nothing), "{method:?}, {len} bytes");
     least
 }
 
-fn assemble(way: Way, len: i32, copies: &Map) -> Bytecode {
+fn assemble(method: CopyMethod, len: i32, copies: &Map) -> Bytecode {
     use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
     let mut asm = Assembler::new();
     let end = asm.label();
     asm.mov(R6, R1).store_imm(Size::Word, R10, -4, 0);
     asm.load_map_fd(R1, copies).mov(R2, R10).alu64(Alu::Add, R2, -4);
     asm.call(Helper::MapLookupElem).jump_if(Cond::Eq, R0, 0, end).mov(R7, R0);
-    match way {
-        Way::Nothing => {}
-        Way::Helper => {
+    match method {
+        CopyMethod::Nothing => {}
+        CopyMethod::Helper => {
             asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R7).mov_imm(R4, len).call(Helper::XdpLoadBytes);
         }
-        Way::Stores => {
+        CopyMethod::Stores => {
             asm.load(Size::Word, R1, R6, xdp_md::DATA).load(Size::Word, R2, R6, xdp_md::DATA_END);
             asm.mov(R3, R1).alu64(Alu::Add, R3, len).jump_if(Cond::Gt, R3, R2, end);
             for at in (0..len as i16).step_by(8) {

@@ -5,7 +5,7 @@ use wirecap::Config;
 
 use crate::{
     exit::Usage,
-    settings::{OutputSettings, Settings, refuse},
+    settings::{OutputSettings, Settings, fixed, refuse},
 };
 
 /// The settings of `wirecap capture`.
@@ -35,10 +35,14 @@ impl CaptureSettings {
         refuse(
             "capture",
             [
-                ("transmit_entries", config.transmit_entries == usual.transmit_entries, "nothing is sent"),
-                ("allocators", config.allocators == usual.allocators, "nothing is sent"),
-                ("reach", config.reach == usual.reach, "nothing is sent"),
-                ("rx_hash", config.rx_hash == usual.rx_hash, "nothing uses the hashes"),
+                fixed(
+                    "transmit_entries",
+                    config.transmit_entries == usual.transmit_entries,
+                    "nothing is sent",
+                ),
+                fixed("allocators", config.allocators == usual.allocators, "nothing is sent"),
+                fixed("reach", config.reach == usual.reach, "nothing is sent"),
+                fixed("rx_hash", config.rx_hash == usual.rx_hash, "nothing uses the hashes"),
             ],
         )
     }

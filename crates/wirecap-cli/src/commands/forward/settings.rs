@@ -9,7 +9,7 @@ use wirecap_headers::{Ttl, VlanMap};
 
 use crate::{
     exit::Usage,
-    settings::{OutputSettings, Settings, refuse, text},
+    settings::{OutputSettings, Settings, fixed, refuse, text},
 };
 
 /// The settings of `wirecap forward`.
@@ -57,26 +57,30 @@ impl ForwardSettings {
         refuse(
             "forward",
             [
-                ("filter", config.filter.is_none(), by_rules),
-                ("unmatched", config.unmatched.is_none(), by_rules),
-                ("mode", config.mode == needed.mode, in_order),
-                ("dispatch", config.dispatch == needed.dispatch, in_order),
-                ("grouping", config.grouping == Grouping::All, in_order),
-                ("homes", config.homes == needed.homes, in_order),
-                ("reach", config.reach == needed.reach, "a worker sends what its own queues receive"),
-                (
+                fixed("filter", config.filter.is_none(), by_rules),
+                fixed("unmatched", config.unmatched.is_none(), by_rules),
+                fixed("mode", config.mode == needed.mode, in_order),
+                fixed("dispatch", config.dispatch == needed.dispatch, in_order),
+                fixed("grouping", config.grouping == Grouping::All, in_order),
+                fixed("homes", config.homes == needed.homes, in_order),
+                fixed("reach", config.reach == needed.reach, "a worker sends what its own queues receive"),
+                fixed(
                     "allocators",
                     config.allocators == needed.allocators,
                     "their number follows from the number of workers",
                 ),
-                ("rx_hash", !config.rx_hash, "nothing uses the hashes"),
-                ("count", self.output.count.is_none(), "it counts packets that are only written or captured"),
-                (
+                fixed("rx_hash", !config.rx_hash, "nothing uses the hashes"),
+                fixed(
+                    "count",
+                    self.output.count.is_none(),
+                    "it counts packets that are only written or captured",
+                ),
+                fixed(
                     "file_per_queue",
                     !self.output.file_per_queue,
                     "one file has the packets of both directions",
                 ),
-                (
+                fixed(
                     "verify",
                     !self.output.verify && self.output.expect.is_none(),
                     "verify at the end of the wire",

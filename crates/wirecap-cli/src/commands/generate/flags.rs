@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use wirecap_core::choices;
 use wirecap_headers::MacAddress;
 use wirecap_traffic::{FLOWS_MAX, IpVersion, Popularity, Sizes, Transport};
 
@@ -33,8 +34,8 @@ pub(crate) struct GenerateFlags {
     #[arg(short, long, value_name = INTERFACE)]
     pub(crate) interface: String,
     /// How frames are sent.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) engine: EngineFlag,
+    #[arg(long, value_parser = choice::<EngineChoice>(), default_value_t)]
+    pub(crate) engine: EngineChoice,
 
     /// Size of frames with FCS: 64, imix (7 of 64, 4 of 594 and 1 of 1518 bytes), or a mix like
     /// 64:7,594:4,1518:1 [default: 64, or the smallest size with room for the headers].
@@ -95,12 +96,13 @@ pub(crate) struct GenerateFlags {
     pub(crate) send: SendFlags,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EngineFlag {
-    /// AF_XDP transmit: any interface, any queues, all kinds of frames.
-    #[default]
-    Xdp,
-    /// Live frames of the kernel: many times faster on virtual interfaces; only UDP frames of one size, and
-    /// the core determines the queue.
-    Live,
+choices! {
+    /// How frames are sent.
+    pub(crate) enum EngineChoice = Xdp {
+        /// AF_XDP transmit: any interface, any queues, all kinds of frames.
+        Xdp = "xdp",
+        /// Live frames of the kernel: many times faster on virtual interfaces; only UDP frames of one size,
+        /// and the core determines the queue.
+        Live = "live",
+    }
 }

@@ -10,10 +10,10 @@ use wirecap_traffic::{
 };
 
 use super::{
-    flags::{EngineFlag, GenerateFlags},
+    flags::{EngineChoice, GenerateFlags},
     values::RateValue,
 };
-use crate::{exit::Usage, flags::SendModeFlag, text::sending::Fallback};
+use crate::{exit::Usage, flags::SendMode, text::sending::Fallback};
 
 /// What is sent, and from where.
 #[derive(Debug)]
@@ -53,16 +53,16 @@ impl Plan {
         let host_use = choice.against_zero_copy_sending();
         let frame = FrameSpec { source_mac: source_mac(&flags, &interface), ..frame };
         let engine = match flags.engine {
-            EngineFlag::Xdp => EngineOptions::Xdp(XdpOptions {
+            EngineChoice::Xdp => EngineOptions::Xdp(XdpOptions {
                 frame,
                 sizes: sizes.clone(),
                 flows: flags.flows,
                 popularity: flags.popularity,
                 seed: flags.seed,
                 queues,
-                bind: SendModeFlag::bind(flags.send.tx_mode, host_use.is_some()),
+                bind: SendMode::bind(flags.send.tx_mode, host_use.is_some()),
             }),
-            EngineFlag::Live => EngineOptions::Live(LiveOptions {
+            EngineChoice::Live => EngineOptions::Live(LiveOptions {
                 frame: FrameSpec { len: sizes.longest(), ..frame },
                 flows: flags.flows,
                 ..LiveOptions::default()
@@ -92,7 +92,7 @@ impl Plan {
 
 /// Refuses flags that live frames do not support.
 fn check_engine(flags: &GenerateFlags) -> Result<()> {
-    if flags.engine == EngineFlag::Xdp {
+    if flags.engine == EngineChoice::Xdp {
         return Ok(());
     }
     let queues = format!("-i {}", flags.interface);

@@ -10,7 +10,13 @@ use super::plan::{EngineOptions, Plan};
 use crate::{
     exit::Exit,
     flags::SendFlags,
-    print::{head::Head, printable::json, report::ReportFormat, stdio::Stream, table::Table},
+    print::{
+        head::Head,
+        printable::json,
+        report::ReportFormat,
+        stdio::Stream,
+        table::{QueueRow, Table},
+    },
     text::{
         WithText,
         plural::{counted, was},
@@ -138,7 +144,12 @@ impl Report {
         let mut text = String::new();
         if !self.queues.is_empty() {
             let queues = self.queues.iter().map(|QueueRecord { queue, .. }| queue);
-            let queues = queues.map(|queue| (queue.queue, queue.mode, [queue.made, queue.sent]));
+            let row = |queue: &QueueReport| QueueRow {
+                queue: queue.queue,
+                mode: queue.mode,
+                figures: [queue.made, queue.sent],
+            };
+            let queues = queues.map(row);
             text += &format!("{}\n", Table::of_queues(["made", "sent"], queues.collect()));
         }
         text += &format!(

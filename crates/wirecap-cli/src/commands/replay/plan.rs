@@ -8,7 +8,7 @@ use wirecap_replay::{Limits, Plan, Speed, Timing};
 use wirecap_sys::memory::available;
 
 use super::flags::ReplayFlags;
-use crate::flags::SendModeFlag;
+use crate::flags::SendMode;
 
 /// Default memory for cells, if twice that is available.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -53,7 +53,7 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<ReplayPlan> {
         limits: Limits { count: flags.count, duration: flags.limit.duration },
         cut: flags.truncated,
         memory_bytes,
-        mode: SendModeFlag::bind(flags.send.tx_mode, spared.is_some()),
+        mode: SendMode::bind(flags.send.tx_mode, spared.is_some()),
         core: flags.send.core,
     };
     Ok(ReplayPlan { plan, spared })

@@ -10,7 +10,12 @@ use crate::{
     exit::Exit,
     flags::SendFlags,
     print::{
-        head::Head, layout::paragraph, printable::json, report::ReportFormat, stdio::Stream, table::Table,
+        head::Head,
+        layout::paragraph,
+        printable::json,
+        report::ReportFormat,
+        stdio::Stream,
+        table::{QueueRow, Table},
     },
     text::{
         WithText,
@@ -78,7 +83,7 @@ fn not_sent(report: &Report) -> Option<String> {
 fn describe(report: &Report) -> String {
     let queues = report.queues.iter().map(|queue| {
         let LaneReport { queue, mode, packets, bytes, refused, in_flight } = *queue;
-        (queue, mode, [packets, bytes, refused, in_flight.into()])
+        QueueRow { queue, mode, figures: [packets, bytes, refused, in_flight.into()] }
     });
     let table = Table::of_queues(["packets", "bytes", "refused", "in flight"], queues.collect());
     let mut text = format!("{table}\n");

@@ -20,7 +20,7 @@ use super::{
     packing,
     placed_filter::PlacedFilter,
     queue::XdpQueue,
-    shared::{Attachment, Way},
+    shared::{AttachPlan, Attachment},
 };
 use crate::{
     Diagnostic, Error, Modes,
@@ -58,7 +58,7 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 pub(super) struct Attempt<'a> {
     pub(super) opener: XdpOpener<'a>,
-    pub(super) way: &'a Way,
+    pub(super) plan: &'a AttachPlan,
     pub(super) prepared: &'a Prepared,
     pub(super) xdp_mode: XdpMode,
     pub(super) delivery: Delivery,
@@ -117,7 +117,7 @@ pub(super) struct AttemptResult {
     pub(super) link: Attachment,
     pub(super) program: Arc<CaptureProgram>,
     pub(super) queues: AttemptQueues,
-    /// Of packed queues of which other processes may have some.
+    /// Claims to packed queues of a shared interface.
     pub(super) claims: Vec<QueueClaim>,
     pub(super) filter: PlacedFilter,
     pub(super) hash_at: Option<u32>,
@@ -129,7 +129,7 @@ impl Attempt<'_> {
         let geometry = self.opener.request.context.geometry;
         let program_error = |source| self.program_error(source);
         let queues = self.opener.interface.queues.max.max(self.opener.interface.queues.current);
-        let hook = self.way.hook(queues, self.multi_buffer).map_err(program_error)?;
+        let hook = self.plan.hook(queues, self.multi_buffer).map_err(program_error)?;
         let plan = ProgramPlan {
             queues,
             captured: if hook.share().is_some() { queues + 1 } else { facts.rings.len() as u32 },
@@ -313,7 +313,7 @@ impl Attempt<'_> {
     /// Why the mode cannot be tried, if it cannot.
     pub(super) fn refused(&self, geometry: Geometry) -> Option<Diagnostic> {
         let XdpOpener { interface, request, .. } = self.opener;
-        self.way.refuses(self.xdp_mode).or_else(|| {
+        self.plan.refuses(self.xdp_mode).or_else(|| {
             let unhashed = self.prepared.hashing.is_some() && self.xdp_mode == XdpMode::Generic;
             let reason = match self.delivery {
                 // Its memory would be taken for nothing.

@@ -18,7 +18,7 @@ use wirecap_sys::{
 
 use super::{
     attempt::{Attempt, XdpOpener},
-    shared::Way,
+    shared::AttachPlan,
 };
 use crate::{Error, QueueWait, nic::preflight};
 
@@ -53,9 +53,9 @@ impl Attempt<'_> {
     /// Fails if a program on the interface says who has the queue.
     fn check_holder(&self, queue: u16) -> Result<(), Error> {
         let interface = netdev::interface(&self.opener.interface.name)?;
-        match self.way {
-            Way::Whole => preflight::check_holder(&interface),
-            Way::Found | Way::Join(_) => Way::of_queues(&interface, [queue]).map(drop),
+        match self.plan {
+            AttachPlan::Whole => preflight::check_holder(&interface),
+            AttachPlan::Found | AttachPlan::Join(_) => AttachPlan::of_queues(&interface, [queue]).map(drop),
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{
     attempt::{Attempt, AttemptQueues, AttemptResult, Delivery, Prepared, XdpOpener},
     backend::XdpBackend,
     frame_room::cell_payload,
-    shared::{Attempts, Way},
+    shared::{AttachPlan, Attempts},
     upkeep::Upkeep,
 };
 use crate::{
@@ -73,7 +73,7 @@ impl XdpOpener<'_> {
         let config = request.context.config;
         preflight::check_kind(interface)?;
         // Before anything is set on the NIC: a refusal must not disturb another process's capture.
-        self.way()?;
+        self.attach_plan()?;
         let hashing = config.rx_hash.then(|| RxHashing::prepare(interface)).transpose()?;
         // A packed packet has room for its time, and a worker that need not look often saves more than it
         // costs.
@@ -95,8 +95,8 @@ impl XdpOpener<'_> {
         let rss = (config.rss == Rss::Symmetric).then(|| rss::set(interface)).transpose()?;
         let mut attempts = Attempts::new();
         let mut opened = loop {
-            let way = self.way()?;
-            match self.open_by(&way, &prepared, pools) {
+            let plan = self.attach_plan()?;
+            match self.open_by(&plan, &prepared, pools) {
                 // Another process became the founder just before this one.
                 Err(Error::Program { source: bpf::Error::Busy { .. }, .. }) if shared && attempts.again() => {
                     take_back(pools);
@@ -114,13 +114,17 @@ impl XdpOpener<'_> {
     }
 
     /// How the program gets to its packets, if it can.
-    fn way(self) -> Result<Way, Error> {
+    fn attach_plan(self) -> Result<AttachPlan, Error> {
         let queues = self.request.facts.rings.iter().copied();
-        if self.shared { Way::of_queues(self.interface, queues) } else { Way::of_whole(self.interface) }
+        if self.shared {
+            AttachPlan::of_queues(self.interface, queues)
+        } else {
+            AttachPlan::of_whole(self.interface)
+        }
     }
 
     /// Tries the modes, the best first.
-    fn open_by(self, way: &Way, prepared: &Prepared, pools: &mut PortPools) -> Result<Opened, Error> {
+    fn open_by(self, plan: &AttachPlan, prepared: &Prepared, pools: &mut PortPools) -> Result<Opened, Error> {
         let interface = self.interface;
         let geometry = self.request.context.geometry;
         let large_frames = longest_frame(interface) > cell_payload(geometry);
@@ -142,7 +146,7 @@ impl XdpOpener<'_> {
             for &(xdp_mode, delivery) in fitting {
                 let tags = prepared.tags.as_ref().ok().filter(|_| xdp_mode == XdpMode::Native).copied();
                 let mut attempt =
-                    Attempt { opener: self, way, prepared, xdp_mode, delivery, multi_buffer, tags };
+                    Attempt { opener: self, plan, prepared, xdp_mode, delivery, multi_buffer, tags };
                 if let Some(refused) = attempt.refused(geometry) {
                     // The same for zero-copy and copy.
                     if !failures.contains(&refused) {
@@ -167,7 +171,7 @@ impl XdpOpener<'_> {
                 match run {
                     Ok(mut result) => {
                         failures.append(&mut result.filter.fallbacks);
-                        failures.extend(way.restriction(multi_buffer));
+                        failures.extend(plan.restriction(multi_buffer));
                         if attempt.tags.is_none() {
                             failures
                                 .extend(not_put_back.map(|cause| Diagnostic::VlanTagsNotPutBack { cause }));

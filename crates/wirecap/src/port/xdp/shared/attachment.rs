@@ -19,7 +19,7 @@ use crate::{
 
 /// How the program of a port gets to its packets.
 #[derive(Debug)]
-pub(crate) enum Way {
+pub(crate) enum AttachPlan {
     /// It is attached itself: the whole interface.
     Whole,
     /// By a dispatcher that this process makes.
@@ -28,8 +28,8 @@ pub(crate) enum Way {
     Join(Arc<Dispatcher>),
 }
 
-impl Way {
-    /// The way to all queues of an interface.
+impl AttachPlan {
+    /// For all queues of an interface.
     ///
     /// # Errors
     /// When another process has it, or some of its queues.
@@ -37,7 +37,7 @@ impl Way {
         preflight::check_holder(interface).map(|()| Self::Whole)
     }
 
-    /// The way to some queues of an interface.
+    /// For some queues of an interface.
     ///
     /// # Errors
     /// When another process has one of them, or the whole interface.
@@ -58,7 +58,7 @@ impl Way {
     /// That this mode is not available, since others have chosen another.
     pub(crate) fn refuses(&self, wanted: XdpMode) -> Option<Diagnostic> {
         match self {
-            Way::Join(dispatcher) if dispatcher.mode != wanted => {
+            AttachPlan::Join(dispatcher) if dispatcher.mode != wanted => {
                 Some(Diagnostic::SharedXdpMode { wanted, shared: dispatcher.mode })
             }
             _ => None,
@@ -68,7 +68,7 @@ impl Way {
     /// What is not as it was asked for since others have chosen.
     pub(crate) fn restriction(&self, multi_buffer: bool) -> Option<Diagnostic> {
         match self {
-            Way::Join(dispatcher) if multi_buffer && !dispatcher.table.frags => {
+            AttachPlan::Join(dispatcher) if multi_buffer && !dispatcher.table.frags => {
                 Some(Diagnostic::SharedWithoutFrames)
             }
             _ => None,
@@ -81,9 +81,9 @@ impl Way {
     /// When there is no dispatcher and none can be made.
     pub(crate) fn hook(&self, queues: u32, multi_buffer: bool) -> Result<Hook<'_>, bpf::Error> {
         Ok(match self {
-            Way::Whole => Hook::Whole,
-            Way::Found => Hook::Founder(Table::load(queues, multi_buffer)?),
-            Way::Join(dispatcher) => Hook::Member(dispatcher),
+            AttachPlan::Whole => Hook::Whole,
+            AttachPlan::Found => Hook::Founder(Table::load(queues, multi_buffer)?),
+            AttachPlan::Join(dispatcher) => Hook::Member(dispatcher),
         })
     }
 }

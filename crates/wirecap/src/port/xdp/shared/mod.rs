@@ -40,7 +40,7 @@ mod site;
 
 use std::{thread, time::Duration};
 
-pub(crate) use self::attachment::{Attachment, Entry, EntryCheck, Way};
+pub(crate) use self::attachment::{AttachPlan, Attachment, Entry, EntryCheck};
 
 /// How often a dispatcher that goes away while we join it, or comes while we found one, is looked for anew,
 /// and the first and the longest pause in between.
