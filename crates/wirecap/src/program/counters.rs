@@ -3,7 +3,7 @@
 use wirecap_sys::bpf::{self, Alu, Assembler, Cond, Helper, Label, Map, MapKind, Reg, Size};
 
 use super::array::array;
-use crate::port::queue::QueueCounts;
+use crate::report::QueueCounts;
 
 // Offsets in a value of the map.
 pub(super) const SEEN: i16 = 0;

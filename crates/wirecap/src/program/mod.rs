@@ -45,7 +45,7 @@ use self::{
     stamp::{STAMP_BYTES, StampSource},
     tags::Tags,
 };
-use crate::{Unmatched, filter::PortFilter, packet::rx_hash::HASH_BYTES, port::queue::QueueCounts};
+use crate::{Unmatched, filter::PortFilter, packet::rx_hash::HASH_BYTES, report::QueueCounts};
 
 /// On the stack: the driver's time of a packet that was asked for before the packet is changed.
 const ASKED_TIME: i16 = tags::STACK_END - 8;

@@ -20,6 +20,7 @@ mod host_use;
 mod memory;
 mod port;
 mod queue;
+mod queue_counts;
 mod rss;
 mod timestamp;
 mod trace;
@@ -28,7 +29,7 @@ mod transmit;
 use serde::{Serialize, Serializer};
 use wirecap_core::QueueAccount;
 
-pub(crate) use self::port::has_numbers;
+pub(crate) use self::{port::has_numbers, queue_counts::QueueCounts};
 pub use self::{
     event::{PortEvent, QueueWait},
     host_use::{HostUse, LeftToHost, Sight},
