@@ -11,7 +11,7 @@ pub enum Scenario {
     All,
     /// One queue, count only: rate, and highest rate without loss.
     Count,
-    /// One queue, count only, beside the host: taps against TPACKET_V3.
+    /// One queue, count only, passively: taps against TPACKET_V3.
     Passive,
     /// Writing to a file, against tcpdump.
     Write,

@@ -90,8 +90,7 @@ impl Competitor {
         Self::wirecap(name, &format!("--xdp-mode packed --dispatch pull --wait sleep {more_flags}"))
     }
 
-    /// wirecap beside the host, which drops the packets: a tap, with one worker. `more_flags` are of
-    /// [`child`].
+    /// wirecap as a tap with one worker; the host drops the packets. `more_flags` are of [`child`].
     ///
     /// # Errors
     /// If the path of this program cannot be found.

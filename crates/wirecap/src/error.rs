@@ -4,7 +4,7 @@ use std::io;
 
 use crate::{
     Access, Diagnostic, LeftToHost, QueueSet, QueueSetError,
-    diagnostic::{NicDataRefusal, PackingRefusal, TapRefusal},
+    diagnostic::{NicDataRefusal, PackingRefusal, RssRefusal, TapRefusal},
 };
 use thiserror::Error;
 use wirecap_core::{GeometryError, chunk::MAX_RINGS};
@@ -15,6 +15,7 @@ use wirecap_sys::{
     netdev::{self, AttachedMode},
     packed::PackedError,
     packet::PacketError,
+    process::Process,
     xsk::XskError,
 };
 
@@ -88,7 +89,7 @@ pub enum Error {
         kind: String,
     },
     /// The setting asks for a mode of XDP, and the interface is left to the host.
-    #[error("a mode of XDP is asked for, but {name} is captured beside the host")]
+    #[error("a mode of XDP is asked for, but {name} is captured passively")]
     OnlyPassive {
         /// The interface.
         name: String,
@@ -111,7 +112,7 @@ pub enum Error {
     /// There is nothing to filter.
     #[error("{0} makes packets without contents, so there is nothing to filter; leave the filter out")]
     NoFilter(String),
-    /// It cannot be captured beside the host.
+    /// It cannot be captured passively.
     #[error("{name}: {source}")]
     Passive {
         /// The interface.
@@ -120,7 +121,7 @@ pub enum Error {
         source: PacketError,
     },
     /// Its packets cannot be packed, which was asked for.
-    #[error("packets of {name} cannot be packed: {reason}")]
+    #[error("packets of {name} cannot be packed")]
     NotPacked {
         /// The interface.
         name: String,
@@ -128,7 +129,7 @@ pub enum Error {
         reason: PackingRefusal,
     },
     /// It cannot be tapped, which was asked for.
-    #[error("{name} cannot be tapped: {reason}")]
+    #[error("{name} cannot be tapped")]
     NotTapped {
         /// The interface.
         name: String,
@@ -154,7 +155,7 @@ pub enum Error {
     /// Another XDP program is attached to the interface.
     #[error(
         "{name} is held by the XDP program {program}{}; {}",
-        if holders.is_empty() { String::new() } else { format!(" of {holders}") },
+        behind(" of ", holders),
         take_off(*attachment, name, holders)
     )]
     Held {
@@ -163,7 +164,7 @@ pub enum Error {
         /// Name of the program.
         program: String,
         /// Processes that hold it; empty if unknown.
-        holders: String,
+        holders: Vec<Process>,
         /// How it is attached.
         attachment: XdpAttachment,
     },
@@ -192,7 +193,7 @@ pub enum Error {
     },
     /// A receive queue whose number is higher than those that can be captured.
     #[error(
-        "{name}@{queue} cannot be captured: wirecap captures the receive queues 0 to {} of an interface; name some of these, or give {name} no more queues than that: ethtool -L",
+        "{name}@{queue} cannot be captured: wirecap captures the receive queues 0 to {} of an interface; name some of these, or reduce its queues with ethtool -L",
         MAX_RINGS - 1
     )]
     QueueNumber {
@@ -215,7 +216,7 @@ pub enum Error {
     },
     /// Beside the host, receive queues cannot be chosen.
     #[error(
-        "{name}@{queues}: only AF_XDP can choose between receive queues, and {name} is captured beside the host"
+        "{name}@{queues}: only AF_XDP can choose between receive queues, and {name} is captured passively"
     )]
     PassiveQueues {
         /// The interface.
@@ -235,42 +236,43 @@ pub enum Error {
         /// The queue.
         queue: u16,
         /// The process.
-        holder: String,
+        holder: Process,
     },
     /// The capture wants the whole interface, and other processes capture some of its queues.
     #[error(
-        "receive queues of {name} are captured by {holders}; end that{}",
+        "receive queues of {name} are captured by {}; end that{}",
+        if holders.is_empty() { "another process".into() } else { list(holders) },
         free.map(|queue| format!(", or name queues that are free, as in {name}@{queue}")).unwrap_or_default()
     )]
     Shared {
         /// The interface.
         name: String,
-        /// The processes.
-        holders: String,
+        /// The processes; empty if unknown.
+        holders: Vec<Process>,
         /// A receive queue that no process captures, if there is one.
         free: Option<u32>,
     },
     /// The capture wants some queues, and another process captures the whole interface.
     #[error(
         "{name} is captured as a whole{}; end that capture, or let it name its queues, too, without yours",
-        if holders.is_empty() { String::new() } else { format!(" by {holders}") }
+        behind(" by ", holders)
     )]
     TakenWhole {
         /// The interface.
         name: String,
         /// The processes; empty if unknown.
-        holders: String,
+        holders: Vec<Process>,
     },
     /// The NIC cannot have both directions of a connection come in by one queue.
-    #[error("RSS of {name} cannot be made symmetric: {reason}")]
+    #[error("RSS of {name} cannot be made symmetric")]
     Rss {
         /// The interface.
         name: String,
-        /// What was tried, and why it failed.
-        reason: String,
+        /// Why not.
+        reason: RssRefusal,
     },
-    /// The setting asks for symmetric RSS on an interface that is captured beside the host.
-    #[error("symmetric RSS is for interfaces captured over AF_XDP, and {0} is captured beside the host")]
+    /// The setting asks for symmetric RSS on an interface that is captured passively.
+    #[error("symmetric RSS is for interfaces captured over AF_XDP, and {0} is captured passively")]
     PassiveRss(String),
     /// The process may not join the processes that share the interface.
     #[error(
@@ -299,10 +301,7 @@ pub enum Error {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The memory is too little for one chunk per pool.
-    #[error(
-        "packet memory of {} is too little: a chunk for each pool takes {}; give that or more",
-        size(*bytes), size(*least)
-    )]
+    #[error("the packet memory is too little for a chunk of each pool")]
     LittleMemory {
         /// The setting, in bytes.
         bytes: u64,
@@ -313,7 +312,7 @@ pub enum Error {
     #[error("opening was given up, so nothing was captured")]
     GivenUp,
     /// No way of attaching to the interface worked.
-    #[error("{name} cannot be captured over AF_XDP: {attempts:?}")]
+    #[error("{name} cannot be captured over AF_XDP")]
     NoMode {
         /// The interface.
         name: String,
@@ -340,7 +339,7 @@ pub enum Error {
         source: bpf::Error,
     },
     /// The NIC's own times of packets are not available.
-    #[error("{name} has no hardware timestamps: {reason}")]
+    #[error("{name} has no hardware timestamps")]
     NoHardwareTimestamps {
         /// The port.
         name: String,
@@ -349,8 +348,7 @@ pub enum Error {
     },
     /// The NIC's hash of each packet is not available.
     #[error(
-        "{name} has no receive hash: {reason}; leave Builder::rx_hash out, or take an interface whose driver hands it to XDP \
-         programs"
+        "{name} has no receive hash; leave Builder::rx_hash out, or take an interface whose driver hands it to XDP programs"
     )]
     NoRxHash {
         /// The port.
@@ -388,10 +386,7 @@ pub enum Error {
     #[error("no descriptor to wait on: {0}; perhaps `ulimit -n` is too low")]
     Descriptor(io::Error),
     /// A thread could not be started.
-    #[error(
-        "a capture thread could not be started: {0}; raise the limit on threads: pids.max of its control group (TasksMax= in a \
-         service), or ulimit -u"
-    )]
+    #[error("a capture thread could not be started: {0}")]
     Thread(io::Error),
 }
 
@@ -438,8 +433,18 @@ pub enum XdpAttachment {
     Unknown,
 }
 
+/// Processes in one text: `wirecap (pid 7), suricata (pid 9)`.
+fn list(processes: &[Process]) -> String {
+    processes.iter().map(Process::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Processes behind a word; nothing if they are unknown.
+fn behind(word: &str, processes: &[Process]) -> String {
+    if processes.is_empty() { String::new() } else { format!("{word}{}", list(processes)) }
+}
+
 /// How an XDP program is taken off an interface.
-fn take_off(attachment: XdpAttachment, interface: &str, holders: &str) -> String {
+fn take_off(attachment: XdpAttachment, interface: &str, holders: &[Process]) -> String {
     let mode = match attachment {
         XdpAttachment::Link | XdpAttachment::Unknown if holders.is_empty() => {
             return "end the process that attached it; bpftool net and bpftool link show the program".into();
@@ -460,15 +465,6 @@ impl From<netdev::Error> for Error {
             Some(Err(source)) => Error::QueueSet { name: name.clone(), source },
             _ => Error::Interface(error),
         }
-    }
-}
-
-/// A size in words.
-fn size(bytes: u64) -> String {
-    if bytes % (1 << 20) == 0 {
-        format!("{} MiB", bytes >> 20)
-    } else {
-        format!("{} KiB", bytes.div_ceil(1 << 10))
     }
 }
 

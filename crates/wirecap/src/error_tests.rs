@@ -1,16 +1,21 @@
 use super::*;
 
+fn process() -> Process {
+    Process { pid: 7, name: "x".into() }
+}
+
 #[test]
 fn only_a_program_without_a_link_is_detached_by_ip_and_in_its_mode() {
-    let held = |attachment, holders: &str| {
+    let held = |attachment, holders: &[Process]| {
         let (name, program) = ("in0".into(), "stranger".into());
         Error::Held { name, program, holders: holders.into(), attachment }.to_string()
     };
+    let (known, unknown) = ([process()], []);
     for (attachment, holders, end) in [
-        (XdpAttachment::Link, "x (pid 7)", "program stranger of x (pid 7); end that process"),
-        (XdpAttachment::Unknown, "", "bpftool link show the program"),
-        (XdpAttachment::Netlink(AttachedMode::Native), "", ": ip link set in0 xdp off"),
-        (XdpAttachment::Netlink(AttachedMode::Generic), "", ": ip link set in0 xdpgeneric off"),
+        (XdpAttachment::Link, known.as_slice(), "program stranger of x (pid 7); end that process"),
+        (XdpAttachment::Unknown, &unknown, "bpftool link show the program"),
+        (XdpAttachment::Netlink(AttachedMode::Native), &unknown, ": ip link set in0 xdp off"),
+        (XdpAttachment::Netlink(AttachedMode::Generic), &unknown, ": ip link set in0 xdpgeneric off"),
     ] {
         let text = held(attachment, holders);
         assert!(text.ends_with(end), "{text:?} does not end with {end:?}");
@@ -19,7 +24,7 @@ fn only_a_program_without_a_link_is_detached_by_ip_and_in_its_mode() {
 
 #[test]
 fn only_a_free_queue_is_suggested() {
-    let shared = |free| Error::Shared { name: "in0".into(), holders: "x (pid 7)".into(), free }.to_string();
+    let shared = |free| Error::Shared { name: "in0".into(), holders: vec![process()], free }.to_string();
     assert!(shared(Some(3)).ends_with("name queues that are free, as in in0@3"));
     assert!(shared(None).ends_with("captured by x (pid 7); end that"));
 }

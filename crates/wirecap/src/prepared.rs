@@ -50,7 +50,7 @@ impl PreparedCapture {
         self.geometry
     }
 
-    /// Receive queues; beside the host, sockets.
+    /// Receive queues; on a passive port, sockets.
     pub fn queues(&self) -> usize {
         self.ports.iter().map(|port| port.facts.rings.len()).sum()
     }
@@ -106,7 +106,7 @@ impl PreparedCapture {
         let Self { config, hooks, geometry, bounded, ring_entries, ports, mut layout, reserved } =
             self.reserve()?;
         let Reserved { mut memories, pools, allocators } = reserved.expect("just reserved");
-        // Only batches need it; beside the host the kernel has stamped the packets.
+        // Only batches need it; on a passive port the kernel has stamped the packets.
         let has_batches = |port: &PreparedPort| port.facts.pools != PoolMaker::Kernel;
         let clock = if ports.iter().any(has_batches) { BatchClock::new() } else { BatchClock::system() };
         let context = OpenContext { config: &config, hooks: &hooks, geometry, ring_entries };

@@ -45,7 +45,7 @@ fn is_warned_of(port: &PortReport, fallback: &Diagnostic) -> bool {
     matches!(fallback, Diagnostic::PacketsTooLong { .. }) && !is_trace(port)
 }
 
-/// Warnings about users of a port that no longer get its packets. Why a port is captured beside the host is a
+/// Warnings about users of a port that no longer get its packets. Why a port is captured passively is a
 /// line of its own.
 fn host_use_lines(port: &PortReport, job: &impl Job) -> Vec<String> {
     if port.is_passive() {
@@ -67,7 +67,7 @@ fn facts(port: &PortReport) -> Vec<String> {
         fact("packets larger than a cell come in several".into());
     }
     if let Some(rss) = &port.rss {
-        fact(format!("RSS is {}", text::report::rss(rss)));
+        fact(format!("RSS is {}", text::rss::report(rss)));
     }
     let fallbacks = port.fallbacks.iter().filter(|fallback| !is_warned_of(port, fallback));
     fallbacks.map(describe).for_each(&mut fact);

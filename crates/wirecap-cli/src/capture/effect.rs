@@ -33,7 +33,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
     };
     for (flag, needs, has_effect) in [
         ("--unmatched", "interfaces taken from the host (AF_XDP)", config.unmatched.is_none() || xdp),
-        ("--fanout", "interfaces captured beside the host", config.fanout == usual.fanout || passive),
+        ("--fanout", "interfaces captured passively", config.fanout == usual.fanout || passive),
         ("--tap-hook", "tapped interfaces", config.tap_hook == usual.tap_hook || tapped),
         ("--rss", "interfaces taken from the host (AF_XDP)", config.rss == usual.rss || xdp),
         (mode, "interfaces taken from the host (AF_XDP)", config.xdp_mode == usual.xdp_mode || xdp),
@@ -47,7 +47,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         let Some(reason) = port.fallbacks.iter().find(is_not_in_kernel).map(describe) else { continue };
         ensure!(
             config.unmatched != Some(Unmatched::Pass),
-            "--unmatched pass is not possible on {}: {reason}; leave it out, or capture beside the host (packet:{})",
+            "--unmatched pass is not possible on {}: {reason}; leave it out, or capture passively (packet:{})",
             port.name,
             port.name
         );

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     print::head::Head,
-    text::{WithText, diagnostic::describe, report::clock},
+    text::{WithText, diagnostic::describe, report::clock, rss},
 };
 
 /// An account as JSON.
@@ -74,13 +74,17 @@ impl<'a> QueueFileRecord<'a> {
     }
 }
 
-/// A report in which each diagnostic and each clock has a `text` beside its code and its data.
+/// A report in which each diagnostic and each clock has a `text` beside its code and its data, and what
+/// became of RSS is text.
 pub(super) fn with_texts(report: &Report) -> Value {
     let mut record = serde_json::to_value(report).expect("figures, names and texts");
     for (number, port) in report.ports.iter().enumerate() {
         let record = &mut record["ports"][number];
         record["fallbacks"] = texts(&port.fallbacks);
         record["warnings"] = texts(&port.warnings);
+        if let Some(rss) = &port.rss {
+            rss::report_in_json(rss, &mut record["rss"]);
+        }
         record["timestamp"]["clock"]["text"] = clock(&port.timestamp.clock).into();
     }
     record["memory"]["fallbacks"] = texts(&report.memory.fallbacks);
@@ -88,10 +92,14 @@ pub(super) fn with_texts(report: &Report) -> Value {
 }
 
 fn texts(diagnostics: &[Diagnostic]) -> Value {
-    diagnostics
-        .iter()
-        .map(|diagnostic| serde_json::json!(WithText::new(diagnostic, |d| describe(d))))
-        .collect()
+    let text = |diagnostic: &Diagnostic| {
+        let mut record = serde_json::json!(WithText::new(diagnostic, |d| describe(d)));
+        if let Diagnostic::RssChanged { recovery } = diagnostic {
+            rss::recovery_in_json(recovery, &mut record);
+        }
+        record
+    };
+    diagnostics.iter().map(text).collect()
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ fn notes(report: &Report) -> String {
         ));
     }
     for (port, rss) in report.ports.iter().filter_map(|port| Some((&port.name, port.rss.as_ref()?))) {
-        lines.push(format!("{port}: RSS was {}", text::report::rss(rss)));
+        lines.push(format!("{port}: RSS was {}", text::rss::report(rss)));
     }
     for port in &report.ports {
         let warning = |warning| format!("WARNING: {}: {}", port.name, describe(warning));

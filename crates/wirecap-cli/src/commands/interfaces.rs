@@ -12,7 +12,7 @@ use wirecap_sys::{
 
 use crate::{
     print::{printable::json, stdio::print_stdout, table::Table},
-    text::host_use,
+    text::{host_use, refusal},
 };
 
 /// How the interfaces are listed.
@@ -110,7 +110,7 @@ impl InterfaceRecord {
     fn new(interface: Interface, links: &[XdpLink], host: &HostView) -> Self {
         let holders = interface.xdp_programs.iter().map(|&attached| Holder::new(attached, links));
         let no_hardware_timestamps = Timestamp::no_hardware(&interface.name)
-            .map(|reason| reason.map(|reason| reason.to_string()))
+            .map(|reason| reason.map(|reason| refusal::nic_data(reason).to_owned()))
             .unwrap_or_else(|error| Some(format!("the interface cannot be queried: {error}")));
         let choice = host.choose_for(&interface).ok();
         let access = choice.as_ref().map(|choice| choice.access);

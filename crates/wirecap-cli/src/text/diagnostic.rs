@@ -5,14 +5,16 @@
 
 use wirecap::{
     Diagnostic, Timestamp,
-    diagnostic::{Advice, KernelRefusal, ModeRefusal, PackingRefusal, Recovery, TapRefusal, TooLong},
+    diagnostic::{
+        Advice, KernelRefusal, ModeRefusal, PackingRefusal, Recovery, RssRecovery, TapRefusal, TooLong,
+    },
     report::{BeyondLimit, LengthLimit},
 };
 
 use super::{
     host_use, numbered,
     plural::{counted, is, was},
-    report,
+    refusal, report, rss,
 };
 
 /// Cells of this size hold any frame of an MTU of 1500 with every driver.
@@ -29,15 +31,13 @@ pub(crate) fn describe(diagnostic: &Diagnostic) -> String {
 fn opening(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::Passive { reason } => {
-            format!("captured beside the host, because {}", host_use::reason(reason))
+            format!("captured passively, because {}", host_use::reason(reason))
         }
         Diagnostic::NotTapped { reason } => {
             let remedy = larger_chunks(*reason).map(|remedy| format!("; {remedy}")).unwrap_or_default();
-            format!("captured over AF_PACKET, not tapped: {reason}{remedy}")
+            format!("captured over AF_PACKET, not tapped: {}{remedy}", refusal::tap(*reason))
         }
-        Diagnostic::RingWithoutEffect => {
-            "--ring has no effect: beside the host there is no ring of AF_XDP".into()
-        }
+        Diagnostic::RingWithoutEffect => "--ring has no effect: a passive port has no ring of AF_XDP".into(),
         Diagnostic::XdpProgramFirst { program_id, program } => format!(
             "the XDP program {} (id {program_id}) gets packets first: those that it takes or drops are not captured",
             program.as_deref().unwrap_or("?")
@@ -138,7 +138,7 @@ fn packing_refusal(reason: &PackingRefusal) -> String {
         }
         _ => "",
     };
-    format!("{reason}{remedy}")
+    refusal::packing(reason) + remedy
 }
 
 /// The flag that makes chunks large enough for a tap, or enough of them.
@@ -214,7 +214,7 @@ fn times(diagnostic: &Diagnostic) -> Option<String> {
             format!("the file's timestamps, not {} ones", wanted.as_str())
         }
         Diagnostic::OtherTimestamps { wanted, used } => format!(
-            "{} timestamps instead of {}: beside the host each packet has its own",
+            "{} timestamps instead of {}: on a passive port each packet has its own",
             used.as_str(),
             wanted.as_str()
         ),
@@ -289,9 +289,10 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
             numbered("queue", queues.iter()),
             until(recovery, "put back")
         ),
-        Diagnostic::RssChanged { recovery: Recovery::Failed(cause) } => format!(
-            "RSS is no longer symmetric, because another program changed it ({cause}): the two directions of a connection may \
-             arrive on different queues"
+        Diagnostic::RssChanged { recovery: RssRecovery::Failed(loss) } => format!(
+            "RSS is no longer symmetric, because another program changed it ({}): the two directions of a connection may arrive on \
+             different queues",
+            rss::loss(loss)
         ),
         Diagnostic::RssChanged { .. } => {
             "another program reset RSS: for about a second, until it was set again, the two directions of a connection may have \

@@ -1,6 +1,10 @@
 use std::collections::BTreeSet;
 
-use wirecap::{LeftToHost, diagnostic::Cause, report::QueueMode};
+use wirecap::{
+    LeftToHost,
+    diagnostic::{Cause, RssLoss},
+    report::QueueMode,
+};
 use wirecap_sys::bpf::XdpMode;
 
 use super::*;
@@ -21,7 +25,9 @@ fn samples() -> Vec<Diagnostic> {
     for recovery in [Recovery::Restored, Recovery::Failed(cause()), Recovery::Ended] {
         samples.push(Diagnostic::Detached { recovery: recovery.clone() });
         samples.push(Diagnostic::TapDetached { recovery: recovery.clone() });
-        samples.push(Diagnostic::QueuesLost { queues: 3.into(), recovery: recovery.clone() });
+        samples.push(Diagnostic::QueuesLost { queues: 3.into(), recovery });
+    }
+    for recovery in [RssRecovery::Restored, RssRecovery::Failed(RssLoss::SetByOthers)] {
         samples.push(Diagnostic::RssChanged { recovery });
     }
     for advice in [Advice::HugePages, Advice::NotInChildren, Advice::NotInCoreDumps] {

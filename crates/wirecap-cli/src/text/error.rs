@@ -19,7 +19,7 @@ use wirecap_sys::{
     xsk::XskError,
 };
 
-use super::{diagnostic, host_use, plural::counted};
+use super::{diagnostic, host_use, plural::counted, refusal, rss, units::exact_size};
 
 /// The remedy for a lack of threads, ready to be appended.
 pub(crate) const MORE_THREADS: &str =
@@ -55,8 +55,26 @@ pub(crate) fn of_capture(error: &Error) -> String {
             let attempts: Vec<_> = attempts.iter().map(diagnostic::describe).collect();
             format!("{name} cannot be captured over AF_XDP: {}", attempts.join("; "))
         }
-        error => with_hint(error, hint(error)),
+        Error::LittleMemory { bytes, least } => format!(
+            "packet memory of {} is too little: a chunk for each pool takes {}; give that or more, or lower -M or the number of \
+             queues",
+            exact_size(*bytes),
+            exact_size(*least)
+        ),
+        error => with_hint(error.to_string() + &reason(error).unwrap_or_default(), hint(error)),
     }
+}
+
+/// Why, if the error has the reason as data; ready to be appended.
+fn reason(error: &Error) -> Option<String> {
+    let reason = match error {
+        Error::NotPacked { reason, .. } => refusal::packing(reason),
+        Error::NotTapped { reason, .. } => refusal::tap(*reason),
+        Error::NoHardwareTimestamps { reason, .. } => refusal::nic_data(*reason).into(),
+        Error::Rss { reason, .. } => rss::refusal(reason),
+        _ => return None,
+    };
+    Some(format!(": {reason}"))
 }
 
 fn with_hint(error: impl ToString, hint: Option<String>) -> String {
@@ -93,7 +111,7 @@ fn hint(error: &Error) -> Option<String> {
         Error::PassiveQueues { name, access, queues, reason } => {
             let whole = PortSpec::Interface { name: name.clone(), access: *access, queues: None };
             format!(
-                "{}; give {whole} to capture all of it beside the host, or xdp:{name}@{queues} to take these queues from the host",
+                "{}; give {whole} to capture all of it passively, or xdp:{name}@{queues} to take these queues from the host",
                 since(reason.as_ref())
             )
         }
@@ -103,7 +121,6 @@ fn hint(error: &Error) -> Option<String> {
         Error::PassiveRss(name) => format!(
             ", where --fanout hash keeps both directions of a connection together; omit --rss, or give xdp:{name}"
         ),
-        Error::LittleMemory { .. } => ", or lower -M or the number of queues".into(),
         Error::NoHardwareTimestamps { name, reason } => {
             let take = match reason {
                 NicDataRefusal::Passive => format!("; give xdp:{name} to take it, or"),
@@ -115,6 +132,7 @@ fn hint(error: &Error) -> Option<String> {
             )
         }
         Error::OnlyBatchTimestamps { .. } => " (--timestamp batch)".into(),
+        Error::Thread(_) => MORE_THREADS.into(),
         _ => return None,
     })
 }
@@ -212,7 +230,11 @@ fn passive(error: &PacketError) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use wirecap::{Access, Diagnostic, diagnostic::ModeRefusal, report::QueueMode};
+    use wirecap::{
+        Access, Diagnostic,
+        diagnostic::{Cause, ModeRefusal, RssRefusal},
+        report::QueueMode,
+    };
 
     use super::*;
 
@@ -241,23 +263,26 @@ mod tests {
                     queues: 2.into(),
                     reason: loopback(),
                 },
-                "; give in0 to capture all of it beside the host, or xdp:in0@2 to take these queues from the host",
+                "; give in0 to capture all of it passively, or xdp:in0@2 to take these queues from the host",
             ),
             (
                 Error::PassiveQueues { name: name(), access: Access::Tap, queues: 2.into(), reason: None },
-                "; give tap:in0 to capture all of it beside the host, or xdp:in0@2 to take these queues from the host",
+                "; give tap:in0 to capture all of it passively, or xdp:in0@2 to take these queues from the host",
             ),
             (
                 Error::NotTappedByXdp { name: name(), reason: XdpTapRefusal::NotNative },
                 "its driver does not offer it; leave --tap-hook out to tap it by traffic control",
             ),
             (
-                Error::Shared { name: name(), holders: "x (pid 7)".into(), free: Some(2) },
+                Error::Shared { name: name(), holders: Vec::new(), free: Some(2) },
                 "free, as in in0@2: wirecap interfaces lists them",
             ),
             (
-                Error::Rss { name: name(), reason: "none".into() },
-                "none; omit --rss symmetric to capture without it",
+                Error::Rss {
+                    name: name(),
+                    reason: RssRefusal::NotReadable(Cause { errno: None, text: "none".into() }),
+                },
+                "symmetric: none; omit --rss symmetric to capture without it",
             ),
             (Error::PassiveRss(name()), "omit --rss, or give xdp:in0"),
             (

@@ -2,7 +2,7 @@
 //!
 //! | the interface is | the command prints |
 //! |---|---|
-//! | captured beside the host | why, in the line of the port (`capture/announce.rs`) |
+//! | captured passively | why, in the line of the port (`capture/announce.rs`) |
 //! | taken | which users no longer get its packets, as a warning |
 //! | used for sending | why zero-copy was not tried (`generate`, `replay`) |
 //! | perhaps in use, as the kernel did not answer | what is unknown, as a warning |
@@ -82,7 +82,7 @@ fn sight(sight: Sight) -> &'static str {
     }
 }
 
-/// Why an interface is captured beside the host, to follow "because".
+/// Why an interface is captured passively, to follow "because".
 pub(crate) fn reason(reason: &LeftToHost) -> String {
     match reason {
         LeftToHost::NotEthernet { kind } => format!("it is not an Ethernet interface ({kind})"),

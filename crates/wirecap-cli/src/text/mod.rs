@@ -15,7 +15,9 @@ pub(crate) mod forward;
 pub(crate) mod host_use;
 pub(crate) mod loss;
 pub(crate) mod plural;
+pub(crate) mod refusal;
 pub(crate) mod report;
+pub(crate) mod rss;
 pub(crate) mod sending;
 pub(crate) mod units;
 

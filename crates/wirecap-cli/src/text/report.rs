@@ -2,7 +2,7 @@
 
 use wirecap::{
     Timestamp, TimestampReport,
-    report::{Clock, ClockScale, FilterPlace, NoCounter, Pages, PortReport, QueueMode, RssReport, RssState},
+    report::{Clock, ClockScale, FilterPlace, NoCounter, Pages, PortReport, QueueMode},
 };
 
 /// What the numbers of a port's queues count.
@@ -93,28 +93,6 @@ pub(crate) fn pages(pages: Pages) -> &'static str {
     }
 }
 
-/// Symmetric RSS, and how it is undone.
-pub(crate) fn rss(RssReport { hash, state, undo }: &RssReport) -> String {
-    let symmetric = format!("symmetric ({hash})");
-    match (state, undo) {
-        (RssState::Shared, _) => format!("{symmetric}; it stays for another capture of this process"),
-        (RssState::LeftAlone, _) => {
-            format!("{symmetric} until another program changed it, and left as it is")
-        }
-        (RssState::Active, None) => {
-            format!(
-                "{symmetric} already; if the program that set it undoes that, wirecap sets it again and warns"
-            )
-        }
-        (_, None) => format!("{symmetric}, as it was before"),
-        (RssState::Failed(cause), Some(undo)) => {
-            format!("{symmetric}; it could not be put back ({cause}), do it by: {undo}")
-        }
-        (RssState::Restored, _) => format!("{symmetric}; put back as it was"),
-        (_, Some(undo)) => format!("{symmetric} until the end; after kill -9 put it back by: {undo}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,22 +116,5 @@ mod tests {
             )
         );
         assert_eq!(nic(ClockScale::Other, None), format!("{name}synchronised with the system clock"));
-    }
-
-    #[test]
-    fn symmetric_rss_is_shown_with_the_command_that_undoes_it() {
-        let undo = "ethtool -X eth1 xfrm none";
-        let text = |state, undo: Option<&str>| {
-            rss(&RssReport { hash: "symmetric-xor".into(), state, undo: undo.map(Into::into) })
-        };
-        let set = text(RssState::Active, Some(undo));
-        assert_eq!(
-            set,
-            format!("symmetric (symmetric-xor) until the end; after kill -9 put it back by: {undo}")
-        );
-        assert!(text(RssState::Active, None).starts_with("symmetric (symmetric-xor) already; "));
-        for state in [RssState::Restored, RssState::LeftAlone, RssState::Shared] {
-            assert!(!text(state, Some(undo)).contains("ethtool"));
-        }
     }
 }

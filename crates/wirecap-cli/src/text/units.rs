@@ -41,13 +41,18 @@ pub(crate) fn length(time: Duration) -> String {
     }
 }
 
-/// Memory.
-pub(crate) fn size(bytes: u64) -> String {
-    if bytes < 1 << 20 {
-        format!("{} KiB", bytes.div_ceil(1 << 10))
+/// Memory that a setting names: in MiB if that is exact.
+pub(crate) fn exact_size(bytes: u64) -> String {
+    if bytes % (1 << 20) == 0 {
+        format!("{} MiB", bytes >> 20)
     } else {
-        format!("{} MiB", bytes.div_ceil(1 << 20))
+        format!("{} KiB", bytes.div_ceil(1 << 10))
     }
+}
+
+/// Memory, rounded up.
+pub(crate) fn size(bytes: u64) -> String {
+    exact_size(if bytes < 1 << 20 { bytes } else { bytes.next_multiple_of(1 << 20) })
 }
 
 #[cfg(test)]

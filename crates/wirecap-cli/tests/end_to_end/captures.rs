@@ -279,7 +279,7 @@ fn without_json_there_are_words_and_a_table() {
     let ring = run(&["--ring", "256"]);
     for words in [
         "r0 (veth), queues 0-1: native XDP, copy",
-        "r0: packed is not available: blocks have no receive ring, and a size of that is set",
+        "r0: packed is not available: a ring size is set, and blocks have no receive ring",
         "128 MiB of packet memory",
     ] {
         assert!(ring.stderr.contains(words), "{words}: {}", ring.stderr);

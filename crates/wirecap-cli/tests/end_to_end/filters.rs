@@ -98,7 +98,7 @@ fn a_request_that_cannot_be_met_is_an_error_and_none_is_ignored() {
             2,
             "--unmatched is for interfaces taken from the host",
         ),
-        (&["r0", "--fanout", "queue"], 2, "--fanout is for interfaces captured beside the host"),
+        (&["r0", "--fanout", "queue"], 2, "--fanout is for interfaces captured passively"),
     ] {
         let ended = lab.spawn(&[&["capture", "--duration", "5s"], arguments].concat()).wait();
         assert_eq!(ended.code, Some(code), "{ended:#?}");

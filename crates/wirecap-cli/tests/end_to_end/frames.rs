@@ -1,5 +1,5 @@
 //! Tagged frames, frames of several cells, and what a snap length leaves of them: the same over AF_XDP and
-//! beside the host.
+//! passively.
 
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_testing::{PacketSender, SendPath, kernel_is_at_least};

@@ -39,7 +39,7 @@ fn a_listener_keeps_the_interface_and_is_named_where_it_goes_blind() {
     lab.pairs[0].b().set_gro(true).unwrap();
     let ids = tcpdump(&lab.right, "r0");
     let beside = lab.capture(&["r0"]);
-    beside.wait_for(&format!("captured beside the host, because the host uses it ({})", named(&ids)));
+    beside.wait_for(&format!("captured passively, because the host uses it ({})", named(&ids)));
     lab.send(0, 0, FRAMES, LiveOptions::default());
     let beside = port(&beside.stop());
     assert_eq!(beside["queues"][0]["delivered"], FRAMES);

@@ -1,4 +1,4 @@
-//! Capture beside the host.
+//! Passive capture.
 
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_testing::kernel_is_at_least;
@@ -23,9 +23,7 @@ fn the_host_keeps_its_interface_and_the_file_has_both_directions() {
     assert!(pings.success(), "the host keeps its traffic");
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    for words in
-        ["wirecap: r0 (veth), socket", "AF_PACKET", "captured beside the host", "address 192.0.2.2/24"]
-    {
+    for words in ["wirecap: r0 (veth), socket", "AF_PACKET", "captured passively", "address 192.0.2.2/24"] {
         assert!(ended.stderr.contains(words), "no {words:?} in: {}", ended.stderr);
     }
     let capture = read(&path);

@@ -89,7 +89,7 @@ fn conflicts_are_explained_and_a_killed_founder_costs_nothing() {
         assert!(ended.stderr.contains(words), "no {words:?} in {}", ended.stderr);
     };
     refused("r0@2", 1, "r0 has 2 receive queues, numbers 0 to 1, so there is no r0@2");
-    refused("packet:r0@1", 2, "give packet:r0 to capture all of it beside the host, or xdp:r0@1");
+    refused("packet:r0@1", 2, "give packet:r0 to capture all of it passively, or xdp:r0@1");
     refused("r0@if5", 2, "is no set of receive queues");
     let founder = lab.capture(&["r0@1"]);
     refused("r0", 1, &format!("receive queues of r0 are captured by wirecap (pid {})", founder.pid()));

@@ -121,7 +121,7 @@ fn timestamp_hardware(machine: &Machine) {
     match machine.try_capture(builder) {
         Err(error @ Error::NoHardwareTimestamps { .. }) if !offered => {
             assert!(error.to_string().contains(CAPTURED), "{error}");
-            println!("timestamp-hardware: {error}");
+            println!("timestamp-hardware: {error:?}");
         }
         Err(error) => panic!("offered: {offered}; {error}"),
         Ok(mut capture) => {
@@ -152,7 +152,7 @@ fn rx_hash(machine: &Machine) {
         let mut capture = match machine.try_capture(builder) {
             Err(error @ Error::NoRxHash { .. }) if !offered => {
                 assert!(error.to_string().contains(CAPTURED), "{error}");
-                println!("rx-hash: {error}");
+                println!("rx-hash: {error:?}");
                 return;
             }
             opened => opened.unwrap(),

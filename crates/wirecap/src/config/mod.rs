@@ -111,9 +111,9 @@ pub struct Config {
     pub fanout: Option<Fanout>,
     /// Where a tap copies packets that come in.
     pub tap_hook: TapHook,
-    /// Where the times of packets come from. `None`: kernel beside the host and where packets are packed into
-    /// blocks; batch where they lie in cells, unless `stamp_packets` is set. The report says which, and by
-    /// which clock ([`crate::TimestampReport`]).
+    /// Where the times of packets come from. `None`: kernel on passive ports and where packets are packed
+    /// into blocks; batch where they lie in cells, unless `stamp_packets` is set. The report says which, and
+    /// by which clock ([`crate::TimestampReport`]).
     pub timestamp: Option<Timestamp>,
     /// Whether the XDP program stamps each packet ([`Timestamp::Kernel`]) wherever `timestamp` is `None`: for
     /// programs that keep times, or sort by them. Unlike `timestamp`, it is no error where there is no such

@@ -15,7 +15,7 @@ use crate::HostUse;
 pub enum Access {
     /// AF_XDP, which takes the packets from the host. Where the host uses the interface or one on top of it,
     /// where another program listens on it ([`HostUse`]), and where it is no Ethernet interface, it is
-    /// captured beside the host: by a [tap](Access::Tap), or by AF_PACKET where that is not possible. The
+    /// captured passively: by a [tap](Access::Tap), or by AF_PACKET where that is not possible. The
     /// report says which, and why.
     #[default]
     Auto,
@@ -113,7 +113,8 @@ impl PortSpec {
         }
     }
 
-    /// Whether both would capture the same packets, judging by their names.
+    /// Whether both would capture the same packets, judging by their names: an alternative name of an
+    /// interface is another one until the interface is looked up.
     ///
     /// ```
     /// use wirecap::PortSpec;

@@ -55,7 +55,7 @@ impl Horizons {
     /// back with it, and [`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns) says by how
     /// much. Packets that are stamped one by one take some time to reach the ring, so their horizon lies that
     /// far in the past, and holds for packets that take no longer: 10 ms with stamps of the kernel, 110 ms
-    /// with those of the NIC, whose clock may be off; 50 ms beside the host.
+    /// with those of the NIC, whose clock may be off; 50 ms on passive ports.
     ///
     /// ```
     /// # use wirecap::{Capture, port::null::NullPort};

@@ -50,9 +50,3 @@ fn of_entries(programs: &Map, queues: impl Iterator<Item = u32>) -> Vec<(u32, Ve
     let of = |program| holders.get(&program).cloned().unwrap_or_default();
     entries.into_iter().map(|(queue, program)| (queue, of(program))).collect()
 }
-
-/// Processes in one text: `wirecap (pid 7), suricata (pid 9)`.
-pub(crate) fn describe(holders: &[Process]) -> String {
-    let words: Vec<_> = holders.iter().map(Process::to_string).collect();
-    if words.is_empty() { "another process".into() } else { words.join(", ") }
-}

@@ -42,11 +42,7 @@ pub(crate) fn check_holder(interface: &Interface) -> Result<(), Error> {
     let Some(program) = attached.first() else { return Ok(()) };
     if let Some(members) = holders::members(*program) {
         let free = holders::free_queue(*program, interface.queues.current);
-        return Err(Error::Shared {
-            name: interface.name.clone(),
-            holders: holders::describe(&members),
-            free,
-        });
+        return Err(Error::Shared { name: interface.name.clone(), holders: members, free });
     }
     let program_name = bpf::Program::name_by_id(program.program_id).unwrap_or_else(|_| "unnamed".into());
     let links = bpf::links();
@@ -56,15 +52,11 @@ pub(crate) fn check_holder(interface: &Interface) -> Result<(), Error> {
         Ok(_) => XdpAttachment::Netlink(program.mode),
     };
     let links = links.unwrap_or_default();
-    let holders = links
-        .iter()
-        .filter(|link| is_of(link, *program, interface))
-        .flat_map(|link| bpf::link_holders(link.id))
-        .map(|holder| holder.to_string());
+    let links = links.iter().filter(|link| is_of(link, *program, interface));
     Err(Error::Held {
         name: interface.name.clone(),
         program: program_name,
-        holders: holders.collect::<Vec<_>>().join(", "),
+        holders: links.flat_map(|link| bpf::link_holders(link.id)).collect(),
         attachment,
     })
 }

@@ -1,4 +1,4 @@
-//! XDP programs of others on an interface that is captured beside the host.
+//! XDP programs of others on an interface that is captured passively.
 //!
 //! ```text
 //!   packet ──► XDP program ──► traffic control: a tap ──► AF_PACKET

@@ -166,7 +166,7 @@ impl PortFacts {
         }
     }
 
-    /// Whether both would capture the same packets.
+    /// Whether both would capture the same packets, whatever the names of their interfaces.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         use PacketSource::{File, Interface};
         match (&self.source, &other.source) {

@@ -65,7 +65,7 @@ pub(crate) fn look_up(spec: &PortSpec, config: &Config, known: &[Interface]) -> 
     }
 }
 
-/// Decides whether an interface is taken or captured beside the host.
+/// Decides whether an interface is taken or captured passively.
 fn look_up_interface(
     interface: Interface,
     access: Access,

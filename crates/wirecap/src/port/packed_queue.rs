@@ -45,10 +45,10 @@ struct Hold {
 }
 
 impl Hold {
-    /// What packets with a time of their own wait at most: as long as a thread sleeps at most.
+    /// The longest wait of stamped packets: that of the longest sleep.
     const LONGEST: Duration = Duration::from_millis(1);
-    /// So many bytes have to be received soon, whatever their times, or the blocks come home late.
-    const MOST_BYTES: u64 = 1 << 20;
+    /// At this many bytes, receive at once; otherwise blocks come home late.
+    const MAX_BYTES: u64 = 1 << 20;
     /// Times of batches are as exact as looks are frequent.
     const BATCH: Duration = Duration::from_micros(120);
     const BATCH_BYTES: u64 = 512 << 10;
@@ -63,7 +63,7 @@ impl Hold {
     fn new(wait: Wait, stamped: bool, geometry: Geometry) -> Self {
         let (longest, most) = match (wait, stamped) {
             (Wait::Busy, _) => (Duration::ZERO, 0),
-            (Wait::Sleep, true) => (Self::LONGEST, Self::MOST_BYTES),
+            (Wait::Sleep, true) => (Self::LONGEST, Self::MAX_BYTES),
             (Wait::Sleep, false) => (Self::BATCH, Self::BATCH_BYTES),
             (Wait::Block, _) => (Self::SHORT, Self::FEW_BYTES),
         };
@@ -94,7 +94,7 @@ pub(crate) struct PackedQueue {
     geometry: Geometry,
     /// Cells of the block that is received which the pool has not filled.
     space: u32,
-    /// Decides what the kernel has not.
+    /// Filters packets that the kernel left undecided.
     filter: Option<Arc<UserFilter>>,
     /// Packets that it has refused.
     refused: u64,
@@ -152,7 +152,7 @@ impl ReceiveQueue for PackedQueue {
         let mut times = stamps.times(batch.now_ns);
         let part = stream.receive(batch.end, intake.space(), |packet| {
             let is_wanted = filter.as_ref().is_none_or(|filter| {
-                // Without a direction it came in.
+                // A record without a direction is inbound.
                 let direction = packet.direction().unwrap_or(Direction::In);
                 filter.wants_of_type(packet_type(direction), packet.data(), packet.original_len())
             });

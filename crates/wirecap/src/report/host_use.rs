@@ -154,7 +154,7 @@ impl HostUse {
     }
 }
 
-/// Why an interface is captured beside the host although that was not asked for.
+/// Why an interface is captured passively although that was not asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -29,7 +29,6 @@ mod transmit;
 use serde::{Serialize, Serializer};
 use wirecap_core::QueueAccount;
 
-pub(crate) use self::{port::has_numbers, queue_counts::QueueCounts};
 pub use self::{
     event::{PortEvent, QueueWait},
     host_use::{HostUse, LeftToHost, Sight},
@@ -41,6 +40,7 @@ pub use self::{
     trace::TraceFailure,
     transmit::{Refusal, TransmitDrops, TransmitReport},
 };
+pub(crate) use self::{port::has_numbers, queue_counts::QueueCounts};
 
 fn as_text<S: Serializer>(value: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&value.to_string())

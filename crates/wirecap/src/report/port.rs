@@ -21,9 +21,9 @@ pub struct PortReport {
     /// What is not as asked for, or not as good as it could be: a better mode than the one in use, for
     /// instance.
     pub fallbacks: Vec<Diagnostic>,
-    /// How the host and others use the interface: why it is captured beside the host or, if it is taken,
+    /// How the host and others use the interface: why it is captured passively or, if it is taken,
     /// which users go without the packets that are, those that have begun since included. Empty where
-    /// `packet:` asks to capture beside the host.
+    /// `packet:` asks to capture passively.
     pub host_use: Vec<HostUse>,
     /// Where the times of its packets come from.
     pub timestamp: TimestampReport,
@@ -48,7 +48,7 @@ pub struct PortReport {
     /// Whether packets larger than a cell arrive in several parts.
     pub multi_buffer: bool,
     /// The longest packet that fits; `None` if every packet fits that the MTU allowed when the port was
-    /// opened, and beside the host every one that it hands over or puts together (`gso_max_size`,
+    /// opened, and on a passive port every one that the host hands over or puts together (`gso_max_size`,
     /// `gro_max_size`).
     pub length_limit: Option<LengthLimit>,
     /// How the NIC brings both directions of a connection in by one queue; `None` if that was not asked for.
@@ -91,7 +91,7 @@ impl PortReport {
         self.queues.iter().map(|queue| queue.account).sum()
     }
 
-    /// Whether it is captured beside the host.
+    /// Whether it is captured passively.
     pub fn is_passive(&self) -> bool {
         self.queues.iter().any(|queue| matches!(queue.mode, QueueMode::Packet | QueueMode::Tap))
     }

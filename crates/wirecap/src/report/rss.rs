@@ -2,18 +2,25 @@
 
 use serde::Serialize;
 
-use super::diagnostic::Cause;
+use super::{
+    as_text,
+    diagnostic::{Cause, RssUndo, SymmetricHash},
+};
 
 /// Symmetric RSS of a port: both directions of a connection come in by one queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RssReport {
     /// What makes the NIC's hash symmetric.
-    pub hash: String,
+    #[serde(serialize_with = "as_text")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub hash: SymmetricHash,
     /// What became of the setting.
     pub state: RssState,
     /// The command that restores the hash from before the capture; `None` if that was symmetric already.
-    pub undo: Option<String>,
+    // In the records of the command, it is the text of the command.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub undo: Option<RssUndo>,
 }
 
 /// What became of a setting for symmetric RSS.

@@ -3,7 +3,7 @@
 //! | source | stamped by | when | costs |
 //! |---|---|---|---|
 //! | [`Timestamp::Hardware`] | the NIC | the packet is on the wire | a call of the driver for each packet |
-//! | [`Timestamp::Kernel`] | the XDP program; beside the host, the kernel | the driver has the packet | a reading of the clock for each packet |
+//! | [`Timestamp::Kernel`] | the XDP program; on a passive port, the kernel | the driver has the packet | a reading of the clock for each packet |
 //! | [`Timestamp::Batch`] | the thread that takes packets from the ring | it first sees them there | two readings of the CPU's counter for each batch |
 //!
 //! Rules: times are UTC, whatever the source. Those of one receive queue over AF_XDP increase strictly: a

@@ -6,7 +6,7 @@
 //!                              └─── recycle queue ◄─┴───────────────────────┘
 //! ```
 //!
-//! It also forwards packets that do not lie in cells: a packet that was captured beside the host lies in a
+//! It also forwards packets that do not lie in cells: a packet that was captured passively lies in a
 //! block of the kernel, which no transmit ring can name, so the allocator copies it once and counts the
 //! bytes.
 

@@ -1,4 +1,4 @@
-//! `inbound`, `outbound` and `ifindex`: beside the host the socket knows the answer, and packets taken from
+//! `inbound`, `outbound` and `ifindex`: on a passive port the socket knows the answer, and packets taken from
 //! the host are all inbound. And offsets that equal the numbers with which libpcap asks for these.
 
 use wirecap::{Capture, Diagnostic, Report, report::FilterPlace};

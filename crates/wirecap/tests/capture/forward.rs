@@ -367,10 +367,10 @@ fn packets_captured_beside_the_host_are_forwarded_with_one_copy() {
         talker.send(&untagged(number)).unwrap();
     }
     let (mut taken, mut bytes) = (0, 0);
-    wait_until("twenty packets beside the host", || {
+    wait_until("twenty packets of a passive port", || {
         if let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
             if batch.port() == 0 {
-                assert!(batch.drain().is_none(), "packets beside the host are not in cells");
+                assert!(batch.drain().is_none(), "packets of a passive port are not in cells");
                 for packet in batch.packets().filter(|packet| packet.data()[12..14] == [0x88, 0xb5]) {
                     let copy = allocator.copy_of(&packet).unwrap();
                     assert_eq!((copy.timestamp_ns(), copy.data()), (packet.timestamp_ns(), packet.data()));

@@ -1,5 +1,5 @@
 //! Uses of an interface by the host other than an address and visible interfaces on top of it: an interface
-//! in use is captured beside the host, any other one is taken.
+//! in use is captured passively, any other one is taken.
 
 use std::{
     io::{BufRead, BufReader},

@@ -16,7 +16,7 @@
 //! | packets larger than a cell | `large_frames` |
 //! | packets that the XDP program packs into blocks | `packed` |
 //! | several ports, and packets left to the host | `several_ports`, `host` |
-//! | capture beside the host; what counts as use by the host | `passive`, `tap`, `host_use` |
+//! | passive capture; what counts as use by the host | `passive`, `tap`, `host_use` |
 //! | filters; those that loop, and those that ask where packets come from | `filters`, `filters_loops`, `filters_origin` |
 //! | queues of one interface with different holders | `queues`, `queues_conflicts`, `queues_killed`, `queues_upkeep`, `many_queues` |
 //! | times of packets | `timestamps` |

@@ -1,4 +1,4 @@
-//! Capture beside the host: the host keeps its traffic, both directions are visible, and the account closes.
+//! Passive capture: the host keeps its traffic, both directions are visible, and the account closes.
 
 use std::{net::UdpSocket, time::Duration};
 
@@ -96,7 +96,7 @@ fn workers_share_the_packets_each_once_and_each_flow_in_order() {
         let wire = Wire::with_queues("fanout", 2);
         let builder = Capture::builder().fanout(fanout).dispatch(dispatch).workers(2).chunks_per_pool(16);
         let mut capture = wire.inside.enter(|| builder.port("packet:in0").open()).unwrap();
-        assert_eq!(capture.report().ports[0].fallbacks, [], "capture beside the host was requested");
+        assert_eq!(capture.report().ports[0].fallbacks, [], "passive capture was requested");
         let crew = Crew::eager(capture.take_workers());
         let mut senders = [0, 1].map(|queue| wire.queue_sender(queue, FrameSpec::default()));
         for sender in &mut senders {

@@ -142,7 +142,7 @@ fn names_without_a_queue_are_refused() {
     let wire = Wire::new("none", VethOptions { queues: 4, addresses_b, ..VethOptions::default() });
     refused(&wire, "xdp:in0@7", &["in0 has 4 receive queues, numbers 0 to 3", "no in0@7"]);
     refused(&wire, "xdp:in0@2-4", &["no in0@4"]);
-    refused(&wire, "packet:in0@1", &["in0 is captured beside the host", "only AF_XDP can choose"]);
+    refused(&wire, "packet:in0@1", &["in0 is captured passively", "only AF_XDP can choose"]);
     let error = refused(&wire, "in0@1-2", &["only AF_XDP can choose"]);
     let Error::PassiveQueues { reason: Some(LeftToHost::InUse(uses)), .. } = error else { panic!("{error}") };
     assert!(matches!(&uses[..], [HostUse::Address { .. }, ..]), "{uses:?}");

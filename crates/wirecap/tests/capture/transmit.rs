@@ -8,7 +8,7 @@ use wirecap_lab::{Namespace, VethOptions, VethPair};
 
 use wirecap_testing::{PATIENCE, need_root, wait_until};
 
-/// here:t0 ── there:u0, where a capture listens beside the host
+/// here:t0 ── there:u0, where a capture listens passively
 struct Link {
     here: Namespace,
     there: Namespace,

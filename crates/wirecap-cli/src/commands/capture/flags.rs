@@ -71,7 +71,7 @@ pub(crate) struct CaptureFlags {
     /// How the NIC spreads packets over its receive queues during the capture [default: keep].
     #[arg(long, value_parser = choice::<Rss>())]
     rss: Option<Rss>,
-    /// How to spread packets over the workers when capturing beside the host [default: by core where the
+    /// How to spread packets over the workers when capturing passively [default: by core where the
     /// interface is tapped, else hash]. With several workers, hash and queue exclude taps.
     #[arg(long, value_parser = choice::<Fanout>())]
     fanout: Option<Fanout>,

@@ -27,7 +27,7 @@ use crate::{
 /// ```no_run
 /// let host = wirecap::HostView::read()?;
 /// match host.choose("eth1")?.left_to_host {
-///     Some(reason) => println!("beside the host, {reason:?}"),
+///     Some(reason) => println!("passive, {reason:?}"),
 ///     None => println!("over AF_XDP"),
 /// }
 /// # Ok::<(), wirecap::Error>(())

@@ -5,7 +5,9 @@
 use wirecap_sys::netdev::{HashFunction, HashTransform, RssHash};
 
 use crate::{
-    diagnostic::{Cause, Recovery},
+    diagnostic::{
+        Cause, RssAttempt, RssFailure, RssLeft, RssLoss, RssRecovery, RssRefusal, RssUndo, SymmetricHash,
+    },
     report::{RssReport, RssState},
 };
 
@@ -29,46 +31,43 @@ pub(crate) struct Change<D: Hashing> {
     pub(super) ports: usize,
     pub(super) state: RssState,
     /// In order. After one that is left alone it is not looked at any more.
-    pub(super) lapses: Vec<Recovery>,
+    pub(super) lapses: Vec<RssRecovery>,
 }
 
 impl<D: Hashing> Change<D> {
     /// Makes the device of an interface symmetric, or says why that cannot be. Then it is as before, or the
-    /// reason has the command that makes it so.
-    pub(super) fn symmetric(mut device: D, interface: &str) -> Result<Self, Cause> {
+    /// reason has what makes it so.
+    pub(super) fn symmetric(mut device: D, interface: &str) -> Result<Self, RssRefusal> {
         let (before, set) = Self::set(&mut device, interface)?;
         let (interface, state) = (interface.into(), RssState::Active);
         Ok(Self { device, interface, before, set, ports: 1, state, lapses: Vec::new() })
     }
 
     /// What was before, and what is now.
-    fn set(device: &mut D, interface: &str) -> Result<(RssHash, RssHash), Cause> {
-        let before = device.get()?;
+    fn set(device: &mut D, interface: &str) -> Result<(RssHash, RssHash), RssRefusal> {
+        let before = device.get().map_err(RssRefusal::NotReadable)?;
         if is_symmetric(&before) {
             return Ok((before.clone(), before));
         }
-        let mut refusals = Vec::new();
+        let mut attempts = Vec::new();
         for wanted in candidates(&before) {
-            let what = name(&wanted);
-            if let Err(reason) = device.set(&before, &wanted) {
-                refusals.push(format!("{what}: {reason}"));
+            let hash = kind(&wanted);
+            if let Err(cause) = device.set(&before, &wanted) {
+                attempts.push(RssAttempt { hash, failure: RssFailure::Refused(cause) });
                 continue;
             }
-            let (now, reason) = match device.get() {
+            let (now, failure) = match device.get() {
                 Ok(set) if is_symmetric(&set) => return Ok((before, set)),
-                // The driver took it and did something else.
-                Ok(other) => (other, "the driver does not keep it".to_owned()),
-                Err(reason) => (wanted, format!("it cannot be read back: {reason}")),
+                Ok(other) => (other, RssFailure::NotKept),
+                Err(cause) => (wanted, RssFailure::NotReadBack(cause)),
             };
-            refusals.push(format!("{what}: {reason}"));
-            if let Err(reason) = device.set(&now, &before) {
-                let undo = undo(interface, &before, &now);
-                refusals
-                    .push(format!("the hash from before cannot be restored ({reason}); do it by: {undo}"));
-                break;
+            attempts.push(RssAttempt { hash, failure });
+            if let Err(cause) = device.set(&now, &before) {
+                let left = RssLeft { cause, undo: undo(interface, &before, &now) };
+                return Err(RssRefusal::NotSet { attempts, left: Some(Box::new(left)) });
             }
         }
-        Err(Cause::words(refusals.join("; ")))
+        Err(RssRefusal::NotSet { attempts, left: None })
     }
 
     pub(super) fn restore(&mut self) {
@@ -86,27 +85,27 @@ impl<D: Hashing> Change<D> {
     /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own
     /// setting is left alone; one that was there before is what a process that has ended puts back.
     pub(super) fn look(&mut self) {
-        if self.state != RssState::Active || matches!(self.lapses.last(), Some(Recovery::Failed(_))) {
+        if self.state != RssState::Active || matches!(self.lapses.last(), Some(RssRecovery::Failed(_))) {
             return;
         }
         let Some(now) = self.device.get().ok().filter(|now| !is_symmetric(now)) else { return };
         let is_ours = self.set != self.before;
         self.lapses.push(if is_ours && now != self.before {
-            Recovery::Failed(Cause::words("what was set is neither what was before nor ours"))
+            RssRecovery::Failed(RssLoss::SetByOthers)
         } else {
             match Self::set(&mut self.device, &self.interface) {
                 Ok((before, set)) => {
                     (self.before, self.set) = (before, set);
-                    Recovery::Restored
+                    RssRecovery::Restored
                 }
-                Err(reason) => Recovery::Failed(Cause::words(format!("it cannot be set again: {reason}"))),
+                Err(refusal) => RssRecovery::Failed(RssLoss::NotSetAgain(refusal)),
             }
         });
     }
 
     pub(super) fn report(&self) -> RssReport {
         let undo = (self.set != self.before).then(|| undo(&self.interface, &self.before, &self.set));
-        RssReport { hash: name(&self.set), state: self.state.clone(), undo }
+        RssReport { hash: kind(&self.set), state: self.state.clone(), undo }
     }
 }
 
@@ -135,27 +134,21 @@ pub(super) fn is_symmetric(hash: &RssHash) -> bool {
     hash.transform != HashTransform::NONE || (hash.function == HashFunction::TOEPLITZ && is_key)
 }
 
-/// What makes a hash symmetric, in words.
-fn name(hash: &RssHash) -> String {
+/// What makes a hash symmetric.
+fn kind(hash: &RssHash) -> SymmetricHash {
     if hash.transform == HashTransform::NONE {
-        "Toeplitz with a symmetric key".into()
+        SymmetricHash::ToeplitzKey
     } else {
-        hash.transform.to_string()
+        SymmetricHash::Transform(hash.transform)
     }
 }
 
-/// The command that does what [`Change::restore`] does.
-fn undo(interface: &str, before: &RssHash, set: &RssHash) -> String {
-    let mut command = format!("ethtool -X {interface}");
-    if before.key != set.key {
-        let bytes: Vec<_> = before.key.iter().map(|byte| format!("{byte:02x}")).collect();
-        command += &format!(" hkey {}", bytes.join(":"));
+/// What does the same as [`Change::restore`].
+fn undo(interface: &str, before: &RssHash, set: &RssHash) -> RssUndo {
+    RssUndo {
+        interface: interface.into(),
+        key: (before.key != set.key).then(|| before.key.as_slice().into()),
+        function: (before.function != set.function).then_some(before.function),
+        transform: (before.transform != set.transform).then_some(before.transform),
     }
-    if before.function != set.function {
-        command += &format!(" hfunc {}", before.function);
-    }
-    if before.transform != set.transform {
-        command += &format!(" xfrm {}", before.transform);
-    }
-    command
 }

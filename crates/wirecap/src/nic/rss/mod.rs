@@ -25,7 +25,10 @@ use self::{
 };
 use wirecap_sys::netdev::{Interface, RssHash, RssReader};
 
-use crate::{Error, diagnostic::Cause};
+use crate::{
+    Error,
+    diagnostic::{Cause, RssRefusal},
+};
 
 impl Hashing for RssReader {
     fn get(&mut self) -> Result<RssHash, Cause> {
@@ -52,15 +55,11 @@ fn make(interface: &Interface) -> Result<Change<RssReader>, Error> {
     let name = interface.name.clone();
     let mut device = RssReader::open(interface.ifindex)?;
     let lopsided = device.lopsided_flows()?;
-    if let Some(flow) = lopsided.first() {
-        let reason = format!(
-            "it hashes one end only of {} (ethtool -n {name} rx-flow-hash {flow}); ethtool -N {name} rx-flow-hash \
-             {flow} sdfn changes that",
-            lopsided.join(", "),
-        );
+    if !lopsided.is_empty() {
+        let reason = RssRefusal::OneEnd { interface: name.clone(), flows: lopsided };
         return Err(Error::Rss { name, reason });
     }
-    Change::symmetric(device, &name).map_err(|cause| Error::Rss { name, reason: cause.text })
+    Change::symmetric(device, &name).map_err(|reason| Error::Rss { name, reason })
 }
 
 #[cfg(test)]

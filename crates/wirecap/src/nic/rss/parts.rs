@@ -13,7 +13,7 @@ use std::{
 
 use super::change::{Change, Hashing};
 use crate::{
-    diagnostic::Recovery,
+    diagnostic::RssRecovery,
     report::{RssReport, RssState},
 };
 
@@ -99,7 +99,7 @@ impl<D: Hashing> Part<D> {
 
     /// Looks after the change, for all ports of the interface; the last lapse that this port does not know
     /// of.
-    pub(crate) fn look(&mut self) -> Option<Recovery> {
+    pub(crate) fn look(&mut self) -> Option<RssRecovery> {
         if !self.present {
             return None;
         }

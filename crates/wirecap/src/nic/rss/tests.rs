@@ -6,7 +6,7 @@ use wirecap_sys::netdev::{HashFunction, HashTransform};
 
 use super::{change::*, *};
 use crate::{
-    diagnostic::Recovery,
+    diagnostic::{RssAttempt, RssFailure, RssLeft, RssLoss, RssRecovery, RssUndo, SymmetricHash},
     report::{RssReport, RssState},
 };
 
@@ -49,8 +49,20 @@ fn plain() -> RssHash {
     RssHash { function: HashFunction::XOR, transform: HashTransform::NONE, key }
 }
 
-fn report(hash: &str, state: RssState, undo: Option<&str>) -> RssReport {
-    RssReport { hash: hash.into(), state, undo: undo.map(Into::into) }
+fn report(hash: SymmetricHash, state: RssState, undo: Option<&RssUndo>) -> RssReport {
+    RssReport { hash, state, undo: undo.cloned() }
+}
+
+const XOR: SymmetricHash = SymmetricHash::Transform(HashTransform::SYMMETRIC_XOR);
+const OR_XOR: SymmetricHash = SymmetricHash::Transform(HashTransform::SYMMETRIC_OR_XOR);
+
+/// Undoes a transform.
+fn no_transform() -> RssUndo {
+    RssUndo { interface: "eth1".into(), transform: Some(HashTransform::NONE), ..RssUndo::default() }
+}
+
+fn attempt(hash: SymmetricHash, failure: RssFailure) -> RssAttempt {
+    RssAttempt { hash, failure }
 }
 
 fn driver(takes: Takes) -> Driver {
@@ -59,28 +71,25 @@ fn driver(takes: Takes) -> Driver {
 
 #[test]
 fn the_drivers_own_means_come_first_and_the_hash_is_restored() {
-    let cases: [(Takes, &str, &str); 3] = [
-        (|_| true, "symmetric-xor", "ethtool -X eth1 xfrm none"),
-        (
-            |hash| hash.transform != HashTransform::SYMMETRIC_XOR,
-            "symmetric-or-xor",
-            "ethtool -X eth1 xfrm none",
-        ),
-        (
-            |hash| hash.transform == HashTransform::NONE,
-            "Toeplitz with a symmetric key",
-            "ethtool -X eth1 hkey 03:0a:11:18:1f:26:2d:34:3b:42:49:50:57:5e:65:6c:73:7a:81:88:8f:96:9d:a4:ab:b2:b9:c0:c7:ce:\
-             d5:dc:e3:ea:f1:f8:ff:06:0d:14 hfunc xor",
-        ),
+    let key = RssUndo {
+        interface: "eth1".into(),
+        key: Some(plain().key.into()),
+        function: Some(HashFunction::XOR),
+        transform: None,
+    };
+    let cases: [(Takes, SymmetricHash, RssUndo); 3] = [
+        (|_| true, XOR, no_transform()),
+        (|hash| hash.transform != HashTransform::SYMMETRIC_XOR, OR_XOR, no_transform()),
+        (|hash| hash.transform == HashTransform::NONE, SymmetricHash::ToeplitzKey, key),
     ];
     for (takes, how, undo) in cases {
         let driver = driver(takes);
         let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
         assert!(is_symmetric(&driver.now.borrow()), "{how}");
-        assert_eq!(change.report(), report(how, RssState::Active, Some(undo)));
+        assert_eq!(change.report(), report(how, RssState::Active, Some(&undo)));
         change.restore();
         assert_eq!(*driver.now.borrow(), plain());
-        assert_eq!(change.report(), report(how, RssState::Restored, Some(undo)));
+        assert_eq!(change.report(), report(how, RssState::Restored, Some(&undo)));
 
         drop(Change::symmetric(driver.clone(), "eth1").unwrap());
         assert_eq!(*driver.now.borrow(), plain(), "dropped, as on an error");
@@ -92,9 +101,9 @@ fn a_symmetric_hash_is_left_alone() {
     let mut driver = driver(|_| false);
     driver.now.borrow_mut().transform = HashTransform::SYMMETRIC_OR_XOR;
     let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
-    assert_eq!(change.report(), report("symmetric-or-xor", RssState::Active, None));
+    assert_eq!(change.report(), report(OR_XOR, RssState::Active, None));
     change.restore();
-    assert_eq!(change.report(), report("symmetric-or-xor", RssState::Restored, None));
+    assert_eq!(change.report(), report(OR_XOR, RssState::Restored, None));
     assert_eq!(driver.get().unwrap().transform, HashTransform::SYMMETRIC_OR_XOR);
 }
 
@@ -118,13 +127,13 @@ fn a_hash_changed_by_another_program_is_left_alone() {
 fn an_incapable_driver_is_left_unchanged() {
     let refuses = driver(|_| false);
     let reason = Change::symmetric(refuses.clone(), "eth1").unwrap_err();
-    assert_eq!(
-        reason.text,
-        "symmetric-xor: not supported; symmetric-or-xor: not supported; Toeplitz with a symmetric key: not supported"
-    );
+    let hashes = [XOR, OR_XOR, SymmetricHash::ToeplitzKey];
+    let refused = |hash| attempt(hash, RssFailure::Refused(Cause::words("not supported")));
+    assert_eq!(reason, RssRefusal::NotSet { attempts: hashes.map(refused).into(), left: None });
     let forgets = Driver { keeps: false, ..driver(|_| true) };
     let reason = Change::symmetric(forgets.clone(), "eth1").unwrap_err();
-    assert!(reason.text.contains("symmetric-xor: the driver does not keep it"), "{reason}");
+    let not_kept = |hash| attempt(hash, RssFailure::NotKept);
+    assert_eq!(reason, RssRefusal::NotSet { attempts: hashes.map(not_kept).into(), left: None });
     assert_eq!((&*refuses.now.borrow(), &*forgets.now.borrow()), (&plain(), &plain()));
 }
 
@@ -140,13 +149,14 @@ fn the_last_port_of_an_interface_restores_the_hash() {
     first.leave();
     first.leave();
     assert!(is_symmetric(&driver.now.borrow()));
-    let undo = Some("ethtool -X eth1 xfrm none");
-    assert_eq!(first.report(), report("symmetric-xor", RssState::Shared, undo));
+    let undo = no_transform();
+    let undo = Some(&undo);
+    assert_eq!(first.report(), report(XOR, RssState::Shared, undo));
     assert_eq!(second.report().state, RssState::Active);
     second.leave();
     assert_eq!(*driver.now.borrow(), plain());
     for part in [&first, &second] {
-        assert_eq!(part.report(), report("symmetric-xor", RssState::Restored, undo));
+        assert_eq!(part.report(), report(XOR, RssState::Restored, undo));
     }
     assert!(is_symmetric(&other.now.borrow()));
     drop(elsewhere);
@@ -176,21 +186,22 @@ fn symmetry_lost_when_a_process_ends_is_set_again_by_the_others() {
     assert!(!is_symmetric(&driver.now.borrow()));
     assert_eq!(
         (ours.look(), theirs.look()),
-        (Some(Recovery::Restored), None),
+        (Some(RssRecovery::Restored), None),
         "one of the two sets the hash"
     );
     assert!(is_symmetric(&driver.now.borrow()));
     assert_eq!(
         (ours.look(), ours_too.look()),
-        (None, Some(Recovery::Restored)),
+        (None, Some(RssRecovery::Restored)),
         "both ports report the change, once"
     );
     assert_eq!(take(&parts).unwrap().look(), None, "the change came before this port joined");
-    let undo = Some("ethtool -X eth1 xfrm none");
-    assert_eq!(ours.report(), report("symmetric-xor", RssState::Active, undo));
+    let undo = no_transform();
+    let undo = Some(&undo);
+    assert_eq!(ours.report(), report(XOR, RssState::Active, undo));
     drop((ours, ours_too));
     assert_eq!(*driver.now.borrow(), plain(), "the last process that set it restores it");
-    assert_eq!(theirs.look(), Some(Recovery::Restored));
+    assert_eq!(theirs.look(), Some(RssRecovery::Restored));
     theirs.leave();
     assert_eq!((&*driver.now.borrow(), theirs.look()), (&plain(), None));
 }
@@ -204,7 +215,7 @@ fn symmetry_set_twice_at_once_outlives_the_first_process() {
     let mut second = Change::symmetric(driver.clone(), "eth1").unwrap();
     first.restore();
     second.look();
-    assert_eq!(second.lapses, [Recovery::Restored]);
+    assert_eq!(second.lapses, [RssRecovery::Restored]);
     assert!(is_symmetric(&driver.now.borrow()));
     drop(second);
     assert_eq!(*driver.now.borrow(), plain());
@@ -218,7 +229,7 @@ fn lasting_changes_are_reported_once_and_left_alone() {
     free.now.replace(administrators.clone());
     change.look();
     change.look();
-    assert!(matches!(&change.lapses[..], [Recovery::Failed(_)]), "{:?}", change.lapses);
+    assert_eq!(change.lapses, [RssRecovery::Failed(RssLoss::SetByOthers)]);
     change.restore();
     assert_eq!(*free.now.borrow(), administrators);
     assert_eq!(change.report().state, RssState::LeftAlone);
@@ -230,7 +241,7 @@ fn lasting_changes_are_reported_once_and_left_alone() {
     change.look();
     change.look();
     assert!(
-        matches!(&change.lapses[..], [Recovery::Failed(cause)] if cause.text.starts_with("it cannot be set again: symmetric-xor")),
+        matches!(&change.lapses[..], [RssRecovery::Failed(RssLoss::NotSetAgain(RssRefusal::NotSet { .. }))]),
         "{:?}",
         change.lapses
     );
@@ -246,16 +257,16 @@ fn lasting_changes_are_reported_once_and_left_alone() {
 fn a_hash_that_cannot_be_read_back_is_restored() {
     let driver = Driver { reads: 1, ..driver(|_| true) };
     let reason = Change::symmetric(driver.clone(), "eth1").unwrap_err();
-    assert!(reason.text.starts_with("symmetric-xor: it cannot be read back: no such device; "), "{reason}");
+    let gone = || Cause::words("no such device");
+    let RssRefusal::NotSet { attempts, left: None } = &reason else { panic!("{reason:?}") };
+    assert_eq!(attempts[0], attempt(XOR, RssFailure::NotReadBack(gone())));
     assert_eq!(*driver.now.borrow(), plain());
 
     let stuck = Driver { sets: 1, ..driver };
     let reason = Change::symmetric(stuck.clone(), "eth1").unwrap_err();
-    assert_eq!(
-        reason.text,
-        "symmetric-xor: it cannot be read back: no such device; the hash from before cannot be restored (no such \
-         device); do it by: ethtool -X eth1 xfrm none"
-    );
+    let attempts = vec![attempt(XOR, RssFailure::NotReadBack(gone()))];
+    let left = RssLeft { cause: gone(), undo: no_transform() };
+    assert_eq!(reason, RssRefusal::NotSet { attempts, left: Some(Box::new(left)) });
     assert_eq!(
         stuck.now.borrow().transform,
         HashTransform::SYMMETRIC_XOR,

@@ -1,4 +1,4 @@
-//! The `packet` port: AF_PACKET beside the host, which keeps its traffic. Both directions are seen.
+//! The `packet` port: passive capture by AF_PACKET; the host keeps its traffic. Both directions are seen.
 //!
 //! ```text
 //!   interface ──┬──► the host's stack, as ever
@@ -96,7 +96,7 @@ struct PacketBackend {
 }
 
 impl PortBackend for PacketBackend {
-    /// What it keeps, no other program can undo.
+    /// Checks for XDP programs only: no other program can undo what this port holds.
     fn look_after(&mut self, port: &str) -> Vec<PortEvent> {
         self.xdp.look();
         let warnings = self.xdp.report_once().into_iter();
@@ -132,10 +132,10 @@ struct PacketPort {
     left: Left,
 }
 
-/// Why an interface is captured like this, where that was not asked for.
+/// Why AF_PACKET is used although the settings did not ask for it.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    /// Why beside the host.
+    /// Why passively.
     pub(super) reason: Option<LeftToHost>,
     /// Why it is not tapped.
     pub(super) not_tapped: Option<TapRefusal>,
@@ -373,7 +373,7 @@ impl ReceiveQueue for PacketQueue {
     fn look(&self) -> Look {
         // Of the block that the kernel fills, as many cells as its packets take.
         let begun_cells = self.socket.begun_bytes().div_ceil(self.geometry.cell_bytes());
-        // What is in a block that is not full comes when the kernel hands it over.
+        // The kernel hands over a partly filled block after `RETIRE_MS`.
         let outlook = match self.socket.is_ready() || self.socket.is_filling() {
             true => Outlook::Open,
             false => Outlook::NotOlderThan(STAMP_TO_BLOCK.as_nanos() as u64),

@@ -64,7 +64,7 @@ use crate::{
 #[derive(Debug)]
 struct TapPort {
     interface: Interface,
-    /// Why it is captured beside the host, if that was not asked for.
+    /// Why it is captured passively, if that was not asked for.
     reason: Option<LeftToHost>,
 }
 

@@ -19,7 +19,7 @@ use wirecap_sys::bpf;
 use super::shared::{Attachment, EntryCheck};
 use crate::{
     Diagnostic, HostUse, PortEvent, QueueSet,
-    diagnostic::{Cause, Recovery},
+    diagnostic::{Cause, Recovery, RssRecovery},
     nic::host_use::watch::HostWatch,
     port::detachment::Detachment,
 };
@@ -41,7 +41,7 @@ pub(crate) struct Upkeep {
     /// Why entries are not written again, if they are not.
     failure: Option<Cause>,
     /// The last time that RSS was not symmetric any more.
-    lapse: Option<Recovery>,
+    lapse: Option<RssRecovery>,
     lapse_reported: bool,
 }
 
@@ -66,7 +66,7 @@ impl Upkeep {
     }
 
     /// Notes that RSS was not symmetric any more.
-    pub(crate) fn note_lapse(&mut self, lapse: Recovery) {
+    pub(crate) fn note_lapse(&mut self, lapse: RssRecovery) {
         (self.lapse, self.lapse_reported) = (Some(lapse), false);
     }
 
@@ -110,7 +110,7 @@ impl Upkeep {
         &self,
         detached: Option<Recovery>,
         lost: Option<QueueSet>,
-        lapse: Option<Recovery>,
+        lapse: Option<RssRecovery>,
     ) -> impl Iterator<Item = Diagnostic> + use<> {
         let detached = detached.map(|recovery| Diagnostic::Detached { recovery });
         let of_queues = self.failure.clone().map_or(Recovery::Restored, Recovery::Failed);
@@ -123,6 +123,7 @@ impl Upkeep {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnostic::RssLoss;
 
     fn warning(port: &str, warning: Diagnostic) -> Vec<PortEvent> {
         vec![PortEvent::Warning { port: port.into(), warning }]
@@ -154,8 +155,8 @@ mod tests {
 
     #[test]
     fn each_lapse_is_reported_once_and_the_last_stays_a_warning() {
-        let mut upkeep = Upkeep { lapse: Some(Recovery::Restored), ..Upkeep::default() };
-        for lapse in [Recovery::Restored, Recovery::Failed(Cause::words("no such device"))] {
+        let mut upkeep = Upkeep { lapse: Some(RssRecovery::Restored), ..Upkeep::default() };
+        for lapse in [RssRecovery::Restored, RssRecovery::Failed(RssLoss::SetByOthers)] {
             let changed = Diagnostic::RssChanged { recovery: lapse.clone() };
             upkeep.note_lapse(lapse);
             assert_eq!(upkeep.events("in0"), warning("in0", changed.clone()));

@@ -11,6 +11,7 @@
 
 mod cause;
 mod reason;
+mod rss;
 
 use std::path::PathBuf;
 
@@ -22,6 +23,7 @@ pub use wirecap_sys::memory::Advice;
 pub use self::{
     cause::Cause,
     reason::{KernelRefusal, ModeRefusal, NicDataRefusal, PackingRefusal, Recovery, TapRefusal, TooLong},
+    rss::{RssAttempt, RssFailure, RssLeft, RssLoss, RssRecovery, RssRefusal, RssUndo, SymmetricHash},
 };
 use super::{Clock, LeftToHost, LengthLimit, QueueMode, as_text};
 use crate::{QueueSet, Timestamp};
@@ -75,7 +77,7 @@ diagnostics! {
     #[serde(tag = "code")]
     #[non_exhaustive]
     pub enum Diagnostic {
-        /// The interface is captured beside the host, though that was not asked for: slower, and the host
+        /// The interface is captured passively, though that was not asked for: slower, and the host
         /// keeps its packets.
         "passive" => Passive {
             /// Why it is left to the host.
@@ -86,10 +88,10 @@ diagnostics! {
             /// Why not.
             reason: TapRefusal,
         },
-        /// A size of AF_XDP's rings is asked for, and has no effect: beside the host there are none.
+        /// A size of AF_XDP's rings is asked for, and has no effect: a passive port has none.
         "ring_without_effect" => RingWithoutEffect,
         /// An XDP program of another process gets packets first. What it takes or drops is not captured
-        /// beside the host.
+        /// passively.
         "xdp_program_first" => XdpProgramFirst {
             /// Its number in the kernel.
             program_id: u32,
@@ -241,7 +243,7 @@ diagnostics! {
             /// What became of it.
             recovery: Recovery,
         },
-        /// Another process attached an XDP program to an interface that is captured beside the host. What
+        /// Another process attached an XDP program to an interface that is captured passively. What
         /// that program takes or drops is not captured since then.
         "xdp_program_attached" => XdpProgramAttached {
             /// Its number in the kernel.
@@ -263,7 +265,7 @@ diagnostics! {
         /// in by different queues.
         "rss_changed" => RssChanged {
             /// What became of it.
-            recovery: Recovery,
+            recovery: RssRecovery,
         },
         /// Packets that each were to have a time of their own have that of their batch.
         "unstamped" => Unstamped {

@@ -1,12 +1,7 @@
 //! Reasons that several diagnostics, or one and an error, have.
 
 use serde::Serialize;
-use thiserror::Error;
-use wirecap_sys::{
-    bpf,
-    packed::{MIN_BLOCK_BYTES, MIN_BLOCKS},
-    packet::Fanout,
-};
+use wirecap_sys::{bpf, packet::Fanout};
 
 use super::Cause;
 
@@ -55,7 +50,7 @@ pub enum TooLong {
         /// The least M that would do.
         least: u32,
     },
-    /// They are larger than a block, on a port beside the host.
+    /// They are larger than a block, on a passive port.
     SmallBlocks {
         /// M.
         cells_per_chunk: u32,
@@ -123,122 +118,95 @@ pub enum Recovery {
 }
 
 /// Why an interface cannot be tapped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TapRefusal {
     /// The kernel has no TCX.
-    #[error("this kernel has no TCX programs (Linux 6.6)")]
     NoTcx,
     /// The process lacks a capability.
-    #[error("the kernel lets only CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON together load its programs")]
     NotPermitted,
     /// Several workers were to get packets by flow or by receive queue: a tap has a stream for each core.
-    #[error("a tap spreads packets over workers by core, not by {fanout}")]
     SeveralWorkers {
         /// How they were to be spread.
         fanout: Fanout,
     },
     /// Chunks are smaller than the longest packet.
-    #[error("a tap needs chunks (M cells) of at least {least_bytes} bytes")]
     SmallChunks {
         /// The smallest chunk, in bytes.
         least_bytes: u32,
     },
     /// The pool of a core would have too few chunks: one is filled while others are read.
-    #[error("a tap needs {MIN_BLOCKS} chunks (R) for each core")]
     FewChunks,
 }
 
 /// Why the packets of an interface cannot be packed by its XDP program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PackingRefusal {
     /// Packets are sent on from where they lie.
-    #[error("packets in blocks cannot be sent")]
     Sending,
     /// Packets are kept, each by itself: [`Config::keep_packets`](crate::Config::keep_packets).
-    #[error("packets in blocks cannot be kept one by one")]
     Keeping,
     /// A size of AF_XDP's rings is asked for: [`Config::ring_entries`](crate::Config::ring_entries).
-    #[error("blocks have no receive ring, and a size of that is set")]
     Rings,
     /// The process lacks CAP_PERFMON, without which the kernel does not take the program.
-    #[error("that takes CAP_PERFMON")]
     NotPermitted,
     /// The driver may run the program for several packets of one queue at a time.
-    #[error("its driver {driver} may receive several packets of a queue at a time")]
     SeveralWriters {
         /// The driver.
         driver: String,
     },
     /// A block would not hold the longest packet and another one.
-    #[error("a chunk of {block_bytes} bytes (M cells) is too small for a block: it takes {MIN_BLOCK_BYTES}")]
     SmallBlocks {
         /// Bytes of a chunk.
         block_bytes: u32,
     },
     /// One block is filled while others are read.
-    #[error("a pool of {blocks} chunk (R) is too small: it takes {MIN_BLOCKS}")]
     FewBlocks {
         /// Chunks of a pool.
         blocks: u32,
     },
     /// The driver offers zero-copy, for which memory was allocated before it failed.
-    #[error("the memory was allocated for zero-copy, which its driver offers")]
     ZeroCopyOffered,
     /// Whether the driver offers zero-copy is not known before it is tried, which takes other memory.
-    #[error("this kernel does not say whether its driver has zero-copy (Linux 6.3)")]
     ZeroCopyNotKnown,
     /// The driver does not run XDP programs itself in the present state of the interface.
-    #[error("its driver does not offer native XDP at present")]
     NotNative,
     /// The kernel does not take the program.
-    #[error("the kernel does not take the program, which needs Linux 5.18: {0}")]
     NotLoaded(Cause),
 }
 
 /// Why a NIC's own data about packets, their times or hashes, are not available to a capture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NicDataRefusal {
-    /// The interface is captured beside the host.
-    #[error("it is captured beside the host")]
+    /// The interface is captured passively.
     Passive,
     /// Some queues of the interface are captured: the kernel takes no program that is bound to a device into
     /// a table of programs.
-    #[error("that is for the whole interface only, not for queues of it")]
     SomeQueues,
     /// The port is no interface.
-    #[error("it is no interface")]
     NoInterface,
     /// The kernel cannot ask drivers.
-    #[error("this kernel has no call for it (Linux 6.3)")]
     NoCall,
     /// The kernel does not say what the driver hands out.
-    #[error("this kernel does not say whether its driver hands it to XDP programs (Linux 6.7)")]
     NotKnown,
     /// The driver hands out no hashes.
-    #[error("its driver hands none to XDP programs")]
     NoHash,
     /// The NIC stamps packets, but its driver does not hand the times out.
-    #[error("the NIC stamps packets, but its driver does not hand the times to XDP programs")]
     NoTime,
     /// Times come from the driver, not from the NIC.
-    #[error("its driver stamps by software only")]
     SoftwareOnly,
     /// The driver stamps nothing.
-    #[error("its driver stamps nothing")]
     NotStamped,
     /// The NIC stamps packets of the precision time protocol only.
-    #[error("the NIC stamps packets of the precision time protocol only")]
     PtpOnly,
     /// The driver does not say by which clock the NIC stamps.
-    #[error("its driver does not say by which clock the NIC stamps")]
     ClockNotKnown,
 }

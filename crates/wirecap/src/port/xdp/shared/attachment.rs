@@ -47,10 +47,7 @@ impl AttachPlan {
     ) -> Result<Self, Error> {
         let Some(dispatcher) = dispatcher::find(interface)? else { return Ok(Self::Found) };
         match holders::holder_of(&dispatcher.table.programs, queues) {
-            Some((queue, holder)) => {
-                let holder = holders::describe(&[holder]);
-                Err(Error::QueueTaken { name: interface.name.clone(), queue, holder })
-            }
+            Some((queue, holder)) => Err(Error::QueueTaken { name: interface.name.clone(), queue, holder }),
             None => Ok(Self::Join(Arc::new(dispatcher))),
         }
     }
