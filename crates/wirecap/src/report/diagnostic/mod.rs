@@ -90,8 +90,7 @@ diagnostics! {
         },
         /// A size of AF_XDP's rings is asked for, and has no effect: a passive port has none.
         "ring_without_effect" => RingWithoutEffect,
-        /// An XDP program of another process gets packets first. What it takes or drops is not captured
-        /// passively.
+        /// An XDP program of another process gets packets first. What it takes or drops is not captured.
         "xdp_program_first" => XdpProgramFirst {
             /// Its number in the kernel.
             program_id: u32,
