@@ -26,6 +26,13 @@ impl Insn {
         Self { code, regs, off, imm }
     }
 
+    /// As [`new`](Self::new), for tests of what reads instructions. It gets into no program: only the
+    /// assembler makes those.
+    #[cfg(feature = "testing")]
+    pub const fn of_fields(code: u8, dst: Reg, src: u8, off: i16, imm: i32) -> Self {
+        Self::new(code, dst, src, off, imm)
+    }
+
     /// The operation code.
     #[cfg(feature = "testing")]
     pub const fn code(&self) -> u8 {

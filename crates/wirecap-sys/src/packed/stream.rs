@@ -224,7 +224,7 @@ impl PackedStream {
             return 0;
         }
         let geometry = self.memory.layout.geometry;
-        let (number, offset) = self.place(self.published());
+        let Place { number, offset } = self.place(self.published());
         let is_left = |number: u32| {
             let retired = self.memory.word(self.stream, RETIRE_AT as u32).load(Ordering::Relaxed);
             offset > self.block_bytes() - MIN_ROOM_BYTES || retired == number.wrapping_add(1)

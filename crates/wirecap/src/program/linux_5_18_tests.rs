@@ -11,7 +11,7 @@
 
 use wirecap_core::Geometry;
 use wirecap_lab::require_root;
-use wirecap_sys::packed::PackedMemory;
+use wirecap_sys::{bpf::Insn, packed::PackedMemory};
 
 use super::*;
 use crate::filter::OriginInfo;
@@ -108,7 +108,7 @@ fn packing_program(memory: PackedMemory, plan: ProgramPlan, filter: &str, names_
     let packing = Packing { memory: Arc::new(memory), interface: 0, names_queue, has_hashes: false };
     let compile = |filter| PortFilter::compile(filter, 1, Unmatched::Pass, OriginInfo::Nothing).unwrap();
     let filter = (!filter.is_empty()).then(|| compile(filter));
-    assemble(&counters, &Outlet::Blocks(packing), plan, filter.as_ref()).unwrap()
+    assemble(&counters, &Outlet::Blocks(packing), plan, filter.as_ref()).unwrap().insns().to_vec()
 }
 
 fn memory() -> PackedMemory {
@@ -161,9 +161,9 @@ fn linux_5_18_knows_the_program_of_other_machines() {
 
 #[test]
 fn what_linux_5_18_does_not_know_is_refused() {
-    let program = |insn| [insn, Insn::new(JMP | EXIT, Reg::R0, 0, 0, 0)];
+    let program = |insn| [insn, Insn::of_fields(JMP | EXIT, Reg::R0, 0, 0, 0)];
     let is_refused =
-        |code, src, off, imm| refusal(&program(Insn::new(code, Reg::R1, src, off, imm))).is_some();
+        |code, src, off, imm| refusal(&program(Insn::of_fields(code, Reg::R1, src, off, imm))).is_some();
     for (what, code, src, off, imm) in [
         ("bpf_ktime_get_tai_ns", JMP | CALL, 0, 0, 208),
         ("bpf_loop", JMP | CALL, 0, 0, 181),
@@ -186,6 +186,6 @@ fn what_linux_5_18_does_not_know_is_refused() {
         assert!(is_refused(code, src, off, imm), "{what}");
     }
     assert!(!is_refused(ALU64 | 0xb0, 0, 0, 1) && !is_refused(JMP | CALL, 0, 0, 189));
-    let long = vec![Insn::new(ALU64 | 0xb0, Reg::R1, 0, 0, 1); MAX_INSNS + 1];
+    let long = vec![Insn::of_fields(ALU64 | 0xb0, Reg::R1, 0, 0, 1); MAX_INSNS + 1];
     assert!(refusal(&long).is_some());
 }
