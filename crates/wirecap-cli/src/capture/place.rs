@@ -55,7 +55,7 @@ impl Place {
         match self {
             Place::Interface(interface, _) => interface.name.clone(),
             Place::Trace(path) if path == Path::new("-") => "stdin".into(),
-            Place::Trace(path) => path.file_stem().unwrap_or_default().display().to_string(),
+            Place::Trace(path) => path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         }
     }
 

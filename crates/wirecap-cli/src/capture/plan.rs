@@ -177,7 +177,7 @@ fn needs_no_suffix(path: &Path) -> bool {
 
 /// A path with a label in front of its extension.
 pub(super) fn labelled(path: &Path, label: &str) -> PathBuf {
-    path.with_extension(format!("{label}.{}", path.extension().unwrap_or_default().display()))
+    path.with_extension(format!("{label}.{}", path.extension().unwrap_or_default().to_string_lossy()))
 }
 
 /// A file for each queue. Only a file can have several names.

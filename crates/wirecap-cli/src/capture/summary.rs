@@ -183,7 +183,7 @@ fn file_table(report: &Report, written: &Written) -> Table {
     let mut table = Table::new(&["file", "packets", "bytes", "not_written"]);
     let files = written.files.iter().map(|(file, written)| {
         // The line above the table has the directory.
-        let name = Path::new(&file.name).file_name().unwrap_or_default().display().to_string();
+        let name = Path::new(&file.name).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let not_written = file.delivered(report).saturating_sub(written.packets);
         (name, [written.packets, written.bytes, not_written])
     });
