@@ -218,7 +218,7 @@ mod tests {
         let text = in_output(&report, "x.*.pcapng", &written, Stage::Over);
         let expected = "\
 10 packets written to x.*.pcapng, 3800 bytes; 2 more were captured and are not
-in them
+    in them
 
 file                 packets  bytes  not_written
 x.3.pcapng                10    700            2
