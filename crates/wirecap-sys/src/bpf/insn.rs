@@ -26,7 +26,7 @@ impl Insn {
         Self { code, regs, off, imm }
     }
 
-    /// As [`new`](Self::new), for tests of what reads instructions. It gets into no program: only the
+    /// From its raw fields, for tests of what reads instructions. It gets into no program: only the
     /// assembler makes those.
     #[cfg(feature = "testing")]
     pub const fn of_fields(code: u8, dst: Reg, src: u8, off: i16, imm: i32) -> Self {

@@ -8,13 +8,14 @@ use wirecap_sys::{
 
 use super::*;
 use crate::{
-    Modes,
+    Diagnostic, Modes,
     packet::ChunkReader,
     port::{
         lab::{Lab, Opened},
         xdp::attempt::Prepared,
     },
     program::{rx_hash::RxHashing, tags::Tags},
+    report::QueueMode,
 };
 
 const FRAMES: u64 = 30;
@@ -83,8 +84,9 @@ fn a_program_that_asks_the_driver_does_not_run_in_generic_mode() {
         return;
     }
     let error = open(&Lab::new("stampgdr"), Modes::Generic, false).map(drop).unwrap_err();
-    assert!(matches!(error, Error::NoMode { .. }), "{error}");
-    assert!(error.to_string().contains("generic"), "{error}");
+    let Error::NoMode { attempts, .. } = &error else { panic!("{error}") };
+    let [Diagnostic::ModeUnavailable { mode, .. }] = &attempts[..] else { panic!("{attempts:?}") };
+    assert_eq!(*mode, QueueMode::Generic);
 }
 
 #[test]

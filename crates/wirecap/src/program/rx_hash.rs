@@ -101,9 +101,12 @@ mod tests {
         };
         let metadata = |hash| Some(RxMetadata { hash, ..RxMetadata::default() });
         assert!(offered(&with(metadata(true))).is_ok());
-        for (rx_metadata, words) in [(metadata(false), "hands none"), (None, "Linux 6.7")] {
-            let error = offered(&with(rx_metadata)).unwrap_err().to_string();
-            assert!(error.starts_with("lo ") && error.contains(words), "{error}");
+        for (rx_metadata, expected) in
+            [(metadata(false), NicDataRefusal::NoHash), (None, NicDataRefusal::NotKnown)]
+        {
+            let error = offered(&with(rx_metadata)).unwrap_err();
+            let Error::NoRxHash { name, reason } = &error else { panic!("{error}") };
+            assert_eq!((name.as_str(), reason), ("lo", &expected));
         }
     }
 }
