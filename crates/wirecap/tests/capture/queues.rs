@@ -2,7 +2,10 @@
 
 use std::thread;
 
-use wirecap::{Builder, Capture, Diagnostic, Modes, Timestamp, Unmatched, report::QueueMode};
+use wirecap::{
+    Builder, Capture, Diagnostic, Error, Modes, Timestamp, Unmatched, diagnostic::NicDataRefusal,
+    report::QueueMode,
+};
 use wirecap_lab::VethOptions;
 use wirecap_sys::bpf::XdpMode;
 use wirecap_traffic::{FrameSpec, Template};
@@ -246,8 +249,11 @@ fn each_holder_has_its_own_filter_and_timestamps() {
     assert_eq!(sums[2], (0, FRAMES, Timestamp::Batch, 0));
 
     let hardware = small().timestamp(Timestamp::Hardware);
-    let error = wire.try_capture_of("in0@0", hardware).map(drop).unwrap_err().to_string();
-    assert!(error.contains("for the whole interface only"), "{error}");
+    let error = wire.try_capture_of("in0@0", hardware).map(drop).unwrap_err();
+    assert!(
+        matches!(&error, Error::NoHardwareTimestamps { reason: NicDataRefusal::SomeQueues, .. }),
+        "{error:?}"
+    );
 }
 
 /// Sends `each` frames of each of these lengths, in many flows, so that they spread over all queues.
