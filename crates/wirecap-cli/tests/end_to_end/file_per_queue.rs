@@ -38,8 +38,9 @@ fn each_packet_is_in_the_file_of_its_queue_once_and_in_order() {
     for flags in [
         &[][..],
         &["--mode", "basic", "--workers", "1"],
-        // T = 0: batches of a queue come from several workers. M = 16: from as many as possible.
-        &["-T", "0", "--workers", "4", "-M", "16", "--xdp-mode", "copy"],
+        // T = 0: batches of a queue come from several workers. M = 32: from many, of pools that hold all
+        // frames of their queues.
+        &["-T", "0", "--workers", "4", "-M", "32", "--xdp-mode", "copy"],
         &["-T", "0", "--workers", "3", "-M", "64", "--dispatch", "push"],
         &["--xdp-mode", "copy", "--timestamp", "batch"],
         &["--direct-io"],
