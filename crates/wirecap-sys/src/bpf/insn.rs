@@ -40,11 +40,13 @@ impl Insn {
     }
 
     /// The number of the destination register.
+    #[cfg(feature = "testing")]
     pub const fn dst(&self) -> u8 {
         if cfg!(target_endian = "little") { self.regs & 0x0f } else { self.regs >> 4 }
     }
 
     /// The number in the source field: a register, or what the constant means.
+    #[cfg(feature = "testing")]
     pub const fn src(&self) -> u8 {
         if cfg!(target_endian = "little") { self.regs >> 4 } else { self.regs & 0x0f }
     }
