@@ -55,8 +55,8 @@ impl PreparedCapture {
         self.ports.iter().map(|port| port.facts.rings.len()).sum()
     }
 
-    /// The numbers of each port's receive queues, in the order of the ports; beside the host, of its cores or
-    /// sockets.
+    /// The numbers of each port's receive queues, in the order of the ports; on a passive port, of its cores
+    /// or sockets.
     pub fn queues_of_ports(&self) -> impl Iterator<Item = &[u16]> {
         self.ports.iter().map(|port| port.facts.rings.as_slice())
     }

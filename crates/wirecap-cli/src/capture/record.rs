@@ -57,7 +57,7 @@ pub(crate) struct QueueFileRecord<'a> {
     pub(super) file: &'a str,
     /// Name of the port.
     pub(super) port: &'a str,
-    /// Number of the receive queue; beside the host, of the core or socket.
+    /// Number of the receive queue; on a passive port, of the core or socket.
     pub(super) queue: u16,
     #[serde(flatten)]
     pub(super) written: &'a WrittenCounts,
