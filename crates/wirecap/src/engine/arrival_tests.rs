@@ -47,13 +47,14 @@ fn waiting_packets_have_the_time_at_which_they_were_first_seen() {
         source.attach(Some(&mut pool));
         let seen = watch.look(&source, &mut clock, 8).unwrap();
         assert!(
-            seen.uncertainty_ns >= 20_000_000,
+            // Sleep is measured by another clock than looks are.
+            seen.uncertainty_ns >= 19_000_000,
             "the packets may have come at any time since the look before: {seen:?}"
         );
         thread::sleep(Duration::from_millis(50));
         let taken = watch.look(&source, &mut clock, 8).unwrap();
         assert_eq!((taken.time_ns, taken.uncertainty_ns), (seen.time_ns, seen.uncertainty_ns));
-        assert!(taken.now_ns >= seen.now_ns + 50_000_000, "{taken:?}");
+        assert!(taken.now_ns >= seen.now_ns + 49_000_000, "{taken:?}");
         let times = receive(&mut watch, &mut source, &mut pool, taken, 8);
         assert_eq!(times, (seen.time_ns..seen.time_ns + 8).collect::<Vec<_>>());
         // The others wait in the next chunk. The promise for them is no later than the look that saw them.
