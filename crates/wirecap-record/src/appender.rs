@@ -118,7 +118,8 @@ pub(crate) struct Appender {
 impl Appender {
     /// For the output of this index, which gets the packets of all queues, or of only one.
     pub(crate) fn new(
-        (number, only): (usize, Option<Place>),
+        number: usize,
+        only: Option<Place>,
         mut output: Output,
         limit: Arc<Limit>,
         progress: Progress,

@@ -49,7 +49,7 @@ impl Queues {
         self.0[index]
     }
 
-    /// The port of the first; 0 if there is none.
+    /// The port of the first queue, or 0 without queues.
     pub(crate) fn first_port(&self) -> usize {
         self.0.first().map_or(0, |place| place.port)
     }

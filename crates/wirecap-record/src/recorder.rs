@@ -238,7 +238,7 @@ fn begin(
         let progress = Progress::new(&output, backlog.clone());
         let (closing, closed) = channel();
         let (finished, outcome) = sync_channel(1);
-        let part = (number, per_queue.then(|| queues.place(0)));
+        let only = per_queue.then(|| queues.place(0));
         let (limit, on_stop) = (Arc::clone(&limit), config.on_stop.clone());
         let recording = Recording {
             started: SystemTime::now(),
@@ -247,7 +247,7 @@ fn begin(
             pace: Pace::default(),
             pending: VecDeque::new(),
             buffers: Buffers::new(returns.clone()),
-            appender: Appender::new(part, output, limit, progress.clone(), on_stop),
+            appender: Appender::new(number, only, output, limit, progress.clone(), on_stop),
             progress: progress.clone(),
             backlog,
         };

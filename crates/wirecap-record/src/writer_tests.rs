@@ -58,7 +58,7 @@ fn a_held_batch_is_waited_for_until_the_timeout() {
         pace: Pace::default(),
         pending: VecDeque::new(),
         buffers: Buffers::new(vec![returns]),
-        appender: Appender::new((0, None), output, limit, progress.clone(), None),
+        appender: Appender::new(0, None, output, limit, progress.clone(), None),
         progress,
         backlog: None,
     };

@@ -39,10 +39,10 @@ pub(super) fn of_queues(plan: &Plan, places: &[Place], prepared: &PreparedCaptur
     let Some(Destination::FilePerQueue(template, format)) = &plan.destination else { return Ok(Vec::new()) };
     let (mut files, mut known) = (Vec::new(), HashMap::new());
     for (port, (place, queues)) in places.iter().zip(prepared.queues_of_ports()).enumerate() {
-        for &queue in queues {
+        for &number in queues {
             let label = match places {
-                [_] => queue.to_string(),
-                _ => format!("{}.{queue}", place.label()),
+                [_] => number.to_string(),
+                _ => format!("{}.{number}", place.label()),
             };
             let path = labelled(template, &label);
             if let Some(other) = known.insert(path.clone(), port) {
@@ -55,7 +55,7 @@ pub(super) fn of_queues(plan: &Plan, places: &[Place], prepared: &PreparedCaptur
                 ));
             }
             place::check_not_read(places, &path)?;
-            files.push(QueueFile { path, format: *format, queue: (port, queue) });
+            files.push(QueueFile { path, format: *format, queue: QueueId { port, number } });
         }
     }
     Ok(files)

@@ -7,7 +7,7 @@ use wirecap_record::WrittenCounts;
 
 use super::{
     end::End,
-    written::{OutputFile, Written},
+    written::{OutputFile, QueueId, Written},
 };
 use crate::{
     print::head::Head,
@@ -67,8 +67,8 @@ impl<'a> QueueFileRecord<'a> {
     /// Of each file that has the packets of one queue.
     pub(super) fn of(written: &'a Written, report: &'a Report) -> Vec<Self> {
         let of_queue = |(file, written): &'a (OutputFile, WrittenCounts)| {
-            let (port, queue) = file.queue?;
-            Some(Self { file: &file.name, port: &report.ports[port].name, queue, written })
+            let QueueId { port, number } = file.queue?;
+            Some(Self { file: &file.name, port: &report.ports[port].name, queue: number, written })
         };
         written.files.iter().filter_map(of_queue).collect()
     }

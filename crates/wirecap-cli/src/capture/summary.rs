@@ -201,7 +201,10 @@ mod tests {
     use wirecap::{Capture, port::null::NullPort};
     use wirecap_record::WrittenCounts;
 
-    use super::{super::written::OutputFile, *};
+    use super::{
+        super::written::{OutputFile, QueueId},
+        *,
+    };
 
     #[test]
     fn files_without_packets_are_one_row() {
@@ -212,7 +215,7 @@ mod tests {
             let packets = if queue == 3 { 10 } else { 0 };
             let name = format!("/a/long/way/to/the/directory/of/the/files/of/this/capture/x.{queue}.pcapng");
             let written = WrittenCounts { packets, bytes: 100 + 60 * packets, ..WrittenCounts::default() };
-            (OutputFile { name, queue: Some((0, queue)) }, written)
+            (OutputFile { name, queue: Some(QueueId { port: 0, number: queue }) }, written)
         };
         let written: Written = (0..32).map(file).collect();
         let text = in_output(&report, "x.*.pcapng", &written, Stage::Over);

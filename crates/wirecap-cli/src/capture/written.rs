@@ -5,8 +5,14 @@ use std::sync::Arc;
 use wirecap::{Report, report::QueueMode};
 use wirecap_record::{Progress, Recorder, WrittenCounts};
 
-/// A receive queue: the index of its port, and its number there.
-pub(super) type QueueId = (usize, u16);
+/// A receive queue of the capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct QueueId {
+    /// The index of its port.
+    pub(super) port: usize,
+    /// Its number there.
+    pub(super) number: u16,
+}
 
 /// A file that is written, or another output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +26,7 @@ pub(super) struct OutputFile {
 impl OutputFile {
     /// Packets that were delivered and that it gets.
     pub(super) fn delivered(&self, report: &Report) -> u64 {
-        let Some((port, number)) = self.queue else { return report.total().delivered };
+        let Some(QueueId { port, number }) = self.queue else { return report.total().delivered };
         let queues = report.ports.get(port).into_iter().flat_map(|port| &port.queues);
         let captured = queues.filter(|queue| queue.queue == number && queue.mode != QueueMode::Host);
         captured.map(|queue| queue.account.delivered).sum()
@@ -48,7 +54,7 @@ impl FromIterator<(OutputFile, WrittenCounts)> for Written {
 pub(crate) struct FilesProgress(Arc<[(OutputFile, Progress)]>);
 
 impl FilesProgress {
-    /// Of these files; `None` if there is none.
+    /// The progress of these recorders, or `None` without any.
     pub(super) fn of(recorders: &[(OutputFile, Recorder)]) -> Option<Self> {
         let progress = recorders.iter().map(|(file, recorder)| (file.clone(), recorder.progress()));
         (!recorders.is_empty()).then(|| Self(progress.collect()))

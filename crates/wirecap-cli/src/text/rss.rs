@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use wirecap::{
-    diagnostic::{RssFailure, RssLeft, RssLoss, RssRecovery, RssRefusal, RssUndo},
+    diagnostic::{RssFailure, RssLoss, RssRecovery, RssRefusal, RssUndo, RssUndoFailure},
     report::{RssReport, RssState},
 };
 
@@ -57,13 +57,13 @@ pub(super) fn refusal(reason: &RssRefusal) -> String {
             )
         }
         RssRefusal::NotReadable(cause) => cause.to_string(),
-        RssRefusal::NotSet { attempts, left } => {
+        RssRefusal::NotSet { attempts, undo_failure } => {
             let attempts =
                 attempts.iter().map(|attempt| format!("{}: {}", attempt.hash, failure(&attempt.failure)));
-            let left = left.as_deref().map(|RssLeft { cause, undo }| {
+            let undone = undo_failure.as_deref().map(|RssUndoFailure { cause, undo }| {
                 format!("the hash from before cannot be restored ({cause}); do it by: {}", command(undo))
             });
-            attempts.chain(left).collect::<Vec<_>>().join("; ")
+            attempts.chain(undone).collect::<Vec<_>>().join("; ")
         }
         _ => "the reason is unknown".into(),
     }
@@ -153,8 +153,8 @@ mod tests {
             RssAttempt { hash: XOR, failure: RssFailure::NotKept },
             RssAttempt { hash: SymmetricHash::ToeplitzKey, failure: RssFailure::NotReadBack(cause("gone")) },
         ];
-        let left = RssLeft { cause: cause("gone"), undo: no_transform() };
-        let reason = RssRefusal::NotSet { attempts, left: Some(Box::new(left)) };
+        let failure = RssUndoFailure { cause: cause("gone"), undo: no_transform() };
+        let reason = RssRefusal::NotSet { attempts, undo_failure: Some(Box::new(failure)) };
         let text = "symmetric-xor: the driver does not keep it; Toeplitz with a symmetric key: it cannot be read back: \
             gone; the hash from before cannot be restored (gone); do it by: ethtool -X eth1 xfrm none";
         assert_eq!(refusal(&reason), text);

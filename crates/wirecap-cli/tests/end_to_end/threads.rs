@@ -57,7 +57,7 @@ fn a_cable_that_is_out_of_threads_ends_cleanly() {
     ended.account();
 }
 
-/// Its resolver has a thread of its own, from the start on.
+/// Its resolver has its own thread from the start.
 #[test]
 fn a_router_that_is_out_of_threads_routes_and_ends_cleanly() {
     let Some(group) = group("a_router_that_is_out_of_threads_routes_and_ends_cleanly") else { return };
@@ -72,7 +72,7 @@ fn a_router_that_is_out_of_threads_routes_and_ends_cleanly() {
     ended.account();
 }
 
-/// With whichever thread is one too many, that of the resolver among them, the reason is reported.
+/// Whichever thread cannot be created, the resolver's included, the reason is reported.
 #[test]
 fn a_router_without_threads_does_not_start() {
     let Some(group) = group("a_router_without_threads_does_not_start") else { return };

@@ -40,13 +40,13 @@ use super::{
 #[derive(Debug)]
 pub struct Neighbours(Conversation);
 
-/// What the kernel had of a neighbour when it was asked for.
+/// What the kernel knew of a neighbour when it was asked to resolve it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskedNeighbour {
     /// The entry as it was before the kernel was asked to use it, or after it was made; `None` if it was
     /// removed at once.
     pub entry: Option<Neighbour>,
-    /// The question made the entry: before, nobody was asking for the neighbour.
+    /// Whether asking created the entry: nobody had asked for the neighbour before.
     pub is_new: bool,
 }
 

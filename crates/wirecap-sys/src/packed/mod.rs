@@ -61,4 +61,4 @@ pub use memory::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedMemory};
 pub use program::{MAX_PACKET_BYTES, Pack, PackOption, PacketForm};
 pub use reader::{PackedPackets, PackedReader, PackedRecords};
 pub use record::{PackedHash, PackedPacket, PackedRecord, RecordMark};
-pub use stream::PackedStream;
+pub use stream::{PackedLook, PackedStream};

@@ -1,6 +1,7 @@
 //! One stream, as its receiver has it: gives blocks to the program, and receives what is in them.
 
 use std::{
+    ops::Range,
     sync::{Arc, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -20,8 +21,8 @@ use crate::{
     wake::Waker,
 };
 
-/// A part ends behind the packet with which it has one of these, so that a worker can begin with what is
-/// there while it is in the cache. Every part costs some hundred nanoseconds, which so many packets share.
+/// A part ends after the packet with which it reaches one of these limits, so that a worker starts while the
+/// packets are in the cache. Each part costs a few hundred nanoseconds, so it should hold many packets.
 const PART_BYTES: u32 = 256 << 10;
 const PART_PACKETS: u32 = 512;
 
@@ -68,6 +69,17 @@ struct Place {
     /// The number of the block.
     number: u32,
     offset: u32,
+}
+
+/// What a look at a stream finds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackedLook {
+    /// What waits, in bytes counted since the start.
+    pub waiting: Range<u64>,
+    /// Cells of the given blocks that no later packet gets, though they were not received: those with packets
+    /// that wait, and the rest of each block that the program has left, or leaves with the next packet. None
+    /// if no packet waits.
+    pub unreceived_cells: u32,
 }
 
 /// How far the program has come in the block that is received.
@@ -201,8 +213,12 @@ impl PackedStream {
     }
 
     /// What waits, in bytes counted since the start.
-    pub fn waiting(&self) -> std::ops::Range<u64> {
-        let position = self.place(self.published());
+    pub fn waiting(&self) -> Range<u64> {
+        self.waiting_until(self.place(self.published()))
+    }
+
+    /// What waits if the program is at `position`.
+    fn waiting_until(&self, position: Place) -> Range<u64> {
         let start = self.received();
         if self.given == self.current || position.number.wrapping_add(1) == self.current {
             return start..start;
@@ -216,15 +232,18 @@ impl PackedStream {
         start..end
     }
 
-    /// Cells of the given blocks that no later packet gets, though they were not received: those with packets
-    /// that wait, and with them the rest of each block that the program has left, or leaves with the next
-    /// packet. None if no packet waits. The pool can still fill `space` cells of the block that is received.
-    pub fn unreceived_cells(&self, space: u32) -> u32 {
-        if space == 0 || self.waiting().is_empty() {
-            return 0;
-        }
+    /// What waits, and what it takes of a pool that can still fill `space` cells of the block being received.
+    /// Reads the position once: each time, its cache line comes from the program's core.
+    pub fn look(&self, space: u32) -> PackedLook {
+        let position = self.place(self.published());
+        let waiting = self.waiting_until(position);
+        let is_empty = space == 0 || waiting.is_empty();
+        PackedLook { waiting, unreceived_cells: if is_empty { 0 } else { self.unreceived(position, space) } }
+    }
+
+    /// The cells of [`PackedLook::unreceived_cells`], if a packet waits.
+    fn unreceived(&self, Place { number, offset }: Place, space: u32) -> u32 {
         let geometry = self.memory.layout.geometry;
-        let Place { number, offset } = self.place(self.published());
         let is_left = |number: u32| {
             let retired = self.memory.word(self.stream, RETIRE_AT as u32).load(Ordering::Relaxed);
             offset > self.block_bytes() - MIN_ROOM_BYTES || retired == number.wrapping_add(1)

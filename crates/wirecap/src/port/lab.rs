@@ -101,8 +101,8 @@ impl Lab {
 }
 
 impl Opened {
-    /// The times and bytes of so many packets, once they have come. Packets without a time of their own get
-    /// this one, 1 ns apart.
+    /// Waits for this number of packets and returns their times and bytes. Packets without a time get
+    /// `time_ns`, 1 ns apart.
     pub(crate) fn receive(&mut self, packets: u32, time_ns: u64) -> Vec<(u64, Vec<u8>)> {
         let (deadline, mut min_ns, mut received) = (Instant::now() + TIMEOUT, 1, Vec::new());
         while received.len() < packets as usize {

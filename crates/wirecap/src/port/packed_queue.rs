@@ -13,7 +13,7 @@ use wirecap_filter::UserFilter;
 use wirecap_sys::{
     clock::StampClock,
     memory::LivePool,
-    packed::{PackedError, PackedStream},
+    packed::{PackedError, PackedLook, PackedStream},
 };
 
 use super::{
@@ -183,10 +183,10 @@ impl ReceiveQueue for PackedQueue {
     }
 
     fn look(&self) -> Look {
-        let bytes = self.stream.waiting();
-        let outlook = self.stamps.outlook(!bytes.is_empty());
-        let unreceived = self.stream.unreceived_cells(self.space);
-        Look { waiting: Some(Waiting { cells: bytes, may_refuse: true }), unreceived, outlook }
+        let PackedLook { waiting, unreceived_cells } = self.stream.look(self.space);
+        let outlook = self.stamps.outlook(!waiting.is_empty());
+        let waiting = Some(Waiting { cells: waiting, may_refuse: true });
+        Look { waiting, unreceived: unreceived_cells, outlook }
     }
 
     fn counts(&mut self) -> QueueCounts {

@@ -6,7 +6,8 @@ use wirecap_sys::netdev::{HashFunction, HashTransform, RssHash};
 
 use crate::{
     diagnostic::{
-        Cause, RssAttempt, RssFailure, RssLeft, RssLoss, RssRecovery, RssRefusal, RssUndo, SymmetricHash,
+        Cause, RssAttempt, RssFailure, RssLoss, RssRecovery, RssRefusal, RssUndo, RssUndoFailure,
+        SymmetricHash,
     },
     report::{RssReport, RssState},
 };
@@ -63,11 +64,11 @@ impl<D: Hashing> Change<D> {
             };
             attempts.push(RssAttempt { hash, failure });
             if let Err(cause) = device.set(&now, &before) {
-                let left = RssLeft { cause, undo: undo(interface, &before, &now) };
-                return Err(RssRefusal::NotSet { attempts, left: Some(Box::new(left)) });
+                let failure = RssUndoFailure { cause, undo: undo(interface, &before, &now) };
+                return Err(RssRefusal::NotSet { attempts, undo_failure: Some(Box::new(failure)) });
             }
         }
-        Err(RssRefusal::NotSet { attempts, left: None })
+        Err(RssRefusal::NotSet { attempts, undo_failure: None })
     }
 
     pub(super) fn restore(&mut self) {

@@ -6,7 +6,7 @@ use wirecap_sys::netdev::{HashFunction, HashTransform};
 
 use super::{change::*, *};
 use crate::{
-    diagnostic::{RssAttempt, RssFailure, RssLeft, RssLoss, RssRecovery, RssUndo, SymmetricHash},
+    diagnostic::{RssAttempt, RssFailure, RssLoss, RssRecovery, RssUndo, RssUndoFailure, SymmetricHash},
     report::{RssReport, RssState},
 };
 
@@ -129,11 +129,11 @@ fn an_incapable_driver_is_left_unchanged() {
     let reason = Change::symmetric(refuses.clone(), "eth1").unwrap_err();
     let hashes = [XOR, OR_XOR, SymmetricHash::ToeplitzKey];
     let refused = |hash| attempt(hash, RssFailure::Refused(Cause::words("not supported")));
-    assert_eq!(reason, RssRefusal::NotSet { attempts: hashes.map(refused).into(), left: None });
+    assert_eq!(reason, RssRefusal::NotSet { attempts: hashes.map(refused).into(), undo_failure: None });
     let forgets = Driver { keeps: false, ..driver(|_| true) };
     let reason = Change::symmetric(forgets.clone(), "eth1").unwrap_err();
     let not_kept = |hash| attempt(hash, RssFailure::NotKept);
-    assert_eq!(reason, RssRefusal::NotSet { attempts: hashes.map(not_kept).into(), left: None });
+    assert_eq!(reason, RssRefusal::NotSet { attempts: hashes.map(not_kept).into(), undo_failure: None });
     assert_eq!((&*refuses.now.borrow(), &*forgets.now.borrow()), (&plain(), &plain()));
 }
 
@@ -258,15 +258,15 @@ fn a_hash_that_cannot_be_read_back_is_restored() {
     let driver = Driver { reads: 1, ..driver(|_| true) };
     let reason = Change::symmetric(driver.clone(), "eth1").unwrap_err();
     let gone = || Cause::words("no such device");
-    let RssRefusal::NotSet { attempts, left: None } = &reason else { panic!("{reason:?}") };
+    let RssRefusal::NotSet { attempts, undo_failure: None } = &reason else { panic!("{reason:?}") };
     assert_eq!(attempts[0], attempt(XOR, RssFailure::NotReadBack(gone())));
     assert_eq!(*driver.now.borrow(), plain());
 
     let stuck = Driver { sets: 1, ..driver };
     let reason = Change::symmetric(stuck.clone(), "eth1").unwrap_err();
     let attempts = vec![attempt(XOR, RssFailure::NotReadBack(gone()))];
-    let left = RssLeft { cause: gone(), undo: no_transform() };
-    assert_eq!(reason, RssRefusal::NotSet { attempts, left: Some(Box::new(left)) });
+    let failure = RssUndoFailure { cause: gone(), undo: no_transform() };
+    assert_eq!(reason, RssRefusal::NotSet { attempts, undo_failure: Some(Box::new(failure)) });
     assert_eq!(
         stuck.now.borrow().transform,
         HashTransform::SYMMETRIC_XOR,

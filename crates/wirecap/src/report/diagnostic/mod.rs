@@ -23,7 +23,7 @@ pub use wirecap_sys::memory::Advice;
 pub use self::{
     cause::Cause,
     reason::{KernelRefusal, ModeRefusal, NicDataRefusal, PackingRefusal, Recovery, TapRefusal, TooLong},
-    rss::{RssAttempt, RssFailure, RssLeft, RssLoss, RssRecovery, RssRefusal, RssUndo, SymmetricHash},
+    rss::{RssAttempt, RssFailure, RssLoss, RssRecovery, RssRefusal, RssUndo, RssUndoFailure, SymmetricHash},
 };
 use super::{Clock, LeftToHost, LengthLimit, QueueMode, as_text};
 use crate::{QueueSet, Timestamp};

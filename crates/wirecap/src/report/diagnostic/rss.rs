@@ -14,7 +14,7 @@ use super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SymmetricHash {
-    /// The driver brings the fields of a packet into an order that is that of both directions.
+    /// The driver sorts the fields of a packet, so that both directions hash the same ones.
     Transform(HashTransform),
     /// A key with which Toeplitz hashes both directions alike.
     ToeplitzKey,
@@ -62,17 +62,17 @@ pub enum RssRefusal {
     NotSet {
         /// What was tried, in this order.
         attempts: Vec<RssAttempt>,
-        /// The last of them, if the hash from before could not be restored.
-        left: Option<Box<RssLeft>>,
+        /// Why the last of them could not be undone, if it could not.
+        undo_failure: Option<Box<RssUndoFailure>>,
     },
 }
 
-/// A hash that was set, and could not be undone.
+/// Why the hash from before could not be restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct RssLeft {
-    /// Why not.
+pub struct RssUndoFailure {
+    /// The cause.
     pub cause: Cause,
-    /// What restores the hash from before.
+    /// What restores it.
     pub undo: RssUndo,
 }
 
