@@ -88,6 +88,16 @@ pub enum Error {
         /// addresses.
         lacks_perfmon: bool,
     },
+    /// The kernel blinds constants, which makes it forget where a program lies that is bound to an interface.
+    #[error(
+        "the XDP program {name} was not loaded: it asks the driver about packets, and while this kernel blinds the \
+         constants of programs (net.core.bpf_jit_harden=2), it would crash when the interface is deleted; \
+         `sysctl net.core.bpf_jit_harden=1` blinds those of unprivileged users only"
+    )]
+    Blinded {
+        /// Name of the program.
+        name: String,
+    },
     /// Another XDP program is on the interface.
     #[error(
         "another XDP program is already attached to {interface}{holder}; see it with `ip link show {interface}` and \

@@ -31,6 +31,7 @@
 
 mod asm;
 mod attr;
+mod bound;
 mod btf;
 mod by_id;
 mod bytecode;

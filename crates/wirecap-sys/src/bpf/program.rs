@@ -1,12 +1,16 @@
 //! Programs: instructions the verifier has accepted.
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use super::asm::Assembler;
 use super::attr::{Command, ProgInfo, ProgLoad, ProgTestRun, XdpMd};
+use super::bound::with_room;
 use super::bytecode::Bytecode;
 use super::error::Error;
+use super::insn::{Insn, Reg};
 use super::privilege::lacks_perfmon;
 use super::syscall::{
     address, address_mut, bpf, bpf_fd, if_there, object_info, object_name, open_by_id, text, with_memlock,
@@ -87,11 +91,19 @@ impl Program {
     /// Has the verifier check a program, and loads it.
     ///
     /// # Errors
-    /// [`Error::Rejected`] with the verifier's log, [`Error::NotPermitted`], [`Error::BadName`].
+    /// [`Error::Rejected`] with the verifier's log, [`Error::NotPermitted`], [`Error::BadName`];
+    /// [`Error::Blinded`] for a program that is bound to an interface, where the kernel blinds constants.
     pub fn load(spec: &ProgramSpec<'_>) -> Result<Self, Error> {
         let action = || format!("load the BPF program {} ({} instructions)", spec.name, spec.code.len());
         let prog_name = object_name(spec.name)?;
-        let load = |log: &mut [u8]| load_once(spec, prog_name, log);
+        let mut insns = Cow::Borrowed(spec.code.insns.as_slice());
+        if spec.bound_to.is_some() {
+            if blinds_constants()? {
+                return Err(Error::Blinded { name: spec.name.into() });
+            }
+            insns = with_room(spec.code)?.into();
+        }
+        let load = |log: &mut [u8]| load_once(spec, &insns, prog_name, log);
 
         // Writing the log is slow, so it is asked for only when there is something to explain.
         let cause = match with_memlock(|| load(&mut [])) {
@@ -202,14 +214,31 @@ impl AsFd for Program {
     }
 }
 
+/// Whether the kernel blinds the constants of programs (net.core.bpf_jit_harden). The setting itself is not
+/// visible in network namespaces other than the first, so a program with a constant shows it: a blinded
+/// constant takes three instructions.
+fn blinds_constants() -> Result<bool, Error> {
+    let mut asm = Assembler::new();
+    asm.mov_imm(Reg::R0, 0x1234_5678).exit();
+    let code = asm.finish()?;
+    let canary = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "canary", &code))?;
+    let info = prog_info(canary.as_fd()).map_err(|cause| canary.failed("ask about", cause))?;
+    Ok(info.xlated_prog_len as usize > size_of_val(code.insns.as_slice()))
+}
+
 /// One load; an empty `log` asks for none.
-fn load_once(spec: &ProgramSpec<'_>, prog_name: [u8; 16], log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load_once(
+    spec: &ProgramSpec<'_>,
+    insns: &[Insn],
+    prog_name: [u8; 16],
+    log: &mut [u8],
+) -> io::Result<OwnedFd> {
     let flags = if spec.frags { XDP_HAS_FRAGS } else { 0 }
         | if spec.bound_to.is_some() { XDP_DEV_BOUND_ONLY } else { 0 };
     let mut attr = ProgLoad {
         prog_type: spec.kind as u32,
-        insn_cnt: spec.code.len() as u32,
-        insns: address(&spec.code.insns),
+        insn_cnt: insns.len() as u32,
+        insns: address(insns),
         license: address(LICENSE.to_bytes_with_nul()),
         prog_flags: flags,
         prog_ifindex: spec.bound_to.unwrap_or(0),

@@ -7,6 +7,7 @@
 //! | buddies help, chunks go home, pools that are too small | `offload` |
 //! | the other NIC forwards packets from the cells they were captured into | `forward` |
 //! | filters, kernel timestamps, the driver's metadata: tags, times, hashes | `kernel_side` |
+//! | interfaces deleted under programs that ask the driver | `bound` |
 //! | failing links, changing queues, unbound drivers, killed processes | `faults` |
 //! | what copying a packet costs in the program | `load_bytes` |
 //! | cells of 4 KiB, huge pages, packets at any address, large frames | `memory` |
@@ -15,6 +16,7 @@
 //! | kernels without zero-copy | `fallback` |
 //! | the library's end-to-end tests, on veth pairs | `end_to_end` |
 
+mod bound;
 mod capture;
 mod command;
 mod end_to_end;
@@ -50,6 +52,7 @@ fn select(fallbacks: bool, end_to_end: bool) -> Vec<Case> {
     cases.extend(offload::CASES);
     cases.extend(forward::CASES);
     cases.extend(kernel_side::CASES);
+    cases.extend(bound::CASES);
     cases.extend(load_bytes::CASES);
     cases.extend(memory::CASES);
     cases.extend(packed::CASES);

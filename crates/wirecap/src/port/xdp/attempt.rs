@@ -365,7 +365,7 @@ impl Attempt<'_> {
                     | XskError::NotSupported
             ),
             Error::Program { source, .. } => match source {
-                bpf::Error::Busy { .. } => true,
+                bpf::Error::Busy { .. } | bpf::Error::Blinded { .. } => true,
                 // Kernels before 5.18 refuse any program for packets of several buffers, and one that packs.
                 bpf::Error::Rejected { .. } => !self.multi_buffer && self.delivery != Delivery::Packed,
                 _ => false,
