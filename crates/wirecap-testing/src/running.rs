@@ -184,6 +184,15 @@ impl Drop for Running {
 }
 
 impl Ended {
+    /// Whether standard error is one line. Lines about steps that take longer than a second do not count: on a
+    /// busy machine any step may.
+    pub fn has_one_line_of_stderr(&self) -> bool {
+        const SLOW_STEPS: [&str; 3] =
+            ["libpcap is compiling", "asking the kernel", "reserving the packet memory"];
+        let is_slow_step = |line: &&str| SLOW_STEPS.iter().any(|step| line.contains(step));
+        self.stderr.lines().filter(|line| !is_slow_step(line)).count() == 1
+    }
+
     /// The account: the last line of standard output, checked.
     pub fn account(&self) -> Account {
         Account::read(std::str::from_utf8(&self.stdout).unwrap(), self)

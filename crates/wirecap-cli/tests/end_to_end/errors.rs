@@ -201,7 +201,7 @@ fn a_missing_privilege_is_named() {
             1,
             &["CAP_NET_RAW", "run as root (sudo), or", "sudo setcap cap_net_raw,", &remedy],
         );
-        assert_eq!(ended.stderr.lines().count(), 1, "nothing precedes the error: {ended:#?}");
+        assert!(ended.has_one_line_of_stderr(), "nothing precedes the error: {ended:#?}");
     }
     assert_refused(&denied, 1, &["cannot write /x.pcapng", "Permission denied", "choose a directory"]);
     assert_eq!(interfaces.code, Some(0), "{interfaces:#?}");

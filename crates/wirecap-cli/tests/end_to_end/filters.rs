@@ -69,7 +69,7 @@ fn a_bad_filter_is_wrong_usage() {
     ] {
         let ended = lab.spawn(&[&["capture"], arguments].concat()).wait();
         assert_eq!(ended.code, Some(2), "{ended:#?}");
-        assert!(ended.stderr.contains(words) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
+        assert!(ended.stderr.contains(words) && ended.has_one_line_of_stderr(), "{}", ended.stderr);
     }
 }
 

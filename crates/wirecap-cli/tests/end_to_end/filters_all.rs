@@ -118,7 +118,7 @@ fn packets_taken_from_the_host_are_inbound_and_a_file_has_no_direction() {
         let ended = replay(&[&trace(&lab, &frames), filter]);
         assert_eq!(ended.code, Some(2), "{ended:#?}");
         let told = ended.stderr.contains(filter) && ended.stderr.contains("not supported when reading files");
-        assert!(told && ended.stderr.lines().count() == 1, "{}", ended.stderr);
+        assert!(told && ended.has_one_line_of_stderr(), "{}", ended.stderr);
     }
 }
 

@@ -194,7 +194,7 @@ fn a_refused_replay_leaves_files_unchanged() {
     ] {
         let ended = run(directory.path(), &["trace:a.pcap", source, "-w", "old.pcapng", "--json"]);
         assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0), "{ended:#?}");
-        assert!(ended.stderr.contains(hint) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
+        assert!(ended.stderr.contains(hint) && ended.has_one_line_of_stderr(), "{}", ended.stderr);
         assert_eq!(fs::read(directory.path().join("old.pcapng")).unwrap(), b"precious");
     }
     let ended = run(directory.path(), &["trace:a.pcap", "trace:a.pcap"]);
