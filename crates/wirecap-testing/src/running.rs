@@ -184,8 +184,8 @@ impl Drop for Running {
 }
 
 impl Ended {
-    /// Whether standard error is one line. Lines about steps that take longer than a second do not count: on a
-    /// busy machine any step may.
+    /// Whether standard error is one line. Lines about steps that take longer than a second do not count: on
+    /// a busy machine any step may.
     pub fn has_one_line_of_stderr(&self) -> bool {
         const SLOW_STEPS: [&str; 3] =
             ["libpcap is compiling", "asking the kernel", "reserving the packet memory"];

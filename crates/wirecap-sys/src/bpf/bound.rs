@@ -8,10 +8,10 @@
 //!
 //! The kernel keeps the address of a bound program beside its interface (`offload->prog`,
 //! kernel/bpf/offload.c), and does not correct it when the program moves. When the interface is deleted, the
-//! kernel releases whatever lies at the old address. Up to Linux 6.18 at least, that is a page fault under the
-//! lock of all network configuration: until the machine restarts, `ip` and every other user of that lock hang.
-//! A program moves when the verifier, which replaces some instructions by longer sequences, makes it longer
-//! than its pages, and when the kernel blinds constants.
+//! kernel releases whatever lies at the old address. Up to Linux 6.18 at least, that is a page fault under
+//! the lock of all network configuration: until the machine restarts, `ip` and every other user of that lock
+//! hang. A program moves when the verifier, which replaces some instructions by longer sequences, makes it
+//! longer than its pages, and when the kernel blinds constants.
 //!
 //! Rule: a bound program is loaded with memory for all that the verifier may add.
 
@@ -22,8 +22,8 @@ use super::{
     insn::{Cond, Insn, Reg},
 };
 
-/// Instructions that are reserved for each of the program. The most that Linux 6.18 adds, 8 for a lookup in an
-/// array, comes with at least three instructions that stay as they are: arguments, and the check of the
+/// Instructions that are reserved for each of the program. The most that Linux 6.18 adds, 8 for a lookup in
+/// an array, comes with at least three instructions that stay as they are: arguments, and the check of the
 /// result.
 const RESERVED_FOR_EACH: usize = 4;
 /// As far as a jump reaches, in instructions.
