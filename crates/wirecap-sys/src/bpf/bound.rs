@@ -16,11 +16,12 @@
 //! Rule: a bound program is loaded with memory for all that the verifier may add.
 
 use super::{
-    asm::Assembler,
     bytecode::Bytecode,
-    error::Error,
-    insn::{Cond, Insn, Reg},
+    insn::{Insn, Reg},
 };
+
+/// `r0 = 0`.
+const CLEAR: Insn = mov_r0(0);
 
 /// Instructions that are reserved for each of the program. The most that Linux 6.18 adds, 8 for a lookup in
 /// an array, comes with at least three instructions that stay as they are: arguments, and the check of the
@@ -29,29 +30,40 @@ const RESERVED_FOR_EACH: usize = 4;
 /// As far as a jump reaches, in instructions.
 const FARTHEST: usize = i16::MAX as usize;
 
-/// The instructions of a program behind a jump over reserved memory.
-pub(super) fn with_room(code: &Bytecode) -> Result<Vec<Insn>, Error> {
-    let mut asm = Assembler::new();
+/// The instructions of a program behind a jump over reserved memory, or several that reach farther.
+pub(super) fn with_room(code: &Bytecode) -> Vec<Insn> {
+    let mut insns = Vec::new();
     let mut reserved = RESERVED_FOR_EACH * code.len();
     while reserved > 0 {
         let part = reserved.min(FARTHEST);
-        let behind = asm.label();
-        asm.mov_imm(Reg::R0, 0).jump_if(Cond::Eq, Reg::R0, 0, behind);
-        for _ in 0..part {
-            asm.mov_imm(Reg::R0, 0);
-        }
-        asm.bind(behind);
+        insns.extend([CLEAR, skip_if_clear(part as i16)]);
+        insns.extend(std::iter::repeat_n(CLEAR, part));
         reserved -= part;
     }
-    let mut insns = asm.finish()?.insns;
     insns.extend_from_slice(&code.insns);
-    Ok(insns)
+    insns
+}
+
+/// An XDP program with a constant, which gets longer where the kernel blinds constants.
+pub(super) fn canary() -> Bytecode {
+    const EXIT: Insn = Insn::new(0x95, Reg::R0, 0, 0, 0);
+    Bytecode::new(vec![mov_r0(0x1234_5678), EXIT], Vec::new())
+}
+
+/// `r0 = imm`.
+const fn mov_r0(imm: i32) -> Insn {
+    Insn::new(0xb7, Reg::R0, 0, 0, imm)
+}
+
+/// `if r0 == 0 goto +distance`.
+const fn skip_if_clear(distance: i16) -> Insn {
+    Insn::new(0x15, Reg::R0, 0, distance, 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::XDP_PASS;
+    use crate::bpf::{Assembler, Cond, XDP_PASS};
 
     fn program(len: usize) -> Bytecode {
         let mut asm = Assembler::new();
@@ -74,10 +86,21 @@ mod tests {
     }
 
     #[test]
+    fn instructions_are_those_of_the_assembler() {
+        let mut asm = Assembler::new();
+        let behind = asm.label();
+        asm.mov_imm(Reg::R0, 0).jump_if(Cond::Eq, Reg::R0, 0, behind);
+        asm.mov_imm(Reg::R0, 0x1234_5678).bind(behind).exit();
+        let insns = asm.finish().unwrap().insns;
+        assert_eq!(insns[..2], [CLEAR, skip_if_clear(1)]);
+        assert_eq!(insns[2..], canary().insns[..]);
+    }
+
+    #[test]
     fn the_program_follows_memory_for_four_times_its_length() {
         for len in [2, 500, 8_191, 8_192, 20_000] {
             let code = program(len);
-            let insns = with_room(&code).unwrap();
+            let insns = with_room(&code);
             let jumps = (4 * len).div_ceil(FARTHEST);
             assert_eq!(insns.len(), 5 * len + 2 * jumps, "{len}");
             assert_eq!(start(&insns, &code), insns.len() - len, "{len}");

@@ -5,12 +5,11 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::asm::Assembler;
 use super::attr::{Command, ProgInfo, ProgLoad, ProgTestRun, XdpMd};
-use super::bound::with_room;
+use super::bound::{canary, with_room};
 use super::bytecode::Bytecode;
 use super::error::Error;
-use super::insn::{Insn, Reg};
+use super::insn::Insn;
 use super::privilege::lacks_perfmon;
 use super::syscall::{
     address, address_mut, bpf, bpf_fd, if_there, object_info, object_name, open_by_id, text, with_memlock,
@@ -101,7 +100,7 @@ impl Program {
             if blinds_constants()? {
                 return Err(Error::Blinded { name: spec.name.into() });
             }
-            insns = with_room(spec.code)?.into();
+            insns = with_room(spec.code).into();
         }
         let load = |log: &mut [u8]| load_once(spec, &insns, prog_name, log);
 
@@ -218,9 +217,7 @@ impl AsFd for Program {
 /// visible in network namespaces other than the first, so a program with a constant shows it: a blinded
 /// constant takes three instructions.
 fn blinds_constants() -> Result<bool, Error> {
-    let mut asm = Assembler::new();
-    asm.mov_imm(Reg::R0, 0x1234_5678).exit();
-    let code = asm.finish()?;
+    let code = canary();
     let canary = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "canary", &code))?;
     let info = prog_info(canary.as_fd()).map_err(|cause| canary.failed("ask about", cause))?;
     Ok(info.xlated_prog_len as usize > size_of_val(code.insns.as_slice()))
