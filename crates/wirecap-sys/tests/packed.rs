@@ -258,7 +258,10 @@ fn records_are_blocks_of_a_pcapng_file() {
 /// Socket buffers: with the tag that the kernel keeps beside the packet, and the direction.
 #[test]
 fn socket_buffers_get_their_tags_back() {
-    let lengths = [14, 15, 17, 31, 32, 33, 60, 64, 511, 512, 513, 1514, 1979, 1980, 1981, 1984, 1985, 3_000];
+    let lengths = [
+        14, 15, 17, 31, 32, 33, 60, 64, 511, 512, 513, 1514, 1535, 1536, 1537, 1979, 1980, 1981, 1984, 1985,
+        3_000,
+    ];
     for (direction, tag) in
         [(Direction::In, (0, 0)), (Direction::Out, (0x8100, 0x6007)), (Direction::In, (0x88a8, 5))]
     {

@@ -14,8 +14,8 @@ use crate::bpf::{Alu, Assembler, Cond, Label, Reg, Size};
 
 /// Bytes that are compared with the end of the packet at once.
 const GROUP: i32 = 32;
-/// The longest packet that is copied in this way.
-const MAX_BYTES: i32 = 512;
+/// The longest packet that is copied in this way: one of Ethernet with its usual MTU and tags.
+const MAX_BYTES: i32 = 1_536;
 /// Whether the kernel allows loads and stores at any address: elsewhere the verifier refuses them.
 const MAY_BE_UNALIGNED: bool = cfg!(any(
     target_arch = "x86_64",
