@@ -41,8 +41,8 @@ macro_rules! usage {
 /// does not have; everything else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
     use wirecap::Error::{
-        Filter, Geometry, IdleWorkers, Interface, LittleMemory, NoPort, NoWorker, PassiveQueues, PortTwice,
-        QueueSet, TooMany,
+        Filter, Geometry, IdleWorkers, Interface, LittleMemory, MuchMemory, NoPort, NoWorker, PassiveQueues,
+        PortTwice, QueueSet, TooMany,
     };
     use wirecap_filter::Error::{Expression, Invalid, NotLive};
     use wirecap_sys::netdev::Error::{NameInvalid, NameTooLong};
@@ -52,6 +52,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
             Geometry(_)
                 | IdleWorkers { .. }
                 | LittleMemory { .. }
+                | MuchMemory { .. }
                 | NoPort
                 | NoWorker
                 | PortTwice(_)

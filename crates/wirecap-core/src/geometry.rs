@@ -54,7 +54,7 @@ pub enum GeometryError {
         given: u32,
     },
     /// R × M is beyond what a kernel ring can index here.
-    #[error("R x M is {given} cells per pool, but a ring holds at most {MAX_CELLS_PER_POOL}")]
+    #[error("R x M is {given} cells per pool, but a pool holds at most {MAX_CELLS_PER_POOL}")]
     CellsPerPool {
         /// R × M.
         given: u64,

@@ -308,6 +308,14 @@ pub enum Error {
         /// The least that works, in bytes.
         least: u64,
     },
+    /// The memory is more than pools can have.
+    #[error("the packet memory is more than the pools can have")]
+    MuchMemory {
+        /// The setting, in bytes.
+        bytes: u64,
+        /// The most that works, in bytes.
+        most: u64,
+    },
     /// Opening was [given up](crate::Builder::give_up).
     #[error("opening was given up, so nothing was captured")]
     GivenUp,

@@ -148,7 +148,7 @@ impl Layout {
     /// The sizes of the pools, and why they are smaller than by default.
     ///
     /// # Errors
-    /// [`Error::Geometry`], and [`Error::LittleMemory`].
+    /// [`Error::Geometry`], [`Error::LittleMemory`], and [`Error::MuchMemory`].
     pub(crate) fn sizes(
         &self,
         config: &Config,
@@ -166,7 +166,10 @@ impl Layout {
                 if chunks == 0 {
                     return Err(Error::LittleMemory { bytes, least });
                 }
-                Ok((of(chunks.min(most))?, None))
+                if chunks > most {
+                    return Err(Error::MuchMemory { bytes, most: u64::from(most) * least });
+                }
+                Ok((of(chunks)?, None))
             }
             PoolSize::AtMost(chunks) => {
                 let wanted = of(chunks)?.chunks_per_pool();

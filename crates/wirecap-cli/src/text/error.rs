@@ -61,6 +61,11 @@ pub(crate) fn of_capture(error: &Error) -> String {
             exact_size(*bytes),
             exact_size(*least)
         ),
+        Error::MuchMemory { bytes, most } => format!(
+            "packet memory of {} is too much: all pools together can have {}; give that or less",
+            exact_size(*bytes),
+            exact_size(*most)
+        ),
         error => with_hint(error.to_string() + &reason(error).unwrap_or_default(), hint(error)),
     }
 }
@@ -289,6 +294,7 @@ mod tests {
                 Error::LittleMemory { bytes: 1, least: 2 },
                 "give that or more, or lower -M or the number of queues",
             ),
+            (Error::MuchMemory { bytes: 2, most: 1 }, "together can have 1 KiB; give that or less"),
             (not_tapped(TapRefusal::FewChunks), "for each core; raise -R or --memory, or give packet:in0"),
             (not_tapped(TapRefusal::NoTcx), "(Linux 6.6); give packet:in0"),
             (batch, "use batch timestamps (--timestamp batch)"),

@@ -116,6 +116,9 @@ fn r_follows_from_the_memory_of_all_pools() {
     );
     let error = null(4).memory(100_000).open().unwrap_err();
     assert!(matches!(error, Error::LittleMemory { bytes: 100_000, least: 131_072 }), "{error}");
+    // A pool has 4,194,304 cells of 2 KiB at most.
+    let error = null(4).memory(u64::MAX).open().unwrap_err();
+    assert!(matches!(error, Error::MuchMemory { bytes: u64::MAX, most } if most == 32 << 30), "{error}");
 }
 
 #[test]
