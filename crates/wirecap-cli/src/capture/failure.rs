@@ -19,7 +19,7 @@ pub(super) enum Failure {
     InterfacesGone,
     /// Some of several interfaces are gone: their names.
     #[error(
-        "the capture is incomplete: {} {} removed while it ran; everything else is kept",
+        "the capture is incomplete: {} {} removed, or moved to another network namespace, while it ran; everything else is kept",
         .0.join(", "),
         was(.0.len() as u64)
     )]

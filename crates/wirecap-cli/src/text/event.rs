@@ -18,7 +18,9 @@ pub(crate) fn describe(
             format!("{port} has no carrier; {activity} resumes when the other end is connected and up again")
         }
         PortEvent::Up(port) => format!("{port} is up"),
-        PortEvent::Removed(port) => format!("{port} was removed; its packets so far are kept"),
+        PortEvent::Removed(port) => {
+            format!("{port} was removed, or moved to another network namespace; its packets so far are kept")
+        }
         PortEvent::Read(port) => format!("{port} is read; the capture continues with the other ports"),
         PortEvent::InUse { port, uses } => {
             format!("WARNING: {}", host_use::begun(port, uses, is_deprived)?)

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Rule: programs that were there when the port was opened are among its fallbacks. Each later one is
-//! reported once.
+//! reported once. Taps of wirecap are not reported: they leave every packet to the host.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use wirecap_sys::{
     netdev::{Interface, LinkReader},
 };
 
-use crate::Diagnostic;
+use crate::{Diagnostic, program::tap};
 
 /// Time between two looks: each asks the kernel one question.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -40,10 +40,14 @@ pub(crate) struct XdpWatch {
 
 /// The XDP programs that get the packets of an interface first, when it is opened.
 pub(crate) fn programs_first(interface: &Interface) -> impl Iterator<Item = Diagnostic> {
-    interface.xdp_programs.iter().map(|attached| Diagnostic::XdpProgramFirst {
-        program_id: attached.program_id,
-        program: bpf::Program::name_by_id(attached.program_id).ok(),
-    })
+    let names = interface.xdp_programs.iter().map(|attached| name_if_not_tap(attached.program_id));
+    names.flatten().map(|(program_id, program)| Diagnostic::XdpProgramFirst { program_id, program })
+}
+
+/// The number of a program and its name, if that can be found; `None` for a tap.
+fn name_if_not_tap(program_id: u32) -> Option<(u32, Option<String>)> {
+    let name = bpf::Program::name_by_id(program_id).ok();
+    (name.as_deref() != Some(tap::NAME)).then_some((program_id, name))
 }
 
 impl XdpWatch {
@@ -69,10 +73,11 @@ impl XdpWatch {
         self.looked = Instant::now();
         let attached = self.reader.as_mut().map(|reader| reader.xdp_programs(self.ifindex));
         for attached in attached.and_then(Result::ok).unwrap_or_default() {
-            let program_id = attached.program_id;
-            if self.known.insert(program_id) {
-                let program = bpf::Program::name_by_id(program_id).ok();
-                self.came.push(Diagnostic::XdpProgramAttached { program_id, program });
+            if self.known.insert(attached.program_id) {
+                let came = name_if_not_tap(attached.program_id);
+                self.came.extend(
+                    came.map(|(program_id, program)| Diagnostic::XdpProgramAttached { program_id, program }),
+                );
             }
         }
     }

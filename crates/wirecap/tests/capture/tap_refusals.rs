@@ -53,6 +53,9 @@ fn where_native_xdp_cannot_tap_the_error_says_why() {
     let first = open("tap:in0").unwrap();
     let second = refusal("tap:in0").to_string();
     assert!(second.contains("wirecap_tap") && second.contains("end that process"), "{second}");
+    // It leaves every packet to others, so it is no reason for a warning.
+    let beside = wire.capture_of("packet:in0", builder()).report();
+    assert!(beside.ports[0].fallbacks.is_empty(), "{beside:#?}");
     let report = first.finish();
     assert_eq!(report.ports[0].tap_hook, Some(TapHook::Xdp));
 }

@@ -101,8 +101,7 @@ choices! {
     pub(crate) enum EngineChoice = Xdp {
         /// AF_XDP transmit: any interface, any queues, all kinds of frames.
         Xdp = "xdp",
-        /// Live frames of the kernel: many times faster on virtual interfaces; only UDP frames of one size,
-        /// and the core determines the queue.
+        /// Live frames of the kernel, much faster on virtual interfaces: UDP of one size, queues by core.
         Live = "live",
     }
 }
