@@ -19,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::low_level;
 
 use crate::clock::monotonic_ns;
@@ -64,11 +65,16 @@ impl Escalation {
         Arc::new(Self { repetition_ns: repetition.as_nanos() as u64, ..Self::default() })
     }
 
-    /// From now on takes these signals. The last stage ends the process with `code`.
+    /// From now on takes these signals. The last stage ends the process with `code`. Call it before there are
+    /// other threads: see [`hold_back`].
     ///
     /// # Errors
     /// The kernel's error.
     pub fn register(self: &Arc<Self>, signals: &[libc::c_int], code: libc::c_int) -> io::Result<()> {
+        hold_back(signals, || self.register_each(signals, code))?
+    }
+
+    fn register_each(self: &Arc<Self>, signals: &[libc::c_int], code: libc::c_int) -> io::Result<()> {
         for &signal in signals {
             let escalation = Arc::clone(self);
             let handle = move || {
@@ -127,6 +133,24 @@ impl Escalation {
         }
         reaction
     }
+}
+
+/// Does `work`, which registers handlers; these signals arrive after it.
+///
+/// signal-hook first has the kernel call its handler and then notes what to do. A signal that came in between
+/// would be lost. Only the calling thread holds signals back, so there should be no other.
+///
+/// # Errors
+/// The kernel's error, also for a number that is not that of a signal.
+pub fn hold_back<T>(signals: &[libc::c_int], work: impl FnOnce() -> T) -> io::Result<T> {
+    let mut held = SigSet::empty();
+    for &signal in signals {
+        held.add(Signal::try_from(signal)?);
+    }
+    let before = held.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let result = work();
+    before.thread_set_mask()?;
+    Ok(result)
 }
 
 /// The state after a signal, and what that leads to.
@@ -192,6 +216,21 @@ mod tests {
         let escalation = Escalation::new(Duration::ZERO);
         escalation.raise();
         assert!(escalation.is_asked_to_end() && escalation.flag().load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_signal_that_comes_during_the_registration_is_not_lost() {
+        let escalation = Escalation::new(Duration::ZERO);
+        let signals = [libc::SIGUSR2];
+        let registered = hold_back(&signals, || {
+            // To this thread. Without a handler it would end the process.
+            nix::sys::signal::raise(Signal::SIGUSR2).unwrap();
+            assert!(!escalation.is_asked_to_end());
+            escalation.register_each(&signals, 1)
+        });
+        registered.unwrap().unwrap();
+        assert!(escalation.is_asked_to_end());
+        assert!(!SigSet::thread_get_mask().unwrap().contains(Signal::SIGUSR2));
     }
 
     #[test]

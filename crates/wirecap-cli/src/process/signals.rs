@@ -20,7 +20,7 @@ use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ},
     flag,
 };
-use wirecap_sys::signals::Escalation;
+use wirecap_sys::signals::{Escalation, hold_back};
 
 use crate::exit::Exit;
 
@@ -61,7 +61,7 @@ impl Signals {
         let ends = |signal: &i32| *signal != SIGHUP || !stays;
         let signals: Vec<_> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(ends).collect();
         self.escalation.register(&signals, Exit::Failed as i32)?;
-        flag::register(SIGUSR1, Arc::clone(&self.report))?;
+        hold_back(&[SIGUSR1], || flag::register(SIGUSR1, Arc::clone(&self.report)))??;
         // With a handler, the limit on file sizes fails the write instead of killing the process.
         flag::register(SIGXFSZ, Arc::default())?;
         Ok(())
