@@ -116,7 +116,7 @@ impl StreamedTrace {
         let (messages, receiver) = sync_channel(BLOCKS);
         let (emptied, empties) = channel();
         let (schedule, own_plan) = (Schedule::new(plan.plan.speed), plan.plan.clone());
-        let reader = Ahead { plan, messages, empties, control: Arc::clone(control) };
+        let reader = Prefetcher { plan, messages, empties, control: Arc::clone(control) };
         thread::Builder::new().name("wirecap-read".into()).spawn(move || reader.run(feed, head))?;
         let circles = cells.iter().map(|&cells| Circle { cells, next: 0, ready: 0 }).collect();
         Ok(Self {
@@ -245,14 +245,14 @@ impl StreamedTrace {
 }
 
 /// The thread that reads ahead.
-struct Ahead {
+struct Prefetcher {
     plan: FeedPlan,
     messages: SyncSender<Message>,
     empties: Receiver<Block>,
     control: Arc<Control>,
 }
 
-impl Ahead {
+impl Prefetcher {
     fn run(self, mut feed: Feed, head: Vec<Block>) {
         for block in head {
             if self.messages.send(Message::Block(block)).is_err() {

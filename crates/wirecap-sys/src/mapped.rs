@@ -10,18 +10,18 @@ const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 /// A mapping of this process, readable when it is made, and writable unless it is [to read](Self::to_read).
 #[derive(Debug)]
-pub(crate) struct Mapped {
+pub(crate) struct Mmap {
     /// INVARIANT: start of a mapping of `len` bytes that is this value's alone, until it is dropped.
     start: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: a mapping belongs to no thread. Its owner orders who reads and writes the bytes.
-unsafe impl Send for Mapped {}
+unsafe impl Send for Mmap {}
 // SAFETY: as above; nothing here reads or writes them.
-unsafe impl Sync for Mapped {}
+unsafe impl Sync for Mmap {}
 
-impl Mapped {
+impl Mmap {
     /// Zeroed memory, private to this process. `flags` are further `MAP_…`.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Mapped {
     }
 }
 
-impl Drop for Mapped {
+impl Drop for Mmap {
     fn drop(&mut self) {
         // SAFETY: exactly our own mapping, and nothing borrowed from it outlives its owner.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };

@@ -38,7 +38,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-pub use available::{Available, MemoryBound, Need, available, check as check_available};
+pub use available::{AvailableMemory, MemoryBound, Need, available, check as check_available};
 pub(crate) use claim::{PoolClaim, PoolPlace, QueueName, Tenant};
 pub use error::MemoryError;
 pub use filled::{FilledBlock, FilledCell, FilledPart};

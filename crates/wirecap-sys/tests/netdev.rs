@@ -17,7 +17,7 @@ use nix::sched::{CloneFlags, setns};
 use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_PASS, XdpMode};
 use wirecap_sys::netdev::{
     AttachedMode, AttachedProgram, Error, HardwareType, Interface, LinkChanges, LinkEvent, LinkReader,
-    LinkStatistics, Promiscuous, QueueSource, changes, interface, interfaces,
+    LinkStatistics, PromiscuousMode, QueueSource, changes, interface, interfaces,
 };
 
 /// Whether hosts can reach the interface: it has an address other than the link-local one that every
@@ -316,11 +316,11 @@ fn promiscuous_mode_ends_with_the_last_guard() {
     namespace.enter(|| {
         let promiscuity = || interface("left").unwrap().promiscuity;
         let ifindex = interface("left").unwrap().ifindex;
-        let first = Promiscuous::enable(ifindex).unwrap();
+        let first = PromiscuousMode::enable(ifindex).unwrap();
         assert_eq!(first.ifindex(), ifindex);
         assert!(interface("left").unwrap().promiscuity > 0);
         assert_eq!(interface("right").unwrap().promiscuity, 0);
-        let second = Promiscuous::enable(ifindex).unwrap();
+        let second = PromiscuousMode::enable(ifindex).unwrap();
         assert_eq!(promiscuity(), 2);
         // A process that another test is just starting has our descriptors until it executes its program.
         let falls_to = |expected| {
@@ -334,7 +334,7 @@ fn promiscuous_mode_ends_with_the_last_guard() {
         falls_to(1);
         drop(second);
         falls_to(0);
-        assert!(matches!(Promiscuous::enable(99_999), Err(Error::NoSuchIndex(99_999))));
+        assert!(matches!(PromiscuousMode::enable(99_999), Err(Error::NoSuchIndex(99_999))));
     });
 }
 

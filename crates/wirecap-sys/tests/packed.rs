@@ -15,7 +15,7 @@ use wirecap_sys::{
     },
     memory::LivePool,
     packed::{
-        Pack, PackOption, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream, PacketForm,
+        PackSpec, PackOption, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream, PacketForm,
         RecordMark,
     },
     wake::{Bell, WakeCause, Wakers, Watch},
@@ -156,9 +156,9 @@ fn finish(mut asm: Assembler, no_block: Label, impossible: Label) -> Program {
 }
 
 /// What is packed: the stream's number is in R7, the time at -8 on the stack, something else at -16.
-fn pack(form: PacketForm, option: Option<PackOption>, no_block: Label, impossible: Label) -> Pack {
+fn pack(form: PacketForm, option: Option<PackOption>, no_block: Label, impossible: Label) -> PackSpec {
     let (stream, interface, stamp, stack_end, busy) = (Reg::R7, INTERFACE, Some(-8), -16, impossible);
-    Pack { stream, interface, stamp, form, option, stack_end, no_block, busy, impossible }
+    PackSpec { stream, interface, stamp, form, option, stack_end, no_block, busy, impossible }
 }
 
 /// Packs each packet into stream 0, with the time 7, this direction and this tag: protocol and TCI.

@@ -8,7 +8,7 @@ use wirecap_sys::{
         Alu, Assembler, Bytecode, Cond, Error, Helper, Label, Map, MapKind, MapSpec, Program, ProgramKind,
         ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS,
     },
-    packed::{MIN_BLOCK_BYTES, Pack, PackOption, PackedMemory, PacketForm},
+    packed::{MIN_BLOCK_BYTES, PackSpec, PackOption, PackedMemory, PacketForm},
 };
 
 /// Below the stamp and the hash.
@@ -44,9 +44,9 @@ fn load(code: &Bytecode) -> Result<Program, Error> {
 }
 
 /// What goes on at one label.
-fn pack(exits: [Label; 3]) -> Pack {
+fn pack(exits: [Label; 3]) -> PackSpec {
     let [no_block, busy, impossible] = exits;
-    Pack {
+    PackSpec {
         stream: Reg::R7,
         interface: 0,
         stamp: None,

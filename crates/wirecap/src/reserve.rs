@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use wirecap_core::Geometry;
 use wirecap_sys::{
-    memory::{Available, MemoryBound, MemoryFallback, Need, PacketMemory},
+    memory::{AvailableMemory, MemoryBound, MemoryFallback, Need, PacketMemory},
     packed::PackedMemory,
 };
 
@@ -152,7 +152,7 @@ impl Layout {
     pub(crate) fn sizes(
         &self,
         config: &Config,
-        available: Option<Available>,
+        available: Option<AvailableMemory>,
     ) -> Result<(Geometry, Option<BoundedMemory>), Error> {
         let (cells_per_chunk, cell_bytes) = (config.cells_per_chunk, config.cell_bytes);
         let of = |chunks| Geometry::new(cells_per_chunk, chunks, cell_bytes);
@@ -262,7 +262,7 @@ pub(crate) struct Reserved {
 }
 
 impl BoundedMemory {
-    fn new(chunks_per_pool: u32, available: &Available) -> Self {
+    fn new(chunks_per_pool: u32, available: &AvailableMemory) -> Self {
         let control_group = match &available.bound {
             MemoryBound::Machine => None,
             MemoryBound::Group { directory, .. } => Some(directory.clone()),

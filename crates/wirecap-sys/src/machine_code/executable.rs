@@ -8,7 +8,7 @@
 
 use std::io;
 
-use crate::mapped::Mapped;
+use crate::mapped::Mmap;
 
 /// What the code is called as, with the C calling convention: packet, bytes of it that are there, its length
 /// on the wire in bytes.
@@ -18,7 +18,7 @@ type Entry = unsafe extern "C" fn(*const u8, u32, u32) -> u32;
 ///
 /// INVARIANT: the memory begins with the function, and can be read and executed.
 #[derive(Debug)]
-pub(super) struct Executable(Mapped);
+pub(super) struct Executable(Mmap);
 
 impl Executable {
     /// Puts a function into executable memory.
@@ -32,7 +32,7 @@ impl Executable {
     /// What mmap or mprotect returned: `EACCES` or `EPERM` where a security policy forbids executable memory,
     /// `EINVAL` for no code at all.
     pub(super) unsafe fn new(code: &[u8]) -> io::Result<Self> {
-        let memory = Mapped::anonymous(code.len(), 0)?;
+        let memory = Mmap::anonymous(code.len(), 0)?;
         let start = memory.start().as_ptr();
         // SAFETY: the mapping is new, writable, at least as long as the code, and overlaps nothing.
         unsafe { start.copy_from_nonoverlapping(code.as_ptr(), code.len()) };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   MemAvailable of /proc/meminfo ──────────────────────────────┐
-//!   memory.max, memory.high of a group and of all above it (v2) ├─► the least: `Available`
+//!   memory.max, memory.high of a group and of all above it (v2) ├─► the least: `AvailableMemory`
 //!   memory.limit_in_bytes of the same (v1) ─────────────────────┘
 //! ```
 //!
@@ -73,7 +73,7 @@ pub enum MemoryBound {
 
 /// Memory that can be taken without swapping, and without the kernel ending a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Available {
+pub struct AvailableMemory {
     /// How much, in bytes.
     pub bytes: u64,
     /// What bounds it.
@@ -81,14 +81,14 @@ pub struct Available {
 }
 
 /// What the machine has left; `None` where there is no /proc.
-fn of_machine() -> Option<Available> {
+fn of_machine() -> Option<AvailableMemory> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let bytes = value(&meminfo, "MemAvailable:")?.checked_mul(1024)?;
-    Some(Available { bytes, bound: MemoryBound::Machine })
+    Some(AvailableMemory { bytes, bound: MemoryBound::Machine })
 }
 
 /// What the control groups of this process leave it, the least of all.
-fn of_groups() -> Option<Available> {
+fn of_groups() -> Option<AvailableMemory> {
     let read = |name| fs::read_to_string(name).unwrap_or_default();
     let (groups, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));
     hierarchies(&groups, &mounts).iter().flat_map(Hierarchy::rooms).min_by_key(|room| room.bytes)
@@ -110,7 +110,7 @@ fn unseen(groups: &str, mounts: &str) -> Option<PathBuf> {
 
 /// The least of what the machine and the control groups of this process leave it; `None` where there is no
 /// /proc.
-pub fn available() -> Option<Available> {
+pub fn available() -> Option<AvailableMemory> {
     of_machine().into_iter().chain(of_groups()).min_by_key(|available| available.bytes)
 }
 
@@ -120,7 +120,7 @@ pub fn available() -> Option<Available> {
 /// [`MemoryError::TooLarge`].
 pub fn check(need: Need) -> Result<(), MemoryError> {
     for (needed, rest, there) in [(need.all(), 0, of_machine()), (need.of_groups(), need.rest, of_groups())] {
-        let Some(Available { bytes, bound }) = there else { continue };
+        let Some(AvailableMemory { bytes, bound }) = there else { continue };
         let available = bytes.saturating_sub(rest);
         if needed > available {
             return Err(MemoryError::TooLarge { needed, available, rest, bound });
@@ -169,12 +169,12 @@ impl Version {
 
 impl Hierarchy {
     /// What is left in the group and in each above it, as far as they have a limit.
-    fn rooms(&self) -> Vec<Available> {
+    fn rooms(&self) -> Vec<AvailableMemory> {
         let visible = |group: &&Path| group.starts_with(&self.mount);
         self.group.ancestors().take_while(visible).flat_map(|group| self.room(group)).collect()
     }
 
-    fn room(&self, group: &Path) -> Option<Available> {
+    fn room(&self, group: &Path) -> Option<AvailableMemory> {
         let read = |name: &str| fs::read_to_string(group.join(name)).ok();
         let (limits, usage) = self.version.files();
         // "max" is no number, and version 1 has a very large one for it.
@@ -184,7 +184,7 @@ impl Hierarchy {
         let reclaimable = self.version.reclaimable(&read("memory.stat").unwrap_or_default());
         let bytes = limit.saturating_sub(used.saturating_sub(reclaimable));
         let bound = MemoryBound::Group { directory: group.to_owned(), setting, limit };
-        Some(Available { bytes, bound })
+        Some(AvailableMemory { bytes, bound })
     }
 }
 

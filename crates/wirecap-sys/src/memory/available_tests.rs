@@ -82,7 +82,7 @@ fn the_tightest_of_all_groups_above_counts() {
     let hierarchy = Hierarchy { version: Version::V2, mount: directory.0.clone(), group };
     let least = hierarchy.rooms().into_iter().min_by_key(|room| room.bytes).unwrap();
     let bound = MemoryBound::Group { directory: slice, setting: "memory.max", limit: 200 * MIB };
-    assert_eq!(least, Available { bytes: 150 * MIB, bound });
+    assert_eq!(least, AvailableMemory { bytes: 150 * MIB, bound });
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_limit_that_slows_a_group_counts_like_one_that_kills_it() {
     let group = directory.group("g", &files);
     let hierarchy = Hierarchy { version: Version::V2, mount: directory.0.clone(), group: group.clone() };
     let bound = MemoryBound::Group { directory: group, setting: "memory.high", limit: 100 * MIB };
-    assert_eq!(hierarchy.rooms(), [Available { bytes: 100 * MIB, bound }]);
+    assert_eq!(hierarchy.rooms(), [AvailableMemory { bytes: 100 * MIB, bound }]);
 }
 
 #[test]

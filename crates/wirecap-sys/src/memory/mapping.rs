@@ -12,7 +12,7 @@ use std::{io, ops::Range, path::PathBuf, ptr};
 use wirecap_core::choices;
 
 use super::{MemoryError, Need, available};
-use crate::mapped::Mapped;
+use crate::mapped::Mmap;
 
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
@@ -76,7 +76,7 @@ impl Advice {
 /// Anonymous memory, private to this process.
 #[derive(Debug)]
 pub(super) struct Mapping {
-    memory: Mapped,
+    memory: Mmap,
     pub(super) pages: Pages,
     pub(super) fallbacks: Vec<MemoryFallback>,
 }
@@ -88,18 +88,18 @@ impl Mapping {
         let failed = |source| MemoryError::Map { needed: len as u64, source };
         // Which has no huge pages, and is slow to read what the machine has.
         if cfg!(miri) {
-            return Ok(Self::over(Mapped::anonymous(len, 0).map_err(failed)?, Pages::Normal, Vec::new()));
+            return Ok(Self::over(Mmap::anonymous(len, 0).map_err(failed)?, Pages::Normal, Vec::new()));
         }
         let huge_len = len.next_multiple_of(HUGE_PAGE_BYTES);
         let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
-        if let Ok(memory) = Mapped::anonymous(huge_len, huge) {
+        if let Ok(memory) = Mmap::anonymous(huge_len, huge) {
             let mapping = Self::over(memory, Pages::Huge, Vec::new());
             // Reserved pages are not among those that are available.
             available::check(beside)?;
             return Ok(mapping);
         }
         available::check(Need { process: beside.process + len as u64, ..beside })?;
-        let memory = Mapped::anonymous(len, 0).map_err(failed)?;
+        let memory = Mmap::anonymous(len, 0).map_err(failed)?;
         let needed = huge_len / HUGE_PAGE_BYTES;
         let short =
             reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed as u64, reserved, free));
@@ -109,7 +109,7 @@ impl Mapping {
         Ok(Self::over(memory, Pages::Normal, fallbacks))
     }
 
-    fn over(memory: Mapped, pages: Pages, mut fallbacks: Vec<MemoryFallback>) -> Self {
+    fn over(memory: Mmap, pages: Pages, mut fallbacks: Vec<MemoryFallback>) -> Self {
         // A child has no use for it, and pinned pages would be copied for it.
         fallbacks.extend(follow(Advice::NotInChildren, &memory));
         fallbacks.extend(follow(Advice::NotInCoreDumps, &memory));
@@ -166,7 +166,7 @@ pub(super) fn too_few_reserved(needed: u64, reserved: u64, free: u64) -> Option<
 }
 
 /// Gives the kernel an advice about a mapping of ours that it may refuse.
-fn follow(advice: Advice, memory: &Mapped) -> Option<MemoryFallback> {
+fn follow(advice: Advice, memory: &Mmap) -> Option<MemoryFallback> {
     let refused = advise(memory.start(), memory.len(), advice.number()).err()?;
     Some(MemoryFallback::AdviceRefused { advice, errno: refused.raw_os_error().unwrap_or(libc::EINVAL) })
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use wirecap_core::choices;
 
 #[cfg(doc)]
-use super::Promiscuous;
+use super::PromiscuousMode;
 use super::{MacAddress, xdp_features::XdpFeatures};
 
 /// A network interface, as it was when it was asked for.
@@ -39,7 +39,7 @@ pub struct Interface {
     pub master: Option<u32>,
     /// Index of the other end of a pair such as veth, if it is in this namespace.
     pub peer: Option<u32>,
-    /// Requests for promiscuous mode: the administrator's flag, and one for each [`Promiscuous`] or other
+    /// Requests for promiscuous mode: the administrator's flag, and one for each [`PromiscuousMode`] or other
     /// capture.
     pub promiscuity: u32,
     /// The driver; `None` if it does not say (loopback).

@@ -95,14 +95,14 @@ pub(super) struct Link {
     /// The interface of this namespace that it is built on, as a VLAN is.
     pub lower: Option<u32>,
     /// To which devices it hands its multicast addresses down.
-    pub hands_down: HandsDown,
+    pub hands_down: MulticastTargets,
     /// Receive queues allocated, of which the driver may use fewer.
     pub rx_queues_allocated: u32,
 }
 
 /// To which devices a device hands down the multicast addresses that it is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum HandsDown {
+pub(super) enum MulticastTargets {
     /// None.
     #[default]
     Nowhere,
@@ -198,7 +198,7 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
         hardware_type: HardwareType(header.hardware_type),
         ..Interface::default()
     };
-    let mut link = Link { interface, lower: None, hands_down: HandsDown::Nowhere, rx_queues_allocated: 1 };
+    let mut link = Link { interface, lower: None, hands_down: MulticastTargets::Nowhere, rx_queues_allocated: 1 };
     let (mut foreign_lower, mut is_pair) = (false, false);
     each_attribute(action, attributes, |kind, value| {
         match kind {
@@ -219,9 +219,9 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
                 let is_one_of = |list: &[&str]| kinds.iter().any(|kind| list.contains(&kind.as_str()));
                 is_pair = is_one_of(&PAIR_KINDS);
                 if is_one_of(&ONE_BELOW_KINDS) {
-                    link.hands_down = HandsDown::ToOne;
+                    link.hands_down = MulticastTargets::ToOne;
                 } else if is_one_of(&MEMBER_KINDS) {
-                    link.hands_down = HandsDown::ToMembers;
+                    link.hands_down = MulticastTargets::ToMembers;
                 }
             }
             IFLA_PROMISCUITY => link.interface.promiscuity = parse_u32(value)?,

@@ -12,7 +12,7 @@
 //!  ingress_filters() rtnetlink     tc filters on what comes in
 //!  LinkStatistics    rtnetlink     the kernel's counters
 //!  LinkReader        both          counters and queues, asked again and again
-//!  Promiscuous       PACKET        a mode that ends with the process
+//!  PromiscuousMode       PACKET        a mode that ends with the process
 //!  HardwareStamping  ioctl         the NIC stamps what it receives, until this is dropped
 //!  bypass_queueing() PACKET        frames straight to the driver
 //!  longest_frame()   -             what the kernel lets out
@@ -26,7 +26,7 @@
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`Promiscuous`], [`HardwareStamping`], [`Neighbours::ask`], [`Neighbours::forget`],
+//! privilege but [`PromiscuousMode`], [`HardwareStamping`], [`Neighbours::ask`], [`Neighbours::forget`],
 //! [`RssReader::set`] and [`Namespace::enter`].
 
 mod attributes;
@@ -72,13 +72,13 @@ pub use namespace::Namespace;
 pub use neighbour::{Neighbour, NeighbourState};
 pub use neighbour_changes::{NeighbourChanges, NeighbourEvent};
 pub use neighbours::{AskedNeighbour, Neighbours};
-pub use promiscuous::Promiscuous;
+pub use promiscuous::PromiscuousMode;
 pub use reader::{LinkReader, LinkState};
 pub use routes::{Route, find_route};
 pub use rss::{HashFunction, HashTransform, RssHash, RssReader};
 pub use stamping::{HardwareStamping, StampAbilities, stamp_abilities};
 pub use statistics::LinkStatistics;
 pub use subscription::Subscription;
-pub use surroundings::{PacketSocket, PppoeSession, Surroundings, Upper};
+pub use surroundings::{PacketSocket, PppoeSession, Surroundings, UpperInterface};
 pub use wirecap_headers::MacAddress;
 pub use xdp_features::{RxMetadata, XdpFeatures};

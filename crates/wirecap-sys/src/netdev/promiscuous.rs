@@ -13,13 +13,13 @@ use crate::{interface_name::interface_name, socket_option};
 /// Keeps an interface in promiscuous mode as long as it lives.
 #[derive(Debug)]
 #[must_use = "promiscuous mode ends when this is dropped"]
-pub struct Promiscuous {
+pub struct PromiscuousMode {
     /// INVARIANT: holds a PACKET_MR_PROMISC membership of `ifindex`.
     _socket: OwnedFd,
     ifindex: u32,
 }
 
-impl Promiscuous {
+impl PromiscuousMode {
     /// Puts the interface with index `ifindex` into promiscuous mode. Needs CAP_NET_RAW.
     ///
     /// # Errors

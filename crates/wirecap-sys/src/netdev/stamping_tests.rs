@@ -21,7 +21,7 @@ fn abilities_are_read_bit_by_bit() {
 
 /// A NIC whose clock stamps, with its defects.
 #[derive(Debug, Clone)]
-struct Fake {
+struct FakeNic {
     setting: Rc<Cell<StampConfig>>,
     /// The filter that the driver sets when asked to stamp every packet.
     filter_for_all: u32,
@@ -30,7 +30,7 @@ struct Fake {
 
 const EARLIER: StampConfig = StampConfig { flags: 0, send_kind: 1, receive_filter: 12 };
 
-impl Fake {
+impl FakeNic {
     fn new() -> Self {
         Self {
             setting: Rc::new(Cell::new(EARLIER)),
@@ -40,7 +40,7 @@ impl Fake {
     }
 }
 
-impl Device for Fake {
+impl Device for FakeNic {
     fn get(&mut self) -> io::Result<StampConfig> {
         self.errno.get().map_or(Ok(self.setting.get()), |errno| Err(io::Error::from_raw_os_error(errno)))
     }
@@ -61,7 +61,7 @@ impl Device for Fake {
 
 #[test]
 fn the_earlier_setting_is_restored_unless_another_process_has_changed_it() {
-    let nic = Fake::new();
+    let nic = FakeNic::new();
     let mut kept = SettingGuard::enable(nic.clone()).unwrap();
     assert_eq!(nic.setting.get(), StampConfig { receive_filter: HWTSTAMP_FILTER_ALL, ..EARLIER });
     kept.restore().unwrap();
@@ -73,21 +73,21 @@ fn the_earlier_setting_is_restored_unless_another_process_has_changed_it() {
     drop(kept);
     assert_eq!(nic.setting.get(), others);
 
-    let less = Fake { filter_for_all: 14, ..Fake::new() };
+    let less = FakeNic { filter_for_all: 14, ..FakeNic::new() };
     SettingGuard::enable(less.clone()).unwrap_err();
     assert_eq!(less.setting.get(), EARLIER, "even after a failure");
 }
 
 #[test]
 fn a_failure_to_restore_is_reported_with_the_command() {
-    let nic = Fake::new();
+    let nic = FakeNic::new();
     let mut kept = SettingGuard::enable(nic.clone()).unwrap();
     nic.errno.set(Some(libc::EBUSY));
     let error = kept.restore().unwrap_err().to_string();
     assert!(error.contains("hwstamp_ctl -i eth7 -r 12"), "{error}");
     kept.restore().expect("reported once");
 
-    let nic = Fake::new();
+    let nic = FakeNic::new();
     let mut kept = SettingGuard::enable(nic.clone()).unwrap();
     nic.errno.set(Some(libc::ENODEV));
     kept.restore().expect("the NIC is gone");

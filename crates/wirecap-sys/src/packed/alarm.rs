@@ -23,7 +23,7 @@ use super::{
     memory::{ARMED_AT, PAGE_BYTES, map_failed},
 };
 use crate::{
-    mapped::Mapped,
+    mapped::Mmap,
     wake::{Alarm, Waker},
 };
 
@@ -33,9 +33,9 @@ pub(super) struct StreamAlarm {
     memory: Arc<PackedMemory>,
     stream: u32,
     /// INVARIANT: begins with the position of the consumer, which is written here only.
-    consumer: Mapped,
+    consumer: Mmap,
     /// INVARIANT: begins with the position of the producer, which the kernel writes.
-    producer: Mapped,
+    producer: Mmap,
     /// The position of the program up to which everything was received.
     pub(super) received: AtomicU64,
 }
@@ -44,8 +44,8 @@ impl StreamAlarm {
     pub(super) fn new(memory: &Arc<PackedMemory>, stream: u32) -> Result<Self, PackedError> {
         let ring = memory.ring(stream).as_fd();
         let page = PAGE_BYTES as usize;
-        let consumer = Mapped::ring(ring, page, 0).map_err(map_failed(page as u64))?;
-        let producer = Mapped::to_read(ring, page, page as libc::off_t).map_err(map_failed(page as u64))?;
+        let consumer = Mmap::ring(ring, page, 0).map_err(map_failed(page as u64))?;
+        let producer = Mmap::to_read(ring, page, page as libc::off_t).map_err(map_failed(page as u64))?;
         Ok(Self { memory: Arc::clone(memory), stream, consumer, producer, received: AtomicU64::new(0) })
     }
 
@@ -55,7 +55,7 @@ impl StreamAlarm {
         Waker::with_alarm(ring, Arc::clone(self) as Arc<dyn Alarm>)
     }
 
-    fn position_of(mapped: &Mapped) -> &AtomicU64 {
+    fn position_of(mapped: &Mmap) -> &AtomicU64 {
         // SAFETY: both pages begin with an aligned `unsigned long`, which is accessed atomically on our side.
         unsafe { mapped.start().cast().as_ref() }
     }

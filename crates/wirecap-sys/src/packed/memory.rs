@@ -15,7 +15,7 @@ use wirecap_core::Geometry;
 use super::PackedError;
 use crate::{
     bpf::{Map, MapKind, MapSpec},
-    mapped::Mapped,
+    mapped::Mmap,
     memory::Need,
 };
 
@@ -86,8 +86,8 @@ pub struct PackedMemory {
     pub(super) layout: Layout,
     pub(super) blocks: Map,
     pub(super) streams: Map,
-    block_memory: Mapped,
-    stream_memory: Mapped,
+    block_memory: Mmap,
+    stream_memory: Mmap,
     /// The numbers of the streams.
     numbers: Box<[u32]>,
     /// The ring of events of each stream, in the order of `numbers`, and all of them for the program.
@@ -128,7 +128,7 @@ impl PackedMemory {
                 name,
             })?;
             let bytes = u64::from(value_size) * u64::from(max_entries);
-            let mapped = Mapped::ring(map.as_fd(), bytes as usize, 0);
+            let mapped = Mmap::ring(map.as_fd(), bytes as usize, 0);
             Ok((map, mapped.map_err(map_failed(bytes))?))
         };
         let (blocks, block_memory) = array("wirecap_blocks", block_bytes, layout.blocks())?;

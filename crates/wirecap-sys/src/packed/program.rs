@@ -78,7 +78,7 @@ pub enum PackOption {
 
 /// What is packed, and where the program goes on.
 #[derive(Debug, Clone, Copy)]
-pub struct Pack {
+pub struct PackSpec {
     /// Holds the number of the stream, below that of all streams.
     pub stream: Reg,
     /// The number of the interface in the records: its place in the file that they may become part of.
@@ -99,7 +99,7 @@ pub struct Pack {
     pub impossible: Label,
 }
 
-impl Pack {
+impl PackSpec {
     /// On the stack: the number of the stream.
     fn stream_key(&self) -> i16 {
         self.stack_end - 4
@@ -144,7 +144,7 @@ impl Pack {
 impl PackedMemory {
     /// Emits code that packs the packet into its stream, and goes on behind it. The context is in R6; all
     /// registers but this one, R8 and R10 are lost.
-    pub fn emit_pack(&self, asm: &mut Assembler, pack: &Pack) {
+    pub fn emit_pack(&self, asm: &mut Assembler, pack: &PackSpec) {
         use Reg::{R0, R1, R2, R3, R4, R7, R9, R10};
         let (full, broken, packed) = (asm.label(), asm.label(), asm.label());
         let (busy, armed, done) = (asm.label(), asm.label(), asm.label());
@@ -208,13 +208,13 @@ impl PackedMemory {
 }
 
 /// Goes on at `exit`.
-fn emit_exit(asm: &mut Assembler, pack: &Pack, exit: Label) {
+fn emit_exit(asm: &mut Assembler, pack: &PackSpec, exit: Label) {
     emit_forget(asm, pack);
     asm.jump(exit);
 }
 
 /// Clears each register and each place on the stack that may point into a block or an entry.
-fn emit_forget(asm: &mut Assembler, pack: &Pack) {
+fn emit_forget(asm: &mut Assembler, pack: &PackSpec) {
     use Reg::{R0, R1, R2, R3, R4, R5, R9, R10};
     for register in [R0, R1, R2, R3, R4, R5, R9] {
         asm.mov_imm(register, 0);
@@ -230,7 +230,7 @@ fn emit_look_up(asm: &mut Assembler, map: &Map, key: i16, none: Label) {
 }
 
 /// The length of the packet on the stack, and in R7 as much of it as is packed.
-fn emit_length(asm: &mut Assembler, pack: &Pack, broken: Label) {
+fn emit_length(asm: &mut Assembler, pack: &PackSpec, broken: Label) {
     use Reg::{R0, R1, R6, R7, R10};
     let fits = asm.label();
     match pack.form {
@@ -288,7 +288,7 @@ fn emit_barrier_at_start(asm: &mut Assembler) {
 
 /// Writes the record of R7 bytes at R0, which is on the stack, too; `room` is what they take at most. Its
 /// length is in R1 afterwards.
-fn emit_record(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
+fn emit_record(asm: &mut Assembler, pack: &PackSpec, room: u32, broken: Label) {
     use Reg::{R0, R1, R2, R7, R10};
     let at = |at: usize| at as i16;
     asm.store_imm(Size::Word, R0, at(TYPE_AT), PACKET_TYPE as i32);
@@ -328,7 +328,7 @@ fn emit_record(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
 }
 
 /// Copies the R7 bytes of the packet behind its header, which is at R0.
-fn emit_data(asm: &mut Assembler, pack: &Pack, room: u32, broken: Label) {
+fn emit_data(asm: &mut Assembler, pack: &PackSpec, room: u32, broken: Label) {
     use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
     let (mut begin, copied) = (0, asm.label());
     if room == ROOMS[0] {

@@ -6,7 +6,7 @@ use wirecap_core::{ChunkRange, FilledParts, Pool, SlotTable};
 
 use super::{
     PackedMemory,
-    record::{Checked, PackedPacket, PackedRecord, RecordMark},
+    record::{RecordLengths, PackedPacket, PackedRecord, RecordMark},
 };
 
 /// Reads captured parts of one stream.
@@ -137,7 +137,7 @@ impl<'a> Iterator for PackedPackets<'a> {
             // written during `'a`, by the invariant on `block`.
             let (start, checked) = unsafe {
                 let start = self.block.add(self.at as usize);
-                (start, Checked::at(start, self.left))
+                (start, RecordLengths::at(start, self.left))
             };
             let Some(checked) = checked else {
                 self.left = 0;

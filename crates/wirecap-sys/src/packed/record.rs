@@ -95,22 +95,22 @@ pub struct PackedPacket<'a> {
 /// A packet that is being received.
 #[derive(Debug)]
 pub struct PackedRecord<'a> {
-    /// INVARIANT: start of a record that was [checked](Checked::at), whose bytes are this value's alone
+    /// INVARIANT: start of a record that was [checked](RecordLengths::at), whose bytes are this value's alone
     /// during `'a`.
     start: NonNull<u8>,
-    pub(super) checked: Checked,
+    pub(super) checked: RecordLengths,
     _bytes: std::marker::PhantomData<&'a mut [u8]>,
 }
 
 /// Lengths of a record that lies in its part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Checked {
+pub(super) struct RecordLengths {
     pub(super) total: u32,
     pub(super) captured: u32,
     pub(super) is_refused: bool,
 }
 
-impl Checked {
+impl RecordLengths {
     /// The record at the start of `left` bytes; `None` if it does not lie in them.
     ///
     /// # Safety
@@ -140,7 +140,7 @@ impl Checked {
 impl<'a> PackedRecord<'a> {
     /// # Safety
     /// `checked` was read at `start`, and the record's bytes are the caller's alone during `'a`.
-    pub(super) unsafe fn new(start: NonNull<u8>, checked: Checked) -> Self {
+    pub(super) unsafe fn new(start: NonNull<u8>, checked: RecordLengths) -> Self {
         Self { start, checked, _bytes: std::marker::PhantomData }
     }
 
@@ -182,7 +182,7 @@ impl<'a> PackedRecord<'a> {
 
     /// The direction, if the program records it.
     pub fn direction(&self) -> Option<Direction> {
-        let Checked { total, captured, .. } = self.checked;
+        let RecordLengths { total, captured, .. } = self.checked;
         // SAFETY: the record lies in memory that is mapped, and is not written while `self` is borrowed.
         let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
         let behind = (HEADER_BYTES + padded(captured)) as usize;
@@ -213,7 +213,7 @@ impl<'a> PackedRecord<'a> {
     /// The record is not written during `'b`.
     #[inline]
     pub(super) unsafe fn packet<'b>(self) -> PackedPacket<'b> {
-        let Checked { total, captured, .. } = self.checked;
+        let RecordLengths { total, captured, .. } = self.checked;
         // SAFETY: the record lies in memory that is mapped, and is not written during `'b`.
         let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
         let behind = (HEADER_BYTES + padded(captured)) as usize;
@@ -244,7 +244,7 @@ impl RecordMark {
         let header: &[u8; HEADER_BYTES as usize] = bytes.first_chunk()?;
         let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| header[at + byte]));
         let left = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let checked = Checked::of([TYPE_AT, TOTAL_AT, CAPTURED_AT].map(word), left)?;
+        let checked = RecordLengths::of([TYPE_AT, TOTAL_AT, CAPTURED_AT].map(word), left)?;
         let timestamp_ns = u64::from(word(TIME_HIGH_AT)) << 32 | u64::from(word(TIME_LOW_AT));
         (!checked.is_refused).then_some(Self { timestamp_ns, len: checked.total })
     }

@@ -13,7 +13,7 @@ use super::{
     alarm::StreamAlarm,
     memory::{GIVEN_AT, ORDER_AT, RETIRE_AT},
     program::MIN_ROOM_BYTES,
-    record::{Checked, PackedRecord},
+    record::{RecordLengths, PackedRecord},
 };
 use crate::{
     cpu,
@@ -300,7 +300,7 @@ impl PackedStream {
             // does not write there until the block is given again.
             let (place, checked) = unsafe {
                 let place = block.add(self.at as usize);
-                (place, Checked::at(place, limit - self.at))
+                (place, RecordLengths::at(place, limit - self.at))
             };
             let Some(checked) = checked else {
                 // Only a program that is not ours writes such a record. The rest cannot be read.

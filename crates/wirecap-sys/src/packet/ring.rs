@@ -23,7 +23,7 @@ use std::{
 use wirecap_core::{ChunkRange, Direction, Pool, PoolNumber};
 
 use super::PacketError;
-use crate::mapped::Mapped;
+use crate::mapped::Mmap;
 
 /// Bytes of a VLAN tag.
 const VLAN_TAG_BYTES: usize = 4;
@@ -40,7 +40,7 @@ pub struct BlockRing {
     /// INVARIANT: `blocks × block_bytes` bytes, shared with the kernel. Bytes of a block are only touched by
     /// its owner: the kernel, or user space between [`Self::is_filled`] and [`Self::give_back`]. Its status
     /// word is only accessed atomically.
-    memory: Mapped,
+    memory: Mmap,
     block_bytes: usize,
     blocks: u32,
 }
@@ -49,7 +49,7 @@ impl BlockRing {
     pub(super) fn map(fd: BorrowedFd<'_>, blocks: u32, block_bytes: u32) -> Result<Self, PacketError> {
         let len = blocks as usize * block_bytes as usize;
         let failed = |source| PacketError::SetUp { step: "mapping the ring", source };
-        let memory = Mapped::ring(fd, len, 0).map_err(failed)?;
+        let memory = Mmap::ring(fd, len, 0).map_err(failed)?;
         Ok(Self { memory, block_bytes: block_bytes as usize, blocks })
     }
 

@@ -12,9 +12,9 @@ use super::{
 };
 
 /// libpcap's `bpf_validate`.
-type Validate = unsafe extern "C" fn(*const Insn, c_int) -> c_int;
+type ValidateFn = unsafe extern "C" fn(*const Insn, c_int) -> c_int;
 /// libpcap's `bpf_filter`.
-type Filter = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) -> c_uint;
+type FilterFn = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) -> c_uint;
 
 /// What `bpf_filter` knows, one row for each class. Before 1.11 `bpf_validate` looks at parts of a code only,
 /// and `bpf_filter` ends the process at one it does not know.
@@ -36,13 +36,13 @@ const CODES: [u16; 49] = [
 /// since 1.11 only.
 #[derive(Debug, Clone, Copy)]
 pub struct LibpcapFilter<'a> {
-    filter: Filter,
+    filter: FilterFn,
     /// INVARIANT: `bpf_validate` took them and `bpf_filter` knows them, so it stays inside.
     insns: &'a [Insn],
 }
 
 /// Both functions of a loaded libpcap.
-type Functions = (Validate, Filter);
+type Functions = (ValidateFn, FilterFn);
 
 fn functions() -> Result<Functions, Error> {
     let shared = SharedObject::open(&NAMES)?;
@@ -67,7 +67,7 @@ impl Library {
 }
 
 impl<'a> LibpcapFilter<'a> {
-    fn new(validate: Validate, filter: Filter, insns: &'a [Insn]) -> Option<Self> {
+    fn new(validate: ValidateFn, filter: FilterFn, insns: &'a [Insn]) -> Option<Self> {
         let len = c_int::try_from(insns.len()).ok()?;
         let unknown = |insn: &Insn| !CODES.contains(&insn.code);
         // SAFETY: the pointer is good for `len` instructions, which are only read.

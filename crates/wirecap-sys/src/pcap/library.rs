@@ -22,20 +22,20 @@ struct BpfProgram {
 const _: () = assert!(core::mem::offset_of!(BpfProgram, insns) == size_of::<usize>());
 
 type Handle = *mut c_void;
-type OpenDead = unsafe extern "C" fn(c_int, c_int) -> Handle;
-type Close = unsafe extern "C" fn(Handle);
-type Compile = unsafe extern "C" fn(Handle, *mut BpfProgram, *const c_char, c_int, u32) -> c_int;
-type GetError = unsafe extern "C" fn(Handle) -> *const c_char;
-type FreeCode = unsafe extern "C" fn(*mut BpfProgram);
+type OpenDeadFn = unsafe extern "C" fn(c_int, c_int) -> Handle;
+type CloseFn = unsafe extern "C" fn(Handle);
+type CompileFn = unsafe extern "C" fn(Handle, *mut BpfProgram, *const c_char, c_int, u32) -> c_int;
+type GetErrorFn = unsafe extern "C" fn(Handle) -> *const c_char;
+type FreeCodeFn = unsafe extern "C" fn(*mut BpfProgram);
 
 /// The functions of a loaded libpcap. It stays loaded until the process ends.
 #[derive(Debug)]
 pub struct Library {
-    open_dead: OpenDead,
-    close: Close,
-    compile: Compile,
-    get_error: GetError,
-    free_code: FreeCode,
+    open_dead: OpenDeadFn,
+    close: CloseFn,
+    compile: CompileFn,
+    get_error: GetErrorFn,
+    free_code: FreeCodeFn,
     /// The compiler kept its state in globals before libpcap 1.8.
     compiling: Mutex<()>,
 }

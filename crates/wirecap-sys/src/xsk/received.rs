@@ -18,12 +18,12 @@ const METADATA_BYTES: u32 = size_of::<u64>() as u32;
 
 /// Takes filled cells out of the receive ring, oldest first. What is not taken stays in the ring.
 #[derive(Debug)]
-pub struct Receiving<'s> {
+pub struct ReceivedCells<'s> {
     drain: Drain<'s, RingDescriptor>,
     contents: Contents<'s>,
 }
 
-impl<'s> Receiving<'s> {
+impl<'s> ReceivedCells<'s> {
     pub(super) fn new(drain: Drain<'s, RingDescriptor>, contents: Contents<'s>) -> Self {
         Self { drain, contents }
     }
@@ -34,7 +34,7 @@ impl<'s> Receiving<'s> {
     }
 }
 
-impl Iterator for Receiving<'_> {
+impl Iterator for ReceivedCells<'_> {
     type Item = FilledCell;
 
     #[inline]
@@ -49,7 +49,7 @@ impl Iterator for Receiving<'_> {
     }
 }
 
-impl ExactSizeIterator for Receiving<'_> {}
+impl ExactSizeIterator for ReceivedCells<'_> {}
 
 /// Reads cells of a socket that are in hand.
 #[derive(Debug, Clone, Copy)]

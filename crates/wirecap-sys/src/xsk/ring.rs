@@ -21,13 +21,13 @@ use std::{
 };
 
 use super::{abi::XDP_RING_NEED_WAKEUP, cursor::RingSize};
-use crate::mapped::Mapped;
+use crate::mapped::Mmap;
 
 /// The parts of a ring's mapping.
 #[derive(Debug)]
 pub(super) struct RingMap<T> {
     /// Keeps the memory; `None` when a test owns it.
-    _mapped: Option<Mapped>,
+    _mapped: Option<Mmap>,
     /// INVARIANT: the next three point into the mapping, aligned for a u32 that is only accessed
     /// atomically.
     producer: NonNull<AtomicU32>,
@@ -52,7 +52,7 @@ impl<T> RingMap<T> {
         size: RingSize,
     ) -> io::Result<Self> {
         let len = offsets.desc as usize + size.entries() as usize * size_of::<T>();
-        let mapped = Mapped::ring(fd, len, page_offset)?;
+        let mapped = Mmap::ring(fd, len, page_offset)?;
         // SAFETY: the kernel reports offsets that lie within the mapping whose length was computed
         // from them, and lays the fields out aligned (`struct xdp_ring`).
         let at = |offset: u64| unsafe { mapped.start().add(offset as usize) };

@@ -14,7 +14,7 @@ use super::{
     XskError,
     abi::{self, RingDescriptor},
     cursor::RingSize,
-    received::{Contents, Receiving},
+    received::{Contents, ReceivedCells},
     ring::{ConsumerRing, ProducerRing, RingMap},
 };
 use crate::{
@@ -234,9 +234,9 @@ impl Socket {
 
     /// Up to `max` filled cells, oldest first. `None` without a receive ring or a pool.
     #[inline]
-    pub fn receive(&mut self, max: u32) -> Option<Receiving<'_>> {
+    pub fn receive(&mut self, max: u32) -> Option<ReceivedCells<'_>> {
         let contents = Contents::new(&self.memory, self.pool.as_ref()?);
-        self.rx.as_mut().map(|rx| Receiving::new(rx.drain(max), contents))
+        self.rx.as_mut().map(|rx| ReceivedCells::new(rx.drain(max), contents))
     }
 
     /// What is in cells that were received.

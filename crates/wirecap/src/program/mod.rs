@@ -33,7 +33,7 @@ use wirecap_sys::{
         self, Alu, Assembler, Bytecode, Cond, Helper, Label, Map, MapKind, Program, ProgramKind, ProgramSpec,
         Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
     },
-    packed::{Pack, PackOption, PacketForm},
+    packed::{PackSpec, PackOption, PacketForm},
     xsk::Socket,
 };
 
@@ -325,7 +325,7 @@ fn pack(asm: &mut Assembler, packing: &Packing, plan: ProgramPlan) {
         Some(_) => Some(PackOption::Hash(rx_hash::ANSWER)),
         None => packing.names_queue.then_some(PackOption::Queue),
     };
-    let pack = Pack {
+    let pack = PackSpec {
         stream: R7,
         interface: packing.interface,
         stamp,

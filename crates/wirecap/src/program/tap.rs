@@ -20,7 +20,7 @@ use wirecap_sys::{
         self, Alu, Assembler, Cond, Helper, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT,
         XDP_PASS, sk_buff, xdp_md,
     },
-    packed::{Pack, PackOption, PacketForm},
+    packed::{PackSpec, PackOption, PacketForm},
 };
 
 use super::{
@@ -138,7 +138,7 @@ fn assemble(
         TapHook::Tcx => (PacketForm::SocketBuffer { tag: TAG }, TCX_NEXT),
         TapHook::Xdp => (PacketForm::Frame, XDP_PASS),
     };
-    let pack = Pack {
+    let pack = PackSpec {
         stream: R7,
         interface: packing.interface,
         stamp: plan.stamping.map(|_| STAMP),

@@ -19,9 +19,9 @@ mod uppers;
 use std::{cell::OnceCell, collections::BTreeMap, fs, io, net::Ipv4Addr, path::Path};
 
 use self::groups::Groups;
-pub use self::{listeners::PacketSocket, pppoe::PppoeSession, uppers::Upper};
+pub use self::{listeners::PacketSocket, pppoe::PppoeSession, uppers::UpperInterface};
 use super::error::Result;
-use super::link::{self, HandsDown, Link};
+use super::link::{self, MulticastTargets, Link};
 use super::{InterfaceAddress, MacAddress};
 use crate::process::{self, Process};
 
@@ -63,7 +63,7 @@ impl Surroundings {
 
     /// Everything in this network namespace that is on top of the interface with index `ifindex`, the nearest
     /// first.
-    pub fn uppers(&self, ifindex: u32) -> Vec<Upper> {
+    pub fn uppers(&self, ifindex: u32) -> Vec<UpperInterface> {
         uppers::of(ifindex, &self.links, &self.addresses)
     }
 
@@ -88,10 +88,10 @@ impl Surroundings {
         let is_asked = |member: &&Link| {
             member.interface.master == Some(ifindex) && groups.asked_by_others(member.interface.ifindex) > 0
         };
-        match link.map_or(HandsDown::Nowhere, |link| link.hands_down) {
-            HandsDown::Nowhere => 0,
-            HandsDown::ToOne => 1,
-            HandsDown::ToMembers => self.links.iter().filter(is_asked).count() as u32,
+        match link.map_or(MulticastTargets::Nowhere, |link| link.hands_down) {
+            MulticastTargets::Nowhere => 0,
+            MulticastTargets::ToOne => 1,
+            MulticastTargets::ToMembers => self.links.iter().filter(is_asked).count() as u32,
         }
     }
 

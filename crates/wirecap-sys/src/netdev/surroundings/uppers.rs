@@ -14,7 +14,7 @@ use super::super::link::Link;
 
 /// An interface whose packets go through another one, directly or by way of a third.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upper {
+pub struct UpperInterface {
     /// Its name.
     pub name: String,
     /// Switched on by the administrator.
@@ -26,8 +26,8 @@ pub struct Upper {
 }
 
 /// Everything on top of the interface with index `ifindex`, the nearest first.
-pub(super) fn of(ifindex: u32, links: &[Link], addresses: &[(u32, InterfaceAddress)]) -> Vec<Upper> {
-    let upper = |(above, is_master): (&Link, bool)| Upper {
+pub(super) fn of(ifindex: u32, links: &[Link], addresses: &[(u32, InterfaceAddress)]) -> Vec<UpperInterface> {
+    let upper = |(above, is_master): (&Link, bool)| UpperInterface {
         name: above.interface.name.clone(),
         up: above.interface.up,
         is_master,

@@ -12,7 +12,7 @@ use wirecap_headers::MacAddress;
 use wirecap_sys::{
     bpf,
     netdev::{
-        self, HardwareType, Interface, InterfaceAddress, PacketSocket, PppoeSession, Surroundings, Upper,
+        self, HardwareType, Interface, InterfaceAddress, PacketSocket, PppoeSession, Surroundings, UpperInterface,
     },
 };
 
@@ -185,7 +185,7 @@ fn host_addresses(addresses: &[InterfaceAddress]) -> impl Iterator<Item = Interf
 /// What is on top of an interface and in use, what has an address first, then what the interface is a member
 /// of. What is switched off and has no address is not in use; a bridge or bond is, since the interface was
 /// made a member of it.
-fn of_uppers(uppers: &[Upper]) -> Vec<HostUse> {
+fn of_uppers(uppers: &[UpperInterface]) -> Vec<HostUse> {
     let mut uses: Vec<_> = uppers
         .iter()
         .filter_map(|upper| {
@@ -243,10 +243,10 @@ fn ingress(ifindex: u32) -> Vec<HostUse> {
 mod tests {
     use super::*;
 
-    fn upper(name: &str, up: bool, is_master: bool, addresses: &[&str]) -> Upper {
+    fn upper(name: &str, up: bool, is_master: bool, addresses: &[&str]) -> UpperInterface {
         let addresses = addresses.iter().map(|text| text.parse().unwrap());
         let addresses = addresses.map(|address| InterfaceAddress { address, prefix_length: 24 }).collect();
-        Upper { name: name.into(), up, is_master, addresses }
+        UpperInterface { name: name.into(), up, is_master, addresses }
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
         let bond = upper("bond0", false, true, &[]);
         let vlan = upper("bond0.7", false, false, &["fe80::1", "192.0.2.1"]);
         let bridge = upper("br0", true, true, &["192.0.2.2"]);
-        let words = |uppers: &[&Upper]| {
+        let words = |uppers: &[&UpperInterface]| {
             let uppers: Vec<_> = uppers.iter().copied().cloned().collect();
             let name = |host_use| match host_use {
                 HostUse::Upper { name, is_master, address } => {

@@ -18,7 +18,7 @@ use wirecap_sys::{
     bpf,
     clock::{self, StampClock},
     memory::{FilledBlock, LivePool},
-    netdev::{HardwareType, Interface, Promiscuous},
+    netdev::{HardwareType, Interface, PromiscuousMode},
     packet::{CandidatePacket, Closer, PacketConfig, PacketError, PacketSocket},
 };
 
@@ -91,7 +91,7 @@ impl QueueFilter {
 #[derive(Debug)]
 struct PacketBackend {
     closers: Vec<Closer>,
-    promiscuous: Option<Promiscuous>,
+    promiscuous: Option<PromiscuousMode>,
     xdp: XdpWatch,
 }
 
@@ -219,7 +219,7 @@ impl Port for PacketPort {
             open.queues.push(listen(socket, filter, id, context.geometry).map_err(failed)?);
         }
         let promiscuous =
-            context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
+            context.config.promiscuous.then(|| PromiscuousMode::enable(interface.ifindex)).transpose()?;
         open.backend =
             Some(Box::new(PacketBackend { closers, promiscuous, xdp: XdpWatch::new(&interface, None) }));
         // Queues do not matter here, only what the NIC drops.

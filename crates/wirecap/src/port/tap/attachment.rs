@@ -3,7 +3,7 @@
 use wirecap_core::Direction;
 use wirecap_sys::{
     bpf::{self, Link, Program, XdpMode},
-    netdev::{Interface, Promiscuous},
+    netdev::{Interface, PromiscuousMode},
 };
 
 use crate::{
@@ -90,13 +90,13 @@ fn attach(program: &Program, ifindex: u32, direction: Direction, hook: TapHook) 
 pub(super) struct TapBackend {
     /// `None` once the port is closed.
     links: Option<TapLinks>,
-    promiscuous: Option<Promiscuous>,
+    promiscuous: Option<PromiscuousMode>,
     detachment: Detachment,
     xdp: XdpWatch,
 }
 
 impl TapBackend {
-    pub(super) fn new(interface: &Interface, links: TapLinks, promiscuous: Option<Promiscuous>) -> Self {
+    pub(super) fn new(interface: &Interface, links: TapLinks, promiscuous: Option<PromiscuousMode>) -> Self {
         let xdp = XdpWatch::new(interface, links.xdp_program());
         Self { links: Some(links), promiscuous, detachment: Detachment::default(), xdp }
     }

@@ -26,7 +26,7 @@ use wirecap_core::{PoolId, chunk::MAX_RINGS};
 use wirecap_filter::UserFilter;
 use wirecap_sys::{
     cpu,
-    netdev::{Interface, Promiscuous},
+    netdev::{Interface, PromiscuousMode},
     packed::{MAX_PACKET_BYTES, MIN_BLOCK_BYTES, MIN_BLOCKS},
     packet::Fanout,
 };
@@ -169,7 +169,7 @@ impl Port for TapPort {
             open.queues.push(queue.map_err(|source| packed_error(&facts.name, source))?);
         }
         let promiscuous =
-            context.config.promiscuous.then(|| Promiscuous::enable(interface.ifindex)).transpose()?;
+            context.config.promiscuous.then(|| PromiscuousMode::enable(interface.ifindex)).transpose()?;
         let tap = Tap {
             interface: &interface,
             hook,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wirecap_sys::netdev::Promiscuous;
+use wirecap_sys::netdev::PromiscuousMode;
 
 use super::{claim::QueueClaim, shared::Attachment, upkeep::Upkeep};
 use crate::{
@@ -21,7 +21,7 @@ pub(crate) struct XdpBackend {
     /// Given up behind the link.
     pub(super) claims: Vec<QueueClaim>,
     pub(super) program: Arc<CaptureProgram>,
-    pub(super) promiscuous: Option<Promiscuous>,
+    pub(super) promiscuous: Option<PromiscuousMode>,
     pub(super) rss: Option<SymmetricRss>,
     pub(super) stamping: Option<Stamping>,
     pub(super) upkeep: Upkeep,

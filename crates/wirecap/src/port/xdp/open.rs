@@ -13,7 +13,7 @@ use wirecap_core::{Geometry, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::{
     bpf::{self, XdpMode},
-    netdev::{self, Interface, Promiscuous},
+    netdev::{self, Interface, PromiscuousMode},
     xsk::BindMode,
 };
 
@@ -238,8 +238,8 @@ fn unsplit(geometry: Geometry, can_split: bool) -> Diagnostic {
     Diagnostic::PacketsTooLong { limit: length_limit(geometry), reason }
 }
 
-fn promiscuous(interface: &Interface) -> Result<Promiscuous, Error> {
-    Promiscuous::enable(interface.ifindex).map_err(|error| match error {
+fn promiscuous(interface: &Interface) -> Result<PromiscuousMode, Error> {
+    PromiscuousMode::enable(interface.ifindex).map_err(|error| match error {
         netdev::Error::NotPermitted { .. } => Error::NotPermitted(error.to_string()),
         error => Error::Interface(error),
     })
