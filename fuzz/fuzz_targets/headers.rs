@@ -9,7 +9,7 @@ mod typed_frame;
 
 use libfuzzer_sys::fuzz_target;
 use wirecap_headers::checksum::{self, FilledChecksums, Verdict};
-use wirecap_headers::{Frame, Layout, MacAddress, Rewrite, RewriteError, SourceMac, Toward, Ttl, VecFrame};
+use wirecap_headers::{Frame, Layout, MacAddress, Rewrite, RewriteError, SourceMac, Side, Ttl, VecFrame};
 
 use typed_frame::with_type;
 
@@ -19,14 +19,14 @@ fuzz_target!(|input: &[u8]| {
     look(&bytes);
     let rewrite = rewrite(*changes);
     let mut frame = VecFrame::new(&bytes, usize::from(room % 8));
-    match rewrite.apply(Toward::B, &mut frame) {
+    match rewrite.apply(Side::B, &mut frame) {
         Ok(()) => check(&rewrite, &bytes, frame.data()),
         Err(refused) => {
             assert_eq!(frame.data(), bytes);
             assert!(refused == RewriteError::Expired || room % 8 < 4);
         }
     }
-    let _ = rewrite.apply(Toward::A, &mut frame);
+    let _ = rewrite.apply(Side::A, &mut frame);
     look(frame.data());
     fill(&bytes);
 });

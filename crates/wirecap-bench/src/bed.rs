@@ -20,7 +20,7 @@ use wirecap_sys::{
     cpu,
     netdev::{self, LinkStatistics},
 };
-use wirecap_testing::{LiveSender, Sent};
+use wirecap_testing::{LiveSender, SendAccount};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
 use crate::machine;
@@ -151,7 +151,7 @@ impl Link<'_> {
     ///
     /// # Errors
     /// Those of the generator.
-    pub fn send(&self, traffic: Traffic) -> Result<Sent> {
+    pub fn send(&self, traffic: Traffic) -> Result<SendAccount> {
         let ifindex = self.pair.a().ifindex()?;
         self.bed.sender.enter(|| send_from(ifindex, traffic))
     }
@@ -184,7 +184,7 @@ fn go_to_sender_core() -> Result<()> {
 ///
 /// # Errors
 /// Those of the generator.
-pub fn send_from(ifindex: u32, traffic: Traffic) -> Result<Sent> {
+pub fn send_from(ifindex: u32, traffic: Traffic) -> Result<SendAccount> {
     go_to_sender_core()?;
     let Traffic { frame_len, rate_pps, amount } = traffic;
     let options = LiveOptions {
@@ -203,6 +203,6 @@ pub fn send_from(ifindex: u32, traffic: Traffic) -> Result<Sent> {
 }
 
 /// The generator's account, for the record.
-pub fn sent_json(sent: &Sent) -> Value {
+pub fn sent_json(sent: &SendAccount) -> Value {
     json!({ "frames": sent.frames, "taken": sent.taken, "dropped": sent.dropped, "seconds": sent.seconds })
 }

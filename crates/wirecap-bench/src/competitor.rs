@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wirecap_testing::Sent;
+use wirecap_testing::SendAccount;
 
 use crate::bed::{Bed, Link, RECEIVER, Traffic, receiver_core, sent_json};
 use crate::child::{self, xdp_count};
-use crate::run::{Process, Ready};
+use crate::run::{Process, ReadySign};
 
 /// A receiver stops this long after its last packet. libpcap hands over the last packets 100 ms late, and on
 /// a busy machine the generator may pause before its end.
@@ -131,7 +131,7 @@ impl Competitor {
         let mut command = link.command(&self.program.to_string_lossy());
         command.args(&self.command).arg(RECEIVER).args(&self.flags).args(more_flags);
         command.args(["--cpu", &receiver_core().to_string(), "--idle-ms", &IDLE_MS.to_string()]);
-        Process::start(&self.name, command, Ready::Line("READY"))
+        Process::start(&self.name, command, ReadySign::Line("READY"))
     }
 
     /// Measures wirecap on the null port, which needs no network.
@@ -142,7 +142,7 @@ impl Competitor {
         let mut command = Command::new(&self.program);
         command.args(&self.command).arg(child::NULL).args(&self.flags);
         command.args(["--cpu", &receiver_core().to_string(), "--idle-ms", "100"]);
-        let process = Process::start(&self.name, command, Ready::Line("READY"))?;
+        let process = Process::start(&self.name, command, ReadySign::Line("READY"))?;
         Outcome::read(process.wait(TIMEOUT)?.json()?)
     }
 
@@ -150,12 +150,12 @@ impl Competitor {
     ///
     /// # Errors
     /// If either side fails.
-    pub fn measure(&self, bed: &Bed, traffic: Traffic) -> Result<Measured> {
+    pub fn measure(&self, bed: &Bed, traffic: Traffic) -> Result<Measurement> {
         let link = bed.link(1)?;
         let process = self.start(&link, &[])?;
         let sent = link.send(traffic)?;
         let outcome = Outcome::read(process.wait(TIMEOUT)?.json()?)?;
-        Ok(Measured { sent, outcome })
+        Ok(Measurement { sent, outcome })
     }
 }
 
@@ -208,14 +208,14 @@ impl Outcome {
 
 /// Both sides of a run.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub struct Measurement {
     /// The generator's account.
-    pub sent: Sent,
+    pub sent: SendAccount,
     /// The receiver's report.
     pub outcome: Outcome,
 }
 
-impl Measured {
+impl Measurement {
     /// Frames that were sent but not read.
     pub fn lost(&self) -> u64 {
         self.sent.frames.saturating_sub(self.outcome.packets)
@@ -245,13 +245,13 @@ impl Measured {
 mod tests {
     use super::*;
 
-    fn measured() -> Measured {
+    fn measured() -> Measurement {
         let all = json!({
             "packets": 900, "seconds": 0.5, "cpu_seconds": 0.00018,
             "dropped": { "rx_dropped": 70, "rx_ring_full": 30, "rx_fill_ring_empty_descs": 999 },
         });
-        let sent = Sent { frames: 1000, taken: 1000, dropped: 0, seconds: 1.0 };
-        Measured { sent, outcome: Outcome::read(all).unwrap() }
+        let sent = SendAccount { frames: 1000, taken: 1000, dropped: 0, seconds: 1.0 };
+        Measurement { sent, outcome: Outcome::read(all).unwrap() }
     }
 
     #[test]

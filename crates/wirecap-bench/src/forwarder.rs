@@ -24,7 +24,7 @@ use wirecap_sys::bpf::{
 };
 
 use crate::bed::receiver_core;
-use crate::run::{Process, Ready};
+use crate::run::{Process, ReadySign};
 use crate::wire::{FAR, NEAR, Wire};
 
 /// The bare loop has as many frames per side as wirecap with M = 256 and R = 32, rings of the same length,
@@ -60,7 +60,7 @@ enum Kind {
 }
 
 /// A running forwarder. Dropping it ends it.
-pub enum Running {
+pub enum RunningForwarder {
     /// A program, and whether its last line is JSON.
     Program(Process, bool),
     /// The kernel forwards until this is dropped.
@@ -121,19 +121,25 @@ impl Forwarder {
     ///
     /// # Errors
     /// With its output.
-    pub fn start(&self, wire: &Wire<'_>) -> Result<Running> {
+    pub fn start(&self, wire: &Wire<'_>) -> Result<RunningForwarder> {
         match &self.kind {
             Kind::Wirecap(program, flags) => {
                 let mut command = wire.pinned(&program.to_string_lossy());
                 command.args(["forward", NEAR, FAR, "--json"]).args(flags.split_whitespace());
                 let ready = || wire.has_programs();
-                Ok(Running::Program(Process::start(self.name, command, Ready::When(&ready))?, true))
+                Ok(RunningForwarder::Program(
+                    Process::start(self.name, command, ReadySign::When(&ready))?,
+                    true,
+                ))
             }
             Kind::Bare(program, flags) => {
                 let mut command = wire.pinned(&program.to_string_lossy());
                 command.args([NEAR, "--to", FAR]).args(BARE_FLAGS.split_whitespace());
                 command.args(flags.split_whitespace());
-                Ok(Running::Program(Process::start(self.name, command, Ready::Line("READY"))?, true))
+                Ok(RunningForwarder::Program(
+                    Process::start(self.name, command, ReadySign::Line("READY"))?,
+                    true,
+                ))
             }
             Kind::Testpmd => self.start_testpmd(wire),
             Kind::Bridge => {
@@ -146,7 +152,7 @@ impl Forwarder {
                     wire.run("ip", &format!("link set {interface} master bridge"))?;
                 }
                 wire.run("ip", "link set bridge up")?;
-                Ok(Running::Kernel { _set: set })
+                Ok(RunningForwarder::Kernel { _set: set })
             }
             Kind::Mirred => {
                 steer(wire)?;
@@ -156,7 +162,7 @@ impl Forwarder {
                     let action = format!("u32 match u32 0 0 action mirred egress redirect dev {to}");
                     wire.run("tc", &format!("filter add dev {from} ingress protocol all {action}"))?;
                 }
-                Ok(Running::Kernel { _set: Set::Rules })
+                Ok(RunningForwarder::Kernel { _set: Set::Rules })
             }
             Kind::Redirect => {
                 let links = [(wire.near(), wire.far()), (wire.far(), wire.near())];
@@ -166,12 +172,12 @@ impl Forwarder {
                 });
                 let _links = [there?, back?];
                 poll_in_thread(wire)?;
-                Ok(Running::Kernel { _set: Set::Programs { _links } })
+                Ok(RunningForwarder::Kernel { _set: Set::Programs { _links } })
             }
         }
     }
 
-    fn start_testpmd(&self, wire: &Wire<'_>) -> Result<Running> {
+    fn start_testpmd(&self, wire: &Wire<'_>) -> Result<RunningForwarder> {
         let core = receiver_core();
         let mut command = wire.pinned(TESTPMD);
         // Both threads of testpmd share one core; the first only sleeps.
@@ -180,13 +186,13 @@ impl Forwarder {
             command.args(["--vdev", &format!("net_af_xdp{number},iface={interface}")]);
         }
         command.arg("--").args(TESTPMD_FLAGS.split_whitespace());
-        let process = Process::start(self.name, command, Ready::When(&|| wire.has_programs()))?;
+        let process = Process::start(self.name, command, ReadySign::When(&|| wire.has_programs()))?;
         std::thread::sleep(TESTPMD_START);
-        Ok(Running::Program(process, false))
+        Ok(RunningForwarder::Program(process, false))
     }
 }
 
-impl Running {
+impl RunningForwarder {
     /// Ends the forwarder and returns its output.
     ///
     /// # Errors

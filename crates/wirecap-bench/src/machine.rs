@@ -99,14 +99,14 @@ fn kib(value: &str) -> Option<u64> {
 
 /// Resident memory of a process in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Resident {
+pub struct ResidentMemory {
     /// Resident set.
     pub rss: u64,
     /// Proportional set: each shared page is divided by the number of its users.
     pub pss: u64,
 }
 
-impl Resident {
+impl ResidentMemory {
     /// The sums of the kernel's `smaps_rollup`. `None` if the process is gone.
     pub fn of(pid: u32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
@@ -121,7 +121,7 @@ impl Resident {
 
 /// CPU time that the hypervisor took from the cores of a virtual machine while they had work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Stolen {
+pub struct StolenTime {
     /// Share of the time of all cores together.
     pub share: f64,
     /// Largest share of one core's time within a second.
@@ -132,7 +132,7 @@ pub struct Stolen {
 #[derive(Debug)]
 pub struct StealWatch {
     end: mpsc::Sender<()>,
-    thread: JoinHandle<Stolen>,
+    thread: JoinHandle<StolenTime>,
 }
 
 impl StealWatch {
@@ -143,14 +143,14 @@ impl StealWatch {
     }
 
     /// Stops, and returns the stolen time.
-    pub fn end(self) -> Stolen {
+    pub fn end(self) -> StolenTime {
         // The thread runs until this message.
         let _ = self.end.send(());
         self.thread.join().expect("the thread does not panic")
     }
 }
 
-fn watch_steal(ended: &mpsc::Receiver<()>) -> Stolen {
+fn watch_steal(ended: &mpsc::Receiver<()>) -> StolenTime {
     let (start, first) = (Instant::now(), steal_seconds(&read("/proc/stat")));
     let (mut since, mut before, mut worst_second) = (start, first.clone(), 0.0);
     loop {
@@ -164,7 +164,7 @@ fn watch_steal(ended: &mpsc::Receiver<()>) -> Stolen {
             continue;
         }
         let stolen = after.iter().sum::<f64>() - first.iter().sum::<f64>();
-        return Stolen {
+        return StolenTime {
             share: stolen / (now - start).as_secs_f64() / after.len().max(1) as f64,
             worst_second,
         };
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn fields_are_found_by_their_whole_name() {
         let text = "Rss:              123 kB\nPss:     7 kB\nmodel name\t: A: B\n";
-        assert_eq!(Resident::parse(text), Some(Resident { rss: 123 * 1024, pss: 7 * 1024 }));
+        assert_eq!(ResidentMemory::parse(text), Some(ResidentMemory { rss: 123 * 1024, pss: 7 * 1024 }));
         assert_eq!(field(text, "model name"), Some("A: B"));
         assert_eq!(field(text, "name"), None);
     }
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn this_process_has_memory() {
-        let resident = Resident::of(std::process::id()).unwrap();
+        let resident = ResidentMemory::of(std::process::id()).unwrap();
         assert!(resident.rss > 100_000 && resident.rss >= resident.pss, "{resident:?}");
     }
 }

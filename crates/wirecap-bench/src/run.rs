@@ -1,7 +1,7 @@
 //! Child processes: starts them, waits until they are ready, signals them, and reads their last line.
 //!
 //! ```text
-//!   start(command, Ready) ──► Process ──► wait() ──► Ended { lines, errors }
+//!   start(command, ReadySign) ──► Process ──► wait() ──► ProcessOutput { lines, errors }
 //!                                │ next_line(timeout), signal()
 //!                                └── dropped: killed
 //! ```
@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(5);
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The sign that a child misses no packet from now on.
-pub enum Ready<'a> {
+pub enum ReadySign<'a> {
     /// A line on standard error that begins with this text.
     Line(&'a str),
     /// A condition that can be checked from outside.
@@ -43,14 +43,14 @@ pub struct Process {
 
 /// The output of a child that has ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProcessOutput {
     /// Lines of standard output not read before.
     pub lines: Vec<String>,
     /// Lines of standard error.
     pub errors: Vec<String>,
 }
 
-impl Ended {
+impl ProcessOutput {
     /// The last line of standard output, as JSON.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Process {
     ///
     /// # Errors
     /// If it cannot be started, ends early, or is not ready in time; with its output.
-    pub fn start(name: &str, mut command: Command, ready: Ready<'_>) -> Result<Self> {
+    pub fn start(name: &str, mut command: Command, ready: ReadySign<'_>) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("{name}: cannot run {command:?}"))?;
         let lines = line_channel(child.stdout.take().expect("standard output is piped"));
@@ -76,15 +76,15 @@ impl Process {
         Ok(process)
     }
 
-    fn await_ready(&mut self, ready: &Ready<'_>) -> Result<()> {
+    fn await_ready(&mut self, ready: &ReadySign<'_>) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             // Check the status before reading the output: a child that has ended has written everything.
             let status = self.child.try_wait()?;
             let new = self.read_errors(if status.is_some() { LAST_LINES } else { Duration::ZERO });
             let is_ready = match ready {
-                Ready::Line(start) => new.iter().any(|line| line.starts_with(start)),
-                Ready::When(is_ready) => is_ready(),
+                ReadySign::Line(start) => new.iter().any(|line| line.starts_with(start)),
+                ReadySign::When(is_ready) => is_ready(),
             };
             if is_ready {
                 return Ok(());
@@ -130,7 +130,7 @@ impl Process {
     ///
     /// # Errors
     /// If it does not end within `timeout` (then it is killed), or fails; with its output.
-    pub fn wait(mut self, timeout: Duration) -> Result<Ended> {
+    pub fn wait(mut self, timeout: Duration) -> Result<ProcessOutput> {
         let deadline = Instant::now() + timeout;
         let status = loop {
             if let Some(status) = self.child.try_wait()? {
@@ -145,7 +145,7 @@ impl Process {
         let lines: Vec<String> = self.lines.iter().collect();
         self.said.extend(self.errors.iter());
         self.check(status, &lines)?;
-        Ok(Ended { lines, errors: std::mem::take(&mut self.said) })
+        Ok(ProcessOutput { lines, errors: std::mem::take(&mut self.said) })
     }
 
     fn check(&self, status: ExitStatus, lines: &[String]) -> Result<()> {
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn the_last_line_of_a_child_is_its_result() {
         let script = "echo READY >&2; echo '{\"early\":1}'; echo '{\"packets\":7}'";
-        let process = Process::start("child", shell(script), Ready::Line("READY")).unwrap();
+        let process = Process::start("child", shell(script), ReadySign::Line("READY")).unwrap();
         let ended = process.wait(TIMEOUT).unwrap();
         assert_eq!(ended.json().unwrap()["packets"], 7);
         assert_eq!(ended.errors, ["READY"]);
@@ -199,15 +199,16 @@ mod tests {
 
     #[test]
     fn the_error_quotes_a_child_that_fails() {
-        let early = Process::start("child", shell("echo no luck >&2; exit 1"), Ready::Line("READY"));
+        let early = Process::start("child", shell("echo no luck >&2; exit 1"), ReadySign::Line("READY"));
         assert!(format!("{:#}", early.unwrap_err()).contains("no luck"));
-        let late = Process::start("child", shell("echo READY >&2; exit 3"), Ready::Line("READY")).unwrap();
+        let late =
+            Process::start("child", shell("echo READY >&2; exit 3"), ReadySign::Line("READY")).unwrap();
         assert!(format!("{:#}", late.wait(TIMEOUT).unwrap_err()).contains("exit status: 3"));
     }
 
     #[test]
     fn a_child_that_hangs_is_killed() {
-        let process = Process::start("child", shell("exec sleep 60"), Ready::When(&|| true)).unwrap();
+        let process = Process::start("child", shell("exec sleep 60"), ReadySign::When(&|| true)).unwrap();
         let pid = process.pid();
         assert!(process.wait(Duration::from_millis(50)).is_err());
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn a_child_can_be_interrupted() {
         let script = "trap 'echo 2; exit 0' INT; echo READY >&2; while :; do sleep 0.01; done";
-        let process = Process::start("child", shell(script), Ready::Line("READY")).unwrap();
+        let process = Process::start("child", shell(script), ReadySign::Line("READY")).unwrap();
         process.interrupt().unwrap();
         assert_eq!(process.wait(TIMEOUT).unwrap().json().unwrap(), 2);
     }

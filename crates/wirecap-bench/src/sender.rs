@@ -10,7 +10,7 @@ use wirecap_traffic::{End, FrameSpec, QueueShare, Rate, Sizes, Timing, XdpGenera
 
 /// The frames sent, and the evenness of sending.
 #[derive(Debug, Clone)]
-pub struct Paced {
+pub struct PacedFrames {
     /// Frames sent to each queue.
     pub sent: Vec<u64>,
     /// The longest time between two looks at the schedule. Frames due in that time leave in one burst, which
@@ -47,7 +47,11 @@ impl PacedSender {
     ///
     /// # Errors
     /// If the kernel refuses frames, or has not sent all of them one second after the end.
-    pub fn run(&mut self, duration: Duration, mut each_look: impl FnMut(Duration, u64)) -> Result<Paced> {
+    pub fn run(
+        &mut self,
+        duration: Duration,
+        mut each_look: impl FnMut(Duration, u64),
+    ) -> Result<PacedFrames> {
         let frames = (u128::from(self.rate_pps) * duration.as_nanos() / 1_000_000_000) as u64;
         let timing =
             Timing { rate: Some(Rate::frames(self.rate_pps)), frames: Some(frames), ..Timing::default() };
@@ -63,6 +67,6 @@ impl PacedSender {
         }
         ensure!(self.generator.finish() == 0, "the kernel did not send all frames within a second");
         let sent = self.generator.queues().into_iter().map(|queue| queue.made).collect();
-        Ok(Paced { sent, longest_pause })
+        Ok(PacedFrames { sent, longest_pause })
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use wirecap_lab::{Interface, Namespace, VethOptions, VethPair};
 use wirecap_sys::netdev::{self, LinkReader};
-use wirecap_testing::Sent;
+use wirecap_testing::SendAccount;
 
 use crate::bed::{Bed, Traffic, receiver_core, send_from};
 
@@ -41,16 +41,16 @@ pub struct Wire<'b> {
 
 /// The frames of one run.
 #[derive(Debug, Clone, Copy)]
-pub struct Passed {
+pub struct WireCounts {
     /// The generator's account.
-    pub sent: Sent,
+    pub sent: SendAccount,
     /// Frames that had arrived when the generator finished.
     pub while_sending: u64,
     /// Frames that arrived in the end.
     pub arrived: u64,
 }
 
-impl Passed {
+impl WireCounts {
     /// Frames that arrived per second while the generator ran.
     pub fn pps(&self) -> f64 {
         self.while_sending as f64 / self.sent.seconds
@@ -136,7 +136,7 @@ impl<'b> Wire<'b> {
     ///
     /// # Errors
     /// Those of the generator; if the counter cannot be read.
-    pub fn pass(&self, traffic: Traffic) -> Result<Passed> {
+    pub fn pass(&self, traffic: Traffic) -> Result<WireCounts> {
         let (from, to) = (self.first.a().ifindex()?, self.second.a().ifindex()?);
         self.sender.enter(|| {
             let mut reader = LinkReader::open()?;
@@ -145,7 +145,7 @@ impl<'b> Wire<'b> {
             let sent = send_from(from, traffic)?;
             let while_sending = count()? - before;
             let arrived = quiet(&mut count)? - before;
-            Ok(Passed { sent, while_sending, arrived })
+            Ok(WireCounts { sent, while_sending, arrived })
         })
     }
 }
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn late_frames_count_neither_in_the_rate_nor_as_lost() {
-        let sent = Sent { frames: 1000, taken: 1000, dropped: 0, seconds: 2.0 };
-        let passed = Passed { sent, while_sending: 800, arrived: 990 };
+        let sent = SendAccount { frames: 1000, taken: 1000, dropped: 0, seconds: 2.0 };
+        let passed = WireCounts { sent, while_sending: 800, arrived: 990 };
         assert_eq!((passed.pps(), passed.lost()), (400.0, 10));
     }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 /// Packets that were wanted and did not reach a worker, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Lost {
+pub struct LossCounts {
     /// No cell was attached when the packet came: the pool was used up.
     pub no_free_cell: u64,
     /// No block had room for the packet: the pool was used up. Instead of `no_free_cell` where packets lie in
@@ -28,7 +28,7 @@ pub struct Lost {
     pub left_at_stop: u64,
 }
 
-impl Lost {
+impl LossCounts {
     /// The causes with their names, in the order in which they are printed.
     pub fn causes(&self) -> [(&'static str, u64); 5] {
         [
@@ -46,7 +46,7 @@ impl Lost {
     }
 }
 
-impl AddAssign for Lost {
+impl AddAssign for LossCounts {
     fn add_assign(&mut self, other: Self) {
         self.no_free_cell += other.no_free_cell;
         self.no_free_block += other.no_free_block;
@@ -69,7 +69,7 @@ pub struct QueueAccount {
     /// Packets given to workers.
     pub delivered: u64,
     /// Packets lost.
-    pub lost: Lost,
+    pub lost: LossCounts,
 }
 
 impl QueueAccount {
@@ -77,10 +77,10 @@ impl QueueAccount {
     /// ended; while it runs, what is on its way shows here.
     ///
     /// ```
-    /// use wirecap_core::{Lost, QueueAccount};
+    /// use wirecap_core::{LossCounts, QueueAccount};
     /// let account = QueueAccount {
     ///     seen: 10, filtered: 1, passed: 2, delivered: 4,
-    ///     lost: Lost { no_free_cell: 3, ..Lost::default() },
+    ///     lost: LossCounts { no_free_cell: 3, ..LossCounts::default() },
     /// };
     /// assert_eq!(account.unexplained(), 0);
     /// ```
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
 
     /// Each counter has its own bit, so that no sum of others equals it.
-    fn lost() -> Lost {
-        Lost { no_free_cell: 1, no_free_block: 2, rx_ring_full: 4, too_long: 8, left_at_stop: 16 }
+    fn lost() -> LossCounts {
+        LossCounts { no_free_cell: 1, no_free_block: 2, rx_ring_full: 4, too_long: 8, left_at_stop: 16 }
     }
 
     fn account() -> QueueAccount {
@@ -132,7 +132,7 @@ mod tests {
         ];
         assert_eq!(lost().causes(), causes);
         assert_eq!(lost().total(), 31);
-        assert_eq!(Lost::default().total(), 0);
+        assert_eq!(LossCounts::default().total(), 0);
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         let mut sum = account();
         sum += account();
         let lost =
-            Lost { no_free_cell: 2, no_free_block: 4, rx_ring_full: 8, too_long: 16, left_at_stop: 32 };
+            LossCounts { no_free_cell: 2, no_free_block: 4, rx_ring_full: 8, too_long: 16, left_at_stop: 32 };
         assert_eq!(sum, QueueAccount { seen: 2048, filtered: 64, passed: 128, delivered: 256, lost });
         assert_eq!([account(), account()].into_iter().sum::<QueueAccount>(), sum);
         sum += QueueAccount::default();

@@ -20,7 +20,7 @@
 
 use crate::{
     chunk::Handover,
-    sync::{Arc, AtomicU64, Ordering, Padded},
+    sync::{Arc, AtomicU64, CacheLine, Ordering},
 };
 
 /// Words of an entry. The last is the turn, also of a lead.
@@ -34,19 +34,19 @@ struct Entry {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct QueueState {
     entries: Box<[Entry]>,
     /// Producer writes (release), consumer reads (acquire). Counts entries, never wraps in practice.
-    tail: Padded<AtomicU64>,
+    tail: CacheLine<AtomicU64>,
     /// Consumer writes (release), producer reads (acquire).
-    head: Padded<AtomicU64>,
+    head: CacheLine<AtomicU64>,
     /// Producer writes: cells ever pushed.
-    pushed_cells: Padded<AtomicU64>,
+    pushed_cells: CacheLine<AtomicU64>,
     /// Consumer writes: cells ever popped.
-    popped_cells: Padded<AtomicU64>,
+    popped_cells: CacheLine<AtomicU64>,
 }
 
-impl Shared {
+impl QueueState {
     fn backlog_cells(&self) -> u64 {
         // Popped first: a pop in between can then only make the result too large, never negative.
         let popped = self.popped_cells.0.load(Ordering::Acquire);
@@ -57,7 +57,7 @@ impl Shared {
 /// The capture thread's end.
 #[derive(Debug)]
 pub struct CaptureProducer {
-    shared: Arc<Shared>,
+    shared: Arc<QueueState>,
     tail: u64,
     cached_head: u64,
     pushed_cells: u64,
@@ -66,7 +66,7 @@ pub struct CaptureProducer {
 /// The worker's end.
 #[derive(Debug)]
 pub struct CaptureConsumer {
-    shared: Arc<Shared>,
+    shared: Arc<QueueState>,
     head: u64,
     cached_tail: u64,
     popped_cells: u64,
@@ -83,12 +83,12 @@ pub fn capture_queue(capacity: usize) -> (CaptureProducer, CaptureConsumer) {
     let entries = (0..capacity.max(2).next_power_of_two())
         .map(|_| Entry { words: [0; WORDS].map(AtomicU64::new) })
         .collect();
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(QueueState {
         entries,
-        tail: Padded(AtomicU64::new(0)),
-        head: Padded(AtomicU64::new(0)),
-        pushed_cells: Padded(AtomicU64::new(0)),
-        popped_cells: Padded(AtomicU64::new(0)),
+        tail: CacheLine(AtomicU64::new(0)),
+        head: CacheLine(AtomicU64::new(0)),
+        pushed_cells: CacheLine(AtomicU64::new(0)),
+        popped_cells: CacheLine(AtomicU64::new(0)),
     });
     let producer = CaptureProducer { shared: Arc::clone(&shared), tail: 0, cached_head: 0, pushed_cells: 0 };
     (producer, CaptureConsumer { shared, head: 0, cached_tail: 0, popped_cells: 0 })
@@ -144,7 +144,7 @@ impl CaptureProducer {
 
 /// Reports to any thread how much waits in a capture queue.
 #[derive(Debug, Clone)]
-pub struct BacklogGauge(Arc<Shared>);
+pub struct BacklogGauge(Arc<QueueState>);
 
 impl BacklogGauge {
     /// Cells waiting in the queue.

@@ -17,7 +17,7 @@ const MIN_BEGINNING: usize = 3;
 
 /// A value of a closed set, with its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Named<T> {
+pub struct NamedValue<T> {
     /// The value.
     pub value: T,
     /// Its name: lower case, words joined by `-`.
@@ -52,7 +52,7 @@ pub struct Named<T> {
 /// ```
 pub trait Choice: Copy + PartialEq + 'static {
     /// All values, in the order in which a person should read them.
-    const ALL: &'static [Named<Self>];
+    const ALL: &'static [NamedValue<Self>];
 
     /// Finds the value with this name.
     ///
@@ -124,8 +124,8 @@ macro_rules! choices {
         }
 
         impl $crate::Choice for $Type {
-            const ALL: &'static [$crate::choice::Named<Self>] = &[
-                $($crate::choice::Named {
+            const ALL: &'static [$crate::choice::NamedValue<Self>] = &[
+                $($crate::choice::NamedValue {
                     value: Self::$variant,
                     name: $name,
                     explanation: $first.trim_ascii(),
@@ -206,7 +206,7 @@ macro_rules! choice_schema {
 #[cfg(feature = "schema")]
 #[doc(hidden)]
 pub fn schema<T: Choice>() -> schemars::Schema {
-    let name = |choice: &Named<T>| schemars::json_schema!({ "const": choice.name, "description": choice.explanation });
+    let name = |choice: &NamedValue<T>| schemars::json_schema!({ "const": choice.name, "description": choice.explanation });
     let names: Vec<_> = T::ALL.iter().map(name).collect();
     schemars::json_schema!({ "type": "string", "oneOf": names })
 }

@@ -34,7 +34,7 @@ pub struct PackedPart {
 
 /// The chunk that is being filled: the oldest attached one.
 #[derive(Debug, Default)]
-pub(crate) struct Filling {
+pub(crate) struct FillPosition {
     /// Slots `0 .. handed` are handed over. INVARIANT: `handed <= complete <= filled <= M`.
     pub(crate) handed: u32,
     /// Slots `handed .. complete` hold whole packets.
@@ -45,7 +45,7 @@ pub(crate) struct Filling {
 
 /// Packets that are filled and not handed over.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingPackets {
     pub(crate) packets: u32,
     pub(crate) bytes: u32,
     /// Bytes of the packet that has begun and is not whole.
@@ -55,7 +55,7 @@ pub(crate) struct Waiting {
     uncertainty_ns: u64,
 }
 
-impl Waiting {
+impl PendingPackets {
     /// The uncertainty of a hand-over. A packet that has begun keeps it for the next one.
     pub(crate) fn take_uncertainty(&mut self) -> u64 {
         let uncertainty_ns = self.uncertainty_ns;
@@ -88,8 +88,8 @@ pub struct Filler<'p> {
 /// The counters of the pool that a [`Filler`] changes.
 #[derive(Debug)]
 pub(crate) struct Counters<'p> {
-    pub(crate) filling: &'p mut Filling,
-    pub(crate) waiting: &'p mut Waiting,
+    pub(crate) filling: &'p mut FillPosition,
+    pub(crate) waiting: &'p mut PendingPackets,
     pub(crate) captured_packets: &'p mut u64,
     pub(crate) foreign: &'p mut u64,
 }

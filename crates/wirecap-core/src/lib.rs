@@ -53,7 +53,7 @@ pub mod slots;
 pub mod spread;
 mod sync;
 
-pub use account::{Lost, QueueAccount};
+pub use account::{LossCounts, QueueAccount};
 pub use arrivals::{Arrivals, Window};
 pub use capture_queue::{BacklogGauge, CaptureConsumer, CaptureProducer, capture_queue};
 pub use choice::{Choice, nearest};

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{
     Choice, GeometryError,
-    choice::{Named, UnknownName},
+    choice::{NamedValue, UnknownName},
     choice_text,
 };
 
@@ -72,9 +72,9 @@ pub enum ModeError {
 }
 
 impl Choice for Mode {
-    const ALL: &'static [Named<Self>] = &[
-        Named { value: Mode::Basic, name: "basic", explanation: "Each receive queue is on its own." },
-        Named {
+    const ALL: &'static [NamedValue<Self>] = &[
+        NamedValue { value: Mode::Basic, name: "basic", explanation: "Each receive queue is on its own." },
+        NamedValue {
             value: Mode::Advanced { threshold_percent: Self::DEFAULT_THRESHOLD_PERCENT },
             name: "advanced",
             explanation: "Over T, a worker's buddies help.",

@@ -24,7 +24,7 @@ use thiserror::Error;
 use crate::{
     bits::Bits,
     chunk::{ChunkRange, ChunkState, Handover, PoolId, PoolNumber},
-    filler::{Counters, Filler, Filling, Waiting},
+    filler::{Counters, FillPosition, Filler, PendingPackets},
     geometry::Geometry,
     run::{Run, RunSearch, STEPS_AT_ONCE},
     slots::SlotTable,
@@ -91,7 +91,7 @@ pub struct Pool {
     attached: VecDeque<Run>,
     /// Slots of all of `attached`.
     attached_slots: u32,
-    filling: Filling,
+    filling: FillPosition,
     /// The beginning of a packet whose rest will come in the next run.
     lead: Option<ChunkRange>,
     /// One bit per slot: with user space.
@@ -103,7 +103,7 @@ pub struct Pool {
     scattered_cells: u32,
     search: RunSearch,
     captured_chunks: u32,
-    waiting: Waiting,
+    waiting: PendingPackets,
     captured_packets: u64,
     refused: u64,
     foreign: u64,
@@ -128,7 +128,7 @@ impl Pool {
             free: (0..chunks).rev().collect(),
             attached: VecDeque::with_capacity(chunks as usize),
             attached_slots: 0,
-            filling: Filling::default(),
+            filling: FillPosition::default(),
             lead: None,
             outstanding: Bits::new(geometry.cells_per_pool()),
             outstanding_cells: 0,
@@ -136,7 +136,7 @@ impl Pool {
             scattered_cells: 0,
             search: RunSearch::new(geometry),
             captured_chunks: 0,
-            waiting: Waiting::default(),
+            waiting: PendingPackets::default(),
             captured_packets: 0,
             refused: 0,
             foreign: 0,
@@ -329,7 +329,7 @@ impl Pool {
     /// full. `None` when there are none.
     pub fn hand_over(&mut self) -> Option<Handover> {
         let &run = self.attached.front()?;
-        let Filling { handed, complete, filled } = self.filling;
+        let FillPosition { handed, complete, filled } = self.filling;
         let handover = (complete > handed).then(|| {
             let range = self.take(run, handed, complete - handed);
             let packets = std::mem::take(&mut self.waiting.packets);
@@ -356,11 +356,11 @@ impl Pool {
 
     /// The run is full: the next attached one is filled from now on.
     fn finish_run(&mut self, run: Run) {
-        let Filling { complete, filled, .. } = self.filling;
+        let FillPosition { complete, filled, .. } = self.filling;
         self.attached.pop_front();
         self.attached_slots -= run.count();
         self.search.note_filled(run);
-        self.filling = Filling::default();
+        self.filling = FillPosition::default();
         if complete < filled {
             let begun = self.take(run, complete, filled - complete);
             // A packet in more than two runs cannot be handed over as one; the port rules it out, by M and by

@@ -18,7 +18,7 @@
 use crate::{
     chunk::{ChunkRange, PoolId, PoolNumber},
     pool::{Pool, RecycleError},
-    sync::{AtomicU32, AtomicU64, Ordering, Padded},
+    sync::{AtomicU32, AtomicU64, CacheLine, Ordering},
 };
 
 const END: u32 = 0;
@@ -40,7 +40,7 @@ pub struct RecycleQueue {
     number: PoolNumber,
     nodes: Box<[Node]>,
     /// The newest node plus one, or [`END`]. Producers and the consumer write.
-    head: Padded<AtomicU32>,
+    head: CacheLine<AtomicU32>,
 }
 
 impl RecycleQueue {
@@ -49,7 +49,7 @@ impl RecycleQueue {
         let nodes = (0..pool.geometry().cells_per_pool())
             .map(|_| Node { word: AtomicU64::new(0), next: AtomicU32::new(END) })
             .collect();
-        Self { id: pool.id(), number: pool.number(), nodes, head: Padded(AtomicU32::new(END)) }
+        Self { id: pool.id(), number: pool.number(), nodes, head: CacheLine(AtomicU32::new(END)) }
     }
 
     /// Sends a range home. Any thread may call this.

@@ -17,4 +17,4 @@ pub(crate) use loom::sync::{
 /// prefetcher of x86 fetches pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Padded<T>(pub(crate) T);
+pub(crate) struct CacheLine<T>(pub(crate) T);

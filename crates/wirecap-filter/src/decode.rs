@@ -9,10 +9,10 @@
 use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Origin, Register, Size};
 use wirecap_sys::pcap::Insn;
 
-use crate::error::Invalid;
+use crate::error::InsnError;
 
 /// What the instruction at `index` of a program of `len` instructions says.
-pub(crate) fn decode(insn: &Insn, index: usize, len: usize) -> Result<Op, Invalid> {
+pub(crate) fn decode(insn: &Insn, index: usize, len: usize) -> Result<Op, InsnError> {
     let Insn { code, k, .. } = *insn;
     let size = match code & 0x18 {
         0x00 => Size::Word,
@@ -49,24 +49,24 @@ fn decode_load(code: u16, size: Size, offset: u32) -> Op {
     }
 }
 
-fn decode_condition(insn: &Insn, index: usize, len: usize) -> Result<Op, Invalid> {
+fn decode_condition(insn: &Insn, index: usize, len: usize) -> Result<Op, InsnError> {
     let cond = match insn.code & !0x08 {
         0x15 => Cond::Eq,
         0x25 => Cond::Gt,
         0x35 => Cond::Ge,
         0x45 => Cond::Set,
-        _ => return Err(Invalid::Code(insn.code)),
+        _ => return Err(InsnError::Code(insn.code)),
     };
     let then = target(index, insn.jt.into(), len)?;
     let otherwise = target(index, insn.jf.into(), len)?;
     Ok(Op::JumpIf { cond, operand: operand(insn.code, insn.k), then, otherwise })
 }
 
-fn decode_alu(code: u16, k: u32) -> Result<Op, Invalid> {
+fn decode_alu(code: u16, k: u32) -> Result<Op, InsnError> {
     let operand = operand(code, k);
     let alu = match (code & !0x08, operand) {
-        (0x34 | 0x94, Operand::K(0)) => return Err(Invalid::DivisionByZero),
-        (0x64 | 0x74, Operand::K(bits @ 32..)) => return Err(Invalid::Shift(bits)),
+        (0x34 | 0x94, Operand::K(0)) => return Err(InsnError::DivisionByZero),
+        (0x64 | 0x74, Operand::K(bits @ 32..)) => return Err(InsnError::Shift(bits)),
         (0x04, _) => Alu::Add,
         (0x14, _) => Alu::Sub,
         (0x24, _) => Alu::Mul,
@@ -77,7 +77,7 @@ fn decode_alu(code: u16, k: u32) -> Result<Op, Invalid> {
         (0x74, _) => Alu::Rsh,
         (0x94, _) => Alu::Mod,
         (0xa4, _) => Alu::Xor,
-        _ => return Err(Invalid::Code(code)),
+        _ => return Err(InsnError::Code(code)),
     };
     Ok(Op::Alu(alu, operand))
 }
@@ -96,13 +96,13 @@ fn operand(code: u16, k: u32) -> Operand {
     if code & 0x08 == 0 { Operand::K(k) } else { Operand::X }
 }
 
-fn slot(k: u32) -> Result<usize, Invalid> {
-    if (k as usize) < MEMORY_SLOTS { Ok(k as usize) } else { Err(Invalid::Slot(k)) }
+fn slot(k: u32) -> Result<usize, InsnError> {
+    if (k as usize) < MEMORY_SLOTS { Ok(k as usize) } else { Err(InsnError::Slot(k)) }
 }
 
 /// The instruction `distance` after the next one. libpcap takes the distance of an unconditional jump for
 /// signed, and makes loops of it; those of conditional ones are too short to be negative.
-fn target(index: usize, distance: u32, len: usize) -> Result<usize, Invalid> {
+fn target(index: usize, distance: u32, len: usize) -> Result<usize, InsnError> {
     let target = index as i64 + 1 + i64::from(distance as i32);
-    usize::try_from(target).ok().filter(|&inside| inside < len).ok_or(Invalid::Jump(target))
+    usize::try_from(target).ok().filter(|&inside| inside < len).ok_or(InsnError::Jump(target))
 }

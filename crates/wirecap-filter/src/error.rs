@@ -34,7 +34,7 @@ pub enum Error {
         /// Its index.
         index: usize,
         /// Why.
-        reason: Invalid,
+        reason: InsnError,
     },
     /// The code generator did not manage.
     #[error("no native code for this filter of {insns} instructions ({cause}); use the interpreter")]
@@ -80,7 +80,7 @@ pub enum Error {
 /// Why an instruction is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Invalid {
+pub enum InsnError {
     /// The program as a whole: its length.
     #[error("a program has 1 to {most} instructions, this one {0}", most = crate::MAX_INSNS)]
     Length(usize),

@@ -52,7 +52,7 @@ mod program;
 mod user;
 
 pub use compile::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET};
-pub use error::{Error, Invalid, shortened};
+pub use error::{Error, InsnError, shortened};
 pub use native::NativeFilter;
 pub use program::{MAX_INSNS, Program};
 pub use user::UserFilter;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Vec<Insn> ──validate──► Program: the instructions, and each of them as an Op
-//!                 └──► Invalid: which instruction, and why
+//!                 └──► InsnError: which instruction, and why
 //! ```
 //!
 //! Rule: a [`Program`] needs no further check. Every jump stays inside, every slot exists, no constant
@@ -15,7 +15,7 @@ use wirecap_sys::pcap::Insn;
 
 use crate::bytecode::{self, Instruction, Target};
 use crate::decode::decode;
-use crate::error::{Error, Invalid};
+use crate::error::{Error, InsnError};
 
 /// The longest program that is taken: 16 times what the kernel takes, so that what is too long for it still
 /// runs in user space.
@@ -58,7 +58,7 @@ impl Program {
     pub fn new(insns: Vec<Insn>) -> Result<Self, Error> {
         let len = insns.len();
         if len == 0 || len > MAX_INSNS {
-            return Err(Error::Invalid { index: 0, reason: Invalid::Length(len) });
+            return Err(Error::Invalid { index: 0, reason: InsnError::Length(len) });
         }
         let decode =
             |(index, insn)| decode(insn, index, len).map_err(|reason| Error::Invalid { index, reason });
@@ -68,7 +68,7 @@ impl Program {
                 let (code, jumps_back) = (bytecode::flatten(&ops), jumps_back(&ops));
                 Ok(Self { insns, ops, code, jumps_back })
             }
-            _ => Err(Error::Invalid { index: len - 1, reason: Invalid::NoReturn }),
+            _ => Err(Error::Invalid { index: len - 1, reason: InsnError::NoReturn }),
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
 
     const RETURN: Insn = Insn::new(0x06, 0, 0, 1);
 
-    fn reason(insns: &[Insn]) -> (usize, Invalid) {
+    fn reason(insns: &[Insn]) -> (usize, InsnError) {
         match Program::new(insns.to_vec()).unwrap_err() {
             Error::Invalid { index, reason } => (index, reason),
             other => panic!("{other}"),
@@ -150,16 +150,16 @@ mod tests {
 
     #[test]
     fn an_invalid_program_is_reported_with_the_place() {
-        assert_eq!(reason(&[]), (0, Invalid::Length(0)));
-        assert_eq!(reason(&vec![RETURN; MAX_INSNS + 1]), (0, Invalid::Length(MAX_INSNS + 1)));
-        assert_eq!(reason(&[RETURN, Insn::new(0x07, 0, 0, 0)]), (1, Invalid::NoReturn));
-        assert_eq!(reason(&[Insn::new(0x02, 0, 0, 16), RETURN]), (0, Invalid::Slot(16)));
-        assert_eq!(reason(&[Insn::new(0x34, 0, 0, 0), RETURN]), (0, Invalid::DivisionByZero));
-        assert_eq!(reason(&[Insn::new(0x94, 0, 0, 0), RETURN]), (0, Invalid::DivisionByZero));
-        assert_eq!(reason(&[Insn::new(0x64, 0, 0, 32), RETURN]), (0, Invalid::Shift(32)));
-        assert_eq!(reason(&[Insn::new(0x05, 0, 0, 1), RETURN]), (0, Invalid::Jump(2)));
-        assert_eq!(reason(&[Insn::new(0x15, 0, 1, 0), RETURN]), (0, Invalid::Jump(2)));
-        assert_eq!(reason(&[Insn::new(0x05, 0, 0, -2_i32 as u32), RETURN]), (0, Invalid::Jump(-1)));
+        assert_eq!(reason(&[]), (0, InsnError::Length(0)));
+        assert_eq!(reason(&vec![RETURN; MAX_INSNS + 1]), (0, InsnError::Length(MAX_INSNS + 1)));
+        assert_eq!(reason(&[RETURN, Insn::new(0x07, 0, 0, 0)]), (1, InsnError::NoReturn));
+        assert_eq!(reason(&[Insn::new(0x02, 0, 0, 16), RETURN]), (0, InsnError::Slot(16)));
+        assert_eq!(reason(&[Insn::new(0x34, 0, 0, 0), RETURN]), (0, InsnError::DivisionByZero));
+        assert_eq!(reason(&[Insn::new(0x94, 0, 0, 0), RETURN]), (0, InsnError::DivisionByZero));
+        assert_eq!(reason(&[Insn::new(0x64, 0, 0, 32), RETURN]), (0, InsnError::Shift(32)));
+        assert_eq!(reason(&[Insn::new(0x05, 0, 0, 1), RETURN]), (0, InsnError::Jump(2)));
+        assert_eq!(reason(&[Insn::new(0x15, 0, 1, 0), RETURN]), (0, InsnError::Jump(2)));
+        assert_eq!(reason(&[Insn::new(0x05, 0, 0, -2_i32 as u32), RETURN]), (0, InsnError::Jump(-1)));
     }
 
     /// All 65,536 codes: ours and libpcap's valid codes are the same.

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use wirecap_headers::{Frame, Layout, Rewrite, Toward, VecFrame, checksum};
+use wirecap_headers::{Frame, Layout, Rewrite, Side, VecFrame, checksum};
 use wirecap_lab::cost::{RUNS, Random, header, row};
 
 fn main() {
@@ -41,7 +41,7 @@ fn changes() {
     let mut frame = VecFrame::new(&bytes, 4);
     row("VLAN tag written or taken away, TTL and both addresses set", || {
         for run in 0..RUNS {
-            let toward = if run % 2 == 0 { Toward::B } else { Toward::A };
+            let toward = if run % 2 == 0 { Side::B } else { Side::A };
             rewrite.apply(toward, black_box(&mut frame)).unwrap();
         }
     });

@@ -16,7 +16,7 @@
 //! # Example
 //!
 //! ```
-//! use wirecap_headers::{Frame, Layout, Rewrite, Toward, Ttl, VecFrame};
+//! use wirecap_headers::{Frame, Layout, Rewrite, Side, Ttl, VecFrame};
 //!
 //! // Ethernet, IPv4 from 192.0.2.1 to 192.0.2.2 with a TTL of 64.
 //! let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
@@ -24,7 +24,7 @@
 //! let mut frame = VecFrame::new(&bytes, 4);
 //!
 //! let rewrite = Rewrite { vlans: "none=20".parse()?, ttl: Ttl::Decrement, ..Rewrite::default() };
-//! rewrite.apply(Toward::B, &mut frame).unwrap();
+//! rewrite.apply(Side::B, &mut frame).unwrap();
 //!
 //! let layout = Layout::of(frame.data()).unwrap();
 //! assert_eq!(layout.vlan(frame.data(), 0).unwrap().id(), 20);
@@ -51,4 +51,4 @@ pub use mac::{MacAddress, SourceMac};
 pub use rewrite::Rewrite;
 pub use rewrite_error::RewriteError;
 pub use ttl::Ttl;
-pub use vlan::{Toward, VlanMap};
+pub use vlan::{Side, VlanMap};

@@ -1,13 +1,13 @@
 //! All changes of a packet's headers on its way from one side to the other.
 
-use crate::{Frame, Layout, MacAddress, RewriteError, SourceMac, Toward, Ttl, VlanMap};
+use crate::{Frame, Layout, MacAddress, RewriteError, Side, SourceMac, Ttl, VlanMap};
 
 /// How the headers of a packet are changed. By default not at all.
 ///
 /// # Example
 ///
 /// ```
-/// use wirecap_headers::{Frame, RewriteError, Rewrite, Toward, Ttl, VecFrame};
+/// use wirecap_headers::{Frame, RewriteError, Rewrite, Side, Ttl, VecFrame};
 ///
 /// let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 /// bytes.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 2, 17, 0x34, 0xd6, 192, 0, 2, 1, 192, 0, 2, 2]);
@@ -15,9 +15,9 @@ use crate::{Frame, Layout, MacAddress, RewriteError, SourceMac, Toward, Ttl, Vla
 ///
 /// let destination = Some("02:00:00:00:00:09".parse()?);
 /// let rewrite = Rewrite { ttl: Ttl::Decrement, destination, ..Rewrite::default() };
-/// assert_eq!(rewrite.apply(Toward::B, &mut frame), Ok(()));
+/// assert_eq!(rewrite.apply(Side::B, &mut frame), Ok(()));
 /// assert_eq!(frame.data()[..6], [2, 0, 0, 0, 0, 9]);
-/// assert_eq!(rewrite.apply(Toward::B, &mut frame), Err(RewriteError::Expired));
+/// assert_eq!(rewrite.apply(Side::B, &mut frame), Err(RewriteError::Expired));
 /// # Ok::<(), wirecap_headers::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Rewrite {
     /// # Errors
     ///
     /// Why the packet is not to be sent; then it is as it was.
-    pub fn apply(&self, toward: Toward, frame: &mut impl Frame) -> Result<(), RewriteError> {
+    pub fn apply(&self, toward: Side, frame: &mut impl Frame) -> Result<(), RewriteError> {
         if self.ttl == Ttl::Decrement {
             let layout = Layout::of(frame.data());
             if layout.is_some_and(|layout| self.ttl.expires(&layout, frame.data())) {

@@ -25,12 +25,12 @@ fn all() -> Rewrite {
 #[test]
 fn each_change_finds_the_headers_where_earlier_ones_moved_them() {
     let mut frame = frame(64, 4);
-    assert_eq!(all().apply(Toward::B, &mut frame), Ok(()));
+    assert_eq!(all().apply(Side::B, &mut frame), Ok(()));
     let data = frame.data();
     let expected = [2, 0, 0, 0, 0, 0x0b, 2, 0, 0, 0, 0, 0x0a, 0x81, 0, 0, 20, 8, 0];
     assert_eq!(data[..18], expected);
     assert_eq!((data[26], checksum::verify(&data[18..])), (63, Verdict::Unverifiable));
-    assert_eq!(all().apply(Toward::A, &mut frame), Ok(()));
+    assert_eq!(all().apply(Side::A, &mut frame), Ok(()));
     assert_eq!((frame.data()[12..14].to_vec(), frame.data()[22]), (vec![8, 0], 62));
 }
 
@@ -41,7 +41,7 @@ fn a_refused_frame_is_unchanged() {
     {
         let mut frame = frame(ttl, room);
         let before = frame.data().to_vec();
-        assert_eq!(all().apply(Toward::B, &mut frame), Err(refused));
+        assert_eq!(all().apply(Side::B, &mut frame), Err(refused));
         assert_eq!(frame.data(), before);
     }
 }
@@ -51,7 +51,7 @@ fn by_default_nothing_is_changed() {
     assert!(Rewrite::default().is_nothing() && !all().is_nothing());
     let mut frame = frame(0, 0);
     let before = frame.data().to_vec();
-    assert_eq!(Rewrite::default().apply(Toward::A, &mut frame), Ok(()));
+    assert_eq!(Rewrite::default().apply(Side::A, &mut frame), Ok(()));
     assert_eq!(frame.data(), before);
     assert!(
         RewriteError::Expired.to_string().contains("TTL")

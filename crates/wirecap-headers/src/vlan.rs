@@ -10,14 +10,14 @@ use crate::{
 
 /// The side a packet goes to, of the two that are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Toward {
+pub enum Side {
     /// From B to A.
     A,
     /// From A to B.
     B,
 }
 
-impl Toward {
+impl Side {
     /// The other side.
     #[must_use]
     pub fn other(self) -> Self {
@@ -42,14 +42,14 @@ impl Toward {
 /// # Example
 ///
 /// ```
-/// use wirecap_headers::{Frame, Toward, VecFrame, VlanMap};
+/// use wirecap_headers::{Frame, Side, VecFrame, VlanMap};
 ///
 /// let map: VlanMap = "10=20,none=30".parse()?;
 /// let untagged = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5, 7];
 /// let mut frame = VecFrame::new(&untagged, 4);
-/// map.apply(Toward::B, &mut frame).unwrap();
+/// map.apply(Side::B, &mut frame).unwrap();
 /// assert_eq!(frame.data()[12..], [0x81, 0x00, 0, 30, 0x88, 0xb5, 7]);
-/// map.apply(Toward::A, &mut frame).unwrap();
+/// map.apply(Side::A, &mut frame).unwrap();
 /// assert_eq!(frame.data(), untagged);
 /// # Ok::<(), wirecap_headers::Error>(())
 /// ```
@@ -89,7 +89,7 @@ impl VlanMap {
     ///
     /// [`RewriteError::NoRoom`], and the frame as it was, if it needs a tag and there is no room for one at
     /// its front.
-    pub fn apply(&self, toward: Toward, frame: &mut impl Frame) -> Result<(), RewriteError> {
+    pub fn apply(&self, toward: Side, frame: &mut impl Frame) -> Result<(), RewriteError> {
         if self.is_empty() {
             return Ok(());
         }
@@ -101,8 +101,8 @@ impl VlanMap {
         }
         let from = tag.map_or(NONE, VlanTag::id);
         let becomes = match toward {
-            Toward::A => &self.to_a,
-            Toward::B => &self.to_b,
+            Side::A => &self.to_a,
+            Side::B => &self.to_b,
         };
         match (tag, becomes.get(usize::from(from)).copied().flatten()) {
             (_, None) | (None, Some(NONE)) => Ok(()),

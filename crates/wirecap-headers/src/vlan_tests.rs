@@ -11,7 +11,7 @@ fn with(tags: &[[u8; 4]]) -> Vec<u8> {
     [&MACS[..], &tags.concat(), &[0x88, 0xb5, 0xaa, 0xbb]].concat()
 }
 
-fn mapped(map: &str, toward: Toward, bytes: &[u8]) -> Vec<u8> {
+fn mapped(map: &str, toward: Side, bytes: &[u8]) -> Vec<u8> {
     let mut frame = VecFrame::new(bytes, TAG_LEN);
     map.parse::<VlanMap>().unwrap().apply(toward, &mut frame).unwrap();
     frame.data().to_vec()
@@ -34,10 +34,10 @@ fn a_pair_changes_adds_or_removes_a_tag_and_its_mirror_undoes_that() {
         ("10=20,none=30", &plain, &plain),
         ("none=20", &ten, &ten),
     ] {
-        let toward_b = mapped(map, Toward::B, a);
+        let toward_b = mapped(map, Side::B, a);
         assert_eq!(&toward_b, b, "{map} to B");
         if map != "10=20,none=30" {
-            assert_eq!(&mapped(map, Toward::A, b), a, "{map} to A");
+            assert_eq!(&mapped(map, Side::A, b), a, "{map} to A");
         }
     }
 }
@@ -48,33 +48,33 @@ fn only_the_outer_tag_changes_and_it_keeps_its_type_and_priority() {
         let tag = |id: u16| [tpid[0], tpid[1], 0xb0 | (id >> 8) as u8, id as u8];
         let inner = [0x81, 0x00, 0x00, 10];
         let (ten, other) = (with(&[tag(10), inner]), with(&[tag(4094), inner]));
-        assert_eq!(mapped("10=4094", Toward::B, &ten), other);
-        assert_eq!(mapped("10=4094", Toward::A, &other), ten);
-        assert_eq!(mapped("10=none", Toward::B, &ten), with(&[inner]));
+        assert_eq!(mapped("10=4094", Side::B, &ten), other);
+        assert_eq!(mapped("10=4094", Side::A, &other), ten);
+        assert_eq!(mapped("10=none", Side::B, &ten), with(&[inner]));
     }
 }
 
 #[test]
 fn a_tag_with_only_a_priority_is_no_vlan() {
     let priority = with(&[[0x81, 0x00, 0xa0, 0]]);
-    assert_eq!(mapped("none=20", Toward::B, &priority), with(&[[0x81, 0x00, 0xa0, 20]]));
-    assert_eq!(mapped("20=30", Toward::B, &priority), priority);
-    assert_eq!(mapped("20=none", Toward::A, &priority), with(&[[0x81, 0x00, 0xa0, 20]]));
+    assert_eq!(mapped("none=20", Side::B, &priority), with(&[[0x81, 0x00, 0xa0, 20]]));
+    assert_eq!(mapped("20=30", Side::B, &priority), priority);
+    assert_eq!(mapped("20=none", Side::A, &priority), with(&[[0x81, 0x00, 0xa0, 20]]));
 }
 
 #[test]
 fn without_room_or_header_a_frame_stays_as_it_is() {
     let map: VlanMap = "none=20,30=none".parse().unwrap();
     let mut frame = VecFrame::new(&with(&[]), 3);
-    assert_eq!(map.apply(Toward::B, &mut frame), Err(RewriteError::NoRoom));
+    assert_eq!(map.apply(Side::B, &mut frame), Err(RewriteError::NoRoom));
     assert_eq!(frame.data(), with(&[]));
     for len in 0..14 {
-        assert_eq!(mapped("none=20", Toward::B, &with(&[])[..len]), with(&[])[..len]);
+        assert_eq!(mapped("none=20", Side::B, &with(&[])[..len]), with(&[])[..len]);
     }
     // A tag that is cut behind its type is not recognised.
     let cut = &with(&[[0x81, 0x00, 0, 30]])[..15];
-    assert_eq!(mapped("30=40", Toward::B, cut), cut);
-    assert_eq!(mapped("none=40", Toward::B, cut), cut);
+    assert_eq!(mapped("30=40", Side::B, cut), cut);
+    assert_eq!(mapped("none=40", Side::B, cut), cut);
 }
 
 #[test]
@@ -140,7 +140,7 @@ proptest! {
         let from = VlanTag::at(&bytes, TAG_OFFSET).map_or(NONE, VlanTag::id);
         let pair = map.pairs.iter().find(|pair| pair.a == from).copied();
         let mut frame = VecFrame::new(&bytes, TAG_LEN);
-        map.apply(Toward::B, &mut frame).unwrap();
+        map.apply(Side::B, &mut frame).unwrap();
         // Neither the addresses nor the rest change.
         let vlan = VlanTag::at(frame.data(), TAG_OFFSET).map_or(NONE, VlanTag::id);
         prop_assert_eq!(bytes.get(..12), frame.data().get(..12));
@@ -151,7 +151,7 @@ proptest! {
             Some(Pair { b, .. }) if bytes.len() >= 14 => {
                 let known = tagged_or_whole(&bytes);
                 prop_assert_eq!(vlan, if known { b } else { NONE });
-                map.apply(Toward::A, &mut frame).unwrap();
+                map.apply(Side::A, &mut frame).unwrap();
                 // A tag with a priority but no VLAN is gone.
                 if from != NONE || VlanTag::at(&bytes, TAG_OFFSET).is_none() {
                     prop_assert_eq!(frame.data(), bytes.as_slice());

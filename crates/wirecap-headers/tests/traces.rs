@@ -2,7 +2,7 @@
 
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_headers::{
-    Frame, IpVersion, Layout, Rewrite, RewriteError, Toward, VecFrame,
+    Frame, IpVersion, Layout, Rewrite, RewriteError, Side, VecFrame,
     checksum::{self, FilledChecksums, Verdict},
 };
 use wirecap_lab::Capture;
@@ -31,7 +31,7 @@ fn rewrite(vlans: &str, ttl: &str) -> Rewrite {
 }
 
 /// The packet as a rewrite leaves it.
-fn rewritten(rewrite: &Rewrite, toward: Toward, packet: &[u8]) -> Result<Vec<u8>, RewriteError> {
+fn rewritten(rewrite: &Rewrite, toward: Side, packet: &[u8]) -> Result<Vec<u8>, RewriteError> {
     let mut frame = VecFrame::new(packet, ROOM);
     rewrite.apply(toward, &mut frame)?;
     Ok(frame.data().to_vec())
@@ -43,10 +43,10 @@ fn a_rewrite_for_others_changes_no_packet() {
     let nothing = rewrite("", "keep");
     let absent = rewrite("4094=4093,4092=none", "keep");
     for (_, packet) in &packets {
-        assert_eq!(rewritten(&nothing, Toward::B, packet).as_ref(), Ok(packet));
+        assert_eq!(rewritten(&nothing, Side::B, packet).as_ref(), Ok(packet));
         let vlan = Layout::of(packet).and_then(|layout| layout.vlan(packet, 0)).map(|tag| tag.id());
         if !matches!(vlan, Some(4092 | 4094)) {
-            assert_eq!(rewritten(&absent, Toward::B, packet).as_ref(), Ok(packet));
+            assert_eq!(rewritten(&absent, Side::B, packet).as_ref(), Ok(packet));
         }
     }
 }
@@ -58,7 +58,7 @@ fn every_packet_gets_a_tag_and_loses_it_again() {
     let (mut tagged, mut in_vlans) = (0, 0);
     for (_, packet) in &packets {
         let before = Layout::of(packet);
-        let there = rewritten(&map, Toward::B, packet).unwrap();
+        let there = rewritten(&map, Side::B, packet).unwrap();
         let after = Layout::of(&there);
         if before.is_some_and(|before| before.vlan(packet, 0).is_some_and(|tag| tag.id() != 0)) {
             assert_eq!(&there, packet);
@@ -67,7 +67,7 @@ fn every_packet_gets_a_tag_and_loses_it_again() {
             let after = after.unwrap();
             assert_eq!(after.vlan(&there, 0).unwrap().id(), 20);
             assert_eq!(after.ether_type(), before.unwrap().ether_type());
-            assert_eq!(rewritten(&map, Toward::A, &there).as_ref(), Ok(packet));
+            assert_eq!(rewritten(&map, Side::A, &there).as_ref(), Ok(packet));
             tagged += 1;
         }
     }
@@ -84,7 +84,7 @@ fn the_ttl_changes_and_checksums_stay_right_or_wrong() {
     for (_, packet) in &packets {
         let layout = Layout::of(packet);
         let ip = layout.as_ref().and_then(|layout| layout.ip());
-        let changed = rewritten(&decrement, Toward::B, packet);
+        let changed = rewritten(&decrement, Side::B, packet);
         let Some(ip) = ip else {
             assert_eq!(changed.as_ref(), Ok(packet));
             continue;

@@ -15,7 +15,7 @@ use super::queues::Place;
 
 /// What follows the packets in the file.
 #[derive(Debug, Clone)]
-pub struct Closing {
+pub struct Trailer {
     /// The closed account of the capture: a pcapng file gets a statistics block for each port, or for the
     /// receive queue whose packets it has.
     pub report: Report,
@@ -23,7 +23,7 @@ pub struct Closing {
     pub comments: Vec<Vec<String>>,
 }
 
-impl From<Report> for Closing {
+impl From<Report> for Trailer {
     fn from(report: Report) -> Self {
         Self { report, comments: Vec::new() }
     }
@@ -56,7 +56,7 @@ pub(crate) fn header(report: &Report, port: usize, format: Format, snaplen: u32)
 /// The account of each port, or of the queue whose packets the file has. Empty for pcap, which cannot have
 /// it. `packets` is the number in the file.
 pub(crate) fn trailer(
-    closing: &Closing,
+    closing: &Trailer,
     only: Option<Place>,
     format: Format,
     started: SystemTime,

@@ -28,7 +28,7 @@ const MIN_PIECE: usize = 64 << 10;
 
 /// What a file that is written past the page cache needs.
 #[derive(Debug)]
-pub(crate) struct Direct {
+pub(crate) struct DirectIo {
     /// Where the next byte goes.
     pub(crate) position: u64,
     /// Whether the file's description has `O_DIRECT` now.
@@ -57,7 +57,7 @@ fn step(position: u64, len: usize) -> Step {
     }
 }
 
-impl Direct {
+impl DirectIo {
     /// For a file that is written from its beginning.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ mod tests {
         fn a_file_has_what_was_written(lengths in prop::collection::vec(1..3_000_000_usize, 1..6), small in 1..5_000_usize) {
             let scratch = scratch();
             let mut file = scratch.reopen().unwrap();
-            let mut direct = Direct::new(&file).unwrap();
+            let mut direct = DirectIo::new(&file).unwrap();
             let mut expected = Vec::new();
             for (number, &len) in lengths.iter().enumerate() {
                 let bytes: Vec<u8> = (0..len).map(|byte| (byte / 251 + number) as u8).collect();

@@ -49,7 +49,7 @@ pub(crate) struct Claim {
 
 /// A batch whose packets lie in memory as they will be in the file.
 #[derive(Debug)]
-pub(crate) struct InPlace {
+pub(crate) struct InPlaceBatch {
     batch: Batch,
     /// Bytes of the records that are to be written, from the first one on.
     pub(crate) len: usize,
@@ -108,7 +108,7 @@ impl Drop for Claim {
     }
 }
 
-impl InPlace {
+impl InPlaceBatch {
     pub(crate) fn new(batch: Batch, claim: Claim) -> Self {
         Self { batch, len: 0, _claim: claim }
     }

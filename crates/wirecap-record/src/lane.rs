@@ -17,7 +17,7 @@ use super::{
     encode::Encoding,
     error::RecordError,
     feed::Feed,
-    in_place::{InPlace, Places},
+    in_place::{InPlaceBatch, Places},
     records::Records,
 };
 
@@ -51,7 +51,7 @@ impl Lane {
         let Some(claim) = claim else { return self.record_then(batch, drop) };
         let numbers = numbers_of(&batch);
         let mut records = self.empty();
-        records.place(InPlace::new(batch, claim));
+        records.place(InPlaceBatch::new(batch, claim));
         self.feeds[feed].pass_on(Block { queue, numbers, records })
     }
 

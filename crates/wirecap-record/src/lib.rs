@@ -77,7 +77,7 @@
 //! | putting batches of a queue in order | [`Sequencer`] |
 //! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
 //! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `sink`, `direct` |
-//! | the blocks around the packets | [`Closing`], `description` |
+//! | the blocks around the packets | [`Trailer`], `description` |
 #![forbid(unsafe_code)]
 
 mod appender;
@@ -108,7 +108,7 @@ mod writer;
 
 pub use appender::{Outcome, Stop, StopCallback};
 pub use config::RecordConfig;
-pub use description::Closing;
+pub use description::Trailer;
 pub use error::{OutputError, RecordError};
 pub use lane::Lane;
 pub use output::{Output, Whereabouts};

@@ -75,7 +75,7 @@ impl Lookout {
 mod tests {
     use std::{collections::VecDeque, fs, path::Path, time::Duration};
 
-    use wirecap::{Capture, Next, PortSpec, Worker, port::null::NullPort};
+    use wirecap::{Capture, PortSpec, WaitOutcome, Worker, port::null::NullPort};
     use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 
     use super::{
@@ -103,7 +103,7 @@ mod tests {
     /// Counts the packets that each port delivers now.
     fn delivered(worker: &mut Worker) -> [usize; 2] {
         let mut delivered = [0; 2];
-        while let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(50)) {
+        while let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(50)) {
             delivered[batch.port()] += batch.len();
         }
         delivered

@@ -63,9 +63,9 @@ struct Queue {
 }
 
 /// Receives records in order, and drops empty ones, which stand for skipped packets.
-struct InTurn<'q>(&'q mut VecDeque<Records>);
+struct NonEmptyRecords<'q>(&'q mut VecDeque<Records>);
 
-impl Extend<Records> for InTurn<'_> {
+impl Extend<Records> for NonEmptyRecords<'_> {
     fn extend<I: IntoIterator<Item = Records>>(&mut self, records: I) {
         self.0.extend(records.into_iter().filter(|records| !records.is_empty()));
     }
@@ -123,10 +123,10 @@ impl Merger {
         self.extend(queue, |sequencer, waiting| sequencer.accept(queue, numbers, records, waiting));
     }
 
-    fn extend(&mut self, queue: usize, add: impl FnOnce(&mut Sequencer<Records>, &mut InTurn<'_>)) {
+    fn extend(&mut self, queue: usize, add: impl FnOnce(&mut Sequencer<Records>, &mut NonEmptyRecords<'_>)) {
         let to = &mut self.queues[queue];
         let before = to.waiting.len();
-        add(&mut self.sequencer, &mut InTurn(&mut to.waiting));
+        add(&mut self.sequencer, &mut NonEmptyRecords(&mut to.waiting));
         for records in to.waiting.range(before..) {
             to.certain_ns = to.certain_ns.max(records.span.newest_ns);
         }

@@ -20,7 +20,7 @@ use std::{
 use wirecap_file::Format;
 
 use super::{
-    direct::Direct,
+    direct::DirectIo,
     error::RecordError,
     open::{self, OpenFile},
     sink::Sink,
@@ -110,7 +110,7 @@ impl Output {
         if !self.cuttable {
             return Err(RecordError::NoFile);
         }
-        self.sink.direct = Some(Direct::new(&self.sink.file).map_err(RecordError::NoDirectWrites)?);
+        self.sink.direct = Some(DirectIo::new(&self.sink.file).map_err(RecordError::NoDirectWrites)?);
         Ok(self)
     }
 

@@ -18,7 +18,7 @@ use super::{
     backlog::Backlog,
     buffers::Buffers,
     config::RecordConfig,
-    description::{self, Closing},
+    description::{self, Trailer},
     encode::Encoding,
     error::{OutputError, RecordError},
     feed::Feed,
@@ -57,7 +57,7 @@ pub struct Recorder {
     lanes: Vec<Lane>,
     progress: Progress,
     give_up: Arc<AtomicBool>,
-    closing: Sender<Closing>,
+    closing: Sender<Trailer>,
     outcome: Receiver<Outcome>,
 }
 
@@ -156,13 +156,13 @@ impl Recorder {
     }
 
     /// Waits until everything is written, then writes what follows the packets: pass a [`wirecap::Report`] or
-    /// a [`Closing`]. Call it when the workers have ended, as it waits for all lanes to be dropped.
-    pub fn finish(self, closing: impl Into<Closing>) -> Outcome {
+    /// a [`Trailer`]. Call it when the workers have ended, as it waits for all lanes to be dropped.
+    pub fn finish(self, closing: impl Into<Trailer>) -> Outcome {
         self.finish_with(closing, || ())
     }
 
     /// Like [`Self::finish`], but calls `tick` a hundred times a second while it waits, to show the progress.
-    pub fn finish_with(self, closing: impl Into<Closing>, mut tick: impl FnMut()) -> Outcome {
+    pub fn finish_with(self, closing: impl Into<Trailer>, mut tick: impl FnMut()) -> Outcome {
         let Self { lanes, progress, give_up, closing: sender, outcome } = self;
         drop(lanes);
         // Fails if the writer is gone, which is found below.
@@ -195,7 +195,7 @@ impl Recorder {
 }
 
 /// A recorder, and what its thread runs.
-type Started = (Recorder, Writer);
+type StartedRecorder = (Recorder, Writer);
 
 /// Replaces the contents of all outputs by headers, and connects the workers with the writers.
 fn begin(
@@ -203,7 +203,7 @@ fn begin(
     per_queue: bool,
     capture: &Capture,
     config: RecordConfig,
-) -> Result<(Vec<Started>, Vec<Lane>), OutputError> {
+) -> Result<(Vec<StartedRecorder>, Vec<Lane>), OutputError> {
     let (report, snaplen) = (capture.report(), config.snaplen);
     for (number, (output, queues)) in parts.iter_mut().enumerate() {
         let header = config.header.clone();

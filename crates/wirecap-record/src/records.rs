@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use wirecap::PcapngBlock;
 
-use super::in_place::InPlace;
+use super::in_place::InPlaceBatch;
 
 /// Capacity that a buffer keeps: in bytes, in entries, and in multiples of its contents.
 const SPARE_BYTES: usize = 32 << 10;
@@ -52,7 +52,7 @@ pub(crate) struct Records {
     /// What was encoded. INVARIANT: empty if the records are in place.
     pub(crate) encoded: Vec<u8>,
     /// The batch in whose memory they lie, if they are in place.
-    pub(crate) in_place: Option<InPlace>,
+    pub(crate) in_place: Option<InPlaceBatch>,
     /// INVARIANT: one for each record, in the order of the records.
     pub(crate) entries: Vec<Entry>,
     /// The times of the entries, including those that were cut off.
@@ -78,7 +78,7 @@ impl Records {
     /// The bytes of all records.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.in_place.as_ref().map_or(&self.encoded, InPlace::bytes)
+        self.in_place.as_ref().map_or(&self.encoded, InPlaceBatch::bytes)
     }
 
     /// How many bytes that is.
@@ -126,7 +126,7 @@ impl Records {
     }
 
     /// Makes the records of a batch, in place, those of an empty buffer.
-    pub(crate) fn place(&mut self, mut batch: InPlace) {
+    pub(crate) fn place(&mut self, mut batch: InPlaceBatch) {
         debug_assert!(self.is_empty() && self.encoded.is_empty());
         let (mut span, mut len) = (self.span, 0);
         self.entries.extend(batch.blocks().map(|PcapngBlock { timestamp_ns: time_ns, len: record }| {

@@ -26,7 +26,7 @@ use std::{
 use nix::fcntl::OFlag;
 use wirecap_sys::room::{PIECE, wait_for_room};
 
-use super::{direct::Direct, error::RecordError};
+use super::{direct::DirectIo, error::RecordError};
 
 /// How often to check for giving up while waiting.
 const TICK: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ pub(crate) struct Sink {
     /// Whether to write pieces that surely fit, because longer writes would block.
     in_pieces: bool,
     /// Of a file that is written past the page cache.
-    pub(crate) direct: Option<Direct>,
+    pub(crate) direct: Option<DirectIo>,
     /// Set by others to give up writing.
     pub(crate) give_up: Arc<AtomicBool>,
     /// Bytes written so far. Written here, read by the thread that waits for the end; orders nothing else.

@@ -19,7 +19,7 @@ use super::{
     backlog::Backlog,
     block::Block,
     buffers::Buffers,
-    description::Closing,
+    description::Trailer,
     lookout::Lookout,
     merge::Merger,
     pace::{ASK_PERIOD, Pace},
@@ -35,7 +35,7 @@ const MAX_HELD_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) messages: Receiver<Block>,
-    pub(crate) closing: Receiver<Closing>,
+    pub(crate) closing: Receiver<Trailer>,
     pub(crate) outcome: SyncSender<Outcome>,
     pub(crate) recording: Recording,
 }
@@ -131,7 +131,7 @@ impl Recording {
 
     /// Writes what is held back, then the account. Without an account, for instance if the capture panicked,
     /// keeps what was captured.
-    fn finish(mut self, closing: &Receiver<Closing>) -> Outcome {
+    fn finish(mut self, closing: &Receiver<Trailer>) -> Outcome {
         self.merger.force(0, &mut self.pending, &mut self.buffers);
         self.write();
         if let Ok(closing) = closing.recv() {

@@ -16,7 +16,7 @@ use std::{
 
 use wirecap::{Builder, Capture, PortSpec, port::null::NullPort};
 use wirecap_file::{Format, LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
-use wirecap_record::{Closing, Outcome, Output, RecordConfig, RecordError, Recorder, Stop, Whereabouts};
+use wirecap_record::{Outcome, Output, RecordConfig, RecordError, Recorder, Stop, Trailer, Whereabouts};
 
 /// A packet as read from a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,7 +86,7 @@ fn record(ports: Vec<PortSpec>, workers: usize, output: Output, config: RecordCo
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let report = capture.finish();
     let comments = vec![vec!["of the first port".to_owned()]];
-    recorder.finish(Closing { report, comments })
+    recorder.finish(Trailer { report, comments })
 }
 
 fn start(output: Output, capture: &Capture, config: RecordConfig) -> Recorder {

@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 use crate::{
-    Control, Cut, Error, Failure, Plan,
+    Control, CutPolicy, Error, Failure, Plan,
     merge::{Merge, Step},
     placement::Placer,
     timeline::TimeFaults,
@@ -105,7 +105,7 @@ impl Block {
 
 /// When a block is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fill {
+pub(crate) enum FillMode {
     /// Once it is full, or [`BLOCK_PACKETS`] packets were read for it.
     Whole,
     /// Also as soon as it has a frame and a pipe is empty.
@@ -117,7 +117,7 @@ pub(crate) enum Fill {
 pub(crate) struct Feed {
     merge: Merge,
     placer: Placer,
-    cut: Cut,
+    cut: CutPolicy,
     room: Room,
     tally: Tally,
     frames: u64,
@@ -153,14 +153,14 @@ impl Feed {
 
     /// Fills a block. Takes bounded time, except while it waits for the writer of a pipe, so the block may be
     /// empty although more frames follow. Returns whether more may follow.
-    pub(crate) fn fill(&mut self, block: &mut Block, how: Fill) -> bool {
+    pub(crate) fn fill(&mut self, block: &mut Block, how: FillMode) -> bool {
         block.clear();
         let more = self.append(block, how);
         (block.tally, block.share_read) = (self.tally(), self.merge.share_read());
         more
     }
 
-    fn append(&mut self, block: &mut Block, how: Fill) -> bool {
+    fn append(&mut self, block: &mut Block, how: FillMode) -> bool {
         for _ in 0..BLOCK_PACKETS {
             if self.failure.is_some() {
                 return false;
@@ -168,7 +168,8 @@ impl Feed {
             if block.is_full() {
                 return true;
             }
-            let (offset_ns, packet) = match self.merge.next(how == Fill::Whole || block.frames.is_empty()) {
+            let (offset_ns, packet) = match self.merge.next(how == FillMode::Whole || block.frames.is_empty())
+            {
                 Step::Packet(offset_ns, packet) => (offset_ns, packet),
                 Step::Nothing => return true,
                 Step::End => return false,
@@ -204,15 +205,15 @@ impl Feed {
 }
 
 /// How many bytes of a packet are sent; `None` skips it.
-fn len_to_send(packet: &Packet, cut: Cut, room: Room, tally: &mut Tally) -> Option<usize> {
+fn len_to_send(packet: &Packet, cut: CutPolicy, room: Room, tally: &mut Tally) -> Option<usize> {
     let captured = packet.bytes.len();
     let on_wire = packet.original_len as usize;
     let is_cut = captured < on_wire;
     tally.cut += u64::from(is_cut);
-    if is_cut && cut == Cut::Skip {
+    if is_cut && cut == CutPolicy::Skip {
         return None;
     }
-    let len = if cut == Cut::Pad { on_wire } else { captured };
+    let len = if cut == CutPolicy::Pad { on_wire } else { captured };
     if captured < HEADER {
         tally.too_short += 1;
         return None;
@@ -235,7 +236,7 @@ mod tests {
 
     const ROOM: Room = Room { longest: 1_518, of_cells: 9_000 };
 
-    fn lens(there: usize, on_wire: u32, cut: Cut) -> (Option<usize>, Tally) {
+    fn lens(there: usize, on_wire: u32, cut: CutPolicy) -> (Option<usize>, Tally) {
         let mut tally = Tally::default();
         let packet = Packet { placed_ns: None, bytes: vec![0; there], original_len: on_wire };
         (len_to_send(&packet, cut, ROOM, &mut tally), tally)
@@ -243,32 +244,34 @@ mod tests {
 
     #[test]
     fn cut_packets_are_sent_padded_or_skipped() {
-        for (cut, len) in [(Cut::Send, Some(96)), (Cut::Pad, Some(1_000)), (Cut::Skip, None)] {
+        for (cut, len) in
+            [(CutPolicy::Send, Some(96)), (CutPolicy::Pad, Some(1_000)), (CutPolicy::Skip, None)]
+        {
             assert_eq!(lens(96, 1_000, cut), (len, Tally { cut: 1, ..Tally::default() }));
             assert_eq!(lens(96, 96, cut), (Some(96), Tally::default()));
         }
-        assert_eq!(lens(96, 9_000, Cut::Send).0, Some(96), "the captured bytes alone");
+        assert_eq!(lens(96, 9_000, CutPolicy::Send).0, Some(96), "the captured bytes alone");
         assert_eq!(
-            lens(96, 9_000, Cut::Pad),
+            lens(96, 9_000, CutPolicy::Pad),
             (None, Tally { cut: 1, too_long: 1, mtu_needed: 8_986, ..Tally::default() })
         );
     }
 
     #[test]
     fn an_mtu_is_advised_only_where_it_would_help() {
-        let left_out = |len: usize| lens(len, len as u32, Cut::Send).1;
+        let left_out = |len: usize| lens(len, len as u32, CutPolicy::Send).1;
         assert_eq!((left_out(9_000).oversized, left_out(9_000).mtu_needed), (0, 8_986));
         assert_eq!(left_out(9_001), Tally { too_long: 1, oversized: 1, ..Tally::default() });
     }
 
     #[test]
     fn frames_that_no_interface_takes_are_left_out() {
-        assert_eq!(lens(14, 14, Cut::Send).0, Some(14));
-        assert_eq!(lens(13, 13, Cut::Send), (None, Tally { too_short: 1, ..Tally::default() }));
-        assert_eq!(lens(0, 60, Cut::Pad), (None, Tally { too_short: 1, cut: 1, ..Tally::default() }));
-        assert_eq!(lens(1_518, 1_518, Cut::Send).0, Some(1_518));
+        assert_eq!(lens(14, 14, CutPolicy::Send).0, Some(14));
+        assert_eq!(lens(13, 13, CutPolicy::Send), (None, Tally { too_short: 1, ..Tally::default() }));
+        assert_eq!(lens(0, 60, CutPolicy::Pad), (None, Tally { too_short: 1, cut: 1, ..Tally::default() }));
+        assert_eq!(lens(1_518, 1_518, CutPolicy::Send).0, Some(1_518));
         assert_eq!(
-            lens(1_519, 1_519, Cut::Send),
+            lens(1_519, 1_519, CutPolicy::Send),
             (None, Tally { too_long: 1, mtu_needed: 1_505, ..Tally::default() })
         );
     }

@@ -71,7 +71,7 @@ pub use flow::flow_hash;
 pub use merge::Timing;
 pub use pacing::{PacingReport, Quantiles};
 pub use placement::Placement;
-pub use plan::{Cut, Plan};
+pub use plan::{CutPolicy, Plan};
 pub use player::End;
 pub use replay::Replay;
 pub use report::{Report, Storage};

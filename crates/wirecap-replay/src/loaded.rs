@@ -2,7 +2,7 @@
 
 use crate::{
     Control, Error, Plan,
-    feed::{Block, Feed, Fill},
+    feed::{Block, Feed, FillMode},
     preloaded::PreloadedTrace,
     shape::{RING, Shape},
     trace::is_regular,
@@ -63,7 +63,7 @@ pub(crate) fn read_ahead(
     }
     while !loaded.is_whole && !control.is_stopped() {
         let mut block = Block::default();
-        loaded.is_whole = !feed.fill(&mut block, Fill::Whole);
+        loaded.is_whole = !feed.fill(&mut block, FillMode::Whole);
         let cells = PreloadedTrace::cells(std::slice::from_ref(&block), lanes, shape.cell_bytes);
         loaded.cells.iter_mut().zip(cells).for_each(|(all, more)| *all += more);
         match loaded.blocks.last_mut() {

@@ -13,7 +13,7 @@ pub(crate) struct NextFrame {
 
 /// What a source has next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum SourceItem {
     Frame(NextFrame),
     /// Nothing yet.
     Wait(WaitReason),

@@ -9,7 +9,7 @@ use crate::{Limits, Placement, Speed, Timing, schedule::mean_gap_ns};
 
 choices! {
     /// What to do with packets of which the file has only the beginning (snapshot length).
-    pub enum Cut = Send {
+    pub enum CutPolicy = Send {
         /// Send the beginning.
         Send = "send",
         /// Append zeros up to the length on the wire.
@@ -39,7 +39,7 @@ pub struct Plan {
     /// When to stop before the end.
     pub limits: Limits,
     /// What to do with packets of which the file has only the beginning.
-    pub cut: Cut,
+    pub cut: CutPolicy,
     /// Memory for cells in bytes; a trace that needs more is streamed.
     pub memory_bytes: u64,
     /// Zero-copy, copy, or the best available mode.
@@ -78,7 +78,7 @@ impl Plan {
             passes: Some(1),
             pass_gap_ns: None,
             limits: Limits::default(),
-            cut: Cut::default(),
+            cut: CutPolicy::default(),
             memory_bytes: 1 << 30,
             mode: BindChoice::Best,
             core: None,

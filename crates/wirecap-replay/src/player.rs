@@ -26,7 +26,7 @@ use crate::{
     Control, Error,
     catch_up::CatchUp,
     control::Forecast,
-    next::{Next, WaitReason},
+    next::{SourceItem, WaitReason},
     pacing::Pacing,
     source::Source,
     starvation::Starvation,
@@ -166,7 +166,7 @@ impl<'a> Player<'a> {
 
     /// The run begins when there is something to send, because the writer of a pipe may take long.
     fn await_first(&mut self) -> Result<(), Error> {
-        while matches!(self.source.peek(&mut self.lanes), Next::Wait(_)) && !self.control.is_stopped() {
+        while matches!(self.source.peek(&mut self.lanes), SourceItem::Wait(_)) && !self.control.is_stopped() {
             self.check_link(Instant::now())?;
             thread::sleep(Duration::from_micros(50));
         }
@@ -217,14 +217,14 @@ impl<'a> Player<'a> {
                 return Step::Over(End::Count);
             }
             let frame = match self.source.peek(&mut self.lanes) {
-                Next::Frame(frame) => frame,
-                Next::Wait(awaited) => {
+                SourceItem::Frame(frame) => frame,
+                SourceItem::Wait(awaited) => {
                     if awaited == WaitReason::File && self.packets > 0 {
                         self.starvation.waits();
                     }
                     return Step::Blocked;
                 }
-                Next::End => return Step::Over(End::Complete),
+                SourceItem::End => return Step::Over(End::Complete),
             };
             self.starvation.came(self.pacing.is_none() || frame.due_ns < now_ns);
             let not_before_ns = self.catch_up.not_before(frame.due_ns);

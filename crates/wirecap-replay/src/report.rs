@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wirecap_send::{LaneReport, SendDiagnostic, TxDelta};
 
-use crate::{Cut, End, Failure, PacingReport, Tally};
+use crate::{CutPolicy, End, Failure, PacingReport, Tally};
 
 /// The result of a replay.
 #[derive(Debug, Clone, Serialize)]
@@ -34,7 +34,7 @@ pub struct Report {
     /// What one pass found in the files.
     pub trace: Tally,
     /// What was done with packets of which the file has only the beginning.
-    pub truncated: Cut,
+    pub truncated: CutPolicy,
     /// What the interface counted during the replay, including the host's own packets; `None` if it was gone.
     pub counters: Option<TxDelta>,
     /// Requests that were not met.

@@ -2,7 +2,7 @@
 
 use wirecap_send::Lane;
 
-use crate::{next::Next, preloaded::PreloadedTrace, streamed::StreamedTrace};
+use crate::{next::SourceItem, preloaded::PreloadedTrace, streamed::StreamedTrace};
 
 /// A trace in cells, or one that is read while it is sent.
 #[derive(Debug)]
@@ -14,9 +14,9 @@ pub(crate) enum Source {
 impl Source {
     /// The next frame.
     #[inline]
-    pub(crate) fn peek(&mut self, lanes: &mut [Lane]) -> Next {
+    pub(crate) fn peek(&mut self, lanes: &mut [Lane]) -> SourceItem {
         match self {
-            Source::Preloaded(trace) => trace.peek().map_or(Next::End, Next::Frame),
+            Source::Preloaded(trace) => trace.peek().map_or(SourceItem::End, SourceItem::Frame),
             Source::Streamed(trace) => trace.peek(lanes),
         }
     }

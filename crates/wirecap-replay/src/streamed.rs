@@ -26,8 +26,8 @@ use wirecap_send::Lane;
 
 use crate::{
     Control, Error, Failure, Plan,
-    feed::{Block, Feed, FeedPlan, Fill, PassEnd, Tally},
-    next::{Next, NextFrame, WaitReason},
+    feed::{Block, Feed, FeedPlan, FillMode, PassEnd, Tally},
+    next::{NextFrame, SourceItem, WaitReason},
     schedule::Schedule,
 };
 
@@ -139,14 +139,14 @@ impl StreamedTrace {
         })
     }
 
-    pub(crate) fn peek(&mut self, lanes: &mut [Lane]) -> Next {
+    pub(crate) fn peek(&mut self, lanes: &mut [Lane]) -> SourceItem {
         if self.ready.is_empty() {
             self.prepare(lanes, BATCH);
         }
         match self.ready.front() {
-            Some(waiting) => Next::Frame(waiting.frame),
-            None if self.is_at_end => Next::End,
-            None => Next::Wait(if self.is_dry { WaitReason::File } else { WaitReason::Cells }),
+            Some(waiting) => SourceItem::Frame(waiting.frame),
+            None if self.is_at_end => SourceItem::End,
+            None => SourceItem::Wait(if self.is_dry { WaitReason::File } else { WaitReason::Cells }),
         }
     }
 
@@ -286,7 +286,7 @@ impl Prefetcher {
     fn read(&self, feed: &mut Feed) -> Result<(), ()> {
         loop {
             let mut block = self.empties.try_recv().unwrap_or_default();
-            let more = feed.fill(&mut block, Fill::Prompt);
+            let more = feed.fill(&mut block, FillMode::Prompt);
             self.messages.send(Message::Block(block)).map_err(drop)?;
             if !more {
                 return Ok(());

@@ -27,7 +27,7 @@ pub(crate) struct Trace {
 }
 
 /// The result of reading.
-enum Read {
+enum ReadOutcome {
     Packet,
     End,
     /// No packet yet: a pipe is silent, or [`RECORDS_AT_ONCE`] records had none.
@@ -83,9 +83,9 @@ impl Trace {
     pub(crate) fn advance(&mut self, waits: bool) -> bool {
         self.reader.get_mut().set_patient(waits);
         self.has_next = match self.read() {
-            Ok(Read::Packet) => true,
-            Ok(Read::End) => false,
-            Ok(Read::Nothing) => return false,
+            Ok(ReadOutcome::Packet) => true,
+            Ok(ReadOutcome::End) => false,
+            Ok(ReadOutcome::Nothing) => return false,
             Err(failure) => {
                 self.failure = Some(failure);
                 false
@@ -94,21 +94,21 @@ impl Trace {
         true
     }
 
-    fn read(&mut self) -> Result<Read, Error> {
+    fn read(&mut self) -> Result<ReadOutcome, Error> {
         if self.failure.is_some() {
-            return Ok(Read::End);
+            return Ok(ReadOutcome::End);
         }
         for _ in 0..RECORDS_AT_ONCE {
             let record = match self.reader.next() {
                 Err(wirecap_file::Error::Read { source, .. })
                     if source.kind() == io::ErrorKind::WouldBlock =>
                 {
-                    return Ok(Read::Nothing);
+                    return Ok(ReadOutcome::Nothing);
                 }
                 record => record.map_err(|source| Error::Trace { name: self.name.clone(), source })?,
             };
             match record {
-                None => return Ok(Read::End),
+                None => return Ok(ReadOutcome::End),
                 Some(Record::Packet(packet)) if packet.link_type != LINK_TYPE_ETHERNET => {
                     let (interface, link_type) = (packet.interface, packet.link_type);
                     return Err(self.other_link_type(interface, link_type));
@@ -119,12 +119,12 @@ impl Trace {
                     self.next.bytes.extend_from_slice(packet.data);
                     // A damaged file may give a smaller length.
                     self.next.original_len = packet.original_len.max(packet.data.len() as u32);
-                    return Ok(Read::Packet);
+                    return Ok(ReadOutcome::Packet);
                 }
                 Some(_) => {}
             }
         }
-        Ok(Read::Nothing)
+        Ok(ReadOutcome::Nothing)
     }
 
     fn other_link_type(&self, interface: u32, link_type: u16) -> Error {

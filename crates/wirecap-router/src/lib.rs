@@ -33,7 +33,7 @@ pub use cause::DropCause;
 pub use error::Error;
 pub use icmp::{IcmpProblem, IcmpSource, MAX_ICMP_ERROR_LEN, Offender};
 pub use ipnet::IpNet;
-pub use neighbours::{NextHopCounts, NextHopReport, Pending, THREAD};
+pub use neighbours::{NextHopCounts, NextHopReport, THREAD, UnresolvedHop};
 pub use router::{Router, RouterPort};
 pub use routes::{NextHop, Route, RouteProblem, Routes};
 pub use running::RunningRouter;

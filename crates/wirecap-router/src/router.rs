@@ -24,7 +24,7 @@ use crate::{
     DropCause, Error, NextHop, Route, Routes,
     addresses::Addresses,
     limit::Limit,
-    neighbours::{Hop, Pending, Source},
+    neighbours::{Hop, Source, UnresolvedHop},
     valid_ip,
 };
 
@@ -112,7 +112,7 @@ pub(crate) struct Path {
 pub(crate) enum Receiver {
     Mac(MacAddress),
     /// To a next hop whose Ethernet address has to be known.
-    Hop(Pending),
+    Hop(UnresolvedHop),
 }
 
 impl Router {
@@ -187,7 +187,7 @@ impl Router {
         }
         let hop = |address| {
             let source = Source::new(from, source);
-            Receiver::Hop(Pending { hop: Hop { port, address }, source })
+            Receiver::Hop(UnresolvedHop { hop: Hop { port, address }, source })
         };
         let to = match next_hop {
             NextHop::Mac(mac) => Receiver::Mac(mac),

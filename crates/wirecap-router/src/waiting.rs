@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::neighbours::{HopStatus, Pending};
+use crate::neighbours::{HopStatus, UnresolvedHop};
 
 /// Packets that may wait.
 const MAX_WAITING: usize = 256;
@@ -28,16 +28,16 @@ const GROUPS: usize = 256;
 
 /// A packet that waits.
 #[derive(Debug)]
-struct Waiting<P> {
+struct ParkedPacket<P> {
     packet: P,
-    pending: Pending,
+    pending: UnresolvedHop,
     since: Instant,
 }
 
 /// Packets that wait, the oldest first.
 #[derive(Debug)]
 pub(crate) struct WaitingRoom<P> {
-    packets: VecDeque<Waiting<P>>,
+    packets: VecDeque<ParkedPacket<P>>,
     /// How many are of each group of sources.
     of_group: [u16; GROUPS],
     /// Random, so that no sender can guess groups.
@@ -74,13 +74,13 @@ impl<P> WaitingRoom<P> {
     }
 
     /// Whether a packet may wait. Unless it is full, the packet has to be put in.
-    pub(crate) fn admit(&mut self, pending: Pending, now: Instant) -> Admission<P> {
+    pub(crate) fn admit(&mut self, pending: UnresolvedHop, now: Instant) -> Admission<P> {
         let room = MAX_WAITING - self.packets.len();
         if room > 0 {
             let own = usize::from(self.of_group[self.group(pending)]);
             return if own <= room { Admission::Free } else { Admission::Full };
         }
-        let had_its_chance = |oldest: &Waiting<P>| now.duration_since(oldest.since) >= CHANCE;
+        let had_its_chance = |oldest: &ParkedPacket<P>| now.duration_since(oldest.since) >= CHANCE;
         let is_replaced = self.packets.front().is_some_and(had_its_chance);
         match is_replaced.then(|| self.packets.pop_front()).flatten() {
             Some(oldest) => Admission::InsteadOf(self.leave(oldest)),
@@ -89,11 +89,11 @@ impl<P> WaitingRoom<P> {
     }
 
     /// Puts in a packet.
-    pub(crate) fn put(&mut self, packet: P, pending: Pending, now: Instant) {
+    pub(crate) fn put(&mut self, packet: P, pending: UnresolvedHop, now: Instant) {
         debug_assert!(self.packets.len() < MAX_WAITING);
         let group = self.group(pending);
         self.of_group[group] += 1;
-        self.packets.push_back(Waiting { packet, pending, since: now });
+        self.packets.push_back(ParkedPacket { packet, pending, since: now });
     }
 
     /// Whether one has waited for too long.
@@ -105,7 +105,7 @@ impl<P> WaitingRoom<P> {
     pub(crate) fn settle(
         &mut self,
         now: Instant,
-        mut look_up: impl FnMut(Pending) -> HopStatus,
+        mut look_up: impl FnMut(UnresolvedHop) -> HopStatus,
     ) -> Vec<(P, Outcome)> {
         let mut settled = Vec::new();
         for _ in 0..self.packets.len() {
@@ -130,12 +130,12 @@ impl<P> WaitingRoom<P> {
         std::mem::take(&mut self.packets).into_iter().map(|waiting| waiting.packet)
     }
 
-    fn group(&self, pending: Pending) -> usize {
+    fn group(&self, pending: UnresolvedHop) -> usize {
         self.hasher.hash_one(pending.source) as usize % GROUPS
     }
 
     /// One that was taken out leaves its group.
-    fn leave(&mut self, waiting: Waiting<P>) -> P {
+    fn leave(&mut self, waiting: ParkedPacket<P>) -> P {
         let group = self.group(waiting.pending);
         self.of_group[group] -= 1;
         waiting.packet
@@ -154,9 +154,9 @@ mod tests {
     const MAC: HopStatus = HopStatus::Mac(MacAddress([2, 0, 0, 0, 0, 1]));
 
     /// A packet of `source` that waits for the next hop `hop`.
-    fn pending(source: u32, hop: u8) -> Pending {
+    fn pending(source: u32, hop: u8) -> UnresolvedHop {
         let source = Source::new(0, Ipv4Addr::from_bits(0x0a00_0000 + source).into());
-        Pending { hop: Hop { port: 1, address: IpAddr::from([198, 51, 100, hop]) }, source }
+        UnresolvedHop { hop: Hop { port: 1, address: IpAddr::from([198, 51, 100, hop]) }, source }
     }
 
     fn ms(ms: u64) -> Duration {
@@ -182,7 +182,7 @@ mod tests {
         room.put("to a", pending(1, 1), begun);
         room.put("to b", pending(1, 2), begun + ms(2_900));
         let look_up = |known: Option<u8>| {
-            move |asked: Pending| {
+            move |asked: UnresolvedHop| {
                 if known.is_some_and(|known| asked == pending(1, known)) { MAC } else { HopStatus::NotYet }
             }
         };

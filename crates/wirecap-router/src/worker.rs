@@ -18,7 +18,7 @@ use wirecap_headers::MAX_VLAN_TAGS;
 use crate::{
     Admission, Answer, DropCause, MAX_ICMP_ERROR_LEN, Outcome, Router,
     answer::DroppedPacket,
-    neighbours::{HopStatus, NextHopCache, Pending, Resolver},
+    neighbours::{HopStatus, NextHopCache, Resolver, UnresolvedHop},
     router::Receiver,
     waiting::WaitingRoom,
 };
@@ -35,7 +35,7 @@ pub enum Decision {
         port: usize,
     },
     /// The Ethernet address of its next hop is not known yet; the packet is as it came.
-    Wait(Pending),
+    Wait(UnresolvedHop),
     /// It goes no further; the packet is as it came, for [`RouterWorker::answer`].
     Discard {
         /// Why.
@@ -155,12 +155,12 @@ impl<P> RouterWorker<P> {
     }
 
     /// Whether a packet may wait. Unless the answer is [`Admission::Full`], it has to be parked, or dropped.
-    pub fn admit(&mut self, pending: Pending) -> Admission<P> {
+    pub fn admit(&mut self, pending: UnresolvedHop) -> Admission<P> {
         self.waiting.admit(pending, self.now)
     }
 
     /// Has an admitted packet wait.
-    pub fn park(&mut self, packet: P, pending: Pending) {
+    pub fn park(&mut self, packet: P, pending: UnresolvedHop) {
         self.waiting.put(packet, pending, self.now);
     }
 

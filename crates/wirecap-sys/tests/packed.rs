@@ -15,7 +15,7 @@ use wirecap_sys::{
     },
     memory::LivePool,
     packed::{
-        PackSpec, PackOption, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream, PacketForm,
+        PackOption, PackSpec, PackedError, PackedHash, PackedMemory, PackedReader, PackedStream, PacketForm,
         RecordMark,
     },
     wake::{Bell, WakeCause, Wakers, Watch},

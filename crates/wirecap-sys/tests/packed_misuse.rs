@@ -8,7 +8,7 @@ use wirecap_sys::{
         Alu, Assembler, Bytecode, Cond, Error, Helper, Label, Map, MapKind, MapSpec, Program, ProgramKind,
         ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS,
     },
-    packed::{MIN_BLOCK_BYTES, PackSpec, PackOption, PackedMemory, PacketForm},
+    packed::{MIN_BLOCK_BYTES, PackOption, PackSpec, PackedMemory, PacketForm},
 };
 
 /// Below the stamp and the hash.

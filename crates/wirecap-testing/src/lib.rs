@@ -6,7 +6,7 @@
 //!            ▼ frames with sequence numbers                                     ▼
 //!                                                     Crew: one thread per worker, keeps every packet
 //!                                                       └─► check: order, bytes, account
-//!   Running:  a `wirecap` process ──► Ended ──► Account, checked
+//!   RunningCommand:  a `wirecap` process ──► CommandOutput ──► Account, checked
 //! ```
 //!
 //! Rule: nothing here sleeps for a time that should suffice. A test waits for the condition it needs
@@ -28,7 +28,7 @@ pub mod wire;
 
 pub use self::{
     copy_sender::CopySender,
-    live_sender::{LiveSender, Sent},
+    live_sender::{LiveSender, SendAccount},
     packet_sender::{MAX_PACKET_LEN, MIN_PACKET_LEN, PacketSender, PacketSenderError, SendPath},
 };
 pub use wirecap_lab::require_root;

@@ -9,7 +9,7 @@ use wirecap_traffic::{End, Error, LiveGenerator, LiveOptions, Rate, Timing, driv
 
 /// The account of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sent {
+pub struct SendAccount {
     /// Frames that the sender made and gave to the interface, by its own count.
     pub frames: u64,
     /// Growth of the interface's `tx_packets` during the run; other traffic on the interface counts, too. For
@@ -21,7 +21,7 @@ pub struct Sent {
     pub seconds: f64,
 }
 
-impl Sent {
+impl SendAccount {
     /// Frames made per second.
     pub fn frames_per_second(&self) -> f64 {
         self.frames as f64 / self.seconds
@@ -59,7 +59,7 @@ impl LiveSender {
     ///
     /// # Errors
     /// [`Error::NothingTaken`] if the interface took none; those of the generator.
-    pub fn run(&mut self, count: u64) -> Result<Sent, Error> {
+    pub fn run(&mut self, count: u64) -> Result<SendAccount, Error> {
         self.drive(Timing { rate: self.rate, frames: Some(count), ..Timing::default() })
     }
 
@@ -67,7 +67,7 @@ impl LiveSender {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn run_for(&mut self, duration: Duration) -> Result<Sent, Error> {
+    pub fn run_for(&mut self, duration: Duration) -> Result<SendAccount, Error> {
         self.drive(Timing { rate: self.rate, time: Some(duration), ..Timing::default() })
     }
 
@@ -79,7 +79,7 @@ impl LiveSender {
         self.generator.next_sequence()
     }
 
-    fn drive(&mut self, timing: Timing) -> Result<Sent, Error> {
+    fn drive(&mut self, timing: Timing) -> Result<SendAccount, Error> {
         let counters = TxCounters::start(self.ifindex)?;
         let before = self.next_sequence()?;
         let outcome = drive(&mut self.generator, timing, |_, _| true);
@@ -92,6 +92,6 @@ impl LiveSender {
             return Err(Error::NothingTaken { interface: self.interface.clone(), frames });
         }
         let seconds = outcome.elapsed.as_secs_f64();
-        Ok(Sent { frames, taken: taken.packets, dropped: taken.dropped, seconds })
+        Ok(SendAccount { frames, taken: taken.packets, dropped: taken.dropped, seconds })
     }
 }

@@ -26,7 +26,7 @@ use nix::{
 use wirecap_send::TxCounters;
 use wirecap_sys::netdev::{self, bypass_queueing};
 
-use crate::Sent;
+use crate::SendAccount;
 
 /// Shortest frame that can be sent: an Ethernet header.
 pub const MIN_PACKET_LEN: usize = 14;
@@ -158,10 +158,10 @@ impl PacketSender {
     ///
     /// # Errors
     /// [`PacketSenderError::Interface`].
-    pub fn finish(&self) -> Result<Sent, PacketSenderError> {
+    pub fn finish(&self) -> Result<SendAccount, PacketSenderError> {
         let seconds = self.started.elapsed().as_secs_f64();
         let taken = self.counters.settled(self.frames)?.packets;
-        Ok(Sent { frames: self.frames, taken, dropped: self.frames.saturating_sub(taken), seconds })
+        Ok(SendAccount { frames: self.frames, taken, dropped: self.frames.saturating_sub(taken), seconds })
     }
 }
 

@@ -35,7 +35,7 @@ impl Lines {
 }
 
 /// A running `wirecap`. Killed when dropped.
-pub struct Running {
+pub struct RunningCommand {
     child: Child,
     stderr: Arc<Lines>,
     stdout: Option<JoinHandle<Vec<u8>>>,
@@ -43,7 +43,7 @@ pub struct Running {
 
 /// The result of a `wirecap` that has ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct CommandOutput {
     /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// Its standard output.
@@ -52,7 +52,7 @@ pub struct Ended {
     pub stderr: String,
 }
 
-impl Running {
+impl RunningCommand {
     /// Starts `command` and keeps its output.
     pub fn spawn(command: Command) -> Self {
         let mut running = Self::spawn_unread(command);
@@ -65,7 +65,7 @@ impl Running {
         running
     }
 
-    /// Starts `command` without a reader of its standard output; see [`Running::take_stdout`].
+    /// Starts `command` without a reader of its standard output; see [`RunningCommand::take_stdout`].
     pub fn spawn_unread(command: Command) -> Self {
         Self::spawn_into(command, Stdio::piped())
     }
@@ -87,7 +87,7 @@ impl Running {
         Self { child, stderr, stdout: None }
     }
 
-    /// The standard output after [`Running::spawn_unread`].
+    /// The standard output after [`RunningCommand::spawn_unread`].
     pub fn take_stdout(&mut self) -> ChildStdout {
         self.child.stdout.take().unwrap()
     }
@@ -146,7 +146,7 @@ impl Running {
     }
 
     /// Sends SIGTERM and waits for the end.
-    pub fn stop(self) -> Ended {
+    pub fn stop(self) -> CommandOutput {
         self.signal(Signal::SIGTERM);
         self.wait()
     }
@@ -155,7 +155,7 @@ impl Running {
     ///
     /// # Panics
     /// If the process does not end, or a record does not match its schema.
-    pub fn wait(mut self) -> Ended {
+    pub fn wait(mut self) -> CommandOutput {
         let said = Arc::clone(&self.stderr);
         wait_or_explain(
             || format!("wirecap ends\n{}", said.joined()),
@@ -171,11 +171,11 @@ impl Running {
         let stdout = self.stdout.take().map_or_else(Vec::new, |reader| reader.join().unwrap());
         check_records(&stdout);
         check_records(stderr.as_bytes());
-        Ended { code: status.code(), stdout, stderr }
+        CommandOutput { code: status.code(), stdout, stderr }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         // The process has ended, unless the test failed.
         let _ = self.child.kill();
@@ -183,7 +183,7 @@ impl Drop for Running {
     }
 }
 
-impl Ended {
+impl CommandOutput {
     /// Whether standard error is one line. Lines about steps that take longer than a second do not count: on
     /// a busy machine any step may.
     pub fn has_one_line_of_stderr(&self) -> bool {
@@ -209,7 +209,7 @@ impl Ended {
 pub struct Account(pub Value);
 
 impl Account {
-    fn read(text: &str, ended: &Ended) -> Self {
+    fn read(text: &str, ended: &CommandOutput) -> Self {
         let last = text.trim_end().lines().last().unwrap_or_else(|| panic!("no account: {ended:#?}"));
         let account = Self(serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {ended:#?}")));
         account.check();

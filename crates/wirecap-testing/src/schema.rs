@@ -43,7 +43,7 @@ fn record(line: &[u8]) -> Option<(String, Value)> {
 }
 
 /// Names of the fields that a schema knows.
-type Known = BTreeSet<String>;
+type KnownFields = BTreeSet<String>;
 
 /// The mistakes in a value, each with its path; empty if the value matches the schema.
 ///
@@ -79,9 +79,9 @@ impl Check<'_> {
 
     /// Checks a value against one of several schemas that apply to it. Returns the fields that this schema
     /// knows.
-    fn part(&self, schema: &Value, value: &Value, path: &str, mistakes: &mut Vec<String>) -> Known {
+    fn part(&self, schema: &Value, value: &Value, path: &str, mistakes: &mut Vec<String>) -> KnownFields {
         let Value::Object(schema) = schema else { panic!("{schema} is not a schema") };
-        let mut known = Known::new();
+        let mut known = KnownFields::new();
         for (keyword, rule) in schema {
             match keyword.as_str() {
                 "$ref" => {
@@ -130,9 +130,15 @@ impl Check<'_> {
         known
     }
 
-    fn properties(&self, rules: &Value, value: &Value, path: &str, mistakes: &mut Vec<String>) -> Known {
+    fn properties(
+        &self,
+        rules: &Value,
+        value: &Value,
+        path: &str,
+        mistakes: &mut Vec<String>,
+    ) -> KnownFields {
         let Value::Object(rules) = rules else { panic!("{path}: `properties` is not an object") };
-        let Some(fields) = value.as_object() else { return Known::new() };
+        let Some(fields) = value.as_object() else { return KnownFields::new() };
         let named = rules.iter().filter_map(|(name, rule)| Some((name, rule, fields.get(name)?)));
         named
             .map(|(name, rule, field)| {
@@ -150,7 +156,7 @@ impl Check<'_> {
         value: &Value,
         path: &str,
         mistakes: &mut Vec<String>,
-    ) -> Known {
+    ) -> KnownFields {
         let tried = list(schemas).iter().map(|schema| {
             let mut mistakes = Vec::new();
             let known = self.part(schema, value, path, &mut mistakes);

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{CopySender, LiveSender, PacketSender, SendPath, Sent};
+use crate::{CopySender, LiveSender, PacketSender, SendAccount, SendPath};
 use wirecap::{Builder, Capture, Error};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::{cpu, netdev};
@@ -99,7 +99,7 @@ impl Wire {
     }
 
     /// Sends live frames from a core. The core decides the receive queue: core modulo queues.
-    pub fn live(&self, generator: &mut LiveSender, core: usize, frames: u64) -> Sent {
+    pub fn live(&self, generator: &mut LiveSender, core: usize, frames: u64) -> SendAccount {
         self.outside.enter(|| {
             cpu::pin_to_core(core).unwrap();
             generator.run(frames).unwrap()

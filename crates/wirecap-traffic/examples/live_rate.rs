@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XDP_DROP, XdpMode};
-use wirecap_testing::{LiveSender, Sent};
+use wirecap_testing::{LiveSender, SendAccount};
 use wirecap_traffic::{FrameSpec, IpVersion, LiveOptions};
 
 const WINDOW: Duration = Duration::from_millis(100);
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let frame = FrameSpec { len, ip, ..FrameSpec::default() };
             let options = LiveOptions { frame, batch, ..LiveOptions::default() };
             let mut generator = left.enter(|| LiveSender::new(sender, options))?;
-            let windows: Vec<Sent> = left.enter(|| {
+            let windows: Vec<SendAccount> = left.enter(|| {
                 let window = || generator.run_for(WINDOW);
                 std::iter::repeat_with(window).take(10 * seconds).collect::<Result<_, _>>()
             })?;
@@ -46,11 +46,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The best window beside the mean: other work on the machine takes from the mean only.
-fn report(name: &str, len: usize, batch: u32, windows: &[Sent]) {
+fn report(name: &str, len: usize, batch: u32, windows: &[SendAccount]) {
     let frames: u64 = windows.iter().map(|sent| sent.frames).sum();
     let taken: u64 = windows.iter().map(|sent| sent.taken).sum();
     let time: f64 = windows.iter().map(|sent| sent.seconds).sum();
-    let best = windows.iter().map(Sent::frames_per_second).fold(0.0, f64::max);
+    let best = windows.iter().map(SendAccount::frames_per_second).fold(0.0, f64::max);
     let (mean, best) = (frames as f64 / time / 1e6, best / 1e6);
     println!(
         "{name} {len} bytes, batch {batch}: mean {mean:.2}, best {best:.2} Mpps; {frames} sent, {taken} taken"

@@ -136,13 +136,13 @@ mod tests {
 
     /// Takes a few frames per call, and none in every third call.
     #[derive(Default)]
-    struct Slow {
+    struct SlowEngine {
         made: FrameTotals,
         calls: u64,
         fail_at: Option<u64>,
     }
 
-    impl Engine for Slow {
+    impl Engine for SlowEngine {
         const TICK: Duration = Duration::from_micros(50);
         const BETWEEN_CALLS: Duration = Duration::from_millis(2);
 
@@ -168,7 +168,7 @@ mod tests {
         for timing in
             [Timing::default(), Timing { bursts, ..Timing::default() }, Timing { rate, ..Timing::default() }]
         {
-            let mut engine = Slow::default();
+            let mut engine = SlowEngine::default();
             let outcome = drive(&mut engine, Timing { frames: Some(95), ..timing }, |_, _| true);
             assert!(matches!(outcome.end, End::Done));
             assert_eq!(engine.made, FrameTotals { frames: 95, bytes: 95 * 60 });
@@ -180,21 +180,21 @@ mod tests {
     #[test]
     fn calls_are_spaced_out_when_a_rate_is_set() {
         let rate = Some(Rate::frames(1_000_000));
-        let mut engine = Slow::default();
+        let mut engine = SlowEngine::default();
         let time = Some(Duration::from_millis(40));
         drive(&mut engine, Timing { rate, time, ..Timing::default() }, |_, _| true);
         assert!((2..=20).contains(&engine.calls), "{} calls", engine.calls);
-        let mut engine = Slow::default();
+        let mut engine = SlowEngine::default();
         drive(&mut engine, Timing { time, ..Timing::default() }, |_, _| true);
         assert!(engine.calls > 20, "as fast as possible: {} calls", engine.calls);
     }
 
     #[test]
     fn a_run_ends_when_stopped_on_failure_and_on_time() {
-        let mut engine = Slow::default();
+        let mut engine = SlowEngine::default();
         let outcome = drive(&mut engine, Timing::default(), |_, made| made.frames < 100);
         assert!(matches!(outcome.end, End::Stopped) && (100..107).contains(&engine.made.frames));
-        let mut engine = Slow { fail_at: Some(5), ..Slow::default() };
+        let mut engine = SlowEngine { fail_at: Some(5), ..SlowEngine::default() };
         let outcome = drive(&mut engine, Timing::default(), |_, _| true);
         assert!(matches!(
             outcome.end,
@@ -206,7 +206,7 @@ mod tests {
             time: Some(Duration::from_millis(20)),
             ..Timing::default()
         };
-        let outcome = drive(&mut Slow::default(), timing, |_, _| true);
+        let outcome = drive(&mut SlowEngine::default(), timing, |_, _| true);
         assert!(matches!(outcome.end, End::Done) && outcome.elapsed < Duration::from_secs(1), "{outcome:?}");
     }
 }

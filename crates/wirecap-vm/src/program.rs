@@ -3,18 +3,18 @@
 use std::process::Command;
 
 use serde_json::Value;
-use wirecap_testing::running::{READY, Running};
+use wirecap_testing::running::{READY, RunningCommand};
 
 /// Starts `wirecap`.
-pub(crate) fn spawn(arguments: &[&str]) -> Running {
+pub(crate) fn spawn(arguments: &[&str]) -> RunningCommand {
     let mut command = Command::new("wirecap");
     command.args(arguments);
-    Running::spawn(command)
+    RunningCommand::spawn(command)
 }
 
 /// Starts `wirecap` and waits until it captures.
 #[track_caller]
-pub(crate) fn start(arguments: &[&str]) -> Running {
+pub(crate) fn start(arguments: &[&str]) -> RunningCommand {
     let running = spawn(arguments);
     running.wait_for(READY);
     running
@@ -22,7 +22,7 @@ pub(crate) fn start(arguments: &[&str]) -> Running {
 
 /// Stops `wirecap` and returns its account.
 #[track_caller]
-pub(crate) fn stop(running: Running) -> Value {
+pub(crate) fn stop(running: RunningCommand) -> Value {
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     ended.account().0

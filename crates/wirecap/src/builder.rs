@@ -9,12 +9,12 @@ use wirecap_sys::{cpu, memory, netdev::Interface, packed::MIN_BLOCKS, packet::Fa
 
 use crate::{
     Capture, Config, Dispatch, Error, Grouping, Homes, Modes, PoolSize, PortSpec, PreparedCapture, QueueWait,
-    Reach, Rss, TapHook, Timestamp, Unmatched, Wait,
+    Reach, Rss, TapHook, Timestamp, UnmatchedPolicy, Wait,
     config::{MAX_WORKERS, limit},
     port::{
         self,
         contract::PreparedPort,
-        opening::{GivesUp, Hooks},
+        opening::{GiveUpFlag, Hooks},
     },
     reserve::Layout,
 };
@@ -100,7 +100,7 @@ setters! {
     /// ```
     filter(expression: impl Into<String>) => filter = Some(expression.into());
     /// [`Config::unmatched`].
-    unmatched(unmatched: Unmatched) => unmatched = Some(unmatched);
+    unmatched(unmatched: UnmatchedPolicy) => unmatched = Some(unmatched);
     /// [`Config::homes`].
     homes(homes: Homes) => homes = homes;
     /// [`Config::keep_packets`].
@@ -200,7 +200,7 @@ impl Builder {
     /// Gives up opening with [`Error::GivenUp`] once this flag is set, by a signal for instance. Opening
     /// checks the flag between its steps, each of which takes some milliseconds.
     pub fn give_up(mut self, once: Arc<AtomicBool>) -> Self {
-        self.hooks.gives_up = GivesUp(once);
+        self.hooks.gives_up = GiveUpFlag(once);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::{
-    Access, Diagnostic, LeftToHost, QueueSet, QueueSetError,
+    Access, Diagnostic, PassiveReason, QueueSet, QueueSetError,
     diagnostic::{NicDataRefusal, PackingRefusal, RssRefusal, TapRefusal},
 };
 use thiserror::Error;
@@ -94,7 +94,7 @@ pub enum Error {
         /// The interface.
         name: String,
         /// Why it is left to the host, if that was not asked for.
-        reason: Option<LeftToHost>,
+        reason: Option<PassiveReason>,
     },
     /// No link type is registered for packets of such an interface.
     #[error(
@@ -226,7 +226,7 @@ pub enum Error {
         /// The queues asked for.
         queues: QueueSet,
         /// Why it is left to the host, if that was not asked for.
-        reason: Option<LeftToHost>,
+        reason: Option<PassiveReason>,
     },
     /// Another process captures a receive queue.
     #[error("{name}@{queue} is captured by {holder}; end that capture, or take other queues")]

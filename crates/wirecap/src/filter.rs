@@ -13,7 +13,7 @@ use wirecap_core::Direction;
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, Origin, UserFilter};
 
 use crate::{
-    Unmatched,
+    UnmatchedPolicy,
     report::{FilterPlace, FilterReport},
 };
 
@@ -44,7 +44,7 @@ pub(crate) fn packet_type(direction: Direction) -> u8 {
 #[derive(Debug, Clone)]
 pub(crate) struct PortFilter {
     pub(crate) filter: Filter,
-    pub(crate) unmatched: Unmatched,
+    pub(crate) unmatched: UnmatchedPolicy,
     /// Whether the filter asks for directions on a port where all packets come in.
     pub(crate) one_way: bool,
 }
@@ -54,7 +54,7 @@ impl PortFilter {
     pub(crate) fn compile(
         expression: &str,
         link_type: u16,
-        unmatched: Unmatched,
+        unmatched: UnmatchedPolicy,
         origin: OriginInfo,
     ) -> Result<Self, wirecap_filter::Error> {
         let filter = Filter::compile(expression, data_link_type(link_type), DEFAULT_SNAPLEN)?;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn raw_ip_packets_are_filtered_as_raw_ip() {
-        let filter = PortFilter::compile("ip6", 101, Unmatched::Pass, OriginInfo::Nothing).unwrap();
+        let filter = PortFilter::compile("ip6", 101, UnmatchedPolicy::Pass, OriginInfo::Nothing).unwrap();
         let user = UserFilter::new(&filter.filter);
         assert_eq!(FilterPlace::of(&user), FilterPlace::NativeCode);
         assert!(user.wants(&[0x60; 40], 40));
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn packets_taken_from_the_host_are_inbound_and_a_file_has_no_directions() {
-        let compile = |expression, origin| PortFilter::compile(expression, 1, Unmatched::Drop, origin);
+        let compile = |expression, origin| PortFilter::compile(expression, 1, UnmatchedPolicy::Drop, origin);
         for (expression, wanted) in
             [("inbound and ifindex 5", true), ("outbound", false), ("ifindex 6", false)]
         {

@@ -90,12 +90,12 @@ pub use builder::Builder;
 pub use capture::{Capture, Stopper};
 pub use config::{
     Access, Config, Dispatch, Grouping, Homes, Modes, PoolSize, PortSpec, QueueSet, QueueSetError, Reach,
-    Rss, TapHook, Timestamp, Unmatched, Wait,
+    Rss, TapHook, Timestamp, UnmatchedPolicy, Wait,
 };
 pub use engine::{
     batch::{Batch, Drain, OwnedPacket, PcapngBlock, PcapngBlocks},
     horizon::{Horizon, Horizons},
-    worker::{Next, Worker},
+    worker::{WaitOutcome, Worker},
 };
 pub use error::{Error, XdpAttachment, XdpTapRefusal};
 pub use nic::{
@@ -105,11 +105,11 @@ pub use nic::{
 pub use packet::{Packet, Packets, Parts, RxHash};
 pub use prepared::PreparedCapture;
 pub use report::{
-    HostUse, LeftToHost, PortEvent, QueueWait, Refusal, Report, Sight, TimestampReport, Uncertainty,
+    HostUse, PassiveReason, PortEvent, QueueWait, Refusal, Report, Sight, TimestampReport, Uncertainty,
     diagnostic::{self, Diagnostic},
 };
-pub use transmit::{Forwarded, NotSent, PacketAllocator, Transmitter};
-pub use wirecap_core::{Direction, Lost, Mode, QueueAccount};
+pub use transmit::{ForwardCounts, PacketAllocator, Transmitter, UnsentPacket};
+pub use wirecap_core::{Direction, LossCounts, Mode, QueueAccount};
 pub use wirecap_headers::checksum;
 pub use wirecap_sys::{
     netdev::{InterfaceAddress, Route},

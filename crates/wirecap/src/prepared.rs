@@ -20,7 +20,7 @@ use crate::{
         opening::{Hooks, OpenContext},
     },
     report::BoundedMemory,
-    reserve::{Layout, Reserved},
+    reserve::{Layout, Reservation},
 };
 
 /// Open files for each port: two maps, two programs, a link, its network namespace, two for statistics,
@@ -41,7 +41,7 @@ pub struct PreparedCapture {
     pub(crate) ports: Vec<PreparedPort>,
     pub(crate) layout: Layout,
     /// Memory for their packets, once it is there.
-    pub(crate) reserved: Option<Reserved>,
+    pub(crate) reserved: Option<Reservation>,
 }
 
 impl PreparedCapture {
@@ -105,7 +105,7 @@ impl PreparedCapture {
     pub fn open(self) -> Result<Capture, Error> {
         let Self { config, hooks, geometry, bounded, ring_entries, ports, mut layout, reserved } =
             self.reserve()?;
-        let Reserved { mut memories, pools, allocators } = reserved.expect("just reserved");
+        let Reservation { mut memories, pools, allocators } = reserved.expect("just reserved");
         // Only batches need it; on a passive port the kernel has stamped the packets.
         let has_batches = |port: &PreparedPort| port.facts.pools != PoolMaker::Kernel;
         let clock = if ports.iter().any(has_batches) { BatchClock::new() } else { BatchClock::system() };

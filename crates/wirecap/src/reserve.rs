@@ -226,7 +226,7 @@ impl Layout {
         geometry: Geometry,
         ports: &[PreparedPort],
         hooks: &Hooks,
-    ) -> Result<Reserved, Error> {
+    ) -> Result<Reservation, Error> {
         let gives_up = &hooks.gives_up;
         limit("rings of passive ports", self.rings as usize, MAX_WORKERS)?;
         let parts: Vec<_> = self.parts.iter().map(|part| part.pools * geometry.pool_bytes()).collect();
@@ -248,13 +248,13 @@ impl Layout {
             pools.with_blocks(&port.facts, geometry, gives_up)
         };
         let pools = pools.into_iter().zip(ports).map(with_blocks).collect::<Result<Vec<_>, _>>()?;
-        Ok(Reserved { memories, pools, allocators })
+        Ok(Reservation { memories, pools, allocators })
     }
 }
 
 /// Memory and pools, made before anything on the machine is changed.
 #[derive(Debug)]
-pub(crate) struct Reserved {
+pub(crate) struct Reservation {
     pub(crate) memories: Vec<Arc<PacketMemory>>,
     /// By port.
     pub(crate) pools: Vec<PortPools>,

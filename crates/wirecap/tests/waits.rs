@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap::{Builder, Capture, Dispatch, Mode, Modes, Next, Report, Wait, report::QueueMode};
+use wirecap::{Builder, Capture, Dispatch, Mode, Modes, Report, Wait, WaitOutcome, report::QueueMode};
 use wirecap_testing::{
     check,
     cpu_time::{least_share, process_cpu_seconds},
@@ -187,7 +187,7 @@ fn cells_that_come_home_in_silence_are_given_to_the_kernel() {
         sender.send(POOL);
         let (mut held, mut taken) = (Vec::new(), 0);
         wait_until("the worker has all of the pool", || {
-            if let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(1)) {
+            if let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(1)) {
                 taken += batch.len() as u64;
                 held.push(batch);
             }
@@ -224,7 +224,7 @@ fn blocks_that_come_home_in_silence_are_given_to_the_program() {
         let mut sender = wire.queue_sender(0, FrameSpec::default());
         let mut held = Vec::new();
         let mut take = || {
-            while let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(10)) {
+            while let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(10)) {
                 held.push(batch);
             }
         };

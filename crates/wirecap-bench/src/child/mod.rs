@@ -22,7 +22,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use wirecap::port::null::NullPort;
 use wirecap::{
-    Batch, Capture, Dispatch, Mode, Modes, Next, PortSpec, Report, TapHook, Timestamp, Wait, Worker,
+    Batch, Capture, Dispatch, Mode, Modes, PortSpec, Report, TapHook, Timestamp, Wait, WaitOutcome, Worker,
 };
 use wirecap_sys::cpu;
 use wirecap_testing::cpu_time;
@@ -239,7 +239,7 @@ fn work(mut worker: Worker, mut pace: Option<Pace>, activity: &Activity) -> Tall
     let mut timeout = Duration::ZERO;
     loop {
         match worker.next_batch_within(timeout) {
-            Next::Batch(batch) => {
+            WaitOutcome::Batch(batch) => {
                 let now = Instant::now();
                 tally.begin(now);
                 read(&batch);
@@ -254,7 +254,7 @@ fn work(mut worker: Worker, mut pace: Option<Pace>, activity: &Activity) -> Tall
                 // Poll first: if no batch is ready, the worker has been idle.
                 timeout = Duration::ZERO;
             }
-            Next::Idle => {
+            WaitOutcome::Idle => {
                 if let Some(pace) = &mut pace {
                     pace.idle();
                 }
@@ -263,7 +263,7 @@ fn work(mut worker: Worker, mut pace: Option<Pace>, activity: &Activity) -> Tall
                 }
                 timeout = PAUSE;
             }
-            Next::Ended => return tally,
+            WaitOutcome::Ended => return tally,
         }
     }
 }

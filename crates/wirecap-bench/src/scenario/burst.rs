@@ -14,7 +14,7 @@ use wirecap_core::Geometry;
 use super::{Context, PACE_PPS, SHORT_FRAME, figures, measured};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic};
-use crate::competitor::{Competitor, Measured};
+use crate::competitor::{Competitor, Measurement};
 use crate::predict::{Drain, difference_percent};
 use crate::search::{self, Bounds};
 use crate::stats::{Summary, show};
@@ -102,11 +102,11 @@ impl Contender {
     }
 
     /// The predicted loss, for the actual duration of the burst.
-    fn predicted(&self, run: &Measured) -> Option<u64> {
+    fn predicted(&self, run: &Measurement) -> Option<u64> {
         self.drain.map(|drain| drain.burst_loss(run.sent.frames, run.sent.seconds))
     }
 
-    fn difference(&self, run: &Measured) -> Option<f64> {
+    fn difference(&self, run: &Measurement) -> Option<f64> {
         Some(difference_percent(run.lost(), self.predicted(run)?, run.sent.frames))
     }
 }
@@ -156,8 +156,8 @@ fn pools(context: &mut Context) -> Result<()> {
     context.record.table(&table)
 }
 
-fn row(who: &Contender, rounds: &[Option<Measured>]) -> Vec<String> {
-    let summary = |figure: fn(&Measured) -> f64| Summary::of(figures(rounds, figure));
+fn row(who: &Contender, rounds: &[Option<Measurement>]) -> Vec<String> {
+    let summary = |figure: fn(&Measurement) -> f64| Summary::of(figures(rounds, figure));
     let count = |values: Vec<f64>| show(Summary::of(values), 0);
     let differences: Vec<f64> = rounds.iter().flatten().filter_map(|run| who.difference(run)).collect();
     let within = differences.iter().all(|difference| difference.abs() <= 2.0) && !differences.is_empty();
@@ -167,7 +167,7 @@ fn row(who: &Contender, rounds: &[Option<Measured>]) -> Vec<String> {
         show(summary(|run| run.outcome.all["buffer_bytes"].as_f64().unwrap_or(0.0) / f64::from(1 << 20)), 0),
         show(summary(|run| run.sent.frames_per_second() / 1e6), 2),
         show(summary(|run| run.lost() as f64), 0),
-        show(summary(Measured::loss_percent), 1),
+        show(summary(Measurement::loss_percent), 1),
         show(summary(|run| run.outcome.dropped() as f64), 0),
         if who.is_wirecap { show(summary(|run| run.outcome.unexplained() as f64), 0) } else { "–".into() },
         count(rounds.iter().flatten().filter_map(|run| who.predicted(run)).map(|lost| lost as f64).collect()),

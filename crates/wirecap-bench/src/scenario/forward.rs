@@ -13,15 +13,15 @@ use super::{Context, SHORT_FRAME, figures, measured, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic, sent_json};
 use crate::forwarder::Forwarder;
-use crate::machine::{StealWatch, Stolen};
+use crate::machine::{StealWatch, StolenTime};
 use crate::search::{self, Bounds};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
-use crate::wire::{Passed, Wire};
+use crate::wire::{Wire, WireCounts};
 
 /// One round of one competitor.
 struct Round {
-    full_speed: Passed,
+    full_speed: WireCounts,
     /// Highest rate at which nothing was lost, in packets per second.
     lossless_pps: f64,
 }
@@ -117,10 +117,10 @@ fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round
 /// The result of a forwarder at a constant rate for long.
 pub(super) struct SoakResult {
     pub(super) name: &'static str,
-    pub(super) passed: Passed,
+    pub(super) passed: WireCounts,
     /// Its final output.
     pub(super) account: Value,
-    pub(super) stolen: Stolen,
+    pub(super) stolen: StolenTime,
 }
 
 /// Forwards for long at [`SOAK_SHARE`] of wirecap's top rate, then has the bare loop, with as many frames, do
@@ -148,7 +148,7 @@ pub(super) fn soak(context: &mut Context, duration: Duration) -> Result<(f64, [S
 }
 
 /// One run on new interfaces.
-fn pass(context: &mut Context, who: &Forwarder, round: usize, rate_pps: Option<f64>) -> Result<Passed> {
+fn pass(context: &mut Context, who: &Forwarder, round: usize, rate_pps: Option<f64>) -> Result<WireCounts> {
     let duration = context.run_time();
     Ok(pass_for(context, who, round, (rate_pps, duration))?.0)
 }
@@ -158,7 +158,7 @@ fn pass_for(
     who: &Forwarder,
     round: usize,
     (rate_pps, duration): (Option<f64>, Duration),
-) -> Result<(Passed, Value)> {
+) -> Result<(WireCounts, Value)> {
     let traffic = Traffic { frame_len: SHORT_FRAME, rate_pps, amount: Amount::For(duration) };
     let (passed, said) = {
         let wire = Wire::new(&context.bed)?;
@@ -169,7 +169,7 @@ fn pass_for(
     Ok((passed, said))
 }
 
-fn json_of(passed: &Passed, asked_pps: Option<f64>, said: &Value) -> Value {
+fn json_of(passed: &WireCounts, asked_pps: Option<f64>, said: &Value) -> Value {
     json!({
         "kind": if asked_pps.is_some() { "search" } else { "full speed" },
         "asked_pps": asked_pps,

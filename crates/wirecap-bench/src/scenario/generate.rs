@@ -20,7 +20,7 @@ use wirecap_traffic::{FrameSpec, Template};
 use super::{Context, SHORT_FRAME, figures, measured, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{FLOWS, Link, SENDER};
-use crate::run::{Process, Ready};
+use crate::run::{Process, ReadySign};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
 
@@ -126,7 +126,7 @@ fn measure(context: &Context, generator: Generator, files: &Files) -> Result<f64
     let before = link.transmitted()?;
     let sends = || link.transmitted().is_ok_and(|frames| frames > before + 1_000);
     let process =
-        Process::start(generator.name(), generator.command(context, &link, files)?, Ready::When(&sends))?;
+        Process::start(generator.name(), generator.command(context, &link, files)?, ReadySign::When(&sends))?;
     thread::sleep(WARM_UP);
     let (start, first) = (Instant::now(), link.transmitted()?);
     thread::sleep(context.run_time());

@@ -9,7 +9,7 @@ use super::{Context, SHORT_FRAME, figures, measured};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic};
 use crate::competitor::{Competitor, Outcome};
-use crate::machine::Resident;
+use crate::machine::ResidentMemory;
 use crate::stats::{Summary, line, show};
 use crate::table::{Table, grouped, mib};
 
@@ -22,9 +22,9 @@ const WARM_UP: Duration = Duration::from_secs(1);
 
 /// The memory of one run.
 struct Run {
-    ready: Resident,
-    warm: Resident,
-    end: Resident,
+    ready: ResidentMemory,
+    warm: ResidentMemory,
+    end: ResidentMemory,
     cells_bytes: u64,
     outcome: Outcome,
 }
@@ -100,7 +100,7 @@ fn measure(context: &Context, (cells_per_chunk, chunks): (u64, u64), duration: D
     let link = context.bed.link(1)?;
     let process = who.start(&link, &[])?;
     let pid = process.pid();
-    let resident = || Resident::of(pid).context("the process is gone");
+    let resident = || ResidentMemory::of(pid).context("the process is gone");
     let ready = resident()?;
     let traffic = Traffic { frame_len: SHORT_FRAME, rate_pps: Some(RATE_PPS), amount: Amount::For(duration) };
     let (warm, end) = std::thread::scope(|scope| {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use super::{Context, FCS_BYTES, Results, SHORT_FRAME, figures, measured, ratios};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic};
-use crate::competitor::{Competitor, Measured};
+use crate::competitor::{Competitor, Measurement};
 use crate::search::{self, Bounds};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions};
@@ -16,7 +16,7 @@ pub(super) const FRAMES: [usize; 3] = [SHORT_FRAME, 512 - FCS_BYTES, 1500 - FCS_
 
 /// One round of one competitor.
 pub(super) struct Round {
-    pub(super) full_speed: Measured,
+    pub(super) full_speed: Measurement,
     /// Highest rate at which nothing was lost, in packets per second.
     lossless_pps: f64,
 }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::arguments::Scenario;
 use crate::bed::{Link, RECEIVER, SENDER};
-use crate::run::{Process, Ready};
+use crate::run::{Process, ReadySign};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
 
@@ -148,7 +148,7 @@ impl Trace {
 }
 
 /// One run at the recorded speed.
-struct Even {
+struct RecordedSpeedRun {
     arrived: u64,
     /// Sorted, in nanoseconds.
     errors_ns: Vec<u64>,
@@ -156,7 +156,7 @@ struct Even {
     stretch: f64,
 }
 
-impl Even {
+impl RecordedSpeedRun {
     fn quantile_us(&self, share: f64) -> f64 {
         let last = self.errors_ns.len().saturating_sub(1);
         self.errors_ns.get((last as f64 * share) as usize).map_or(f64::NAN, |&ns| ns as f64 / 1e3)
@@ -164,7 +164,7 @@ impl Even {
 }
 
 /// One run at top speed.
-struct Fast {
+struct TopSpeedRun {
     pps: f64,
     sent: u64,
     arrived: u64,
@@ -209,7 +209,7 @@ fn evenness(context: &mut Context, trace: &Trace) -> Result<()> {
         let quantile = |share: f64| show(Summary::of(figures(rounds, |round| round.quantile_us(share))), 1);
         let times = Summary::of(ratios(rounds, &results[0], |round| round.quantile_us(0.99)));
         let times = times.filter(|_| *tool != Tool::Wirecap);
-        let all = |round: &Option<Even>| {
+        let all = |round: &Option<RecordedSpeedRun>| {
             round.as_ref().is_some_and(|round| round.arrived == trace.times_us.len() as u64)
         };
         table.row([
@@ -232,13 +232,13 @@ fn evenness(context: &mut Context, trace: &Trace) -> Result<()> {
 }
 
 /// Replays a trace and measures the gaps between arrivals.
-fn arrivals(context: &Context, tool: Tool, trace: &Trace) -> Result<Even> {
+fn arrivals(context: &Context, tool: Tool, trace: &Trace) -> Result<RecordedSpeedRun> {
     let captured =
         Scratch(context.arguments.tmpfs.join(format!("wirecap-bench-{}-arrived.pcapng", std::process::id())));
     let link = context.bed.link(1)?;
     let mut command = link.pinned(&wirecap_path(context)?.to_string_lossy());
     command.args(["capture", RECEIVER, "--timestamp", "kernel", "--json", "-w"]).arg(&captured.0);
-    let process = Process::start("wirecap", command, Ready::When(&|| link.has_program()))?;
+    let process = Process::start("wirecap", command, ReadySign::When(&|| link.has_program()))?;
     send(tool, tool.command(context, &link, &trace.file.0, None)?)?;
     wait_until_quiet_file(&captured.0);
     process.interrupt()?;
@@ -254,7 +254,7 @@ fn arrivals(context: &Context, tool: Tool, trace: &Trace) -> Result<Even> {
         .collect();
     errors_ns.sort_unstable();
     let stretch = stretch(&arrived, &trace.times_us);
-    Ok(Even { arrived: arrived.len() as u64, errors_ns, stretch })
+    Ok(RecordedSpeedRun { arrived: arrived.len() as u64, errors_ns, stretch })
 }
 
 /// The duration of the arrivals, as a multiple of the recorded time.
@@ -308,7 +308,7 @@ fn top_speed(context: &mut Context) -> Result<()> {
     for (tool, rounds) in measured(&tools, &results) {
         let times =
             Summary::of(ratios(&results[0], rounds, |round| round.pps)).filter(|_| *tool != Tool::Wirecap);
-        let arrived = |round: &Fast| 100.0 * round.arrived as f64 / round.sent as f64;
+        let arrived = |round: &TopSpeedRun| 100.0 * round.arrived as f64 / round.sent as f64;
         table.row([
             tool.name(),
             show(Summary::of(figures(rounds, |round| millions(round.pps))), 3),
@@ -321,18 +321,18 @@ fn top_speed(context: &mut Context) -> Result<()> {
     context.record.table(&table)
 }
 
-fn at_top_speed(context: &Context, tool: Tool, trace: &Trace, loops: u64) -> Result<Fast> {
+fn at_top_speed(context: &Context, tool: Tool, trace: &Trace, loops: u64) -> Result<TopSpeedRun> {
     let link = context.bed.link(1)?;
     let mut command = link.pinned(&wirecap_path(context)?.to_string_lossy());
     command.args(["capture", RECEIVER, "--json"]);
-    let process = Process::start("wirecap", command, Ready::When(&|| link.has_program()))?;
+    let process = Process::start("wirecap", command, ReadySign::When(&|| link.has_program()))?;
     let said = send(tool, tool.command(context, &link, &trace.file.0, Some(loops))?)?;
     process.interrupt()?;
     let account = process.wait(TIMEOUT)?.json()?;
     let queues = account["ports"][0]["queues"].as_array().context("no queues")?;
     let arrived = queues.iter().filter_map(|queue| queue["seen"].as_u64()).sum();
     let (sent, seconds) = tool.reported(&said)?;
-    Ok(Fast { pps: sent as f64 / seconds, sent, arrived })
+    Ok(TopSpeedRun { pps: sent as f64 / seconds, sent, arrived })
 }
 
 #[cfg(test)]
@@ -356,8 +356,12 @@ mod tests {
 
     #[test]
     fn quantiles_are_errors_in_microseconds() {
-        let even = Even { arrived: 5, errors_ns: vec![1_000, 2_000, 3_000, 4_000, 100_000], stretch: 1.0 };
+        let even = RecordedSpeedRun {
+            arrived: 5,
+            errors_ns: vec![1_000, 2_000, 3_000, 4_000, 100_000],
+            stretch: 1.0,
+        };
         assert_eq!((even.quantile_us(0.5), even.quantile_us(1.0)), (3.0, 100.0));
-        assert!(Even { arrived: 0, errors_ns: vec![], stretch: 1.0 }.quantile_us(0.5).is_nan());
+        assert!(RecordedSpeedRun { arrived: 0, errors_ns: vec![], stretch: 1.0 }.quantile_us(0.5).is_nan());
     }
 }

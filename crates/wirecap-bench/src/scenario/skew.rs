@@ -20,7 +20,7 @@ use crate::arguments::Scenario;
 use crate::bed::{Bed, FLOWS};
 use crate::competitor::{Competitor, Outcome};
 use crate::predict::{Drain, difference_percent};
-use crate::sender::{Paced, PacedSender};
+use crate::sender::{PacedFrames, PacedSender};
 use crate::stats::{Summary, show};
 use crate::table::{Table, grouped, verdict};
 
@@ -98,7 +98,7 @@ struct ReportedWorker {
 }
 
 impl Run {
-    fn new(paced: &Paced, seconds: f64, outcome: Outcome) -> Result<Self> {
+    fn new(paced: &PacedFrames, seconds: f64, outcome: Outcome) -> Result<Self> {
         let report = &outcome.all["report"];
         let queues = Vec::<ReportedQueue>::deserialize(&report["ports"][0]["queues"]).context("queues")?;
         let workers = Vec::<ReportedWorker>::deserialize(&report["workers"]).context("workers")?;

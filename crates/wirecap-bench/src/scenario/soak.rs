@@ -13,7 +13,7 @@ use super::{Context, forward, skew};
 use crate::arguments::Scenario;
 use crate::bed::FLOWS;
 use crate::competitor::Outcome;
-use crate::machine::{Resident, Stolen};
+use crate::machine::{ResidentMemory, StolenTime};
 use crate::run::Process;
 use crate::sender::PacedSender;
 use crate::table::{Table, grouped, mib, verdict};
@@ -125,7 +125,7 @@ pub(super) fn forwards(context: &mut Context) -> Result<()> {
         (&held[0], not_forwarded.map_or_else(|| "unknown".into(), grouped), good),
         (&held[1], String::new(), bare),
     ] {
-        let Stolen { share, worst_second } = held.stolen;
+        let StolenTime { share, worst_second } = held.stolen;
         table.row([
             held.name.into(),
             grouped(held.passed.sent.frames),
@@ -191,7 +191,7 @@ fn soak(context: &mut Context, dispatch: &str, duration: Duration) -> Result<Hal
 
 /// Prints the state and returns the resident memory, in bytes.
 fn sample(process: &mut Process, dispatch: &str, elapsed: Duration, sent: u64) -> u64 {
-    let rss = Resident::of(process.pid()).map_or(0, |resident| resident.rss);
+    let rss = ResidentMemory::of(process.pid()).map_or(0, |resident| resident.rss);
     // The newest report so far; the first may not have arrived yet.
     let lines = std::iter::from_fn(|| process.next_line(Duration::ZERO));
     let report = lines.last().and_then(|line| serde_json::from_str::<Value>(&line).ok());

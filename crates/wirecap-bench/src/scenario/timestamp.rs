@@ -13,7 +13,7 @@ use wirecap_sys::clock::{BatchClock, system_ns};
 use super::{Context, SHORT_FRAME, figures, measured};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic};
-use crate::competitor::{Competitor, Measured};
+use crate::competitor::{Competitor, Measurement};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
 
@@ -57,7 +57,8 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         ],
     );
     for (competitor, rounds) in measured(&competitors, &results) {
-        let more = |figure: fn(&Measured) -> f64| Summary::of(differences(rounds, &results[BATCH], figure));
+        let more =
+            |figure: fn(&Measurement) -> f64| Summary::of(differences(rounds, &results[BATCH], figure));
         table.row([
             competitor.name.clone(),
             show(Summary::of(figures(rounds, |round| millions(round.received_pps()))), 2),
@@ -103,11 +104,11 @@ fn ns_per_reading(mut read: impl FnMut() -> u64) -> f64 {
     begun.elapsed().as_secs_f64() * 1e9 / f64::from(READINGS)
 }
 
-fn sender_ns(measured: &Measured) -> f64 {
+fn sender_ns(measured: &Measurement) -> f64 {
     1e9 / measured.sent.frames_per_second()
 }
 
-fn receiver_ns(measured: &Measured) -> f64 {
+fn receiver_ns(measured: &Measurement) -> f64 {
     measured.outcome.cpu_ns_per_packet()
 }
 

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use wirecap_file::{Reader, Record};
-use wirecap_testing::Sent;
+use wirecap_testing::SendAccount;
 
 use super::{Context, FCS_BYTES, SHORT_FRAME, figures, measured, one_queue, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, RECEIVER, Traffic, sent_json};
-use crate::run::{Ended, Process, Ready};
+use crate::run::{Process, ProcessOutput, ReadySign};
 use crate::search::{self, Bounds};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
@@ -69,7 +69,7 @@ impl Tool {
     }
 
     /// Packets in the file, as the tool reports them.
-    fn written(self, ended: &Ended) -> Result<u64> {
+    fn written(self, ended: &ProcessOutput) -> Result<u64> {
         match self {
             Self::Wirecap(_) => {
                 let result = ended.json()?;
@@ -92,7 +92,7 @@ fn captured(lines: &[String]) -> Option<u64> {
 
 /// One run of a tool.
 struct Run {
-    sent: Sent,
+    sent: SendAccount,
     written: u64,
     file_bytes: u64,
     said: Value,
@@ -249,7 +249,7 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
             let mut command = link.pinned(&wirecap_path(context)?.to_string_lossy());
             command.args(["capture", RECEIVER, "-M", "256", "-R", "128", "--json", "-w"]).arg(&scratch.0);
             command.args(flags);
-            Process::start("wirecap", command, Ready::When(&|| link.has_program()))?
+            Process::start("wirecap", command, ReadySign::When(&|| link.has_program()))?
         }
         Tool::Tcpdump(buffer_kib) => {
             let mut command = link.pinned("tcpdump");
@@ -258,7 +258,7 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
             if let Some(kib) = buffer_kib {
                 command.args(["-B", &kib.to_string()]);
             }
-            Process::start("tcpdump", command, Ready::Line("tcpdump: listening on"))?
+            Process::start("tcpdump", command, ReadySign::Line("tcpdump: listening on"))?
         }
     };
     let sent = link.send(traffic)?;

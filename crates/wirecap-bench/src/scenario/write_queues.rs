@@ -20,7 +20,7 @@ use super::{
 use crate::{
     arguments::Scenario,
     bed::{FLOWS, RECEIVER},
-    run::{Process, Ready},
+    run::{Process, ReadySign},
     sender::PacedSender,
     stats::{Summary, show},
     table::{Table, millions},
@@ -134,7 +134,7 @@ fn write(context: &Context, way: &[&str], directory: PathBuf, queues: u32) -> Re
     let mut command = link.pinned(&wirecap_path(context)?.to_string_lossy());
     command.args(["capture", RECEIVER, "--xdp-mode", "packed", "--json", "-w"]);
     command.arg(scratch.0.join("x.pcapng")).args(way);
-    let process = Process::start("wirecap", command, Ready::When(&|| link.has_program()))?;
+    let process = Process::start("wirecap", command, ReadySign::When(&|| link.has_program()))?;
     let before = cpu_ns(process.pid())?;
     let rates = vec![RATE_PPS / queues; queues as usize];
     let frame = FrameSpec { len: FRAME_LEN, ..FrameSpec::default() };

@@ -3,13 +3,13 @@
 use std::thread::JoinHandle;
 
 use wirecap::{Capture, Report};
-use wirecap_record::{Closing, Outcome, Recorder, Whereabouts};
+use wirecap_record::{Outcome, Recorder, Trailer, Whereabouts};
 
 use super::{
     describe,
     drain::Drain,
     end::End,
-    failure::{self, Failure, Kept},
+    failure::{self, Failure, PartialOutput},
     job::Job,
     plan::Plan,
     summary::{self, Account, Ending},
@@ -106,7 +106,7 @@ impl EndedCapture<'_> {
 fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<Failure> {
     let (failure, written, output) = (outcome.failure.take(), outcome.written, || file.name.clone());
     let unwritten = file.delivered(report).saturating_sub(written.packets);
-    let kept = Kept { packets: written.packets, bytes: written.bytes, unwritten };
+    let kept = PartialOutput { packets: written.packets, bytes: written.bytes, unwritten };
     let write = failure.map(|cause| Failure::Write { output: output(), cause, kept });
     let place = match &outcome.whereabouts {
         Whereabouts::InPlace | Whereabouts::Moved(_) => None,
@@ -131,7 +131,7 @@ fn finish(
     drain: &mut Drain<'_>,
 ) -> Vec<(OutputFile, Outcome)> {
     let finish = |(file, recorder): (_, Recorder)| {
-        let closing = Closing { report: report.clone(), comments: describe::comments(report) };
+        let closing = Trailer { report: report.clone(), comments: describe::comments(report) };
         (file, recorder.finish_with(closing, || drain.show(|| report.clone())))
     };
     let outputs = recorders.into_iter().map(finish).collect();

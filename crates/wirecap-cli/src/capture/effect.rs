@@ -5,7 +5,7 @@
 
 use anyhow::{Result, ensure};
 use wirecap::{
-    Config, Diagnostic, Modes, Report, Unmatched,
+    Config, Diagnostic, Modes, Report, UnmatchedPolicy,
     report::{PortReport, QueueMode},
 };
 
@@ -46,7 +46,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
             |fallback: &&Diagnostic| matches!(fallback, Diagnostic::FilterNotInKernel { .. });
         let Some(reason) = port.fallbacks.iter().find(is_not_in_kernel).map(describe) else { continue };
         ensure!(
-            config.unmatched != Some(Unmatched::Pass),
+            config.unmatched != Some(UnmatchedPolicy::Pass),
             "--unmatched pass is not possible on {}: {reason}; leave it out, or capture passively (packet:{})",
             port.name,
             port.name

@@ -28,7 +28,7 @@ pub(super) enum Failure {
     #[error("{0}")]
     Trace(String),
     #[error("{}", not_written(.output, .cause, .kept))]
-    Write { output: String, cause: RecordError, kept: Kept },
+    Write { output: String, cause: RecordError, kept: PartialOutput },
     /// Packets were forwarded, but the output did not accept them in time.
     #[error(
         "{} {} sent on but not written, because {output} did not accept them in time",
@@ -54,14 +54,14 @@ pub(super) enum Failure {
 
 /// What is in an output that accepted no more packets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct PartialOutput {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     /// Packets that were captured but are not in it.
     pub(super) unwritten: u64,
 }
 
-fn not_written(output: &str, cause: &RecordError, kept: &Kept) -> String {
+fn not_written(output: &str, cause: &RecordError, kept: &PartialOutput) -> String {
     match cause {
         RecordError::GivenUp => format!("writing {output} was given up on a signal; {kept}"),
         RecordError::Stalled(timeout) => format!(
@@ -75,7 +75,7 @@ fn not_written(output: &str, cause: &RecordError, kept: &Kept) -> String {
     }
 }
 
-impl Kept {
+impl PartialOutput {
     fn volume(&self) -> String {
         format!("{} ({})", counted(self.packets, "packet"), counted(self.bytes, "byte"))
     }
@@ -85,7 +85,7 @@ impl Kept {
     }
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for PartialOutput {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "kept {}, the last one complete; {}", self.volume(), self.rest())
     }

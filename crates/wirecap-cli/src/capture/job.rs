@@ -14,7 +14,7 @@ use anyhow::Result;
 use wirecap::{Batch, Capture, HostUse, Report};
 
 use super::{end::End, written::FilesProgress};
-use crate::text::loss::Unforwarded;
+use crate::text::loss::ForwardLosses;
 
 /// How long a worker waits for packets when it has nothing else to do.
 const LONG: Duration = Duration::from_secs(1);
@@ -87,8 +87,8 @@ pub(crate) trait Job {
     }
 
     /// Packets that were lost after they were captured.
-    fn lost(&self, _: &Report) -> Unforwarded {
-        Unforwarded::default()
+    fn lost(&self, _: &Report) -> ForwardLosses {
+        ForwardLosses::default()
     }
 
     /// What the job adds to the account as text.
@@ -104,7 +104,7 @@ pub(crate) trait Job {
 
 /// The job that does nothing more with packets.
 #[derive(Debug)]
-pub(crate) struct JustCapture;
+pub(crate) struct CaptureJob;
 
 impl BatchHandler for () {
     const USES_RECORDED: bool = false;
@@ -114,7 +114,7 @@ impl BatchHandler for () {
     }
 }
 
-impl Job for JustCapture {
+impl Job for CaptureJob {
     const COMMAND: &'static str = "capture";
     type BatchHandler = ();
 

@@ -7,11 +7,11 @@ use wirecap_record::WrittenCounts;
 
 use super::{
     end::End,
-    written::{OutputFile, QueueId, Written},
+    written::{OutputFile, QueueId, WrittenFiles},
 };
 use crate::{
     print::head::Head,
-    text::{WithText, diagnostic::describe, report::clock, rss},
+    text::{DiagnosticWithText, diagnostic::describe, report::clock, rss},
 };
 
 /// An account as JSON.
@@ -65,7 +65,7 @@ pub(crate) struct QueueFileRecord<'a> {
 
 impl<'a> QueueFileRecord<'a> {
     /// Of each file that has the packets of one queue.
-    pub(super) fn of(written: &'a Written, report: &'a Report) -> Vec<Self> {
+    pub(super) fn of(written: &'a WrittenFiles, report: &'a Report) -> Vec<Self> {
         let of_queue = |(file, written): &'a (OutputFile, WrittenCounts)| {
             let QueueId { port, number } = file.queue?;
             Some(Self { file: &file.name, port: &report.ports[port].name, queue: number, written })
@@ -93,7 +93,7 @@ pub(super) fn with_texts(report: &Report) -> Value {
 
 fn texts(diagnostics: &[Diagnostic]) -> Value {
     let text = |diagnostic: &Diagnostic| {
-        let mut record = serde_json::json!(WithText::new(diagnostic, |d| describe(d)));
+        let mut record = serde_json::json!(DiagnosticWithText::new(diagnostic, |d| describe(d)));
         if let Diagnostic::RssChanged { recovery } = diagnostic {
             rss::recovery_in_json(recovery, &mut record);
         }

@@ -12,7 +12,7 @@ use super::{
     plan::Plan,
     record::{QueueFileRecord, Record, WrittenFile, with_texts},
     times,
-    written::Written,
+    written::WrittenFiles,
 };
 use crate::{
     print::{
@@ -37,7 +37,7 @@ pub(super) struct Account<'a> {
     /// `None` while it runs.
     pub(super) end: Option<Ending>,
     pub(super) report: &'a Report,
-    pub(super) written: Option<Written>,
+    pub(super) written: Option<WrittenFiles>,
 }
 
 /// How a capture ended.
@@ -149,8 +149,8 @@ fn volume(report: &Report, keeps_times: bool) -> String {
 }
 
 /// What was written.
-fn in_output(report: &Report, output: &str, written: &Written, stage: Stage) -> String {
-    let Written { total, files } = written;
+fn in_output(report: &Report, output: &str, written: &WrittenFiles, stage: Stage) -> String {
+    let WrittenFiles { total, files } = written;
     let (packets, bytes) = (counted(total.packets, "packet"), counted(total.bytes, "byte"));
     let mut line = format!("{packets} written to {output}, {bytes}");
     match report.total().delivered.saturating_sub(total.packets) {
@@ -179,7 +179,7 @@ fn in_output(report: &Report, output: &str, written: &Written, stage: Stage) -> 
 }
 
 /// A row for each file of a queue that had packets, and one for all others.
-fn file_table(report: &Report, written: &Written) -> Table {
+fn file_table(report: &Report, written: &WrittenFiles) -> Table {
     let mut table = Table::new(&["file", "packets", "bytes", "not_written"]);
     let files = written.files.iter().map(|(file, written)| {
         // The line above the table has the directory.
@@ -217,7 +217,7 @@ mod tests {
             let written = WrittenCounts { packets, bytes: 100 + 60 * packets, ..WrittenCounts::default() };
             (OutputFile { name, queue: Some(QueueId { port: 0, number: queue }) }, written)
         };
-        let written: Written = (0..32).map(file).collect();
+        let written: WrittenFiles = (0..32).map(file).collect();
         let text = in_output(&report, "x.*.pcapng", &written, Stage::Over);
         let expected = "\
 10 packets written to x.*.pcapng, 3800 bytes; 2 more were captured and are not

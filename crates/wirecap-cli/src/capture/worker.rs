@@ -6,7 +6,7 @@ use std::sync::{
     mpsc::Sender,
 };
 
-use wirecap::{Batch, Next, Worker};
+use wirecap::{Batch, WaitOutcome, Worker};
 use wirecap_record::Lane;
 
 use super::{end::Notice, job::BatchHandler};
@@ -64,15 +64,15 @@ impl Count {
 pub(super) fn run(mut worker: Worker, mut sink: Sink, mut handler: impl BatchHandler) {
     loop {
         let goes_on = match worker.next_batch_within(handler.timeout()) {
-            Next::Batch(batch) => sink.take(batch, &mut handler),
-            Next::Idle => {
+            WaitOutcome::Batch(batch) => sink.take(batch, &mut handler),
+            WaitOutcome::Idle => {
                 handler.idle();
                 if let Sink::Record(lane) = &mut sink {
                     lane.idle();
                 }
                 true
             }
-            Next::Ended => false,
+            WaitOutcome::Ended => false,
         };
         if !goes_on {
             break;

@@ -35,14 +35,14 @@ impl OutputFile {
 
 /// What is in the files.
 #[derive(Debug, Clone)]
-pub(super) struct Written {
+pub(super) struct WrittenFiles {
     /// Together.
     pub(super) total: WrittenCounts,
     /// Each of them.
     pub(super) files: Vec<(OutputFile, WrittenCounts)>,
 }
 
-impl FromIterator<(OutputFile, WrittenCounts)> for Written {
+impl FromIterator<(OutputFile, WrittenCounts)> for WrittenFiles {
     fn from_iter<I: IntoIterator<Item = (OutputFile, WrittenCounts)>>(files: I) -> Self {
         let files = Vec::from_iter(files);
         Self { total: files.iter().map(|(_, counts)| *counts).sum(), files }
@@ -66,7 +66,7 @@ impl FilesProgress {
     }
 
     /// What is in them now.
-    pub(super) fn written(&self) -> Written {
+    pub(super) fn written(&self) -> WrittenFiles {
         self.0.iter().map(|(file, progress)| (file.clone(), progress.written())).collect()
     }
 

@@ -129,7 +129,7 @@ mod tests {
     use clap::CommandFactory;
     use wirecap::{
         Config, PoolSize, Wait,
-        config::{Choice, Named},
+        config::{Choice, NamedValue},
     };
 
     use super::*;
@@ -145,7 +145,7 @@ mod tests {
         let mut command = Flags::command();
         let mut help = |name: &str| command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
         let (capture, forward) = (help("capture"), help("forward"));
-        for Named { name, explanation, .. } in Wait::ALL {
+        for NamedValue { name, explanation, .. } in Wait::ALL {
             let line = format!("- {name}:");
             assert!(capture.contains(&line) && forward.contains(&line), "{name}");
             assert!(

@@ -5,8 +5,8 @@ use std::{fs, time::Duration};
 use clap::Parser;
 use proptest::prelude::*;
 use wirecap::{
-    Config, Dispatch, Fanout, Mode, Modes, PoolSize, PortSpec, Reach, Rss, TapHook, Timestamp, Unmatched,
-    Wait,
+    Config, Dispatch, Fanout, Mode, Modes, PoolSize, PortSpec, Reach, Rss, TapHook, Timestamp,
+    UnmatchedPolicy, Wait,
 };
 
 use super::{
@@ -17,7 +17,7 @@ use crate::{
     commands::{
         Command, Flags,
         capture::settings::CaptureSettings,
-        forward::settings::{ForwardRules, ForwardSettings, OnFull},
+        forward::settings::{ForwardRules, ForwardSettings, FullRingPolicy},
     },
     exit::{self, Exit},
 };
@@ -118,7 +118,7 @@ fn forward_has_its_own_defaults_even_with_a_file() {
     let rules = ForwardRules {
         ttl: Some("decrement".parse().unwrap()),
         vlan: Some("10=20".parse().unwrap()),
-        on_full: OnFull::Drop,
+        on_full: FullRingPolicy::Drop,
         ..ForwardRules::default()
     };
     assert_eq!(settings.forward, rules);
@@ -226,7 +226,7 @@ prop_compose! {
         ports in prop::collection::vec(a_port(), 0..4),
         filter in prop::option::of("\\PC{0,20}"),
         (unmatched, mode, dispatch, wait) in
-            (prop::option::of(one::<Unmatched>()), 0..=100_u32, one::<Dispatch>(), one::<Wait>()),
+            (prop::option::of(one::<UnmatchedPolicy>()), 0..=100_u32, one::<Dispatch>(), one::<Wait>()),
         (xdp_mode, rss, fanout) in (one::<Modes>(), one::<Rss>(), prop::option::of(one::<Fanout>())),
         (tap_hook, timestamp) in (one::<TapHook>(), prop::option::of(one::<Timestamp>())),
         (cells_per_chunk, chunks, bytes, ring_entries) in

@@ -6,9 +6,10 @@
 use wirecap::{
     Diagnostic, Timestamp,
     diagnostic::{
-        Advice, KernelRefusal, ModeRefusal, PackingRefusal, Recovery, RssRecovery, TapRefusal, TooLong,
+        Advice, KernelRefusal, LengthLimitReason, ModeRefusal, PackingRefusal, Recovery, RssRecovery,
+        TapRefusal,
     },
-    report::{BeyondLimit, LengthLimit},
+    report::{LengthLimit, LengthLimitPolicy},
 };
 
 use super::{
@@ -60,30 +61,30 @@ fn opening(diagnostic: &Diagnostic) -> Option<String> {
 }
 
 /// Which packets are too long, why, and the remedy.
-fn too_long(LengthLimit { bytes, beyond }: LengthLimit, reason: TooLong) -> String {
+fn too_long(LengthLimit { bytes, beyond }: LengthLimit, reason: LengthLimitReason) -> String {
     let fate = match beyond {
-        BeyondLimit::Cut => "cut",
-        BeyondLimit::Lost => "lost (too_long)",
+        LengthLimitPolicy::Cut => "cut",
+        LengthLimitPolicy::Lost => "lost (too_long)",
     };
     let reason = match reason {
-        TooLong::NotSplit { cell_bytes } => {
+        LengthLimitReason::NotSplit { cell_bytes } => {
             let remedy = match cell_bytes < LARGE_CELL_BYTES {
                 true => "--cell-bytes 4096 has room for longer ones",
                 false => "a driver with multi-buffer XDP would split them",
             };
             format!("this interface does not split packets over several cells; {remedy}")
         }
-        TooLong::SmallChunks { cells_per_chunk, least } => {
+        LengthLimitReason::SmallChunks { cells_per_chunk, least } => {
             format!("packets of several cells need M = {least}, and M is {cells_per_chunk}; write -M {least}")
         }
-        TooLong::SmallBlocks { cells_per_chunk } => {
+        LengthLimitReason::SmallBlocks { cells_per_chunk } => {
             format!("a block of M = {cells_per_chunk} cells holds no more; raise -M")
         }
-        TooLong::LongSegments { longest } => format!(
+        LengthLimitReason::LongSegments { longest } => format!(
             "a tap copies no more, and the host's segments may have {longest} bytes (gso_max_size, gro_max_size); AF_PACKET keeps \
              them whole: packet:NAME"
         ),
-        TooLong::SmallPool => "M or R is small; -M 256 takes packets of any length".into(),
+        LengthLimitReason::SmallPool => "M or R is small; -M 256 takes packets of any length".into(),
         _ => "the port accepts no longer ones".into(),
     };
     format!("packets longer than {bytes} bytes will be {fate}: {reason}")

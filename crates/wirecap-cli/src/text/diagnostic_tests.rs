@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use wirecap::{
-    LeftToHost,
+    PassiveReason,
     diagnostic::{Cause, RssLoss},
     report::QueueMode,
 };
@@ -20,7 +20,7 @@ fn samples() -> Vec<Diagnostic> {
     let refusals = [ModeRefusal::NotOffered, ModeRefusal::NoRxHash, ModeRefusal::Failed(cause())];
     let refusals = refusals.into_iter().chain([ModeRefusal::NotPacked(PackingRefusal::Sending)]);
     let mut samples: Vec<_> = refusals.map(mode).collect();
-    let limit = LengthLimit { bytes: 1_792, beyond: BeyondLimit::Lost };
+    let limit = LengthLimit { bytes: 1_792, beyond: LengthLimitPolicy::Lost };
     let filter = |reason| Diagnostic::FilterNotInKernel { reason, interpreted: None, drops_unwanted: true };
     for recovery in [Recovery::Restored, Recovery::Failed(cause()), Recovery::Ended] {
         samples.push(Diagnostic::Detached { recovery: recovery.clone() });
@@ -34,14 +34,14 @@ fn samples() -> Vec<Diagnostic> {
         samples.push(Diagnostic::MemoryAdviceRefused { advice, cause: cause() });
     }
     samples.extend([
-        Diagnostic::Passive { reason: LeftToHost::NotEthernet { kind: "loopback".into() } },
+        Diagnostic::Passive { reason: PassiveReason::NotEthernet { kind: "loopback".into() } },
         Diagnostic::NotTapped { reason: TapRefusal::NoTcx },
         Diagnostic::RingWithoutEffect,
         Diagnostic::XdpProgramFirst { program_id: 7, program: None },
         Diagnostic::XdpProgramAttached { program_id: 8, program: Some("drop".into()) },
         Diagnostic::SharedXdpMode { wanted: XdpMode::Native, shared: XdpMode::Generic },
         Diagnostic::SharedWithoutFrames,
-        Diagnostic::PacketsTooLong { limit, reason: TooLong::SmallPool },
+        Diagnostic::PacketsTooLong { limit, reason: LengthLimitReason::SmallPool },
         filter(KernelRefusal::Loops),
         filter(KernelRefusal::NotPermitted),
         filter(KernelRefusal::Rejected(cause())),
@@ -95,14 +95,15 @@ fn packets_that_are_too_long_come_with_a_remedy() {
         let limit = LengthLimit { bytes: 1_792, beyond };
         describe(&Diagnostic::PacketsTooLong { limit, reason })
     };
-    let small = words(TooLong::SmallChunks { cells_per_chunk: 1, least: 64 }, BeyondLimit::Lost);
+    let small =
+        words(LengthLimitReason::SmallChunks { cells_per_chunk: 1, least: 64 }, LengthLimitPolicy::Lost);
     assert!(small.ends_with("and M is 1; write -M 64"), "{small}");
-    let whole = |cell_bytes| words(TooLong::NotSplit { cell_bytes }, BeyondLimit::Lost);
+    let whole = |cell_bytes| words(LengthLimitReason::NotSplit { cell_bytes }, LengthLimitPolicy::Lost);
     assert!(whole(2048).ends_with("; --cell-bytes 4096 has room for longer ones"));
     assert!(whole(4096).contains("multi-buffer"));
-    let cut = words(TooLong::SmallBlocks { cells_per_chunk: 2 }, BeyondLimit::Cut);
+    let cut = words(LengthLimitReason::SmallBlocks { cells_per_chunk: 2 }, LengthLimitPolicy::Cut);
     assert!(cut.contains("will be cut: a block of M = 2 cells"), "{cut}");
-    let segments = words(TooLong::LongSegments { longest: 150_022 }, BeyondLimit::Cut);
+    let segments = words(LengthLimitReason::LongSegments { longest: 150_022 }, LengthLimitPolicy::Cut);
     assert!(segments.contains("150022 bytes") && segments.ends_with("packet:NAME"), "{segments}");
 }
 

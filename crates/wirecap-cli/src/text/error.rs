@@ -5,7 +5,7 @@
 use std::{env, io};
 
 use wirecap::{
-    Error, LeftToHost, PortSpec, XdpTapRefusal,
+    Error, PassiveReason, PortSpec, XdpTapRefusal,
     diagnostic::{NicDataRefusal, PackingRefusal, TapRefusal},
 };
 use wirecap_core::GeometryError;
@@ -143,7 +143,7 @@ fn hint(error: &Error) -> Option<String> {
 }
 
 /// Why an interface is left to the host; empty if the user asked for that.
-fn since(reason: Option<&LeftToHost>) -> String {
+fn since(reason: Option<&PassiveReason>) -> String {
     reason.map(|reason| format!(", since {}", host_use::reason(reason))).unwrap_or_default()
 }
 
@@ -243,8 +243,8 @@ mod tests {
 
     use super::*;
 
-    fn loopback() -> Option<LeftToHost> {
-        Some(LeftToHost::NotEthernet { kind: "loopback".into() })
+    fn loopback() -> Option<PassiveReason> {
+        Some(PassiveReason::NotEthernet { kind: "loopback".into() })
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | used for sending | why zero-copy was not tried (`generate`, `replay`) |
 //! | perhaps in use, as the kernel did not answer | what is unknown, as a warning |
 
-use wirecap::{HostUse, LeftToHost, Process, Sight};
+use wirecap::{HostUse, PassiveReason, Process, Sight};
 
 /// EtherTypes: of a socket that listens for all frames, and of the link layer discovery protocol.
 const ETHERTYPE_ALL: u16 = 3;
@@ -83,10 +83,10 @@ fn sight(sight: Sight) -> &'static str {
 }
 
 /// Why an interface is captured passively, to follow "because".
-pub(crate) fn reason(reason: &LeftToHost) -> String {
+pub(crate) fn reason(reason: &PassiveReason) -> String {
     match reason {
-        LeftToHost::NotEthernet { kind } => format!("it is not an Ethernet interface ({kind})"),
-        LeftToHost::InUse(uses) => {
+        PassiveReason::NotEthernet { kind } => format!("it is not an Ethernet interface ({kind})"),
+        PassiveReason::InUse(uses) => {
             let others = match uses.len().saturating_sub(MAX_NAMED) {
                 0 => String::new(),
                 others => format!("; and {others} more"),
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_long_list_is_cut() {
         let uses = |count: u32| {
-            reason(&LeftToHost::InUse((1..=count).map(|pid| listener(3, false, &[pid])).collect()))
+            reason(&PassiveReason::InUse((1..=count).map(|pid| listener(3, false, &[pid])).collect()))
         };
         assert_eq!(uses(1), "the host uses it (listener tcpdump (pid 1))");
         assert!(uses(4).ends_with("; listener tcpdump (pid 4))"), "{}", uses(4));

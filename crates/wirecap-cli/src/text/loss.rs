@@ -3,7 +3,7 @@
 //! Rule: a cause is a value until it is printed; its name, its reason and its remedy are only here.
 
 use wirecap::{
-    Lost, Report,
+    LossCounts, Report,
     report::{PortReport, QueueMode},
 };
 
@@ -24,14 +24,14 @@ pub(crate) enum Output {
 
 /// Packets that forwarding lost after they were captured, in the words of its table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Unforwarded {
+pub(crate) struct ForwardLosses {
     /// Dropped by wirecap, for a cause that is a loss.
     pub(crate) dropped: u64,
     /// Accepted by an interface that did not send them.
     pub(crate) unsent: u64,
 }
 
-impl Unforwarded {
+impl ForwardLosses {
     pub(crate) fn total(self) -> u64 {
         self.dropped + self.unsent
     }
@@ -52,7 +52,7 @@ impl Unforwarded {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     /// In the ports.
-    lost: Lost,
+    lost: LossCounts,
     /// In the NIC or its driver, before the XDP program.
     dropped_before_xdp: u64,
     /// Whether all of them are from trace files.
@@ -80,7 +80,7 @@ impl Losses {
     /// What was lost after `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let (now, then) = (self.lost, before.lost);
-        let lost = Lost {
+        let lost = LossCounts {
             no_free_cell: now.no_free_cell.saturating_sub(then.no_free_cell),
             no_free_block: now.no_free_block.saturating_sub(then.no_free_block),
             rx_ring_full: now.rx_ring_full.saturating_sub(then.rx_ring_full),
@@ -97,7 +97,7 @@ impl Losses {
 
     /// The causes: each with its name in the account, its packets, what happened, and the remedy.
     fn causes(&self, output: Output) -> [(&'static str, u64, &'static str); 6] {
-        let Lost { no_free_cell, no_free_block, rx_ring_full, too_long, left_at_stop } = self.lost;
+        let LossCounts { no_free_cell, no_free_block, rx_ring_full, too_long, left_at_stop } = self.lost;
         let used_up = match output {
             Output::None => "the pool was used up: raise -R, or have more workers",
             Output::File => "the pool was used up: raise -R, or have more workers or a faster disk",
@@ -127,7 +127,7 @@ impl Losses {
 }
 
 /// The line on losses at the end; `None` without any.
-pub(crate) fn verdict(report: &Report, output: Output, unforwarded: Unforwarded) -> Option<String> {
+pub(crate) fn verdict(report: &Report, output: Output, unforwarded: ForwardLosses) -> Option<String> {
     let losses = Losses::of(report);
     let lost = losses.total() + unforwarded.total();
     let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    fn report(lost: Lost, dropped_before_xdp: u64) -> Report {
+    fn report(lost: LossCounts, dropped_before_xdp: u64) -> Report {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 0 };
         let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
         report.ports[0].queues[1].account.lost = lost;
@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn each_cause_has_its_reason_and_remedy() {
         let lost =
-            Lost { no_free_cell: 30, no_free_block: 20, rx_ring_full: 2, too_long: 3, left_at_stop: 4 };
-        let words = verdict(&report(lost, 11), Output::None, Unforwarded::default()).unwrap();
+            LossCounts { no_free_cell: 30, no_free_block: 20, rx_ring_full: 2, too_long: 3, left_at_stop: 4 };
+        let words = verdict(&report(lost, 11), Output::None, ForwardLosses::default()).unwrap();
         for expected in [
             "70 of 1011 packets were lost (6.92 %)",
             "no_free_cell 30 (the pool was used up: raise -R",
@@ -175,26 +175,26 @@ mod tests {
         }
         // Each cause of the account has a reason and a remedy.
         let causes = Losses::default().causes(Output::None).map(|(name, ..)| name);
-        assert_eq!(Lost::default().causes().map(|(name, _)| name), *causes.first_chunk().unwrap());
+        assert_eq!(LossCounts::default().causes().map(|(name, _)| name), *causes.first_chunk().unwrap());
     }
 
     #[test]
     fn a_trace_has_another_remedy() {
-        let mut report = report(Lost { too_long: 1, ..Lost::default() }, 0);
+        let mut report = report(LossCounts { too_long: 1, ..LossCounts::default() }, 0);
         report.ports[0].queues.iter_mut().for_each(|queue| queue.mode = QueueMode::Trace);
-        assert!(verdict(&report, Output::None, Unforwarded::default()).unwrap().contains("raise -M"));
+        assert!(verdict(&report, Output::None, ForwardLosses::default()).unwrap().contains("raise -M"));
     }
 
     #[test]
     fn without_a_loss_there_is_no_line() {
-        assert_eq!(verdict(&report(Lost::default(), 0), Output::None, Unforwarded::default()), None);
+        assert_eq!(verdict(&report(LossCounts::default(), 0), Output::None, ForwardLosses::default()), None);
     }
 
     #[test]
     fn losses_of_forwarding_use_the_words_of_its_account() {
         let of = |dropped, unsent| {
-            let lost = Lost { left_at_stop: 1, ..Lost::default() };
-            verdict(&report(lost, 0), Output::None, Unforwarded { dropped, unsent }).unwrap()
+            let lost = LossCounts { left_at_stop: 1, ..LossCounts::default() };
+            verdict(&report(lost, 0), Output::None, ForwardLosses { dropped, unsent }).unwrap()
         };
         let both = "(no worker took them before the end); after capture, dropped 7 (the lines \"dropped from\" have the \
                     causes) and unsent 2 (the lines \"did not send\" have the interfaces)";
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_remedy_names_the_output_that_is_too_slow() {
-        let losses = Losses::of(&report(Lost { no_free_cell: 1, ..Lost::default() }, 0));
+        let losses = Losses::of(&report(LossCounts { no_free_cell: 1, ..LossCounts::default() }, 0));
         for (output, end) in [
             (Output::None, "or have more workers)"),
             (Output::File, "or have more workers or a faster disk)"),
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn losses_are_counted_since_the_last_time() {
-        let before = Losses::of(&report(Lost { no_free_cell: 5, ..Lost::default() }, 1));
-        let now = Losses::of(&report(Lost { no_free_cell: 8, ..Lost::default() }, 1));
+        let before = Losses::of(&report(LossCounts { no_free_cell: 5, ..LossCounts::default() }, 1));
+        let now = Losses::of(&report(LossCounts { no_free_cell: 8, ..LossCounts::default() }, 1));
         assert_eq!(
             (now.since(&before).total(), before.since(&before).describe(Output::None)),
             (3, String::new())

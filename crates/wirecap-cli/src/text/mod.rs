@@ -26,14 +26,14 @@ use serde::Serialize;
 /// A diagnostic in a JSON record: its code, its data, and its text.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct WithText<D> {
+pub(crate) struct DiagnosticWithText<D> {
     #[serde(flatten)]
     diagnostic: D,
     /// The same as text, for people; the wording may change.
     text: String,
 }
 
-impl<D> WithText<D> {
+impl<D> DiagnosticWithText<D> {
     pub(crate) fn new(diagnostic: D, describe: impl Fn(&D) -> String) -> Self {
         Self { text: describe(&diagnostic), diagnostic }
     }

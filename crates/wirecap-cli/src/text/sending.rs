@@ -1,7 +1,7 @@
 //! The fallbacks of the commands that send, and their texts.
 
 use serde::Serialize;
-use wirecap::LeftToHost;
+use wirecap::PassiveReason;
 use wirecap_send::{CopyReason, SendDiagnostic};
 
 use super::host_use;
@@ -14,7 +14,7 @@ pub(crate) enum Fallback {
     /// Zero-copy was not tried, because it could disturb the host.
     ZeroCopySpared {
         /// How the host uses the interface.
-        reason: LeftToHost,
+        reason: PassiveReason,
     },
     #[serde(untagged)]
     Sending(SendDiagnostic),
@@ -57,12 +57,12 @@ mod tests {
     use wirecap::HostUse;
 
     use super::*;
-    use crate::text::WithText;
+    use crate::text::DiagnosticWithText;
 
     #[test]
     fn each_fallback_has_a_code_its_data_and_a_text() {
         let bridge = HostUse::XdpProgram { program_id: 7, program: None };
-        let spared = Fallback::ZeroCopySpared { reason: LeftToHost::InUse(vec![bridge]) };
+        let spared = Fallback::ZeroCopySpared { reason: PassiveReason::InUse(vec![bridge]) };
         let cause = || "no".to_owned();
         let sending = [
             SendDiagnostic::ZeroCopyUnavailable { reason: CopyReason::NotOffered },
@@ -73,7 +73,7 @@ mod tests {
         let codes = ["zero_copy_unavailable", "no_multi_buffer", "link_not_watched", "not_pinned"];
         let fallbacks = [spared].into_iter().chain(sending.map(Fallback::Sending));
         for (fallback, code) in fallbacks.zip(["zero_copy_spared"].into_iter().chain(codes)) {
-            let record = serde_json::to_value(WithText::new(fallback, describe)).unwrap();
+            let record = serde_json::to_value(DiagnosticWithText::new(fallback, describe)).unwrap();
             assert_eq!(record["code"], code);
             assert!(record["text"].as_str().is_some_and(|text| !text.is_empty()), "{record}");
             assert!(record.as_object().unwrap().len() > 2, "{record}");

@@ -11,7 +11,7 @@ use std::{ops::RangeInclusive, str::FromStr, time::Duration};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use wirecap::{
     PortSpec,
-    config::{Choice, Named, PortSpecError, parse_bytes},
+    config::{Choice, NamedValue, PortSpecError, parse_bytes},
 };
 
 use self::decimal::is_decimal;
@@ -53,9 +53,9 @@ pub(crate) fn choice_but<T: Choice + Send + Sync>(excluded: T) -> impl TypedValu
 }
 
 fn choice_of<T: Choice + Send + Sync>(
-    choices: impl Iterator<Item = &'static Named<T>>,
+    choices: impl Iterator<Item = &'static NamedValue<T>>,
 ) -> impl TypedValueParser<Value = T> {
-    let help = |choice: &Named<T>| choice.explanation.trim_end_matches('.');
+    let help = |choice: &NamedValue<T>| choice.explanation.trim_end_matches('.');
     let names = choices.map(|choice| PossibleValue::new(choice.name).help(help(choice)));
     PossibleValuesParser::new(names).map(|name| T::named(&name).expect("one of the names"))
 }

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 use wirecap_lab::{require_root, skip};
 
-use crate::lab::{Lab, Running, WIRECAP};
+use crate::lab::{Lab, RunningCommand, WIRECAP};
 
 fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -68,7 +68,7 @@ fn a_program_that_lets_everyone_capture_warns_about_it() {
     let run_with = |more: &[&str]| {
         let mut command = lab.right.command(program.to_str().unwrap());
         command.args(["capture", "r0", "--duration", "50ms"]).args(more);
-        let ended = Running::spawn(command).wait();
+        let ended = RunningCommand::spawn(command).wait();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         ended.stderr
     };

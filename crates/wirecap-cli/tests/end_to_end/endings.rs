@@ -17,15 +17,15 @@ use wirecap_lab::Capture;
 use wirecap_lab::require_root;
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Lab, READY, Running, SmallDisk, WIRECAP};
+use crate::lab::{Lab, READY, RunningCommand, SmallDisk, WIRECAP};
 
 const FRAMES: u64 = 10_000;
 
 /// A capture of `r0` into a pipe that is not read, after `FRAMES` frames.
-fn unread(lab: &Lab, arguments: &[&str]) -> (Running, ChildStdout) {
+fn unread(lab: &Lab, arguments: &[&str]) -> (RunningCommand, ChildStdout) {
     let mut command = lab.right.command(WIRECAP);
     command.args(["capture", "r0", "--json", "-w", "-"]).args(arguments);
-    let mut running = Running::spawn_unread(command);
+    let mut running = RunningCommand::spawn_unread(command);
     running.wait_for(READY);
     lab.send(0, 0, FRAMES, LiveOptions::default());
     let stdout = running.take_stdout();

@@ -4,9 +4,9 @@ use std::process::Command;
 
 use wirecap_lab::{VethOptions, require_root};
 
-use crate::lab::{Ended, Lab, Running, WIRECAP};
+use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP};
 
-fn assert_refused(ended: &Ended, code: i32, hints: &[&str]) {
+fn assert_refused(ended: &CommandOutput, code: i32, hints: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:#?}");
     assert!(ended.stdout.is_empty(), "{ended:#?}");
     assert!(ended.stderr.starts_with("wirecap: ") && ended.stderr.lines().count() <= 2, "{ended:#?}");
@@ -55,7 +55,7 @@ fn wrong_usage_is_found_without_asking_the_machine() {
     ] {
         let mut command = Command::new(WIRECAP);
         command.args(arguments.split_whitespace());
-        assert_refused(&Running::spawn(command).wait(), 2, &[hint]);
+        assert_refused(&RunningCommand::spawn(command).wait(), 2, &[hint]);
     }
 }
 
@@ -69,7 +69,7 @@ fn help_and_version_are_no_errors() {
     ] {
         let mut command = Command::new(WIRECAP);
         command.args(arguments);
-        let ended = Running::spawn(command).wait();
+        let ended = RunningCommand::spawn(command).wait();
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
         assert!(String::from_utf8(ended.stdout).unwrap().contains(words));
     }
@@ -87,7 +87,7 @@ fn a_full_standard_output_is_named() {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("exec {WIRECAP} {arguments} >/dev/full")]);
         let words = format!("cannot print {what} on standard output: No space left on device");
-        assert_refused(&Running::spawn(shell).wait(), 1, &[&words]);
+        assert_refused(&RunningCommand::spawn(shell).wait(), 1, &[&words]);
     }
 }
 
@@ -186,7 +186,7 @@ fn a_missing_privilege_is_named() {
     let as_nobody = |arguments: &[&str]| {
         let mut command = lab.right.command("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(arguments);
-        Running::spawn(command).wait()
+        RunningCommand::spawn(command).wait()
     };
     let capture = as_nobody(&["capture", "r0"]);
     let forward = as_nobody(&["forward", "r0", "r1"]);

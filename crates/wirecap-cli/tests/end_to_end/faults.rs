@@ -9,7 +9,7 @@ use wirecap_lab::{VethOptions, require_root};
 use wirecap_testing::kernel_is_at_least;
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
-use crate::lab::{Lab, Running, SmallDisk, WIRECAP, assert_frames, by_queue, read};
+use crate::lab::{Lab, RunningCommand, SmallDisk, WIRECAP, assert_frames, by_queue, read};
 
 const WHOLE: usize = usize::MAX;
 
@@ -141,7 +141,7 @@ fn a_reader_that_goes_away_is_reported() {
     let lab = Lab::with_queues("pipe", 1);
     let mut command = lab.right.command(WIRECAP);
     command.args(["capture", "r0", "--json", "-w", "-"]);
-    let mut running = Running::spawn_unread(command);
+    let mut running = RunningCommand::spawn_unread(command);
     running.wait_for("M = ");
     drop(running.take_stdout());
     lab.send_some(0, 0, 1_000);
@@ -163,7 +163,7 @@ fn packets_lost_to_a_slow_disk_are_all_accounted_for() {
     let mut command = lab.right.command(WIRECAP);
     // A pool of 2,048 cells, and a reader that takes nothing for a while.
     command.args(["capture", "r0", "--json", "-M", "64", "-R", "32", "-w", "-"]);
-    let mut running = Running::spawn_unread(command);
+    let mut running = RunningCommand::spawn_unread(command);
     running.wait_for("M = ");
     let mut stdout = running.take_stdout();
     let sent = lab.send_some(0, 0, 300_000);
@@ -192,7 +192,7 @@ fn under_nohup_a_capture_outlives_its_terminal() {
     let lab = Lab::with_queues("nohup", 1);
     let mut command = lab.right.command("nohup");
     command.args([WIRECAP, "capture", "r0", "--json"]);
-    let running = Running::spawn(command);
+    let running = RunningCommand::spawn(command);
     running.wait_for("wirecap: M =");
     running.signal(Signal::SIGHUP);
     lab.send_some(0, 0, 100);

@@ -6,7 +6,7 @@ use wirecap_testing::{PacketSender, SendPath};
 
 use wirecap_testing::chains;
 
-use crate::lab::{Ended, Lab, Running, WIRECAP, read};
+use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP, read};
 
 const CHAINS: usize = 140;
 
@@ -24,10 +24,10 @@ fn send(lab: &Lab, frames: &[Vec<u8>]) {
     frames.iter().for_each(|frame| sender.send(frame).unwrap());
 }
 
-fn replay(arguments: &[&str]) -> Ended {
+fn replay(arguments: &[&str]) -> CommandOutput {
     let mut command = std::process::Command::new(WIRECAP);
     command.args(["capture", "--json"]).args(arguments);
-    Running::spawn(command).wait()
+    RunningCommand::spawn(command).wait()
 }
 
 fn trace(lab: &Lab, frames: &[Vec<u8>]) -> String {
@@ -49,7 +49,7 @@ fn a_chain_of_headers_is_followed_on_every_port_and_reported() {
     }
     let frames = chains::frames(CHAINS);
     let filter = "ip6 protochain 17";
-    let check = |lab: &Lab, ended: &Ended, port: &str| {
+    let check = |lab: &Lab, ended: &CommandOutput, port: &str| {
         assert_eq!(ended.code, Some(0), "{port}: {ended:#?}");
         assert!(ended.stderr.contains("the filter runs in user space, as native code"), "{}", ended.stderr);
         let runs = format!(r#""filter":{{"expression":"{filter}","runs":"native-code"}}"#);

@@ -4,14 +4,14 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wirecap_lab::{VethOptions, require_root};
 
-use crate::lab::{Ended, Lab, READY, Running, WIRECAP};
+use crate::lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP};
 
 impl Lab {
     /// Starts `wirecap generate -i l0` with these arguments.
-    fn start_generator(&self, arguments: &[&str]) -> Running {
+    fn start_generator(&self, arguments: &[&str]) -> RunningCommand {
         let mut command = self.left.command(WIRECAP);
         command.args(["generate", "-i", "l0", "--json"]).args(arguments);
-        Running::spawn(command)
+        RunningCommand::spawn(command)
     }
 
     fn generate(&self, arguments: &[&str]) -> Value {
@@ -21,7 +21,7 @@ impl Lab {
     }
 }
 
-fn report(ended: &Ended) -> Value {
+fn report(ended: &CommandOutput) -> Value {
     let text = std::str::from_utf8(&ended.stdout).unwrap();
     serde_json::from_str(text.lines().last().unwrap_or_else(|| panic!("no report: {ended:#?}"))).unwrap()
 }
@@ -231,7 +231,7 @@ fn impossible_runs_are_refused_with_a_remedy() {
     ] {
         let mut command = lab.left.command(WIRECAP);
         command.arg("generate").args(arguments);
-        let ended = Running::spawn(command).wait();
+        let ended = RunningCommand::spawn(command).wait();
         assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:#?}");
         assert!(ended.stderr.contains(words) && ended.stdout.is_empty(), "{arguments:?}: {ended:#?}");
     }

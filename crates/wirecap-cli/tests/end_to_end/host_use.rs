@@ -7,25 +7,25 @@ use wirecap_traffic::LiveOptions;
 
 use crate::{
     forward::{Cable, routes},
-    lab::{Ended, Lab, READY, Running, WIRECAP},
+    lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP},
 };
 
 const FRAMES: u64 = 1_000;
 
 /// A program that listens like an intrusion detection system, once it is ready.
-fn tcpdump(host: &Namespace, interface: &str) -> Running {
+fn tcpdump(host: &Namespace, interface: &str) -> RunningCommand {
     let mut command = host.command("tcpdump");
     command.args(["-U", "-i", interface, "-w", "/dev/null", "udp"]);
-    let running = Running::spawn(command);
+    let running = RunningCommand::spawn(command);
     running.wait_for(&format!("listening on {interface}"));
     running
 }
 
-fn named(listener: &Running) -> String {
+fn named(listener: &RunningCommand) -> String {
     format!("listener tcpdump (pid {})", listener.pid())
 }
 
-fn port(ended: &Ended) -> Value {
+fn port(ended: &CommandOutput) -> Value {
     ended.account().0["ports"][0].clone()
 }
 
@@ -109,7 +109,7 @@ fn frames_are_sent_beside_a_listener() {
     let run = |arguments: &[&str]| {
         let mut command = lab.left.command(WIRECAP);
         command.args(arguments);
-        Running::spawn(command).wait()
+        RunningCommand::spawn(command).wait()
     };
     let trace = lab.path("beside.pcapng");
     let capture = lab.capture(&["r0", "-w", trace.to_str().unwrap(), "-c", "10"]);

@@ -7,7 +7,7 @@ use wirecap_testing::cpu_time::{cpu_seconds_of, least_share};
 
 use crate::{
     forward::Cable,
-    lab::{Lab, READY, Running},
+    lab::{Lab, READY, RunningCommand},
 };
 
 /// Long enough for the resolution of the figure, a hundredth of a second.
@@ -15,7 +15,7 @@ const WINDOW: Duration = Duration::from_secs(3);
 const MAX_SHARE: f64 = 0.01;
 
 /// Requires that a command, once it runs, takes hardly any CPU time.
-fn assert_idle(running: Running, what: &str) {
+fn assert_idle(running: RunningCommand, what: &str) {
     running.wait_for(READY);
     // Until the effects of the start are over.
     thread::sleep(Duration::from_millis(200));

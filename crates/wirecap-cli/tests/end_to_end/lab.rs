@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::{cpu, netdev};
-pub use wirecap_testing::running::{Account, Ended, READY, Running};
-use wirecap_testing::{LiveSender, Sent, wait_until};
+pub use wirecap_testing::running::{Account, CommandOutput, READY, RunningCommand};
+use wirecap_testing::{LiveSender, SendAccount, wait_until};
 use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 
 pub const WIRECAP: &str = env!("CARGO_BIN_EXE_wirecap");
@@ -47,7 +47,7 @@ impl Lab {
     }
 
     /// Sends frames into one pair from one core: they arrive in the queue of that number.
-    pub fn send(&self, pair: usize, core: usize, frames: u64, options: LiveOptions) -> Sent {
+    pub fn send(&self, pair: usize, core: usize, frames: u64, options: LiveOptions) -> SendAccount {
         self.send_at(None, pair, core, frames, options)
     }
 
@@ -59,7 +59,7 @@ impl Lab {
         core: usize,
         frames: u64,
         options: LiveOptions,
-    ) -> Sent {
+    ) -> SendAccount {
         let ifindex = self.pairs[pair].a().ifindex().unwrap();
         let sent = self.left.enter(|| {
             cpu::pin_to_core(core).unwrap();
@@ -85,14 +85,14 @@ impl Lab {
     }
 
     /// Starts `wirecap` with these arguments on the right, without waiting for anything.
-    pub fn spawn(&self, arguments: &[&str]) -> Running {
+    pub fn spawn(&self, arguments: &[&str]) -> RunningCommand {
         let mut command = self.right.command(WIRECAP);
         command.args(arguments);
-        Running::spawn(command)
+        RunningCommand::spawn(command)
     }
 
     /// Starts `wirecap capture … --json` and waits until it captures.
-    pub fn capture(&self, arguments: &[&str]) -> Running {
+    pub fn capture(&self, arguments: &[&str]) -> RunningCommand {
         let running = self.spawn(&[&["capture", "--json"], arguments].concat());
         running.wait_for(READY);
         running

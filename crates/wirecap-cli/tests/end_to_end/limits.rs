@@ -4,15 +4,15 @@ use std::process::Command;
 
 use wirecap_lab::{VethOptions, require_root};
 
-use crate::lab::{Ended, Lab, Running, WIRECAP};
+use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP};
 
 /// Captures in a shell that first runs `limit`.
-fn limited(lab: &Lab, limit: &str, arguments: &[&str]) -> Ended {
+fn limited(lab: &Lab, limit: &str, arguments: &[&str]) -> CommandOutput {
     let mut command: Command = lab.right.command("sh");
     command
         .args(["-c", &format!("{limit} && exec \"$0\" \"$@\""), WIRECAP, "capture", "r0", "--json"])
         .args(arguments);
-    Running::spawn(command).wait()
+    RunningCommand::spawn(command).wait()
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn the_named_number_of_open_files_suffices() {
                 "--duration",
                 "50ms",
             ]);
-            Running::spawn(command).wait()
+            RunningCommand::spawn(command).wait()
         };
         let refused = run("12");
         let (_, behind) = refused.stderr.split_once("takes about ").unwrap_or_else(|| panic!("{refused:#?}"));

@@ -7,7 +7,7 @@ use wirecap_traffic::LiveOptions;
 
 use crate::{
     forward::{Cable, frame},
-    lab::{Ended, Lab, READY, Running, WIRECAP},
+    lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP},
     send_traces::even,
 };
 
@@ -17,20 +17,20 @@ const SMALL: [&str; 6] = ["-M", "64", "-R", "4", "--xdp-mode", "packed"];
 const FRAMES: u64 = 20_000;
 
 /// A capture with a small pool that loses most of `FRAMES`, since it is stopped while they come.
-fn lossy(lab: &Lab, arguments: &[&str]) -> Running {
+fn lossy(lab: &Lab, arguments: &[&str]) -> RunningCommand {
     let running = lab.spawn(&[&["capture", "r0"], arguments, &SMALL].concat());
     running.wait_for(READY);
     lose(lab, &running);
     running
 }
 
-fn lose(lab: &Lab, running: &Running) {
+fn lose(lab: &Lab, running: &RunningCommand) {
     running.signal(Signal::SIGSTOP);
     lab.send(0, 0, FRAMES, LiveOptions::default());
     running.signal(Signal::SIGCONT);
 }
 
-fn lines<'e>(ended: &'e Ended, words: &str) -> Vec<&'e str> {
+fn lines<'e>(ended: &'e CommandOutput, words: &str) -> Vec<&'e str> {
     ended.stderr.lines().filter(|line| line.contains(words)).collect()
 }
 
@@ -150,7 +150,7 @@ fn every_long_running_command_answers_usr1() {
     let on_the_left = |arguments: &[&str]| {
         let mut command = lab.left.command(WIRECAP);
         command.args(arguments);
-        Running::spawn(command)
+        RunningCommand::spawn(command)
     };
     let generate = on_the_left(&["generate", "-i", "l0", "--rate", "1k", "--engine", "live"]);
     generate.wait_for("wirecap: run ");

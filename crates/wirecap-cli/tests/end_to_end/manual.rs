@@ -7,7 +7,7 @@ use wirecap_testing::schema::check_records;
 
 use crate::{
     forward::{Cable, frame},
-    lab::{Ended, Lab, READY, Running, WIRECAP},
+    lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP},
 };
 
 /// The chapters that explain tables.
@@ -25,12 +25,12 @@ fn every_record_matches_its_schema_and_the_manual_has_every_column() {
     let lab = Lab::with_queues("manual", 1);
     let path = lab.path("manual.pcapng");
     let file = path.to_str().unwrap();
-    let records = |ended: &Ended| check_records(&ended.stdout);
+    let records = |ended: &CommandOutput| check_records(&ended.stdout);
     // At least one record during the capture, and one at the end.
     let running = lab.capture(&["r0", "-w", file, "--verify", "--stats", "200ms"]);
     let mut command = lab.left.command(WIRECAP);
     command.args(["generate", "-i", "l0", "-c", "100", "--json"]);
-    assert_eq!(records(&Running::spawn(command).wait()), 1);
+    assert_eq!(records(&RunningCommand::spawn(command).wait()), 1);
     std::thread::sleep(Duration::from_millis(500));
     let captured = running.stop();
     assert!(records(&captured) > 1, "{captured:#?}");
@@ -38,7 +38,7 @@ fn every_record_matches_its_schema_and_the_manual_has_every_column() {
     assert_eq!(records(&lab.spawn(&["interfaces", "--json"]).wait()), 1);
     let mut command = lab.left.command(WIRECAP);
     command.args(["replay", file, "-i", "l0", "--json"]);
-    assert_eq!(records(&Running::spawn(command).wait()), 1);
+    assert_eq!(records(&RunningCommand::spawn(command).wait()), 1);
 
     let mut names = BTreeSet::new();
     let table = lab.spawn(&["capture", "r0", "--duration", "100ms"]).wait();

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use wirecap_lab::{ControlGroup, Controller, VethOptions, require_root, skip};
 use wirecap_testing::{PacketSender, SendPath, kernel_is_at_least, wait_until};
 
-use crate::lab::{Lab, READY, Running, WIRECAP};
+use crate::lab::{Lab, READY, RunningCommand, WIRECAP};
 
 /// A group with this limit, or a loud skip.
 fn limited(test: &str, limit: u64) -> Option<ControlGroup> {
@@ -30,7 +30,7 @@ fn the_limit_of_a_control_group_is_an_error_and_not_a_kill() {
     let run = |arguments: &[&str]| {
         let mut command = group.command(&lab.right, WIRECAP);
         command.args(["capture", "r0", "--json", "--duration", "50ms"]).args(arguments);
-        Running::spawn(command).wait()
+        RunningCommand::spawn(command).wait()
     };
     for arguments in [&["-R", "1000"][..], &["--memory", "500M"]] {
         let ended = run(arguments);
@@ -52,10 +52,10 @@ fn the_limit_of_a_control_group_is_an_error_and_not_a_kill() {
 }
 
 /// A capture of the lab in a group, with a JSON account.
-fn capture(lab: &Lab, group: &ControlGroup, arguments: &[&str]) -> Running {
+fn capture(lab: &Lab, group: &ControlGroup, arguments: &[&str]) -> RunningCommand {
     let mut command = group.command(&lab.right, WIRECAP);
     command.args(["capture", "--json"]).args(arguments);
-    Running::spawn(command)
+    RunningCommand::spawn(command)
 }
 
 #[test]

@@ -12,7 +12,7 @@ use wirecap_lab::{VethOptions, require_root};
 use wirecap_testing::{PacketSender, SendPath};
 use wirecap_traffic::{FrameSpec, LiveOptions, Template};
 
-use crate::lab::{Lab, READY, Running, WIRECAP, assert_frames, by_queue, cores, read};
+use crate::lab::{Lab, READY, RunningCommand, WIRECAP, assert_frames, by_queue, cores, read};
 
 /// Frames of each generator.
 const FRAMES: u64 = 10_000;
@@ -117,7 +117,7 @@ fn packets_in_the_rings_at_the_end_are_written_in_order() {
     let lab = Lab::with_queues("late", 2);
     let mut command = lab.right.command(WIRECAP);
     command.args(["capture", "--json", "r0", "--xdp-mode", "copy", "-R", "256", "-w", "-"]);
-    let mut running = Running::spawn_unread(command);
+    let mut running = RunningCommand::spawn_unread(command);
     running.wait_for(READY);
     let mut pipe = running.take_stdout();
     (0..cores()).for_each(|core| _ = lab.send(0, core, WAITING, LiveOptions::default()));

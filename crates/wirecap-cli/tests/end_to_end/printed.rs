@@ -9,7 +9,7 @@ use wirecap_file::{
 };
 use wirecap_lab::require_root;
 
-use crate::lab::{Ended, Lab, Running, WIRECAP};
+use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP};
 
 /// Sets the window title and a colour, reverses the direction of text, and forges a line of wirecap.
 const HOSTILE: &str = "\x1b]0;owned\x07\u{9b}31m\u{202e}\x7f\u{2028}\r\nwirecap: all is well";
@@ -21,7 +21,7 @@ fn is_hostile(letter: char) -> bool {
 }
 
 #[track_caller]
-fn assert_harmless(ended: &Ended) {
+fn assert_harmless(ended: &CommandOutput) {
     let stdout = std::str::from_utf8(&ended.stdout).unwrap();
     for text in [stdout, &ended.stderr] {
         assert!(!text.contains(is_hostile), "{text:?}");
@@ -51,7 +51,7 @@ fn names_of_files_and_of_interfaces_in_them_are_printed_without_control_characte
     let run = |arguments: &[&str]| {
         let mut command = Command::new(WIRECAP);
         command.current_dir(directory.path()).args(arguments);
-        let ended = Running::spawn(command).wait();
+        let ended = RunningCommand::spawn(command).wait();
         assert_harmless(&ended);
         ended
     };

@@ -6,7 +6,7 @@ use wirecap_lab::require_root;
 use wirecap_sys::{bpf, netdev};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
-use crate::lab::{Ended, Lab, assert_frames, by_queue, cores, read};
+use crate::lab::{CommandOutput, Lab, assert_frames, by_queue, cores, read};
 
 const FRAMES: u64 = 20_000;
 
@@ -18,7 +18,7 @@ fn devices(lab: &Lab) -> Value {
     interfaces[1]["devices"].clone()
 }
 
-fn queues(ended: &Ended) -> Vec<u64> {
+fn queues(ended: &CommandOutput) -> Vec<u64> {
     let account = ended.account();
     let queues = account.0["ports"][0]["queues"].as_array().unwrap();
     queues.iter().map(|queue| queue["queue"].as_u64().unwrap()).collect()

@@ -19,15 +19,15 @@ use wirecap_lab::require_root;
 use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Ended, Lab, READY, Running, WIRECAP, read};
+use crate::lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP, read};
 
-fn start(directory: &Path, arguments: &[&str]) -> Running {
+fn start(directory: &Path, arguments: &[&str]) -> RunningCommand {
     let mut command = Command::new(WIRECAP);
     command.current_dir(directory).arg("capture").args(arguments);
-    Running::spawn(command)
+    RunningCommand::spawn(command)
 }
 
-fn run(directory: &Path, arguments: &[&str]) -> Ended {
+fn run(directory: &Path, arguments: &[&str]) -> CommandOutput {
     start(directory, arguments).wait()
 }
 
@@ -211,7 +211,7 @@ fn standard_input_is_a_trace() {
         "'{WIRECAP}' capture trace:a.pcap -q -w - 2>/dev/null | '{WIRECAP}' capture trace:- -q -w out.pcapng --json"
     );
     command.current_dir(directory.path()).args(["-c", &script]);
-    let ended = Running::spawn(command).wait();
+    let ended = RunningCommand::spawn(command).wait();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     ended.account().assert_lossless(3_000);
     let packets = read(&directory.path().join("a.pcap")).packets;

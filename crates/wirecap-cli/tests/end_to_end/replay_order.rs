@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 
-use crate::lab::{Ended, Running, WIRECAP, read};
+use crate::lab::{CommandOutput, RunningCommand, WIRECAP, read};
 
 /// Packets per trace and their length: more than is held back for interfaces.
 const PACKETS: u64 = 60_000;
@@ -26,10 +26,10 @@ fn write_trace(path: &Path, first_ns: u64, step_ns: u64) {
     fs::write(path, file).unwrap();
 }
 
-fn capture(directory: &Path, arguments: &[&str]) -> Ended {
+fn capture(directory: &Path, arguments: &[&str]) -> CommandOutput {
     let mut command = Command::new(WIRECAP);
     command.current_dir(directory).args(["capture", "--json", "-w", "all.pcapng"]).args(arguments);
-    Running::spawn(command).wait()
+    RunningCommand::spawn(command).wait()
 }
 
 #[test]

@@ -6,13 +6,13 @@ use std::{fs, path::Path, process::Command};
 use wirecap_lab::require_root;
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Ended, Lab, Running, WIRECAP, read};
+use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP, read};
 
 /// Runs the command outside of any namespace.
-fn run(arguments: &[&str]) -> Ended {
+fn run(arguments: &[&str]) -> CommandOutput {
     let mut command = Command::new(WIRECAP);
     command.args(arguments);
-    Running::spawn(command).wait()
+    RunningCommand::spawn(command).wait()
 }
 
 fn write(path: &Path, text: &str) -> String {

@@ -21,7 +21,7 @@ use wirecap_sys::clock::system_ns;
 use wirecap_testing::{PacketSender, SendPath, kernel_is_at_least};
 use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 
-use crate::lab::{Account, Ended, Lab, Running, cores, read};
+use crate::lab::{Account, CommandOutput, Lab, RunningCommand, cores, read};
 
 /// How long the sender may pause between reading the clock and sending, on a busy machine.
 const SENDER_NS: u64 = 250_000_000;
@@ -93,7 +93,7 @@ fn a_slow_reader_does_not_make_times_worse_than_reported() {
         let lab = Lab::with_queues("slowly", 4);
         let mut command = lab.right.command(crate::lab::WIRECAP);
         command.args([&["capture", "--json", "r0", "-w", "-"], &arguments[..]].concat());
-        let mut running = Running::spawn_unread(command);
+        let mut running = RunningCommand::spawn_unread(command);
         let output = running.take_stdout();
         running.wait_for(crate::lab::READY);
         let reader = thread::spawn(|| read_slowly(output));
@@ -139,7 +139,7 @@ fn send_for(sender: &mut PacketSender, template: &mut Template, first: u64, time
 }
 
 /// Captures with the process stopped for a while as traffic continues. Returns the number of frames.
-fn stopped_for_a_while(lab: &Lab, arguments: &[&str]) -> (u64, Ended) {
+fn stopped_for_a_while(lab: &Lab, arguments: &[&str]) -> (u64, CommandOutput) {
     let running = lab.capture(arguments);
     let ifindex = lab.pairs[0].a().ifindex().unwrap();
     let mut sender = lab.left.enter(|| PacketSender::open(ifindex, SendPath::Queueing)).unwrap();

@@ -17,7 +17,7 @@ use wirecap_lab::Capture;
 use wirecap_lab::require_root;
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Lab, READY, Running, WIRECAP};
+use crate::lab::{Lab, READY, RunningCommand, WIRECAP};
 
 /// A pipe whose writing end does not wait: a write fails when there is no room.
 fn non_blocking_pipe() -> (std::fs::File, std::fs::File) {
@@ -53,7 +53,7 @@ fn packets_wait_for_room_in_a_non_blocking_standard_output() {
     let (mut reader, writer) = non_blocking_pipe();
     let mut command = lab.right.command(WIRECAP);
     command.args(["capture", "r0", "--json", "-w", "-"]);
-    let running = Running::spawn_into(command, Stdio::from(OwnedFd::from(writer)));
+    let running = RunningCommand::spawn_into(command, Stdio::from(OwnedFd::from(writer)));
     running.wait_for(READY);
     lab.send(0, 0, FRAMES, LiveOptions::default());
     thread::sleep(Duration::from_millis(300));

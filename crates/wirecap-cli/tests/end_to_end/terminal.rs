@@ -9,7 +9,7 @@ use wirecap_lab::require_root;
 use wirecap_sys::netdev;
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Lab, Running, WIRECAP};
+use crate::lab::{Lab, RunningCommand, WIRECAP};
 
 const CLEAR: &str = "\r\x1b[K";
 /// Part of the progress line after the first thousand frames.
@@ -30,7 +30,7 @@ fn on_a_terminal(lab: &Lab, flags: &str, progress: bool) -> String {
     let capture = format!("{WIRECAP} capture r0 --count 1500 {flags}");
     let screen = lab.path("screen");
     command.args(["--quiet", "--flush", "--return", "--command", &capture]).arg(&screen);
-    let running = Running::spawn(command);
+    let running = RunningCommand::spawn(command);
     wait_until(|| lab.right.enter(|| !netdev::interface("r0").unwrap().xdp_programs.is_empty()));
     lab.send(0, 0, 1_000, LiveOptions::default());
     if progress {
@@ -79,7 +79,7 @@ fn a_narrow_terminal_gets_lines_that_fit_and_shows_a_slow_end() {
     let capture = format!("{WIRECAP} capture r0 -w - --duration 2s | (sleep 5; cat >/dev/null)");
     let shell = format!("stty columns {COLUMNS} rows 24; {capture}");
     command.args(["--quiet", "--flush", "--return", "--command", &shell, "/dev/null"]);
-    let running = Running::spawn(command);
+    let running = RunningCommand::spawn(command);
     wait_until(|| lab.right.enter(|| !netdev::interface("r0").unwrap().xdp_programs.is_empty()));
     lab.send(0, 0, 10_000, LiveOptions::default());
     let screen = String::from_utf8(running.wait().stdout).unwrap();

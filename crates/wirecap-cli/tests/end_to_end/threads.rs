@@ -9,7 +9,7 @@ use crate::{
         Cable,
         routes::{networks, route},
     },
-    lab::{Ended, Lab, Running, WIRECAP, read},
+    lab::{CommandOutput, Lab, RunningCommand, WIRECAP, read},
     send_traces::{even, write},
 };
 
@@ -27,7 +27,7 @@ fn group(test: &str) -> Option<ControlGroup> {
 }
 
 /// Keeps the process from starting threads, and ends it by a signal.
-fn interrupt_without_threads(group: &ControlGroup, running: Running) -> Ended {
+fn interrupt_without_threads(group: &ControlGroup, running: RunningCommand) -> CommandOutput {
     group.take(running.pid());
     group.limit(1);
     running.signal(Signal::SIGINT);
@@ -84,7 +84,7 @@ fn a_router_without_threads_does_not_start() {
         group.limit(threads);
         let mut command = group.command(&cable.middle, WIRECAP);
         command.args(["forward", "m0", "m1", "--duration", "50ms", "--route", table.to_str().unwrap()]);
-        let ended = Running::spawn(command).wait();
+        let ended = RunningCommand::spawn(command).wait();
         if ended.code == Some(0) {
             break;
         }
@@ -110,7 +110,7 @@ fn senders_that_are_out_of_threads_end_cleanly() {
     ] {
         let mut command = lab.left.command(WIRECAP);
         command.args(arguments);
-        let running = Running::spawn(command);
+        let running = RunningCommand::spawn(command);
         running.wait_for(ready);
         let ended = interrupt_without_threads(&group, running);
         assert!(ended.code == Some(0) && !ended.stdout.is_empty(), "{arguments:?}: {ended:#?}");
@@ -139,7 +139,7 @@ fn without_threads_nothing_starts_and_the_reason_is_reported() {
         group.limit(threads);
         let mut command = group.command(&lab.right, WIRECAP);
         command.args(arguments);
-        let ended = Running::spawn(command).wait();
+        let ended = RunningCommand::spawn(command).wait();
         assert!(ended.code == Some(1) && ended.stdout.is_empty(), "{threads}, {arguments:?}: {ended:#?}");
         assert!(ended.stderr.starts_with("wirecap: ") && !ended.stderr.contains("panicked"), "{ended:#?}");
         assert!(ended.stderr.contains("pids.max"), "{threads}, {arguments:?}: {ended:#?}");

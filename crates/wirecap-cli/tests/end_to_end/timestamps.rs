@@ -8,7 +8,7 @@ use std::{
 use wirecap_lab::{VethOptions, require_root, skip};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
-use crate::lab::{Lab, Running, WIRECAP, assert_frames, by_queue, read};
+use crate::lab::{Lab, RunningCommand, WIRECAP, assert_frames, by_queue, read};
 
 const FRAMES: u64 = 2_000;
 
@@ -135,7 +135,7 @@ fn missing_hardware_timestamps_are_an_error_with_a_remedy() {
 fn an_unknown_timestamp_source_is_wrong_usage() {
     let mut command = Command::new(WIRECAP);
     command.args(["capture", "r0", "--timestamp", "ptp"]);
-    let ended = Running::spawn(command).wait();
+    let ended = RunningCommand::spawn(command).wait();
     assert_eq!(ended.code, Some(2), "{ended:#?}");
     for source in ["hardware", "kernel", "batch"] {
         assert!(ended.stderr.contains(source), "{ended:#?}");

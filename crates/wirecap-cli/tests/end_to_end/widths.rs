@@ -9,7 +9,7 @@ use wirecap_traffic::LiveOptions;
 
 use crate::{
     forward::{Cable, routes::networks},
-    lab::{Lab, READY, Running, WIRECAP},
+    lab::{Lab, READY, RunningCommand, WIRECAP},
     send_traces::{even, write},
 };
 
@@ -27,7 +27,7 @@ fn assert_fits(text: &str) {
 fn on_a_terminal(mut shell: std::process::Command, command: &str) -> String {
     let command = format!("stty columns {COLUMNS} rows 24; {command}");
     shell.args(["--quiet", "--flush", "--return", "--command", &command, "/dev/null"]);
-    let ended = Running::spawn(shell).wait();
+    let ended = RunningCommand::spawn(shell).wait();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     String::from_utf8(ended.stdout).unwrap()
 }

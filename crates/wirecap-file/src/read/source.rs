@@ -159,9 +159,9 @@ mod tests {
     }
 
     /// Yields as much as fits, and counts the reads.
-    struct Counting<'a>(&'a [u8], usize);
+    struct CountingReader<'a>(&'a [u8], usize);
 
-    impl Read for Counting<'_> {
+    impl Read for CountingReader<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
             self.1 += 1;
             self.0.read(buffer)
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn bytes_at_hand_are_returned_without_another_read() {
-        let mut source = Source::new(Counting(&[1; 10], 0));
+        let mut source = Source::new(CountingReader(&[1; 10], 0));
         assert_eq!(source.require(10).unwrap(), 10);
         assert_eq!(source.reader().1, 1, "a pipe may have no more for hours");
     }
@@ -178,20 +178,20 @@ mod tests {
     #[test]
     fn the_buffer_grows_only_for_a_record_that_does_not_fit() {
         let data = vec![0; 3 * INITIAL_BUFFER_LEN];
-        let mut source = Source::new(Counting(&data, 0));
+        let mut source = Source::new(CountingReader(&data, 0));
         for _ in 0..data.len() / 1_000 {
             source.require(1_000).unwrap();
             source.take(1_000);
         }
         assert_eq!(source.buffer.len(), INITIAL_BUFFER_LEN, "the record moves to the front");
 
-        let mut source = Source::new(Counting(&data, 0));
+        let mut source = Source::new(CountingReader(&data, 0));
         source.require(1).unwrap();
         source.take(1);
         assert_eq!(source.require(INITIAL_BUFFER_LEN).unwrap(), INITIAL_BUFFER_LEN);
         assert_eq!(source.buffer.len(), INITIAL_BUFFER_LEN, "the record fits");
 
-        let mut source = Source::new(Counting(&data, 0));
+        let mut source = Source::new(CountingReader(&data, 0));
         assert_eq!(source.require(data.len()).unwrap(), data.len());
         assert_eq!(
             (source.buffer.len(), source.reader().1),

@@ -19,7 +19,7 @@ mod pending;
 use std::net::IpAddr;
 
 pub use packet::{FilledChecksums, Verdict, fill, ipv4_header, transport, verify};
-pub use pending::Pending;
+pub use pending::PendingChecksum;
 
 /// The one's complement sum of bytes, the last padded with a zero if it is alone.
 ///

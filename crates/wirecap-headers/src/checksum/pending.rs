@@ -24,20 +24,20 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use wirecap_headers::checksum::{self, Pending, Verdict};
+/// use wirecap_headers::checksum::{self, PendingChecksum, Verdict};
 ///
 /// // UDP from 192.0.2.1 to 192.0.2.2: the checksum is the sum of the pseudo header, 0x8420.
 /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 /// frame.extend([0x45, 0, 0, 31, 0, 0, 0, 0, 64, 17, 0xf6, 0xca, 192, 0, 2, 1, 192, 0, 2, 2]);
 /// frame.extend([0xc0, 0x00, 0x00, 0x35, 0x00, 0x0b, 0x84, 0x20, b'h', b'e', b'y']);
 ///
-/// let pending = Pending::of_frame(&frame).unwrap();
+/// let pending = PendingChecksum::of_frame(&frame).unwrap();
 /// let checksum = pending.complete([frame.as_slice()].into_iter()).unwrap();
 /// assert!(pending.write(&mut frame, checksum));
 /// assert_eq!(checksum::verify(&frame[14..]), Verdict::Right);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingChecksum {
     /// Where the transport header begins in the packet, and where what it carries ends.
     start: usize,
     end: usize,
@@ -46,7 +46,7 @@ pub struct Pending {
     protocol: u8,
 }
 
-impl Pending {
+impl PendingChecksum {
     /// Finds the incomplete checksum of a packet. `data` is its first part, `ip` where its IP header lies.
     /// `None` if the packet has a complete checksum, or no checksum.
     pub fn of(data: &[u8], ip: &IpLayout) -> Option<Self> {
@@ -194,8 +194,8 @@ mod tests {
             // Ethernet padding does not count.
             frame.extend([0xee; 5]);
             let ip = *Layout::of(&frame).unwrap().ip().unwrap();
-            let pending = Pending::of(&frame, &ip).expect("a pending checksum");
-            prop_assert_eq!(Pending::of_frame(&frame), Some(pending));
+            let pending = PendingChecksum::of(&frame, &ip).expect("a pending checksum");
+            prop_assert_eq!(PendingChecksum::of_frame(&frame), Some(pending));
             let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(frame.len())).collect();
             cuts.sort();
             let bounds: Vec<_> = [0].into_iter().chain(cuts).chain([frame.len()]).collect();
@@ -205,15 +205,15 @@ mod tests {
             prop_assert_eq!(checksum::verify(&frame[14..]), Verdict::Right);
             // The checksum is right, so completing it once more would not change it, if that were done at
             // all.
-            let again = Pending::of(&frame, &ip).and_then(|pending| pending.complete([frame.as_slice()].into_iter()));
+            let again = PendingChecksum::of(&frame, &ip).and_then(|pending| pending.complete([frame.as_slice()].into_iter()));
             prop_assert!(again.is_none_or(|again| again == checksum));
-            prop_assert_eq!(Pending::of_frame(&frame), Pending::of(&frame, &ip));
+            prop_assert_eq!(PendingChecksum::of_frame(&frame), PendingChecksum::of(&frame, &ip));
         }
 
         #[test]
         fn any_bytes_are_accepted_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-            let slowly = Layout::of(&bytes).and_then(|layout| Pending::of(&bytes, layout.ip()?));
-            prop_assert_eq!(Pending::of_frame(&bytes), slowly);
+            let slowly = Layout::of(&bytes).and_then(|layout| PendingChecksum::of(&bytes, layout.ip()?));
+            prop_assert_eq!(PendingChecksum::of_frame(&bytes), slowly);
             if let Some(pending) = slowly {
                 let _ = pending.complete([bytes.as_slice()].into_iter());
             }
@@ -233,8 +233,8 @@ mod tests {
                 }
             }
             frame.truncate(cut.max(14));
-            let slowly = Layout::of(&frame).and_then(|layout| Pending::of(&frame, layout.ip()?));
-            prop_assert_eq!(Pending::of_frame(&frame), slowly);
+            let slowly = Layout::of(&frame).and_then(|layout| PendingChecksum::of(&frame, layout.ip()?));
+            prop_assert_eq!(PendingChecksum::of_frame(&frame), slowly);
         }
     }
 
@@ -242,9 +242,9 @@ mod tests {
     fn cut_packets_and_complete_checksums_are_left_alone() {
         let mut frame = partial(false, protocol::TCP, b"payload");
         let ip = *Layout::of(&frame).unwrap().ip().unwrap();
-        let pending = Pending::of(&frame, &ip).unwrap();
+        let pending = PendingChecksum::of(&frame, &ip).unwrap();
         assert_eq!(pending.complete([&frame[..frame.len() - 1]].into_iter()), None, "cut short");
         frame[50] ^= 1;
-        assert_eq!(Pending::of(&frame, &ip), None, "another checksum");
+        assert_eq!(PendingChecksum::of(&frame, &ip), None, "another checksum");
     }
 }

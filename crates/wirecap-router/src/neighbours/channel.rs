@@ -19,7 +19,7 @@ use std::{
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::{Pending, counts::NextHopCounts, next_hops::Table};
+use super::{UnresolvedHop, counts::NextHopCounts, next_hops::Table};
 use crate::Error;
 
 /// Requests that may wait for the resolver.
@@ -27,7 +27,7 @@ const MAX_REQUESTS: usize = 1024;
 
 /// What resolver and workers share.
 #[derive(Debug)]
-struct Shared {
+struct ChannelState {
     /// Written by the resolver.
     table: Mutex<Arc<Table>>,
     /// Grows with each new table. Written by the resolver; pairs with the load in [`WorkerEnd::newest`].
@@ -44,21 +44,21 @@ struct Shared {
 /// The workers' side.
 #[derive(Debug, Clone)]
 pub(super) struct WorkerEnd {
-    shared: Arc<Shared>,
-    queue: SyncSender<Pending>,
+    shared: Arc<ChannelState>,
+    queue: SyncSender<UnresolvedHop>,
 }
 
 /// The resolver's side.
 #[derive(Debug)]
 pub(crate) struct ResolverEnd {
-    shared: Arc<Shared>,
-    queue: Receiver<Pending>,
+    shared: Arc<ChannelState>,
+    queue: Receiver<UnresolvedHop>,
 }
 
 /// Both sides.
 pub(super) fn channel() -> Result<(WorkerEnd, ResolverEnd), Error> {
     let alarm = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ChannelState {
         table: Mutex::default(),
         generation: AtomicU64::new(0),
         requests: AtomicUsize::new(0),
@@ -85,7 +85,7 @@ impl WorkerEnd {
     }
 
     /// Asks for a next hop. Returns whether there was room in the queue.
-    pub(super) fn ask(&self, pending: Pending) -> bool {
+    pub(super) fn ask(&self, pending: UnresolvedHop) -> bool {
         self.shared.requests.fetch_add(1, Ordering::Relaxed);
         let is_sent = self.queue.try_send(pending).is_ok();
         if !is_sent {
@@ -116,7 +116,7 @@ impl ResolverEnd {
     ///
     /// # Errors
     /// [`TryRecvError::Empty`] without a request, [`TryRecvError::Disconnected`] once all workers have ended.
-    pub(crate) fn next_request(&self) -> Result<Pending, TryRecvError> {
+    pub(crate) fn next_request(&self) -> Result<UnresolvedHop, TryRecvError> {
         self.queue.try_recv().inspect(|_| _ = self.shared.requests.fetch_sub(1, Ordering::Relaxed))
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct Hop {
 
 /// A next hop whose Ethernet address a packet waits for, and the source of the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pending {
+pub struct UnresolvedHop {
     pub(crate) hop: Hop,
     pub(crate) source: Source,
 }

@@ -44,7 +44,7 @@ use self::{
 };
 pub use self::{
     counts::{NextHopCounts, NextHopReport},
-    hop::Pending,
+    hop::UnresolvedHop,
 };
 pub(crate) use self::{
     hop::{Hop, HopStatus},
@@ -117,7 +117,7 @@ impl NextHopCache {
     }
 
     /// What is known of the next hop of a packet; what is not known is asked for.
-    pub(crate) fn look_up(&mut self, pending: Pending) -> HopStatus {
+    pub(crate) fn look_up(&mut self, pending: UnresolvedHop) -> HopStatus {
         match self.table.get(&pending.hop) {
             Some(Entry::Known(reached)) => {
                 if !reached.used.load(Ordering::Relaxed) {
@@ -134,7 +134,7 @@ impl NextHopCache {
     }
 
     #[cold]
-    fn ask(&mut self, pending: Pending) {
+    fn ask(&mut self, pending: UnresolvedHop) {
         match self.restraint.of(pending, self.now) {
             Restriction::AskedAlready => {}
             Restriction::Not if self.resolver.ask(pending) => self.restraint.remember(pending.hop, self.now),

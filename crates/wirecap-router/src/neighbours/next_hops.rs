@@ -26,7 +26,7 @@ use wirecap_headers::MacAddress;
 use wirecap_sys::netdev::{AskedNeighbour, Neighbour, NeighbourState};
 
 use super::{
-    Hop, Pending,
+    Hop, UnresolvedHop,
     asked::{AskedHops, Room},
     counts::{NextHopCounts, count},
 };
@@ -126,7 +126,12 @@ impl NextHops {
     }
 
     /// A packet of this source goes to a next hop that no worker knows.
-    pub(crate) fn want(&mut self, kernel: &mut impl Kernel, Pending { hop, source }: Pending, now: Instant) {
+    pub(crate) fn want(
+        &mut self,
+        kernel: &mut impl Kernel,
+        UnresolvedHop { hop, source }: UnresolvedHop,
+        now: Instant,
+    ) {
         let is_left_alone = self.silent.get(&hop).is_some_and(|silence| now < silence.until);
         if is_left_alone || self.known.contains_key(&hop) || self.asked.contains(hop) {
             return;

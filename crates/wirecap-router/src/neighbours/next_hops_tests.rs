@@ -69,7 +69,7 @@ impl World {
 
     fn want_from(&mut self, hop: Hop, source: u32) {
         let source = Source::new(0, Ipv4Addr::from_bits(source).into());
-        self.next_hops.want(&mut self.kernel, Pending { hop, source }, self.now);
+        self.next_hops.want(&mut self.kernel, UnresolvedHop { hop, source }, self.now);
     }
 
     /// Changes the kernel's entry and reports the change.

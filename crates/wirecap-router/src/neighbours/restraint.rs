@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Hop, Pending};
+use super::{Hop, UnresolvedHop};
 
 /// How often a worker asks for the same next hop.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
@@ -50,7 +50,7 @@ impl Restraint {
         self.hasher.hash_one(what) as usize % places
     }
 
-    pub(super) fn of(&mut self, pending: Pending, now: Instant) -> Restriction {
+    pub(super) fn of(&mut self, pending: UnresolvedHop, now: Instant) -> Restriction {
         let asked = self.asked[self.place(pending.hop, REMEMBERED)];
         if asked.is_some_and(|(hop, then)| hop == pending.hop && now.duration_since(then) < ASK_AGAIN) {
             return Restriction::AskedAlready;
@@ -77,9 +77,9 @@ mod tests {
     use super::*;
     use crate::neighbours::Source;
 
-    fn pending(hop: u32, source: u32) -> Pending {
+    fn pending(hop: u32, source: u32) -> UnresolvedHop {
         let hop = Hop { port: 1, address: Ipv4Addr::from_bits(hop).into() };
-        Pending { hop, source: Source::new(0, Ipv4Addr::from_bits(source).into()) }
+        UnresolvedHop { hop, source: Source::new(0, Ipv4Addr::from_bits(source).into()) }
     }
 
     #[test]

@@ -198,7 +198,8 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
         hardware_type: HardwareType(header.hardware_type),
         ..Interface::default()
     };
-    let mut link = Link { interface, lower: None, hands_down: MulticastTargets::Nowhere, rx_queues_allocated: 1 };
+    let mut link =
+        Link { interface, lower: None, hands_down: MulticastTargets::Nowhere, rx_queues_allocated: 1 };
     let (mut foreign_lower, mut is_pair) = (false, false);
     each_attribute(action, attributes, |kind, value| {
         match kind {

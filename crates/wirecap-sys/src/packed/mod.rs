@@ -58,7 +58,7 @@ mod stream;
 
 pub use error::PackedError;
 pub use memory::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedMemory};
-pub use program::{MAX_PACKET_BYTES, PackSpec, PackOption, PacketForm};
+pub use program::{MAX_PACKET_BYTES, PackOption, PackSpec, PacketForm};
 pub use reader::{PackedPackets, PackedReader, PackedRecords};
 pub use record::{PackedHash, PackedPacket, PackedRecord, RecordMark};
 pub use stream::{PackedLook, PackedStream};

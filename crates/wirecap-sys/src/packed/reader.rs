@@ -6,7 +6,7 @@ use wirecap_core::{ChunkRange, FilledParts, Pool, SlotTable};
 
 use super::{
     PackedMemory,
-    record::{RecordLengths, PackedPacket, PackedRecord, RecordMark},
+    record::{PackedPacket, PackedRecord, RecordLengths, RecordMark},
 };
 
 /// Reads captured parts of one stream.

@@ -13,7 +13,7 @@ use super::{
     alarm::StreamAlarm,
     memory::{GIVEN_AT, ORDER_AT, RETIRE_AT},
     program::MIN_ROOM_BYTES,
-    record::{RecordLengths, PackedRecord},
+    record::{PackedRecord, RecordLengths},
 };
 use crate::{
     cpu,

@@ -7,7 +7,7 @@ use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_traffic::{FrameSpec, Marks, Template};
 
 use super::Case;
-use wirecap_testing::running::Running;
+use wirecap_testing::running::RunningCommand;
 
 use crate::{
     machine::{CAPTURED, Machine},
@@ -55,7 +55,7 @@ fn writes(machine: &Machine, path: &Path, kept: usize, flags: &[&str]) {
 }
 
 /// Starts `wirecap capture` of [`CAPTURED`] into a file.
-pub(super) fn start(machine: &Machine, path: &Path, flags: &[&str]) -> Running {
+pub(super) fn start(machine: &Machine, path: &Path, flags: &[&str]) -> RunningCommand {
     let (port, cell_bytes) = (format!("xdp:{CAPTURED}"), machine.cell_bytes().to_string());
     let words =
         ["capture", &port, "--json", "-R", "16", "--cell-bytes", &cell_bytes, "-w", path.to_str().unwrap()];

@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use wirecap::{Batch, Homes, Mode, Next, Transmitter, Worker, report::TransmitReport};
+use wirecap::{Batch, Homes, Mode, Transmitter, WaitOutcome, Worker, report::TransmitReport};
 use wirecap_sys::xsk::TransmitRings;
 use wirecap_testing::{PacketSender, SendPath};
 use wirecap_traffic::{FrameSpec, Template};
@@ -56,7 +56,7 @@ struct Forwarder {
 impl Forwarder {
     /// Forwards the packets that arrive within [`TICK`].
     fn pump(&mut self) {
-        if let Next::Batch(batch) = self.worker.next_batch_within(TICK) {
+        if let WaitOutcome::Batch(batch) = self.worker.next_batch_within(TICK) {
             self.forward(batch);
         }
         for transmitter in self.transmitters.iter_mut().flatten() {

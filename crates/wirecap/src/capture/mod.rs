@@ -24,16 +24,16 @@ pub(crate) use self::start::Parts;
 pub use self::stopper::Stopper;
 use crate::{
     Horizons, PacketAllocator, Report, Transmitter, Worker,
-    engine::{Shared, queue::Queue},
+    engine::{EngineState, queue::Queue},
     port::open_port::OpenPort,
     report::MemoryReport,
-    transmit::Sent,
+    transmit::TransmitCounters,
 };
 
 /// A running capture. Dropping it ends it and gives the interfaces back.
 #[derive(Debug)]
 pub struct Capture {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     ports: Arc<Mutex<Vec<OpenPort>>>,
     memory: MemoryReport,
     /// Keeps the packet memory mapped while the capture runs.
@@ -41,7 +41,7 @@ pub struct Capture {
     workers: Vec<Worker>,
     transmitters: Vec<Transmitter>,
     /// What each transmitter has sent.
-    sent: Vec<Arc<Sent>>,
+    sent: Vec<Arc<TransmitCounters>>,
     allocators: Vec<PacketAllocator>,
     worker_cores: Vec<Option<usize>>,
     threads: Vec<JoinHandle<()>>,
@@ -78,7 +78,7 @@ impl Capture {
     }
 
     /// Whether every port is a trace file that is read, so that the capture ends by itself: workers get what
-    /// is left, then [`crate::Next::Ended`].
+    /// is left, then [`crate::WaitOutcome::Ended`].
     ///
     /// ```
     /// # let mut file = Vec::new();

@@ -18,8 +18,8 @@ use super::Capture;
 use crate::{
     Config, Diagnostic, Dispatch, Error, Grouping, PacketAllocator, Transmitter, Worker,
     engine::{
-        self, Shared, WorkerState, capture_thread::CaptureThread, doze::Sleepers, queue::Queue,
-        stopping::Stopping,
+        self, EngineState, WorkerState, capture_thread::CaptureThread, doze::Sleepers, queue::Queue,
+        stopping::StopState,
     },
     nic::link::LinkWatch,
     port::open_port::OpenPort,
@@ -64,7 +64,7 @@ impl Capture {
         let (allocators, allocator_pools): (Vec<_>, Vec<_>) = parts.allocators.into_iter().unzip();
         let numbers = queues.iter().map(|queue| queue.lock().pool.number());
         let numbers = numbers.chain(allocator_pools.iter().map(|(pool, _)| pool.number())).collect();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(EngineState {
             geometry: parts.geometry,
             wait: config.wait,
             queues,
@@ -72,7 +72,7 @@ impl Capture {
             ports: ranges,
             numbers,
             workers: (0..workers).map(|_| WorkerState::new(queue_count)).collect(),
-            stopping: Stopping::new(queue_count, Arc::clone(&sleepers)),
+            stopping: StopState::new(queue_count, Arc::clone(&sleepers)),
             sleepers,
             wakers: Mutex::new(Some(Arc::new(wakers))),
             groups,
@@ -156,7 +156,7 @@ impl WorkQueues {
 /// The transmitter of each queue that sends. Where an interface has fewer transmit queues than receive
 /// queues, the kernel binds sockets to the others too, but never sends from them.
 fn transmitters(
-    shared: &Arc<Shared>,
+    shared: &Arc<EngineState>,
     senders: Vec<Option<Sender>>,
     ports: &mut [OpenPort],
 ) -> Vec<Transmitter> {

@@ -8,7 +8,7 @@ use std::{
 
 use wirecap_sys::cpu;
 
-use crate::{engine::Shared, port::open_port::OpenPort};
+use crate::{engine::EngineState, port::open_port::OpenPort};
 
 /// How long packets may take from a detached program to their socket, on kernels that cannot wait for them.
 const SETTLE: Duration = Duration::from_millis(5);
@@ -17,13 +17,13 @@ const SETTLE: Duration = Duration::from_millis(5);
 /// takes a lock. Holds only weak references.
 #[derive(Debug, Clone)]
 pub struct Stopper {
-    pub(super) shared: Weak<Shared>,
+    pub(super) shared: Weak<EngineState>,
     pub(super) ports: Weak<Mutex<Vec<OpenPort>>>,
 }
 
 impl Stopper {
-    /// Gives the interfaces back. Workers still get what was captured before, then [`crate::Next::Ended`]. A
-    /// second call does nothing.
+    /// Gives the interfaces back. Workers still get what was captured before, then
+    /// [`crate::WaitOutcome::Ended`]. A second call does nothing.
     pub fn stop(&self) {
         let (Some(shared), Some(ports)) = (self.shared.upgrade(), self.ports.upgrade()) else { return };
         let mut ports = ports.lock().unwrap_or_else(PoisonError::into_inner);

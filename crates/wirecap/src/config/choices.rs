@@ -60,7 +60,7 @@ choices! {
 
 choices! {
     /// What becomes of packets that the filter does not want, on a port that takes packets from the host.
-    pub enum Unmatched = Pass {
+    pub enum UnmatchedPolicy = Pass {
         /// The host gets them.
         ///
         /// What a filter in user space does not want has been taken from the host already and is dropped.
@@ -98,7 +98,7 @@ choices! {
         /// interface, chunks of at least 128 KiB, and two of them for each pool; tun has several writers for
         /// a queue and cannot do it. Packets in blocks are not sent on, nor changed in place:
         /// [`Batch::drain`](crate::Batch::drain) returns `None`. Losses are
-        /// [`no_free_block`](crate::Lost::no_free_block).
+        /// [`no_free_block`](crate::LossCounts::no_free_block).
         Packed = "packed",
         /// Native XDP, with one copy by the kernel.
         Copy = "copy",

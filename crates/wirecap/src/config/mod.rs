@@ -25,7 +25,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 use wirecap_core::Mode;
-pub use wirecap_core::choice::{Choice, Named, UnknownName, nearest};
+pub use wirecap_core::choice::{Choice, NamedValue, UnknownName, nearest};
 use wirecap_sys::packet::Fanout;
 
 pub(crate) use self::{
@@ -33,7 +33,7 @@ pub(crate) use self::{
     port_spec::device_name,
 };
 pub use self::{
-    choices::{Dispatch, Grouping, Homes, Modes, Reach, Rss, TapHook, Timestamp, Unmatched, Wait},
+    choices::{Dispatch, Grouping, Homes, Modes, Reach, Rss, TapHook, Timestamp, UnmatchedPolicy, Wait},
     pool_size::{PoolSize, PoolSizeError, parse_bytes},
     port_spec::{Access, Faults, NullPort, PortSpec, PortSpecError},
     queue_set::{QueueSet, QueueSetError},
@@ -67,7 +67,7 @@ pub struct Config {
     pub filter: Option<String>,
     /// What becomes of packets that the filter does not want, on ports that take packets from the host.
     /// `None`: the host gets them where the filter runs in the kernel.
-    pub unmatched: Option<Unmatched>,
+    pub unmatched: Option<UnmatchedPolicy>,
     /// Basic or advanced mode, with the threshold T.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub mode: Mode,

@@ -13,7 +13,7 @@ fn check_names<T>()
 where
     T: Choice + Debug + Display + FromStr<Err = UnknownName> + Serialize + for<'de> Deserialize<'de>,
 {
-    for Named { value, name, explanation } in T::ALL {
+    for NamedValue { value, name, explanation } in T::ALL {
         assert_eq!(name.parse::<T>().as_ref(), Ok(value));
         assert_eq!(value.to_string(), *name);
         assert_eq!(serde_json::to_value(value).unwrap(), *name);
@@ -30,7 +30,7 @@ fn every_name_is_read_back() {
     check_names::<Dispatch>();
     check_names::<Homes>();
     check_names::<Reach>();
-    check_names::<Unmatched>();
+    check_names::<UnmatchedPolicy>();
     check_names::<Rss>();
     check_names::<Modes>();
     check_names::<Wait>();
@@ -83,7 +83,7 @@ fn unusual() -> Config {
     Config {
         ports: vec!["xdp:eth1@0-3".into(), "trace:a.pcap".into()],
         filter: Some("tcp port 443".into()),
-        unmatched: Some(Unmatched::Drop),
+        unmatched: Some(UnmatchedPolicy::Drop),
         mode: Mode::Basic,
         dispatch: Dispatch::Push,
         grouping: Grouping::Sets(vec![vec![0, 1], vec![2]]),

@@ -14,13 +14,13 @@ use wirecap_core::{CaptureProducer, Dispatcher, Handover};
 use wirecap_sys::cpu;
 
 use super::{
-    Shared,
+    EngineState,
     doze::Sleeper,
     wait::{Idler, LONG, Rest},
 };
 
 pub(crate) struct CaptureThread {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     index: usize,
     core: Option<usize>,
     /// Queues this thread serves.
@@ -37,7 +37,7 @@ pub(crate) struct CaptureThread {
 
 impl CaptureThread {
     pub(crate) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<EngineState>,
         index: usize,
         core: Option<usize>,
         queues: Vec<usize>,

@@ -12,7 +12,7 @@
 use std::sync::Weak;
 
 use super::{
-    Shared,
+    EngineState,
     queue::{Queue, QueueOwner},
 };
 use crate::port::queue::Outlook;
@@ -42,7 +42,7 @@ impl Horizon {
 /// [`Capture::horizons`]: crate::Capture::horizons
 #[derive(Debug, Clone)]
 pub struct Horizons {
-    pub(crate) shared: Weak<Shared>,
+    pub(crate) shared: Weak<EngineState>,
 }
 
 impl Horizons {
@@ -112,7 +112,7 @@ impl QueueOwner {
     }
 }
 
-fn find(shared: &Shared, port: usize, queue: u16) -> Option<&Queue> {
+fn find(shared: &EngineState, port: usize, queue: u16) -> Option<&Queue> {
     let mut queues = shared.queues[shared.ports.get(port)?.clone()].iter();
     queues.find(|candidate| candidate.ring_id == queue)
 }
@@ -175,7 +175,7 @@ mod tests {
         );
         let mut later = [0, 0];
         let mut given = [0, 0];
-        while let crate::Next::Batch(batch) = worker.next_batch_within(std::time::Duration::ZERO) {
+        while let crate::WaitOutcome::Batch(batch) = worker.next_batch_within(std::time::Duration::ZERO) {
             let queue = usize::from(batch.queue());
             given[queue] += batch.len() as u64;
             let horizon =

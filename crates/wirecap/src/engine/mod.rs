@@ -47,7 +47,7 @@ use wirecap_sys::{memory::CellReader, wake::Wakers};
 use self::{
     doze::{Sleeper, Sleepers},
     queue::Queue,
-    stopping::Stopping,
+    stopping::StopState,
     wait::{Rest, Waiter},
 };
 use crate::Wait;
@@ -97,7 +97,7 @@ pub(crate) struct AllocatorHome {
 
 /// What all threads of an engine share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct EngineState {
     pub(crate) geometry: Geometry,
     /// Cells of a queue that the kernel can have at once: they bound how long a thread may sleep.
     pub(crate) ring_cells: u32,
@@ -121,7 +121,7 @@ pub(crate) struct Shared {
     pub(crate) gauges: Vec<Vec<BacklogGauge>>,
     /// Pull: there are no capture threads.
     pub(crate) pull: bool,
-    pub(crate) stopping: Stopping,
+    pub(crate) stopping: StopState,
     /// Push, advanced mode: capture queues of workers that are gone, for their buddies to empty.
     pub(crate) orphans: Orphans,
     /// Push: capture threads that still may push.
@@ -130,7 +130,7 @@ pub(crate) struct Shared {
     pub(crate) allocators: Vec<AllocatorHome>,
 }
 
-impl Shared {
+impl EngineState {
     /// Captures at most the rest of one chunk from a queue. After the stop the kernel gets no more cells, so
     /// that draining ends with every port.
     pub(crate) fn capture(&self, queue: usize) -> Option<Handover> {

@@ -20,7 +20,7 @@ use wirecap_sys::{
     wake::Waker,
 };
 
-use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::Stopping, wait::Rest};
+use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::StopState, wait::Rest};
 use crate::packet::ChunkReader;
 use crate::port::{
     intake::Intake,
@@ -110,7 +110,7 @@ impl Queue {
     /// Captures at most the rest of one chunk and hands it over, if there is anything.
     ///
     /// With `attach`, free chunks are given to the kernel.
-    pub(crate) fn capture(&self, attach: bool, stopping: &Stopping) -> Option<Handover> {
+    pub(crate) fn capture(&self, attach: bool, stopping: &StopState) -> Option<Handover> {
         let mut owner = self.lock();
         owner.bring_home(&self.recycle, attach);
         loop {
@@ -176,7 +176,7 @@ impl Queue {
 
     /// Counts the packets that are in the ring at the end and drops them. A faulty port may hold packets
     /// back, so the queue tries again, but not forever.
-    pub(crate) fn discard_rest(&self, stopping: &Stopping) {
+    pub(crate) fn discard_rest(&self, stopping: &StopState) {
         let mut attempts = LAST_ATTEMPTS;
         while attempts > 0 {
             match self.capture(false, stopping) {
@@ -199,7 +199,7 @@ pub(crate) struct QueueOwner {
     can_wait: bool,
     /// The queue receives nothing, since a merger has enough of it. INVARIANT: only of a port that can wait.
     on_hold: bool,
-    /// The port has reached its end, and `Stopping` knows.
+    /// The port has reached its end, and `StopState` knows.
     is_at_end: bool,
     /// Cells that the kernel can have at once.
     ring_cells: u32,
@@ -229,7 +229,7 @@ impl QueueOwner {
 
     /// Fills the rest of the current chunk with what waits, and reports the end. Returns how many cells it
     /// filled. With `near`, their reader, the packets are prefetched, since this thread reads them.
-    pub(crate) fn receive(&mut self, near: Option<&CellReader>, stopping: &Stopping) -> u32 {
+    pub(crate) fn receive(&mut self, near: Option<&CellReader>, stopping: &StopState) -> u32 {
         if self.on_hold && !stopping.is_stopping() {
             return 0;
         }

@@ -10,7 +10,7 @@ use super::doze::Sleepers;
 /// Has a cache line of its own: every thread reads it with each batch, and few write it.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Stopping {
+pub(crate) struct StopState {
     /// Written by the thread that stops the capture and by the one that ends the last queue. Pairs with the
     /// load in `is_stopping`: a thread that sees it finds every packet in a ring, filled in a pool, or handed
     /// over.
@@ -21,7 +21,7 @@ pub(crate) struct Stopping {
     sleepers: Arc<Sleepers>,
 }
 
-impl Stopping {
+impl StopState {
     /// For an engine with `queues` queues and these threads.
     pub(crate) fn new(queues: usize, sleepers: Arc<Sleepers>) -> Self {
         Self { stopping: AtomicBool::new(false), open_queues: AtomicUsize::new(queues), sleepers }
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_dozing_thread_sees_the_end() {
         let sleepers = Arc::new(Sleepers::new(1, 1).unwrap());
-        let stopping = Stopping::new(2, Arc::clone(&sleepers));
+        let stopping = StopState::new(2, Arc::clone(&sleepers));
         let wakers = Arc::new(Wakers::new(vec![]));
         std::thread::scope(|scope| {
             for sleeper in [&sleepers.workers[0], &sleepers.capture_threads[0]] {
@@ -82,16 +82,16 @@ mod tests {
     #[test]
     fn the_last_queue_stops_the_engine_and_a_stop_ends_no_queue() {
         let sleepers = Arc::new(Sleepers::new(1, 0).unwrap());
-        let stopping = Stopping::new(3, Arc::clone(&sleepers));
+        let stopping = StopState::new(3, Arc::clone(&sleepers));
         for _ in 0..3 {
             assert!(!stopping.is_stopping() && !stopping.is_at_end());
             stopping.queue_ended();
         }
         assert!(stopping.is_stopping() && stopping.is_at_end());
 
-        let stopping = Stopping::new(1, sleepers);
+        let stopping = StopState::new(1, sleepers);
         stopping.stop();
         assert!(stopping.is_stopping() && !stopping.is_at_end());
-        assert!(size_of::<Stopping>() >= 128, "neighbouring data is in another cache line");
+        assert!(size_of::<StopState>() >= 128, "neighbouring data is in another cache line");
     }
 }

@@ -69,9 +69,9 @@ fn a_busy_thread_never_dozes_and_one_without_wakers_dozes_at_once() {
 }
 
 /// A thread whose ports hold packets back, if they are asked at all.
-struct Holding(Sleeper, Option<Duration>);
+struct HoldingThread(Sleeper, Option<Duration>);
 
-impl Idler for Holding {
+impl Idler for HoldingThread {
     fn activity(&self) -> u64 {
         0
     }
@@ -92,7 +92,7 @@ impl Idler for Holding {
 #[test]
 fn a_thread_sleeps_as_long_as_packets_are_held_back() {
     let (start, us) = (Instant::now(), Duration::from_micros);
-    let holding = |hold| Holding(Sleeper::new().unwrap(), hold);
+    let holding = |hold| HoldingThread(Sleeper::new().unwrap(), hold);
     for wait in [Wait::Sleep, Wait::Block] {
         let mut waiter = waiter(wait, 1 << 14, 1);
         let longest = longest_sleep(1 << 14);
@@ -107,9 +107,9 @@ fn a_thread_sleeps_as_long_as_packets_are_held_back() {
 }
 
 /// A thread that may not doze, or only briefly.
-struct Restless(Sleeper, Option<Rest>);
+struct RestlessThread(Sleeper, Option<Rest>);
 
-impl Idler for Restless {
+impl Idler for RestlessThread {
     fn activity(&self) -> u64 {
         0
     }
@@ -135,7 +135,7 @@ fn a_thread_with_work_sleeps_and_one_that_takes_cells_back_dozes_briefly() {
     waiter.next_doze = LONGEST_DOZE;
     let mut pause = |rest, limit| {
         let begun = Instant::now();
-        waiter.pause(start + SILENCE, limit, &Restless(Sleeper::new().unwrap(), rest));
+        waiter.pause(start + SILENCE, limit, &RestlessThread(Sleeper::new().unwrap(), rest));
         begun.elapsed()
     };
     assert!(pause(Some(Rest::Short), MS * 1_000_000) >= FIRST_DOZE);

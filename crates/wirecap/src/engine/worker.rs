@@ -9,7 +9,7 @@ use wirecap_core::{CaptureQueues, Handover, Mode};
 use wirecap_sys::cpu;
 
 use super::{
-    Shared, add,
+    EngineState, add,
     batch::Batch,
     doze::Sleeper,
     wait::{Idler, LONG, Rest, Waiter},
@@ -17,7 +17,7 @@ use super::{
 
 /// The result of waiting for packets.
 #[derive(Debug)]
-pub enum Next {
+pub enum WaitOutcome {
     /// Packets.
     Batch(Batch),
     /// Nothing came in time.
@@ -33,7 +33,7 @@ pub enum Next {
 /// mode its buddies take over its queues, in basic mode the queues fill up and lose packets.
 #[derive(Debug)]
 pub struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     index: usize,
     core: Option<usize>,
     started: bool,
@@ -46,7 +46,7 @@ pub struct Worker {
 
 impl Worker {
     pub(crate) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<EngineState>,
         index: usize,
         core: Option<usize>,
         capture_queues: CaptureQueues,
@@ -72,9 +72,9 @@ impl Worker {
     pub fn next_batch(&mut self) -> Option<Batch> {
         loop {
             match self.next_batch_within(Duration::from_secs(1)) {
-                Next::Batch(batch) => return Some(batch),
-                Next::Idle => {}
-                Next::Ended => return None,
+                WaitOutcome::Batch(batch) => return Some(batch),
+                WaitOutcome::Idle => {}
+                WaitOutcome::Ended => return None,
             }
         }
     }
@@ -82,22 +82,22 @@ impl Worker {
     /// Waits for packets, at most `timeout`. With a timeout of zero it only looks.
     ///
     /// ```
-    /// # use wirecap::{Capture, Next, port::null::NullPort};
+    /// # use wirecap::{Capture, WaitOutcome, port::null::NullPort};
     /// # let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 10 };
     /// # let mut capture = Capture::builder().port(port).chunks_per_pool(4).open()?;
     /// # let mut worker = capture.take_workers().remove(0);
     /// let mut kept = Vec::new();
     /// loop {
     ///     match worker.next_batch_within(std::time::Duration::from_millis(10)) {
-    ///         Next::Batch(batch) => kept.push(batch),   // holding it costs pool, nothing else
-    ///         Next::Idle => break,
-    ///         Next::Ended => unreachable!("the capture was not stopped"),
+    ///         WaitOutcome::Batch(batch) => kept.push(batch),   // holding it costs pool, nothing else
+    ///         WaitOutcome::Idle => break,
+    ///         WaitOutcome::Ended => unreachable!("the capture was not stopped"),
     ///     }
     /// }
     /// assert_eq!(kept.iter().map(|batch| batch.len()).sum::<usize>(), 10);
     /// # Ok::<(), wirecap::Error>(())
     /// ```
-    pub fn next_batch_within(&mut self, timeout: Duration) -> Next {
+    pub fn next_batch_within(&mut self, timeout: Duration) -> WaitOutcome {
         if !self.started {
             self.start();
         }
@@ -107,19 +107,19 @@ impl Worker {
             let ending = self.is_ending();
             if let Some(batch) = self.take(ending) {
                 self.waiter.reset();
-                return Next::Batch(batch);
+                return WaitOutcome::Batch(batch);
             }
             if ending {
                 let home = &self.shared.homes[self.index];
                 home.iter().for_each(|&queue| self.shared.queues[queue].close_drained());
-                return Next::Ended;
+                return WaitOutcome::Ended;
             }
             let now = Instant::now();
             // A timeout beyond the range of the clock is no limit.
             let end = *deadline.get_or_insert(now.checked_add(timeout));
             let left = end.map_or(LONG, |end| end.saturating_duration_since(now));
             if left.is_zero() {
-                return Next::Idle;
+                return WaitOutcome::Idle;
             }
             let Self { shared, waiter, capture_queues, index, .. } = self;
             waiter.pause(now, left, &IdleWorker { shared, index: *index, capture_queues });
@@ -206,7 +206,7 @@ impl Worker {
 
 /// A worker that waits, as the engine sees it.
 struct IdleWorker<'w> {
-    shared: &'w Shared,
+    shared: &'w EngineState,
     index: usize,
     capture_queues: &'w CaptureQueues,
 }

@@ -31,7 +31,7 @@ pub(crate) fn longest_packet(interface: &Interface) -> u32 {
 
 /// Which receive queues of an interface are captured.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Watched<'a> {
+pub(crate) enum WatchedQueues<'a> {
     /// All there are now.
     All,
     /// These; the others do not matter.
@@ -62,15 +62,15 @@ pub(crate) struct LinkWatch {
 
 impl LinkWatch {
     /// Begins to watch an interface.
-    pub(crate) fn open(interface: &Interface, watched: Watched<'_>) -> netdev::Result<Self> {
+    pub(crate) fn open(interface: &Interface, watched: WatchedQueues<'_>) -> netdev::Result<Self> {
         let ifindex = interface.ifindex;
         let mut reader = LinkReader::open()?;
         let before = reader.statistics(ifindex)?;
         let current = interface.queues.current;
         let (captured, highest) = match watched {
-            Watched::All => (current.max(1), None),
-            Watched::Some(queues) => (u32::MAX, queues.iter().copied().max().map(u32::from)),
-            Watched::None => (u32::MAX, None),
+            WatchedQueues::All => (current.max(1), None),
+            WatchedQueues::Some(queues) => (u32::MAX, queues.iter().copied().max().map(u32::from)),
+            WatchedQueues::None => (u32::MAX, None),
         };
         let (since, queues, looked) = (before.since(&before), current, Instant::now());
         let reported = if highest.is_some() { current } else { captured };
@@ -147,18 +147,18 @@ mod tests {
         assert_eq!(loopback.queues.current, 1);
         let mut interface =
             Interface { queues: netdev::Queues { current: 4, ..loopback.queues }, ..loopback };
-        let mut watch = LinkWatch::open(&interface, Watched::Some(&[0, 3])).unwrap();
+        let mut watch = LinkWatch::open(&interface, WatchedQueues::Some(&[0, 3])).unwrap();
         let gone = Some(Diagnostic::QueuesGone { queues: 1 });
         assert_eq!(
             (watch.warning(false), watch.warning(true), watch.news()),
             (None, gone.clone(), gone.clone())
         );
         assert_eq!((watch.warning(false), watch.news()), (gone, None));
-        let mut others = LinkWatch::open(&interface, Watched::Some(&[0])).unwrap();
+        let mut others = LinkWatch::open(&interface, WatchedQueues::Some(&[0])).unwrap();
         assert_eq!((others.warning(true), others.news()), (None, None), "no captured queue is lost");
 
         interface.queues.current = 0;
-        let mut all = LinkWatch::open(&interface, Watched::All).unwrap();
+        let mut all = LinkWatch::open(&interface, WatchedQueues::All).unwrap();
         assert_eq!((all.warning(true), all.news()), (None, None));
     }
 }

@@ -11,8 +11,8 @@ use crate::{
     Diagnostic, Modes,
     packet::ChunkReader,
     port::{
-        lab::{Lab, Opened},
-        xdp::attempt::Prepared,
+        lab::{Lab, OpenEnd},
+        xdp::attempt::ProgramFeatures,
     },
     program::{rx_hash::RxHashing, tags::Tags},
     report::QueueMode,
@@ -22,13 +22,13 @@ const FRAMES: u64 = 30;
 
 /// Opens the end as if its driver had a clock that shows the kernel's time; with `more`, tags and hashes are
 /// read from the driver, too.
-fn open(lab: &Lab, modes: Modes, more: bool) -> Result<Opened, Error> {
+fn open(lab: &Lab, modes: Modes, more: bool) -> Result<OpenEnd, Error> {
     lab.open(modes, move |interface| {
         let stamping = Stamping::by_driver(interface, Ok(ClockSource::Monotonic))?;
         let tags = Tags::of(interface).ok().filter(|_| more);
         let tags = tags.ok_or(None);
         let hashing = RxHashing::prepare(interface).ok().filter(|_| more);
-        Ok(Prepared { stamping: Some(stamping), tags, hashing })
+        Ok(ProgramFeatures { stamping: Some(stamping), tags, hashing })
     })
 }
 
@@ -69,7 +69,7 @@ fn packets_that_the_driver_does_not_stamp(modes: Modes, more: bool) {
     let received = opened.receive(FRAMES as u32, now_ns);
     let expected = (now_ns..now_ns + FRAMES).map(|time_ns| (time_ns, frame.clone()));
     assert_eq!(received, expected.collect::<Vec<_>>());
-    let Opened { port, mut queue, .. } = opened;
+    let OpenEnd { port, mut queue, .. } = opened;
     let counts = queue.counts();
     assert_eq!((counts.seen, counts.unstamped), (FRAMES, FRAMES));
     assert_eq!((counts.no_free_cell, counts.no_free_block), (0, 0));

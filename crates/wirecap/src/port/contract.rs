@@ -20,7 +20,7 @@ use wirecap_sys::{
 
 use super::{
     open_port::OpenPort,
-    opening::{GivesUp, OpenContext},
+    opening::{GiveUpFlag, OpenContext},
     pool_memory::{Part, bring_in, patiently},
 };
 use crate::{
@@ -225,7 +225,7 @@ impl PortPools {
         self,
         facts: &PortFacts,
         geometry: Geometry,
-        gives_up: &GivesUp,
+        gives_up: &GiveUpFlag,
     ) -> Result<Self, Error> {
         let fit = geometry.chunk_bytes() >= MIN_BLOCK_BYTES && geometry.chunks_per_pool() >= MIN_BLOCKS;
         let wanted =
@@ -285,7 +285,7 @@ impl PortPools {
 pub(crate) fn allocate_blocks(
     facts: &PortFacts,
     geometry: Geometry,
-    gives_up: &GivesUp,
+    gives_up: &GiveUpFlag,
 ) -> Result<Arc<PackedMemory>, Error> {
     let streams = facts.rings.len() as u32;
     // Blocks of an attempt that failed may count until the kernel has freed them.

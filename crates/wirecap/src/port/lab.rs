@@ -21,7 +21,7 @@ use super::{
     open_port::OpenPort,
     opening::{Hooks, OpenContext},
     queue::{OpenQueue, ReceiveQueue},
-    xdp::attempt::{AttemptQueues, Prepared, XdpOpener},
+    xdp::attempt::{AttemptQueues, ProgramFeatures, XdpOpener},
 };
 use crate::{
     Config, Error, Modes,
@@ -42,7 +42,7 @@ pub(crate) struct Lab {
 }
 
 /// An end that is open.
-pub(crate) struct Opened {
+pub(crate) struct OpenEnd {
     pub(crate) port: OpenPort,
     pub(crate) queue: Box<dyn ReceiveQueue>,
     pool: LivePool,
@@ -63,8 +63,8 @@ impl Lab {
     pub(crate) fn open(
         &self,
         modes: Modes,
-        prepare: impl FnOnce(&Interface) -> Result<Prepared, Error> + Send,
-    ) -> Result<Opened, Error> {
+        prepare: impl FnOnce(&Interface) -> Result<ProgramFeatures, Error> + Send,
+    ) -> Result<OpenEnd, Error> {
         let geometry = Geometry::new(64, 4, 2048).unwrap();
         let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
         let pool = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
@@ -88,7 +88,7 @@ impl Lab {
             }
             AttemptQueues::Packed(mut queues) => queues.remove(0),
         };
-        Ok(Opened { port: opened.port, queue, pool, reader })
+        Ok(OpenEnd { port: opened.port, queue, pool, reader })
     }
 
     pub(crate) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
@@ -100,7 +100,7 @@ impl Lab {
     }
 }
 
-impl Opened {
+impl OpenEnd {
     /// Waits for this number of packets and returns their times and bytes. Packets without a time get
     /// `time_ns`, 1 ns apart.
     pub(crate) fn receive(&mut self, packets: u32, time_ns: u64) -> Vec<(u64, Vec<u8>)> {

@@ -40,7 +40,7 @@ pub(crate) mod xdp;
 
 use wirecap_sys::netdev::{self, Interface};
 
-use self::{contract::PreparedPort, fault::FaultPort, packet::Left};
+use self::{contract::PreparedPort, fault::FaultPort, packet::PacketReasons};
 use crate::{Access, Config, Error, HostUse, HostView, PortSpec, QueueSet, Sight};
 
 /// Finds out what a port is, and changes nothing. An interface among the `known` ones was looked up already.
@@ -86,10 +86,12 @@ fn look_up_interface(
             Err(Error::PassiveQueues { name: interface.name, access, queues: queues.clone(), reason })
         }
         None if access == Access::Tap => tap::look_up(interface, reason, host_use),
-        None if access == Access::Packet => packet::look_up(interface, Left::default(), host_use, config),
+        None if access == Access::Packet => {
+            packet::look_up(interface, PacketReasons::default(), host_use, config)
+        }
         None if passive => match tap::refuses(&interface, config) {
             None => tap::look_up(interface, reason, host_use),
-            not_tapped => packet::look_up(interface, Left { reason, not_tapped }, host_use, config),
+            not_tapped => packet::look_up(interface, PacketReasons { reason, not_tapped }, host_use, config),
         },
         queues => xdp::look_up(interface, queues, host_use, config),
     }

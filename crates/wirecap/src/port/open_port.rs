@@ -11,7 +11,7 @@ use super::queue::OpenQueue;
 use crate::{
     Diagnostic, PortEvent,
     nic::{
-        link::{LinkWatch, Watched},
+        link::{LinkWatch, WatchedQueues},
         outlet::Outlet,
     },
     report::{PortReport, QueueMode},
@@ -79,8 +79,8 @@ impl OpenPort {
     }
 
     /// Begins to watch its interface.
-    pub(crate) fn watch(&mut self, interface: &Interface, watched: Watched<'_>) {
-        let queues = !matches!(watched, Watched::None);
+    pub(crate) fn watch(&mut self, interface: &Interface, watched: WatchedQueues<'_>) {
+        let queues = !matches!(watched, WatchedQueues::None);
         match LinkWatch::open(interface, watched) {
             Ok(link) => self.link = Some(link),
             Err(error) => {

@@ -24,16 +24,16 @@ pub(crate) struct OpenContext<'a> {
 pub(crate) struct Hooks {
     /// Called at a wait for a queue that another socket has, if the wait is longer than a moment.
     pub(crate) on_wait: Option<fn(&QueueWait)>,
-    pub(crate) gives_up: GivesUp,
+    pub(crate) gives_up: GiveUpFlag,
     /// What the program takes beside the capture, in bytes, if it says so.
     pub(crate) rest_bytes: Option<u64>,
 }
 
 /// Whether opening is given up: once the flag is set.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct GivesUp(pub(crate) Arc<AtomicBool>);
+pub(crate) struct GiveUpFlag(pub(crate) Arc<AtomicBool>);
 
-impl GivesUp {
+impl GiveUpFlag {
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

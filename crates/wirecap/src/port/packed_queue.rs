@@ -18,7 +18,7 @@ use wirecap_sys::{
 
 use super::{
     intake::Intake,
-    queue::{Look, OpenQueue, QueueCounts, ReceiveQueue, Waiting},
+    queue::{Look, OpenQueue, QueueCounts, ReceiveQueue, WaitingCells},
     stamp_reader::StampReader,
 };
 use crate::{
@@ -185,7 +185,7 @@ impl ReceiveQueue for PackedQueue {
     fn look(&self) -> Look {
         let PackedLook { waiting, unreceived_cells } = self.stream.look(self.space);
         let outlook = self.stamps.outlook(!waiting.is_empty());
-        let waiting = Some(Waiting { cells: waiting, may_refuse: true });
+        let waiting = Some(WaitingCells { cells: waiting, may_refuse: true });
         Look { waiting, unreceived: unreceived_cells, outlook }
     }
 

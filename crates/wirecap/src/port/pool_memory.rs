@@ -14,7 +14,7 @@ use std::{
 use wirecap_core::Geometry;
 use wirecap_sys::memory::{MemoryError, Need, PacketMemory};
 
-use super::opening::GivesUp;
+use super::opening::GiveUpFlag;
 use crate::Error;
 
 /// Bytes that the kernel keeps for each cell of a registration, with each socket that uses it (`struct
@@ -74,7 +74,7 @@ pub(crate) fn beside_outside(pools: u64, geometry: Geometry) -> Need {
 /// # Errors
 /// The last error of `attempt`; [`Error::GivenUp`].
 pub(crate) fn patiently<T>(
-    gives_up: &GivesUp,
+    gives_up: &GiveUpFlag,
     mut attempt: impl FnMut() -> Result<T, MemoryError>,
 ) -> Result<T, Error> {
     let deadline = Instant::now() + FREED_WITHIN;
@@ -89,7 +89,7 @@ pub(crate) fn patiently<T>(
 
 /// Brings in all pages, in pieces that several threads share: on a virtual machine the host takes a
 /// millisecond for each MiB that is touched for the first time.
-pub(crate) fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GivesUp) -> Result<(), Error> {
+pub(crate) fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GiveUpFlag) -> Result<(), Error> {
     let pieces = |memory| (0..PacketMemory::len(memory)).step_by(PIECE_BYTES).map(move |at| (memory, at));
     let pieces: Vec<_> = memories.iter().map(Arc::as_ref).flat_map(pieces).collect();
     let next = AtomicUsize::new(0);

@@ -42,7 +42,7 @@ pub(crate) enum Outlook {
 
 /// What waits in a ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingCells {
     /// The cells, numbered in the order in which they come; or bytes, where packets are packed into blocks.
     pub(crate) cells: Range<u64>,
     /// More cells may be taken than are received: a filter refuses some.
@@ -53,7 +53,7 @@ pub(crate) struct Waiting {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Look {
     /// Which cells wait. `None` where packets bring their times with them.
-    pub(crate) waiting: Option<Waiting>,
+    pub(crate) waiting: Option<WaitingCells>,
     /// Cells that the kernel has filled, or that a filter keeps, and that the pool does not know of yet.
     /// Unlike the backlog, some of them may never be received. 0 of a port that fills cells only when they
     /// are received.

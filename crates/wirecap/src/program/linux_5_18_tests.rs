@@ -106,7 +106,8 @@ fn refusal(insns: &[Insn]) -> Option<String> {
 fn packing_program(memory: PackedMemory, plan: ProgramPlan, filter: &str, names_queue: bool) -> Vec<Insn> {
     let counters = Counters::new(plan.queues + 1).unwrap();
     let packing = Packing { memory: Arc::new(memory), interface: 0, names_queue, has_hashes: false };
-    let compile = |filter| PortFilter::compile(filter, 1, Unmatched::Pass, OriginInfo::Nothing).unwrap();
+    let compile =
+        |filter| PortFilter::compile(filter, 1, UnmatchedPolicy::Pass, OriginInfo::Nothing).unwrap();
     let filter = (!filter.is_empty()).then(|| compile(filter));
     assemble(&counters, &Outlet::Blocks(packing), plan, filter.as_ref()).unwrap().insns().to_vec()
 }

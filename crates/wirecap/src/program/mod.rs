@@ -33,7 +33,7 @@ use wirecap_sys::{
         self, Alu, Assembler, Bytecode, Cond, Helper, Label, Map, MapKind, Program, ProgramKind, ProgramSpec,
         Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
     },
-    packed::{PackSpec, PackOption, PacketForm},
+    packed::{PackOption, PackSpec, PacketForm},
     xsk::Socket,
 };
 
@@ -45,7 +45,7 @@ use self::{
     stamp::{STAMP_BYTES, StampSource},
     tags::Tags,
 };
-use crate::{Unmatched, filter::PortFilter, packet::rx_hash::HASH_BYTES, report::QueueCounts};
+use crate::{UnmatchedPolicy, filter::PortFilter, packet::rx_hash::HASH_BYTES, report::QueueCounts};
 
 /// On the stack: the driver's time of a packet that was asked for before the packet is changed.
 const ASKED_TIME: i16 = tags::STACK_END - 8;
@@ -364,10 +364,10 @@ fn sift(asm: &mut Assembler, filter: &PortFilter, plan: ProgramPlan) -> Result<(
     asm.bind(unwanted);
     count(asm, R8, FILTERED);
     let action = match filter.unmatched {
-        Unmatched::Pass => XDP_PASS,
-        Unmatched::Drop => XDP_DROP,
+        UnmatchedPolicy::Pass => XDP_PASS,
+        UnmatchedPolicy::Drop => XDP_DROP,
     };
-    if let (Some(tags), Unmatched::Pass) = (plan.tags, filter.unmatched) {
+    if let (Some(tags), UnmatchedPolicy::Pass) = (plan.tags, filter.unmatched) {
         tags.emit_take_off(asm);
     }
     asm.mov_imm(R0, action).exit();

@@ -7,8 +7,8 @@ use super::*;
 use crate::{
     Capture, Diagnostic, Modes,
     port::{
-        lab::{Lab, Opened},
-        xdp::attempt::Prepared,
+        lab::{Lab, OpenEnd},
+        xdp::attempt::ProgramFeatures,
     },
     program::{CaptureProgram, Outlet, ProgramPlan},
 };
@@ -48,14 +48,14 @@ fn can_ask_drivers(test: &str) -> bool {
 }
 
 /// The bytes of all frames, once they have come.
-fn receive(opened: &mut Opened) -> Vec<Vec<u8>> {
+fn receive(opened: &mut OpenEnd) -> Vec<Vec<u8>> {
     opened.receive(FRAMES, 1).into_iter().map(|(_, bytes)| bytes).collect()
 }
 
-fn open(lab: &Lab, change: impl FnOnce(Tags) -> Tags + Send) -> Opened {
+fn open(lab: &Lab, change: impl FnOnce(Tags) -> Tags + Send) -> OpenEnd {
     let opened = lab.open(Modes::Copy, move |interface| {
         let tags = change(Tags::of(interface).unwrap());
-        Ok(Prepared { stamping: None, tags: Ok(tags), hashing: None })
+        Ok(ProgramFeatures { stamping: None, tags: Ok(tags), hashing: None })
     });
     opened.unwrap()
 }

@@ -20,7 +20,7 @@ use wirecap_sys::{
         self, Alu, Assembler, Cond, Helper, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT,
         XDP_PASS, sk_buff, xdp_md,
     },
-    packed::{PackSpec, PackOption, PacketForm},
+    packed::{PackOption, PackSpec, PacketForm},
 };
 
 use super::{

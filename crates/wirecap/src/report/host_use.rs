@@ -159,7 +159,7 @@ impl HostUse {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum LeftToHost {
+pub enum PassiveReason {
     /// AF_XDP captures Ethernet interfaces only.
     NotEthernet {
         /// What it is.
@@ -169,11 +169,11 @@ pub enum LeftToHost {
     InUse(Vec<HostUse>),
 }
 
-impl LeftToHost {
+impl PassiveReason {
     /// The reason that these uses are, if they are one.
     pub(crate) fn for_uses(uses: &[HostUse]) -> Option<Self> {
         let keep: Vec<_> = uses.iter().filter(|host_use| host_use.keeps_interface()).cloned().collect();
-        (!keep.is_empty()).then_some(LeftToHost::InUse(keep))
+        (!keep.is_empty()).then_some(PassiveReason::InUse(keep))
     }
 }
 
@@ -194,10 +194,10 @@ mod tests {
         let xdp = HostUse::XdpProgram { program_id: 1, program: None };
         let unknown = HostUse::Unknown { what: Sight::Addresses, reason: String::new() };
         let others = [listener(ETHERTYPE_LLDP), xdp.clone(), unknown];
-        assert_eq!(LeftToHost::for_uses(&others), None);
+        assert_eq!(PassiveReason::for_uses(&others), None);
         assert!(xdp.forbids_zero_copy_sending());
         let ids = listener(3);
         let all = [others.as_slice(), std::slice::from_ref(&ids)].concat();
-        assert_eq!(LeftToHost::for_uses(&all), Some(LeftToHost::InUse(vec![ids])));
+        assert_eq!(PassiveReason::for_uses(&all), Some(PassiveReason::InUse(vec![ids])));
     }
 }

@@ -31,10 +31,10 @@ use wirecap_core::QueueAccount;
 
 pub use self::{
     event::{PortEvent, QueueWait},
-    host_use::{HostUse, LeftToHost, Sight},
+    host_use::{HostUse, PassiveReason, Sight},
     memory::{BoundedMemory, MemoryReport, Pages},
     port::{FilterPlace, FilterReport, PortReport},
-    queue::{BeyondLimit, LengthLimit, QueueMode, QueueReport},
+    queue::{LengthLimit, LengthLimitPolicy, QueueMode, QueueReport},
     rss::{RssReport, RssState},
     timestamp::{Clock, ClockScale, NoCounter, TimestampReport, Uncertainty},
     trace::TraceFailure,

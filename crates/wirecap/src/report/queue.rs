@@ -73,15 +73,15 @@ pub struct LengthLimit {
     /// The length of that packet, in bytes.
     pub bytes: u32,
     /// What happens to longer packets.
-    pub beyond: BeyondLimit,
+    pub beyond: LengthLimitPolicy,
 }
 
 /// What happens to packets longer than a port can capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum BeyondLimit {
-    /// The port drops them and counts them as [`too_long`](crate::Lost::too_long).
+pub enum LengthLimitPolicy {
+    /// The port drops them and counts them as [`too_long`](crate::LossCounts::too_long).
     Lost,
     /// The port cuts them, and keeps their original length.
     Cut,

@@ -1,6 +1,6 @@
 //! What is counted of a queue where its packets come from: by an XDP program, a socket, or the port itself.
 
-use wirecap_core::{Lost, QueueAccount};
+use wirecap_core::{LossCounts, QueueAccount};
 
 use super::{QueueMode, QueueReport};
 
@@ -31,7 +31,7 @@ impl QueueCounts {
     pub(crate) fn report(&self, queue: u16, mode: QueueMode) -> QueueReport {
         let &Self { seen, filtered, passed, fill_ring_empty, .. } = self;
         let &Self { no_free_cell, no_free_block, rx_ring_full, too_long, .. } = self;
-        let lost = Lost { no_free_cell, no_free_block, rx_ring_full, too_long, left_at_stop: 0 };
+        let lost = LossCounts { no_free_cell, no_free_block, rx_ring_full, too_long, left_at_stop: 0 };
         let account = QueueAccount { seen, filtered, passed, delivered: 0, lost };
         let unexplained = account.unexplained();
         QueueReport { queue, mode, account, unexplained, fill_ring_empty, ..QueueReport::default() }

@@ -20,7 +20,8 @@ pub struct TransmitReport {
     /// System calls by which the kernel was asked to send: one for each batch that is sent, more where it
     /// takes few packets at once, none where the driver looks by itself.
     pub kicks: u64,
-    /// Packets that could not be sent: those that were [given up](crate::NotSent::give_up), and `driver`.
+    /// Packets that could not be sent: those that were [given up](crate::UnsentPacket::give_up), and
+    /// `driver`.
     pub dropped: TransmitDrops,
 }
 
@@ -97,7 +98,7 @@ impl Refusal {
     pub(crate) const COUNT: usize = Self::NotSendable as usize + 1;
 
     /// Whether there is room again once the kernel has sent more, which
-    /// [`NotSent::wait`](crate::NotSent::wait) waits for.
+    /// [`UnsentPacket::wait`](crate::UnsentPacket::wait) waits for.
     pub fn is_for_room(self) -> bool {
         matches!(self, Self::Full | Self::OverShare)
     }

@@ -19,7 +19,7 @@ use wirecap_sys::memory::{CellWriter, LivePool, MemoryError, Note, PacketMemory}
 
 use crate::{
     OwnedPacket, Packet,
-    engine::{AllocatorHome, Shared, batch::Owner},
+    engine::{AllocatorHome, EngineState, batch::Owner},
 };
 
 /// The port that allocators belong to, by their names: one more than there can be.
@@ -58,7 +58,7 @@ pub(crate) fn carve<'m>(
 /// ```
 #[derive(Debug)]
 pub struct PacketAllocator {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     index: usize,
     pool: LivePool,
     writer: CellWriter,
@@ -70,7 +70,7 @@ pub struct PacketAllocator {
 
 impl PacketAllocator {
     /// Those of an engine.
-    pub(crate) fn all(shared: &Arc<Shared>, pools: Vec<(LivePool, CellWriter)>) -> Vec<Self> {
+    pub(crate) fn all(shared: &Arc<EngineState>, pools: Vec<(LivePool, CellWriter)>) -> Vec<Self> {
         let allocator = |(index, (pool, writer))| {
             let shared = Arc::clone(shared);
             Self { shared, index, pool, writer, numbers: 0, copied_bytes: 0, whole: Vec::new() }

@@ -10,14 +10,14 @@ use crate::{Drain, OwnedPacket, Refusal};
 
 /// A packet that was not sent, given back.
 #[derive(Debug)]
-pub struct NotSent<'b> {
+pub struct UnsentPacket<'b> {
     /// The packet: to be tried again, kept, or dropped.
     pub packet: OwnedPacket<'b>,
     /// Why.
     pub reason: Refusal,
 }
 
-impl NotSent<'_> {
+impl UnsentPacket<'_> {
     /// Drops the packet, and counts it as dropped by this transmitter for this reason.
     pub fn give_up(self, transmitter: &Transmitter) {
         transmitter.sent.count_dropped(self.reason);
@@ -53,18 +53,18 @@ impl<'b> OwnedPacket<'b> {
     /// # Errors
     /// The packet, when the ring is full or it cannot be sent.
     #[inline]
-    pub fn forward(mut self, transmitter: &mut Transmitter) -> Result<(), NotSent<'b>> {
+    pub fn forward(mut self, transmitter: &mut Transmitter) -> Result<(), UnsentPacket<'b>> {
         // Changed where it is: moving a packet costs as much as sending it.
         match transmitter.take(&mut self) {
             Ok(()) => Ok(()),
-            Err(reason) => Err(NotSent { packet: self, reason }),
+            Err(reason) => Err(UnsentPacket { packet: self, reason }),
         }
     }
 }
 
 /// Packets that were sent in a row, see [`Drain::forward`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Forwarded {
+pub struct ForwardCounts {
     /// How many.
     pub packets: u64,
     /// Their bytes.
@@ -94,8 +94,12 @@ impl Drain<'_> {
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn forward(&mut self, transmitter: &mut Transmitter, mut change: impl FnMut(&mut [u8])) -> Forwarded {
-        let mut run = Forwarded::default();
+    pub fn forward(
+        &mut self,
+        transmitter: &mut Transmitter,
+        mut change: impl FnMut(&mut [u8]),
+    ) -> ForwardCounts {
+        let mut run = ForwardCounts::default();
         if !self.queue.is_of_frames || !transmitter.sends_from(self.reader) {
             return run;
         }

@@ -19,10 +19,10 @@ mod transmitter;
 
 pub use self::{
     allocator::PacketAllocator,
-    forward::{Forwarded, NotSent},
+    forward::{ForwardCounts, UnsentPacket},
     transmitter::Transmitter,
 };
 pub(crate) use self::{
     allocator::{AllocatorParts, carve as carve_allocators},
-    sent::Sent,
+    sent::TransmitCounters,
 };

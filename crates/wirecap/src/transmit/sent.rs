@@ -10,7 +10,7 @@ use crate::{
 /// What one transmitter has sent. Written by it alone, read by reports.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Sent {
+pub(crate) struct TransmitCounters {
     /// The port, by its position in the list of ports.
     pub(crate) port: usize,
     pub(super) queue: u16,
@@ -24,7 +24,7 @@ pub(crate) struct Sent {
     dropped: [AtomicU64; Refusal::COUNT],
 }
 
-impl Sent {
+impl TransmitCounters {
     pub(super) fn new(port: usize, queue: u16) -> Self {
         Self { port, queue, ..Self::default() }
     }

@@ -10,8 +10,8 @@ use std::{
 use wirecap_core::ChunkRange;
 use wirecap_sys::{memory::CellReader, xsk::Sender};
 
-use super::{Sent, share::Shares};
-use crate::{OwnedPacket, Refusal, engine::Shared, nic::outlet::Outlet};
+use super::{TransmitCounters, share::Shares};
+use crate::{OwnedPacket, Refusal, engine::EngineState, nic::outlet::Outlet};
 
 /// How long a thread that waits for the kernel to send sleeps at a time.
 pub(super) const PAUSE: Duration = Duration::from_micros(50);
@@ -20,25 +20,26 @@ pub(super) const PAUSE: Duration = Duration::from_micros(50);
 /// receive queue of an AF_XDP port; moved to the thread that sends.
 ///
 /// The caller decides about a packet for which there is no room: the refusal gives it back, to be [waited
-/// for](crate::NotSent::wait), [given up](crate::NotSent::give_up) and counted, or [kept](OwnedPacket::keep).
+/// for](crate::UnsentPacket::wait), [given up](crate::UnsentPacket::give_up) and counted, or
+/// [kept](OwnedPacket::keep).
 ///
 /// Dropping it flushes it once and closes its half of the socket. Pools lack the cells that the kernel still
 /// has until the capture is dropped: [`Transmitter::finish`] waits for them.
 #[derive(Debug)]
 pub struct Transmitter {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     sender: Sender,
     worker: usize,
     outlet: Arc<Outlet>,
     /// For reports.
-    pub(crate) sent: Arc<Sent>,
+    pub(crate) sent: Arc<TransmitCounters>,
     shares: Shares,
 }
 
 impl Transmitter {
-    pub(crate) fn new(shared: &Arc<Shared>, queue: usize, sender: Sender, outlet: &Arc<Outlet>) -> Self {
+    pub(crate) fn new(shared: &Arc<EngineState>, queue: usize, sender: Sender, outlet: &Arc<Outlet>) -> Self {
         let of = &shared.queues[queue];
-        let (outlet, sent) = (Arc::clone(outlet), Arc::new(Sent::new(of.port, of.ring_id)));
+        let (outlet, sent) = (Arc::clone(outlet), Arc::new(TransmitCounters::new(of.port, of.ring_id)));
         let shares = Shares::new(shared.numbers.len());
         Self { shared: Arc::clone(shared), sender, worker: of.home, outlet, sent, shares }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wirecap::{
-    Builder, Capture, Diagnostic, Dispatch, Error, Next, Report, Unmatched,
+    Builder, Capture, Diagnostic, Dispatch, Error, Report, UnmatchedPolicy, WaitOutcome,
     diagnostic::KernelRefusal,
     port::null::NullPort,
     report::{FilterPlace, QueueMode},
@@ -92,9 +92,9 @@ fn wanted_packets_are_captured_and_the_host_keeps_the_rest() {
     need_root!("filters::wanted_packets_are_captured_and_the_host_keeps_the_rest");
     let frames = frames(600, &[60, 200, 1_000, 1_514]);
     for (unmatched, expression) in [
-        (Unmatched::Pass, "udp port 53"),
-        (Unmatched::Drop, "vlan 5 and ip6"),
-        (Unmatched::Pass, "greater 500"),
+        (UnmatchedPolicy::Pass, "udp port 53"),
+        (UnmatchedPolicy::Drop, "vlan 5 and ip6"),
+        (UnmatchedPolicy::Pass, "greater 500"),
     ] {
         let wire = Wire::with_queues("filter", 1);
         // The host's own view: the packets that XDP leaves to it.
@@ -108,8 +108,8 @@ fn wanted_packets_are_captured_and_the_host_keeps_the_rest() {
         let wanted = wanted(&frames, expression);
         assert!(got == wanted, "{expression}: {} of {}", got.len(), wanted.len());
         let rest = match unmatched {
-            Unmatched::Pass => frames.iter().filter(|frame| !wanted.contains(frame)).cloned().collect(),
-            Unmatched::Drop => Vec::new(),
+            UnmatchedPolicy::Pass => frames.iter().filter(|frame| !wanted.contains(frame)).cloned().collect(),
+            UnmatchedPolicy::Drop => Vec::new(),
         };
         heard.wait_for(rest.len() as u64);
         host.stopper().stop();
@@ -258,7 +258,7 @@ fn refused_packets_do_not_use_up_the_pool() {
     for round in 1..=100 {
         sender.send(64);
         wait_until("the frames are filtered", || {
-            assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Idle));
+            assert!(matches!(worker.next_batch_within(Duration::ZERO), WaitOutcome::Idle));
             capture.report().total().filtered == 64 * round
         });
     }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use wirecap::{Capture, Next, Refusal, Transmitter, Worker, report::TransmitReport};
+use wirecap::{Capture, Refusal, Transmitter, WaitOutcome, Worker, report::TransmitReport};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::xsk::TransmitRings;
 use wirecap_testing::{PacketSender, SendPath};
@@ -64,7 +64,7 @@ fn bump(mut worker: Worker, mut transmitters: Vec<Transmitter>, end: &AtomicBool
     let mut sent = [0, 0];
     loop {
         match worker.next_batch_within(Duration::from_millis(1)) {
-            Next::Batch(mut batch) => {
+            WaitOutcome::Batch(mut batch) => {
                 let from = batch.port();
                 let out = &mut transmitters[1 - from];
                 for mut packet in batch.drain().expect("packets in cells") {
@@ -77,9 +77,9 @@ fn bump(mut worker: Worker, mut transmitters: Vec<Transmitter>, end: &AtomicBool
                 }
                 out.flush().unwrap();
             }
-            Next::Idle if end.load(Ordering::Relaxed) => break,
-            Next::Idle => transmitters.iter_mut().for_each(|out| out.flush().unwrap()),
-            Next::Ended => break,
+            WaitOutcome::Idle if end.load(Ordering::Relaxed) => break,
+            WaitOutcome::Idle => transmitters.iter_mut().for_each(|out| out.flush().unwrap()),
+            WaitOutcome::Ended => break,
         }
     }
     for out in &mut transmitters {
@@ -161,7 +161,7 @@ fn packets_can_be_changed_and_kept_and_a_full_ring_gives_them_back() {
     }
     let mut kept = Vec::new();
     wait_until("six packets", || {
-        if let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
+        if let WaitOutcome::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
             let ours = batch.drain().unwrap().filter(|packet| packet.data()[12..14] == [0x88, 0xb5]);
             kept.extend(ours.map(wirecap::OwnedPacket::keep));
         }
@@ -198,7 +198,7 @@ fn packets_can_be_changed_and_kept_and_a_full_ring_gives_them_back() {
     let expected = [tagged(0), untagged(1), tagged(2), tagged(3)];
     let mut arrived = Vec::new();
     wait_until("four packets", || {
-        if let Next::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
+        if let WaitOutcome::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
             arrived.extend(batch.packets().map(|packet| packet.data().to_vec()));
         }
         arrived.retain(|frame| expected.contains(frame));
@@ -239,7 +239,9 @@ fn packets_in_a_row_are_changed_once_and_a_refused_one_comes_next() {
     };
     let (mut in_rows, mut bytes, mut refused, mut taken) = (0, 0, 0, 0);
     wait_until("all are forwarded", || {
-        let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) else { return taken >= 6 };
+        let WaitOutcome::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) else {
+            return taken >= 6;
+        };
         taken += batch.len();
         let mut drain = batch.drain().expect("packets in cells");
         loop {
@@ -273,7 +275,7 @@ fn packets_in_a_row_are_changed_once_and_a_refused_one_comes_next() {
         .collect();
     let mut arrived = Vec::new();
     wait_until("six packets arrived", || {
-        if let Next::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
+        if let WaitOutcome::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
             arrived
                 .extend(batch.packets().map(|packet| packet.data().to_vec()).filter(|frame| is_ours(frame)));
         }
@@ -336,7 +338,7 @@ fn packets_are_made_sent_and_come_home_to_their_allocator() {
     assert_eq!(allocator.copied_bytes(), (45 * 100 + 45 * 8_500) as u64);
     let mut arrived = Vec::new();
     wait_until("all packets", || {
-        if let Next::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
+        if let WaitOutcome::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
             let wholes = batch.packets().map(|packet| packet.parts().flatten().copied().collect::<Vec<u8>>());
             arrived.extend(wholes.filter(|frame| frame[12..14] == [0x88, 0xb5]));
         }
@@ -368,7 +370,7 @@ fn packets_captured_beside_the_host_are_forwarded_with_one_copy() {
     }
     let (mut taken, mut bytes) = (0, 0);
     wait_until("twenty packets of a passive port", || {
-        if let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
+        if let WaitOutcome::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
             if batch.port() == 0 {
                 assert!(batch.drain().is_none(), "packets of a passive port are not in cells");
                 for packet in batch.packets().filter(|packet| packet.data()[12..14] == [0x88, 0xb5]) {
@@ -392,7 +394,7 @@ fn packets_captured_beside_the_host_are_forwarded_with_one_copy() {
     );
     let mut arrived = Vec::new();
     wait_until("twenty packets", || {
-        if let Next::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
+        if let WaitOutcome::Batch(batch) = listener.next_batch_within(Duration::ZERO) {
             let ours = batch.packets().map(|packet| packet.data().to_vec());
             arrived.extend(ours.filter(|frame| frame[12..14] == [0x88, 0xb5]));
         }
@@ -420,7 +422,7 @@ fn packets_are_sent_from_where_they_were_captured() {
     let (mut received, mut lent) = (Vec::new(), Vec::<Vec<_>>::new());
     let mut sent = 0;
     wait_until("fifty packets", || {
-        if let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
+        if let WaitOutcome::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
             // The address of each packet while it is read-only, then while it is owned, changed, kept, and in
             // the ring.
             let read: Vec<_> = batch.packets().map(|packet| packet.data().as_ptr()).collect();

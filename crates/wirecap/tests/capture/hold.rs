@@ -2,7 +2,7 @@
 
 use std::{sync::mpsc, thread, time::Duration};
 
-use wirecap::{Batch, Capture, Dispatch, Modes, Next, Worker};
+use wirecap::{Batch, Capture, Dispatch, Modes, WaitOutcome, Worker};
 use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{
@@ -21,7 +21,7 @@ const HELD: u64 = POOL * 3 / 4;
 fn take(worker: &mut Worker, packets: u64) -> Vec<Batch> {
     let (mut batches, mut taken) = (Vec::new(), 0);
     wait_until("a worker gets its packets", || {
-        while let Next::Batch(batch) = worker.next_batch_within(Duration::ZERO) {
+        while let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::ZERO) {
             taken += batch.len() as u64;
             batches.push(batch);
         }
@@ -154,7 +154,7 @@ fn an_interface_can_be_captured_again_while_an_earlier_batch_is_held() {
     wire.queue_sender(0, FrameSpec::default()).send(32);
     drop(take(&mut next_worker, 32));
     assert!(before.iter().zip(copies(&held)).all(|(before, after)| before.bytes == after.bytes));
-    assert!(matches!(worker.next_batch_within(Duration::MAX), Next::Ended));
+    assert!(matches!(worker.next_batch_within(Duration::MAX), WaitOutcome::Ended));
     stopper.stop();
     assert!(wire.is_captured(), "the stopper of the first capture does not end the second one");
 }

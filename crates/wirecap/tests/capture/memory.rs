@@ -10,7 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap::{Builder, Capture, Error, Homes, Mode, Modes, Next, Reach, Refusal, port::null::NullPort};
+use wirecap::{
+    Builder, Capture, Error, Homes, Mode, Modes, Reach, Refusal, WaitOutcome, port::null::NullPort,
+};
 use wirecap_lab::VethOptions;
 
 use wirecap_testing::{check, need_root, wire::Wire};
@@ -173,6 +175,6 @@ fn opening_is_given_up_within_a_second() {
         capture
             .take_workers()
             .into_iter()
-            .all(|mut worker| matches!(worker.next_batch_within(Duration::ZERO), Next::Ended))
+            .all(|mut worker| matches!(worker.next_batch_within(Duration::ZERO), WaitOutcome::Ended))
     );
 }

@@ -6,7 +6,7 @@ use nix::{sys::stat::Mode, unistd::mkfifo};
 use wirecap::{
     Capture, Diagnostic, Error, Modes, PortSpec,
     diagnostic::{ModeRefusal, PackingRefusal},
-    report::{BeyondLimit, LengthLimit, QueueMode},
+    report::{LengthLimit, LengthLimitPolicy, QueueMode},
 };
 use wirecap_file::{LINK_TYPE_ETHERNET, pcap};
 use wirecap_lab::VethOptions;
@@ -98,7 +98,7 @@ fn a_large_mtu_without_several_parts_falls_back_to_generic_and_that_is_reported(
     for mode in [QueueMode::ZeroCopy, QueueMode::Copy] {
         assert!(unavailable.contains(&mode), "{fallbacks:?}");
     }
-    let limit = LengthLimit { bytes: 1792, beyond: BeyondLimit::Lost };
+    let limit = LengthLimit { bytes: 1792, beyond: LengthLimitPolicy::Lost };
     let too_long = |fallback: &Diagnostic| matches!(fallback, Diagnostic::PacketsTooLong { limit: of, .. } if *of == limit);
     assert!(fallbacks.iter().any(too_long), "{fallbacks:?}");
 }

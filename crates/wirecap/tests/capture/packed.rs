@@ -7,8 +7,8 @@ use std::{
 };
 
 use wirecap::{
-    Builder, Capture, Diagnostic, Direction, Dispatch, Error, Mode, Modes, Report, Timestamp, Unmatched,
-    Wait,
+    Builder, Capture, Diagnostic, Direction, Dispatch, Error, Mode, Modes, Report, Timestamp,
+    UnmatchedPolicy, Wait,
     diagnostic::{ModeRefusal, PackingRefusal},
     report::QueueMode,
 };
@@ -127,10 +127,10 @@ fn a_filter_chooses_packets_in_the_kernel_and_in_user_space() {
     need_packing!("packed::a_filter_chooses_packets_in_the_kernel_and_in_user_space");
     const FRAMES: u64 = 10_000;
     for (filter, unmatched, wanted) in [
-        ("udp", Unmatched::Drop, FRAMES),
-        ("tcp", Unmatched::Pass, 0),
-        ("udp and not protochain 99", Unmatched::Drop, FRAMES),
-        ("protochain 99", Unmatched::Drop, 0),
+        ("udp", UnmatchedPolicy::Drop, FRAMES),
+        ("tcp", UnmatchedPolicy::Pass, 0),
+        ("udp and not protochain 99", UnmatchedPolicy::Drop, FRAMES),
+        ("protochain 99", UnmatchedPolicy::Drop, 0),
     ] {
         let wire = Wire::with_queues("packflt", 1);
         let mut capture = wire.capture(builder().filter(filter).unmatched(unmatched));

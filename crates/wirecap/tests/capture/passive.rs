@@ -3,7 +3,7 @@
 use std::{net::UdpSocket, time::Duration};
 
 use wirecap::{
-    Capture, Diagnostic, Direction, Dispatch, Fanout, Mode, Next,
+    Capture, Diagnostic, Direction, Dispatch, Fanout, Mode, WaitOutcome,
     report::{PortReport, QueueMode},
 };
 use wirecap_lab::VethOptions;
@@ -131,7 +131,7 @@ fn packets_without_a_block_are_counted() {
     let mut sender = wire.queue_sender(0, FrameSpec::default());
     sender.send(FRAMES);
     let mut held = Vec::new();
-    while let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(100)) {
+    while let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(100)) {
         held.push(batch);
     }
     assert_eq!(held.len(), 2, "all blocks are held");
@@ -142,11 +142,11 @@ fn packets_without_a_block_are_counted() {
     assert!(account.lost.no_free_block > FRAMES / 2, "{report:#?}");
     drop(held);
     // There is room again. The first look at the ring gives the blocks back.
-    assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Idle));
+    assert!(matches!(worker.next_batch_within(Duration::ZERO), WaitOutcome::Idle));
     sender.send(10);
     wait_until(
         "packets arrive again",
-        || matches!(worker.next_batch_within(Duration::from_millis(10)), Next::Batch(batch) if batch.len() == 10),
+        || matches!(worker.next_batch_within(Duration::from_millis(10)), WaitOutcome::Batch(batch) if batch.len() == 10),
     );
     drop(worker);
     capture.stopper().stop();

@@ -3,7 +3,7 @@
 use std::thread;
 
 use wirecap::{
-    Builder, Capture, Diagnostic, Error, Modes, Timestamp, Unmatched, diagnostic::NicDataRefusal,
+    Builder, Capture, Diagnostic, Error, Modes, Timestamp, UnmatchedPolicy, diagnostic::NicDataRefusal,
     report::QueueMode,
 };
 use wirecap_lab::VethOptions;
@@ -223,7 +223,7 @@ fn each_holder_has_its_own_filter_and_timestamps() {
     let wire = Wire::with_queues("ownfilter", 3);
     // All frames are UDP frames.
     let wants = small().filter("udp").timestamp(Timestamp::Kernel);
-    let refuses = small().filter("tcp").unmatched(Unmatched::Drop).timestamp(Timestamp::Batch);
+    let refuses = small().filter("tcp").unmatched(UnmatchedPolicy::Drop).timestamp(Timestamp::Batch);
     let mut captures = [("in0@0", wants), ("in0@1", refuses), ("in0@2", small().modes(Modes::Copy))]
         .map(|(port, builder)| wire.capture_of(port, builder));
     let crews = captures.each_mut().map(|capture| Crew::eager(capture.take_workers()));

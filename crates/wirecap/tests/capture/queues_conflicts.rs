@@ -7,7 +7,7 @@ use std::{
 };
 
 use wirecap::{
-    Access, Builder, Capture, Error, HostUse, LeftToHost, PortSpec, QueueDevice, QueueWait, queue_devices,
+    Access, Builder, Capture, Error, HostUse, PassiveReason, PortSpec, QueueDevice, QueueWait, queue_devices,
 };
 use wirecap_lab::VethOptions;
 
@@ -144,7 +144,9 @@ fn names_without_a_queue_are_refused() {
     refused(&wire, "xdp:in0@2-4", &["no in0@4"]);
     refused(&wire, "packet:in0@1", &["in0 is captured passively", "only AF_XDP can choose"]);
     let error = refused(&wire, "in0@1-2", &["only AF_XDP can choose"]);
-    let Error::PassiveQueues { reason: Some(LeftToHost::InUse(uses)), .. } = error else { panic!("{error}") };
+    let Error::PassiveQueues { reason: Some(PassiveReason::InUse(uses)), .. } = error else {
+        panic!("{error}")
+    };
     assert!(matches!(&uses[..], [HostUse::Address { .. }, ..]), "{uses:?}");
     refused(&wire, "in0@if7", &["\"if7\" is no set of receive queues", "ip link"]);
     refused(&wire, "in1@0", &["no interface named \"in1\"", "did you mean \"in0\"?"]);

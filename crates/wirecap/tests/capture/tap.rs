@@ -8,9 +8,9 @@ use std::{
 };
 
 use wirecap::{
-    Batch, Builder, Capture, Diagnostic, Direction, Next, PortEvent, TapHook, Timestamp,
-    diagnostic::{Recovery, TooLong},
-    report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode},
+    Batch, Builder, Capture, Diagnostic, Direction, PortEvent, TapHook, Timestamp, WaitOutcome,
+    diagnostic::{LengthLimitReason, Recovery},
+    report::{FilterPlace, LengthLimit, LengthLimitPolicy, QueueMode},
 };
 use wirecap_lab::VethOptions;
 use wirecap_sys::{
@@ -176,8 +176,8 @@ fn segments_that_are_too_long_are_announced_cut_and_counted() {
         let port_report = &report.ports[0];
         assert!(longest > LONGEST as usize, "{port}: {longest} bytes are no BIG TCP");
         assert_eq!(port_report.cut, Some(cut), "{port}");
-        let limit = LengthLimit { bytes: LONGEST, beyond: BeyondLimit::Cut };
-        let reason = TooLong::LongSegments { longest: 150_022 };
+        let limit = LengthLimit { bytes: LONGEST, beyond: LengthLimitPolicy::Cut };
+        let reason = LengthLimitReason::LongSegments { longest: 150_022 };
         let announced = port_report.fallbacks.contains(&Diagnostic::PacketsTooLong { limit, reason });
         let warned = port_report.warnings.contains(&Diagnostic::PacketsCut { packets: cut });
         let is_tap = port == "tap:in0";
@@ -313,7 +313,7 @@ fn packets_without_a_block_are_counted_and_the_host_has_them() {
     sender.send(FRAMES);
     heard.wait_for(FRAMES);
     let mut held = Vec::new();
-    while let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(100)) {
+    while let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(100)) {
         held.push(batch);
     }
     let account = capture.report().total();
@@ -322,13 +322,13 @@ fn packets_without_a_block_are_counted_and_the_host_has_them() {
     assert!(account.lost.total() > FRAMES / 4, "{account:#?}");
     drop(held);
     wait_until("the blocks are given back", || {
-        matches!(worker.next_batch_within(Duration::ZERO), Next::Idle)
+        matches!(worker.next_batch_within(Duration::ZERO), WaitOutcome::Idle)
             && capture.report().pool_used_percent() < 50.0
     });
     sender.send(10);
     let mut again = 0;
     wait_until("packets arrive again", || {
-        if let Next::Batch(batch) = worker.next_batch_within(Duration::from_millis(10)) {
+        if let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(10)) {
             again += batch.len();
         }
         again == 10

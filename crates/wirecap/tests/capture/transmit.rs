@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wirecap::{Builder, Capture, Diagnostic, Next, Refusal, Transmitter, Worker};
+use wirecap::{Builder, Capture, Diagnostic, Refusal, Transmitter, WaitOutcome, Worker};
 use wirecap_file::{PacketHeader, pcap};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 
@@ -66,7 +66,7 @@ fn send(out: &mut Transmitter, capture: &mut Capture, frames: &[Vec<u8>]) {
 fn await_frames(worker: &mut Worker, count: usize) -> Vec<Vec<u8>> {
     let mut arrived = Vec::new();
     wait_until(&format!("{count} frames"), || {
-        if let Next::Batch(batch) = worker.next_batch_within(Duration::ZERO) {
+        if let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::ZERO) {
             let ours = batch.packets().map(|packet| packet.data().to_vec());
             arrived.extend(ours.filter(|frame| frame[12..14] == [0x88, 0xb5]));
         }
@@ -250,7 +250,7 @@ fn packets_of_a_trace_are_sent_if_they_are_frames_and_otherwise_refused_unchange
         let (mut worker, mut out) = (capture.take_workers().remove(0), capture.take_transmitters().remove(0));
         let mut seen = false;
         wait_until("the packet of the trace", || {
-            let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) else { return seen };
+            let WaitOutcome::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) else { return seen };
             if batch.port() == 1 {
                 let mut drain = batch.drain().unwrap();
                 let run = drain.forward(&mut out, |bytes| bytes[20] = 9);

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use wirecap::{Builder, Capture, Modes, Report, TapHook, Timestamp, Unmatched, report::FilterPlace};
+use wirecap::{Builder, Capture, Modes, Report, TapHook, Timestamp, UnmatchedPolicy, report::FilterPlace};
 use wirecap_lab::{Bridge, VethOptions, VethPair};
 use wirecap_sys::netdev;
 use wirecap_testing::{PacketSender, SendPath};
@@ -195,16 +195,20 @@ fn frames_are_as_they_were_on_the_wire() {
 fn the_filter_sees_the_tag_and_the_host_gets_packets_as_they_came() {
     need_tags!("vlan_tags::the_filter_sees_the_tag_and_the_host_gets_packets_as_they_came");
     for (expression, unmatched, place) in [
-        ("vlan 7", Unmatched::Pass, FilterPlace::Kernel),
-        ("vlan 7 and udp", Unmatched::Drop, FilterPlace::Kernel),
-        ("vlan 100 and vlan 42", Unmatched::Pass, FilterPlace::Kernel),
-        ("not vlan", Unmatched::Pass, FilterPlace::Kernel),
-        ("greater 1000", Unmatched::Pass, FilterPlace::Kernel),
-        ("ether[14:2] & 0xe000 = 0xa000 and ether[12:2] = 0x8100", Unmatched::Pass, FilterPlace::Kernel),
+        ("vlan 7", UnmatchedPolicy::Pass, FilterPlace::Kernel),
+        ("vlan 7 and udp", UnmatchedPolicy::Drop, FilterPlace::Kernel),
+        ("vlan 100 and vlan 42", UnmatchedPolicy::Pass, FilterPlace::Kernel),
+        ("not vlan", UnmatchedPolicy::Pass, FilterPlace::Kernel),
+        ("greater 1000", UnmatchedPolicy::Pass, FilterPlace::Kernel),
+        (
+            "ether[14:2] & 0xe000 = 0xa000 and ether[12:2] = 0x8100",
+            UnmatchedPolicy::Pass,
+            FilterPlace::Kernel,
+        ),
     ] {
         let mut beside = Beside::new("vlanfilter", 1500);
         let builder = of_all().filter(expression).unmatched(unmatched).timestamp(Timestamp::Kernel);
-        let drops = unmatched == Unmatched::Drop;
+        let drops = unmatched == UnmatchedPolicy::Drop;
         let host_gets = if drops { Host::Nothing } else { Host::Unwanted };
         let Ran { sent, got, heard, report } =
             run(&mut beside, (builder, host_gets), 600, &[60, 200, 1_000, 1_500]);

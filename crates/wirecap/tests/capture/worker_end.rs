@@ -2,7 +2,7 @@
 
 use std::{panic, thread, time::Duration};
 
-use wirecap::{Capture, Dispatch, Mode, Modes, Next, Worker};
+use wirecap::{Capture, Dispatch, Mode, Modes, WaitOutcome, Worker};
 use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
@@ -127,7 +127,7 @@ fn in_basic_mode_the_queue_of_a_gone_worker_fills_up() {
         let mut lonely = wire.queue_sender(0, FrameSpec::default());
         lonely.send(1);
         wait_until("the first frame", || {
-            matches!(worker.next_batch_within(Duration::from_millis(1)), Next::Batch(_))
+            matches!(worker.next_batch_within(Duration::from_millis(1)), WaitOutcome::Batch(_))
         });
         drop(worker);
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use wirecap::{Capture, Error, Next, PortEvent, port::null::NullPort, report::TraceFailure};
+use wirecap::{Capture, Error, PortEvent, WaitOutcome, port::null::NullPort, report::TraceFailure};
 
 use wirecap_lab::trace_bytes::{ORDERS, Order};
 use wirecap_testing::{check, crew::Crew, wait_until};
@@ -45,13 +45,16 @@ fn workers_see_the_end_of_a_capture_without_a_stop() {
         let mut got = 0;
         loop {
             match worker.next_batch_within(Duration::from_secs(30)) {
-                Next::Batch(batch) => got += batch.len(),
-                Next::Idle => panic!("neither packets nor the end"),
-                Next::Ended => break,
+                WaitOutcome::Batch(batch) => got += batch.len(),
+                WaitOutcome::Idle => panic!("neither packets nor the end"),
+                WaitOutcome::Ended => break,
             }
         }
         assert_eq!((got, capture.is_at_end()), (packets as usize, true));
-        assert!(matches!(worker.next_batch_within(Duration::ZERO), Next::Ended), "the capture stays ended");
+        assert!(
+            matches!(worker.next_batch_within(Duration::ZERO), WaitOutcome::Ended),
+            "the capture stays ended"
+        );
         let name = format!("trace:{}", path.display());
         assert_eq!(capture.events(), [PortEvent::Read(name)]);
         assert_eq!((capture.events(), capture.all_ports_gone()), (vec![], false), "reported once");
@@ -142,16 +145,16 @@ fn held_batches_make_the_file_wait_until_they_are_given_back() {
     let (mut held, mut packets) = (VecDeque::new(), 0);
     loop {
         match worker.next_batch_within(Duration::from_millis(20)) {
-            Next::Batch(batch) => {
+            WaitOutcome::Batch(batch) => {
                 packets += batch.len();
                 held.push_back(batch);
             }
-            Next::Idle => {
+            WaitOutcome::Idle => {
                 assert_eq!(held.len(), 4, "reading waits only when the pool is used up");
                 assert!(!capture.is_at_end());
                 held.pop_front();
             }
-            Next::Ended => break,
+            WaitOutcome::Ended => break,
         }
     }
     assert_eq!(packets, 2_000);

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use wirecap::{Dispatch, Fanout, Mode, Rss, TapHook, Unmatched};
+use wirecap::{Dispatch, Fanout, Mode, Rss, TapHook, UnmatchedPolicy};
 
 use super::{settings::CaptureSettings, words};
 use crate::{
@@ -25,8 +25,8 @@ pub(crate) struct CaptureFlags {
     filter: Option<String>,
     /// What becomes of packets that do not match the filter, on interfaces taken from the host [default:
     /// pass, where the filter runs in the kernel].
-    #[arg(long, value_parser = choice::<Unmatched>())]
-    unmatched: Option<Unmatched>,
+    #[arg(long, value_parser = choice::<UnmatchedPolicy>())]
+    unmatched: Option<UnmatchedPolicy>,
 
     #[command(flatten)]
     pub(crate) settings: ConfigFlags,

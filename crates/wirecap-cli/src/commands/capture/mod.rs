@@ -8,9 +8,9 @@ mod words;
 
 use anyhow::Result;
 
-use self::{settings::CaptureSettings, verify::Verify};
+use self::{settings::CaptureSettings, verify::VerifyJob};
 use crate::{
-    capture::{self, job::JustCapture, known_interfaces::KnownInterfaces, plan::Plan},
+    capture::{self, job::CaptureJob, known_interfaces::KnownInterfaces, plan::Plan},
     exit::Exit,
     process::signals::Signals,
 };
@@ -25,7 +25,7 @@ pub(crate) fn run(settings: CaptureSettings, interfaces: KnownInterfaces, signal
     let plan = Plan::new(config, output, interfaces)?;
     let expected = plan.output.expect;
     match plan.output.verify {
-        true => capture::run(plan, Verify::new(expected), signals),
-        false => capture::run(plan, JustCapture, signals),
+        true => capture::run(plan, VerifyJob::new(expected), signals),
+        false => capture::run(plan, CaptureJob, signals),
     }
 }

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The job that verifies captured frames.
-pub(crate) struct Verify {
+pub(crate) struct VerifyJob {
     /// Frames in each run, if known.
     expected: Option<u64>,
     verifier: Arc<Mutex<OrderedVerifier>>,
@@ -53,7 +53,7 @@ struct Arrival {
     arrived_ns: u64,
 }
 
-impl Verify {
+impl VerifyJob {
     /// `expected` is the number of frames in each run, if known.
     pub(crate) fn new(expected: Option<u64>) -> Self {
         Self { expected, verifier: Arc::new(Mutex::new(OrderedVerifier::new(0, expected))) }
@@ -126,7 +126,7 @@ impl BatchHandler for VerifyWorker {
     }
 }
 
-impl Job for Verify {
+impl Job for VerifyJob {
     const COMMAND: &'static str = "capture";
     type BatchHandler = VerifyWorker;
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use wirecap_headers::{Ttl, VlanMap};
 
-use super::settings::{Checksums, ForwardSettings, OnFull};
+use super::settings::{Checksums, ForwardSettings, FullRingPolicy};
 use crate::{
     flags::{
         ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set,
@@ -44,8 +44,8 @@ pub(crate) struct ForwardFlags {
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     drop: Option<String>,
     /// What to do with a packet for which the other port's ring has no room [default: wait].
-    #[arg(long, value_parser = choice::<OnFull>())]
-    on_full: Option<OnFull>,
+    #[arg(long, value_parser = choice::<FullRingPolicy>())]
+    on_full: Option<FullRingPolicy>,
     /// Translate VLANs, in pairs of the first and the second interface: 10=20,none=30,40=none.
     #[arg(long, value_name = "A=B,...")]
     vlan: Option<VlanMap>,

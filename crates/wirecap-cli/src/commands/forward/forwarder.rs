@@ -17,8 +17,8 @@ use std::{
 };
 
 use wirecap::{Batch, Drain, OwnedPacket, PacketAllocator, Transmitter};
-use wirecap_headers::{Rewrite, Toward, checksum};
-use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, Pending, RouterWorker};
+use wirecap_headers::{Rewrite, Side, checksum};
+use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, RouterWorker, UnresolvedHop};
 
 use super::stats::{ForwardStats, cause_of};
 use crate::capture::job::BatchHandler;
@@ -176,7 +176,7 @@ impl Forwarder {
         }
         let Path::Cable(rewrite) = &self.path else { return self.route(packet, origin, tally) };
         let to = 1 - origin.port;
-        let toward = if to == 0 { Toward::A } else { Toward::B };
+        let toward = if to == 0 { Side::A } else { Side::B };
         let changed = if rewrite[to].is_nothing() { Ok(()) } else { rewrite[to].apply(toward, &mut packet) };
         match changed {
             Ok(()) => self.send(packet, origin, to, tally),
@@ -197,7 +197,7 @@ impl Forwarder {
 
     /// Parks a packet until its next hop is known, if there is room.
     #[cold]
-    fn wait(&mut self, packet: OwnedPacket<'_>, origin: Origin, pending: Pending) {
+    fn wait(&mut self, packet: OwnedPacket<'_>, origin: Origin, pending: UnresolvedHop) {
         let Path::Router(path) = &mut self.path else { return };
         let RouterPath { router, allocator } = &mut **path;
         let admission = router.admit(pending);
@@ -368,14 +368,14 @@ impl BatchHandler for Forwarder {
 
 /// Like [`complete_checksum`], for a packet in one piece.
 fn complete_checksum_in_place(packet: &mut [u8]) -> bool {
-    let Some(pending) = checksum::Pending::of_frame(packet) else { return false };
+    let Some(pending) = checksum::PendingChecksum::of_frame(packet) else { return false };
     let checksum = pending.complete([&*packet].into_iter());
     checksum.is_some_and(|checksum| pending.write(packet, checksum))
 }
 
 /// Completes the checksum of a packet whose sender left that to a NIC. Returns whether it did.
 fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
-    let Some(pending) = checksum::Pending::of_frame(packet.data()) else { return false };
+    let Some(pending) = checksum::PendingChecksum::of_frame(packet.data()) else { return false };
     let checksum = pending.complete(packet.parts());
     checksum.is_some_and(|checksum| pending.write(packet.data_mut(), checksum))
 }

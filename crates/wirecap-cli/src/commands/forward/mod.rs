@@ -49,7 +49,7 @@ use crate::{
     process::signals::Signals,
     text::{
         forward::{self, ForwardWarning},
-        loss::Unforwarded,
+        loss::ForwardLosses,
         plural::counted,
     },
 };
@@ -66,12 +66,12 @@ pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
         ForwardPlan::new(settings, &signals)?;
     let router = router.map(Router::start).transpose()?;
     let names = interfaces.iter().map(|interface| interface.name.clone()).collect();
-    let job = Forward {
+    let job = ForwardJob {
         names,
         next_hops: router.as_ref().map(RunningRouter::next_hop_counts),
         start: Some(Start { interfaces, warnings, rules, router, rewrite }),
         quiet: capture.output.quiet,
-        ..Forward::default()
+        ..ForwardJob::default()
     };
     capture::run(capture, job, signals)
 }
@@ -94,7 +94,7 @@ struct Start {
 
 /// Forwarding, as a job of a capture.
 #[derive(Default)]
-struct Forward {
+struct ForwardJob {
     names: Vec<String>,
     /// Of a router: what became of the next hops that it asked for.
     next_hops: Option<Arc<NextHopCounts>>,
@@ -119,7 +119,7 @@ struct Forward {
     quiet: bool,
 }
 
-impl Forward {
+impl ForwardJob {
     fn is_routed(&self) -> bool {
         self.next_hops.is_some()
     }
@@ -212,7 +212,7 @@ fn describe(report: &ForwardReport, since: u64) -> String {
     format!("{since} from {} not sent on to {to}; so far: {}", report.from, report.describe_causes())
 }
 
-impl Job for Forward {
+impl Job for ForwardJob {
     const COMMAND: &'static str = "forward";
     const ACTIVITY: &'static str = "forwarding";
     type BatchHandler = Forwarder;
@@ -274,9 +274,9 @@ impl Job for Forward {
     }
 
     /// Packets that a rule, a route or a length limit drops are not lost.
-    fn lost(&self, report: &Report) -> Unforwarded {
+    fn lost(&self, report: &Report) -> ForwardLosses {
         let dropped = self.reports().iter().map(|way| way.lost).sum();
-        Unforwarded { dropped, unsent: report.ports.iter().map(|port| unsent(port).0).sum() }
+        ForwardLosses { dropped, unsent: report.ports.iter().map(|port| unsent(port).0).sum() }
     }
 
     fn describe(&self, report: &Report) -> String {

@@ -3,7 +3,7 @@
 use std::{fmt::Display, str::FromStr, thread};
 
 use anyhow::{Result, bail, ensure};
-use wirecap::{Access, PortSpec, QueueSet, Unmatched};
+use wirecap::{Access, PortSpec, QueueSet, UnmatchedPolicy};
 use wirecap_file::{LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN};
 use wirecap_filter::Filter;
 use wirecap_headers::{Rewrite, Ttl};
@@ -12,7 +12,7 @@ use wirecap_sys::netdev::{self, Interface};
 
 use super::{
     forwarder::Rules,
-    settings::{Checksums, ForwardRules, ForwardSettings, OnFull},
+    settings::{Checksums, ForwardRules, ForwardSettings, FullRingPolicy},
 };
 use crate::{
     capture::{known_interfaces::KnownInterfaces, plan::Plan},
@@ -72,18 +72,19 @@ impl ForwardPlan {
                     wanted.map(|expression| compile(expression, signals, output.quiet)).transpose()?;
                 let router = router(routes, &interfaces, rules.ttl.unwrap_or(Ttl::Decrement), wanted)?;
                 config.filter = Some(router.capture_filter());
-                config.unmatched = Some(Unmatched::Pass);
+                config.unmatched = Some(UnmatchedPolicy::Pass);
                 // Each worker of a router makes packets: ICMP errors, and copies of packets that wait.
                 config.allocators = workers as u16;
                 Some(router)
             }
             None => {
-                config.unmatched = wanted.is_some().then_some(Unmatched::Drop);
+                config.unmatched = wanted.is_some().then_some(UnmatchedPolicy::Drop);
                 config.filter = wanted;
                 None
             }
         };
-        let rules = Rules { complete_checksums, wait: rules.on_full == OnFull::Wait, batch_times: true };
+        let rules =
+            Rules { complete_checksums, wait: rules.on_full == FullRingPolicy::Wait, batch_times: true };
         let capture = Plan::new(config, output, known)?;
         Ok(Self { capture, interfaces, rules, router, rewrite, warnings })
     }

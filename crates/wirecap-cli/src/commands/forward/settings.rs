@@ -100,7 +100,7 @@ pub(crate) struct ForwardRules {
     /// Drop packets that match this filter.
     pub(crate) drop: Option<String>,
     /// What happens to a packet for which the other port has no room.
-    pub(crate) on_full: OnFull,
+    pub(crate) on_full: FullRingPolicy,
     /// Translation of VLANs between the two sides.
     #[serde(with = "text::parsed")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
@@ -121,7 +121,7 @@ pub(crate) struct ForwardRules {
 
 choices! {
     /// What happens to a packet for which the other port's ring has no room.
-    pub(crate) enum OnFull = Wait {
+    pub(crate) enum FullRingPolicy = Wait {
         /// Wait for room, while the pools buffer packets.
         Wait = "wait",
         /// Drop and count it.

@@ -31,7 +31,7 @@ use wirecap_traffic::{End, Engine, Error, LiveGenerator, XdpGenerator, drive};
 use self::{
     flags::GenerateFlags,
     plan::{EngineOptions, Plan},
-    report::{Report, Sent},
+    report::{Report, SendResult},
 };
 use crate::{
     exit::{Exit, Usage},
@@ -58,7 +58,7 @@ pub(crate) fn run(flags: GenerateFlags, signals: &Signals) -> Result<Exit> {
             announce::start(&plan, &engine.queues());
             let sent = send(&mut engine, &plan, signals)?;
             let in_flight = engine.finish();
-            Sent { in_flight, queues: engine.queues(), ..sent }
+            SendResult { in_flight, queues: engine.queues(), ..sent }
         }
         EngineOptions::Live(options) => {
             let mut engine = LiveGenerator::new(ifindex, *options).map_err(opening_error)?;
@@ -77,7 +77,7 @@ fn check_begun(signals: &Signals) -> Result<()> {
 }
 
 /// Sends all frames, and shows the progress.
-fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sent> {
+fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<SendResult> {
     cpu::precise_sleeps();
     let counters = TxCounters::start(plan.interface.ifindex)?;
     let mut line = StatusLine::new(plan.flags.send.quiet, plan.flags.send.json);
@@ -101,7 +101,7 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sen
     if let End::Failed(error) = &outcome.end {
         note!("{error}");
     }
-    Ok(Sent { outcome, totals: engine.totals(), counters, queues: Vec::new(), in_flight: 0 })
+    Ok(SendResult { outcome, totals: engine.totals(), counters, queues: Vec::new(), in_flight: 0 })
 }
 
 /// The error of an engine that cannot be opened: values that no machine accepts are wrong usage.

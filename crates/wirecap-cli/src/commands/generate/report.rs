@@ -18,7 +18,7 @@ use crate::{
         table::{QueueRow, Table},
     },
     text::{
-        WithText,
+        DiagnosticWithText,
         plural::{counted, was},
         sending::{Fallback, describe},
         units::rate,
@@ -29,7 +29,7 @@ use crate::{
 const REACHED: f64 = 0.99;
 
 /// The result of sending.
-pub(super) struct Sent {
+pub(super) struct SendResult {
     pub(super) outcome: Outcome,
     pub(super) totals: FrameTotals,
     /// The counters of the interface, from the start.
@@ -86,12 +86,12 @@ struct QueueRecord {
     #[serde(flatten)]
     queue: QueueReport,
     /// Why the queue is not zero-copy; null if it is.
-    fallback: Option<WithText<Fallback>>,
+    fallback: Option<DiagnosticWithText<Fallback>>,
 }
 
 impl Report {
-    pub(super) fn new(plan: &Plan, started: SystemTime, sent: Sent) -> Self {
-        let Sent { outcome, totals, counters, queues, in_flight } = sent;
+    pub(super) fn new(plan: &Plan, started: SystemTime, sent: SendResult) -> Self {
+        let SendResult { outcome, totals, counters, queues, in_flight } = sent;
         let seconds = outcome.elapsed.as_secs_f64().max(1e-9);
         let (end, error) = match outcome.end {
             End::Done => ("done", None),
@@ -101,7 +101,7 @@ impl Report {
         let counted = counters.settled(totals.frames - in_flight).ok();
         let asked = plan.timing.rate.filter(|_| plan.timing.bursts.is_none());
         let record = |queue: QueueReport| QueueRecord {
-            fallback: plan.fallback(&queue).map(|fallback| WithText::new(fallback, describe)),
+            fallback: plan.fallback(&queue).map(|fallback| DiagnosticWithText::new(fallback, describe)),
             queue,
         };
         Self {

@@ -1,6 +1,6 @@
 //! The lines before the first packet.
 
-use wirecap::LeftToHost;
+use wirecap::PassiveReason;
 use wirecap_replay::{Replay, Storage, Tally};
 use wirecap_send::SendDiagnostic;
 
@@ -12,7 +12,7 @@ use crate::text::{
 };
 
 /// Prints what will be sent, from where, and what will differ from the files.
-pub(super) fn start(replay: &Replay, spared: Option<&LeftToHost>, quiet: bool) {
+pub(super) fn start(replay: &Replay, spared: Option<&PassiveReason>, quiet: bool) {
     if !quiet {
         for fact in place(replay, spared).into_iter().chain(held(replay)) {
             note!("{fact}");
@@ -28,7 +28,7 @@ pub(super) fn start(replay: &Replay, spared: Option<&LeftToHost>, quiet: bool) {
 }
 
 /// The queues that send, their mode, and why not a better one.
-fn place(replay: &Replay, spared: Option<&LeftToHost>) -> Vec<String> {
+fn place(replay: &Replay, spared: Option<&PassiveReason>) -> Vec<String> {
     let interface = replay.interface();
     let (name, driver) =
         (&interface.name, interface.driver.as_ref().map_or("no driver", |driver| driver.name.as_str()));
@@ -42,7 +42,7 @@ fn place(replay: &Replay, spared: Option<&LeftToHost>) -> Vec<String> {
 }
 
 /// Requests that were not met: not tried for the sake of the host, or failed.
-pub(super) fn fallbacks(spared: Option<&LeftToHost>, failed: &[SendDiagnostic]) -> Vec<Fallback> {
+pub(super) fn fallbacks(spared: Option<&PassiveReason>, failed: &[SendDiagnostic]) -> Vec<Fallback> {
     let spared = spared.cloned().map(|reason| Fallback::ZeroCopySpared { reason });
     spared.into_iter().chain(failed.iter().cloned().map(Fallback::Sending)).collect()
 }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args};
-use wirecap_replay::{Cut, Placement};
+use wirecap_replay::{CutPolicy, Placement};
 
 use super::values::{factor, gap, placement, rate};
 use crate::{
@@ -67,8 +67,8 @@ pub(crate) struct ReplayFlags {
     #[arg(long, value_name = "WHERE", default_value = "0", value_parser = placement)]
     pub(crate) queues: Placement,
     /// What to do with packets of which the file has only the beginning.
-    #[arg(long, value_parser = choice::<Cut>(), default_value_t)]
-    pub(crate) truncated: Cut,
+    #[arg(long, value_parser = choice::<CutPolicy>(), default_value_t)]
+    pub(crate) truncated: CutPolicy,
     /// Memory for cells: 512M, 2G. A trace that needs more is read while it is sent [default: 1G, or half of
     /// the available memory].
     #[arg(long, value_name = "SIZE", value_parser = size)]

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use anyhow::{Result, anyhow, ensure};
-use wirecap::{HostView, LeftToHost};
+use wirecap::{HostView, PassiveReason};
 use wirecap_replay::{Limits, Plan, Speed, Timing};
 use wirecap_sys::memory::available;
 
@@ -20,7 +20,7 @@ const MIN_MEMORY: u64 = 1 << 20;
 pub(super) struct ReplayPlan {
     pub(super) plan: Plan,
     /// Why zero-copy is not tried; `None` if it is.
-    pub(super) spared: Option<LeftToHost>,
+    pub(super) spared: Option<PassiveReason>,
 }
 
 /// # Errors
@@ -60,7 +60,7 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<ReplayPlan> {
 }
 
 /// Why zero-copy is not tried, for the sake of the host.
-fn spared(flags: &ReplayFlags) -> Result<Option<LeftToHost>> {
+fn spared(flags: &ReplayFlags) -> Result<Option<PassiveReason>> {
     Ok(match flags.send.tx_mode {
         None => HostView::read()?.choose(&flags.interface)?.against_zero_copy_sending(),
         Some(_) => None,

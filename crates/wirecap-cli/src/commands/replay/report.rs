@@ -1,7 +1,7 @@
 //! The report at the end, as a table or as JSON.
 
 use serde::Serialize;
-use wirecap::LeftToHost;
+use wirecap::PassiveReason;
 use wirecap_replay::{End, Quantiles, Report, Storage};
 use wirecap_send::LaneReport;
 
@@ -18,7 +18,7 @@ use crate::{
         table::{QueueRow, Table},
     },
     text::{
-        WithText,
+        DiagnosticWithText,
         plural::counted,
         sending::{Fallback, describe as describe_fallback},
         units::{at_most, bit_rate, rate},
@@ -37,17 +37,23 @@ pub(crate) struct Record<'a> {
     #[serde(flatten)]
     report: &'a Report,
     /// Requests that were not met, or not as well as possible.
-    fallbacks: Vec<WithText<Fallback>>,
+    fallbacks: Vec<DiagnosticWithText<Fallback>>,
 }
 
 /// Prints the report to standard output, and failures to standard error. With `--quiet` it prints only errors
 /// and losses. Returns the exit code.
-pub(super) fn print(mut report: Report, spared: Option<&LeftToHost>, head: Head, flags: &SendFlags) -> Exit {
+pub(super) fn print(
+    mut report: Report,
+    spared: Option<&PassiveReason>,
+    head: Head,
+    flags: &SendFlags,
+) -> Exit {
     let errors = errors(&report);
     let fallbacks = fallbacks(spared, &std::mem::take(&mut report.fallbacks));
     let as_json = || {
         let error = (!errors.is_empty()).then(|| errors.join("; "));
-        let fallbacks = fallbacks.into_iter().map(|fallback| WithText::new(fallback, describe_fallback));
+        let fallbacks =
+            fallbacks.into_iter().map(|fallback| DiagnosticWithText::new(fallback, describe_fallback));
         json(&Record { head, error, report: &report, fallbacks: fallbacks.collect() })
     };
     let format = ReportFormat { stream: Stream::Stdout, json: flags.json, quiet: flags.quiet };
@@ -121,7 +127,7 @@ fn quantiles(values: Quantiles) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wirecap_replay::{Cut, Failure, FailureCode, Tally};
+    use wirecap_replay::{CutPolicy, Failure, FailureCode, Tally};
     use wirecap_send::TxDelta;
 
     use super::*;
@@ -141,7 +147,7 @@ mod tests {
             pacing: None,
             queues: Vec::new(),
             trace: Tally { packets, ..Tally::default() },
-            truncated: Cut::default(),
+            truncated: CutPolicy::default(),
             counters: None,
             fallbacks: Vec::new(),
             failures: Vec::new(),

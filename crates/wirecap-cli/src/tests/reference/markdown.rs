@@ -59,9 +59,8 @@ fn without_paths(text: &str) -> String {
 
 #[test]
 fn links_become_their_text() {
-    let comment =
-        "As [`Packet::len`](crate::Packet::len), or [`Lost`]: `None` without\n[a cell](x).\n\n```\ncode\n```";
-    assert_eq!(plain(comment), "As `Packet::len`, or `Lost`: null without a cell.");
+    let comment = "As [`Packet::len`](crate::Packet::len), or [`LossCounts`]: `None` without\n[a cell](x).\n\n```\ncode\n```";
+    assert_eq!(plain(comment), "As `Packet::len`, or `LossCounts`: null without a cell.");
     assert_eq!(plain("pcap [default: 3]"), "pcap [default: 3]");
     let comment = "The rest ([`Mode::Host`]), of a [clock](Clock); see [`A::b`]. See [`C::d`]. `D::e` stays.";
     assert_eq!(plain(comment), "The rest, of a clock. `D::e` stays.");

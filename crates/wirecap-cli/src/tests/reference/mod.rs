@@ -16,16 +16,16 @@ mod settings;
 use std::{fs, path::PathBuf};
 
 /// A file of the repository, and what it has to contain.
-struct Generated {
+struct GeneratedFile {
     path: String,
     text: String,
 }
 
-fn generated() -> Vec<Generated> {
-    let page = |name: &str, text| Generated { path: format!("docs/book/reference/{name}.md"), text };
+fn generated() -> Vec<GeneratedFile> {
+    let page = |name: &str, text| GeneratedFile { path: format!("docs/book/reference/{name}.md"), text };
     let mut files =
         vec![page("flags", flags::page()), page("settings", settings::page()), page("json", json::page())];
-    files.extend(json::schemas().into_iter().map(|(command, schema)| Generated {
+    files.extend(json::schemas().into_iter().map(|(command, schema)| GeneratedFile {
         path: format!("docs/schemas/{command}.json"),
         text: serde_json::to_string_pretty(&schema).unwrap() + "\n",
     }));
@@ -35,7 +35,7 @@ fn generated() -> Vec<Generated> {
 #[test]
 fn the_reference_is_what_the_program_generates() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for Generated { path, text } in generated() {
+    for GeneratedFile { path, text } in generated() {
         let file = root.join(&path);
         if std::env::var_os("UPDATE").is_some() {
             fs::write(&file, text).unwrap();

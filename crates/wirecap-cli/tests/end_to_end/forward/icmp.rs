@@ -20,7 +20,7 @@ use super::{
     routes::{cause, mac, networks, networks_by, route},
     way,
 };
-use crate::lab::Ended;
+use crate::lab::CommandOutput;
 
 const TABLE: &str = "
     192.0.2.0/24     dev m0
@@ -38,7 +38,7 @@ fn pinged(cable: &Cable, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn errors(ended: &Ended, from: &str) -> (u64, u64) {
+fn errors(ended: &CommandOutput, from: &str) -> (u64, u64) {
     let way = way(ended, from);
     let figure = |name: &str| way[name].as_u64().unwrap();
     (figure("icmp_errors_sent"), figure("icmp_errors_suppressed"))

@@ -4,7 +4,7 @@
 use std::fs;
 
 use wirecap_file::LINK_TYPE_ETHERNET;
-use wirecap_headers::checksum::Pending;
+use wirecap_headers::checksum::PendingChecksum;
 use wirecap_lab::Capture;
 use wirecap_lab::{VethOptions, require_root};
 use wirecap_testing::{MAX_PACKET_LEN, MIN_PACKET_LEN};
@@ -34,7 +34,7 @@ type Check = fn(&[u8], &[u8]) -> bool;
 /// Equal, except for a checksum of TCP or UDP that was left to a NIC.
 fn same_but_completed(arrived: &[u8], sent: &[u8]) -> bool {
     let mut expected = sent.to_vec();
-    if let Some(pending) = Pending::of_frame(sent) {
+    if let Some(pending) = PendingChecksum::of_frame(sent) {
         let checksum = pending.complete([sent].into_iter());
         assert!(checksum.is_none_or(|checksum| pending.write(&mut expected, checksum)));
     }
@@ -124,6 +124,6 @@ fn packets_of_real_traces_pass_unchanged() {
     }
     assert!(frames.len() > 1_000, "{} frames in all traces", frames.len());
     // Packets captured on their sender have checksums that its NIC was to write.
-    assert!(frames.iter().any(|frame| Pending::of_frame(frame).is_some()));
+    assert!(frames.iter().any(|frame| PendingChecksum::of_frame(frame).is_some()));
     frames.chunks(20_000).for_each(|frames| assert_pass("traces", frames));
 }

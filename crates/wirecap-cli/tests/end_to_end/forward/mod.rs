@@ -25,7 +25,7 @@ use tempfile::TempDir;
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_testing::{PacketSender, SendPath};
 
-use crate::lab::{Ended, READY, Running, WIRECAP};
+use crate::lab::{CommandOutput, READY, RunningCommand, WIRECAP};
 
 /// The two hosts, and the middle between them.
 pub struct Cable {
@@ -75,17 +75,17 @@ impl Cable {
     }
 
     /// Starts `wirecap forward m0 m1 --json` with more arguments, and waits until it forwards.
-    pub fn forward(&self, arguments: &[&str]) -> Running {
+    pub fn forward(&self, arguments: &[&str]) -> RunningCommand {
         let running = self.spawn(&[&["forward", "m0", "m1", "--json"], arguments].concat());
         running.wait_for(READY);
         running
     }
 
     /// Starts `wirecap` in the middle.
-    pub fn spawn(&self, arguments: &[&str]) -> Running {
+    pub fn spawn(&self, arguments: &[&str]) -> RunningCommand {
         let mut command = self.middle.command(WIRECAP);
         command.args(arguments);
-        Running::spawn(command)
+        RunningCommand::spawn(command)
     }
 
     /// A socket that sends raw frames from the left host.
@@ -101,12 +101,12 @@ impl Cable {
     }
 
     /// Starts a capture of `l0` or `r0`, and waits until it captures.
-    pub fn listen(&self, port: &str, file: &str, arguments: &[&str]) -> Running {
+    pub fn listen(&self, port: &str, file: &str, arguments: &[&str]) -> RunningCommand {
         let host = if port.ends_with("r0") { &self.right } else { &self.left };
         let mut command = host.command(WIRECAP);
         command.args(["capture", port, "--json", "-w", self.path(file).to_str().unwrap()]);
         command.args(arguments);
-        let running = Running::spawn(command);
+        let running = RunningCommand::spawn(command);
         running.wait_for(READY);
         running
     }
@@ -136,7 +136,7 @@ impl Cable {
 }
 
 /// The `--json` report about packets that come in by a port.
-pub fn way(ended: &Ended, from: &str) -> Value {
+pub fn way(ended: &CommandOutput, from: &str) -> Value {
     let account = ended.account();
     let ways = account.0["forwarded"].as_array().unwrap_or_else(|| panic!("{ended:#?}")).clone();
     let way = ways.into_iter().find(|way| way["from"] == from).unwrap();

@@ -19,7 +19,7 @@ use super::{
     Cable,
     routes::{cause, mac, networks, route},
 };
-use crate::lab::Running;
+use crate::lab::RunningCommand;
 
 const TABLE: &str = "
     192.0.2.0/24     dev m0
@@ -116,7 +116,7 @@ fn scan(cable: &Cable, source: impl Fn(u32) -> [u8; 4], per_second: u32, stop: &
 }
 
 /// CPU time of the thread that resolves next hops, in seconds.
-fn resolver_seconds(running: &Running) -> f64 {
+fn resolver_seconds(running: &RunningCommand) -> f64 {
     // `ip netns exec` has become wirecap, so the process id is that of wirecap.
     let tasks = fs::read_dir(format!("/proc/{}/task", running.pid())).unwrap();
     let of_resolver = tasks

@@ -9,7 +9,7 @@ use std::fs;
 use wirecap_lab::{VethOptions, require_root};
 
 use super::{Cable, way};
-use crate::lab::{Ended, READY, Running};
+use crate::lab::{CommandOutput, READY, RunningCommand};
 
 /// Hosts that use the middle as their router.
 pub fn networks(label: &str) -> Cable {
@@ -38,7 +38,7 @@ pub fn networks_by(label: &str, queues: u32) -> Cable {
     cable
 }
 
-pub fn route(cable: &Cable, table: &str, arguments: &[&str]) -> Running {
+pub fn route(cable: &Cable, table: &str, arguments: &[&str]) -> RunningCommand {
     let path = cable.path("table.txt");
     fs::write(&path, table).unwrap();
     let running = cable
@@ -53,7 +53,7 @@ pub fn mac(host: &wirecap_lab::Namespace, name: &str) -> String {
     shown.split_whitespace().nth(2).unwrap().to_owned()
 }
 
-pub fn cause(ended: &Ended, from: &str, name: &str) -> u64 {
+pub fn cause(ended: &CommandOutput, from: &str, name: &str) -> u64 {
     way(ended, from)["dropped"][name].as_u64().unwrap()
 }
 

@@ -16,7 +16,7 @@ use wirecap_lab::require_root;
 use wirecap_testing::PacketSender;
 
 use super::{Cable, frame};
-use crate::lab::{READY, Running, WIRECAP};
+use crate::lab::{READY, RunningCommand, WIRECAP};
 
 const FRAME_LEN: usize = 1_400;
 /// The most that may wait for the output; `MUCH` is more, even with what a pipe and the merger take.
@@ -37,10 +37,10 @@ fn send(sender: &mut PacketSender, frames: usize) {
     }
 }
 
-fn forward(cable: &Cable) -> Running {
+fn forward(cable: &Cable) -> RunningCommand {
     let mut command = cable.middle.command(WIRECAP);
     command.args(["forward", "m0", "m1", "--json", "-w", "-"]);
-    let running = Running::spawn_unread(command);
+    let running = RunningCommand::spawn_unread(command);
     running.wait_for(READY);
     running
 }

@@ -7,10 +7,10 @@ use wirecap_file::pcap;
 use wirecap_lab::require_root;
 
 use super::{Sketch, assert_same, even, figure, frame, packets_of, report, run, start, trace, write};
-use crate::lab::{Ended, Lab, Running, WIRECAP};
+use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP};
 
 #[track_caller]
-fn assert_refused(ended: &Ended, code: i32, hints: &[&str]) {
+fn assert_refused(ended: &CommandOutput, code: i32, hints: &[&str]) {
     assert_eq!((ended.code, ended.stdout.len()), (Some(code), 0), "{ended:#?}");
     assert!(ended.has_one_line_of_stderr(), "{ended:#?}");
     for hint in hints.iter().chain(&["wirecap: "]) {
@@ -35,7 +35,7 @@ fn wrong_usage_of_replay_is_found_without_asking_the_machine() {
     ] {
         let mut command = Command::new(WIRECAP);
         command.args(arguments.split_whitespace());
-        let ended = Running::spawn(command).wait();
+        let ended = RunningCommand::spawn(command).wait();
         assert_refused(&ended, 2, &[hint]);
     }
 }
@@ -104,7 +104,7 @@ fn everything_before_the_damage_is_sent() {
 }
 
 /// Starts an endless replay, does `what` to it, and returns how it ended.
-fn interrupted(lab: &Lab, what: impl FnOnce(&Lab, &Running)) -> Ended {
+fn interrupted(lab: &Lab, what: impl FnOnce(&Lab, &RunningCommand)) -> CommandOutput {
     let path = write(lab, "a.pcap", &even(1_000, 1_000_000));
     let captured = lab.path("arrived.pcapng");
     let capture = lab.capture(&["r0", "-w", captured.to_str().unwrap()]);

@@ -20,7 +20,7 @@ use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_traffic::Random;
 
-use crate::lab::{Ended, Lab, Running, WIRECAP, read};
+use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP, read};
 
 /// The time and length of a packet in a trace.
 #[derive(Debug, Clone, Copy)]
@@ -64,18 +64,18 @@ pub fn write(lab: &Lab, name: &str, bytes: &[u8]) -> PathBuf {
 }
 
 /// Starts `wirecap replay … -i l0 --json` on the left.
-pub fn start(lab: &Lab, arguments: &[&str]) -> Running {
+pub fn start(lab: &Lab, arguments: &[&str]) -> RunningCommand {
     let mut command = lab.left.command(WIRECAP);
     command.args(["replay", "-i", "l0", "--json"]).args(arguments);
-    Running::spawn(command)
+    RunningCommand::spawn(command)
 }
 
-pub fn run(lab: &Lab, arguments: &[&str]) -> Ended {
+pub fn run(lab: &Lab, arguments: &[&str]) -> CommandOutput {
     start(lab, arguments).wait()
 }
 
 /// The report that `--json` prints.
-pub fn report(ended: &Ended) -> Value {
+pub fn report(ended: &CommandOutput) -> Value {
     let text = std::str::from_utf8(&ended.stdout).unwrap();
     let report: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {ended:#?}"));
     let of_queues: u64 =

@@ -5,7 +5,7 @@ use wirecap_lab::{require_root, skip};
 use wirecap_testing::wait_until;
 
 use super::{Sketch, even, figure, replayed, report, run, trace, write};
-use crate::lab::{Lab, Running, WIRECAP};
+use crate::lab::{Lab, RunningCommand, WIRECAP};
 
 /// From the first arrival to the last, by the receiver's clock.
 fn span_ns(arrived: &[CapturedPacket]) -> u64 {
@@ -123,7 +123,7 @@ fn a_terminal_gets_a_bar_with_the_time_left() {
         let mut command = lab.left.command("script");
         let replay = format!("{WIRECAP} replay {} -i l0 {more}", path.display());
         command.args(["--quiet", "--flush", "--return", "--command", &replay, "/dev/null"]);
-        let ended = Running::spawn(command).wait();
+        let ended = RunningCommand::spawn(command).wait();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         String::from_utf8(ended.stdout).unwrap()
     };

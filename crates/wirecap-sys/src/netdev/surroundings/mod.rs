@@ -21,7 +21,7 @@ use std::{cell::OnceCell, collections::BTreeMap, fs, io, net::Ipv4Addr, path::Pa
 use self::groups::Groups;
 pub use self::{listeners::PacketSocket, pppoe::PppoeSession, uppers::UpperInterface};
 use super::error::Result;
-use super::link::{self, MulticastTargets, Link};
+use super::link::{self, Link, MulticastTargets};
 use super::{InterfaceAddress, MacAddress};
 use crate::process::{self, Process};
 

@@ -11,13 +11,13 @@ use wirecap_core::ChunkRange;
 use wirecap_sys::memory::CellReader;
 
 use super::{OwnedPacket, owned::Owner};
-use crate::engine::{Shared, queue::Queue};
+use crate::engine::{EngineState, queue::Queue};
 
 /// Takes the packets out of a [`Batch`](crate::Batch) one by one, in order.
 pub struct Drain<'b> {
     pub(crate) queue: &'b Queue,
     pub(crate) reader: &'b CellReader,
-    pub(super) shared: &'b Arc<Shared>,
+    pub(super) shared: &'b Arc<EngineState>,
     pub(crate) index: usize,
     pub(crate) lead: Option<ChunkRange>,
     pub(crate) rest: Option<ChunkRange>,

@@ -23,7 +23,7 @@ pub use self::{
     owned::OwnedPacket,
     pcapng::{PcapngBlock, PcapngBlocks},
 };
-use super::Shared;
+use super::EngineState;
 use crate::{Packet, Packets};
 
 /// Packets of one receive queue, in the order in which they came.
@@ -35,7 +35,7 @@ use crate::{Packet, Packets};
 /// whole chunk, as it does where a chunk is a block: copy what you keep there. Dropping a batch recycles it.
 /// Cost of both: a few atomic operations for the whole batch.
 pub struct Batch {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     queue: usize,
     first_number: u64,
     uncertainty_ns: u64,
@@ -44,7 +44,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub(crate) fn new(shared: Arc<Shared>, queue: usize, handover: Handover) -> Self {
+    pub(crate) fn new(shared: Arc<EngineState>, queue: usize, handover: Handover) -> Self {
         let Handover { first_number, uncertainty_ns, .. } = handover;
         Self { shared, queue, first_number, uncertainty_ns, handover: Some(handover) }
     }

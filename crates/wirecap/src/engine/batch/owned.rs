@@ -6,15 +6,15 @@ use wirecap_core::ChunkRange;
 use wirecap_headers::Frame;
 use wirecap_sys::{memory::CellReader, xsk::Sender};
 
-use crate::engine::{Shared, queue::Queue};
+use crate::engine::{EngineState, queue::Queue};
 
 /// The engine of a packet, and the index of its pool there: pools of queues come first, then those of packet
 /// allocators.
 pub(crate) enum Owner<'b> {
     /// Borrows from its batch: nothing is counted.
-    Batch { queue: &'b Queue, shared: &'b Arc<Shared>, pool: usize },
+    Batch { queue: &'b Queue, shared: &'b Arc<EngineState>, pool: usize },
     /// Independent of its batch.
-    Engine { shared: Arc<Shared>, pool: usize },
+    Engine { shared: Arc<EngineState>, pool: usize },
 }
 
 impl Owner<'_> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Capture, Next, port::null::NullPort};
+use crate::{Capture, WaitOutcome, port::null::NullPort};
 
 #[test]
 fn an_owned_packet_has_the_time_of_its_first_part() {
@@ -13,7 +13,7 @@ fn an_owned_packet_has_the_time_of_its_first_part() {
     let mut capture = builder.open().unwrap();
     let mut worker = capture.take_workers().remove(0);
     let mut packets = 0;
-    while let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
+    while let WaitOutcome::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
         let borrowed: Vec<_> =
             batch.packets().map(|packet| (packet.number(), packet.timestamp_ns())).collect();
         let drain = batch.drain().unwrap();
@@ -33,7 +33,7 @@ fn a_user_who_keeps_one_packet_in_twenty_gets_all_the_others() {
     let mut worker = capture.take_workers().remove(0);
     let mut kept = Vec::new();
     let mut packets = 0;
-    while let Next::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
+    while let WaitOutcome::Batch(mut batch) = worker.next_batch_within(Duration::ZERO) {
         packets += batch.len() as u64;
         kept.extend(
             batch.drain().unwrap().filter(|packet| packet.number() % 20 == 0).map(|packet| packet.keep()),
@@ -49,7 +49,7 @@ fn a_user_who_keeps_one_packet_in_twenty_gets_all_the_others() {
     assert_eq!(addresses.len(), kept.len());
     drop(kept);
     assert!(
-        matches!(worker.next_batch_within(Duration::ZERO), Next::Idle),
+        matches!(worker.next_batch_within(Duration::ZERO), WaitOutcome::Idle),
         "the call brings the kept cells home"
     );
     let queue = &capture.report().ports[0].queues[0];

@@ -1,7 +1,7 @@
 //! How the host, or another program of it, uses an interface.
 //!
 //! ```text
-//!   HostView::read() ── once ──► HostView ── uses(interface) ──► [HostUse] ── keeps_interface()? ──► LeftToHost: captured beside it
+//!   HostView::read() ── once ──► HostView ── uses(interface) ──► [HostUse] ── keeps_interface()? ──► PassiveReason: captured beside it
 //!                                                                        └── else ───────────────► taken; what is left is reported
 //! ```
 //!
@@ -29,7 +29,7 @@ pub use self::view::HostView;
 use crate::{
     Access,
     nic::tapping,
-    report::{HostUse, LeftToHost},
+    report::{HostUse, PassiveReason},
 };
 
 /// What [`Access::Auto`] resolves to on an interface.
@@ -40,13 +40,13 @@ pub struct Choice {
     /// else [`Access::Packet`].
     pub access: Access,
     /// Why it is left to the host, if it is.
-    pub left_to_host: Option<LeftToHost>,
+    pub left_to_host: Option<PassiveReason>,
     /// All that is known of how it is used; empty if it is no Ethernet interface.
     pub uses: Vec<HostUse>,
 }
 
 impl Choice {
-    fn new(interface: &Interface, left_to_host: Option<LeftToHost>, uses: Vec<HostUse>) -> Self {
+    fn new(interface: &Interface, left_to_host: Option<PassiveReason>, uses: Vec<HostUse>) -> Self {
         let access = match &left_to_host {
             None => Access::Xdp,
             Some(_) if tapping::lacks(interface).is_none() => Access::Tap,
@@ -57,10 +57,10 @@ impl Choice {
 
     /// Why frames are sent by copy unless zero-copy is asked for: zero-copy could take packets from those
     /// users.
-    pub fn against_zero_copy_sending(&self) -> Option<LeftToHost> {
+    pub fn against_zero_copy_sending(&self) -> Option<PassiveReason> {
         let disturbed = self.uses.iter().filter(|host_use| host_use.forbids_zero_copy_sending());
         let disturbed: Vec<_> = disturbed.cloned().collect();
-        let in_use = (!disturbed.is_empty()).then_some(LeftToHost::InUse(disturbed));
+        let in_use = (!disturbed.is_empty()).then_some(PassiveReason::InUse(disturbed));
         in_use.or_else(|| self.left_to_host.clone())
     }
 }

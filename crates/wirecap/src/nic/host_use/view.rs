@@ -12,14 +12,15 @@ use wirecap_headers::MacAddress;
 use wirecap_sys::{
     bpf,
     netdev::{
-        self, HardwareType, Interface, InterfaceAddress, PacketSocket, PppoeSession, Surroundings, UpperInterface,
+        self, HardwareType, Interface, InterfaceAddress, PacketSocket, PppoeSession, Surroundings,
+        UpperInterface,
     },
 };
 
 use super::Choice;
 use crate::{
     Error,
-    report::{HostUse, LeftToHost, Sight},
+    report::{HostUse, PassiveReason, Sight},
 };
 
 /// A snapshot of what surrounds the interfaces of the calling thread's network namespace.
@@ -59,10 +60,10 @@ impl HostView {
     pub fn choose_for(&self, interface: &Interface) -> Result<Choice, Error> {
         if interface.hardware_type != HardwareType::ETHERNET {
             let kind = interface.hardware_type.to_string();
-            return Ok(Choice::new(interface, Some(LeftToHost::NotEthernet { kind }), Vec::new()));
+            return Ok(Choice::new(interface, Some(PassiveReason::NotEthernet { kind }), Vec::new()));
         }
         let uses = self.uses(interface)?;
-        Ok(Choice::new(interface, LeftToHost::for_uses(&uses), uses))
+        Ok(Choice::new(interface, PassiveReason::for_uses(&uses), uses))
     }
 
     /// All ways in which an interface is used, the most telling one first.
@@ -285,7 +286,7 @@ mod tests {
         let session = PppoeSession { number: 5, peer: PEER, interface: "eth1".into() };
         let uses = of_pppoe(Ok::<_, String>(vec![session]));
         assert_eq!(uses, [HostUse::PppoeSession { session: 5, peer: PEER }]);
-        assert_eq!(LeftToHost::for_uses(&uses), Some(LeftToHost::InUse(uses)));
+        assert_eq!(PassiveReason::for_uses(&uses), Some(PassiveReason::InUse(uses)));
         assert_eq!(of_pppoe(Ok::<_, String>(Vec::new())), []);
     }
 
@@ -296,7 +297,7 @@ mod tests {
         let is_unknown = |what| HostUse::Unknown { what, reason: DENIED.into() };
         let uses = of_pppoe(Err(DENIED));
         assert_eq!(uses, [is_unknown(Sight::PppoeSessions)]);
-        assert_eq!(LeftToHost::for_uses(&uses), None);
+        assert_eq!(PassiveReason::for_uses(&uses), None);
         let data = serde_json::to_value(&uses).unwrap();
         assert_eq!((&data[0]["kind"], &data[0]["what"]), (&"unknown".into(), &"pppoe_sessions".into()));
 

@@ -16,14 +16,14 @@ use crate::{
 const KEY_PERIOD: [u8; 2] = [0x6d, 0x5a];
 
 /// A device whose hash can be read and set.
-pub(crate) trait Hashing {
+pub(crate) trait RssDevice {
     fn get(&mut self) -> Result<RssHash, Cause>;
     fn set(&mut self, before: &RssHash, wanted: &RssHash) -> Result<(), Cause>;
 }
 
 /// A device that hashes symmetrically, and what it did before.
 #[derive(Debug)]
-pub(crate) struct Change<D: Hashing> {
+pub(crate) struct Change<D: RssDevice> {
     device: D,
     interface: String,
     before: RssHash,
@@ -35,7 +35,7 @@ pub(crate) struct Change<D: Hashing> {
     pub(super) lapses: Vec<RssRecovery>,
 }
 
-impl<D: Hashing> Change<D> {
+impl<D: RssDevice> Change<D> {
     /// Makes the device of an interface symmetric, or says why that cannot be. Then it is as before, or the
     /// reason has what makes it so.
     pub(super) fn symmetric(mut device: D, interface: &str) -> Result<Self, RssRefusal> {
@@ -110,7 +110,7 @@ impl<D: Hashing> Change<D> {
     }
 }
 
-impl<D: Hashing> Drop for Change<D> {
+impl<D: RssDevice> Drop for Change<D> {
     fn drop(&mut self) {
         self.restore();
     }

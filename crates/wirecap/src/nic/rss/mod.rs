@@ -20,7 +20,7 @@ mod change;
 mod parts;
 
 use self::{
-    change::{Change, Hashing},
+    change::{Change, RssDevice},
     parts::{Part, Parts, Place},
 };
 use wirecap_sys::netdev::{Interface, RssHash, RssReader};
@@ -30,7 +30,7 @@ use crate::{
     diagnostic::{Cause, RssRefusal},
 };
 
-impl Hashing for RssReader {
+impl RssDevice for RssReader {
     fn get(&mut self) -> Result<RssHash, Cause> {
         Ok(RssReader::get(self)?)
     }

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::change::{Change, Hashing};
+use super::change::{Change, RssDevice};
 use crate::{
     diagnostic::RssRecovery,
     report::{RssReport, RssState},
@@ -34,7 +34,7 @@ impl Place {
 
 /// The changes of this process.
 #[derive(Debug)]
-pub(super) struct Parts<D: Hashing> {
+pub(super) struct Parts<D: RssDevice> {
     changes: Mutex<Vec<PlacedChange<D>>>,
 }
 
@@ -43,14 +43,14 @@ type PlacedChange<D> = (Place, Weak<Mutex<Change<D>>>);
 
 /// A port's part in a change. Dropping it leaves.
 #[derive(Debug)]
-pub(crate) struct Part<D: Hashing> {
+pub(crate) struct Part<D: RssDevice> {
     shared: Arc<Mutex<Change<D>>>,
     present: bool,
     /// Lapses of the change that this port knows of.
     known: usize,
 }
 
-impl<D: Hashing> Parts<D> {
+impl<D: RssDevice> Parts<D> {
     pub(super) const fn new() -> Self {
         Self { changes: Mutex::new(Vec::new()) }
     }
@@ -75,7 +75,7 @@ impl<D: Hashing> Parts<D> {
     }
 }
 
-impl<D: Hashing> Part<D> {
+impl<D: RssDevice> Part<D> {
     /// `None` if the last one has left.
     fn join(shared: Arc<Mutex<Change<D>>>) -> Option<Self> {
         let mut locked = lock(&shared);
@@ -119,12 +119,12 @@ impl<D: Hashing> Part<D> {
     }
 }
 
-impl<D: Hashing> Drop for Part<D> {
+impl<D: RssDevice> Drop for Part<D> {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-fn lock<D: Hashing>(shared: &Mutex<Change<D>>) -> MutexGuard<'_, Change<D>> {
+fn lock<D: RssDevice>(shared: &Mutex<Change<D>>) -> MutexGuard<'_, Change<D>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

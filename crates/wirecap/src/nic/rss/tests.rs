@@ -10,14 +10,14 @@ use crate::{
     report::{RssReport, RssState},
 };
 
-type Takes = fn(&RssHash) -> bool;
+type HashPredicate = fn(&RssHash) -> bool;
 
 /// A driver that accepts some settings.
 #[derive(Debug, Clone)]
 struct Driver {
     now: Rc<RefCell<RssHash>>,
     /// Whether it accepts a hash.
-    takes: Takes,
+    takes: HashPredicate,
     /// Whether it keeps a hash that it accepts.
     keeps: bool,
     /// How often it can still be read, and set.
@@ -25,7 +25,7 @@ struct Driver {
     sets: u32,
 }
 
-impl Hashing for Driver {
+impl RssDevice for Driver {
     fn get(&mut self) -> Result<RssHash, Cause> {
         self.reads = self.reads.checked_sub(1).ok_or_else(|| Cause::words("no such device"))?;
         Ok(self.now.borrow().clone())
@@ -65,7 +65,7 @@ fn attempt(hash: SymmetricHash, failure: RssFailure) -> RssAttempt {
     RssAttempt { hash, failure }
 }
 
-fn driver(takes: Takes) -> Driver {
+fn driver(takes: HashPredicate) -> Driver {
     Driver { now: Rc::new(RefCell::new(plain())), takes, keeps: true, reads: u32::MAX, sets: u32::MAX }
 }
 
@@ -77,7 +77,7 @@ fn the_drivers_own_means_come_first_and_the_hash_is_restored() {
         function: Some(HashFunction::XOR),
         transform: None,
     };
-    let cases: [(Takes, SymmetricHash, RssUndo); 3] = [
+    let cases: [(HashPredicate, SymmetricHash, RssUndo); 3] = [
         (|_| true, XOR, no_transform()),
         (|hash| hash.transform != HashTransform::SYMMETRIC_XOR, OR_XOR, no_transform()),
         (|hash| hash.transform == HashTransform::NONE, SymmetricHash::ToeplitzKey, key),

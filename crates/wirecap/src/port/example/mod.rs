@@ -10,7 +10,7 @@ use super::{
     contract::{OpenRequest, Port, PortFacts, PortPools, PreparedPort},
     intake::Intake,
     open_port::OpenPort,
-    queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue, Waiting},
+    queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue, WaitingCells},
 };
 use crate::{
     Config, Error,
@@ -83,7 +83,7 @@ impl ReceiveQueue for ExampleQueue {
     fn look(&self) -> Look {
         let cells = self.made..self.made + u64::from(self.backlog());
         let outlook = if self.made == self.packets { Outlook::Ended } else { Outlook::OnReceipt };
-        Look { waiting: Some(Waiting { cells, may_refuse: false }), unreceived: 0, outlook }
+        Look { waiting: Some(WaitingCells { cells, may_refuse: false }), unreceived: 0, outlook }
     }
 
     fn counts(&mut self) -> QueueCounts {

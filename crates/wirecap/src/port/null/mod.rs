@@ -14,7 +14,7 @@ use super::{
     contract::{OpenRequest, Port, PortFacts, PortPools, PreparedPort},
     intake::Intake,
     open_port::OpenPort,
-    queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue, Waiting},
+    queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue, WaitingCells},
 };
 use crate::{
     Config, Error, Timestamp,
@@ -120,7 +120,7 @@ impl ReceiveQueue for NullQueue {
         let first = self.writer.waiting().start;
         let cells = first..first + u64::from(self.backlog());
         Look {
-            waiting: Some(Waiting { cells, may_refuse: false }),
+            waiting: Some(WaitingCells { cells, may_refuse: false }),
             unreceived: 0,
             outlook: Outlook::OnReceipt,
         }

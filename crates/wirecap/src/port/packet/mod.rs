@@ -30,17 +30,17 @@ use super::{
     queue::{Look, OpenQueue, Outlook, QueueCounts, ReceiveQueue},
 };
 use crate::{
-    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PortEvent, Rss, Timestamp,
-    diagnostic::{Cause, KernelRefusal, NicDataRefusal, TapRefusal, TooLong},
+    Config, Diagnostic, Error, HostUse, Modes, PassiveReason, PortEvent, Rss, Timestamp,
+    diagnostic::{Cause, KernelRefusal, LengthLimitReason, NicDataRefusal, TapRefusal},
     filter::{OriginInfo, PortFilter},
     nic::{
-        link::{Watched, longest_frame},
+        link::{WatchedQueues, longest_frame},
         preflight,
         xdp_watch::{XdpWatch, programs_first},
     },
     packet::ChunkReader,
     program::{rx_hash, socket_filter::SocketFilter},
-    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, PortReport, QueueMode, TimestampReport},
+    report::{Clock, FilterPlace, LengthLimit, LengthLimitPolicy, PortReport, QueueMode, TimestampReport},
 };
 
 /// What the kernel puts into a block beside an Ethernet packet: its own header, the packet's, and room for a
@@ -129,14 +129,14 @@ impl PortBackend for PacketBackend {
 #[derive(Debug)]
 struct PacketPort {
     interface: Interface,
-    left: Left,
+    left: PacketReasons,
 }
 
 /// Why AF_PACKET is used although the settings did not ask for it.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct PacketReasons {
     /// Why passively.
-    pub(super) reason: Option<LeftToHost>,
+    pub(super) reason: Option<PassiveReason>,
     /// Why it is not tapped.
     pub(super) not_tapped: Option<TapRefusal>,
 }
@@ -144,7 +144,7 @@ pub(super) struct Left {
 /// A socket for each worker, as many as there are cores or queues by default.
 pub(super) fn look_up(
     interface: Interface,
-    left: Left,
+    left: PacketReasons,
     host_use: Vec<HostUse>,
     config: &Config,
 ) -> Result<PreparedPort, Error> {
@@ -211,7 +211,7 @@ impl Port for PacketPort {
         report.fallbacks.extend(context.config.ring_entries.map(|_| Diagnostic::RingWithoutEffect));
         report.fallbacks.extend(programs_first(&interface));
         report.fallbacks.extend(not_in_kernel);
-        let reason = TooLong::SmallBlocks { cells_per_chunk: context.geometry.cells_per_chunk() };
+        let reason = LengthLimitReason::SmallBlocks { cells_per_chunk: context.geometry.cells_per_chunk() };
         let cut_short = |limit| Diagnostic::PacketsTooLong { limit, reason };
         report.fallbacks.extend(report.length_limit.map(cut_short));
         for ((socket, filter), &ring_id) in sockets.into_iter().zip(filters).zip(&facts.rings) {
@@ -223,7 +223,7 @@ impl Port for PacketPort {
         open.backend =
             Some(Box::new(PacketBackend { closers, promiscuous, xdp: XdpWatch::new(&interface, None) }));
         // Queues do not matter here, only what the NIC drops.
-        open.watch(&interface, Watched::None);
+        open.watch(&interface, WatchedQueues::None);
         open.report.fallbacks.extend(other_timestamps);
         Ok(open)
     }
@@ -241,7 +241,7 @@ fn timestamp(wanted: Option<Timestamp>) -> (TimestampReport, Option<Diagnostic>)
 /// cut to its room.
 fn length_limit(interface: &Interface, geometry: Geometry) -> Option<LengthLimit> {
     let room = geometry.chunk_bytes().saturating_sub(BLOCK_HEADERS_BYTES);
-    (longest_frame(interface) > room).then_some(LengthLimit { bytes: room, beyond: BeyondLimit::Cut })
+    (longest_frame(interface) > room).then_some(LengthLimit { bytes: room, beyond: LengthLimitPolicy::Cut })
 }
 
 /// Whether packets that go out are captured: on the loopback interface each of them comes in as well.

@@ -46,18 +46,18 @@ use super::{
     vlan_tags,
 };
 use crate::{
-    Config, Diagnostic, Error, HostUse, LeftToHost, Modes, PoolSize, Rss, TapHook, Timestamp,
-    diagnostic::{NicDataRefusal, TapRefusal, TooLong},
+    Config, Diagnostic, Error, HostUse, Modes, PassiveReason, PoolSize, Rss, TapHook, Timestamp,
+    diagnostic::{LengthLimitReason, NicDataRefusal, TapRefusal},
     filter::OriginInfo,
     nic::{
-        link::{Watched, longest_packet},
+        link::{WatchedQueues, longest_packet},
         preflight,
         stamping::Stamping,
         tapping,
         xdp_watch::programs_first,
     },
     program::{Counters, Packing, rx_hash},
-    report::{BeyondLimit, FilterPlace, LengthLimit, QueueMode},
+    report::{FilterPlace, LengthLimit, LengthLimitPolicy, QueueMode},
 };
 
 /// An interface to tap.
@@ -65,13 +65,13 @@ use crate::{
 struct TapPort {
     interface: Interface,
     /// Why it is captured passively, if that was not asked for.
-    reason: Option<LeftToHost>,
+    reason: Option<PassiveReason>,
 }
 
 /// A stream for each CPU.
 pub(super) fn look_up(
     interface: Interface,
-    reason: Option<LeftToHost>,
+    reason: Option<PassiveReason>,
     host_use: Vec<HostUse>,
 ) -> Result<PreparedPort, Error> {
     let Some(link_type) = interface.hardware_type.link_type() else {
@@ -209,13 +209,13 @@ impl Port for TapPort {
         }
         open.backend = Some(Box::new(TapBackend::new(&interface, links, promiscuous)));
         // Queues do not matter here, only what the NIC drops.
-        open.watch(&interface, Watched::None);
+        open.watch(&interface, WatchedQueues::None);
         Ok(open)
     }
 }
 
 /// The limit beyond which packets are cut, and why, if the longest one is beyond it.
-fn length_limit(longest: u32) -> Option<(LengthLimit, TooLong)> {
-    let limit = LengthLimit { bytes: MAX_PACKET_BYTES, beyond: BeyondLimit::Cut };
-    (longest > MAX_PACKET_BYTES).then_some((limit, TooLong::LongSegments { longest }))
+fn length_limit(longest: u32) -> Option<(LengthLimit, LengthLimitReason)> {
+    let limit = LengthLimit { bytes: MAX_PACKET_BYTES, beyond: LengthLimitPolicy::Cut };
+    (longest > MAX_PACKET_BYTES).then_some((limit, LengthLimitReason::LongSegments { longest }))
 }

@@ -48,10 +48,10 @@ use super::{
 };
 use crate::{
     Config, Diagnostic, Error, Timestamp,
-    diagnostic::{Cause, NicDataRefusal, TooLong},
+    diagnostic::{Cause, LengthLimitReason, NicDataRefusal},
     packet::{ChunkReader, Front},
     program::rx_hash,
-    report::{BeyondLimit, Clock, FilterPlace, LengthLimit, QueueMode, TimestampReport, TraceFailure},
+    report::{Clock, FilterPlace, LengthLimit, LengthLimitPolicy, QueueMode, TimestampReport, TraceFailure},
 };
 
 /// Maximum number of records read before other threads may have the queue: many of them may make no packet.
@@ -145,8 +145,8 @@ impl Port for Trace {
         let mut port = OpenPort::new(&trace.name, QueueMode::Trace, trace.link_type);
         port.report.multi_buffer = true;
         port.report.length_limit = (longest < MAX_CAPTURED_LEN as usize)
-            .then_some(LengthLimit { bytes: longest as u32, beyond: BeyondLimit::Lost });
-        let too_long = |limit| Diagnostic::PacketsTooLong { limit, reason: TooLong::SmallPool };
+            .then_some(LengthLimit { bytes: longest as u32, beyond: LengthLimitPolicy::Lost });
+        let too_long = |limit| Diagnostic::PacketsTooLong { limit, reason: LengthLimitReason::SmallPool };
         port.report.fallbacks.extend(port.report.length_limit.map(too_long));
         let filter = request.filter.map(|filter| {
             let user = UserFilter::new(&filter.filter);

@@ -15,7 +15,7 @@ use wirecap_sys::{
 
 use super::{
     claim::QueueClaim,
-    closing::Opening,
+    closing::OpeningSockets,
     frame_room::{self, cell_payload},
     packing,
     placed_filter::PlacedFilter,
@@ -48,7 +48,7 @@ pub(crate) struct XdpOpener<'a> {
 
 /// What the program does to packets besides choosing them.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct ProgramFeatures {
     pub(crate) stamping: Option<Stamping>,
     pub(crate) tags: VlanTags,
     pub(crate) hashing: Option<RxHashing>,
@@ -59,7 +59,7 @@ pub(crate) struct Prepared {
 pub(super) struct Attempt<'a> {
     pub(super) opener: XdpOpener<'a>,
     pub(super) plan: &'a AttachPlan,
-    pub(super) prepared: &'a Prepared,
+    pub(super) prepared: &'a ProgramFeatures,
     pub(super) xdp_mode: XdpMode,
     pub(super) delivery: Delivery,
     pub(super) multi_buffer: bool,
@@ -155,7 +155,7 @@ impl Attempt<'_> {
         let packed = packing.map(|packing| self.open_packed(&packing, &program, &filter)).transpose()?;
         let mut sockets = match self.delivery {
             Delivery::Socket(mode) => self.open_sockets(mode, pools, &program, &filter)?,
-            Delivery::Packed => Opening::default(),
+            Delivery::Packed => OpeningSockets::default(),
         };
         for queue in &mut sockets.queues {
             queue.entry = hook.entry(queue.queue, program.entrance()).map_err(program_error)?;
@@ -192,8 +192,8 @@ impl Attempt<'_> {
         pools: &mut PortPools,
         program: &Arc<CaptureProgram>,
         filter: &PlacedFilter,
-    ) -> Result<Opening, Error> {
-        let mut opened = Opening::default();
+    ) -> Result<OpeningSockets, Error> {
+        let mut opened = OpeningSockets::default();
         for (pool, memory) in pools.pools.iter_mut().zip(&pools.memories) {
             self.opener.request.context.hooks.gives_up.check()?;
             let registration = self.registration(mode, memory, &opened.queues);

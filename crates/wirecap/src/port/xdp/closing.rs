@@ -14,18 +14,18 @@ const THREADS: usize = 16;
 
 /// The sockets of a port that is being opened. Dropping it closes them.
 #[derive(Debug, Default)]
-pub(super) struct Opening {
+pub(super) struct OpeningSockets {
     pub(super) queues: Vec<XdpQueue>,
 }
 
-impl Opening {
+impl OpeningSockets {
     /// All sockets, once the port is open.
     pub(super) fn finish(mut self) -> Vec<XdpQueue> {
         std::mem::take(&mut self.queues)
     }
 }
 
-impl Drop for Opening {
+impl Drop for OpeningSockets {
     fn drop(&mut self) {
         let queues = std::mem::take(&mut self.queues);
         if queues.len() <= FEW {

@@ -36,7 +36,7 @@ use wirecap_sys::netdev::Interface;
 
 use self::{
     attempt::{AttemptQueues, XdpOpener},
-    open::Opened,
+    open::OpenXdpPort,
 };
 use super::{
     contract::{OpenRequest, PacketSource, PoolMaker, Port, PortFacts, PortPools, PreparedPort},
@@ -48,7 +48,7 @@ use crate::{
     config::device_name,
     diagnostic::NicDataRefusal,
     filter::OriginInfo,
-    nic::{host_use::watch::HostWatch, link::Watched, preflight, stamping},
+    nic::{host_use::watch::HostWatch, link::WatchedQueues, preflight, stamping},
     packet::{ChunkReader, Front},
     program::rx_hash,
 };
@@ -134,7 +134,7 @@ impl Port for XdpPort {
         let (interface, shared) = (&self.interface, self.queues.is_some());
         let opener = XdpOpener { request: *request, interface, shared };
         let had_pools = !pools.pools.is_empty();
-        let Opened { mut port, mut backend, queues, hash_at } = opener.open(&mut pools)?;
+        let OpenXdpPort { mut port, mut backend, queues, hash_at } = opener.open(&mut pools)?;
         backend.upkeep.host = Some(HostWatch::new(&facts.host_use));
         port.backend = Some(Box::new(backend));
         let front = hash_at.map_or(Front::Nothing, |at| Front::Hash { at });
@@ -163,7 +163,8 @@ impl Port for XdpPort {
             let reader = ChunkReader::Cells(pool.reader(), front);
             port.queues.push(OpenQueue { waker, socket, ..OpenQueue::new(queue, pool, reader) });
         }
-        let watched = if self.queues.is_some() { Watched::Some(&facts.rings) } else { Watched::All };
+        let watched =
+            if self.queues.is_some() { WatchedQueues::Some(&facts.rings) } else { WatchedQueues::All };
         port.watch(&self.interface, watched);
         Ok(port)
     }

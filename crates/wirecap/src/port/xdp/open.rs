@@ -18,7 +18,7 @@ use wirecap_sys::{
 };
 
 use super::{
-    attempt::{Attempt, AttemptQueues, AttemptResult, Delivery, Prepared, XdpOpener},
+    attempt::{Attempt, AttemptQueues, AttemptResult, Delivery, ProgramFeatures, XdpOpener},
     backend::XdpBackend,
     frame_room::cell_payload,
     shared::{AttachPlan, Attempts},
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     Diagnostic, Error, Modes, Rss,
-    diagnostic::TooLong,
+    diagnostic::LengthLimitReason,
     nic::{link::longest_frame, preflight, rss, stamping::Stamping},
     port::{
         contract::{PoolMaker, PortPools},
@@ -34,7 +34,7 @@ use crate::{
         vlan_tags,
     },
     program::rx_hash::RxHashing,
-    report::{BeyondLimit, LengthLimit, PortReport, QueueMode},
+    report::{LengthLimit, LengthLimitPolicy, PortReport, QueueMode},
 };
 
 impl Modes {
@@ -57,7 +57,7 @@ impl Modes {
 
 /// An interface that is open.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenXdpPort {
     pub(crate) port: OpenPort,
     pub(crate) backend: XdpBackend,
     pub(crate) queues: AttemptQueues,
@@ -68,7 +68,7 @@ pub(crate) struct Opened {
 impl XdpOpener<'_> {
     /// Opens each queue and attaches the program. A queue with a socket takes one of `pools`; if there are
     /// none and packets are not packed, the port allocates them.
-    pub(crate) fn open(self, pools: &mut PortPools) -> Result<Opened, Error> {
+    pub(crate) fn open(self, pools: &mut PortPools) -> Result<OpenXdpPort, Error> {
         let Self { interface, shared, request, .. } = self;
         let config = request.context.config;
         preflight::check_kind(interface)?;
@@ -80,15 +80,15 @@ impl XdpOpener<'_> {
         let by_default = config.stamp_packets || request.facts.pools == PoolMaker::Packed;
         let stamping = Stamping::prepare(interface, config.timestamp, by_default)?;
         let tags = vlan_tags::prepare(interface, shared);
-        self.open_prepared(Prepared { stamping, tags, hashing }, pools)
+        self.open_prepared(ProgramFeatures { stamping, tags, hashing }, pools)
     }
 
     /// Opens an interface that can be captured over AF_XDP, for packets that are handled as prepared.
     pub(crate) fn open_prepared(
         self,
-        mut prepared: Prepared,
+        mut prepared: ProgramFeatures,
         pools: &mut PortPools,
-    ) -> Result<Opened, Error> {
+    ) -> Result<OpenXdpPort, Error> {
         let Self { interface, shared, request, .. } = self;
         let config = request.context.config;
         let promiscuous = if config.promiscuous { Some(promiscuous(interface)?) } else { None };
@@ -124,7 +124,12 @@ impl XdpOpener<'_> {
     }
 
     /// Tries the modes, the best first.
-    fn open_by(self, plan: &AttachPlan, prepared: &Prepared, pools: &mut PortPools) -> Result<Opened, Error> {
+    fn open_by(
+        self,
+        plan: &AttachPlan,
+        prepared: &ProgramFeatures,
+        pools: &mut PortPools,
+    ) -> Result<OpenXdpPort, Error> {
         let interface = self.interface;
         let geometry = self.request.context.geometry;
         let large_frames = longest_frame(interface) > cell_payload(geometry);
@@ -194,7 +199,7 @@ impl XdpOpener<'_> {
     }
 
     /// The port that an attempt has made. Promiscuous mode and the NIC's settings are still missing.
-    fn opened(self, attempt: &Attempt<'_>, result: AttemptResult, fallbacks: Vec<Diagnostic>) -> Opened {
+    fn opened(self, attempt: &Attempt<'_>, result: AttemptResult, fallbacks: Vec<Diagnostic>) -> OpenXdpPort {
         let AttemptResult { link, program, queues, claims, filter, hash_at } = result;
         let mode = queues.mode(attempt.xdp_mode);
         let features = self.interface.xdp_features;
@@ -211,7 +216,7 @@ impl XdpOpener<'_> {
         };
         let (promiscuous, rss, stamping, upkeep) = (None, None, None, Upkeep::default());
         let backend = XdpBackend { link: Some(link), claims, program, promiscuous, rss, stamping, upkeep };
-        Opened { port, backend, queues, hash_at }
+        OpenXdpPort { port, backend, queues, hash_at }
     }
 }
 
@@ -224,16 +229,16 @@ fn take_back(pools: &mut PortPools) {
 }
 
 fn length_limit(geometry: Geometry) -> LengthLimit {
-    LengthLimit { bytes: cell_payload(geometry), beyond: BeyondLimit::Lost }
+    LengthLimit { bytes: cell_payload(geometry), beyond: LengthLimitPolicy::Lost }
 }
 
 /// That frames longer than a cell are lost, and why.
 fn unsplit(geometry: Geometry, can_split: bool) -> Diagnostic {
     let reason = if can_split {
-        TooLong::NotSplit { cell_bytes: geometry.cell_bytes() }
+        LengthLimitReason::NotSplit { cell_bytes: geometry.cell_bytes() }
     } else {
         let (cells_per_chunk, least) = (geometry.cells_per_chunk(), MIN_CELLS_PER_CHUNK_MULTI_BUFFER);
-        TooLong::SmallChunks { cells_per_chunk, least }
+        LengthLimitReason::SmallChunks { cells_per_chunk, least }
     };
     Diagnostic::PacketsTooLong { limit: length_limit(geometry), reason }
 }

@@ -6,7 +6,7 @@ use wirecap_filter::UserFilter;
 
 use super::sieve::Sieve;
 use crate::{
-    Diagnostic, Unmatched,
+    Diagnostic, UnmatchedPolicy,
     diagnostic::{Cause, KernelRefusal},
     filter::PortFilter,
     report::FilterPlace,
@@ -37,7 +37,7 @@ impl PlacedFilter {
         }
         let user = UserFilter::new(&filter.filter);
         let runs = not_in_kernel.as_ref().map_or(FilterPlace::Kernel, |_| FilterPlace::of(&user));
-        let passes = filter.unmatched == Unmatched::Pass;
+        let passes = filter.unmatched == UnmatchedPolicy::Pass;
         let split = (not_in_kernel.is_none() && passes).then_some(Diagnostic::FilterDropsLongPackets);
         let fallback = not_in_kernel.map(|reason| Diagnostic::FilterNotInKernel {
             reason,
@@ -70,7 +70,7 @@ mod tests {
             [("inbound and ifindex 5", true), ("outbound", true), ("ifindex 6", false)]
         {
             let origin = OriginInfo::Incoming { ifindex: 5 };
-            let filter = PortFilter::compile(expression, 1, Unmatched::Drop, origin).unwrap();
+            let filter = PortFilter::compile(expression, 1, UnmatchedPolicy::Drop, origin).unwrap();
             let placed = PlacedFilter::new(Some(&filter), None, false);
             let expected = Vec::from_iter(reported.then_some(Diagnostic::FilterInboundOnly));
             assert_eq!(placed.fallbacks, expected, "{expression}");

@@ -13,7 +13,7 @@ use super::{shared::Entry, sieve::Sieve};
 use crate::{
     port::{
         intake::Intake,
-        queue::{Look, QueueCounts, ReceiveQueue, Waiting},
+        queue::{Look, QueueCounts, ReceiveQueue, WaitingCells},
         stamp_reader::StampReader,
     },
     program::CaptureProgram,
@@ -88,7 +88,7 @@ impl ReceiveQueue for XdpQueue {
         let (oldest, kept) = self.sieve.as_ref().map_or((None, 0), |sieve| (sieve.oldest(), sieve.kept()));
         let cells = oldest.unwrap_or(start)..end;
         let outlook = self.stamps.outlook(self.backlog() > 0);
-        let waiting = Some(Waiting { cells, may_refuse: self.sieve.is_some() });
+        let waiting = Some(WaitingCells { cells, may_refuse: self.sieve.is_some() });
         Look { waiting, unreceived: self.socket.filled() + kept, outlook }
     }
 

@@ -22,10 +22,12 @@ pub use wirecap_sys::memory::Advice;
 
 pub use self::{
     cause::Cause,
-    reason::{KernelRefusal, ModeRefusal, NicDataRefusal, PackingRefusal, Recovery, TapRefusal, TooLong},
+    reason::{
+        KernelRefusal, LengthLimitReason, ModeRefusal, NicDataRefusal, PackingRefusal, Recovery, TapRefusal,
+    },
     rss::{RssAttempt, RssFailure, RssLoss, RssRecovery, RssRefusal, RssUndo, RssUndoFailure, SymmetricHash},
 };
-use super::{Clock, LeftToHost, LengthLimit, QueueMode, as_text};
+use super::{Clock, LengthLimit, PassiveReason, QueueMode, as_text};
 use crate::{QueueSet, Timestamp};
 
 /// Declares [`Diagnostic`], each variant behind its code.
@@ -81,7 +83,7 @@ diagnostics! {
         /// keeps its packets.
         "passive" => Passive {
             /// Why it is left to the host.
-            reason: LeftToHost,
+            reason: PassiveReason,
         },
         /// It is captured over AF_PACKET, as it cannot be tapped: slower again.
         "not_tapped" => NotTapped {
@@ -125,7 +127,7 @@ diagnostics! {
             /// The length, and what happens to longer packets.
             limit: LengthLimit,
             /// Why there is a limit.
-            reason: TooLong,
+            reason: LengthLimitReason,
         },
         /// The filter runs in user space: packets cost a cell and a copy before they are judged.
         "filter_not_in_kernel" => FilterNotInKernel {

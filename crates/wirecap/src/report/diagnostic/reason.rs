@@ -37,7 +37,7 @@ pub enum ModeRefusal {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum TooLong {
+pub enum LengthLimitReason {
     /// They are larger than a cell, and no mode of this interface splits them.
     NotSplit {
         /// Size of a cell, in bytes.

@@ -59,10 +59,10 @@ pub(crate) fn find(interface: &Interface) -> Result<Option<Dispatcher>, Error> {
             source => Error::Program { name: name(), source },
         });
         match found? {
-            Joined::Yes(dispatcher) => return Ok(Some(dispatcher)),
-            Joined::Gone if attempts.again() => {}
+            JoinOutcome::Yes(dispatcher) => return Ok(Some(dispatcher)),
+            JoinOutcome::Gone if attempts.again() => {}
             // It is no dispatcher; a program whose process has just ended may be there for a moment.
-            Joined::Gone | Joined::Other => match preflight::check_holder(interface) {
+            JoinOutcome::Gone | JoinOutcome::Other => match preflight::check_holder(interface) {
                 Err(Error::Shared { .. }) if attempts.again() => {}
                 Err(Error::Held { name, program, holders, .. }) if program == program::NAME => {
                     return Err(Error::TakenWhole { name, holders });
@@ -74,7 +74,7 @@ pub(crate) fn find(interface: &Interface) -> Result<Option<Dispatcher>, Error> {
 }
 
 /// What came of joining.
-pub(super) enum Joined {
+pub(super) enum JoinOutcome {
     Yes(Dispatcher),
     /// It is gone.
     Gone,
@@ -84,27 +84,27 @@ pub(super) enum Joined {
 
 impl Dispatcher {
     /// Joins the dispatcher that is attached, if it is one.
-    pub(super) fn join(attached: AttachedProgram, ifindex: u32) -> Result<Joined, bpf::Error> {
+    pub(super) fn join(attached: AttachedProgram, ifindex: u32) -> Result<JoinOutcome, bpf::Error> {
         let mode = match attached.mode {
             AttachedMode::Native => XdpMode::Native,
             AttachedMode::Generic => XdpMode::Generic,
-            AttachedMode::Offload => return Ok(Joined::Other),
+            AttachedMode::Offload => return Ok(JoinOutcome::Other),
         };
         let Some(SharedMap { map, max_entries }) = bpf::shared_map(attached.program_id, TABLE)? else {
             let gone = Program::name_by_id(attached.program_id).is_err();
-            return Ok(if gone { Joined::Gone } else { Joined::Other });
+            return Ok(if gone { JoinOutcome::Gone } else { JoinOutcome::Other });
         };
         let program_id = attached.program_id;
-        let Some(program) = Program::by_id(program_id)? else { return Ok(Joined::Gone) };
-        let Some(link) = Link::of_program(program_id)? else { return Ok(Joined::Gone) };
+        let Some(program) = Program::by_id(program_id)? else { return Ok(JoinOutcome::Gone) };
+        let Some(link) = Link::of_program(program_id)? else { return Ok(JoinOutcome::Gone) };
         let link = link.closed_before(&map)?;
         // The interface may be gone, or the link detached by force.
         if link.ifindex()? != Some(ifindex) {
-            return Ok(Joined::Gone);
+            return Ok(JoinOutcome::Gone);
         }
         let frags = takes_frags(&map, max_entries - 1)?;
         let (program, programs) = (Arc::new(program), Arc::new(map));
-        Self::new(Table { program, program_id, programs, frags }, link, mode).map(Joined::Yes)
+        Self::new(Table { program, program_id, programs, frags }, link, mode).map(JoinOutcome::Yes)
     }
 
     /// The dispatcher of a table, attached by `link`.

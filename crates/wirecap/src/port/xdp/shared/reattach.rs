@@ -23,7 +23,7 @@ use wirecap_sys::{
 
 use super::{
     attachment::{Attachment, Membership},
-    dispatcher::{Dispatcher, Joined},
+    dispatcher::{Dispatcher, JoinOutcome},
 };
 use crate::{
     HostUse,
@@ -36,18 +36,18 @@ use crate::{
 const ATTEMPTS: u32 = 5;
 
 /// What a link has.
-enum Found {
+enum LinkOccupant {
     Ours,
     Another,
     Nothing,
 }
 
-fn found(link: &Link, program_id: u32) -> Found {
+fn found(link: &Link, program_id: u32) -> LinkOccupant {
     match link.attached_program() {
-        Ok(None) => Found::Nothing,
-        Ok(Some(id)) if id != program_id => Found::Another,
+        Ok(None) => LinkOccupant::Nothing,
+        Ok(Some(id)) if id != program_id => LinkOccupant::Another,
         // What cannot be asked may be as it was.
-        Ok(Some(_)) | Err(_) => Found::Ours,
+        Ok(Some(_)) | Err(_) => LinkOccupant::Ours,
     }
 }
 
@@ -57,9 +57,9 @@ impl Attachment {
     pub(crate) fn look(&mut self, program: &Program) -> Option<Recovery> {
         let attached = match self {
             Attachment::Whole { link, program_id, site } => match found(link, *program_id) {
-                Found::Ours => return None,
-                Found::Another => link.update(program).map(Some).map_err(Cause::from),
-                Found::Nothing => {
+                LinkOccupant::Ours => return None,
+                LinkOccupant::Another => link.update(program).map(Some).map_err(Cause::from),
+                LinkOccupant::Nothing => {
                     let again = site.enter(|| site.attach(program).map_err(Cause::from));
                     again.map(|again| again.map(|again| *link = again))
                 }
@@ -91,10 +91,10 @@ impl Attachment {
             }
         };
         let is_lost = match found {
-            Found::Ours => false,
-            Found::Another => true,
+            LinkOccupant::Ours => false,
+            LinkOccupant::Another => true,
             // Not if the interface is gone.
-            Found::Nothing => matches!(site.enter(|| Ok(())), Ok(Some(())) | Err(_)),
+            LinkOccupant::Nothing => matches!(site.enter(|| Ok(())), Ok(Some(())) | Err(_)),
         };
         is_lost.then_some(Recovery::Ended)
     }
@@ -105,9 +105,9 @@ impl Membership {
     fn look_at_dispatcher(&mut self, program: &Program) -> Option<Result<Option<()>, Cause>> {
         let Dispatcher { link, table, .. } = &*self.dispatcher;
         match found(link, table.program_id) {
-            Found::Ours => None,
-            Found::Another => Some(link.update(&table.program).map(Some).map_err(Cause::from)),
-            Found::Nothing => {
+            LinkOccupant::Ours => None,
+            LinkOccupant::Another => Some(link.update(&table.program).map(Some).map_err(Cause::from)),
+            LinkOccupant::Nothing => {
                 let again = self.site.enter(|| self.attach_again(program));
                 Some(again.map(|again| again.map(|again| self.dispatcher = Arc::new(again))))
             }
@@ -133,10 +133,10 @@ impl Membership {
                 }
             }
             match Dispatcher::join(attached, site.ifindex).map_err(Cause::from)? {
-                Joined::Gone => continue,
-                Joined::Yes(other) => return self.enter_into(other, program),
+                JoinOutcome::Gone => continue,
+                JoinOutcome::Yes(other) => return self.enter_into(other, program),
                 // Its name is in the refusal.
-                Joined::Other => {
+                JoinOutcome::Other => {
                     return site.attach(&ours.program).map_err(Cause::from).and_then(attached_by);
                 }
             }
