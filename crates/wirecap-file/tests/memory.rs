@@ -14,13 +14,13 @@ const IF_NAME: u16 = 2;
 const IF_DESCRIPTION: u16 = 3;
 
 /// A file generated while it is read: `left`, then `again`, `times` times.
-struct Repeated<'a> {
+struct RepeatingReader<'a> {
     left: &'a [u8],
     again: &'a [u8],
     times: u32,
 }
 
-impl Read for Repeated<'_> {
+impl Read for RepeatingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left.is_empty() && self.times > 0 {
             self.times -= 1;
@@ -51,7 +51,7 @@ fn option(code: u16, len: usize) -> Vec<u8> {
 
 /// Reads a whole file; returns the number of its records and the error that ended it.
 fn read_all(first: &[u8], again: &[u8], times: u32) -> (u64, Option<Error>) {
-    let mut reader = Reader::new(Repeated { left: first, again, times }).unwrap();
+    let mut reader = Reader::new(RepeatingReader { left: first, again, times }).unwrap();
     let mut records = 0;
     loop {
         match reader.next() {

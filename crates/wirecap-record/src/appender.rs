@@ -16,7 +16,7 @@ use std::{
 
 use super::{
     buffers::Buffers,
-    description::{Trailer, trailer},
+    description::{Trailer, trailer_bytes},
     error::RecordError,
     order::Order,
     output::{AppendError, Output, Whereabouts},
@@ -191,9 +191,9 @@ impl Appender {
 
     /// Writes the account after the packets, even after a failure: there may be room where the last record
     /// was cut off.
-    pub(crate) fn close(&mut self, closing: &Trailer, started: SystemTime) {
-        let trailer = trailer(closing, self.only, self.output.format(), started, self.packets);
-        if let Err(AppendError { cause, .. }) = self.output.append_last(&trailer, self.failure.is_some()) {
+    pub(crate) fn close(&mut self, trailer: &Trailer, started: SystemTime) {
+        let bytes = trailer_bytes(trailer, self.only, self.output.format(), started, self.packets);
+        if let Err(AppendError { cause, .. }) = self.output.append_last(&bytes, self.failure.is_some()) {
             let cut = self.output.cut().err().map(RecordError::from);
             self.failure = self.failure.take().or(cut).or(Some(cause));
         }

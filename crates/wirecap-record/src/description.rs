@@ -30,7 +30,7 @@ impl From<Report> for Trailer {
 }
 
 /// A header that names each port; in pcap, the one for `port`. `snaplen` is in bytes; 0 keeps all.
-pub(crate) fn header(report: &Report, port: usize, format: Format, snaplen: u32) -> Vec<u8> {
+pub(crate) fn header_bytes(report: &Report, port: usize, format: Format, snaplen: u32) -> Vec<u8> {
     let mut out = Vec::new();
     match format {
         Format::Pcap => {
@@ -55,8 +55,8 @@ pub(crate) fn header(report: &Report, port: usize, format: Format, snaplen: u32)
 
 /// The account of each port, or of the queue whose packets the file has. Empty for pcap, which cannot have
 /// it. `packets` is the number in the file.
-pub(crate) fn trailer(
-    closing: &Trailer,
+pub(crate) fn trailer_bytes(
+    trailer: &Trailer,
     only: Option<Place>,
     format: Format,
     started: SystemTime,
@@ -66,7 +66,7 @@ pub(crate) fn trailer(
     if format == Format::Pcap {
         return out;
     }
-    let ports = closing.report.ports.iter().enumerate();
+    let ports = trailer.report.ports.iter().enumerate();
     let ports = ports.filter(|(port, _)| only.is_none_or(|only| only.port == *port));
     let accounts: Vec<_> = ports.map(|(interface, port)| (interface, port, account(port, only))).collect();
     let delivered: u64 = accounts.iter().map(|(_, _, account)| account.delivered).sum();
@@ -76,7 +76,7 @@ pub(crate) fn trailer(
     let (start_ns, end_ns) = (nanoseconds(started), nanoseconds(SystemTime::now()));
     for (interface, port, account) in accounts {
         let own = account_comments(&account);
-        let others = closing.comments.get(interface).into_iter().flatten();
+        let others = trailer.comments.get(interface).into_iter().flatten();
         let dropped = port.dropped_before_xdp;
         // The NIC does not count them by queue, and the sum over all files has to be right.
         let is_whole = only.is_none() || port.queues.len() == 1;

@@ -86,7 +86,7 @@ mod block;
 mod buffers;
 mod config;
 mod description;
-mod direct;
+mod direct_io;
 mod encode;
 mod error;
 mod feed;

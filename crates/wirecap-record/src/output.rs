@@ -20,7 +20,7 @@ use std::{
 use wirecap_file::Format;
 
 use super::{
-    direct::DirectIo,
+    direct_io::DirectIo,
     error::RecordError,
     open::{self, OpenFile},
     sink::Sink,

@@ -57,7 +57,7 @@ pub struct Recorder {
     lanes: Vec<Lane>,
     progress: Progress,
     give_up: Arc<AtomicBool>,
-    closing: Sender<Trailer>,
+    trailer: Sender<Trailer>,
     outcome: Receiver<Outcome>,
 }
 
@@ -157,16 +157,16 @@ impl Recorder {
 
     /// Waits until everything is written, then writes what follows the packets: pass a [`wirecap::Report`] or
     /// a [`Trailer`]. Call it when the workers have ended, as it waits for all lanes to be dropped.
-    pub fn finish(self, closing: impl Into<Trailer>) -> Outcome {
-        self.finish_with(closing, || ())
+    pub fn finish(self, trailer: impl Into<Trailer>) -> Outcome {
+        self.finish_with(trailer, || ())
     }
 
     /// Like [`Self::finish`], but calls `tick` a hundred times a second while it waits, to show the progress.
-    pub fn finish_with(self, closing: impl Into<Trailer>, mut tick: impl FnMut()) -> Outcome {
-        let Self { lanes, progress, give_up, closing: sender, outcome } = self;
+    pub fn finish_with(self, trailer: impl Into<Trailer>, mut tick: impl FnMut()) -> Outcome {
+        let Self { lanes, progress, give_up, trailer: sender, outcome } = self;
         drop(lanes);
         // Fails if the writer is gone, which is found below.
-        let _ = sender.send(closing.into());
+        let _ = sender.send(trailer.into());
         let abandoned = |failure| {
             let (written, whereabouts) = (progress.written(), Whereabouts::InPlace);
             Outcome { written, failure: Some(failure), whereabouts }
@@ -208,7 +208,8 @@ fn begin(
     for (number, (output, queues)) in parts.iter_mut().enumerate() {
         let header = config.header.clone();
         let port = queues.first_port();
-        let header = header.unwrap_or_else(|| description::header(&report, port, output.format(), snaplen));
+        let header =
+            header.unwrap_or_else(|| description::header_bytes(&report, port, output.format(), snaplen));
         output.set_give_up(&config.give_up);
         output.begin(&header).map_err(|cause| OutputError { output: number, cause })?;
     }
@@ -236,7 +237,7 @@ fn begin(
             lane.feeds.push(Feed::new(sender.clone(), backlog.clone()));
         }
         let progress = Progress::new(&output, backlog.clone());
-        let (closing, closed) = channel();
+        let (trailer, closed) = channel();
         let (finished, outcome) = sync_channel(1);
         let only = per_queue.then(|| queues.place(0));
         let (limit, on_stop) = (Arc::clone(&limit), config.on_stop.clone());
@@ -252,8 +253,8 @@ fn begin(
             backlog,
         };
         let give_up = Arc::clone(&config.give_up);
-        let recorder = Recorder { lanes: Vec::new(), progress, give_up, closing, outcome };
-        started.push((recorder, Writer { messages, closing: closed, outcome: finished, recording }));
+        let recorder = Recorder { lanes: Vec::new(), progress, give_up, trailer, outcome };
+        started.push((recorder, Writer { messages, trailer: closed, outcome: finished, recording }));
     }
     Ok((started, lanes))
 }

@@ -26,7 +26,7 @@ use std::{
 use nix::fcntl::OFlag;
 use wirecap_sys::room::{PIECE, wait_for_room};
 
-use super::{direct::DirectIo, error::RecordError};
+use super::{direct_io::DirectIo, error::RecordError};
 
 /// How often to check for giving up while waiting.
 const TICK: Duration = Duration::from_millis(50);

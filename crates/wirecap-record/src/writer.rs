@@ -35,7 +35,7 @@ const MAX_HELD_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) messages: Receiver<Block>,
-    pub(crate) closing: Receiver<Trailer>,
+    pub(crate) trailer: Receiver<Trailer>,
     pub(crate) outcome: SyncSender<Outcome>,
     pub(crate) recording: Recording,
 }
@@ -58,13 +58,13 @@ pub(crate) struct Recording {
 impl Writer {
     /// Writes until the last lane is gone, then what follows the packets.
     pub fn run(self) {
-        let Self { messages, closing, outcome, mut recording } = self;
+        let Self { messages, trailer, outcome, mut recording } = self;
         while recording.collect(&messages) {
             recording.merge(Instant::now());
             recording.write();
         }
         // Fails if the recorder has stopped waiting.
-        let _ = outcome.send(recording.finish(&closing));
+        let _ = outcome.send(recording.finish(&trailer));
     }
 }
 
@@ -131,11 +131,11 @@ impl Recording {
 
     /// Writes what is held back, then the account. Without an account, for instance if the capture panicked,
     /// keeps what was captured.
-    fn finish(mut self, closing: &Receiver<Trailer>) -> Outcome {
+    fn finish(mut self, trailer: &Receiver<Trailer>) -> Outcome {
         self.merger.force(0, &mut self.pending, &mut self.buffers);
         self.write();
-        if let Ok(closing) = closing.recv() {
-            self.appender.close(&closing, self.started);
+        if let Ok(trailer) = trailer.recv() {
+            self.appender.close(&trailer, self.started);
         }
         self.appender.finish()
     }

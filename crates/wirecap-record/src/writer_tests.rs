@@ -63,8 +63,8 @@ fn a_held_batch_is_waited_for_until_the_timeout() {
         backlog: None,
     };
     let (sender, messages) = sync_channel(4);
-    let ((close, closing), (outcome, finished)) = (channel(), sync_channel(1));
-    let running = thread::spawn(move || Writer { messages, closing, outcome, recording }.run());
+    let ((close, trailer), (outcome, finished)) = (channel(), sync_channel(1));
+    let running = thread::spawn(move || Writer { messages, trailer, outcome, recording }.run());
 
     let both = (early.records.len() + late.records.len()) as u64;
     sender.send(early).unwrap();

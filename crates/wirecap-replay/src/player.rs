@@ -26,9 +26,9 @@ use crate::{
     Control, Error,
     catch_up::CatchUp,
     control::Forecast,
-    next::{SourceItem, WaitReason},
     pacing::Pacing,
     source::Source,
+    source_item::{SourceItem, WaitReason},
     starvation::Starvation,
 };
 

@@ -13,8 +13,8 @@ use wirecap_send::Lane;
 use crate::{
     Plan,
     feed::{Block, Frame},
-    next::NextFrame,
     schedule::Schedule,
+    source_item::NextFrame,
 };
 
 #[derive(Debug)]

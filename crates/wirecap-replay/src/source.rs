@@ -2,7 +2,7 @@
 
 use wirecap_send::Lane;
 
-use crate::{next::SourceItem, preloaded::PreloadedTrace, streamed::StreamedTrace};
+use crate::{preloaded::PreloadedTrace, source_item::SourceItem, streamed::StreamedTrace};
 
 /// A trace in cells, or one that is read while it is sent.
 #[derive(Debug)]

@@ -27,8 +27,8 @@ use wirecap_send::Lane;
 use crate::{
     Control, Error, Failure, Plan,
     feed::{Block, Feed, FeedPlan, FillMode, PassEnd, Tally},
-    next::{NextFrame, SourceItem, WaitReason},
     schedule::Schedule,
+    source_item::{NextFrame, SourceItem, WaitReason},
 };
 
 /// Blocks that are read ahead, 1 MiB each.

@@ -5,7 +5,7 @@
 //!        │
 //!        ├── Router       the same for all workers: Routes, ports and their addresses, TTL, filter          routes/, router.rs
 //!        ├── ICMP errors  which packets are answered, how, and how often                         answer.rs, icmp/, limit.rs
-//!        ├── waiting      packets whose next hop is asked for                                                  waiting.rs
+//!        ├── waiting      packets whose next hop is asked for                                             waiting_room.rs
 //!        └── next hops    their Ethernet addresses ◄── table ── a thread ◄──► the kernel                      neighbours/
 //! ```
 //!
@@ -25,7 +25,7 @@ mod router;
 mod routes;
 mod running;
 mod validity;
-mod waiting;
+mod waiting_room;
 mod worker;
 
 pub use answer::Answer;
@@ -38,5 +38,5 @@ pub use router::{Router, RouterPort};
 pub use routes::{NextHop, Route, RouteProblem, Routes};
 pub use running::RunningRouter;
 pub use validity::valid_ip;
-pub use waiting::{Admission, Outcome};
+pub use waiting_room::{Admission, Outcome};
 pub use worker::{Decision, RouterWorker};

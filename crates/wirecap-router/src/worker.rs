@@ -20,7 +20,7 @@ use crate::{
     answer::DroppedPacket,
     neighbours::{HopStatus, NextHopCache, Resolver, UnresolvedHop},
     router::Receiver,
-    waiting::WaitingRoom,
+    waiting_room::WaitingRoom,
 };
 
 /// Ethernet header and the VLAN tags that are looked behind.

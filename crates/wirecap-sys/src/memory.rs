@@ -22,7 +22,7 @@
 //! it. The crate trusts `wirecap-core`, which has the books and no memory (each slot of a pool is in one
 //! place; only a pool makes ranges), and the kernel (it fills a cell once each time it is given the cell).
 
-mod available;
+mod available_memory;
 mod claim;
 mod error;
 mod filled;
@@ -38,7 +38,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-pub use available::{AvailableMemory, MemoryBound, Need, available, check as check_available};
+pub use available_memory::{AvailableMemory, MemoryBound, Need, available, check as check_available};
 pub(crate) use claim::{PoolClaim, PoolPlace, QueueName, Tenant};
 pub use error::MemoryError;
 pub use filled::{FilledBlock, FilledCell, FilledPart};

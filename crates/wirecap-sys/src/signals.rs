@@ -208,11 +208,11 @@ mod tests {
     #[test]
     fn requests_to_end_and_to_give_up_are_visible() {
         let escalation = Escalation::new(Duration::ZERO);
-        let gives_up = || escalation.give_up_flag().load(Ordering::Relaxed);
-        assert_eq!((escalation.is_asked_to_end(), gives_up()), (false, false));
+        let give_up = || escalation.give_up_flag().load(Ordering::Relaxed);
+        assert_eq!((escalation.is_asked_to_end(), give_up()), (false, false));
         escalation.begin_ending();
         escalation.raise();
-        assert_eq!((escalation.is_asked_to_end(), gives_up()), (false, true));
+        assert_eq!((escalation.is_asked_to_end(), give_up()), (false, true));
         let escalation = Escalation::new(Duration::ZERO);
         escalation.raise();
         assert!(escalation.is_asked_to_end() && escalation.flag().load(Ordering::Relaxed));

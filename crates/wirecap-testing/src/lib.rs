@@ -22,7 +22,7 @@ pub mod crew;
 pub mod gate;
 mod live_sender;
 mod packet_sender;
-pub mod running;
+pub mod running_command;
 pub mod schema;
 pub mod wire;
 

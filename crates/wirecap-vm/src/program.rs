@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use wirecap_testing::running::{READY, RunningCommand};
+use wirecap_testing::running_command::{READY, RunningCommand};
 
 /// Starts `wirecap`.
 pub(crate) fn spawn(arguments: &[&str]) -> RunningCommand {

@@ -16,7 +16,7 @@ use crate::{
         contract::PreparedPort,
         opening::{GiveUpFlag, Hooks},
     },
-    reserve::Layout,
+    reservation::Layout,
 };
 
 /// Collects settings, then opens a capture with them. Made by [`Capture::builder`], or from a [`Config`].
@@ -200,7 +200,7 @@ impl Builder {
     /// Gives up opening with [`Error::GivenUp`] once this flag is set, by a signal for instance. Opening
     /// checks the flag between its steps, each of which takes some milliseconds.
     pub fn give_up(mut self, once: Arc<AtomicBool>) -> Self {
-        self.hooks.gives_up = GiveUpFlag(once);
+        self.hooks.give_up = GiveUpFlag(once);
         self
     }
 

@@ -77,10 +77,10 @@ mod filter;
 mod nic;
 mod packet;
 pub mod port;
-mod prepared;
+mod prepared_capture;
 mod program;
 pub mod report;
-mod reserve;
+mod reservation;
 mod transmit;
 
 /// Headers of packets: found, changed in place, checksums kept right; routes.
@@ -103,7 +103,7 @@ pub use nic::{
     host_use::{Choice, HostView},
 };
 pub use packet::{Packet, Packets, Parts, RxHash};
-pub use prepared::PreparedCapture;
+pub use prepared_capture::PreparedCapture;
 pub use report::{
     HostUse, PassiveReason, PortEvent, QueueWait, Refusal, Report, Sight, TimestampReport, Uncertainty,
     diagnostic::{self, Diagnostic},

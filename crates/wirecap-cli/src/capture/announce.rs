@@ -11,7 +11,7 @@ use wirecap::{
 use super::{
     job::Job,
     plan::{Destination, Plan},
-    written::FilesProgress,
+    written_files::FilesProgress,
 };
 use crate::text::{self, diagnostic::describe, host_use, numbered, plural::counted};
 

@@ -14,7 +14,7 @@ use super::{
     plan::Plan,
     summary::{self, Account, Ending},
     threads::Threads,
-    written::{FilesProgress, OutputFile},
+    written_files::{FilesProgress, OutputFile},
 };
 use crate::{exit::Exit, print::head::Head, process::signals::Signals, text::loss};
 
@@ -131,8 +131,8 @@ fn finish(
     drain: &mut Drain<'_>,
 ) -> Vec<(OutputFile, Outcome)> {
     let finish = |(file, recorder): (_, Recorder)| {
-        let closing = Trailer { report: report.clone(), comments: describe::comments(report) };
-        (file, recorder.finish_with(closing, || drain.show(|| report.clone())))
+        let trailer = Trailer { report: report.clone(), comments: describe::comments(report) };
+        (file, recorder.finish_with(trailer, || drain.show(|| report.clone())))
     };
     let outputs = recorders.into_iter().map(finish).collect();
     drain.clear();

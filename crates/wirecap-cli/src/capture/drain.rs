@@ -17,7 +17,7 @@ use wirecap::Report;
 
 use super::{
     plan::{Destination, Plan},
-    written::FilesProgress,
+    written_files::FilesProgress,
 };
 use crate::{
     print::{status_line::StatusLine, stdio::print_stderr},

@@ -19,7 +19,7 @@ use super::{
     output,
     place::{self, Place},
     plan::{Destination, Plan, labelled},
-    written::{OutputFile, QueueId},
+    written_files::{OutputFile, QueueId},
 };
 use crate::process::signals::Signals;
 

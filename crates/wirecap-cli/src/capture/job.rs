@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Result;
 use wirecap::{Batch, Capture, HostUse, Report};
 
-use super::{end::End, written::FilesProgress};
+use super::{end::End, written_files::FilesProgress};
 use crate::text::loss::ForwardLosses;
 
 /// How long a worker waits for packets when it has nothing else to do.

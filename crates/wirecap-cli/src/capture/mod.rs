@@ -46,7 +46,7 @@ mod threads;
 mod times;
 mod watch;
 mod worker;
-pub(crate) mod written;
+pub(crate) mod written_files;
 
 #[cfg(test)]
 pub(crate) use self::record::Record;
@@ -62,7 +62,7 @@ use self::{
     threads::{IdleThreads, Recording, Threads},
     watch::Watch,
     worker::Count,
-    written::FilesProgress,
+    written_files::FilesProgress,
 };
 use crate::{
     exit::Exit,

@@ -7,7 +7,7 @@ use wirecap_record::WrittenCounts;
 
 use super::{
     end::End,
-    written::{OutputFile, QueueId, WrittenFiles},
+    written_files::{OutputFile, QueueId, WrittenFiles},
 };
 use crate::{
     print::head::Head,

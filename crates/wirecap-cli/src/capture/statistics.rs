@@ -20,7 +20,7 @@ use super::{
     plan::Plan,
     progress::{Progress, line_since},
     summary::{self, Account},
-    written::FilesProgress,
+    written_files::FilesProgress,
 };
 use crate::{
     print::{head::Head, status_line::Snapshot, stdio},

@@ -12,7 +12,7 @@ use super::{
     plan::Plan,
     record::{QueueFileRecord, Record, WrittenFile, with_texts},
     times,
-    written::WrittenFiles,
+    written_files::WrittenFiles,
 };
 use crate::{
     print::{
@@ -202,7 +202,7 @@ mod tests {
     use wirecap_record::WrittenCounts;
 
     use super::{
-        super::written::{OutputFile, QueueId},
+        super::written_files::{OutputFile, QueueId},
         *,
     };
 

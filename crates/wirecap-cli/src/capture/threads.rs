@@ -14,7 +14,7 @@ use super::{
     place::Place,
     plan::Plan,
     worker::{self, Count, Sink},
-    written::OutputFile,
+    written_files::OutputFile,
 };
 use crate::process::{idle_thread::IdleThread, signals::Signals};
 

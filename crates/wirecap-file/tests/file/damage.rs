@@ -186,14 +186,14 @@ fn a_file_that_is_bad_from_its_first_byte_cannot_be_saved_by_a_cut() {
 
 #[test]
 fn a_failing_disk_is_reported_with_the_offset() {
-    struct Failing<'a>(&'a [u8]);
-    impl Read for Failing<'_> {
+    struct FailingReader<'a>(&'a [u8]);
+    impl Read for FailingReader<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             if self.0.is_empty() { Err(io::Error::other("bad sector")) } else { self.0.read(buffer) }
         }
     }
     let file = sound(LE);
-    let capture = Capture::read(Failing(&file)).unwrap();
+    let capture = Capture::read(FailingReader(&file)).unwrap();
     assert_eq!(capture.packets.len(), 1);
     assert!(matches!(capture.damage, Some(Error::Read { offset: 84, .. })));
 }

@@ -29,13 +29,13 @@ impl Read for Tap<'_> {
 }
 
 /// Yields `left`, then `again` for ever.
-struct Endless {
+struct EndlessReader {
     left: Vec<u8>,
     again: Vec<u8>,
     given: usize,
 }
 
-impl Read for Endless {
+impl Read for EndlessReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         assert!(self.given < 16 << 20, "a single call reads without end");
         if self.left.is_empty() {
@@ -102,7 +102,8 @@ fn nothing_is_missing_after_a_pause() {
 #[test]
 fn each_call_reads_one_block_even_without_packets() {
     let order = Order::Little;
-    let endless = Endless { left: order.section(&[]), again: order.block(0xbad, &[vec![1; 8]]), given: 0 };
+    let endless =
+        EndlessReader { left: order.section(&[]), again: order.block(0xbad, &[vec![1; 8]]), given: 0 };
     let mut reader = Reader::new(endless).unwrap();
     assert!(matches!(reader.next(), Ok(Some(Record::Section(_)))));
     for number in 0..3 {

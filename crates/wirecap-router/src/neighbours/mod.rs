@@ -18,10 +18,10 @@
 //! one. And the requests of one source of packets cost the others little: a scan of addresses that no host
 //! has is one source with many requests.
 
-mod asked;
 mod channel;
 mod counts;
 mod hop;
+mod hop_requests;
 pub(crate) mod next_hops;
 mod resolver;
 mod restraint;

@@ -27,8 +27,8 @@ use wirecap_sys::netdev::{AskedNeighbour, Neighbour, NeighbourState};
 
 use super::{
     Hop, UnresolvedHop,
-    asked::{AskedHops, Room},
     counts::{NextHopCounts, count},
+    hop_requests::{HopRequests, Room},
 };
 
 /// Next hops that are kept with their Ethernet addresses.
@@ -105,7 +105,7 @@ struct SilentHop {
 #[derive(Debug)]
 pub(crate) struct NextHops {
     known: HashMap<Hop, KnownHop>,
-    asked: AskedHops,
+    asked: HopRequests,
     silent: HashMap<Hop, SilentHop>,
     counts: Arc<NextHopCounts>,
     refreshed: Instant,
@@ -117,7 +117,7 @@ impl NextHops {
     pub(crate) fn new(counts: Arc<NextHopCounts>, now: Instant) -> Self {
         Self {
             known: HashMap::new(),
-            asked: AskedHops::default(),
+            asked: HopRequests::default(),
             silent: HashMap::new(),
             counts,
             refreshed: now,

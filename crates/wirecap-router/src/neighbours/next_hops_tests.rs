@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use super::*;
 use crate::neighbours::{
     Source,
-    asked::{CHANCE, MAX_ASKED},
     counts::NextHopReport,
+    hop_requests::{CHANCE, MAX_ASKED},
 };
 
 /// A kernel that answers nothing by itself and records the requests.

@@ -8,7 +8,7 @@
 
 use std::io;
 
-use crate::mapped::Mmap;
+use crate::mmap::Mmap;
 
 /// What the code is called as, with the C calling convention: packet, bytes of it that are there, its length
 /// on the wire in bytes.

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::available::MemoryBound;
+use super::available_memory::MemoryBound;
 
 /// Why there is no packet memory.
 #[derive(Debug, Error)]

@@ -11,8 +11,8 @@ use std::{io, ops::Range, path::PathBuf, ptr};
 
 use wirecap_core::choices;
 
-use super::{MemoryError, Need, available};
-use crate::mapped::Mmap;
+use super::{MemoryError, Need, available_memory};
+use crate::mmap::Mmap;
 
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
@@ -95,16 +95,16 @@ impl Mapping {
         if let Ok(memory) = Mmap::anonymous(huge_len, huge) {
             let mapping = Self::over(memory, Pages::Huge, Vec::new());
             // Reserved pages are not among those that are available.
-            available::check(beside)?;
+            available_memory::check(beside)?;
             return Ok(mapping);
         }
-        available::check(Need { process: beside.process + len as u64, ..beside })?;
+        available_memory::check(Need { process: beside.process + len as u64, ..beside })?;
         let memory = Mmap::anonymous(len, 0).map_err(failed)?;
         let needed = huge_len / HUGE_PAGE_BYTES;
         let short =
             reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed as u64, reserved, free));
         let mut fallbacks = Vec::from_iter(short);
-        fallbacks.extend(available::unseen_group().map(MemoryFallback::ControlGroupUnseen));
+        fallbacks.extend(available_memory::unseen_group().map(MemoryFallback::ControlGroupUnseen));
         fallbacks.extend(follow(Advice::HugePages, &memory));
         Ok(Self::over(memory, Pages::Normal, fallbacks))
     }

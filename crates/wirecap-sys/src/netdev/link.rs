@@ -95,7 +95,7 @@ pub(super) struct Link {
     /// The interface of this namespace that it is built on, as a VLAN is.
     pub lower: Option<u32>,
     /// To which devices it hands its multicast addresses down.
-    pub hands_down: MulticastTargets,
+    pub multicast_targets: MulticastTargets,
     /// Receive queues allocated, of which the driver may use fewer.
     pub rx_queues_allocated: u32,
 }
@@ -199,7 +199,7 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
         ..Interface::default()
     };
     let mut link =
-        Link { interface, lower: None, hands_down: MulticastTargets::Nowhere, rx_queues_allocated: 1 };
+        Link { interface, lower: None, multicast_targets: MulticastTargets::Nowhere, rx_queues_allocated: 1 };
     let (mut foreign_lower, mut is_pair) = (false, false);
     each_attribute(action, attributes, |kind, value| {
         match kind {
@@ -220,9 +220,9 @@ fn parse_link(action: &str, payload: &[u8]) -> Result<Link> {
                 let is_one_of = |list: &[&str]| kinds.iter().any(|kind| list.contains(&kind.as_str()));
                 is_pair = is_one_of(&PAIR_KINDS);
                 if is_one_of(&ONE_BELOW_KINDS) {
-                    link.hands_down = MulticastTargets::ToOne;
+                    link.multicast_targets = MulticastTargets::ToOne;
                 } else if is_one_of(&MEMBER_KINDS) {
-                    link.hands_down = MulticastTargets::ToMembers;
+                    link.multicast_targets = MulticastTargets::ToMembers;
                 }
             }
             IFLA_PROMISCUITY => link.interface.promiscuity = parse_u32(value)?,

@@ -23,7 +23,7 @@ use super::{
     memory::{ARMED_AT, PAGE_BYTES, map_failed},
 };
 use crate::{
-    mapped::Mmap,
+    mmap::Mmap,
     wake::{Alarm, Waker},
 };
 

@@ -15,8 +15,8 @@ use wirecap_core::Geometry;
 use super::PackedError;
 use crate::{
     bpf::{Map, MapKind, MapSpec},
-    mapped::Mmap,
     memory::Need,
+    mmap::Mmap,
 };
 
 /// The smallest block: it holds the longest packet, and another one.

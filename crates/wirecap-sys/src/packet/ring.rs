@@ -23,7 +23,7 @@ use std::{
 use wirecap_core::{ChunkRange, Direction, Pool, PoolNumber};
 
 use super::PacketError;
-use crate::mapped::Mmap;
+use crate::mmap::Mmap;
 
 /// Bytes of a VLAN tag.
 const VLAN_TAG_BYTES: usize = 4;

@@ -21,7 +21,7 @@ mod error;
 #[cfg(feature = "testing")]
 mod in_process;
 mod outlet;
-mod received;
+mod received_cells;
 mod ring;
 mod sender;
 mod socket;
@@ -30,7 +30,7 @@ mod transmit_queue;
 pub use error::XskError;
 #[cfg(feature = "testing")]
 pub use in_process::{TransmitRings, modes_of_process};
-pub use received::{Contents, ReceivedCells};
+pub use received_cells::{Contents, ReceivedCells};
 pub use ring::Drain;
 pub use sender::Sender;
 pub use socket::{BindMode, Registration, RingSizes, Socket, SocketConfig, SocketStatistics, Umem};

@@ -21,7 +21,7 @@ use std::{
 };
 
 use super::{abi::XDP_RING_NEED_WAKEUP, cursor::RingSize};
-use crate::mapped::Mmap;
+use crate::mmap::Mmap;
 
 /// The parts of a ring's mapping.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use super::{
     XskError,
     abi::{self, RingDescriptor},
     cursor::RingSize,
-    received::{Contents, ReceivedCells},
+    received_cells::{Contents, ReceivedCells},
     ring::{ConsumerRing, ProducerRing, RingMap},
 };
 use crate::{

@@ -7,7 +7,7 @@ use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_traffic::{FrameSpec, Marks, Template};
 
 use super::Case;
-use wirecap_testing::running::RunningCommand;
+use wirecap_testing::running_command::RunningCommand;
 
 use crate::{
     machine::{CAPTURED, Machine},

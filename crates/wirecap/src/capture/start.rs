@@ -19,7 +19,7 @@ use crate::{
     Config, Diagnostic, Dispatch, Error, Grouping, PacketAllocator, Transmitter, Worker,
     engine::{
         self, EngineState, WorkerState, capture_thread::CaptureThread, doze::Sleepers, queue::Queue,
-        stopping::StopState,
+        stop_state::StopState,
     },
     nic::link::LinkWatch,
     port::open_port::OpenPort,

@@ -27,7 +27,7 @@ pub(crate) mod doze;
 pub(crate) mod gauge;
 pub(crate) mod horizon;
 pub(crate) mod queue;
-pub(crate) mod stopping;
+pub(crate) mod stop_state;
 pub(crate) mod wait;
 pub(crate) mod worker;
 
@@ -47,7 +47,7 @@ use wirecap_sys::{memory::CellReader, wake::Wakers};
 use self::{
     doze::{Sleeper, Sleepers},
     queue::Queue,
-    stopping::StopState,
+    stop_state::StopState,
     wait::{Rest, Waiter},
 };
 use crate::Wait;

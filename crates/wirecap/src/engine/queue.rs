@@ -20,7 +20,7 @@ use wirecap_sys::{
     wake::Waker,
 };
 
-use super::{arrival::ArrivalWatch, gauge::Gauge, stopping::StopState, wait::Rest};
+use super::{arrival::ArrivalWatch, gauge::Gauge, stop_state::StopState, wait::Rest};
 use crate::packet::ChunkReader;
 use crate::port::{
     intake::Intake,

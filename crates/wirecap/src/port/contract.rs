@@ -225,11 +225,11 @@ impl PortPools {
         self,
         facts: &PortFacts,
         geometry: Geometry,
-        gives_up: &GiveUpFlag,
+        give_up: &GiveUpFlag,
     ) -> Result<Self, Error> {
         let fit = geometry.chunk_bytes() >= MIN_BLOCK_BYTES && geometry.chunks_per_pool() >= MIN_BLOCKS;
         let wanted =
-            (fit && facts.pools == PoolMaker::Packed).then(|| allocate_blocks(facts, geometry, gives_up));
+            (fit && facts.pools == PoolMaker::Packed).then(|| allocate_blocks(facts, geometry, give_up));
         Ok(Self { blocks: wanted.transpose()?, ..self })
     }
 
@@ -246,10 +246,10 @@ impl PortPools {
         let parts = vec![geometry.pool_bytes(); facts.rings.len()];
         // The blocks that it had may count until the kernel has freed them.
         let allocate = || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside);
-        let memories = patiently(&hooks.gives_up, allocate)?;
+        let memories = patiently(&hooks.give_up, allocate)?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let pools = Self::carve(facts, nic_id, memories.iter(), geometry)?;
-        bring_in(&memories, &hooks.gives_up)?;
+        bring_in(&memories, &hooks.give_up)?;
         Ok(pools)
     }
 
@@ -285,11 +285,11 @@ impl PortPools {
 pub(crate) fn allocate_blocks(
     facts: &PortFacts,
     geometry: Geometry,
-    gives_up: &GiveUpFlag,
+    give_up: &GiveUpFlag,
 ) -> Result<Arc<PackedMemory>, Error> {
     let streams = facts.rings.len() as u32;
     // Blocks of an attempt that failed may count until the kernel has freed them.
-    patiently(gives_up, || check_available(PackedMemory::need(streams, geometry)))?;
+    patiently(give_up, || check_available(PackedMemory::need(streams, geometry)))?;
     let memory = PackedMemory::create(facts.rings.iter().map(|&ring| ring.into()), geometry);
     memory.map(Arc::new).map_err(|source| packed_error(&facts.name, source))
 }

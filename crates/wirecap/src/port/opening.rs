@@ -24,7 +24,7 @@ pub(crate) struct OpenContext<'a> {
 pub(crate) struct Hooks {
     /// Called at a wait for a queue that another socket has, if the wait is longer than a moment.
     pub(crate) on_wait: Option<fn(&QueueWait)>,
-    pub(crate) gives_up: GiveUpFlag,
+    pub(crate) give_up: GiveUpFlag,
     /// What the program takes beside the capture, in bytes, if it says so.
     pub(crate) rest_bytes: Option<u64>,
 }

@@ -74,7 +74,7 @@ pub(crate) fn beside_outside(pools: u64, geometry: Geometry) -> Need {
 /// # Errors
 /// The last error of `attempt`; [`Error::GivenUp`].
 pub(crate) fn patiently<T>(
-    gives_up: &GiveUpFlag,
+    give_up: &GiveUpFlag,
     mut attempt: impl FnMut() -> Result<T, MemoryError>,
 ) -> Result<T, Error> {
     let deadline = Instant::now() + FREED_WITHIN;
@@ -83,20 +83,20 @@ pub(crate) fn patiently<T>(
             Err(error) if error.may_pass() && Instant::now() < deadline => thread::sleep(RETRY),
             result => return Ok(result?),
         }
-        gives_up.check()?;
+        give_up.check()?;
     }
 }
 
 /// Brings in all pages, in pieces that several threads share: on a virtual machine the host takes a
 /// millisecond for each MiB that is touched for the first time.
-pub(crate) fn bring_in(memories: &[Arc<PacketMemory>], gives_up: &GiveUpFlag) -> Result<(), Error> {
+pub(crate) fn bring_in(memories: &[Arc<PacketMemory>], give_up: &GiveUpFlag) -> Result<(), Error> {
     let pieces = |memory| (0..PacketMemory::len(memory)).step_by(PIECE_BYTES).map(move |at| (memory, at));
     let pieces: Vec<_> = memories.iter().map(Arc::as_ref).flat_map(pieces).collect();
     let next = AtomicUsize::new(0);
     let work = || -> Result<(), Error> {
         while let Some(&(memory, at)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let populated = memory.populate(at..at + PIECE_BYTES as u64, &|| !gives_up.is_wanted());
-            gives_up.check()?;
+            let populated = memory.populate(at..at + PIECE_BYTES as u64, &|| !give_up.is_wanted());
+            give_up.check()?;
             populated.map_err(|source| MemoryError::Map { needed: memory.len(), source })?;
         }
         Ok(())

@@ -12,8 +12,8 @@
 //! long as it sends, and goes home by itself); with [`Reach::Worker`](crate::Reach), those of one worker do.
 
 mod allocator;
+mod counters;
 mod forward;
-mod sent;
 mod share;
 mod transmitter;
 
@@ -24,5 +24,5 @@ pub use self::{
 };
 pub(crate) use self::{
     allocator::{AllocatorParts, carve as carve_allocators},
-    sent::TransmitCounters,
+    counters::TransmitCounters,
 };

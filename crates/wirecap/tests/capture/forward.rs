@@ -89,9 +89,9 @@ fn bump(mut worker: Worker, mut transmitters: Vec<Transmitter>, end: &AtomicBool
 }
 
 /// Ends the forwarding when it is dropped.
-struct Ends<'a>(&'a AtomicBool);
+struct StopGuard<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -109,7 +109,7 @@ fn two_hosts_talk_as_over_a_cable_and_all_cells_come_home() {
         let sent = thread::scope(|scope| {
             let forwarding = scope.spawn(|| bump(worker, transmitters, &end));
             // Even when an assertion fails: the scope waits for the thread.
-            let ends = Ends(&end);
+            let ends = StopGuard(&end);
             let largest = (mtu - 28).to_string();
             for arguments in [
                 ["-c", "50", "-i", "0.005", "-s", "56", "192.0.2.2"],

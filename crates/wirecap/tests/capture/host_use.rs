@@ -35,9 +35,9 @@ sys.stdin.read()
 "#;
 
 /// A program inside, already running; it ends when this is dropped.
-struct RunningCommand(Child);
+struct BackgroundProgram(Child);
 
-impl RunningCommand {
+impl BackgroundProgram {
     fn start(wire: &Wire, program: &str, arguments: &[&str]) -> Self {
         let mut command = wire.inside.command("python3");
         command.args(["-c", program]).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -54,7 +54,7 @@ impl RunningCommand {
     }
 }
 
-impl Drop for RunningCommand {
+impl Drop for BackgroundProgram {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         self.0.wait().unwrap();
@@ -165,7 +165,7 @@ fn a_multicast_group_that_the_host_has_joined_is_use() {
     need_root!("host_use::a_multicast_group_that_the_host_has_joined_is_use");
     let wire = Wire::with_queues("groups", 1);
     // Routers that speak OSPF join this group.
-    let member = RunningCommand::start(&wire, JOIN, &["224.0.0.5", "in0"]);
+    let member = BackgroundProgram::start(&wire, JOIN, &["224.0.0.5", "in0"]);
     left_to_the_host(&wire, &["multicast_group", "224.0.0.5"]);
     drop(member);
     taken(&wire, "in0");
@@ -176,22 +176,22 @@ fn a_listener_is_use() {
     need_root!("host_use::a_listener_is_use");
     let wire = Wire::with_queues("listeners", 1);
     taken(&wire, "in0");
-    let ids = RunningCommand::start(&wire, LISTEN, &["0003", "in0"]);
+    let ids = BackgroundProgram::start(&wire, LISTEN, &["0003", "in0"]);
     left_to_the_host(&wire, &["listener", "python3", &ids.pid()]);
     taken(&wire, "xdp:in0");
     drop(ids);
     taken(&wire, "in0");
 
-    let all = RunningCommand::start(&wire, LISTEN, &["0003"]);
+    let all = BackgroundProgram::start(&wire, LISTEN, &["0003"]);
     left_to_the_host(&wire, &["listener", "python3", &all.pid(), "\"on_all_interfaces\":true"]);
     drop(all);
     // A DHCP client that waits for an answer listens like this.
-    let dhcp = RunningCommand::start(&wire, LISTEN, &["0800", "in0"]);
+    let dhcp = BackgroundProgram::start(&wire, LISTEN, &["0800", "in0"]);
     left_to_the_host(&wire, &["listener", "python3", &dhcp.pid()]);
     drop(dhcp);
     // A socket without an EtherType only sends; one on another interface receives nothing from this one.
-    let sender = RunningCommand::start(&wire, LISTEN, &["0000", "in0"]);
-    let other = RunningCommand::start(&wire, LISTEN, &["0003", "lo"]);
+    let sender = BackgroundProgram::start(&wire, LISTEN, &["0000", "in0"]);
+    let other = BackgroundProgram::start(&wire, LISTEN, &["0003", "lo"]);
     taken(&wire, "in0");
     drop((sender, other));
 }
@@ -200,7 +200,7 @@ fn a_listener_is_use() {
 fn a_listener_for_lldp_does_not_keep_the_interface() {
     need_root!("host_use::a_listener_for_lldp_does_not_keep_the_interface");
     let wire = Wire::with_queues("lldp", 1);
-    let _agent = RunningCommand::start(&wire, LISTEN, &["88cc", "in0"]);
+    let _agent = BackgroundProgram::start(&wire, LISTEN, &["88cc", "in0"]);
     taken(&wire, "in0");
 }
 
@@ -227,9 +227,9 @@ fn an_ingress_filter_of_traffic_control_is_use() {
 fn a_use_that_begins_during_a_capture_is_reported_once() {
     need_root!("host_use::a_use_that_begins_during_a_capture_is_reported_once");
     let wire = Wire::with_queues("begins", 2);
-    let known = RunningCommand::start(&wire, LISTEN, &["0003", "in0"]);
+    let known = BackgroundProgram::start(&wire, LISTEN, &["0003", "in0"]);
     let mut captures = ["xdp:in0@0", "xdp:in0@1"].map(|port| wire.capture_of(port, small()));
-    let new = RunningCommand::start(&wire, LISTEN, &["0003", "in0"]);
+    let new = BackgroundProgram::start(&wire, LISTEN, &["0003", "in0"]);
     for capture in &mut captures {
         let mut begun = Vec::new();
         wait_until("the use is reported", || {
@@ -242,7 +242,7 @@ fn a_use_that_begins_during_a_capture_is_reported_once() {
         let [HostUse::Listener { processes, .. }] = &uses[..] else { panic!("{uses:?}") };
         assert_eq!(processes[0].pid, new.0.id());
         let uses = &capture.report().ports[0].host_use;
-        let of = |running: &RunningCommand| {
+        let of = |running: &BackgroundProgram| {
             let pid = running.0.id();
             uses.iter()
                 .any(|one| matches!(one, HostUse::Listener { processes, .. } if processes[0].pid == pid))

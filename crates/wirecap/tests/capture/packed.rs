@@ -18,7 +18,7 @@ use wirecap_traffic::{FrameSpec, Template};
 
 use wirecap_testing::{check, crew::Crew, gate::Gate, kernel_is_at_least, need_root, wait_until, wire::Wire};
 
-use crate::vlan_tags::Beside;
+use crate::vlan_tags::BesideTagLab;
 
 /// Blocks of 128 KiB, the smallest.
 const CELLS: u32 = 64;
@@ -214,7 +214,7 @@ fn packets_bring_their_times_tags_and_hashes() {
     need_packing!("packed::packets_bring_their_times_tags_and_hashes");
     const FRAMES: u32 = 300;
     let spec = FrameSpec { len: 200, vlan: Some(7), ..FrameSpec::default() };
-    let mut beside = Beside::new("packall", 1_500);
+    let mut beside = BesideTagLab::new("packall", 1_500);
     let features = beside.wire.inside.enter(|| netdev::interface("in0")).unwrap().xdp_features;
     let has_metadata = features.and_then(|features| features.rx_metadata).is_some_and(|offered| offered.hash);
     if !has_metadata {

@@ -22,7 +22,7 @@ pub fn addressed(label: &str) -> Wire {
 }
 
 /// A datagram of a [`talk`]: its direction at the captured end, `q` or `a`, and its round.
-pub type Spoken = (Direction, u8, u8);
+pub type TalkPacket = (Direction, u8, u8);
 
 /// In each round a question comes in at the captured end, and an answer leaves.
 pub fn talk(wire: &Wire, rounds: u8) {
@@ -41,7 +41,7 @@ pub fn talk(wire: &Wire, rounds: u8) {
 }
 
 /// The datagram of a talk that a captured frame has, if it has one.
-pub fn spoken(direction: Direction, frame: &[u8]) -> Option<Spoken> {
+pub fn spoken(direction: Direction, frame: &[u8]) -> Option<TalkPacket> {
     // 14 bytes of Ethernet, 20 of IPv4, 8 of UDP.
     match frame.get(42..)? {
         &[kind @ (b'q' | b'a'), round, ..] => Some((direction, kind, round)),
@@ -50,7 +50,7 @@ pub fn spoken(direction: Direction, frame: &[u8]) -> Option<Spoken> {
 }
 
 /// All datagrams of a talk, in order.
-pub fn all_spoken(rounds: u8) -> Vec<Spoken> {
+pub fn all_spoken(rounds: u8) -> Vec<TalkPacket> {
     (0..rounds).flat_map(|round| [(Direction::In, b'q', round), (Direction::Out, b'a', round)]).collect()
 }
 

@@ -17,7 +17,7 @@ use wirecap_traffic::{FrameSpec, Marks, Template};
 
 use wirecap_testing::{check, crew::Crew, need_root, wire::Wire};
 
-use crate::vlan_tags::Beside;
+use crate::vlan_tags::BesideTagLab;
 
 const FLOWS: u32 = 50;
 const FRAMES: u64 = 1_000;
@@ -42,7 +42,7 @@ fn builder() -> Builder {
 
 /// Sends frames of some flows, and returns the hash of each captured one.
 fn hashes_of_frames(builder: Builder, spec: FrameSpec, mtu: u32) -> Vec<(u32, Option<RxHash>)> {
-    let mut beside = Beside::new("rxhash", mtu);
+    let mut beside = BesideTagLab::new("rxhash", mtu);
     let asked = format!("{builder:?}").contains("rx_hash: true");
     let mut capture = beside.wire.inside.enter(|| builder.open()).unwrap();
     let came = Arc::new(Mutex::new(Vec::new()));

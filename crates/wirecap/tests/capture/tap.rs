@@ -48,14 +48,14 @@ pub(crate) fn tap(wire: &Wire, builder: Builder) -> Capture {
 
 /// A packet that was captured.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct TappedPacket {
     time_ns: u64,
     direction: Direction,
     bytes: Vec<u8>,
 }
 
-fn seen(batch: &Batch) -> Vec<Seen> {
-    let seen = |packet: wirecap::Packet<'_>| Seen {
+fn seen(batch: &Batch) -> Vec<TappedPacket> {
+    let seen = |packet: wirecap::Packet<'_>| TappedPacket {
         time_ns: packet.timestamp_ns(),
         direction: packet.known_direction().expect("each record has one"),
         bytes: packet.data().to_vec(),
@@ -64,7 +64,7 @@ fn seen(batch: &Batch) -> Vec<Seen> {
 }
 
 /// All packets until the end of the capture, in the order of their times.
-pub(crate) fn all(capture: &mut Capture) -> Vec<Seen> {
+pub(crate) fn all(capture: &mut Capture) -> Vec<TappedPacket> {
     let mut worker = capture.take_workers().remove(0);
     let mut packets = Vec::new();
     while let Some(batch) = worker.next_batch() {

@@ -17,14 +17,14 @@ use wirecap_testing::{check, crew::Crew, need_root, wire::Wire};
 use crate::filters::{runs, wanted};
 
 /// A wire whose far end sends frames with their outermost tag beside the packet.
-pub struct Beside {
+pub struct BesideTagLab {
     pub sender: PacketSender,
     _bridge: Bridge,
     _source: VethPair,
     pub wire: Wire,
 }
 
-impl Beside {
+impl BesideTagLab {
     pub fn new(label: &str, mtu: u32) -> Self {
         let wire = Wire::new(label, VethOptions { mtu, ..VethOptions::default() });
         let options = VethOptions { mtu, ..VethOptions::default() };
@@ -78,7 +78,7 @@ fn of_all() -> Builder {
 }
 
 /// The frames that were sent, captured, and received by the host.
-struct Ran {
+struct HostRun {
     sent: Vec<Vec<u8>>,
     got: Vec<Vec<u8>>,
     heard: Vec<Vec<u8>>,
@@ -95,11 +95,11 @@ enum Host {
 
 /// Sends frames through a capture, only a few ahead of it.
 fn run(
-    Beside { wire, sender, .. }: &mut Beside,
+    BesideTagLab { wire, sender, .. }: &mut BesideTagLab,
     (builder, host_gets): (Builder, Host),
     frames: usize,
     lens: &[usize],
-) -> Ran {
+) -> HostRun {
     // The host's own view: the packets that XDP leaves to it.
     let mut host = wire.inside.enter(|| small_pool().port("packet:in0").open()).unwrap();
     let heard = Crew::eager(host.take_workers());
@@ -135,7 +135,7 @@ fn run(
     let bytes = |arrivals: Vec<wirecap_testing::crew::Arrival>| {
         arrivals.into_iter().map(|arrival| arrival.bytes).collect::<Vec<_>>()
     };
-    Ran { sent, got: bytes(arrivals), heard: bytes(heard.join()), report }
+    HostRun { sent, got: bytes(arrivals), heard: bytes(heard.join()), report }
 }
 
 /// Whether this kernel's veth hands tags to XDP programs; reports if not.
@@ -175,8 +175,8 @@ fn frames_are_as_they_were_on_the_wire() {
         ("vlanstamp", of_all().timestamp(Timestamp::Kernel)),
         ("vlanbig", of_all().cell_bytes(4096)),
     ] {
-        let mut beside = Beside::new(label, 1500);
-        let Ran { sent, got, heard, report } =
+        let mut beside = BesideTagLab::new(label, 1500);
+        let HostRun { sent, got, heard, report } =
             run(&mut beside, (builder, Host::Unwanted), 600, &[60, 200, 1_000, 1_500]);
         same(&got, &sent, label);
         assert_eq!(heard, Vec::<Vec<u8>>::new());
@@ -206,11 +206,11 @@ fn the_filter_sees_the_tag_and_the_host_gets_packets_as_they_came() {
             FilterPlace::Kernel,
         ),
     ] {
-        let mut beside = Beside::new("vlanfilter", 1500);
+        let mut beside = BesideTagLab::new("vlanfilter", 1500);
         let builder = of_all().filter(expression).unmatched(unmatched).timestamp(Timestamp::Kernel);
         let drops = unmatched == UnmatchedPolicy::Drop;
         let host_gets = if drops { Host::Nothing } else { Host::Unwanted };
-        let Ran { sent, got, heard, report } =
+        let HostRun { sent, got, heard, report } =
             run(&mut beside, (builder, host_gets), 600, &[60, 200, 1_000, 1_500]);
         runs(&report, place, expression);
         let wanted = wanted(&sent, expression);
@@ -225,9 +225,9 @@ fn the_filter_sees_the_tag_and_the_host_gets_packets_as_they_came() {
 fn a_tap_by_xdp_has_the_tags_and_the_host_gets_packets_as_they_came() {
     need_tags!("vlan_tags::a_tap_by_xdp_has_the_tags_and_the_host_gets_packets_as_they_came");
     for expression in ["", "vlan 7", "not vlan", "vlan 100 and vlan 42", "greater 1000"] {
-        let mut beside = Beside::new("vlantap", 1500);
+        let mut beside = BesideTagLab::new("vlantap", 1500);
         let builder = small_pool().port("tap:in0").tap_hook(TapHook::Xdp).filter(expression);
-        let Ran { sent, got, heard, report } =
+        let HostRun { sent, got, heard, report } =
             run(&mut beside, (builder, Host::All), 600, &[60, 200, 1_000, 1_500]);
         let is_wanted = |frame: &&Vec<u8>| expression.is_empty() || wanted(&sent, expression).contains(frame);
         same(&got, &sent.iter().filter(is_wanted).cloned().collect::<Vec<_>>(), expression);
@@ -241,7 +241,7 @@ fn a_tap_by_xdp_has_the_tags_and_the_host_gets_packets_as_they_came() {
 fn a_tap_by_xdp_that_is_full_leaves_packets_as_they_came() {
     need_tags!("vlan_tags::a_tap_by_xdp_that_is_full_leaves_packets_as_they_came");
     const FRAMES: usize = 400;
-    let mut beside = Beside::new("vlantapfull", 9_000);
+    let mut beside = BesideTagLab::new("vlantapfull", 9_000);
     let mut host = beside.wire.inside.enter(|| small_pool().port("packet:in0").open()).unwrap();
     let heard = Crew::eager(host.take_workers());
     let builder = small_pool().chunks_per_pool(2).port("tap:in0").tap_hook(TapHook::Xdp);
@@ -265,9 +265,9 @@ fn a_tap_by_xdp_that_is_full_leaves_packets_as_they_came() {
 fn packets_of_several_cells_keep_their_tags() {
     need_tags!("vlan_tags::packets_of_several_cells_keep_their_tags");
     for expression in ["", "vlan 7 or greater 5000"] {
-        let mut beside = Beside::new("vlanjumbo", 9_000);
+        let mut beside = BesideTagLab::new("vlanjumbo", 9_000);
         let builder = of_all().chunks_per_pool(64).timestamp(Timestamp::Kernel).filter(expression);
-        let Ran { sent, got, heard, report } =
+        let HostRun { sent, got, heard, report } =
             run(&mut beside, (builder, Host::Unwanted), 400, &[60, 9_000, 1_790, 4_000]);
         assert_eq!((report.ports[0].multi_buffer, report.ports[0].untagged), (true, Some(0)));
         let is_wanted = |frame: &&Vec<u8>| expression.is_empty() || wanted(&sent, expression).contains(frame);
@@ -283,8 +283,9 @@ fn in_generic_mode_and_on_single_queues_packets_are_as_delivered() {
     need_tags!("vlan_tags::in_generic_mode_and_on_single_queues_packets_are_as_delivered");
     let generic = of_all().modes(Modes::Generic);
     for builder in [generic, small_pool().port("xdp:in0@0")] {
-        let mut beside = Beside::new("vlanbare", 1500);
-        let Ran { sent, got, report, .. } = run(&mut beside, (builder, Host::Unwanted), 200, &[60, 1_500]);
+        let mut beside = BesideTagLab::new("vlanbare", 1500);
+        let HostRun { sent, got, report, .. } =
+            run(&mut beside, (builder, Host::Unwanted), 200, &[60, 1_500]);
         same(&got, &sent.iter().map(|frame| stripped(frame)).collect::<Vec<_>>(), "without");
         assert_ne!(got, sent);
         assert_eq!(report.ports[0].untagged, None);
@@ -297,7 +298,7 @@ fn in_generic_mode_and_on_single_queues_packets_are_as_delivered() {
 fn tagged_frames_without_a_cell_are_accounted_for() {
     need_tags!("vlan_tags::tagged_frames_without_a_cell_are_accounted_for");
     const FRAMES: u64 = 60_000;
-    let mut beside = Beside::new("vlanfull", 1500);
+    let mut beside = BesideTagLab::new("vlanfull", 1500);
     let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(2).workers(1).port("xdp:in0");
     let builder = builder.modes(Modes::Copy);
     let mut capture = beside.wire.inside.enter(|| builder.open()).unwrap();

@@ -12,14 +12,14 @@ use wirecap::{Capture, Error, PortEvent, WaitOutcome, port::null::NullPort, repo
 use wirecap_lab::trace_bytes::{ORDERS, Order};
 use wirecap_testing::{check, crew::Crew, wait_until};
 
-use crate::run::{Got, assert_same, collect, file, port, setups, to_the_end};
+use crate::run::{DeliveredPacket, assert_same, collect, file, port, setups, to_the_end};
 
 fn record(order: Order, number: u32) -> Vec<u8> {
     order.pcap_record(number, 0, (100, 100), &[number as u8; 100])
 }
 
-fn expected(packets: u32) -> Vec<Got> {
-    let packet = |number: u32| Got {
+fn expected(packets: u32) -> Vec<DeliveredPacket> {
+    let packet = |number: u32| DeliveredPacket {
         port: 0,
         number: number.into(),
         timestamp_ns: u64::from(number) * 1_000_000_000,
@@ -216,7 +216,8 @@ fn several_traces_are_several_ports_and_the_last_ends_the_capture() {
     for (setup, builder) in setups(64, 2) {
         let (got, report) = to_the_end(builder.port(port(&long)).port(port(&short)).open().unwrap());
         assert_same(&setup, &got[..5_000], &expected(5_000));
-        let second: Vec<_> = expected(30).into_iter().map(|packet| Got { port: 1, ..packet }).collect();
+        let second: Vec<_> =
+            expected(30).into_iter().map(|packet| DeliveredPacket { port: 1, ..packet }).collect();
         assert_same(&setup, &got[5_000..], &second);
         assert_eq!(report.ports.len(), 2);
     }

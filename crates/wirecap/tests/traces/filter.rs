@@ -5,7 +5,7 @@ use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter};
 use wirecap_traffic::{FrameSpec, Template};
 
-use crate::run::{Got, assert_same, expected, file, port, setups, to_the_end};
+use crate::run::{DeliveredPacket, assert_same, expected, file, port, setups, to_the_end};
 use wirecap_testing::chains;
 
 /// A pcap file of frames of several flows and sizes, some of them cut to 60 bytes.
@@ -82,7 +82,7 @@ fn a_filter_that_wants_nothing_reads_to_the_end() {
     let path = file(&directory, "nothing.pcap", &frames(LINK_TYPE_ETHERNET, 0));
     for (_, builder) in setups(64, 2) {
         let (got, report) = to_the_end(builder.filter("arp").port(port(&path)).open().unwrap());
-        assert_eq!((got, report.total().filtered), (Vec::<Got>::new(), 2_000));
+        assert_eq!((got, report.total().filtered), (Vec::<DeliveredPacket>::new(), 2_000));
     }
     let refused = Capture::builder().filter("tcp prot 80").port(port(&path)).open();
     assert!(matches!(refused, Err(Error::Filter(_))));

@@ -4,7 +4,7 @@ use wirecap::{Capture, Diagnostic, PortSpec, port::fault::Faults, report::QueueM
 
 use wirecap_lab::trace_bytes::{ORDERS, Order, PB, SPB, pad};
 
-use crate::run::{Got, assert_same, expected, file, port, setups, to_the_end};
+use crate::run::{DeliveredPacket, assert_same, expected, file, port, setups, to_the_end};
 
 /// Variants of a pcap file: magic number, nanoseconds per unit of the second field of its times, extra bytes
 /// in a record's header.
@@ -18,11 +18,11 @@ fn bytes(seed: u32, len: u32) -> Vec<u8> {
 }
 
 /// Packets of all lengths, some cut by a snap length, at times that also go back and stand still.
-fn packets() -> Vec<Got> {
+fn packets() -> Vec<DeliveredPacket> {
     let lengths = (0..40_u32).flat_map(|round| LENGTHS.map(|len| (round, len)));
     let packets = lengths.enumerate().map(|(number, (round, len))| {
         let seconds = if round % 3 == 2 { 5 } else { 1_000 + u64::from(round) };
-        Got {
+        DeliveredPacket {
             port: 0,
             number: number as u64,
             timestamp_ns: seconds * 1_000_000_000 + number as u64 / 2 * 1_000,
@@ -34,7 +34,7 @@ fn packets() -> Vec<Got> {
     packets.collect()
 }
 
-fn pcap(order: Order, (magic, unit_ns, extra): (u32, u64, usize), packets: &[Got]) -> Vec<u8> {
+fn pcap(order: Order, (magic, unit_ns, extra): (u32, u64, usize), packets: &[DeliveredPacket]) -> Vec<u8> {
     let mut file = order.pcap_header(magic, (2, 4), 0, 1);
     for packet in packets {
         let (seconds, ns) = (packet.timestamp_ns / 1_000_000_000, packet.timestamp_ns % 1_000_000_000);
@@ -46,7 +46,7 @@ fn pcap(order: Order, (magic, unit_ns, extra): (u32, u64, usize), packets: &[Got
 }
 
 /// Runs a file through all setups.
-fn comes_out(name: &str, bytes: &[u8], expected: &[Got]) {
+fn comes_out(name: &str, bytes: &[u8], expected: &[DeliveredPacket]) {
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "trace", bytes);
     for (setup, builder) in [setups(64, 2), setups(256, 8)].concat() {
@@ -72,11 +72,11 @@ fn pcap_of_every_magic_number_in_both_byte_orders() {
 
 /// Sections of both byte orders, interfaces with different units of time, packets in all three kinds of
 /// blocks.
-fn pcapng() -> (Vec<u8>, Vec<Got>) {
-    let (mut file, mut packets) = (Vec::new(), Vec::<Got>::new());
+fn pcapng() -> (Vec<u8>, Vec<DeliveredPacket>) {
+    let (mut file, mut packets) = (Vec::new(), Vec::<DeliveredPacket>::new());
     let mut expect = |timestamp_ns, original_len, outbound, data: Vec<u8>| {
         let number = packets.len() as u64;
-        packets.push(Got { port: 0, number, timestamp_ns, original_len, outbound, data });
+        packets.push(DeliveredPacket { port: 0, number, timestamp_ns, original_len, outbound, data });
     };
     for order in [ORDERS, ORDERS].concat() {
         file.extend(order.section(&[order.option(1, b"a comment")]));
@@ -124,9 +124,13 @@ fn pcapng_with_several_sections_interfaces_and_units_of_time() {
 
 #[test]
 fn the_smallest_pools_take_packets_of_one_cell() {
-    let packets: Vec<Got> = packets().into_iter().filter(|packet| packet.data.len() <= 1792).collect();
-    let packets: Vec<Got> =
-        packets.into_iter().enumerate().map(|(at, packet)| Got { number: at as u64, ..packet }).collect();
+    let packets: Vec<DeliveredPacket> =
+        packets().into_iter().filter(|packet| packet.data.len() <= 1792).collect();
+    let packets: Vec<DeliveredPacket> = packets
+        .into_iter()
+        .enumerate()
+        .map(|(at, packet)| DeliveredPacket { number: at as u64, ..packet })
+        .collect();
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "small.pcap", &pcap(Order::Little, MAGICS[1], &packets));
     for (setup, builder) in [setups(1, 1), setups(1, 2), setups(8, 1)].concat() {
@@ -148,8 +152,11 @@ fn packets_too_long_for_the_pool_are_counted_and_reported() {
     // One chunk: no packet may continue in a second one. Four cells: none may have more.
     for (cells_per_chunk, chunks_per_pool, longest) in [(64, 1, 1792), (4, 2, 4 * 1792)] {
         let fit: Vec<_> = all.iter().filter(|packet| packet.data.len() <= longest).cloned().collect();
-        let fit: Vec<Got> =
-            fit.into_iter().enumerate().map(|(at, packet)| Got { number: at as u64, ..packet }).collect();
+        let fit: Vec<DeliveredPacket> = fit
+            .into_iter()
+            .enumerate()
+            .map(|(at, packet)| DeliveredPacket { number: at as u64, ..packet })
+            .collect();
         for (setup, builder) in setups(cells_per_chunk, chunks_per_pool) {
             let (got, report) = to_the_end(builder.port(port(&path)).open().unwrap());
             assert_same(&setup, &got, &fit);
@@ -164,8 +171,9 @@ fn packets_too_long_for_the_pool_are_counted_and_reported() {
 
 #[test]
 fn the_longest_packets_of_files_fit_the_default_pool() {
-    let longest = Got { data: bytes(3, 262_144), original_len: 262_144, ..packets()[0].clone() };
-    let all: Vec<Got> = (0..5).map(|number| Got { number, ..longest.clone() }).collect();
+    let longest = DeliveredPacket { data: bytes(3, 262_144), original_len: 262_144, ..packets()[0].clone() };
+    let all: Vec<DeliveredPacket> =
+        (0..5).map(|number| DeliveredPacket { number, ..longest.clone() }).collect();
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "longest.pcap", &pcap(Order::Little, MAGICS[1], &all));
     for cell_bytes in [2048, 4096] {

@@ -12,7 +12,7 @@ use wirecap_testing::{check, wait_until};
 
 /// A packet as a worker got it, in the form that files have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Got {
+pub struct DeliveredPacket {
     pub port: usize,
     pub number: u64,
     pub timestamp_ns: u64,
@@ -21,7 +21,7 @@ pub struct Got {
     pub data: Vec<u8>,
 }
 
-impl Got {
+impl DeliveredPacket {
     /// The packet that is expected from packet `number` of a file.
     pub fn of(number: usize, packet: &CapturedPacket) -> Self {
         Self {
@@ -57,8 +57,8 @@ impl Got {
 }
 
 /// The packets that are expected from a file.
-pub fn expected(packets: &[CapturedPacket]) -> Vec<Got> {
-    packets.iter().enumerate().map(|(number, packet)| Got::of(number, packet)).collect()
+pub fn expected(packets: &[CapturedPacket]) -> Vec<DeliveredPacket> {
+    packets.iter().enumerate().map(|(number, packet)| DeliveredPacket::of(number, packet)).collect()
 }
 
 /// The port for a file.
@@ -91,7 +91,7 @@ pub fn setups(cells_per_chunk: u32, chunks_per_pool: u32) -> Vec<(String, Builde
 }
 
 /// Runs the workers until the capture ends by itself.
-pub fn to_the_end(mut capture: Capture) -> (Vec<Got>, Report) {
+pub fn to_the_end(mut capture: Capture) -> (Vec<DeliveredPacket>, Report) {
     let got = collect(capture.take_workers(), |_| ());
     assert!(capture.is_at_end());
     let report = capture.finish();
@@ -102,36 +102,40 @@ pub fn to_the_end(mut capture: Capture) -> (Vec<Got>, Report) {
 
 /// The packets that the workers get until the capture ends, by port and number. Each worker calls `before`
 /// with each of its batches.
-pub fn collect(workers: Vec<Worker>, before: impl Fn(&Batch) + Clone + Send + 'static) -> Vec<Got> {
+pub fn collect(
+    workers: Vec<Worker>,
+    before: impl Fn(&Batch) + Clone + Send + 'static,
+) -> Vec<DeliveredPacket> {
     let run = |mut worker: Worker| {
         let before = before.clone();
         thread::spawn(move || {
             let mut got = Vec::new();
             while let Some(batch) = worker.next_batch() {
                 before(&batch);
-                got.extend(Got::all_of(&batch));
+                got.extend(DeliveredPacket::all_of(&batch));
             }
             got
         })
     };
     let threads: Vec<_> = workers.into_iter().map(run).collect();
     wait_until("the workers are done", || threads.iter().all(|thread| thread.is_finished()));
-    let mut got: Vec<Got> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    let mut got: Vec<DeliveredPacket> =
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
     got.sort_by_key(|packet| (packet.port, packet.number));
     got
 }
 
 /// Asserts that the packets are the same, and shows the first difference.
 #[track_caller]
-pub fn assert_same(name: &str, got: &[Got], expected: &[Got]) {
+pub fn assert_same(name: &str, got: &[DeliveredPacket], expected: &[DeliveredPacket]) {
     for (got, expected) in got.iter().zip(expected) {
         assert!(got == expected, "{name}: {} is not {}", brief(got), brief(expected));
     }
     assert_eq!(got.len(), expected.len(), "{name}");
 }
 
-fn brief(packet: &Got) -> String {
-    let Got { port, number, timestamp_ns, original_len, outbound, data } = packet;
+fn brief(packet: &DeliveredPacket) -> String {
+    let DeliveredPacket { port, number, timestamp_ns, original_len, outbound, data } = packet;
     let (len, begin) = (data.len(), &data[..data.len().min(16)]);
     format!("{port}:{number} at {timestamp_ns}, {len} of {original_len} bytes, {outbound:?}, {begin:02x?}")
 }

@@ -21,7 +21,7 @@ use wirecap_traffic::{Marks, Percentiles, RunVerdict, Verdict, Verifier};
 use crate::{
     capture::{
         job::{BatchHandler, Job},
-        written::FilesProgress,
+        written_files::FilesProgress,
     },
     print::{layout::paragraph, table::Table},
     text::plural::counted,

@@ -43,7 +43,7 @@ use self::{
     stats::{ForwardReport, ForwardStats},
 };
 use crate::{
-    capture::{self, end::End, job::Job, written::FilesProgress},
+    capture::{self, end::End, job::Job, written_files::FilesProgress},
     exit::Exit,
     print::{layout::paragraph, table::Table},
     process::signals::Signals,

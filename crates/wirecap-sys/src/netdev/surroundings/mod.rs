@@ -88,7 +88,7 @@ impl Surroundings {
         let is_asked = |member: &&Link| {
             member.interface.master == Some(ifindex) && groups.asked_by_others(member.interface.ifindex) > 0
         };
-        match link.map_or(MulticastTargets::Nowhere, |link| link.hands_down) {
+        match link.map_or(MulticastTargets::Nowhere, |link| link.multicast_targets) {
             MulticastTargets::Nowhere => 0,
             MulticastTargets::ToOne => 1,
             MulticastTargets::ToMembers => self.links.iter().filter(is_asked).count() as u32,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use wirecap_core::ChunkRange;
 use wirecap_sys::memory::CellReader;
 
-use super::{OwnedPacket, owned::Owner};
+use super::{OwnedPacket, owned_packet::Owner};
 use crate::engine::{EngineState, queue::Queue};
 
 /// Takes the packets out of a [`Batch`](crate::Batch) one by one, in order.

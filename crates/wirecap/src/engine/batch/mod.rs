@@ -10,17 +10,17 @@
 //! Where packets lie in a block, a batch is a part of it, or all of it; nothing can be taken out.
 
 mod drain;
-mod owned;
+mod owned_packet;
 mod pcapng;
 
 use std::{fmt, sync::Arc};
 
 use wirecap_core::Handover;
 
-pub(crate) use self::owned::Owner;
+pub(crate) use self::owned_packet::Owner;
 pub use self::{
     drain::Drain,
-    owned::OwnedPacket,
+    owned_packet::OwnedPacket,
     pcapng::{PcapngBlock, PcapngBlocks},
 };
 use super::EngineState;

@@ -153,7 +153,7 @@ impl Port for TapPort {
         }
         let stamping = Stamping::prepare(&interface, context.config.timestamp, true)?;
         let memory =
-            pools.blocks.map_or_else(|| allocate_blocks(facts, geometry, &context.hooks.gives_up), Ok)?;
+            pools.blocks.map_or_else(|| allocate_blocks(facts, geometry, &context.hooks.give_up), Ok)?;
         // Its streams are CPUs, not queues.
         let packing = Packing { memory, interface: nic_id.into(), names_queue: false, has_hashes: false };
         let streams = facts.rings.len() as u32;

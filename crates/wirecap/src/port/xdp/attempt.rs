@@ -15,8 +15,8 @@ use wirecap_sys::{
 
 use super::{
     claim::QueueClaim,
-    closing::OpeningSockets,
     frame_room::{self, cell_payload},
+    opening_sockets::OpeningSockets,
     packing,
     placed_filter::PlacedFilter,
     queue::XdpQueue,
@@ -176,7 +176,7 @@ impl Attempt<'_> {
     fn packing(&self, pools: &mut PortPools) -> Result<Packing, Error> {
         let OpenRequest { facts, nic_id, context, .. } = self.opener.request;
         let blocks = pools.blocks.take();
-        let allocate = || allocate_blocks(facts, context.geometry, &context.hooks.gives_up);
+        let allocate = || allocate_blocks(facts, context.geometry, &context.hooks.give_up);
         Ok(Packing {
             memory: blocks.map_or_else(allocate, Ok)?,
             interface: nic_id.into(),
@@ -195,7 +195,7 @@ impl Attempt<'_> {
     ) -> Result<OpeningSockets, Error> {
         let mut opened = OpeningSockets::default();
         for (pool, memory) in pools.pools.iter_mut().zip(&pools.memories) {
-            self.opener.request.context.hooks.gives_up.check()?;
+            self.opener.request.context.hooks.give_up.check()?;
             let registration = self.registration(mode, memory, &opened.queues);
             let umem = registration.as_ref().map_or(Umem::Register(memory), Umem::Share);
             let socket = self.open_socket(mode, pool, umem)?;
@@ -219,7 +219,7 @@ impl Attempt<'_> {
     fn claim_queues(&self) -> Result<Vec<QueueClaim>, Error> {
         let memory = Arc::new(QueueClaim::memory()?);
         let claim = |&ring_id| {
-            self.opener.request.context.hooks.gives_up.check()?;
+            self.opener.request.context.hooks.give_up.check()?;
             let ifindex = self.opener.interface.ifindex;
             let socket = QueueClaim::socket(&memory, ifindex, ring_id);
             let mut socket = socket.map_err(|source| self.socket_error(source))?;

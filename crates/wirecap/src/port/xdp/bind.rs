@@ -38,7 +38,7 @@ impl Attempt<'_> {
         let wait = || QueueWait { interface: interface.name.clone(), queue, timeout: TIMEOUT };
         let (mut refused, mut reported) = (None, false);
         let bound = socket.bind(mode, TIMEOUT, |waited| {
-            refused = hooks.gives_up.check().and_then(|()| self.check_holder(queue)).err();
+            refused = hooks.give_up.check().and_then(|()| self.check_holder(queue)).err();
             if waited >= MOMENT && !std::mem::replace(&mut reported, waited >= MOMENT) {
                 hooks.on_wait.inspect(|report| report(&wait()));
             }

@@ -5,7 +5,7 @@
 //! | which modes are tried, and in which order things happen | `open.rs`, `attempt.rs` |
 //! | whether packets are packed | `packing.rs` |
 //! | a queue that another socket has | `bind.rs` |
-//! | sockets of an attempt that fails | `closing.rs` |
+//! | sockets of an attempt that fails | `opening_sockets.rs` |
 //! | one receive queue at work | `queue.rs`, or `../packed_queue.rs`; its stamps: `../stamp_reader.rs` |
 //! | where the filter runs | `placed_filter.rs`, `sieve.rs` |
 //! | how long a frame may be | `frame_room.rs` |
@@ -20,9 +20,9 @@ pub(crate) mod attempt;
 mod backend;
 mod bind;
 mod claim;
-mod closing;
 mod frame_room;
 mod open;
+mod opening_sockets;
 mod packing;
 mod placed_filter;
 pub(super) mod queue;

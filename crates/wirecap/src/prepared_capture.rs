@@ -20,7 +20,7 @@ use crate::{
         opening::{Hooks, OpenContext},
     },
     report::BoundedMemory,
-    reserve::{Layout, Reservation},
+    reservation::{Layout, Reservation},
 };
 
 /// Open files for each port: two maps, two programs, a link, its network namespace, two for statistics,

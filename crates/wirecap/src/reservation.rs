@@ -227,14 +227,14 @@ impl Layout {
         ports: &[PreparedPort],
         hooks: &Hooks,
     ) -> Result<Reservation, Error> {
-        let gives_up = &hooks.gives_up;
+        let give_up = &hooks.give_up;
         limit("rings of passive ports", self.rings as usize, MAX_WORKERS)?;
         let parts: Vec<_> = self.parts.iter().map(|part| part.pools * geometry.pool_bytes()).collect();
         let rest = hooks.rest_bytes.unwrap_or(REST_BYTES) + self.threads * THREAD_BYTES;
         let rest = Need { rest, ..Need::default() };
         let beside = [self.beside(geometry), self.outside(geometry), rest].into_iter().sum::<Need>();
         let allocate = || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside);
-        let memories = patiently(gives_up, allocate)?;
+        let memories = patiently(give_up, allocate)?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let of = |place: &usize| &memories[*place];
         let carve = |(nic_id, (port, places)): (usize, (&PreparedPort, &Vec<usize>))| {
@@ -242,10 +242,10 @@ impl Layout {
         };
         let pools = ports.iter().zip(&self.pools).enumerate().map(carve).collect::<Result<Vec<_>, _>>()?;
         let allocators = carve_allocators(self.allocators.iter().map(of), geometry)?;
-        bring_in(&memories, gives_up)?;
+        bring_in(&memories, give_up)?;
         let with_blocks = |(pools, port): (PortPools, &PreparedPort)| {
-            gives_up.check()?;
-            pools.with_blocks(&port.facts, geometry, gives_up)
+            give_up.check()?;
+            pools.with_blocks(&port.facts, geometry, give_up)
         };
         let pools = pools.into_iter().zip(ports).map(with_blocks).collect::<Result<Vec<_>, _>>()?;
         Ok(Reservation { memories, pools, allocators })

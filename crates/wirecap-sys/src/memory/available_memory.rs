@@ -241,5 +241,5 @@ fn value(text: &str, name: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[path = "available_tests.rs"]
+#[path = "available_memory_tests.rs"]
 mod tests;

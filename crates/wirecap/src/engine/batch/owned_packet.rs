@@ -261,5 +261,5 @@ impl fmt::Debug for OwnedPacket<'_> {
 }
 
 #[cfg(test)]
-#[path = "owned_tests.rs"]
+#[path = "owned_packet_tests.rs"]
 mod tests;

@@ -35,7 +35,7 @@ struct Request {
 
 /// The next hops that the kernel asks for.
 #[derive(Debug, Default)]
-pub(super) struct AskedHops {
+pub(super) struct HopRequests {
     /// Oldest first. INVARIANT: at most [`MAX_ASKED`], each hop once.
     hops: Vec<Request>,
 }
@@ -49,7 +49,7 @@ pub(super) enum Room {
     None,
 }
 
-impl AskedHops {
+impl HopRequests {
     pub(super) fn contains(&self, hop: Hop) -> bool {
         self.hops.iter().any(|asked| asked.hop == hop)
     }
@@ -108,8 +108,8 @@ mod tests {
     }
 
     /// Full of hops that `sources` sources want in turn, a millisecond apart; and the time of the next one.
-    fn full(sources: usize) -> (AskedHops, Instant) {
-        let (mut asked, mut now) = (AskedHops::default(), Instant::now());
+    fn full(sources: usize) -> (HopRequests, Instant) {
+        let (mut asked, mut now) = (HopRequests::default(), Instant::now());
         for number in 0..MAX_ASKED {
             let source = source((number % sources) as u8);
             assert_eq!(asked.room(source, now), Room::Free);
