@@ -60,5 +60,4 @@ impl Dispatcher {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "dispatch_tests.rs"]
 mod tests;

@@ -139,5 +139,4 @@ impl Orphans {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "orphans_tests.rs"]
 mod tests;

@@ -496,5 +496,4 @@ impl Pool {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "pool_tests.rs"]
 mod tests;

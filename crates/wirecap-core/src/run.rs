@@ -196,5 +196,4 @@ impl RunSearch {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "run_tests.rs"]
 mod tests;

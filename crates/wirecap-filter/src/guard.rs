@@ -134,5 +134,4 @@ fn needs(ops: &[Op], runner: Runner) -> Vec<Reach> {
 }
 
 #[cfg(test)]
-#[path = "guard_tests.rs"]
 mod tests;

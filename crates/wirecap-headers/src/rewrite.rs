@@ -68,5 +68,4 @@ impl Rewrite {
 }
 
 #[cfg(test)]
-#[path = "rewrite_tests.rs"]
 mod tests;

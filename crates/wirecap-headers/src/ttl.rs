@@ -112,5 +112,4 @@ impl fmt::Display for Ttl {
 }
 
 #[cfg(test)]
-#[path = "ttl_tests.rs"]
 mod tests;

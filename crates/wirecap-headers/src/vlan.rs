@@ -227,5 +227,4 @@ impl fmt::Display for Name {
 }
 
 #[cfg(test)]
-#[path = "vlan_tests.rs"]
 mod tests;

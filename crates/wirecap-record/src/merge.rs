@@ -240,5 +240,4 @@ impl Merger {
 }
 
 #[cfg(test)]
-#[path = "merge_tests.rs"]
 mod tests;

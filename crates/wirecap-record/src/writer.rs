@@ -142,5 +142,4 @@ impl Recording {
 }
 
 #[cfg(test)]
-#[path = "writer_tests.rs"]
 mod tests;

@@ -296,5 +296,4 @@ impl Prefetcher {
 }
 
 #[cfg(test)]
-#[path = "streamed_tests.rs"]
 mod tests;

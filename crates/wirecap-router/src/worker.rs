@@ -184,5 +184,4 @@ impl<P> RouterWorker<P> {
 }
 
 #[cfg(test)]
-#[path = "worker_tests.rs"]
 mod tests;

@@ -239,5 +239,4 @@ impl PacketMemory {
 }
 
 #[cfg(test)]
-#[path = "memory_tests.rs"]
 mod tests;

@@ -286,5 +286,4 @@ fn host_and_port(flow: u32) -> (u8, u16) {
 }
 
 #[cfg(test)]
-#[path = "frame_tests.rs"]
 mod tests;

@@ -154,5 +154,4 @@ const EINTR: i32 = nix::errno::Errno::EINTR as i32;
 const EINVAL: i32 = nix::errno::Errno::EINVAL as i32;
 
 #[cfg(test)]
-#[path = "live_tests.rs"]
 mod tests;

@@ -226,5 +226,4 @@ impl Window {
 }
 
 #[cfg(test)]
-#[path = "verify_tests.rs"]
 mod tests;

@@ -477,5 +477,4 @@ impl From<netdev::Error> for Error {
 }
 
 #[cfg(test)]
-#[path = "error_tests.rs"]
 mod tests;

@@ -217,5 +217,4 @@ fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

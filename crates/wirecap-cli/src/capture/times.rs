@@ -147,5 +147,4 @@ pub(crate) fn remarks(timestamp: &TimestampReport) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "times_tests.rs"]
 mod tests;

@@ -339,5 +339,4 @@ fn endings(diagnostic: &Diagnostic) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "diagnostic_tests.rs"]
 mod tests;

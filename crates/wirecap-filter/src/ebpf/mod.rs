@@ -106,5 +106,4 @@ pub fn translate(asm: &mut Assembler, program: &Program, splice: &Splice) -> Res
 }
 
 #[cfg(test)]
-#[path = "ebpf_tests.rs"]
 mod tests;

@@ -222,5 +222,4 @@ const fn fold(sum: u64) -> u16 {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

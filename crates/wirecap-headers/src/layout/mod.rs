@@ -147,5 +147,4 @@ pub(crate) fn is_tag(ether_type: u16) -> bool {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

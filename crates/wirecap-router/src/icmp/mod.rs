@@ -201,5 +201,4 @@ fn length(bytes: usize) -> [u8; 2] {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

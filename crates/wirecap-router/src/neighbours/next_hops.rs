@@ -313,5 +313,4 @@ pub(crate) fn hop_of(ports: &[u32], ifindex: u32, address: IpAddr) -> Option<Hop
 }
 
 #[cfg(test)]
-#[path = "next_hops_tests.rs"]
 pub(crate) mod tests;

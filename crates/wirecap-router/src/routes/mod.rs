@@ -172,5 +172,4 @@ impl Names {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

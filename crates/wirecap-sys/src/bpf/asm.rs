@@ -341,5 +341,4 @@ impl Assembler {
 }
 
 #[cfg(test)]
-#[path = "asm_tests.rs"]
 mod tests;

@@ -251,5 +251,4 @@ impl StampClock {
 }
 
 #[cfg(test)]
-#[path = "stamps_tests.rs"]
 mod tests;

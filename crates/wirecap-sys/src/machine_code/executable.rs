@@ -56,5 +56,4 @@ impl Executable {
 }
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
-#[path = "executable_tests.rs"]
 mod tests;

@@ -82,5 +82,4 @@ impl MachineCode {
 }
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
-#[path = "tests.rs"]
 mod tests;

@@ -241,5 +241,4 @@ fn value(text: &str, name: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[path = "available_memory_tests.rs"]
 mod tests;

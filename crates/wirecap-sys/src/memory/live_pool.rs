@@ -216,5 +216,4 @@ impl LiveFiller<'_> {
 }
 
 #[cfg(test)]
-#[path = "live_pool_tests.rs"]
 mod tests;

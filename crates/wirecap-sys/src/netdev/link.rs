@@ -307,5 +307,4 @@ pub(super) fn open() -> Result<Conversation> {
 }
 
 #[cfg(test)]
-#[path = "link_tests.rs"]
 pub(super) mod tests;

@@ -219,5 +219,4 @@ impl<D: Device> Drop for SettingGuard<D> {
 }
 
 #[cfg(test)]
-#[path = "stamping_tests.rs"]
 mod tests;

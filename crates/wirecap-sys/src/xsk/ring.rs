@@ -267,5 +267,4 @@ impl<T: Copy> ProducerRing<T> {
 }
 
 #[cfg(test)]
-#[path = "ring_tests.rs"]
 mod tests;

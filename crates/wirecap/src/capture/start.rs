@@ -224,5 +224,4 @@ fn group(grouping: &Grouping, mode: Mode, workers: usize) -> Result<(Vec<BuddyGr
 }
 
 #[cfg(test)]
-#[path = "start_tests.rs"]
 mod tests;

@@ -110,5 +110,4 @@ fn timed(window: Window<Moment>, now: Moment, clock: &BatchClock) -> (Moment, u6
 }
 
 #[cfg(test)]
-#[path = "arrival_tests.rs"]
 mod tests;

@@ -207,5 +207,4 @@ impl Waiter {
 }
 
 #[cfg(test)]
-#[path = "wait_tests.rs"]
 mod tests;

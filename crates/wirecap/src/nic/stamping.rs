@@ -159,5 +159,4 @@ fn refusal(interface: &Interface, reason: NicDataRefusal) -> Error {
 }
 
 #[cfg(test)]
-#[path = "stamping_tests.rs"]
 mod tests;

@@ -149,5 +149,4 @@ impl Stamps {
 }
 
 #[cfg(test)]
-#[path = "stamp_reader_tests.rs"]
 mod tests;

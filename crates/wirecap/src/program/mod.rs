@@ -396,5 +396,4 @@ fn count_if_none(asm: &mut Assembler, answer: i16, counter: i16) {
 }
 
 #[cfg(test)]
-#[path = "linux_5_18_tests.rs"]
-mod tests;
+mod linux_5_18_tests;

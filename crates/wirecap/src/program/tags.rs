@@ -143,5 +143,4 @@ fn abort(asm: &mut Assembler, label: Label) {
 }
 
 #[cfg(test)]
-#[path = "tags_tests.rs"]
 mod tests;

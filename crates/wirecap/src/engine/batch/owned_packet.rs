@@ -261,5 +261,4 @@ impl fmt::Debug for OwnedPacket<'_> {
 }
 
 #[cfg(test)]
-#[path = "owned_packet_tests.rs"]
 mod tests;

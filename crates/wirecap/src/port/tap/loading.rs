@@ -133,5 +133,4 @@ pub(super) fn program_error(interface: &Interface, source: bpf::Error) -> Error 
 }
 
 #[cfg(test)]
-#[path = "loading_tests.rs"]
 mod tests;

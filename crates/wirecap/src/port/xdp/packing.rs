@@ -105,5 +105,4 @@ pub(super) fn refusal(interface: &Interface, config: &Config, geometry: Geometry
 }
 
 #[cfg(test)]
-#[path = "packing_tests.rs"]
 mod tests;

@@ -73,7 +73,7 @@ fn samples() -> Vec<Diagnostic> {
 
 #[test]
 fn every_diagnostic_has_a_text_and_a_line_in_the_book() {
-    let manual = include_str!("../../../../docs/book/reference/json.md");
+    let manual = include_str!("../../../../../docs/book/reference/json.md");
     let codes: BTreeSet<_> = samples().iter().map(Diagnostic::code).collect();
     assert_eq!(codes, Diagnostic::CODES.iter().copied().collect(), "a sample of each");
     for sample in samples() {
