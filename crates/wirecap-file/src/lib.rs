@@ -44,7 +44,9 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod extension;
 mod format;
+mod limits;
 mod packet_header;
 pub mod pcap;
 pub mod pcapng;
@@ -52,10 +54,10 @@ mod read;
 
 pub use error::{Damage, Error};
 pub use format::Format;
+pub use limits::{MAX_BLOCK_LEN, MAX_COMMENTS, MAX_INTERFACES};
 pub use packet_header::{MAX_CAPTURED_LEN, PacketHeader};
 pub use read::{
-    Interface, KnownInterface, MAX_BLOCK_LEN, MAX_COMMENTS, MAX_INTERFACES, MAX_NAME_LEN, Packet, Reader,
-    Record, Resolution, Section, Statistics,
+    Interface, KnownInterface, MAX_NAME_LEN, Packet, Reader, Record, Resolution, Section, Statistics,
 };
 
 /// The link type (`LINKTYPE_ETHERNET`) of an Ethernet interface, from the

@@ -15,6 +15,11 @@ use wirecap_sys::machine_code::{Alu, Cond, Op, Operand, Register, Size};
 /// Index of an instruction. INVARIANT: inside the program, which `Program::new` has checked.
 pub(crate) type Target = u16;
 
+/// The longest program that is taken: 16 times what the kernel takes, so that what is too long for it still
+/// runs in user space.
+pub const MAX_INSNS: usize = 1 << 16;
+const _: () = assert!(MAX_INSNS <= Target::MAX as usize + 1);
+
 /// What the interpreter does at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Instruction {

@@ -51,10 +51,11 @@ mod native;
 mod program;
 mod user;
 
+pub use bytecode::MAX_INSNS;
 pub use compile::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET};
 pub use error::{Error, InsnError, shortened};
 pub use native::NativeFilter;
-pub use program::{MAX_INSNS, Program};
+pub use program::Program;
 pub use user::UserFilter;
 pub use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Origin, Register, Size};
 pub use wirecap_sys::pcap::Insn;

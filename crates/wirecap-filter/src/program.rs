@@ -13,14 +13,9 @@
 use wirecap_sys::machine_code::{Op, Origin, Register, jumps_back};
 use wirecap_sys::pcap::Insn;
 
-use crate::bytecode::{self, Instruction, Target};
+use crate::bytecode::{self, Instruction, MAX_INSNS};
 use crate::decode::decode;
 use crate::error::{Error, InsnError};
-
-/// The longest program that is taken: 16 times what the kernel takes, so that what is too long for it still
-/// runs in user space.
-pub const MAX_INSNS: usize = 1 << 16;
-const _: () = assert!(MAX_INSNS <= Target::MAX as usize + 1);
 
 /// A validated classic BPF program.
 ///

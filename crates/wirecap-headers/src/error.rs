@@ -1,7 +1,5 @@
 //! Why a value is refused, and what to write instead.
 
-use crate::MacAddress;
-
 /// Why a value is refused.
 ///
 /// # Example
@@ -40,11 +38,13 @@ pub enum Error {
     #[error("{0:?} is no Ethernet address: write six hexadecimal numbers, as 02:00:00:00:00:01")]
     MacAddress(String),
     /// An Ethernet address that no frame may come from.
-    #[error(
-        "{0} cannot be a source: it is {kind}; give that of an interface, as 02:00:00:00:00:01",
-        kind = if .0.is_group() { "multicast" } else { "all zeros" }
-    )]
-    NotASource(MacAddress),
+    #[error("{address} cannot be a source: it is {kind}; give that of an interface, as 02:00:00:00:00:01")]
+    NotASource {
+        /// The address.
+        address: String,
+        /// What it is.
+        kind: &'static str,
+    },
     /// Not a change of the TTL: what was given.
     #[error("invalid TTL {0:?}: write keep, decrement, or a number from 1 to 255")]
     Ttl(String),

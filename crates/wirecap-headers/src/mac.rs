@@ -116,7 +116,8 @@ impl TryFrom<MacAddress> for SourceMac {
 
     fn try_from(address: MacAddress) -> Result<Self, Error> {
         if address.is_group() || address.0 == [0; 6] {
-            return Err(Error::NotASource(address));
+            let kind = if address.is_group() { "multicast" } else { "all zeros" };
+            return Err(Error::NotASource { address: address.to_string(), kind });
         }
         Ok(Self(address))
     }
@@ -177,7 +178,7 @@ mod tests {
     fn groups_and_zeros_are_refused_as_a_source() {
         for text in ["01:00:5e:00:00:01", "33:33:00:00:00:01", "ff:ff:ff:ff:ff:ff", "0:0:0:0:0:0"] {
             let error = text.parse::<SourceMac>().unwrap_err();
-            assert!(matches!(error, Error::NotASource(_)), "{error}");
+            assert!(matches!(error, Error::NotASource { .. }), "{error}");
         }
         assert_eq!("fe:0:0:0:0:1".parse::<SourceMac>().unwrap().to_string(), "fe:00:00:00:00:01");
     }

@@ -40,8 +40,14 @@ pub enum Error {
     #[error("cannot make the eventfd that wakes the resolver of next hops: {0}")]
     Alarm(#[source] io::Error),
     /// The resolver's thread could not be started.
-    #[error("cannot start the thread {name}: {0}", name = crate::neighbours::THREAD)]
-    Thread(#[source] io::Error),
+    #[error("cannot start the thread {name}: {cause}")]
+    Thread {
+        /// Its name.
+        name: &'static str,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
     /// The kernel cannot be asked about neighbours or links.
     #[error(transparent)]
     Kernel(#[from] netdev::Error),

@@ -28,6 +28,7 @@ mod error;
 mod filled;
 mod live_pool;
 mod mapping;
+mod memory_bound;
 mod reader;
 mod writer;
 
@@ -38,13 +39,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-pub use available_memory::{AvailableMemory, MemoryBound, Need, available, check as check_available};
+pub use available_memory::{AvailableMemory, Need, available, check as check_available};
 pub(crate) use claim::{PoolClaim, PoolPlace, QueueName, Tenant};
 pub use error::MemoryError;
 pub use filled::{FilledBlock, FilledCell, FilledPart};
 pub use live_pool::{LiveFiller, LivePool};
 use mapping::Mapping;
 pub use mapping::{Advice, MemoryFallback, Pages};
+pub use memory_bound::MemoryBound;
 pub use reader::{CellReader, Cells};
 use wirecap_core::{Geometry, Pool, PoolId};
 pub use writer::{CellWriter, HEAD_ROOM_BYTES, Note};

@@ -3,13 +3,9 @@
 use crate::{
     error::Error,
     frame::{FCS_LEN, FRAME_LEN_MAX, FrameSpec},
+    limits::{SIZES_MAX, WEIGHT_MAX},
     random::Random,
 };
-
-/// The largest number of sizes in a mix.
-pub const SIZES_MAX: usize = 16;
-/// Largest weight of a size.
-pub const WEIGHT_MAX: u32 = 1000;
 
 /// A length of frames, and its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -137,7 +137,7 @@ fn hint(error: &Error) -> Option<String> {
             )
         }
         Error::OnlyBatchTimestamps { .. } => " (--timestamp batch)".into(),
-        Error::Thread(_) => MORE_THREADS.into(),
+        Error::Thread { .. } => MORE_THREADS.into(),
         _ => return None,
     })
 }
@@ -173,9 +173,9 @@ fn of_command(error: &anyhow::Error) -> Option<String> {
         (Some(Replay::Send(error)), ..) | (_, Some(Traffic::Send(error)), _) => sending(error),
         (_, Some(Traffic::Bpf(bpf::Error::NotPermitted { .. })), _) => Some(privileges(",cap_sys_admin")),
         (Some(Replay::OnePass { .. }), ..) => Some("; raise --memory, or write it to a file first".into()),
-        (Some(Replay::Thread(_)), ..) | (_, Some(Traffic::Thread(_)), _) | (.., Some(Router::Thread(_))) => {
-            Some(MORE_THREADS.into())
-        }
+        (Some(Replay::Thread(_)), ..)
+        | (_, Some(Traffic::Thread(_)), _)
+        | (.., Some(Router::Thread { .. })) => Some(MORE_THREADS.into()),
         _ => None,
     }
 }

@@ -3,13 +3,13 @@
 //! An option of a length it cannot have (a speed of 3 bytes) is passed over; one that runs out of its block
 //! is damage, since then it is not known what the rest of the block is.
 
-use super::MAX_COMMENTS;
 use super::byte_order::ByteOrder;
 use super::known::KnownInterface;
 use super::options::{Options, text};
 use super::record::{Interface, Packet, Section, Statistics};
 use super::time::Resolution;
 use crate::Damage;
+use crate::limits::MAX_COMMENTS;
 use crate::pcapng::code;
 
 /// Where the bytes of a packet start in the body of an enhanced or obsolete packet block.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Rule: the size of a `KnownInterface` is bounded, whatever its block holds. Together with
-//! [`MAX_INTERFACES`](super::MAX_INTERFACES) this bounds the memory of a reader.
+//! [`MAX_INTERFACES`](crate::MAX_INTERFACES) this bounds the memory of a reader.
 
 use super::record::Interface;
 use super::time::Resolution;

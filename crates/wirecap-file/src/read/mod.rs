@@ -27,20 +27,8 @@ pub use record::{Interface, Packet, Record, Section, Statistics};
 pub use time::Resolution;
 
 use crate::pcapng::{BLOCK_FRAME_LEN, block::SECTION_HEADER};
-use crate::{Error, Format};
+use crate::{Error, Format, limits::MAX_BLOCK_LEN};
 use source::{Source, truncated};
-
-/// The longest pcapng block, and the longest packet of a pcap file, that is read, in bytes: 16 MiB, as in
-/// libpcap and Wireshark. More is taken for damage. A pcap packet longer than both 256 KiB and the file's
-/// snapshot length is, too.
-pub const MAX_BLOCK_LEN: u32 = 16 << 20;
-
-/// The most interfaces that are read from one file. They are remembered, so there must be an end to them.
-pub const MAX_INTERFACES: u32 = 65_536;
-
-/// The most comments that are read from one block: an empty comment takes 4 bytes in the file and 24 in
-/// memory.
-pub const MAX_COMMENTS: u32 = 65_536;
 
 /// Reads a capture file of either format from its first byte to its last.
 ///
@@ -49,9 +37,10 @@ pub const MAX_COMMENTS: u32 = 65_536;
 /// # Memory
 ///
 /// Memory is bounded, whatever the file holds: a buffer of 256 KiB, which grows to at most twice
-/// [`MAX_BLOCK_LEN`] for larger blocks, and at most 24 MiB for interfaces ([`MAX_INTERFACES`],
-/// [`MAX_NAME_LEN`] bytes of name each). Other texts (descriptions, comments) live in the [`Record`] of their
-/// block only; each byte that is not UTF-8 takes three bytes there.
+/// [`MAX_BLOCK_LEN`] for larger blocks, and at most 24 MiB for interfaces
+/// ([`MAX_INTERFACES`](crate::MAX_INTERFACES), [`MAX_NAME_LEN`] bytes of name each). Other texts
+/// (descriptions, comments) live in the [`Record`] of their block only; each byte that is not UTF-8 takes
+/// three bytes there.
 ///
 /// # Example
 ///

@@ -14,7 +14,7 @@ use super::byte_order::ByteOrder;
 use super::known::KnownInterface;
 use super::record::Record;
 use super::source::Source;
-use super::{MAX_BLOCK_LEN, MAX_INTERFACES};
+use crate::limits::{MAX_BLOCK_LEN, MAX_INTERFACES};
 use crate::pcapng::{BLOCK_FRAME_LEN, BYTE_ORDER_MAGIC, block};
 use crate::{Damage, Error, Format};
 

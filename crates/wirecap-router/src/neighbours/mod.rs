@@ -67,7 +67,7 @@ impl Resolver {
         let (workers, end) = channel()?;
         let resolver = ResolverThread::open(ports, end)?;
         let thread = thread::Builder::new().name(THREAD.into());
-        thread.spawn(move || resolver.run()).map_err(Error::Thread)?;
+        thread.spawn(move || resolver.run()).map_err(|cause| Error::Thread { name: THREAD, cause })?;
         Ok(Self(workers))
     }
 

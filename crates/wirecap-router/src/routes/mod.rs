@@ -8,16 +8,12 @@
 
 mod never_forwarded;
 mod parse;
-mod problem;
 mod route;
 mod table;
 
 use std::{collections::HashMap, net::IpAddr, str::FromStr};
 
-pub use self::{
-    problem::RouteProblem,
-    route::{NextHop, Route},
-};
+pub use self::route::{NextHop, Route};
 
 use ipnet::IpNet;
 
@@ -26,7 +22,7 @@ use self::{
     parse::{Line, Target},
     table::{Entry, Table},
 };
-use crate::Error;
+use crate::{Error, RouteProblem};
 
 /// Routes of IPv4 and IPv6, read from text with one route a line, in the words of `ip route`:
 ///

@@ -7,8 +7,8 @@ use std::{
 
 use ipnet::{IpNet, Ipv4Net};
 
-use super::{NextHop, RouteProblem, never_forwarded::never_around};
-use crate::Error;
+use super::{NextHop, never_forwarded::never_around};
+use crate::{Error, RouteProblem};
 
 /// A line that says something.
 #[derive(Debug)]

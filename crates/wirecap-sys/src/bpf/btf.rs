@@ -31,10 +31,10 @@ impl KernelFunction {
     /// # Errors
     /// [`Error::NoTypeInformation`] when the kernel has none, or one of another form.
     pub fn find(name: &str) -> Result<Option<Self>, Error> {
-        let bytes = fs::read(VMLINUX).map_err(|cause| Error::NoTypeInformation(cause.to_string()))?;
-        let id = find_function(&bytes, name).ok_or_else(|| {
-            Error::NoTypeInformation("it is of a form that this program does not know".into())
-        })?;
+        let no_types = |reason| Error::NoTypeInformation { path: VMLINUX, reason };
+        let bytes = fs::read(VMLINUX).map_err(|cause| no_types(cause.to_string()))?;
+        let id = find_function(&bytes, name)
+            .ok_or_else(|| no_types("it is of a form that this program does not know".into()))?;
         Ok(id.map(|id| Self { id }))
     }
 }

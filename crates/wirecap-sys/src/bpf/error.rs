@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::link::XdpMode;
+use super::xdp_mode::XdpMode;
 
 /// How many lines at the end of a verifier log an error message quotes; the reason is always among the last
 /// ones.
@@ -57,13 +57,17 @@ pub enum Error {
         /// The call.
         call: &'static str,
     },
-    /// The number by which a kernel function is called cannot be found: why not.
+    /// The number by which a kernel function is called cannot be found.
     #[error(
-        "{path} cannot be used ({0}): calling functions of the kernel takes a kernel built with \
-         CONFIG_DEBUG_INFO_BTF",
-        path = super::btf::VMLINUX
+        "{path} cannot be used ({reason}): calling functions of the kernel takes a kernel built with \
+         CONFIG_DEBUG_INFO_BTF"
     )]
-    NoTypeInformation(String),
+    NoTypeInformation {
+        /// The file that lists them.
+        path: &'static str,
+        /// Why not.
+        reason: String,
+    },
     /// The process lacks the capabilities.
     #[error(
         "no permission to {action} ({cause}): needs CAP_BPF and CAP_NET_ADMIN (and CAP_PERFMON for some programs; \

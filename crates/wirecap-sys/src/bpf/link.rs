@@ -1,7 +1,6 @@
 //! Links: a program attached to an interface for as long as the link is held.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -11,31 +10,13 @@ use super::error::Error;
 use super::map::Map;
 use super::program::{ATTACH_TYPE_XDP, Program};
 use super::syscall::{bpf, bpf_fd, object_info, open_by_id};
+use super::xdp_mode::XdpMode;
 use crate::interface_name::interface_name;
 use crate::process::{self, Process};
 
 /// `BPF_LINK_TYPE_XDP` and `BPF_LINK_TYPE_TCX`.
 const LINK_TYPE_XDP: u32 = 6;
 const LINK_TYPE_TCX: u32 = 11;
-
-/// Where on the receive path the program runs.
-#[repr(u32)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum XdpMode {
-    /// In the stack, after the kernel made a packet buffer: any driver, slow (`XDP_FLAGS_SKB_MODE`).
-    Generic = 1 << 1,
-    /// In the driver (`XDP_FLAGS_DRV_MODE`).
-    Native = 1 << 2,
-}
-
-impl fmt::Display for XdpMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Generic => "generic",
-            Self::Native => "native",
-        })
-    }
-}
 
 /// A program attached to an interface. Dropping it, or the end of the process in whatever way, detaches the
 /// program.

@@ -45,6 +45,7 @@ mod syscall;
 mod tcx;
 #[cfg(feature = "testing")]
 mod test_run;
+mod xdp_mode;
 
 /// Offsets of the fields of an XDP program's context, `struct xdp_md` of <linux/bpf.h>.
 pub mod xdp_md {
@@ -82,13 +83,14 @@ pub use error::Error;
 #[cfg(feature = "testing")]
 pub use insn::Insn;
 pub use insn::{Alu, Cond, Helper, Operand, Reg, Size};
-pub use link::{Link, XdpLink, XdpMode, link_holders, links};
+pub use link::{Link, XdpLink, link_holders, links};
 pub use map::{Map, MapKind, MapSpec, PerCpuValues};
 pub use privilege::{may_attach_classifiers, may_calculate_addresses};
 pub use program::{Program, ProgramKind, ProgramSpec};
 pub use tcx::{has_tcx, ingress_programs};
 #[cfg(feature = "testing")]
 pub use test_run::TestRun;
+pub use xdp_mode::XdpMode;
 
 /// Flag of [`Helper::RingbufOutput`]: wakes in any case.
 pub const RING_FORCE_WAKEUP: i32 = 2;

@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::MemoryError;
+use super::{MemoryError, memory_bound::MemoryBound};
 
 /// Memory that something takes, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,22 +53,6 @@ impl Sum for Need {
             rest: sum.rest + need.rest,
         })
     }
-}
-
-/// What bounds the memory that is available.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MemoryBound {
-    /// What the machine has left.
-    Machine,
-    /// A control group.
-    Group {
-        /// Its directory.
-        directory: PathBuf,
-        /// The file in it that has the limit.
-        setting: &'static str,
-        /// The limit, in bytes.
-        limit: u64,
-    },
 }
 
 /// Memory that can be taken without swapping, and without the kernel ending a process.

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::available_memory::MemoryBound;
+use super::memory_bound::MemoryBound;
 
 /// Why there is no packet memory.
 #[derive(Debug, Error)]

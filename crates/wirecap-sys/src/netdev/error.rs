@@ -4,6 +4,8 @@ use std::io;
 
 use netlink_packet_core::DecodeError;
 
+use crate::interface_name::{MAX_ALTERNATIVE_BYTES, MAX_NAME_BYTES};
+
 /// Result of the functions of this module.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -15,8 +17,8 @@ pub enum Error {
     #[error(
         "interface name {0:?} is {length} bytes long, Linux allows {max}, and {most} for an alternative name",
         length = .0.len(),
-        max = super::name::MAX_NAME_BYTES,
-        most = super::name::MAX_ALTERNATIVE_BYTES
+        max = MAX_NAME_BYTES,
+        most = MAX_ALTERNATIVE_BYTES
     )]
     NameTooLong(String),
 
@@ -32,7 +34,7 @@ pub enum Error {
     /// No interface of this network namespace has the name.
     #[error(
         "no interface named {name:?} in this network namespace{question}",
-        question = super::name::did_you_mean(nearest)
+        question = did_you_mean(nearest)
     )]
     NoSuchInterface {
         /// The name as given.
@@ -114,5 +116,28 @@ fn hint(source: &io::Error) -> &'static str {
         }
         Some(libc::EINTR) => "; interrupted by a signal, try again",
         _ => "",
+    }
+}
+
+/// The suggestion as the end of a sentence; nothing without one.
+fn did_you_mean(nearest: &[String]) -> String {
+    let quoted: Vec<String> = nearest.iter().map(|name| format!("{name:?}")).collect();
+    match quoted.split_last() {
+        None => String::new(),
+        Some((only, [])) => format!("; did you mean {only}?"),
+        Some((last, others)) => format!("; did you mean {} or {last}?", others.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggestions_read_as_a_sentence() {
+        let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+        assert_eq!(did_you_mean(&[]), "");
+        assert_eq!(did_you_mean(&names(&["a"])), "; did you mean \"a\"?");
+        assert_eq!(did_you_mean(&names(&["a", "b", "c"])), "; did you mean \"a\", \"b\" or \"c\"?");
     }
 }

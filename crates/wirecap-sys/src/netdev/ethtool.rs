@@ -15,8 +15,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use super::attributes::{Driver, QueueSource, Queues};
 use super::error::{Error, Result};
 use super::link::{self, Selector, text};
-use super::name::MAX_NAME_BYTES;
 use super::netlink::Conversation;
+use crate::interface_name::MAX_NAME_BYTES;
 use crate::socket_option;
 
 // linux/ethtool.h; not in libc.

@@ -143,7 +143,7 @@ pub(super) fn raw_link(
             let mut zero_terminated = name.as_bytes().to_vec();
             zero_terminated.push(0);
             // A short name may be of either kind; the kernel looks among both then.
-            let is_short = name.len() <= name::MAX_NAME_BYTES;
+            let is_short = name.len() <= crate::interface_name::MAX_NAME_BYTES;
             link_request(0).with(if is_short { IFLA_IFNAME } else { IFLA_ALT_IFNAME }, &zero_terminated)
         }
     };

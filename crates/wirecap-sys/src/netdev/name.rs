@@ -1,12 +1,7 @@
 //! Interface names: which ones the kernel could have, and which existing one was meant.
 
 use super::error::{Error, Result};
-
-/// Longest interface name in bytes: IFNAMSIZ less the terminating zero.
-pub(super) const MAX_NAME_BYTES: usize = libc::IFNAMSIZ - 1;
-
-/// Longest alternative name in bytes: ALTIFNAMSIZ less the terminating zero.
-pub(super) const MAX_ALTERNATIVE_BYTES: usize = 127;
+use crate::interface_name::MAX_ALTERNATIVE_BYTES;
 
 /// Names less similar than this (0 to 1) are not worth suggesting.
 const MIN_SIMILARITY: f64 = 0.75;
@@ -56,16 +51,6 @@ fn similarity(a: &str, b: &str) -> f64 {
     strsim::jaro_winkler(&a, &b).max(strsim::normalized_damerau_levenshtein(&a, &b))
 }
 
-/// The suggestion as the end of a sentence; nothing without one.
-pub(super) fn did_you_mean(nearest: &[String]) -> String {
-    let quoted: Vec<String> = nearest.iter().map(|name| format!("{name:?}")).collect();
-    match quoted.split_last() {
-        None => String::new(),
-        Some((only, [])) => format!("; did you mean {only}?"),
-        Some((last, others)) => format!("; did you mean {} or {last}?", others.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,13 +80,5 @@ mod tests {
         assert_eq!(nearest("teh0", existing), ["eth0"]);
         assert_eq!(nearest("ENP3S0F1", existing), ["enp3s0f1", "enp3s0f0"]);
         assert!(nearest("wlan7", existing).is_empty());
-    }
-
-    #[test]
-    fn suggestions_read_as_a_sentence() {
-        let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
-        assert_eq!(did_you_mean(&[]), "");
-        assert_eq!(did_you_mean(&names(&["a"])), "; did you mean \"a\"?");
-        assert_eq!(did_you_mean(&names(&["a", "b", "c"])), "; did you mean \"a\", \"b\" or \"c\"?");
     }
 }

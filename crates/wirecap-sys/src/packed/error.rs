@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::{MIN_BLOCK_BYTES, MIN_BLOCKS};
+use super::limits::{MIN_BLOCK_BYTES, MIN_BLOCKS};
 use crate::bpf;
 
 /// Why there are no blocks.

@@ -12,17 +12,15 @@ use std::{
 
 use wirecap_core::Geometry;
 
-use super::PackedError;
+use super::{
+    PackedError,
+    limits::{MIN_BLOCK_BYTES, MIN_BLOCKS},
+};
 use crate::{
     bpf::{Map, MapKind, MapSpec},
     memory::Need,
     mmap::Mmap,
 };
-
-/// The smallest block: it holds the longest packet, and another one.
-pub const MIN_BLOCK_BYTES: u32 = 128 << 10;
-/// Fewest blocks of a stream: a block ends when the next one begins.
-pub const MIN_BLOCKS: u32 = 2;
 
 /// Offsets in a stream's entry. What the program writes for each packet has a cache line of its own.
 pub(super) const POSITION_AT: i16 = 0;

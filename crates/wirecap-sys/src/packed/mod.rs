@@ -48,6 +48,7 @@
 
 mod alarm;
 mod error;
+mod limits;
 mod memory;
 mod program;
 mod reader;
@@ -57,7 +58,8 @@ mod stores;
 mod stream;
 
 pub use error::PackedError;
-pub use memory::{MIN_BLOCK_BYTES, MIN_BLOCKS, PackedMemory};
+pub use limits::{MIN_BLOCK_BYTES, MIN_BLOCKS};
+pub use memory::PackedMemory;
 pub use program::{MAX_PACKET_BYTES, PackOption, PackSpec, PacketForm};
 pub use reader::{PackedPackets, PackedReader, PackedRecords};
 pub use record::{PackedHash, PackedPacket, PackedRecord, RecordMark};
