@@ -12,7 +12,7 @@
 //! are as many nodes as cells: nothing is allocated, a push cannot fail for lack of room, and since
 //! the consumer takes everything at once there is no ABA problem.
 //!
-//! Rule: a node is in the list at most once. `words[node]` is claimed by a swap before the node is
+//! Rule: a node is in the list at most once. `words[node]` is taken by a swap before the node is
 //! linked, so a range that is pushed twice is refused at once instead of making a cycle.
 
 use crate::{
@@ -25,10 +25,10 @@ const END: u32 = 0;
 
 #[derive(Debug)]
 struct Node {
-    /// The range's word, 0 when the node is not in the list. Claimed by producers, cleared by the
+    /// The range's word, 0 when the node is not in the list. Set by producers, cleared by the
     /// consumer.
     word: AtomicU64,
-    /// The next node plus one, or [`END`]. Written by the producer that claimed the node; published
+    /// The next node plus one, or [`END`]. Written by the producer that took the node; published
     /// by the release exchange of `head`.
     next: AtomicU32,
 }

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   pool of a queue    │ chunk 0 │ chunk 1 │ chunk 2 │ chunk 3 │ …     a quarter of the chunks at most
-//!                          ▲   ▲     ▲
-//!                      Claim Claim Claim ── with its batch: Lane ─► merger ─► write ─► dropped: back to the pool
+//!                         ▲     ▲      ▲
+//!                      Permit Permit Permit ── with its batch: Lane ─► merger ─► write ─► dropped: back to the pool
 //! ```
 //!
 //! Rule: a chunk goes back as a whole, so chunks are what is counted, not bytes. A batch of a chunk that is
@@ -34,7 +34,7 @@ pub(crate) struct Places {
 /// The chunks of a pool that are held. The counters guard no other memory, so all accesses are relaxed.
 #[derive(Debug)]
 struct PoolShare {
-    /// By chunk, the batches that are held. Added by workers, removed by whichever thread drops a claim.
+    /// By chunk, the batches that are held. Added by workers, removed by whichever thread drops a permit.
     batches: Box<[AtomicU32]>,
     /// Chunks with such batches. Written like `batches`.
     chunks: AtomicU32,
@@ -42,7 +42,7 @@ struct PoolShare {
 
 /// The right to hold a batch of a chunk, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct Permit {
     pool: Arc<PoolShare>,
     chunk: usize,
 }
@@ -53,7 +53,7 @@ pub(crate) struct InPlaceBatch {
     batch: Batch,
     /// Bytes of the records that are to be written, from the first one on.
     pub(crate) len: usize,
-    _claim: Claim,
+    _permit: Permit,
 }
 
 impl Places {
@@ -66,9 +66,9 @@ impl Places {
     }
 
     /// The right to hold a batch of this queue; `None` if it has to be encoded.
-    pub(crate) fn claim(&self, queue: usize, batch: &Batch) -> Option<Claim> {
+    pub(crate) fn permit(&self, queue: usize, batch: &Batch) -> Option<Permit> {
         let pool = self.pools.get(queue)?;
-        pool.claim(batch.pcapng()?.chunk() as usize)
+        pool.permit(batch.pcapng()?.chunk() as usize)
     }
 }
 
@@ -77,7 +77,7 @@ impl PoolShare {
         Self { batches: (0..chunks).map(|_| AtomicU32::new(0)).collect(), chunks: AtomicU32::new(0) }
     }
 
-    fn claim(self: &Arc<Self>, chunk: usize) -> Option<Claim> {
+    fn permit(self: &Arc<Self>, chunk: usize) -> Option<Permit> {
         let batches = self.batches.get(chunk)?;
         if !add_one(batches, |held| held > 0) {
             let most = self.batches.len() as u32 / SHARE;
@@ -89,7 +89,7 @@ impl PoolShare {
                 self.chunks.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        Some(Claim { pool: Arc::clone(self), chunk })
+        Some(Permit { pool: Arc::clone(self), chunk })
     }
 }
 
@@ -99,7 +99,7 @@ fn add_one(counter: &AtomicU32, may: impl Fn(u32) -> bool) -> bool {
     counter.fetch_update(set, read, |count| may(count).then_some(count + 1)).is_ok()
 }
 
-impl Drop for Claim {
+impl Drop for Permit {
     fn drop(&mut self) {
         let PoolShare { batches, chunks } = &*self.pool;
         if batches[self.chunk].fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -109,13 +109,15 @@ impl Drop for Claim {
 }
 
 impl InPlaceBatch {
-    pub(crate) fn new(batch: Batch, claim: Claim) -> Self {
-        Self { batch, len: 0, _claim: claim }
+    pub(crate) fn new(batch: Batch, permit: Permit) -> Self {
+        Self { batch, len: 0, _permit: permit }
     }
 
     /// The records of all packets.
     pub(crate) fn blocks(&self) -> PcapngBlocks<'_> {
-        self.batch.pcapng().expect("a batch is claimed only if it lies in memory like that, and not drained")
+        self.batch
+            .pcapng()
+            .expect("a batch gets a permit only if it lies in memory like that, and not drained")
     }
 
     /// The bytes that are to be written.
@@ -139,38 +141,38 @@ mod tests {
     #[test]
     fn a_quarter_of_the_chunks_is_held_with_any_number_of_batches_in_each() {
         let pool = Arc::new(PoolShare::new(16));
-        let mut claims: Vec<_> = (0..3 * MAX).map(|batch| pool.claim(batch / 3).unwrap()).collect();
-        assert!(pool.claim(MAX).is_none() && pool.claim(16).is_none());
+        let mut permits: Vec<_> = (0..3 * MAX).map(|batch| pool.permit(batch / 3).unwrap()).collect();
+        assert!(pool.permit(MAX).is_none() && pool.permit(16).is_none());
         assert_eq!(held(&pool), MAX as u32, "a refusal leaves nothing behind");
         // The chunk is held until its last batch is written.
-        claims.drain(..2);
-        assert!(pool.claim(MAX).is_none());
-        claims.remove(0);
-        claims.push(pool.claim(MAX).unwrap());
-        assert!(pool.claim(0).is_none());
-        claims.clear();
+        permits.drain(..2);
+        assert!(pool.permit(MAX).is_none());
+        permits.remove(0);
+        permits.push(pool.permit(MAX).unwrap());
+        assert!(pool.permit(0).is_none());
+        permits.clear();
         assert_eq!(held(&pool), 0);
     }
 
     #[test]
     fn a_pool_that_has_no_quarter_is_left_alone() {
         let pool = Arc::new(PoolShare::new(3));
-        assert!(pool.claim(0).is_none());
+        assert!(pool.permit(0).is_none());
     }
 
     #[test]
-    fn claims_of_several_threads_are_all_given_back() {
+    fn permits_of_several_threads_are_all_given_back() {
         let pool = Arc::new(PoolShare::new(16));
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let pool = &pool;
                 scope.spawn(move || {
-                    let mut claims = std::collections::VecDeque::new();
+                    let mut permits = std::collections::VecDeque::new();
                     for turn in 0..2_000 {
-                        claims.extend(pool.claim((turn * 7 + thread) % 16));
+                        permits.extend(pool.permit((turn * 7 + thread) % 16));
                         assert!(held(pool) as usize <= MAX);
-                        if claims.len() > 3 {
-                            claims.pop_front();
+                        if permits.len() > 3 {
+                            permits.pop_front();
                         }
                     }
                 });

@@ -47,11 +47,11 @@ impl Lane {
     pub fn record(&mut self, batch: Batch) -> Result<(), RecordError> {
         let of_capture = self.encoding.queue_of(&batch);
         let (feed, queue) = self.route(of_capture);
-        let claim = if self.feeds[feed].has_room() { self.places.claim(of_capture, &batch) } else { None };
-        let Some(claim) = claim else { return self.record_then(batch, drop) };
+        let permit = if self.feeds[feed].has_room() { self.places.permit(of_capture, &batch) } else { None };
+        let Some(permit) = permit else { return self.record_then(batch, drop) };
         let numbers = numbers_of(&batch);
         let mut records = self.empty();
-        records.place(InPlaceBatch::new(batch, claim));
+        records.place(InPlaceBatch::new(batch, permit));
         self.feeds[feed].pass_on(Block { queue, numbers, records })
     }
 

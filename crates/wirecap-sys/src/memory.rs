@@ -12,7 +12,7 @@
 //!
 //! | with | while | proved by |
 //! |---|---|---|
-//! | the kernel, or a [`CellWriter`] | it is attached | the claim to its pool; one socket or writer has it |
+//! | the kernel, or a [`CellWriter`] | it is attached | the lease of its pool; one socket or writer has it |
 //! | the holder of the [`FilledCell`] | it is filled | the token; the ring or writer makes one each time it fills a cell |
 //! | its [`LivePool`] | it waits to be handed over, or is home | the pool's books |
 //! | the holder of the [`ChunkRange`](wirecap_core::ChunkRange) | it is captured | the token; the pool makes one each time it hands over |
@@ -23,9 +23,9 @@
 //! place; only a pool makes ranges), and the kernel (it fills a cell once each time it is given the cell).
 
 mod available_memory;
-mod claim;
 mod error;
 mod filled;
+mod lease;
 mod live_pool;
 mod mapping;
 mod memory_bound;
@@ -40,9 +40,9 @@ use std::{
 };
 
 pub use available_memory::{AvailableMemory, Need, available, check as check_available};
-pub(crate) use claim::{PoolClaim, PoolPlace, QueueName, Tenant};
 pub use error::MemoryError;
 pub use filled::{FilledBlock, FilledCell, FilledPart};
+pub(crate) use lease::{PoolLease, PoolPlace, QueueName, Tenant};
 pub use live_pool::{LiveFiller, LivePool};
 use mapping::Mapping;
 pub use mapping::{Advice, MemoryFallback, Pages};

@@ -239,5 +239,5 @@ fn cells_of_a_socket_go_to_one_of_the_same_queue_once_it_is_closed() {
     drop(same);
     assert!(!pool.renew(), "its sending half is open");
     drop(sender);
-    assert!(!pool.renew(), "the sending half was open when its claim ended");
+    assert!(!pool.renew(), "the sending half was open when its lease ended");
 }

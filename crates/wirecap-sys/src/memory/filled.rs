@@ -7,7 +7,7 @@
 //!   stream ──► FilledPart ── LiveFiller::fill_part() ──► the pool
 //! ```
 //!
-//! Rule: these are tokens. The ring or writer that has the claim to a pool makes each once, and going either
+//! Rule: these are tokens. The ring or writer that has the lease of a pool makes each once, and going either
 //! way consumes it. A token bears the number of its pool, and no other pool takes it.
 
 use wirecap_core::{Descriptor, PackedPart, PoolNumber};

@@ -1,8 +1,8 @@
 //! A pool whose chunks are memory that is filled and read.
 //!
 //! ```text
-//!   PacketMemory::carve ─┐                  attach: to the one socket or writer that has the claim
-//!   PacketSocket::carve ─┴─► LivePool ──┬─► filler: FilledCells of that claim, each once
+//!   PacketMemory::carve ─┐                  attach: to the one socket or writer that has the lease
+//!   PacketSocket::carve ─┴─► LivePool ──┬─► filler: FilledCells of that lease, each once
 //!                                       ├─► hand_over: ranges, for the readers of this pool
 //!                                       └── recycle: ranges, consumed
 //! ```
@@ -16,8 +16,8 @@ use wirecap_core::{ChunkRange, Descriptor, Filler, Handover, Pool, PoolNumber, R
 
 use super::{
     CellReader, PacketMemory,
-    claim::{PoolClaim, Tenancy, Tenant},
     filled::{FilledBlock, FilledCell, FilledPart},
+    lease::{PoolLease, Tenancy, Tenant},
 };
 
 /// The pool of one receive queue whose cells lie in a [`PacketMemory`], or whose chunks are the blocks of a
@@ -54,7 +54,7 @@ use super::{
 #[derive(Debug)]
 pub struct LivePool {
     /// INVARIANT: its cells, or blocks, are no other pool's. What it has attached is with the holder of its
-    /// claim, or in a token of that claim's, or lost; never with two.
+    /// lease, or in a token of that lease's, or lost; never with two.
     pool: Pool,
     /// Where its cells lie; `None` of blocks.
     memory: Option<Arc<PacketMemory>>,
@@ -126,16 +126,16 @@ impl LivePool {
     pub fn renew(&mut self) -> bool {
         let is_read = self.memory.is_none() || self.pool.levels().outstanding_cells > 0;
         let Some(tenancy) = self.tenancy.renewed().filter(|_| !is_read) else { return false };
-        // The new number sets what is left of the old claim apart from what the next one fills.
+        // The new number sets what is left of the old lease apart from what the next one fills.
         self.pool = Pool::new(self.pool.id(), self.pool.geometry(), self.pool.base());
         self.tenancy = tenancy;
         true
     }
 
     /// The right to fill its cells; `None` if its cells may still be filled, or it is no pool of this memory.
-    pub(crate) fn claim(&self, memory: &Arc<PacketMemory>, tenant: Tenant) -> Option<PoolClaim> {
+    pub(crate) fn lease(&self, memory: &Arc<PacketMemory>, tenant: Tenant) -> Option<PoolLease> {
         let own = self.memory.as_ref().is_some_and(|own| Arc::ptr_eq(own, memory));
-        if own { self.tenancy.claim(&self.pool, tenant) } else { None }
+        if own { self.tenancy.lease(&self.pool, tenant) } else { None }
     }
 
     /// Where its cells lie, if it has cells.
@@ -143,9 +143,9 @@ impl LivePool {
         self.memory.as_ref()
     }
 
-    /// As [`Pool::attach`]: for the holder of the claim.
-    pub(crate) fn attach(&mut self, claim: &PoolClaim, room: u32, give: impl FnMut(u64)) -> u32 {
-        assert!(claim.number() == self.pool.number(), "the pool of another socket or writer");
+    /// As [`Pool::attach`]: for the holder of the lease.
+    pub(crate) fn attach(&mut self, lease: &PoolLease, room: u32, give: impl FnMut(u64)) -> u32 {
+        assert!(lease.number() == self.pool.number(), "the pool of another socket or writer");
         self.pool.attach(room, give)
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use wirecap_core::{Descriptor, Direction};
 
-use super::{Cells, FilledCell, LivePool, PacketMemory, PoolClaim, Tenant};
+use super::{Cells, FilledCell, LivePool, PacketMemory, PoolLease, Tenant};
 
 /// Bytes that stay free in front of a packet, as the kernel leaves them (`XDP_PACKET_HEADROOM`): forwarding
 /// the packet has room for headers.
@@ -59,23 +59,23 @@ impl Note {
 #[derive(Debug)]
 pub struct CellWriter {
     memory: Arc<PacketMemory>,
-    claim: PoolClaim,
+    lease: PoolLease,
     /// Cells that are attached and not filled: a ring. INVARIANT: the length is a power of two that holds the
     /// whole pool, and `head <= tail <= head + length`. Entries `head .. tail` are cells that the pool of
-    /// `claim` has attached here and that were not filled since, each once.
+    /// `lease` has attached here and that were not filled since, each once.
     cells: Box<[u64]>,
     head: usize,
     tail: usize,
 }
 
 impl CellWriter {
-    /// The writer of a pool; `None` if another writer or a socket has the claim to its cells, or it has no
+    /// The writer of a pool; `None` if another writer or a socket has the lease of its cells, or it has no
     /// cells.
     pub fn new(pool: &LivePool) -> Option<Self> {
         let memory = Arc::clone(pool.memory()?);
-        let claim = pool.claim(&memory, Tenant::Writer)?;
+        let lease = pool.lease(&memory, Tenant::Writer)?;
         let cells = vec![0; pool.geometry().ring_entries() as usize].into();
-        Some(Self { memory, claim, cells, head: 0, tail: 0 })
+        Some(Self { memory, lease, cells, head: 0, tail: 0 })
     }
 
     /// Takes the cells of the pool's free chunks.
@@ -84,7 +84,7 @@ impl CellWriter {
     /// When it is another pool.
     pub fn attach(&mut self, pool: &mut LivePool) {
         let (room, mask) = (self.cells.len() - (self.tail - self.head), self.cells.len() - 1);
-        pool.attach(&self.claim, room as u32, |cell| {
+        pool.attach(&self.lease, room as u32, |cell| {
             self.cells[self.tail & mask] = cell;
             self.tail += 1;
         });
@@ -92,7 +92,7 @@ impl CellWriter {
 
     /// Bytes that one cell holds, behind its head room.
     pub fn payload_bytes(&self) -> usize {
-        (self.claim.place().cell_bytes() - u64::from(HEAD_ROOM_BYTES)) as usize
+        (self.lease.place().cell_bytes() - u64::from(HEAD_ROOM_BYTES)) as usize
     }
 
     /// Cells that can be written.
@@ -116,7 +116,7 @@ impl CellWriter {
         let written =
             unsafe { self.memory.write(note_at, &note.to_bytes()) && self.memory.write(address, part) };
         debug_assert!(written, "cells of a pool lie in its memory");
-        Some(FilledCell::new(self.claim.number(), address, part.len() as u32, part.len() < bytes.len()))
+        Some(FilledCell::new(self.lease.number(), address, part.len() as u32, part.len() < bytes.len()))
     }
 
     /// Fills up to `count` cells with packets, or parts of `len` bytes that go on in the next cell, without
@@ -129,7 +129,7 @@ impl CellWriter {
         len: u32,
         more: bool,
     ) -> impl ExactSizeIterator<Item = FilledCell> + '_ {
-        let (number, mask, first) = (self.claim.number(), self.cells.len() - 1, self.head);
+        let (number, mask, first) = (self.lease.number(), self.cells.len() - 1, self.head);
         self.head += self.attached().min(count) as usize;
         let cells = &self.cells;
         (first..self.head).map(move |index| {

@@ -11,7 +11,7 @@
 use wirecap_core::PoolNumber;
 
 use super::{abi::RingDescriptor, ring::Drain};
-use crate::memory::{FilledCell, PacketMemory, PoolClaim, PoolPlace};
+use crate::memory::{FilledCell, PacketMemory, PoolLease, PoolPlace};
 
 /// Bytes of metadata in front of a packet.
 const METADATA_BYTES: u32 = size_of::<u64>() as u32;
@@ -60,8 +60,8 @@ pub struct Contents<'s> {
 }
 
 impl<'s> Contents<'s> {
-    pub(super) fn new(memory: &'s PacketMemory, claim: &PoolClaim) -> Self {
-        Self { memory, place: claim.place(), number: claim.number() }
+    pub(super) fn new(memory: &'s PacketMemory, lease: &PoolLease) -> Self {
+        Self { memory, place: lease.place(), number: lease.number() }
     }
 
     /// The bytes of this part of the packet. None, if the cell was received by another socket, or the driver
@@ -93,7 +93,7 @@ impl<'s> Contents<'s> {
             return &[];
         }
         // SAFETY: the range lies within one cell of the socket's pool (checked), so of the memory. It is the
-        // cell of a token of this claim, since others have no address here, and the holder of the token alone
+        // cell of a token of this lease, since others have no address here, and the holder of the token alone
         // has the cell (rule of `memory.rs`). The socket is borrowed as long as the bytes, or the token is.
         unsafe { self.memory.bytes(address, len) }
     }
@@ -110,30 +110,30 @@ mod tests {
 
     const CELL: u64 = 2048;
 
-    fn claimed() -> (Arc<PacketMemory>, LivePool, PoolClaim) {
+    fn leased() -> (Arc<PacketMemory>, LivePool, PoolLease) {
         let geometry = Geometry::new(4, 1, 2048).unwrap();
         let memory = Arc::new(PacketMemory::allocate(geometry.pool_bytes(), 2048).unwrap());
         let pool = memory.carve(PoolId { nic_id: 0, ring_id: 0 }, geometry).unwrap();
-        let claim = pool.claim(&memory, Tenant::Writer).unwrap();
-        (memory, pool, claim)
+        let lease = pool.lease(&memory, Tenant::Writer).unwrap();
+        (memory, pool, lease)
     }
 
-    fn cell(claim: &PoolClaim, address: u64, len: u32) -> FilledCell {
-        FilledCell::new(claim.number(), address, len, false)
+    fn cell(lease: &PoolLease, address: u64, len: u32) -> FilledCell {
+        FilledCell::new(lease.number(), address, len, false)
     }
 
     /// Once: a cell of one socket was read with the contents of another socket in another memory, where the
     /// kernel may be writing.
     #[test]
     fn a_cell_is_read_with_the_contents_of_its_own_socket_only() {
-        let (memory, _pool, claim) = claimed();
-        let (other_memory, _other_pool, other) = claimed();
+        let (memory, _pool, lease) = leased();
+        let (other_memory, _other_pool, other) = leased();
         // SAFETY: only this test has the memory.
         assert!(unsafe {
             memory.write(CELL + 248, &7_u64.to_ne_bytes()) && memory.write(CELL + 256, b"own")
         });
-        let own = cell(&claim, CELL + 256, 3);
-        let contents = Contents::new(&memory, &claim);
+        let own = cell(&lease, CELL + 256, 3);
+        let contents = Contents::new(&memory, &lease);
         assert_eq!((contents.bytes(&own), contents.metadata(&own)), (&b"own"[..], Some(7)));
         let stranger = Contents::new(&other_memory, &other);
         assert_eq!((stranger.bytes(&own), stranger.metadata(&own)), (&[][..], None));
@@ -142,16 +142,16 @@ mod tests {
     /// Once: the metadata of a packet at the very start of its cell was read from the previous cell.
     #[test]
     fn nothing_beyond_the_cell_is_read() {
-        let (memory, _pool, claim) = claimed();
-        let contents = Contents::new(&memory, &claim);
+        let (memory, _pool, lease) = leased();
+        let contents = Contents::new(&memory, &lease);
         for (address, len) in [(CELL, 2049), (2 * CELL - 1, 2), (4 * CELL, 1), (u64::MAX, 1)] {
-            assert!(contents.bytes(&cell(&claim, address, len)).is_empty());
+            assert!(contents.bytes(&cell(&lease, address, len)).is_empty());
         }
         for start in [0, CELL] {
-            assert_eq!(contents.bytes(&cell(&claim, start, 2048)).len(), 2048);
-            assert_eq!(contents.metadata(&cell(&claim, start, 60)), None);
-            assert_eq!(contents.metadata(&cell(&claim, start + 7, 60)), None);
-            assert_eq!(contents.metadata(&cell(&claim, start + 8, 60)), Some(0));
+            assert_eq!(contents.bytes(&cell(&lease, start, 2048)).len(), 2048);
+            assert_eq!(contents.metadata(&cell(&lease, start, 60)), None);
+            assert_eq!(contents.metadata(&cell(&lease, start + 7, 60)), None);
+            assert_eq!(contents.metadata(&cell(&lease, start + 8, 60)), Some(0));
         }
     }
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     bpf::{self, Map},
-    memory::{FilledCell, LivePool, PacketMemory, PoolClaim, QueueName, Tenant},
+    memory::{FilledCell, LivePool, PacketMemory, PoolLease, QueueName, Tenant},
     socket_option,
     wake::Waker,
 };
@@ -174,7 +174,7 @@ pub struct Socket {
     /// Packets to be sent; `None` once the sending half was taken.
     pub(super) tx: Option<ProducerRing<RingDescriptor>>,
     /// The pool whose cells the kernel is given; no other socket is.
-    pool: Option<PoolClaim>,
+    pool: Option<PoolLease>,
     /// Keeps the UMEM mapped as long as the socket is there.
     pub(super) memory: Arc<PacketMemory>,
 }
@@ -222,12 +222,12 @@ impl Socket {
     /// Unless it is always the same pool, carved out of the socket's memory, and no other socket has it, nor
     /// one of another queue had it: the kernel would write into cells that are being read.
     pub fn attach(&mut self, pool: &mut LivePool) -> u32 {
-        let claim = self.pool.get_or_insert_with(|| {
+        let lease = self.pool.get_or_insert_with(|| {
             let tenant = Tenant::Socket(Arc::clone(&self.fd), queue_name(&self.fd, self.config));
-            pool.claim(&self.memory, tenant).expect("a pool of this memory that no other socket has")
+            pool.lease(&self.memory, tenant).expect("a pool of this memory that no other socket has")
         });
         let room = self.fill.room();
-        let cells = pool.attach(claim, room, |cell| _ = self.fill.stage(cell));
+        let cells = pool.attach(lease, room, |cell| _ = self.fill.stage(cell));
         self.fill.publish();
         cells
     }
@@ -248,12 +248,12 @@ impl Socket {
     /// for which the fill ring has no room yet stay; the kernel makes room a little after it has handed over
     /// what it filled.
     pub fn give_back(&mut self, cells: &mut Vec<FilledCell>) {
-        let Some(claim) = &self.pool else { return };
+        let Some(lease) = &self.pool else { return };
         let room = self.fill.room() as usize;
         for cell in cells.drain(cells.len().saturating_sub(room)..) {
             // A cell that another socket has received is not this one's to give, nor one that is not of its
             // pool, whatever the driver has said.
-            if let Some(cell) = claim.place().cell(cell.address_in(claim.number())) {
+            if let Some(cell) = lease.place().cell(cell.address_in(lease.number())) {
                 self.fill.stage(cell);
             }
         }

@@ -133,12 +133,12 @@ fn swapped_pools_attach_and_take_nothing() {
 fn a_pool_has_one_tenant_at_a_time() {
     let [memory, other] = [(); 2].map(|()| memory());
     let pool = memory.carve(ID, geometry()).unwrap();
-    assert!(pool.claim(&other, Tenant::Writer).is_none(), "a pool of another memory");
-    assert!(LivePool::of_blocks(Pool::new(ID, geometry(), 0)).claim(&memory, Tenant::Writer).is_none());
-    let claim = pool.claim(&memory, Tenant::Writer).unwrap();
-    assert!(pool.claim(&memory, Tenant::Writer).is_none(), "another tenant has the pool");
-    drop(claim);
-    assert!(pool.claim(&memory, Tenant::Writer).is_none(), "the pool counts cells as attached");
+    assert!(pool.lease(&other, Tenant::Writer).is_none(), "a pool of another memory");
+    assert!(LivePool::of_blocks(Pool::new(ID, geometry(), 0)).lease(&memory, Tenant::Writer).is_none());
+    let lease = pool.lease(&memory, Tenant::Writer).unwrap();
+    assert!(pool.lease(&memory, Tenant::Writer).is_none(), "another tenant has the pool");
+    drop(lease);
+    assert!(pool.lease(&memory, Tenant::Writer).is_none(), "the pool counts cells as attached");
 }
 
 /// Once: `Pool::detach_unfilled` took cells back while the kernel had them. A cell received out of order, or
@@ -169,28 +169,28 @@ fn fd() -> Arc<OwnedFd> {
     Arc::new(std::fs::File::open("/dev/null").unwrap().into())
 }
 
-/// Once: the claim of a socket ended with the `Socket`, although a waker or a copy kept its descriptor open,
+/// Once: the lease of a socket ended with the `Socket`, although a waker or a copy kept its descriptor open,
 /// and the kernel went on filling.
 #[test]
 fn a_socket_that_is_still_open_keeps_its_cells() {
     let memory = memory();
     let queue = |queue_id| Some(QueueName { namespace: 1, ifindex: 7, queue_id });
     let mut pool = memory.carve(ID, geometry()).unwrap();
-    drop(pool.claim(&memory, Tenant::Socket(fd(), queue(3))).unwrap());
+    drop(pool.lease(&memory, Tenant::Socket(fd(), queue(3))).unwrap());
     assert!(pool.renew(), "the socket is closed");
     assert!(
-        pool.claim(&memory, Tenant::Socket(fd(), queue(4))).is_none(),
+        pool.lease(&memory, Tenant::Socket(fd(), queue(4))).is_none(),
         "the driver may not have let go of queue 3"
     );
-    assert!(pool.claim(&memory, Tenant::Socket(fd(), None)).is_none() && CellWriter::new(&pool).is_none());
+    assert!(pool.lease(&memory, Tenant::Socket(fd(), None)).is_none() && CellWriter::new(&pool).is_none());
     let socket = fd();
     let waker = Arc::clone(&socket);
-    drop(pool.claim(&memory, Tenant::Socket(socket, queue(3))).expect("the same queue"));
+    drop(pool.lease(&memory, Tenant::Socket(socket, queue(3))).expect("the same queue"));
     drop(waker);
-    assert!(!pool.renew(), "the socket may have been open when its claim ended");
+    assert!(!pool.renew(), "the socket may have been open when its lease ended");
     let mut unnamed = self::memory().carve(ID, geometry()).unwrap();
     let home = Arc::clone(unnamed.memory().unwrap());
-    drop(unnamed.claim(&home, Tenant::Socket(fd(), None)).unwrap());
+    drop(unnamed.lease(&home, Tenant::Socket(fd(), None)).unwrap());
     assert!(!unnamed.renew(), "no other socket is known to have the same queue");
 }
 

@@ -16,7 +16,7 @@
 //! the one of its claim (`claim.rs`), which gets no packet.
 //!
 //! The *holder* of a queue is a process; its right to the queue's packets is its *entry* in the table. (The
-//! *owner* of a queue is a thread, see `engine/queue.rs`; a *claim* is one on packet memory.)
+//! *owner* of a queue is a thread, see `engine/queue.rs`; a socket or writer has the *lease* of a pool.)
 //!
 //! Rules:
 //! - **A socket comes before the entry and goes after it.** The kernel gives a queue to one AF_XDP socket at

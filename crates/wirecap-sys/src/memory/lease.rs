@@ -1,7 +1,7 @@
 //! Who has the cells that a live pool has attached: one socket, or one writer, at a time.
 //!
 //! ```text
-//!   free ── claim ──► held ── dropped ──┬─ nothing fills a cell any more ──► left ── LivePool::renew ──► free, for the same queue
+//!   free ── lease ──► held ── dropped ──┬─ nothing fills a cell any more ──► left ── LivePool::renew ──► free, for the same queue
 //!                                       └─ the socket is still open ──► lost, for good
 //! ```
 //!
@@ -34,20 +34,20 @@ pub(crate) enum Tenant {
     Writer,
 }
 
-/// What has become of the claim.
+/// What has become of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// To be claimed. If a queue had them before the pool was renewed, by a socket of that queue only.
+    /// Not leased. If a queue had them before the pool was renewed, by a socket of that queue only.
     Free(Option<QueueName>),
-    /// A socket or writer has the claim.
+    /// A socket or writer has the lease.
     Held,
-    /// The claim has ended, but the pool still counts cells as attached.
+    /// The lease has ended, but the pool still counts cells as attached.
     Left(Option<QueueName>),
-    /// The claim has ended, and the kernel may go on filling cells.
+    /// The lease has ended, and the kernel may go on filling cells.
     Lost,
 }
 
-/// The state of the claim to one pool, shared by the pool and the claim.
+/// The state of the lease of one pool, shared by the pool and the lease.
 #[derive(Debug, Clone)]
 pub(crate) struct Tenancy(Arc<Mutex<State>>);
 
@@ -69,7 +69,7 @@ impl Tenancy {
     }
 
     /// The right to the cells of `pool`, whose tenancy this is; `None` if it cannot be given.
-    pub(crate) fn claim(&self, pool: &Pool, tenant: Tenant) -> Option<PoolClaim> {
+    pub(crate) fn lease(&self, pool: &Pool, tenant: Tenant) -> Option<PoolLease> {
         let mut state = self.lock();
         let wanted = match &tenant {
             Tenant::Socket(_, queue) => *queue,
@@ -82,7 +82,7 @@ impl Tenancy {
         }
         *state = State::Held;
         let (number, place) = (pool.number(), PoolPlace::of(pool));
-        Some(PoolClaim { number, place, tenant: Some(tenant), tenancy: self.clone() })
+        Some(PoolLease { number, place, tenant: Some(tenant), tenancy: self.clone() })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -93,7 +93,7 @@ impl Tenancy {
 /// The right of one socket or writer to fill the cells that a pool has attached. Dropping it gives the right
 /// back.
 #[derive(Debug)]
-pub(crate) struct PoolClaim {
+pub(crate) struct PoolLease {
     number: PoolNumber,
     place: PoolPlace,
     /// INVARIANT: `Some` until it is dropped.
@@ -101,8 +101,8 @@ pub(crate) struct PoolClaim {
     tenancy: Tenancy,
 }
 
-impl PoolClaim {
-    /// The pool whose cells these are. No claim to them had the same before, and none will.
+impl PoolLease {
+    /// The pool whose cells these are. No lease of them had the same before, and none will.
     #[inline]
     pub(crate) fn number(&self) -> PoolNumber {
         self.number
@@ -115,7 +115,7 @@ impl PoolClaim {
     }
 }
 
-impl Drop for PoolClaim {
+impl Drop for PoolLease {
     fn drop(&mut self) {
         let state = match self.tenant.take() {
             None | Some(Tenant::Writer) => State::Left(None),
