@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use wirecap::config::prefix::TAP;
 use wirecap::port::null::NullPort;
 use wirecap::{
     Batch, Capture, Dispatch, Mode, Modes, PortSpec, Report, TapHook, Timestamp, Wait, WaitOutcome, Worker,
@@ -94,7 +95,7 @@ impl Arguments {
         let port: PortSpec = if self.port == NULL {
             NullPort { queues: 1, packet_bytes: 60, packets_per_queue: self.packets }.into()
         } else if self.tap {
-            format!("tap:{}", self.port).as_str().into()
+            format!("{TAP}{}", self.port).as_str().into()
         } else {
             self.port.as_str().into()
         };

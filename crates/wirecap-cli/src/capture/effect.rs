@@ -6,6 +6,7 @@
 use anyhow::{Result, ensure};
 use wirecap::{
     Config, Diagnostic, Modes, Report, UnmatchedPolicy,
+    config::prefix::PACKET,
     report::{PortReport, QueueMode},
 };
 
@@ -47,7 +48,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
         let Some(reason) = port.fallbacks.iter().find(is_not_in_kernel).map(describe) else { continue };
         ensure!(
             config.unmatched != Some(UnmatchedPolicy::Pass),
-            "--unmatched pass is not possible on {}: {reason}; leave it out, or capture passively (packet:{})",
+            "--unmatched pass is not possible on {}: {reason}; leave it out, or capture passively ({PACKET}{})",
             port.name,
             port.name
         );

@@ -15,7 +15,9 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, ensure};
-use wirecap::{Capture, Modes, PortSpec, PreparedCapture, QueueSet, port::trace as trace_port};
+use wirecap::{
+    Capture, Modes, PortSpec, PreparedCapture, QueueSet, config::prefix::TRACE, port::trace as trace_port,
+};
 use wirecap_sys::netdev::Interface;
 
 use super::plan::{Destination, Plan};
@@ -165,7 +167,7 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
     ensure!(
         path != Path::new("-") || !io::stdin().is_terminal(),
         usage!(
-            "trace:- reads standard input, which is a terminal here; pipe a trace into it, or name a file"
+            "{TRACE}- reads standard input, which is a terminal here; pipe a trace into it, or name a file"
         )
     );
     if let Some(destination) = destination {

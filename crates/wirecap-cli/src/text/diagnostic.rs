@@ -5,6 +5,7 @@
 
 use wirecap::{
     Diagnostic, Timestamp,
+    config::prefix::PACKET,
     diagnostic::{
         Advice, KernelRefusal, LengthLimitReason, ModeRefusal, PackingRefusal, Recovery, RssRecovery,
         TapRefusal,
@@ -82,7 +83,7 @@ fn too_long(LengthLimit { bytes, beyond }: LengthLimit, reason: LengthLimitReaso
         }
         LengthLimitReason::LongSegments { longest } => format!(
             "a tap copies no more, and the host's segments may have {longest} bytes (gso_max_size, gro_max_size); AF_PACKET keeps \
-             them whole: packet:NAME"
+             them whole: {PACKET}NAME"
         ),
         LengthLimitReason::SmallPool => "M or R is small; -M 256 takes packets of any length".into(),
         _ => "the port accepts no longer ones".into(),

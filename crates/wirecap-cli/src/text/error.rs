@@ -6,6 +6,7 @@ use std::{env, io};
 
 use wirecap::{
     Error, PassiveReason, PortSpec, XdpTapRefusal,
+    config::prefix::{PACKET, XDP},
     diagnostic::{NicDataRefusal, PackingRefusal, TapRefusal},
 };
 use wirecap_core::GeometryError;
@@ -99,8 +100,8 @@ fn hint(error: &Error) -> Option<String> {
         Error::NotPacked { .. } => "; leave --xdp-mode out".into(),
         Error::NotTapped { reason: TapRefusal::NotPermitted, .. } => privileges(""),
         Error::NotTapped { name, reason } => match diagnostic::larger_chunks(*reason) {
-            Some(remedy) => format!("; {remedy}, or give packet:{name}"),
-            None => format!("; give packet:{name}"),
+            Some(remedy) => format!("; {remedy}, or give {PACKET}{name}"),
+            None => format!("; give {PACKET}{name}"),
         },
         Error::NotTappedByXdp { reason, .. } => {
             let or = if matches!(reason, XdpTapRefusal::Failed(_)) { ", or" } else { ";" };
@@ -110,13 +111,13 @@ fn hint(error: &Error) -> Option<String> {
             format!("; use at most {}, or advanced mode", counted(*queues, "worker"))
         }
         Error::OnlyPassive { name, reason } => {
-            format!("{}; give xdp:{name} to take it", since(reason.as_ref()))
+            format!("{}; give {XDP}{name} to take it", since(reason.as_ref()))
         }
         Error::QueueTaken { .. } | Error::Shared { .. } => ": wirecap interfaces lists them".into(),
         Error::PassiveQueues { name, access, queues, reason } => {
             let whole = PortSpec::Interface { name: name.clone(), access: *access, queues: None };
             format!(
-                "{}; give {whole} to capture all of it passively, or xdp:{name}@{queues} to take these queues from the host",
+                "{}; give {whole} to capture all of it passively, or {XDP}{name}@{queues} to take these queues from the host",
                 since(reason.as_ref())
             )
         }
@@ -124,11 +125,11 @@ fn hint(error: &Error) -> Option<String> {
         Error::JoinNotPermitted { .. } => privileges(",cap_sys_admin"),
         Error::Rss { .. } => "; omit --rss symmetric to capture without it".into(),
         Error::PassiveRss(name) => format!(
-            ", where --fanout hash keeps both directions of a connection together; omit --rss, or give xdp:{name}"
+            ", where --fanout hash keeps both directions of a connection together; omit --rss, or give {XDP}{name}"
         ),
         Error::NoHardwareTimestamps { name, reason } => {
             let take = match reason {
-                NicDataRefusal::Passive => format!("; give xdp:{name} to take it, or"),
+                NicDataRefusal::Passive => format!("; give {XDP}{name} to take it, or"),
                 _ => ";".into(),
             };
             format!(

@@ -19,6 +19,7 @@ mod check;
 mod choices;
 mod pool_size;
 mod port_spec;
+pub mod prefix;
 mod queue_set;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use thiserror::Error;
 use wirecap_core::choice;
 
-use super::QueueSet;
+use super::{
+    QueueSet,
+    prefix::{self, FAULT, PACKET, TAP, TRACE, XDP},
+};
 #[cfg(doc)]
 use crate::HostUse;
 
@@ -29,13 +32,15 @@ pub enum Access {
 }
 
 impl Access {
+    const ALL: [Self; 4] = [Access::Auto, Access::Xdp, Access::Packet, Access::Tap];
+
     /// The prefix of an interface's name.
     const fn prefix(self) -> &'static str {
         match self {
             Access::Auto => "",
-            Access::Xdp => "xdp:",
-            Access::Packet => "packet:",
-            Access::Tap => "tap:",
+            Access::Xdp => XDP,
+            Access::Packet => PACKET,
+            Access::Tap => TAP,
         }
     }
 }
@@ -101,14 +106,11 @@ pub struct Faults {
 }
 
 impl PortSpec {
-    /// The prefixes of the names of ports.
-    pub const PREFIXES: [&str; 4] = ["xdp:", "packet:", "tap:", "trace:"];
-
     /// The name of the port in reports.
     pub fn name(&self) -> String {
         match self {
             PortSpec::Interface { name, queues, .. } => device_name(name, queues.as_ref()),
-            PortSpec::Fault { inner, .. } => format!("fault:{}", inner.name()),
+            PortSpec::Fault { inner, .. } => format!("{FAULT}{}", inner.name()),
             _ => self.to_string(),
         }
     }
@@ -139,6 +141,11 @@ pub(crate) fn device_name(interface: &str, queues: Option<&QueueSet>) -> String 
     queues.map_or_else(|| interface.into(), |queues| format!("{interface}@{queues}"))
 }
 
+/// The text up to its first colon, and the rest.
+fn split_prefix(text: &str) -> (&str, &str) {
+    text.split_at(text.find(':').map_or(0, |colon| colon + 1))
+}
+
 /// `eth1` is an interface that is taken unless the host uses it, `xdp:eth1` one that is taken in any case,
 /// `tap:eth1` and `packet:eth1` one that the host keeps. `eth1@2` is its receive queue 2, `eth1@0-3,6` are
 /// five of them. `trace:old.pcapng` is a trace file, `trace:-` standard input.
@@ -151,13 +158,12 @@ pub(crate) fn device_name(interface: &str, queues: Option<&QueueSet>) -> String 
 /// ```
 impl From<&str> for PortSpec {
     fn from(text: &str) -> Self {
-        let (access, name) = match text.split_once(':') {
-            Some(("xdp", name)) => (Access::Xdp, name),
-            Some(("packet", name)) => (Access::Packet, name),
-            Some(("tap", name)) => (Access::Tap, name),
-            Some(("trace", path)) => return PortSpec::Trace { path: path.into() },
-            _ => (Access::Auto, text),
-        };
+        let (prefix, name) = split_prefix(text);
+        if prefix == TRACE {
+            return PortSpec::Trace { path: name.into() };
+        }
+        let access = Access::ALL.into_iter().find(|access| access.prefix() == prefix);
+        let (access, name) = access.map_or((Access::Auto, text), |access| (access, name));
         // An invalid set of queues stays in the name, which no interface has.
         let (name, queues) = match name.rsplit_once('@').map(|(name, queues)| (name, queues.parse())) {
             Some((interface, Ok(queues))) => (interface, Some(queues)),
@@ -183,15 +189,15 @@ impl From<NullPort> for PortSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PortSpecError {
     /// There is no name.
-    #[error("{text:?} names no port; write eth1, xdp:eth1, tap:eth1, packet:eth1 or trace:FILE")]
+    #[error("{text:?} names no port; write eth1, {XDP}eth1, {TAP}eth1, {PACKET}eth1 or {TRACE}FILE")]
     NoName {
         /// The text.
         text: String,
     },
     /// The prefix names no kind of port.
     #[error(
-        "{prefix}{name}: no port begins with {prefix}; write {name}, xdp:{name}, tap:{name} or packet:{name} \
-         for an interface, trace:FILE for a trace"
+        "{prefix}{name}: no port begins with {prefix}; write {name}, {XDP}{name}, {TAP}{name} or {PACKET}{name} \
+         for an interface, {TRACE}FILE for a trace"
     )]
     UnknownPrefix {
         /// The prefix, with its colon.
@@ -206,11 +212,11 @@ impl FromStr for PortSpec {
     type Err = PortSpecError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (prefix, name) = text.split_at(text.find(':').map_or(0, |colon| colon + 1));
+        let (prefix, name) = split_prefix(text);
         if name.is_empty() {
             return Err(PortSpecError::NoName { text: text.into() });
         }
-        if !prefix.is_empty() && !Self::PREFIXES.contains(&prefix) {
+        if !prefix.is_empty() && !prefix::ALL.contains(&prefix) {
             return Err(PortSpecError::UnknownPrefix { prefix: prefix.into(), name: name.into() });
         }
         Ok(text.into())
@@ -224,11 +230,11 @@ impl fmt::Display for PortSpec {
             PortSpec::Interface { name, access, queues } => {
                 write!(f, "{}{}", access.prefix(), device_name(name, queues.as_ref()))
             }
-            PortSpec::Trace { path } => write!(f, "trace:{}", path.display()),
+            PortSpec::Trace { path } => write!(f, "{TRACE}{}", path.display()),
             PortSpec::Null(_) => f.write_str("null"),
             #[cfg(test)]
             PortSpec::Example(_) => f.write_str("example"),
-            PortSpec::Fault { inner, .. } => write!(f, "fault:{inner}"),
+            PortSpec::Fault { inner, .. } => write!(f, "{FAULT}{inner}"),
         }
     }
 }

@@ -4,7 +4,10 @@
 //! that a misspelt name is reported as such.
 
 use anyhow::{Result, bail};
-use wirecap::{Config, PortSpec};
+use wirecap::{
+    Config,
+    config::prefix::{self, TRACE},
+};
 use wirecap_filter::shortened;
 
 use crate::values::{is_trace, is_trace_path, ports};
@@ -39,7 +42,7 @@ fn split(words: &[String], mut is_interface: impl FnMut(&str) -> bool) -> Result
     let mut is_port = |word: &String| {
         // Wrong queues do not matter here: opening the port reports them.
         let name = word.rsplit_once('@').map_or(word.as_str(), |(name, _)| name);
-        PortSpec::PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+        prefix::ALL.iter().any(|prefix| word.starts_with(prefix))
             || is_interface(name)
             || (name != word && is_interface(word))
     };
@@ -49,7 +52,7 @@ fn split(words: &[String], mut is_interface: impl FnMut(&str) -> bool) -> Result
     // The first word is checked only if it is certainly not a port: a trace file.
     let misspelt = ports.first().filter(|word| is_trace(word) && !is_port(word));
     if let Some(trace) = misspelt.or(filter.first().filter(|word| is_trace_path(word))) {
-        bail!(usage!("{trace} is not an interface; for a trace file write trace:{trace}"));
+        bail!(usage!("{trace} is not an interface; for a trace file write {TRACE}{trace}"));
     }
     Ok((ports, filter))
 }
