@@ -31,7 +31,7 @@ pub(crate) const GROUP_BLOCKS: usize = 64;
 
 /// Why nothing more is written, although packets may still arrive.
 #[derive(Debug)]
-pub enum Stop<'a> {
+pub enum StopReason<'a> {
     /// The file, or the files of all queues together, have the requested number of packets.
     LimitReached,
     /// An output accepts no more.
@@ -43,11 +43,11 @@ pub enum Stop<'a> {
     },
 }
 
-/// A callback for the [`Stop`].
+/// A callback for the [`StopReason`].
 #[derive(Clone)]
-pub struct StopCallback(Arc<dyn Fn(Stop<'_>) + Send + Sync>);
+pub struct StopCallback(Arc<dyn Fn(StopReason<'_>) + Send + Sync>);
 
-impl<F: Fn(Stop<'_>) + Send + Sync + 'static> From<F> for StopCallback {
+impl<F: Fn(StopReason<'_>) + Send + Sync + 'static> From<F> for StopCallback {
     fn from(callback: F) -> Self {
         Self(Arc::new(callback))
     }
@@ -161,10 +161,10 @@ impl Appender {
             // The first error helps the user, not that cutting failed as well.
             let _ = self.output.cut();
             self.limit.give_back(before + granted - self.packets);
-            self.stop(Stop::Failed { output: self.number, cause: &cause });
+            self.stop(StopReason::Failed { output: self.number, cause: &cause });
             self.failure = Some(cause);
         } else if are_last {
-            self.stop(Stop::LimitReached);
+            self.stop(StopReason::LimitReached);
         }
     }
 
@@ -183,7 +183,7 @@ impl Appender {
         }
     }
 
-    fn stop(&mut self, stop: Stop<'_>) {
+    fn stop(&mut self, stop: StopReason<'_>) {
         if let Some(StopCallback(on_stop)) = self.on_stop.take() {
             on_stop(stop);
         }

@@ -106,7 +106,7 @@ mod sequencer;
 mod sink;
 mod writer;
 
-pub use appender::{Outcome, Stop, StopCallback};
+pub use appender::{Outcome, StopCallback, StopReason};
 pub use config::RecordConfig;
 pub use description::Trailer;
 pub use error::{OutputError, RecordError};

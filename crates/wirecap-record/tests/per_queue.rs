@@ -12,7 +12,7 @@ use std::{
 use wirecap::{Builder, Capture, Mode, PortSpec, Report, port::null::NullPort};
 use wirecap_file::{Format, PacketHeader, pcap};
 use wirecap_lab::Capture as Trace;
-use wirecap_record::{Outcome, Output, Queues, RecordConfig, RecordError, Recorder, Stop};
+use wirecap_record::{Outcome, Output, Queues, RecordConfig, RecordError, Recorder, StopReason};
 use wirecap_testing::wait_until;
 
 const QUEUES: u16 = 3;
@@ -138,7 +138,7 @@ fn a_limit_counts_the_packets_of_all_files() {
     let directory = tempfile::tempdir().unwrap();
     let paths = paths(directory.path(), Format::Pcapng);
     let (sender, stops) = mpsc::channel();
-    let on_stop = move |stop: Stop<'_>| sender.send(matches!(stop, Stop::LimitReached)).unwrap();
+    let on_stop = move |stop: StopReason<'_>| sender.send(matches!(stop, StopReason::LimitReached)).unwrap();
     let config =
         RecordConfig { max_packets: Some(7_777), on_stop: Some(on_stop.into()), ..RecordConfig::default() };
     let capture = builder(directory.path(), 2).open().unwrap();
@@ -162,8 +162,8 @@ fn an_output_that_fails_is_named_and_the_others_are_whole() {
     outputs[1] = Output::stream(File::from(OwnedFd::from(writer)), Format::Pcapng);
     let reading = thread::spawn(move || reader.read_exact(&mut [0; 4]).unwrap());
     let (sender, stops) = mpsc::channel();
-    let on_stop = move |stop: Stop<'_>| {
-        let Stop::Failed { output, cause: RecordError::Io(_) } = stop else { panic!("{stop:?}") };
+    let on_stop = move |stop: StopReason<'_>| {
+        let StopReason::Failed { output, cause: RecordError::Io(_) } = stop else { panic!("{stop:?}") };
         sender.send(output).unwrap();
     };
     let config = RecordConfig { on_stop: Some(on_stop.into()), ..RecordConfig::default() };

@@ -16,7 +16,9 @@ use std::{
 
 use wirecap::{Builder, Capture, PortSpec, port::null::NullPort};
 use wirecap_file::{Format, LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
-use wirecap_record::{Outcome, Output, RecordConfig, RecordError, Recorder, Stop, Trailer, Whereabouts};
+use wirecap_record::{
+    Outcome, Output, RecordConfig, RecordError, Recorder, StopReason, Trailer, Whereabouts,
+};
 
 /// A packet as read from a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -184,7 +186,7 @@ fn a_limit_is_exact_and_announced() {
     let ports = ["a", "b"].map(|name| trace(directory.path(), &format!("{name}.pcap"), 1..2_000));
     let (path, output) = output(&directory, Format::Pcapng);
     let (sender, stops) = mpsc::channel();
-    let on_stop = move |stop: Stop<'_>| sender.send(matches!(stop, Stop::LimitReached)).unwrap();
+    let on_stop = move |stop: StopReason<'_>| sender.send(matches!(stop, StopReason::LimitReached)).unwrap();
     let config =
         RecordConfig { max_packets: Some(777), on_stop: Some(on_stop.into()), ..RecordConfig::default() };
     let outcome = record(ports.to_vec(), 2, output, config);
@@ -209,8 +211,10 @@ fn a_full_device_is_a_typed_failure_and_no_worker_waits() {
     let (reader, writer) = io::pipe().unwrap();
     let output = Output::stream(File::from(std::os::fd::OwnedFd::from(writer)), Format::Pcapng);
     let (sender, stops) = mpsc::channel();
-    let on_stop = move |stop: Stop<'_>| {
-        let Stop::Failed { output: 0, cause: RecordError::Io(cause) } = stop else { panic!("{stop:?}") };
+    let on_stop = move |stop: StopReason<'_>| {
+        let StopReason::Failed { output: 0, cause: RecordError::Io(cause) } = stop else {
+            panic!("{stop:?}")
+        };
         sender.send(cause.kind()).unwrap();
     };
     let config = RecordConfig { on_stop: Some(on_stop.into()), ..RecordConfig::default() };

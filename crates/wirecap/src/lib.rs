@@ -100,7 +100,7 @@ pub use engine::{
 pub use error::{Error, XdpAttachment, XdpTapRefusal};
 pub use nic::{
     devices::{QueueDevice, queue_devices},
-    host_use::{Choice, HostView},
+    host_use::{AccessChoice, HostView},
 };
 pub use packet::{Packet, Packets, Parts, RxHash};
 pub use prepared_capture::PreparedCapture;

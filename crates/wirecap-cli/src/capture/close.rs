@@ -12,7 +12,7 @@ use super::{
     failure::{self, Failure, PartialOutput},
     job::Job,
     plan::Plan,
-    summary::{self, Account, Ending},
+    summary::{self, Account, CaptureEnd},
     threads::Threads,
     written_files::{FilesProgress, OutputFile},
 };
@@ -77,7 +77,7 @@ impl EndedCapture<'_> {
         let moved: Vec<_> = outputs.iter().filter_map(|(file, outcome)| moved(file, outcome)).collect();
         let written = outputs.into_iter().map(|(file, outcome)| (file, outcome.written));
         let written = self.plan.destination.is_some().then(|| written.collect());
-        let ending = Some(Ending { end: self.end, error });
+        let ending = Some(CaptureEnd { end: self.end, error });
         let account = Account { head: self.head, end: ending, report, written };
         let print_all = || {
             moved.iter().for_each(|line| note!("{line}"));

@@ -35,13 +35,13 @@ use crate::{
 pub(super) struct Account<'a> {
     pub(super) head: &'a Head,
     /// `None` while it runs.
-    pub(super) end: Option<Ending>,
+    pub(super) end: Option<CaptureEnd>,
     pub(super) report: &'a Report,
     pub(super) written: Option<WrittenFiles>,
 }
 
 /// How a capture ended.
-pub(super) struct Ending {
+pub(super) struct CaptureEnd {
     pub(super) end: End,
     /// What went wrong, as text.
     pub(super) error: Option<String>,

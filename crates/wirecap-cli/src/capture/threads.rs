@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::mpsc::Sender, thread::JoinHandle};
 
 use anyhow::Result;
 use wirecap::{Capture, Worker};
-use wirecap_record::{Lane, Output, OutputError, RecordConfig, RecordError, Recorder, Stop, Writer};
+use wirecap_record::{Lane, Output, OutputError, RecordConfig, RecordError, Recorder, StopReason, Writer};
 
 use super::{
     describe,
@@ -104,12 +104,12 @@ impl Recording {
 
 /// The callback that notifies the watch when nothing more is written. Not if a signal gave the output up:
 /// that has already ended the capture.
-fn notifier(names: Vec<String>, notices: Sender<Notice>) -> impl Fn(Stop<'_>) + Send + Sync {
+fn notifier(names: Vec<String>, notices: Sender<Notice>) -> impl Fn(StopReason<'_>) + Send + Sync {
     move |stop| {
         let notice = match stop {
-            Stop::LimitReached => Notice::CountReached,
-            Stop::Failed { cause: RecordError::GivenUp, .. } => return,
-            Stop::Failed { output, cause } => {
+            StopReason::LimitReached => Notice::CountReached,
+            StopReason::Failed { cause: RecordError::GivenUp, .. } => return,
+            StopReason::Failed { output, cause } => {
                 Notice::WriteFailed(output::cannot_write(&names[output], cause))
             }
         };

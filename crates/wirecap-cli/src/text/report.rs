@@ -2,7 +2,7 @@
 
 use wirecap::{
     Timestamp, TimestampReport,
-    report::{Clock, ClockScale, FilterPlace, NoCounter, Pages, PortReport, QueueMode},
+    report::{Clock, ClockScale, CounterRefusal, FilterPlace, Pages, PortReport, QueueMode},
 };
 
 /// What the numbers of a port's queues count.
@@ -66,14 +66,14 @@ pub(crate) fn clock(clock: &Clock) -> String {
     }
 }
 
-fn no_counter(reason: NoCounter) -> &'static str {
+fn no_counter(reason: CounterRefusal) -> &'static str {
     match reason {
-        NoCounter::Absent => "programs cannot read it",
-        NoCounter::Variable => "its rate may change",
-        NoCounter::NotTheKernels => "the kernel uses another clock",
-        NoCounter::Unknown => "the kernel does not say which clock it uses",
-        NoCounter::Stopped => "it does not count",
-        NoCounter::NotNeeded => "no packet needs it",
+        CounterRefusal::Absent => "programs cannot read it",
+        CounterRefusal::Variable => "its rate may change",
+        CounterRefusal::NotTheKernels => "the kernel uses another clock",
+        CounterRefusal::Unknown => "the kernel does not say which clock it uses",
+        CounterRefusal::Stopped => "it does not count",
+        CounterRefusal::NotNeeded => "no packet needs it",
     }
 }
 

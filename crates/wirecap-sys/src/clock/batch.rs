@@ -13,7 +13,9 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use super::{Clock, LOOK_INTERVAL_NS, NS_PER_S, NoCounter, reading::monotonic_ns, resolution_ns, system_ns};
+use super::{
+    Clock, CounterRefusal, LOOK_INTERVAL_NS, NS_PER_S, reading::monotonic_ns, resolution_ns, system_ns,
+};
 use crate::cpu;
 
 const CLOCK_OF_KERNEL: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -49,7 +51,7 @@ impl Moment {
 /// Nanoseconds since 1970 (UTC), for batches. One for each thread or queue: it shares nothing.
 #[derive(Debug, Clone)]
 pub struct BatchClock {
-    counter: Result<Counter, NoCounter>,
+    counter: Result<Counter, CounterRefusal>,
     /// When it was made.
     made: Moment,
 }
@@ -111,15 +113,15 @@ impl Default for BatchClock {
 impl BatchClock {
     /// Compares the counter with the system clock for 10 ms, if it can be used.
     pub fn new() -> Self {
-        Self::over(Counter::trusted().and_then(|()| Counter::new().ok_or(NoCounter::Stopped)))
+        Self::over(Counter::trusted().and_then(|()| Counter::new().ok_or(CounterRefusal::Stopped)))
     }
 
     /// The system clock, without a counter.
     pub fn system() -> Self {
-        Self::over(Err(NoCounter::NotNeeded))
+        Self::over(Err(CounterRefusal::NotNeeded))
     }
 
-    fn over(counter: Result<Counter, NoCounter>) -> Self {
+    fn over(counter: Result<Counter, CounterRefusal>) -> Self {
         let mut clock = Self { counter, made: Moment { utc_ns: 0, ticks: 0 } };
         clock.made = clock.moment();
         clock
@@ -196,17 +198,17 @@ impl BatchClock {
 
 impl Counter {
     /// Whether it may be used here.
-    fn trusted() -> Result<(), NoCounter> {
+    fn trusted() -> Result<(), CounterRefusal> {
         if cpu::timestamp_counter().is_none() {
-            return Err(NoCounter::Absent);
+            return Err(CounterRefusal::Absent);
         }
         if !cpu::counter_is_invariant() {
-            return Err(NoCounter::Variable);
+            return Err(CounterRefusal::Variable);
         }
         match fs::read_to_string(CLOCK_OF_KERNEL) {
             Ok(clock) if clock.trim() == "tsc" => Ok(()),
-            Ok(_) => Err(NoCounter::NotTheKernels),
-            Err(_) => Err(NoCounter::Unknown),
+            Ok(_) => Err(CounterRefusal::NotTheKernels),
+            Err(_) => Err(CounterRefusal::Unknown),
         }
     }
 

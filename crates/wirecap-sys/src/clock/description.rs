@@ -14,7 +14,7 @@ pub enum Clock {
     /// The system clock.
     System {
         /// Why the CPU's counter is not used; `None` where it would not serve.
-        no_counter: Option<NoCounter>,
+        no_counter: Option<CounterRefusal>,
     },
     /// The kernel's CLOCK_MONOTONIC, kept to the system clock.
     Monotonic,
@@ -50,7 +50,7 @@ choices! {
 
 choices! {
     /// Why the CPU's counter gives no times.
-    pub enum NoCounter {
+    pub enum CounterRefusal {
         /// Programs may not read one.
         Absent = "absent",
         /// Its pace may change.

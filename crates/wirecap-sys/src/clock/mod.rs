@@ -20,7 +20,7 @@ mod stamps;
 mod units;
 
 pub use batch::{BatchClock, Moment};
-pub use description::{Clock, ClockScale, NoCounter};
+pub use description::{Clock, ClockScale, CounterRefusal};
 pub use error::ClockError;
 pub use leap::{LeapSeconds, date};
 pub(crate) use reading::monotonic_ns;

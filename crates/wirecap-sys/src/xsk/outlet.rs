@@ -44,7 +44,7 @@ pub(super) struct Outlet {
 
 /// What became of asking the kernel to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kick {
+enum KickOutcome {
     /// It did, as far as it wants to with one call.
     Went,
     /// One packet was dropped by the driver; those behind it wait.
@@ -93,13 +93,13 @@ impl Outlet {
         while vain < VAIN_KICKS && drops > 0 && self.tx.needs_wakeup() && !self.tx.is_drained() {
             self.kicks += 1;
             match self.kick()? {
-                Kick::Went => {}
-                Kick::Dropped => {
+                KickOutcome::Went => {}
+                KickOutcome::Dropped => {
                     self.dropped += 1;
                     drops -= 1;
                     continue;
                 }
-                Kick::Busy => break,
+                KickOutcome::Busy => break,
             }
             let now = self.tx.taken();
             vain = if now == taken { vain + 1 } else { 0 };
@@ -114,22 +114,22 @@ impl Outlet {
     }
 
     /// Asks the kernel to go on.
-    fn kick(&self) -> io::Result<Kick> {
+    fn kick(&self) -> io::Result<KickOutcome> {
         // SAFETY: a send without a buffer reads none of our memory.
         let sent =
             unsafe { libc::sendto(self.fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
         if sent >= 0 {
-            return Ok(Kick::Went);
+            return Ok(KickOutcome::Went);
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             // It has sent as many as it does with one call, or the driver's queue is full.
-            Some(libc::EAGAIN) => Ok(Kick::Went),
+            Some(libc::EAGAIN) => Ok(KickOutcome::Went),
             // In copy mode the driver has dropped a packet, as veth does when the other end takes no more: it
             // is completed and not sent (`NET_XMIT_DROP` in __xsk_generic_xmit()). In zero-copy the driver is
             // being set up anew.
-            Some(libc::EBUSY) if self.copies => Ok(Kick::Dropped),
-            Some(libc::EBUSY | libc::ENOBUFS) => Ok(Kick::Busy),
+            Some(libc::EBUSY) if self.copies => Ok(KickOutcome::Dropped),
+            Some(libc::EBUSY | libc::ENOBUFS) => Ok(KickOutcome::Busy),
             _ => Err(error),
         }
     }

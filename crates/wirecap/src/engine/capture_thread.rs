@@ -16,7 +16,7 @@ use wirecap_sys::cpu;
 use super::{
     EngineState,
     doze::Sleeper,
-    wait::{Idler, LONG, Rest},
+    wait::{EngineView, LONG, Rest},
 };
 
 pub(crate) struct CaptureThread {
@@ -129,7 +129,7 @@ impl CaptureThread {
     }
 }
 
-impl Idler for CaptureThread {
+impl EngineView for CaptureThread {
     /// The thread itself receives everything that comes to it.
     fn activity(&self) -> u64 {
         0

@@ -48,7 +48,7 @@ const FIRST_DOZE: Duration = Duration::from_millis(10);
 const LONGEST_DOZE: Duration = Duration::from_millis(500);
 
 /// What a thread that waits knows of the engine.
-pub(crate) trait Idler {
+pub(crate) trait EngineView {
     /// A figure that changes when a packet comes to the thread or a buddy.
     fn activity(&self) -> u64;
 
@@ -133,7 +133,7 @@ impl Waiter {
     }
 
     /// Waits once, at most `limit`. It is `now`.
-    pub(crate) fn pause(&mut self, now: Instant, limit: Duration, idler: &impl Idler) {
+    pub(crate) fn pause(&mut self, now: Instant, limit: Duration, idler: &impl EngineView) {
         match self.next_plan(now, idler) {
             Plan::Doze(longest) => {
                 let allowed = || match idler.rest()? {
@@ -151,7 +151,7 @@ impl Waiter {
 
     /// What to do at `now`. A thread that spins has no use for the hold, whose price is a lock for
     /// each queue.
-    fn next_plan(&mut self, now: Instant, idler: &impl Idler) -> Plan {
+    fn next_plan(&mut self, now: Instant, idler: &impl EngineView) -> Plan {
         let hold = if self.wait == Wait::Busy { Duration::ZERO } else { idler.hold() };
         if hold.is_zero() {
             self.plan(now, idler.activity())

@@ -12,7 +12,7 @@ use super::{
     EngineState, add,
     batch::Batch,
     doze::Sleeper,
-    wait::{Idler, LONG, Rest, Waiter},
+    wait::{EngineView, LONG, Rest, Waiter},
 };
 
 /// The result of waiting for packets.
@@ -230,7 +230,7 @@ impl IdleWorker<'_> {
     }
 }
 
-impl Idler for IdleWorker<'_> {
+impl EngineView for IdleWorker<'_> {
     fn activity(&self) -> u64 {
         if self.shared.pull && self.shared.group(self.index).mode() != Mode::Basic {
             self.shared.activity(self.shared.group_of[self.index])

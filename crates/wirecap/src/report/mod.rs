@@ -36,7 +36,7 @@ pub use self::{
     port::{FilterPlace, FilterReport, PortReport},
     queue::{LengthLimit, LengthLimitPolicy, QueueMode, QueueReport},
     rss::{RssReport, RssState},
-    timestamp::{Clock, ClockScale, NoCounter, TimestampReport, Uncertainty},
+    timestamp::{Clock, ClockScale, CounterRefusal, TimestampReport, Uncertainty},
     trace::TraceFailure,
     transmit::{Refusal, TransmitDrops, TransmitReport},
 };

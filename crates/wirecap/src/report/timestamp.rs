@@ -14,7 +14,7 @@
 use serde::Serialize;
 use wirecap_core::Spread;
 use wirecap_sys::clock::{BatchClock, StampClock};
-pub use wirecap_sys::clock::{Clock, ClockScale, NoCounter};
+pub use wirecap_sys::clock::{Clock, ClockScale, CounterRefusal};
 
 use crate::Timestamp;
 

@@ -1,7 +1,7 @@
 //! From flags to a plan: checks the command line, then looks up the interface.
 
 use anyhow::{Result, bail, ensure};
-use wirecap::{Choice, HostView, PassiveReason, QueueSet};
+use wirecap::{AccessChoice, HostView, PassiveReason, QueueSet};
 use wirecap_send::check_link;
 use wirecap_sys::netdev::{self, HardwareType, Interface};
 use wirecap_traffic::{
@@ -25,7 +25,7 @@ pub(super) struct Plan {
     pub(super) sizes: Sizes,
     pub(super) flags: GenerateFlags,
     /// How the host uses the interface.
-    pub(super) choice: Choice,
+    pub(super) choice: AccessChoice,
     /// Why frames are sent beside those of the host.
     pub(super) host_use: Option<PassiveReason>,
 }

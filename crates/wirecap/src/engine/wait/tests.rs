@@ -71,7 +71,7 @@ fn a_busy_thread_never_dozes_and_one_without_wakers_dozes_at_once() {
 /// A thread whose ports hold packets back, if they are asked at all.
 struct HoldingThread(Sleeper, Option<Duration>);
 
-impl Idler for HoldingThread {
+impl EngineView for HoldingThread {
     fn activity(&self) -> u64 {
         0
     }
@@ -109,7 +109,7 @@ fn a_thread_sleeps_as_long_as_packets_are_held_back() {
 /// A thread that may not doze, or only briefly.
 struct RestlessThread(Sleeper, Option<Rest>);
 
-impl Idler for RestlessThread {
+impl EngineView for RestlessThread {
     fn activity(&self) -> u64 {
         0
     }

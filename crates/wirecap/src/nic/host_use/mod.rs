@@ -35,7 +35,7 @@ use crate::{
 /// What [`Access::Auto`] resolves to on an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Choice {
+pub struct AccessChoice {
     /// [`Access::Xdp`]; if it is left to the host, [`Access::Tap`] where the kernel lets this process tap it,
     /// else [`Access::Packet`].
     pub access: Access,
@@ -45,7 +45,7 @@ pub struct Choice {
     pub uses: Vec<HostUse>,
 }
 
-impl Choice {
+impl AccessChoice {
     fn new(interface: &Interface, left_to_host: Option<PassiveReason>, uses: Vec<HostUse>) -> Self {
         let access = match &left_to_host {
             None => Access::Xdp,

@@ -17,7 +17,7 @@ use wirecap_sys::{
     },
 };
 
-use super::Choice;
+use super::AccessChoice;
 use crate::{
     Error,
     report::{HostUse, PassiveReason, Sight},
@@ -49,7 +49,7 @@ impl HostView {
     ///
     /// # Errors
     /// When there is no such interface, or the kernel cannot be asked.
-    pub fn choose(&self, name: &str) -> Result<Choice, Error> {
+    pub fn choose(&self, name: &str) -> Result<AccessChoice, Error> {
         self.choose_for(&netdev::interface(name)?)
     }
 
@@ -57,13 +57,13 @@ impl HostView {
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub fn choose_for(&self, interface: &Interface) -> Result<Choice, Error> {
+    pub fn choose_for(&self, interface: &Interface) -> Result<AccessChoice, Error> {
         if interface.hardware_type != HardwareType::ETHERNET {
             let kind = interface.hardware_type.to_string();
-            return Ok(Choice::new(interface, Some(PassiveReason::NotEthernet { kind }), Vec::new()));
+            return Ok(AccessChoice::new(interface, Some(PassiveReason::NotEthernet { kind }), Vec::new()));
         }
         let uses = self.uses(interface)?;
-        Ok(Choice::new(interface, PassiveReason::for_uses(&uses), uses))
+        Ok(AccessChoice::new(interface, PassiveReason::for_uses(&uses), uses))
     }
 
     /// All ways in which an interface is used, the most telling one first.
