@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   start(command, ReadySign) ──► Process ──► wait() ──► ProcessOutput { lines, errors }
-//!                                │ next_line(timeout), signal()
-//!                                └── dropped: killed
+//!                                    │ next_line(timeout), signal()
+//!                                    └── dropped: killed
 //! ```
 
 use std::io::{BufRead, BufReader, Read};

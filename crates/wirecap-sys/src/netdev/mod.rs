@@ -12,7 +12,7 @@
 //!  ingress_filters() rtnetlink     tc filters on what comes in
 //!  LinkStatistics    rtnetlink     the kernel's counters
 //!  LinkReader        both          counters and queues, asked again and again
-//!  PromiscuousMode       PACKET        a mode that ends with the process
+//!  PromiscuousMode   PACKET        a mode that ends with the process
 //!  HardwareStamping  ioctl         the NIC stamps what it receives, until this is dropped
 //!  bypass_queueing() PACKET        frames straight to the driver
 //!  longest_frame()   -             what the kernel lets out
