@@ -44,7 +44,8 @@ fn impossible_sizes_of_memory_are_refused() {
         (&["--memory", "64M", "-R", "8"][..], 2, "cannot be used with"),
         (&["--memory", "31M"], 2, "31 MiB is too little: a chunk for each pool takes 32 MiB"),
         (&["--memory", "31M", "-M", "64", "--ring", "16384"], 2, "a ring of 16384 entries cannot be used"),
-        (&["--memory", "900T"], 1, "does not fit"),
+        (&["--memory", "500G"], 1, "does not fit"),
+        (&["--memory", "900T"], 2, "is too much: all pools together can have 524288 MiB"),
         (&["--memory", "5"], 2, "like 512M or 2G"),
     ] {
         let ended = lab.spawn(&[&["capture", "r0"], arguments].concat()).wait();
