@@ -77,8 +77,8 @@ fn ends_within_a_second(lab: &Lab, command: &[&str]) {
         let running = lab.spawn(&arguments);
         thread::sleep(after);
         let asked = Instant::now();
-        // SIGINT has the same effect, but a shell without a terminal has commands in the background ignore it,
-        // which they do until wirecap has its handler.
+        // SIGINT has the same effect, but a shell without a terminal has commands in the background ignore
+        // it, which they do until wirecap has its handler.
         running.signal(Signal::SIGTERM);
         (running.wait(), asked.elapsed())
     };
