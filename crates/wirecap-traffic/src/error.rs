@@ -25,7 +25,7 @@ pub enum Error {
     #[error("VLAN {0} does not exist: choose 0 to 4094")]
     Vlan(u16),
     /// An invalid mix of sizes.
-    #[error("a mix has 1 to {} sizes, each with a weight from 1 to {}", crate::SIZES_MAX, crate::WEIGHT_MAX)]
+    #[error("a mix has 1 to {} sizes, each with a weight from 1 to {}", crate::MAX_SIZES, crate::MAX_WEIGHT)]
     SizeMix,
     /// Fewer flows than queues: each queue needs its own flows, otherwise frames of a flow would overtake
     /// each other.

@@ -36,7 +36,7 @@ pub use frame::{FCS_LEN, FLOWS_MAX, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameSpec, Tem
 pub use generator::{End, Engine, FrameTotals, Outcome, drive};
 pub use latency::{Latency, Percentiles};
 pub use layout::{IpVersion, Transport};
-pub use limits::{SIZES_MAX, WEIGHT_MAX};
+pub use limits::{MAX_SIZES, MAX_WEIGHT};
 pub use live::{LiveGenerator, LiveOptions};
 pub use marks::{MARKS_REACH, Marks, SEQUENCE_END};
 pub use pace::{Bursts, Pace, Rate, Step, Timing, Unit};

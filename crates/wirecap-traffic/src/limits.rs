@@ -1,6 +1,6 @@
 //! How many sizes a mix of frames may have, and how heavy.
 
 /// The largest number of sizes in a mix.
-pub const SIZES_MAX: usize = 16;
+pub const MAX_SIZES: usize = 16;
 /// Largest weight of a size.
-pub const WEIGHT_MAX: u32 = 1000;
+pub const MAX_WEIGHT: u32 = 1000;

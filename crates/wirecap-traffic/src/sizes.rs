@@ -3,7 +3,7 @@
 use crate::{
     error::Error,
     frame::{FCS_LEN, FRAME_LEN_MAX, FrameSpec},
-    limits::{SIZES_MAX, WEIGHT_MAX},
+    limits::{MAX_SIZES, MAX_WEIGHT},
     random::Random,
 };
 
@@ -19,7 +19,7 @@ pub struct Size {
 /// The lengths of frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes {
-    /// INVARIANT: 1 to [`SIZES_MAX`], each weight from 1 to [`WEIGHT_MAX`].
+    /// INVARIANT: 1 to [`MAX_SIZES`], each weight from 1 to [`MAX_WEIGHT`].
     sizes: Vec<Size>,
 }
 
@@ -39,11 +39,11 @@ impl Sizes {
     /// Any mix.
     ///
     /// # Errors
-    /// [`Error::SizeMix`] for none or more than [`SIZES_MAX`] sizes, or weights other than 1 to
-    /// [`WEIGHT_MAX`].
+    /// [`Error::SizeMix`] for none or more than [`MAX_SIZES`] sizes, or weights other than 1 to
+    /// [`MAX_WEIGHT`].
     pub fn mix(sizes: Vec<Size>) -> Result<Self, Error> {
-        let weights = sizes.iter().all(|size| (1..=WEIGHT_MAX).contains(&size.weight));
-        if !weights || !(1..=SIZES_MAX).contains(&sizes.len()) {
+        let weights = sizes.iter().all(|size| (1..=MAX_WEIGHT).contains(&size.weight));
+        if !weights || !(1..=MAX_SIZES).contains(&sizes.len()) {
             return Err(Error::SizeMix);
         }
         Ok(Self { sizes })
@@ -134,7 +134,7 @@ mod tests {
         let size = |len, weight| Size { len, weight };
         let long = Sizes::mix(vec![size(60, 1), size(FRAME_LEN_MAX + 1, 1)]).unwrap();
         assert!(matches!(long.for_frames(&spec), Err(Error::FrameLen { .. })));
-        for bad in [vec![], vec![size(60, 0)], vec![size(60, WEIGHT_MAX + 1)], vec![size(60, 1); 17]] {
+        for bad in [vec![], vec![size(60, 0)], vec![size(60, MAX_WEIGHT + 1)], vec![size(60, 1); 17]] {
             assert!(matches!(Sizes::mix(bad), Err(Error::SizeMix)));
         }
     }

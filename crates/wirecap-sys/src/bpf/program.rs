@@ -97,7 +97,7 @@ impl Program {
         let prog_name = object_name(spec.name)?;
         let mut insns = Cow::Borrowed(spec.code.insns.as_slice());
         if spec.bound_to.is_some() {
-            if blinds_constants()? {
+            if blinds_constants(spec.name)? {
                 return Err(Error::Blinded { name: spec.name.into() });
             }
             insns = with_room(spec.code).into();
@@ -215,10 +215,11 @@ impl AsFd for Program {
 
 /// Whether the kernel blinds the constants of programs (net.core.bpf_jit_harden). The setting itself is not
 /// visible in network namespaces other than the first, so a program with a constant shows it: a blinded
-/// constant takes three instructions.
-fn blinds_constants() -> Result<bool, Error> {
+/// constant takes three instructions. That program has the name of the one it is loaded for, which errors
+/// quote.
+fn blinds_constants(name: &str) -> Result<bool, Error> {
     let code = canary();
-    let canary = Program::load(&ProgramSpec::new(ProgramKind::Xdp, "canary", &code))?;
+    let canary = Program::load(&ProgramSpec::new(ProgramKind::Xdp, name, &code))?;
     let info = prog_info(canary.as_fd()).map_err(|cause| canary.failed("ask about", cause))?;
     Ok(info.xlated_prog_len as usize > size_of_val(code.insns.as_slice()))
 }

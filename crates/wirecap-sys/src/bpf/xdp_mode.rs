@@ -1,4 +1,4 @@
-//! Where on the receive path an XDP program runs.
+//! The modes of XDP; others, such as offload to the NIC, are not used.
 
 use std::fmt;
 

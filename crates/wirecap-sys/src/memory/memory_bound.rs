@@ -1,4 +1,4 @@
-//! What bounds the memory that is available.
+//! Where a lack of memory comes from, so that errors can name the setting to change.
 
 use std::path::PathBuf;
 

@@ -40,8 +40,8 @@ pub(crate) struct XdpWatch {
 
 /// The XDP programs that get the packets of an interface first, when it is opened.
 pub(crate) fn programs_first(interface: &Interface) -> impl Iterator<Item = Diagnostic> {
-    let names = interface.xdp_programs.iter().map(|attached| name_if_not_tap(attached.program_id));
-    names.flatten().map(|(program_id, program)| Diagnostic::XdpProgramFirst { program_id, program })
+    let others = interface.xdp_programs.iter().filter_map(|attached| name_if_not_tap(attached.program_id));
+    others.map(|(program_id, program)| Diagnostic::XdpProgramFirst { program_id, program })
 }
 
 /// The number of a program and its name, if that can be found; `None` for a tap.
