@@ -18,7 +18,10 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::{
+    epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags},
+    eventfd::{EfdFlags, EventFd},
+};
 
 use crate::socket_option;
 
@@ -137,6 +140,22 @@ impl Watch {
         self.queues.len()
     }
 
+    /// A descriptor that is readable when the bell was rung, or when one of the wakers is readable or broken.
+    /// Wakers with an alarm have to be armed, which [`Watch::wait`] does, if only with a timeout of zero.
+    ///
+    /// # Errors
+    /// The kernel's error: too many open files, most likely.
+    pub fn readiness(&self) -> io::Result<OwnedFd> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        epoll.add(&self.bell.event, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        if let Some(open) = self.wakers.upgrade() {
+            for waker in self.queues.iter().filter_map(|&queue| open.0[queue].as_ref()) {
+                epoll.add(&waker.fd, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+            }
+        }
+        Ok(epoll.0)
+    }
+
     /// Waits until the bell is rung or one of the first `wakers` is readable or broken, at most `timeout`.
     /// For an AF_XDP socket this is also the call that wakes its driver. Once the wakers are dropped, it
     /// waits for the bell alone.
@@ -233,6 +252,24 @@ mod tests {
         assert_eq!(watch.wait(2, short), WakeCause::Timeout, "descriptors that may be closed are left alone");
         bell.ring();
         assert_eq!(watch.wait(2, LONG), WakeCause::Bell);
+    }
+
+    #[test]
+    fn one_descriptor_is_readable_when_anything_wakes() {
+        let pair = UnixDatagram::pair().unwrap();
+        let (bell, wakers) = (Arc::new(Bell::new().unwrap()), Arc::new(Wakers::new(vec![waker(&pair.0)])));
+        let mut watch = Watch::new(&bell, &wakers, [0]);
+        let readiness = Epoll(watch.readiness().unwrap());
+        let is_readable = || readiness.wait(&mut [EpollEvent::empty()], 0_u8).unwrap() == 1;
+        assert!(!is_readable());
+        bell.ring();
+        assert!(is_readable() && is_readable());
+        assert_eq!(watch.wait(1, Duration::ZERO), WakeCause::Bell);
+        assert!(!is_readable());
+        pair.1.send(b"a packet").unwrap();
+        assert!(is_readable());
+        drop((wakers, pair.0));
+        assert!(!is_readable(), "a descriptor that is closed");
     }
 
     #[test]

@@ -56,6 +56,25 @@ impl Sleeper {
         woken
     }
 
+    /// As [`Sleeper::doze`], for a thread that waits elsewhere, with the descriptor of
+    /// [`Watch::readiness`]: from now on [`Sleeper::wake`] rings the bell, until [`Sleeper::disarm`]. Returns
+    /// false if there is something to do already: then nothing rings.
+    pub(crate) fn arm(&self, watch: &mut Watch, is_idle: impl FnOnce() -> bool) -> bool {
+        self.dozing.store(true, Ordering::Relaxed);
+        // As in `doze`.
+        fence(Ordering::SeqCst);
+        let is_armed = is_idle() && watch.wait(watch.wakers(), Duration::ZERO) == WakeCause::Timeout;
+        if !is_armed {
+            self.disarm();
+        }
+        is_armed
+    }
+
+    /// The thread is back. A bell that was rung stays rung: it ends one wait too many.
+    pub(crate) fn disarm(&self) {
+        self.dozing.store(false, Ordering::Relaxed);
+    }
+
     /// Wakes the thread if it dozes. Call after what it is woken for.
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
@@ -88,8 +107,11 @@ impl Sleepers {
 
 #[cfg(test)]
 mod tests {
+    use std::{os::fd::AsFd, sync::atomic::AtomicU32, thread};
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
     use super::*;
-    use std::{sync::atomic::AtomicU32, thread};
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -112,6 +134,29 @@ mod tests {
             assert_eq!(elsewhere.join().unwrap(), Some(WakeCause::Bell));
         });
         assert_eq!(sleeper.doze(&mut watch, || None), None, "there is work to do");
+    }
+
+    #[test]
+    fn a_thread_that_waits_elsewhere_is_woken_by_its_descriptor() {
+        let sleeper = Sleeper::new().unwrap();
+        let mut watch = sleeper.watch(&no_wakers(), []);
+        let readiness = watch.readiness().unwrap();
+        let is_readable = || {
+            let mut polls = [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)];
+            poll(&mut polls, PollTimeout::ZERO).unwrap() == 1
+        };
+        sleeper.wake();
+        assert!(!is_readable(), "not armed");
+        assert!(!sleeper.arm(&mut watch, || false), "there is work to do");
+        sleeper.wake();
+        assert!(!is_readable(), "not armed");
+        assert!(sleeper.arm(&mut watch, || true));
+        assert!(!is_readable());
+        sleeper.wake();
+        assert!(is_readable());
+        sleeper.disarm();
+        assert!(!sleeper.arm(&mut watch, || true), "the bell was rung");
+        assert!(sleeper.arm(&mut watch, || true), "and was heard");
     }
 
     #[test]

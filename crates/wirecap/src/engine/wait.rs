@@ -21,7 +21,9 @@
 //! would lack, is on its way home.
 
 use std::{
-    hint, thread,
+    hint, io,
+    os::fd::OwnedFd,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -130,6 +132,17 @@ impl Waiter {
         self.silent_since = None;
         self.next_doze = FIRST_DOZE;
         self.in_vain = false;
+    }
+
+    /// A descriptor that is readable once the thread is [armed](Self::arm) and something comes.
+    pub(crate) fn readiness(&self) -> io::Result<OwnedFd> {
+        self.watch.readiness()
+    }
+
+    /// Has whatever comes from now on make the descriptor readable, until the thread is
+    /// [disarmed](Sleeper::disarm). Returns false if there is something to do already.
+    pub(crate) fn arm(&mut self, idler: &impl EngineView) -> bool {
+        idler.sleeper().arm(&mut self.watch, || idler.rest().is_some())
     }
 
     /// Waits once, at most `limit`. It is `now`.

@@ -1,7 +1,12 @@
 //! A worker: an application thread that takes packets.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    io,
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -11,7 +16,7 @@ use wirecap_sys::cpu;
 use super::{
     EngineState, add,
     batch::Batch,
-    doze::Sleeper,
+    doze::{Sleeper, Sleepers},
     wait::{EngineView, LONG, Rest, Waiter},
 };
 
@@ -20,7 +25,7 @@ use super::{
 pub enum WaitOutcome {
     /// Packets.
     Batch(Batch),
-    /// Nothing came in time.
+    /// Nothing came in time, or the wait was [interrupted](Worker::interrupter).
     Idle,
     /// The capture has ended and everything was delivered.
     Ended,
@@ -42,6 +47,25 @@ pub struct Worker {
     /// Push: what capture threads have given to it.
     capture_queues: CaptureQueues,
     waiter: Waiter,
+    interrupted: Arc<AtomicBool>,
+}
+
+/// Ends the wait of a [`Worker`], from any thread, and from a signal handler: it stores a flag, and writes to
+/// an eventfd if the worker sleeps in the kernel.
+#[derive(Debug, Clone)]
+pub struct Interrupter {
+    sleepers: Arc<Sleepers>,
+    index: usize,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Interrupter {
+    /// Ends the wait of the worker, or its next one: it returns [`WaitOutcome::Idle`] within a millisecond,
+    /// unless packets wait.
+    pub fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Release);
+        self.sleepers.workers[self.index].wake();
+    }
 }
 
 impl Worker {
@@ -60,6 +84,28 @@ impl Worker {
             started: false,
             turn: 0,
             capture_queues,
+            interrupted: Arc::default(),
+        }
+    }
+
+    /// A handle that ends the waiting of this worker.
+    ///
+    /// ```
+    /// # use wirecap::{Capture, WaitOutcome, port::null::NullPort};
+    /// # use std::time::Duration;
+    /// # let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
+    /// # let mut capture = Capture::builder().port(port).chunks_per_pool(4).open()?;
+    /// # let mut worker = capture.take_workers().remove(0);
+    /// let interrupter = worker.interrupter();
+    /// std::thread::spawn(move || interrupter.interrupt());
+    /// assert!(matches!(worker.next_batch_within(Duration::from_secs(3600)), WaitOutcome::Idle));
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter {
+            sleepers: Arc::clone(&self.shared.sleepers),
+            index: self.index,
+            interrupted: Arc::clone(&self.interrupted),
         }
     }
 
@@ -101,6 +147,7 @@ impl Worker {
         if !self.started {
             self.start();
         }
+        self.shared.sleepers.workers[self.index].disarm();
         let mut deadline = None;
         loop {
             // Read before the queues, so that everything captured before the end is delivered.
@@ -118,12 +165,47 @@ impl Worker {
             // A timeout beyond the range of the clock is no limit.
             let end = *deadline.get_or_insert(now.checked_add(timeout));
             let left = end.map_or(LONG, |end| end.saturating_duration_since(now));
-            if left.is_zero() {
+            if left.is_zero() || self.interrupted.swap(false, Ordering::Acquire) {
                 return WaitOutcome::Idle;
             }
-            let Self { shared, waiter, capture_queues, index, .. } = self;
-            waiter.pause(now, left, &IdleWorker { shared, index: *index, capture_queues });
+            let Self { shared, waiter, capture_queues, index, interrupted, .. } = self;
+            waiter.pause(now, left, &IdleWorker { shared, index: *index, capture_queues, interrupted });
         }
+    }
+
+    /// A descriptor for select(2), poll(2) and epoll(7), for threads that wait for other things as well. Once
+    /// the worker is [armed](Worker::arm), it becomes readable when packets come, the capture ends, or a
+    /// buddy needs help.
+    ///
+    /// ```
+    /// # use std::{os::fd::AsFd, time::Duration};
+    /// # use wirecap::{Capture, WaitOutcome, port::null::NullPort};
+    /// # use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    /// # let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 10 };
+    /// # let mut capture = Capture::builder().port(port).chunks_per_pool(4).open()?;
+    /// # let mut worker = capture.take_workers().remove(0);
+    /// let readiness = worker.readiness().map_err(wirecap::Error::Descriptor)?;
+    /// while let WaitOutcome::Batch(_) = worker.next_batch_within(Duration::ZERO) {}
+    /// if worker.arm() {                                   // nothing has come since
+    ///     let mut polls = [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)];
+    ///     assert_eq!(poll(&mut polls, PollTimeout::ZERO), Ok(0));
+    /// }
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The kernel's error: too many open files, most likely.
+    pub fn readiness(&self) -> io::Result<OwnedFd> {
+        self.waiter.readiness()
+    }
+
+    /// Has what comes from now on make the descriptor of [`Worker::readiness`] readable, until the next call
+    /// of [`Worker::next_batch_within`], before which nothing is taken. Returns false if something waits
+    /// already: then the descriptor says nothing.
+    pub fn arm(&mut self) -> bool {
+        let Self { shared, waiter, capture_queues, index, interrupted, .. } = self;
+        let (shared, index) = (&**shared, *index);
+        waiter.arm(&IdleWorker { shared, index, capture_queues, interrupted })
     }
 
     fn start(&mut self) {
@@ -209,6 +291,7 @@ struct IdleWorker<'w> {
     shared: &'w EngineState,
     index: usize,
     capture_queues: &'w CaptureQueues,
+    interrupted: &'w AtomicBool,
 }
 
 impl IdleWorker<'_> {
@@ -244,6 +327,9 @@ impl EngineView for IdleWorker<'_> {
     }
 
     fn rest(&self) -> Option<Rest> {
+        if self.interrupted.load(Ordering::Acquire) {
+            return None;
+        }
         if self.shared.pull { self.rest_in_pull() } else { self.rest_in_push() }
     }
 

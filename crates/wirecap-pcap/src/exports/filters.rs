@@ -1,0 +1,69 @@
+//! Filters, and directions.
+
+use std::{
+    ffi::{c_char, c_int},
+    slice,
+};
+
+use super::answered;
+use crate::{
+    abi::{BpfProgram, DIRECTION_IN, DIRECTION_INOUT, DIRECTION_OUT, ERROR},
+    handle::Handle,
+    live::running::Running,
+    text,
+};
+
+answered! {
+    /// libpcap compiles it for packets as the engine delivers them, with VLAN tags in their places.
+    fn pcap_compile(handle, program: *mut BpfProgram, expression: *const c_char, optimize: c_int, netmask: u32)
+        -> c_int {
+        else ERROR;
+        engine(handle, running) => {
+            let (libpcap, dead) = (running.libpcap(), running.dead());
+            // SAFETY: the program keeps the promises of <pcap/pcap.h>, and the handle is libpcap's own.
+            unsafe {
+                let status = (libpcap.pcap_compile)(dead, program, expression, optimize, netmask);
+                if status < 0 {
+                    handle.error.set(text::read((libpcap.pcap_geterr)(dead)).unwrap_or_default());
+                }
+                status
+            }
+        };
+    }
+    fn pcap_setfilter(handle, program: *mut BpfProgram) -> c_int {
+        else ERROR;
+        // SAFETY: as above.
+        engine(handle, running) => unsafe { set_filter(handle, running, program) };
+    }
+    fn pcap_setdirection(handle, direction: c_int) -> c_int {
+        else ERROR;
+        engine(handle, running) => match direction {
+            DIRECTION_INOUT | DIRECTION_IN | DIRECTION_OUT => {
+                running.change_sieve(|sieve| sieve.set_direction(direction));
+                0
+            }
+            _ => handle.fail(ERROR, "Invalid direction"),
+        };
+    }
+}
+
+/// # Safety
+/// `program` is null or a program of <pcap/bpf.h>.
+unsafe fn set_filter(handle: &Handle, running: &Running, program: *const BpfProgram) -> c_int {
+    // SAFETY: by the caller's promise.
+    let Some(program) = (unsafe { program.as_ref() }) else {
+        return handle.fail(ERROR, "setfilter: No filter specified");
+    };
+    let insns = if program.insns.is_null() {
+        Vec::new()
+    } else {
+        // SAFETY: a program points to that number of instructions.
+        unsafe { slice::from_raw_parts(program.insns, program.len as usize) }.to_vec()
+    };
+    let ifindex = running.ifindex();
+    match running.change_sieve(|sieve| sieve.set_filter(insns, ifindex)) {
+        Ok(()) => 0,
+        // libpcap's words, then ours.
+        Err(error) => handle.fail(ERROR, format_args!("BPF program is not valid: {error}")),
+    }
+}

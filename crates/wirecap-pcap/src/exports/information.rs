@@ -1,0 +1,149 @@
+//! What a handle says of itself, and of what it has captured.
+
+use std::{
+    ffi::{CString, c_char, c_int},
+    ptr,
+    sync::OnceLock,
+};
+
+use super::answered;
+use crate::{
+    abi::{ERROR, Opaque, Stat},
+    edge::guarded,
+    handle::{Handle, PcapT},
+    libpcap::libpcap,
+    live::running::Running,
+    text,
+};
+
+/// `PCAP_VERSION_MAJOR` and `PCAP_VERSION_MINOR`: of the format of files.
+const FILE_VERSION: (c_int, c_int) = (2, 4);
+
+answered! {
+    fn pcap_datalink(handle) -> c_int {
+        else ERROR;
+        engine(_, running) => running.link_type();
+    }
+    fn pcap_datalink_ext(handle) -> c_int {
+        else ERROR;
+        engine(_, running) => running.link_type();
+    }
+    fn pcap_set_datalink(handle, link_type: c_int) -> c_int {
+        else ERROR;
+        engine(handle, running) => match running.set_link_type(link_type) {
+            true => 0,
+            false => handle.fail(ERROR, no_such_link_type(link_type)),
+        };
+    }
+    fn pcap_snapshot(handle) -> c_int {
+        else ERROR;
+        engine(_, running) => running.snaplen();
+    }
+    fn pcap_bufsize(handle) -> c_int {
+        else ERROR;
+        engine(_, running) => running.snaplen();
+    }
+    fn pcap_is_swapped(handle) -> c_int {
+        else ERROR;
+        engine(_, _) => 0;
+    }
+    fn pcap_major_version(handle) -> c_int {
+        else ERROR;
+        engine(_, _) => FILE_VERSION.0;
+    }
+    fn pcap_minor_version(handle) -> c_int {
+        else ERROR;
+        engine(_, _) => FILE_VERSION.1;
+    }
+    fn pcap_file(handle) -> *mut Opaque {
+        else ptr::null_mut();
+        engine(_, _) => ptr::null_mut();
+    }
+    fn pcap_fileno(handle) -> c_int {
+        else ERROR;
+        engine(handle, running) => selectable_fd(handle, running);
+    }
+    fn pcap_get_selectable_fd(handle) -> c_int {
+        else ERROR;
+        engine(handle, running) => selectable_fd(handle, running);
+    }
+    /// None: the descriptor of ours says everything.
+    fn pcap_get_required_select_timeout(handle) -> *const libc::timeval {
+        else ptr::null();
+        engine(_, _) => ptr::null();
+    }
+    fn pcap_stats(handle, statistics: *mut Stat) -> c_int {
+        else ERROR;
+        engine(_, running) => {
+            // SAFETY: the program gives room for the figures.
+            unsafe { statistics.write(running.statistics()) };
+            0
+        };
+    }
+}
+
+fn selectable_fd(handle: &Handle, running: &Running) -> c_int {
+    let descriptor = running.selectable_fd();
+    descriptor.unwrap_or_else(|error| handle.fail(ERROR, format_args!("no descriptor to wait on: {error}")))
+}
+
+/// libpcap's text for a link type that a device does not have.
+fn no_such_link_type(link_type: c_int) -> String {
+    let name = libpcap().ok().and_then(|libpcap| {
+        // SAFETY: no pointers go in; the name is libpcap's own.
+        unsafe { text::read((libpcap.pcap_datalink_val_to_name)(link_type)) }
+    });
+    let name = name.unwrap_or_else(|| format!("DLT {link_type}"));
+    format!("{name} is not one of the DLTs supported by this device")
+}
+
+/// The text of the handle's last error. It stays the handle's.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn pcap_geterr(handle: *mut PcapT) -> *mut c_char {
+    guarded(ptr::null_mut(), || {
+        // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+        match (unsafe { Handle::of(handle) }, libpcap()) {
+            (Some(handle), _) => handle.error_text(),
+            // SAFETY: as libpcap does it.
+            (None, Ok(libpcap)) => unsafe { (libpcap.pcap_geterr)(ptr::null_mut()) },
+            (None, Err(_)) => ptr::null_mut(),
+        }
+    })
+}
+
+/// Prints the text of the handle's last error.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_perror(handle: *mut PcapT, prefix: *const c_char) {
+    guarded((), || {
+        // SAFETY: the program keeps the promises of <pcap/pcap.h>; the texts are strings of C.
+        unsafe {
+            let prefix = text::read(prefix).unwrap_or_default();
+            let error = text::read(pcap_geterr(handle)).unwrap_or_default();
+            let line = format!("{prefix}: {error}\n");
+            libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
+        }
+    });
+}
+
+/// libpcap's version, and that wirecap stands before it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_lib_version() -> *const c_char {
+    static VERSION: OnceLock<CString> = OnceLock::new();
+    guarded(c"".as_ptr(), || {
+        let version = VERSION.get_or_init(|| {
+            // SAFETY: libpcap's text is a constant.
+            let libpcap =
+                libpcap().ok().and_then(|libpcap| unsafe { text::read((libpcap.pcap_lib_version)()) });
+            let libpcap = libpcap.unwrap_or_else(|| "no libpcap".into());
+            let text = format!("{libpcap}, on wirecap {}", env!("CARGO_PKG_VERSION"));
+            CString::new(text).unwrap_or_default()
+        });
+        version.as_ptr()
+    })
+}
+
+/// The version of this library; libpcap has no such symbol.
+#[unsafe(no_mangle)]
+extern "C" fn wirecap_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}

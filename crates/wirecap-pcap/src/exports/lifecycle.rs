@@ -1,0 +1,177 @@
+//! Handles are made, activated and closed.
+
+use std::{
+    ffi::{c_char, c_int, c_uint},
+    ptr::{self, NonNull},
+};
+
+use crate::{
+    abi::{ERROR, ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED, ERROR_PROMISC_PERM_DENIED, Opaque},
+    edge::guarded,
+    handle::{Handle, PcapT, without_libpcap},
+    libpcap::libpcap,
+    live::{Live, device::Device},
+    text::{self, write_error},
+};
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_create(device: *const c_char, error: *mut c_char) -> *mut PcapT {
+    guarded(ptr::null_mut(), || {
+        // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+        unsafe {
+            let Ok(libpcap) = libpcap() else { return without_libpcap(error, ptr::null_mut()) };
+            let served = text::read(device).and_then(|name| Device::named(&name));
+            let name = served.as_ref().map_or(device, |served| served.interface.as_ptr());
+            let foreign = (libpcap.pcap_create)(name, error);
+            match (NonNull::new(foreign), served) {
+                (Some(shadow), Some(device)) => Handle::live(Live::new(libpcap, shadow, device)),
+                _ => Handle::foreign(foreign),
+            }
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_activate(handle: *mut PcapT) -> c_int {
+    guarded(ERROR, || {
+        // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+        let (handle, libpcap) = unsafe { (Handle::of(handle), libpcap()) };
+        match (handle.and_then(Handle::as_live), libpcap) {
+            (Some(live), _) => live.activate(&handle.expect("it is live").error),
+            // SAFETY: as above; the handle is libpcap's own, or null.
+            (None, Ok(libpcap)) => unsafe {
+                (libpcap.pcap_activate)(handle.map_or(ptr::null_mut(), Handle::as_foreign))
+            },
+            (None, Err(_)) => ERROR,
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_close(handle: *mut PcapT) {
+    guarded((), || {
+        // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+        unsafe {
+            match (handle.is_null(), libpcap()) {
+                (false, _) => Handle::close(handle),
+                (true, Ok(libpcap)) => (libpcap.pcap_close)(ptr::null_mut()),
+                (true, Err(_)) => {}
+            }
+        }
+    })
+}
+
+/// As libpcap does it: created, set, activated; the error names the device.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_open_live(
+    device: *const c_char,
+    snaplen: c_int,
+    promiscuous: c_int,
+    timeout_ms: c_int,
+    error: *mut c_char,
+) -> *mut PcapT {
+    guarded(ptr::null_mut(), || {
+        // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+        unsafe {
+            let Ok(libpcap) = libpcap() else { return without_libpcap(error, ptr::null_mut()) };
+            let name = text::read(device);
+            let Some(served) = name.as_deref().and_then(Device::named) else {
+                return Handle::foreign((libpcap.pcap_open_live)(
+                    device,
+                    snaplen,
+                    promiscuous,
+                    timeout_ms,
+                    error,
+                ));
+            };
+            let Some(shadow) = NonNull::new((libpcap.pcap_create)(served.interface.as_ptr(), error)) else {
+                return ptr::null_mut();
+            };
+            let live = Live::new(libpcap, shadow, served);
+            (libpcap.pcap_set_timeout)(shadow.as_ptr(), timeout_ms);
+            live.settings.snaplen.set(snaplen);
+            live.settings.promiscuous.set(promiscuous);
+            let handle = Handle::live(live);
+            let status = pcap_activate(handle);
+            if status < 0 {
+                let name = name.unwrap_or_default();
+                write_error(error, failure(&name, status, handle));
+                pcap_close(handle);
+                return ptr::null_mut();
+            }
+            handle
+        }
+    })
+}
+
+/// The text of `pcap_open_live`.
+///
+/// # Safety
+/// The handle is one of ours, and open.
+unsafe fn failure(device: &str, status: c_int, handle: *mut PcapT) -> String {
+    // SAFETY: by the caller's promise.
+    let detail = unsafe { text::read(super::information::pcap_geterr(handle)) }.unwrap_or_default();
+    let meaning = libpcap().ok().and_then(|libpcap| {
+        // SAFETY: libpcap returns a text of its own for every status.
+        unsafe { text::read((libpcap.pcap_statustostr)(status)) }
+    });
+    let meaning = meaning.unwrap_or_default();
+    match status {
+        ERROR => format!("{device}: {detail}"),
+        ERROR_NO_SUCH_DEVICE | ERROR_PERM_DENIED | ERROR_PROMISC_PERM_DENIED if !detail.is_empty() => {
+            format!("{device}: {meaning} ({detail})")
+        }
+        _ => format!("{device}: {meaning}"),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_open_dead(link_type: c_int, snaplen: c_int) -> *mut PcapT {
+    guarded(ptr::null_mut(), || match libpcap() {
+        // SAFETY: no pointers go in.
+        Ok(libpcap) => Handle::foreign(unsafe { (libpcap.pcap_open_dead)(link_type, snaplen) }),
+        Err(_) => ptr::null_mut(),
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_open_dead_with_tstamp_precision(
+    link_type: c_int,
+    snaplen: c_int,
+    precision: c_uint,
+) -> *mut PcapT {
+    guarded(ptr::null_mut(), || match libpcap() {
+        // SAFETY: no pointers go in.
+        Ok(libpcap) => Handle::foreign(unsafe {
+            (libpcap.pcap_open_dead_with_tstamp_precision)(link_type, snaplen, precision)
+        }),
+        Err(_) => ptr::null_mut(),
+    })
+}
+
+/// Declares functions that open a savefile: libpcap does.
+macro_rules! opens_savefile {
+    ($(fn $name:ident($($arg:ident: $Type:ty),+);)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: $Type,)+ error: *mut c_char) -> *mut PcapT {
+                guarded(ptr::null_mut(), || {
+                    // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+                    unsafe {
+                        match libpcap() {
+                            Ok(libpcap) => Handle::foreign((libpcap.$name)($($arg,)+ error)),
+                            Err(_) => without_libpcap(error, ptr::null_mut()),
+                        }
+                    }
+                })
+            }
+        )+
+    };
+}
+
+opens_savefile! {
+    fn pcap_open_offline(path: *const c_char);
+    fn pcap_open_offline_with_tstamp_precision(path: *const c_char, precision: c_uint);
+    fn pcap_fopen_offline(file: *mut Opaque);
+    fn pcap_fopen_offline_with_tstamp_precision(file: *mut Opaque, precision: c_uint);
+}

@@ -1,0 +1,124 @@
+//! Packets are read, and reading is broken off.
+
+use std::{
+    ffi::{c_char, c_int},
+    ptr,
+};
+
+use super::answered;
+use crate::{
+    abi::{ERROR, Handler, PacketHeader},
+    edge::guarded,
+    handle::{Handle, PcapT},
+    libpcap::libpcap,
+    live::{Live, delivery::Afterwards, running::Running},
+};
+
+fn live(handle: &Handle) -> &Live {
+    handle.as_live().expect("the engine answers for live handles only")
+}
+
+/// Delivers packets once, at most `count`; any number if that is not positive.
+fn dispatch(handle: &Handle, running: &Running, count: c_int, handler: Handler, user: *mut u8) -> c_int {
+    let limit = u32::try_from(count).ok().filter(|&count| count > 0);
+    running.deliver(&live(handle).breaker, &handle.error, limit, Afterwards::GoHome, |header, data| {
+        // SAFETY: the program has given us a function of this type; header and data are there during the
+        // call.
+        unsafe { handler(user, header, data) }
+    })
+}
+
+answered! {
+    fn pcap_dispatch(handle, count: c_int, handler: Option<Handler>, user: *mut u8) -> c_int {
+        else ERROR;
+        engine(handle, running) => match handler {
+            Some(handler) => dispatch(handle, running, count, handler, user),
+            None => handle.fail(ERROR, "no callback"),
+        };
+    }
+    fn pcap_loop(handle, count: c_int, handler: Option<Handler>, user: *mut u8) -> c_int {
+        else ERROR;
+        engine(handle, running) => match handler {
+            Some(handler) => run_loop(handle, running, count, handler, user),
+            None => handle.fail(ERROR, "no callback"),
+        };
+    }
+    fn pcap_next(handle, header: *mut PacketHeader) -> *const u8 {
+        else ptr::null();
+        engine(handle, running) => match running.next(&live(handle).breaker, &handle.error) {
+            Ok(Some((place, data))) => {
+                // SAFETY: the program gives room for a header, and the place has one.
+                unsafe { header.write(place.read()) };
+                data
+            }
+            Ok(None) | Err(_) => ptr::null(),
+        };
+    }
+    fn pcap_next_ex(handle, header: *mut *mut PacketHeader, data: *mut *const u8) -> c_int {
+        else ERROR;
+        engine(handle, running) => {
+            // SAFETY: the program gives room for both pointers.
+            unsafe { header.write(running.header_place()) };
+            match running.next(&live(handle).breaker, &handle.error) {
+                Ok(Some((_, bytes))) => {
+                    // SAFETY: as above.
+                    unsafe { data.write(bytes) };
+                    1
+                }
+                Ok(None) => 0,
+                Err(status) => status,
+            }
+        };
+    }
+    fn pcap_getnonblock(handle, error: *mut c_char) -> c_int {
+        else ERROR;
+        engine(_, running) => {
+            let _ = error;
+            running.is_nonblocking().into()
+        };
+    }
+    fn pcap_setnonblock(handle, wanted: c_int, error: *mut c_char) -> c_int {
+        else ERROR;
+        engine(_, running) => {
+            let _ = error;
+            running.set_nonblocking(wanted != 0);
+            0
+        };
+    }
+}
+
+/// As libpcap: until `count` packets were delivered, an error, or a break.
+fn run_loop(handle: &Handle, running: &Running, count: c_int, handler: Handler, user: *mut u8) -> c_int {
+    let mut left = count;
+    loop {
+        match dispatch(handle, running, left, handler, user) {
+            0 => {}
+            status if status < 0 => return status,
+            _ if count <= 0 => {}
+            delivered => {
+                left -= delivered;
+                if left <= 0 {
+                    return 0;
+                }
+            }
+        }
+    }
+}
+
+/// From any thread, and from signal handlers.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_breakloop(handle: *mut PcapT) {
+    guarded((), || {
+        // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+        let handle = unsafe { Handle::of(handle) };
+        match handle.and_then(Handle::as_live).filter(|live| !live.is_passed_on()) {
+            Some(live) => live.breaker.break_loop(),
+            None => {
+                if let Ok(libpcap) = libpcap() {
+                    // SAFETY: as above; the handle is libpcap's own, or null.
+                    unsafe { (libpcap.pcap_breakloop)(handle.map_or(ptr::null_mut(), Handle::as_foreign)) };
+                }
+            }
+        }
+    })
+}

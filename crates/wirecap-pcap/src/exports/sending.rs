@@ -1,0 +1,51 @@
+//! Packets are sent.
+
+use std::{
+    ffi::{c_int, c_void},
+    io, slice,
+};
+
+use super::answered;
+use crate::{abi::ERROR, handle::Handle, live::running::Running};
+
+answered! {
+    fn pcap_inject(handle, packet: *const c_void, len: usize) -> c_int {
+        else ERROR;
+        engine(handle, running) => {
+            if len > c_int::MAX as usize {
+                let error = io::Error::last_os_error();
+                return handle.fail(ERROR, format_args!("More than {} bytes cannot be injected: {}", c_int::MAX, errno_text(&error)));
+            }
+            // SAFETY: the program says that there are that many bytes.
+            unsafe { send(handle, running, packet.cast(), len) }
+        };
+    }
+    fn pcap_sendpacket(handle, packet: *const u8, len: c_int) -> c_int {
+        else ERROR;
+        engine(handle, running) => match usize::try_from(len) {
+            // SAFETY: as above.
+            Ok(len) if len > 0 => unsafe { send(handle, running, packet, len) }.min(0),
+            _ => {
+                let error = io::Error::last_os_error();
+                handle.fail(ERROR, format_args!("The number of bytes to be sent must be positive: {}", errno_text(&error)))
+            }
+        };
+    }
+}
+
+/// # Safety
+/// There are `len` bytes at `packet`.
+unsafe fn send(handle: &Handle, running: &Running, packet: *const u8, len: usize) -> c_int {
+    // SAFETY: by the caller's promise; a pointer to no bytes may be null.
+    let packet = if len == 0 { &[][..] } else { unsafe { slice::from_raw_parts(packet, len) } };
+    match running.send(packet) {
+        Ok(sent) => sent as c_int,
+        Err(error) => handle.fail(ERROR, format_args!("send: {}", errno_text(&error))),
+    }
+}
+
+/// As strerror(3) words it.
+fn errno_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

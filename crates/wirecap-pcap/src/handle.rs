@@ -1,0 +1,152 @@
+//! What a `pcap_t` of this library points to.
+//!
+//! ```text
+//!   Handle ─┬─ Foreign: a handle of libpcap: savefiles, dead handles, devices that the engine does not serve
+//!           └─ Live ─┬─ not activated: libpcap's handle of the same interface answers
+//!                    ├─ running: the engine answers
+//!                    └─ passed on: libpcap has activated its handle (monitor mode)
+//! ```
+//!
+//! Rule: only shared references to a handle are made. A callback calls functions of the handle that calls it,
+//! and `pcap_breakloop` comes from other threads and from signal handlers; it touches nothing but atomics.
+
+use std::{
+    ffi::{c_char, c_int},
+    ptr::{self, NonNull},
+};
+
+use crate::{
+    abi::ForeignPcap,
+    libpcap::{Loaded, libpcap},
+    live::{Live, running::Running},
+    text::{ErrorText, write_error},
+};
+
+/// What `pcap_t` is to programs, which do not look into it.
+pub(crate) type PcapT = Handle;
+
+/// What a `pcap_t` points to.
+pub(crate) struct Handle {
+    kind: Kind,
+    pub(crate) error: ErrorText,
+}
+
+enum Kind {
+    Foreign(NonNull<ForeignPcap>),
+    Live(Box<Live>),
+}
+
+/// Who answers a call.
+pub(crate) enum Responder<'h> {
+    /// libpcap, for this handle of its own: null if the program gave a null pointer, as libpcap is to treat
+    /// it.
+    Libpcap(Loaded, *mut ForeignPcap),
+    /// The engine.
+    Engine(&'h Handle, &'h Running),
+    /// Nobody: there is no libpcap. A program that ignores this gave a null pointer.
+    Nobody,
+}
+
+impl Handle {
+    /// A handle for one of libpcap's; null if that is null.
+    pub(crate) fn foreign(handle: *mut ForeignPcap) -> *mut PcapT {
+        NonNull::new(handle).map_or(ptr::null_mut(), |handle| Self::new(Kind::Foreign(handle)))
+    }
+
+    pub(crate) fn live(live: Live) -> *mut PcapT {
+        Self::new(Kind::Live(Box::new(live)))
+    }
+
+    fn new(kind: Kind) -> *mut PcapT {
+        Box::into_raw(Box::new(Self { kind, error: ErrorText::new() }))
+    }
+
+    /// The handle that a program has given.
+    ///
+    /// # Safety
+    /// `pointer` is null or a handle that this library returned and that is not closed; it is not closed
+    /// during `'h`.
+    pub(crate) unsafe fn of<'h>(pointer: *const PcapT) -> Option<&'h Self> {
+        // SAFETY: by the caller's promise.
+        unsafe { pointer.as_ref() }
+    }
+
+    /// Who answers for the handle that a program has given.
+    ///
+    /// # Safety
+    /// As [`Handle::of`].
+    pub(crate) unsafe fn responder<'h>(pointer: *const PcapT) -> Responder<'h> {
+        // SAFETY: as the caller's.
+        let handle = unsafe { Self::of(pointer) };
+        if let Some((handle, running)) =
+            handle.and_then(|handle| Some((handle, handle.as_live()?.running()?)))
+        {
+            return Responder::Engine(handle, running);
+        }
+        match libpcap() {
+            Ok(libpcap) => Responder::Libpcap(libpcap, handle.map_or(ptr::null_mut(), Self::as_foreign)),
+            Err(_) => Responder::Nobody,
+        }
+    }
+
+    /// The live handle that it is.
+    pub(crate) fn as_live(&self) -> Option<&Live> {
+        match &self.kind {
+            Kind::Live(live) => Some(live),
+            Kind::Foreign(_) => None,
+        }
+    }
+
+    /// libpcap's handle: its own, or the one that answers before activation.
+    pub(crate) fn as_foreign(&self) -> *mut ForeignPcap {
+        match &self.kind {
+            Kind::Foreign(handle) => handle.as_ptr(),
+            Kind::Live(live) => live.shadow.as_ptr(),
+        }
+    }
+
+    /// Closes it.
+    ///
+    /// # Safety
+    /// `pointer` is a handle that this library returned and that is not closed. It is closed now.
+    pub(crate) unsafe fn close(pointer: *mut PcapT) {
+        // SAFETY: `new` made it by `Box::into_raw`, and it is closed once.
+        let handle = unsafe { Box::from_raw(pointer) };
+        if let Kind::Foreign(foreign) = handle.kind
+            && let Ok(libpcap) = libpcap()
+        {
+            // SAFETY: libpcap's own handle, closed once.
+            unsafe { (libpcap.pcap_close)(foreign.as_ptr()) };
+        }
+    }
+
+    /// Where programs find the text of the last error.
+    pub(crate) fn error_text(&self) -> *mut c_char {
+        let answers = self.as_live().is_some_and(|live| live.running().is_some());
+        match libpcap() {
+            // SAFETY: it is libpcap's own handle, and open.
+            Ok(libpcap) if !answers && !self.error.is_set() => unsafe {
+                (libpcap.pcap_geterr)(self.as_foreign())
+            },
+            _ => self.error.as_ptr(),
+        }
+    }
+
+    /// Records an error, and returns its code.
+    pub(crate) fn fail(&self, status: c_int, text: impl std::fmt::Display) -> c_int {
+        self.error.set(text);
+        status
+    }
+}
+
+/// Reports that there is no libpcap where there is no handle to report it.
+///
+/// # Safety
+/// As [`write_error`].
+pub(crate) unsafe fn without_libpcap<T>(buffer: *mut c_char, failed: T) -> T {
+    if let Err(reason) = libpcap() {
+        // SAFETY: by the caller's promise.
+        unsafe { write_error(buffer, reason) };
+    }
+    failed
+}

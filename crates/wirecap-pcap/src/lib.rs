@@ -1,0 +1,31 @@
+//! libpcap's interface on the engine: programs that are linked to libpcap capture with wirecap, unchanged.
+//!
+//! ```text
+//!   program ── pcap_create, pcap_loop, … ──► exports/ ──► Handle ─┬─ live/: a capture of the engine
+//!                                              │                 └─ libpcap.rs: the system's own libpcap
+//!                                              └─ what needs no handle ──► libpcap.rs
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | what a `pcap_t` of ours points to | `handle.rs` |
+//! | which devices the engine serves | `live/device.rs` |
+//! | settings, from the name of a device and the environment | `live/options.rs` |
+//! | from `pcap_activate` to a capture | `live/activation.rs` |
+//! | how packets get to the program | `live/delivery.rs` |
+//! | the functions that programs call | `exports/` |
+//! | the system's libpcap, loaded at run time | `libpcap.rs` |
+//!
+//! Rule: what the engine does not serve, the system's libpcap does, with its own words and codes. Until a
+//! handle of ours is activated, libpcap answers for it, too.
+//!
+//! This is the second place where unsafe code may live: pointers of C come in here. No panic crosses into C
+//! ([`edge::guarded`]).
+
+mod abi;
+mod edge;
+mod exports;
+mod handle;
+mod libpcap;
+mod live;
+mod text;

@@ -1,0 +1,276 @@
+//! The system's own libpcap, loaded at run time beside this library, which may bear its name.
+//!
+//! ```text
+//!   $WIRECAP_LIBPCAP, $LD_LIBRARY_PATH, the directories of the system ── dlmopen(path) ──► Libpcap: a table of functions
+//! ```
+//!
+//! It is opened by path: by name the loader would return this library, which has the name. It is opened with
+//! `RTLD_DEEPBIND`, so that it calls its own functions and not ours of the same name: libpcap writes into
+//! handles that its own `pcap_create` returns.
+
+use std::{
+    env,
+    ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void},
+    ops::Deref,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    ptr::NonNull,
+    sync::OnceLock,
+};
+
+use wirecap_filter::Insn;
+
+use crate::abi::{BpfProgram, ForeignPcap, Handler, Interface, Opaque, PacketHeader, Stat};
+
+/// Names of libpcap: Debian's, and upstream's.
+const NAMES: [&str; 2] = ["libpcap.so.0.8", "libpcap.so.1"];
+
+/// Where distributions have it.
+const DIRECTORIES: [&str; 9] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/lib64",
+    "/usr/lib",
+    "/lib",
+    "/usr/local/lib",
+];
+
+/// A symbol that this library has and libpcap has not.
+const OUR_MARK: &CStr = c"wirecap_version";
+
+/// Declares the table of libpcap's functions. Those under `pass` need no handle: programs that call them get
+/// libpcap's own function, or what stands behind the arrow on a machine without libpcap.
+macro_rules! functions {
+    (
+        pass { $(fn $passed:ident($($parg:ident: $PType:ty),*) $(-> $PResult:ty)? => $missing:expr;)+ }
+        call { $(fn $called:ident($($CType:ty),*) $(-> $CResult:ty)?;)+ }
+    ) => {
+        /// The functions of libpcap.
+        pub(crate) struct Libpcap {
+            $(pub(crate) $passed: unsafe extern "C" fn($($PType),*) $(-> $PResult)?,)+
+            $(pub(crate) $called: unsafe extern "C" fn($($CType),*) $(-> $CResult)?,)+
+        }
+
+        impl Libpcap {
+            fn bind(object: &Object) -> Result<Self, String> {
+                // SAFETY: the types are those of the declarations in <pcap/pcap.h> and <pcap/bpf.h>.
+                unsafe {
+                    Ok(Self {
+                        $($passed: object.function(concat!(stringify!($passed), "\0"))?,)+
+                        $($called: object.function(concat!(stringify!($called), "\0"))?,)+
+                    })
+                }
+            }
+        }
+
+        /// Functions that programs call and that need nothing of ours.
+        mod passed_on {
+            use super::*;
+
+            $(
+                #[unsafe(no_mangle)]
+                unsafe extern "C" fn $passed($($parg: $PType),*) $(-> $PResult)? {
+                    match libpcap() {
+                        // SAFETY: the caller keeps the promises that libpcap asks for.
+                        Ok(libpcap) => unsafe { (libpcap.$passed)($($parg),*) },
+                        Err(_) => $missing,
+                    }
+                }
+            )+
+        }
+    };
+}
+
+functions! {
+    pass {
+        fn bpf_dump(program: *const BpfProgram, option: c_int) => ();
+        fn bpf_filter(insns: *const Insn, packet: *const u8, len: c_uint, captured: c_uint) -> c_uint => 0;
+        fn bpf_image(insn: *const Insn, number: c_int) -> *mut c_char => std::ptr::null_mut();
+        fn bpf_validate(insns: *const Insn, len: c_int) -> c_int => 0;
+        fn pcap_compile_nopcap(snaplen: c_int, link_type: c_int, program: *mut BpfProgram, text: *const c_char,
+            optimize: c_int, netmask: u32) -> c_int => -1;
+        fn pcap_datalink_name_to_val(name: *const c_char) -> c_int => -1;
+        fn pcap_datalink_val_to_description(value: c_int) -> *const c_char => std::ptr::null();
+        fn pcap_datalink_val_to_description_or_dlt(value: c_int) -> *const c_char => c"unknown".as_ptr();
+        fn pcap_datalink_val_to_name(value: c_int) -> *const c_char => std::ptr::null();
+        fn pcap_dump(dumper: *mut u8, header: *const PacketHeader, data: *const u8) => ();
+        fn pcap_dump_close(dumper: *mut Opaque) => ();
+        fn pcap_dump_file(dumper: *mut Opaque) -> *mut Opaque => std::ptr::null_mut();
+        fn pcap_dump_flush(dumper: *mut Opaque) -> c_int => -1;
+        fn pcap_dump_ftell(dumper: *mut Opaque) -> c_long => -1;
+        fn pcap_dump_ftell64(dumper: *mut Opaque) -> i64 => -1;
+        fn pcap_ether_aton(text: *const c_char) -> *mut u8 => std::ptr::null_mut();
+        fn pcap_ether_hostton(name: *const c_char) -> *mut u8 => std::ptr::null_mut();
+        fn pcap_freecode(program: *mut BpfProgram) => ();
+        fn pcap_init(options: c_uint, error: *mut c_char) -> c_int => -1;
+        fn pcap_lookupdev(error: *mut c_char) -> *mut c_char => std::ptr::null_mut();
+        fn pcap_nametoaddr(name: *const c_char) -> *mut *mut u32 => std::ptr::null_mut();
+        fn pcap_nametoaddrinfo(name: *const c_char) -> *mut Opaque => std::ptr::null_mut();
+        fn pcap_nametoeproto(name: *const c_char) -> c_int => -1;
+        fn pcap_nametollc(name: *const c_char) -> c_int => -1;
+        fn pcap_nametonetaddr(name: *const c_char) -> u32 => 0;
+        fn pcap_nametoport(name: *const c_char, port: *mut c_int, protocol: *mut c_int) -> c_int => 0;
+        fn pcap_nametoportrange(name: *const c_char, first: *mut c_int, last: *mut c_int, protocol: *mut c_int)
+            -> c_int => 0;
+        fn pcap_nametoproto(name: *const c_char) -> c_int => -1;
+        fn pcap_next_etherent(file: *mut Opaque) -> *mut Opaque => std::ptr::null_mut();
+        fn pcap_offline_filter(program: *const BpfProgram, header: *const PacketHeader, data: *const u8)
+            -> c_int => 0;
+        fn pcap_statustostr(status: c_int) -> *const c_char => c"libpcap is not installed".as_ptr();
+        fn pcap_strerror(errno: c_int) -> *const c_char => c"unknown error".as_ptr();
+        fn pcap_tstamp_type_name_to_val(name: *const c_char) -> c_int => -1;
+        fn pcap_tstamp_type_val_to_description(value: c_int) -> *const c_char => std::ptr::null();
+        fn pcap_tstamp_type_val_to_name(value: c_int) -> *const c_char => std::ptr::null();
+    }
+    call {
+        fn pcap_activate(*mut ForeignPcap) -> c_int;
+        fn pcap_breakloop(*mut ForeignPcap);
+        fn pcap_bufsize(*mut ForeignPcap) -> c_int;
+        fn pcap_can_set_rfmon(*mut ForeignPcap) -> c_int;
+        fn pcap_close(*mut ForeignPcap);
+        fn pcap_compile(*mut ForeignPcap, *mut BpfProgram, *const c_char, c_int, u32) -> c_int;
+        fn pcap_create(*const c_char, *mut c_char) -> *mut ForeignPcap;
+        fn pcap_datalink(*mut ForeignPcap) -> c_int;
+        fn pcap_datalink_ext(*mut ForeignPcap) -> c_int;
+        fn pcap_dispatch(*mut ForeignPcap, c_int, Option<Handler>, *mut u8) -> c_int;
+        fn pcap_dump_fopen(*mut ForeignPcap, *mut Opaque) -> *mut Opaque;
+        fn pcap_dump_open(*mut ForeignPcap, *const c_char) -> *mut Opaque;
+        fn pcap_dump_open_append(*mut ForeignPcap, *const c_char) -> *mut Opaque;
+        fn pcap_file(*mut ForeignPcap) -> *mut Opaque;
+        fn pcap_fileno(*mut ForeignPcap) -> c_int;
+        fn pcap_findalldevs(*mut *mut Interface, *mut c_char) -> c_int;
+        fn pcap_fopen_offline(*mut Opaque, *mut c_char) -> *mut ForeignPcap;
+        fn pcap_fopen_offline_with_tstamp_precision(*mut Opaque, c_uint, *mut c_char) -> *mut ForeignPcap;
+        fn pcap_free_datalinks(*mut c_int);
+        fn pcap_free_tstamp_types(*mut c_int);
+        fn pcap_freealldevs(*mut Interface);
+        fn pcap_get_required_select_timeout(*mut ForeignPcap) -> *const libc::timeval;
+        fn pcap_get_selectable_fd(*mut ForeignPcap) -> c_int;
+        fn pcap_get_tstamp_precision(*mut ForeignPcap) -> c_int;
+        fn pcap_geterr(*mut ForeignPcap) -> *mut c_char;
+        fn pcap_getnonblock(*mut ForeignPcap, *mut c_char) -> c_int;
+        fn pcap_inject(*mut ForeignPcap, *const c_void, usize) -> c_int;
+        fn pcap_is_swapped(*mut ForeignPcap) -> c_int;
+        fn pcap_lib_version() -> *const c_char;
+        fn pcap_list_datalinks(*mut ForeignPcap, *mut *mut c_int) -> c_int;
+        fn pcap_list_tstamp_types(*mut ForeignPcap, *mut *mut c_int) -> c_int;
+        fn pcap_lookupnet(*const c_char, *mut u32, *mut u32, *mut c_char) -> c_int;
+        fn pcap_loop(*mut ForeignPcap, c_int, Option<Handler>, *mut u8) -> c_int;
+        fn pcap_major_version(*mut ForeignPcap) -> c_int;
+        fn pcap_minor_version(*mut ForeignPcap) -> c_int;
+        fn pcap_next(*mut ForeignPcap, *mut PacketHeader) -> *const u8;
+        fn pcap_next_ex(*mut ForeignPcap, *mut *mut PacketHeader, *mut *const u8) -> c_int;
+        fn pcap_open_dead(c_int, c_int) -> *mut ForeignPcap;
+        fn pcap_open_dead_with_tstamp_precision(c_int, c_int, c_uint) -> *mut ForeignPcap;
+        fn pcap_open_live(*const c_char, c_int, c_int, c_int, *mut c_char) -> *mut ForeignPcap;
+        fn pcap_open_offline(*const c_char, *mut c_char) -> *mut ForeignPcap;
+        fn pcap_open_offline_with_tstamp_precision(*const c_char, c_uint, *mut c_char) -> *mut ForeignPcap;
+        fn pcap_sendpacket(*mut ForeignPcap, *const u8, c_int) -> c_int;
+        fn pcap_set_buffer_size(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_set_datalink(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_set_immediate_mode(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_set_promisc(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_set_protocol_linux(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_set_rfmon(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_set_snaplen(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_set_timeout(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_set_tstamp_precision(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_set_tstamp_type(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_setdirection(*mut ForeignPcap, c_int) -> c_int;
+        fn pcap_setfilter(*mut ForeignPcap, *mut BpfProgram) -> c_int;
+        fn pcap_setnonblock(*mut ForeignPcap, c_int, *mut c_char) -> c_int;
+        fn pcap_snapshot(*mut ForeignPcap) -> c_int;
+        fn pcap_stats(*mut ForeignPcap, *mut Stat) -> c_int;
+    }
+}
+
+/// libpcap, once it is loaded.
+#[derive(Clone, Copy)]
+pub(crate) struct Loaded(&'static Libpcap);
+
+impl Deref for Loaded {
+    type Target = Libpcap;
+
+    fn deref(&self) -> &Libpcap {
+        self.0
+    }
+}
+
+/// The system's libpcap; loaded by the first call.
+///
+/// # Errors
+/// Why there is none, and what to do; the same again at every call.
+pub(crate) fn libpcap() -> Result<Loaded, &'static str> {
+    static LIBPCAP: OnceLock<Result<Libpcap, String>> = OnceLock::new();
+    LIBPCAP.get_or_init(load).as_ref().map(Loaded).map_err(String::as_str)
+}
+
+fn load() -> Result<Libpcap, String> {
+    let mut reasons = Vec::new();
+    for path in candidates().into_iter().filter(|path| path.exists()) {
+        let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { continue };
+        match Object::open(&name) {
+            // A copy of this library.
+            Ok(object) if object.symbol(OUR_MARK).is_some() => {}
+            Ok(object) => match Libpcap::bind(&object) {
+                Ok(libpcap) => return Ok(libpcap),
+                Err(missing) => reasons.push(format!("{} has no {missing}", path.display())),
+            },
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    let reasons = if reasons.is_empty() { "none was found".into() } else { reasons.join("; ") };
+    Err(format!(
+        "wirecap needs the system's libpcap 1.10 ({reasons}); install it with `apt install libpcap0.8`, or name \
+         it in WIRECAP_LIBPCAP"
+    ))
+}
+
+/// Files that may be libpcap, best first.
+fn candidates() -> Vec<PathBuf> {
+    if let Some(path) = env::var_os("WIRECAP_LIBPCAP") {
+        return vec![path.into()];
+    }
+    let listed = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let directories = env::split_paths(&listed).filter(|directory| directory.is_absolute());
+    let directories = directories.chain(DIRECTORIES.iter().map(PathBuf::from));
+    directories.flat_map(|directory| NAMES.map(|name| directory.join(name))).collect()
+}
+
+/// What dlmopen returned; never closed, so that functions taken from it stay callable.
+struct Object(NonNull<c_void>);
+
+impl Object {
+    fn open(path: &CStr) -> Result<Self, String> {
+        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND;
+        // SAFETY: the path ends with a zero byte. libpcap has no constructors that depend on us. In the base
+        // namespace dlmopen is dlopen, but for AddressSanitizer, which refuses RTLD_DEEPBIND in dlopen since
+        // an allocator could be bypassed: libpcap frees what it has allocated, and we what we have.
+        let object = unsafe { libc::dlmopen(libc::LM_ID_BASE, path.as_ptr(), flags) };
+        NonNull::new(object).map(Self).ok_or_else(|| {
+            // SAFETY: dlerror's text is this thread's own until its next call.
+            let text = unsafe { crate::text::read(libc::dlerror()) };
+            text.unwrap_or_else(|| "no reason given".into())
+        })
+    }
+
+    fn symbol(&self, name: &CStr) -> Option<NonNull<c_void>> {
+        // SAFETY: the object is open, and the name ends with a zero byte.
+        NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) })
+    }
+
+    /// The function of this name, which ends with a zero byte.
+    ///
+    /// # Safety
+    /// `F` is the type of a pointer to exactly this C function.
+    unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, &'static str> {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        let symbol = CStr::from_bytes_with_nul(name.as_bytes()).ok().and_then(|name| self.symbol(name));
+        let symbol = symbol.ok_or(name.trim_end_matches('\0'))?;
+        // SAFETY: a pointer to a function, not null, and of the right type by our contract.
+        Ok(unsafe { std::mem::transmute_copy(&symbol) })
+    }
+}

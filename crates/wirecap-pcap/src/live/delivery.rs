@@ -1,0 +1,200 @@
+//! Packets on their way to the program.
+//!
+//! ```text
+//!   worker ── batch ──► HeldBatch ── packet ──► sieve ── wanted ──► callback(header, pointer into the cell)
+//! ```
+//!
+//! As libpcap on Linux: a call blocks until a packet comes, then delivers what is there, of one batch; it
+//! ends early when the loop is broken. Nothing is allocated per packet, and nothing is copied but packets
+//! that lie in several cells.
+
+use std::{
+    ffi::c_int,
+    time::{Duration, Instant},
+};
+
+use wirecap::{Packet, WaitOutcome};
+
+use super::{
+    Breaker,
+    running::{HeldBatch, Running},
+    sieve::Sieve,
+};
+use crate::{
+    abi::{ERROR, ERROR_BREAK, PacketHeader},
+    text::ErrorText,
+};
+
+/// The text of libpcap for an interface that is gone.
+const GONE: &str = "The interface disappeared";
+
+/// How often the ports are looked after: links that went down, programs that were detached.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What becomes of a batch whose packets are all delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Afterwards {
+    /// It goes home at once.
+    GoHome,
+    /// It stays until the next call: the program has a pointer into it.
+    Stay,
+}
+
+impl Running {
+    /// Delivers packets to `sink`, at most `limit`. Returns their number, or a negative status with an error
+    /// text.
+    pub(crate) fn deliver(
+        &self,
+        breaker: &Breaker,
+        error: &ErrorText,
+        limit: Option<u32>,
+        afterwards: Afterwards,
+        sink: impl FnMut(&PacketHeader, *const u8),
+    ) -> c_int {
+        let status = self.deliver_what_comes(breaker, error, limit, afterwards, sink);
+        self.update_selectable();
+        status
+    }
+
+    fn deliver_what_comes(
+        &self,
+        breaker: &Breaker,
+        error: &ErrorText,
+        limit: Option<u32>,
+        afterwards: Afterwards,
+        mut sink: impl FnMut(&PacketHeader, *const u8),
+    ) -> c_int {
+        let limit = limit.unwrap_or(c_int::MAX as u32);
+        loop {
+            if breaker.take() {
+                return ERROR_BREAK;
+            }
+            let mut held = match self.held.take().filter(|held| !held.is_empty()) {
+                Some(held) => held,
+                None => match self.next_batch() {
+                    Ok(Some(held)) => held,
+                    Ok(None) if self.is_nonblocking.get() => return 0,
+                    Ok(None) => continue,
+                    Err(text) => {
+                        error.set(text);
+                        return ERROR;
+                    }
+                },
+            };
+            let (delivered, is_broken) = self.deliver_batch(&mut held, breaker, limit, &mut sink);
+            if afterwards == Afterwards::Stay || !held.is_empty() {
+                self.held.set(Some(held));
+            }
+            match (is_broken, delivered) {
+                (true, _) => return ERROR_BREAK,
+                // The sieve has refused all of them.
+                (false, 0) => {}
+                (false, delivered) => return delivered as c_int,
+            }
+        }
+    }
+
+    /// Delivers packets of a batch, at most `limit`. Returns their number, and whether the loop was broken.
+    fn deliver_batch(
+        &self,
+        held: &mut HeldBatch,
+        breaker: &Breaker,
+        limit: u32,
+        sink: &mut impl FnMut(&PacketHeader, *const u8),
+    ) -> (u32, bool) {
+        let (mut delivered, mut refused) = (0, 0);
+        let mut is_broken = false;
+        while delivered < limit && !is_broken {
+            // A callback may set another sieve: it is borrowed for the decision alone.
+            let sieve = self.sieve.borrow();
+            let wanted = loop {
+                let Some(packet) = held.next() else { break None };
+                let data = self.contiguous(&packet);
+                match sieve.bytes(&packet, data) {
+                    0 => refused += 1,
+                    bytes => break Some((self.header(&packet, data, bytes), data.as_ptr())),
+                }
+            };
+            drop(sieve);
+            let Some((header, data)) = wanted else { break };
+            delivered += 1;
+            sink(&header, data);
+            is_broken = breaker.take();
+        }
+        self.refused.set(self.refused.get() + refused);
+        (delivered, is_broken)
+    }
+
+    /// The bytes of a packet in one piece: where they lie, or put together.
+    #[inline]
+    fn contiguous<'p>(&'p self, packet: &Packet<'p>) -> &'p [u8] {
+        if packet.data().len() == packet.len() {
+            return packet.data();
+        }
+        // SAFETY: one thread uses the handle, and the slice that was returned before is not used any more: it
+        // was for the packet before.
+        let whole = unsafe { &mut *self.whole.get() };
+        whole.clear();
+        packet.parts().for_each(|part| whole.extend_from_slice(part));
+        whole
+    }
+
+    #[inline]
+    fn header(&self, packet: &Packet<'_>, data: &[u8], wanted: u32) -> PacketHeader {
+        let (seconds, nanoseconds) =
+            (packet.timestamp_ns() / 1_000_000_000, packet.timestamp_ns() % 1_000_000_000);
+        let fraction = if self.format.has_nanoseconds { nanoseconds } else { nanoseconds / 1_000 };
+        PacketHeader {
+            ts: libc::timeval { tv_sec: seconds as libc::time_t, tv_usec: fraction as libc::suseconds_t },
+            caplen: wanted.min(data.len() as u32),
+            len: packet.original_len() as u32,
+        }
+    }
+
+    /// Waits for packets, as long as the handle blocks. `None` if it was interrupted, or does not block.
+    fn next_batch(&self) -> Result<Option<HeldBatch>, &'static str> {
+        let now = Instant::now();
+        if now >= self.next_look.get() {
+            self.next_look.set(now + LOOK);
+            self.look_after_ports()?;
+        }
+        let wait = if self.is_nonblocking.get() { Duration::ZERO } else { LOOK };
+        match self.worker.borrow_mut().next_batch_within(wait) {
+            WaitOutcome::Batch(batch) => Ok(Some(HeldBatch::new(batch))),
+            WaitOutcome::Idle => Ok(None),
+            WaitOutcome::Ended => Err(GONE),
+        }
+    }
+
+    fn look_after_ports(&self) -> Result<(), &'static str> {
+        let mut capture = self.capture.borrow_mut();
+        let _ = capture.events();
+        if capture.all_ports_gone() { Err(GONE) } else { Ok(()) }
+    }
+
+    /// The next packet for `pcap_next_ex`: its header and its bytes are there until the next call.
+    pub(crate) fn next(
+        &self,
+        breaker: &Breaker,
+        error: &ErrorText,
+    ) -> Result<Option<(*mut PacketHeader, *const u8)>, c_int> {
+        let mut found = None;
+        let place = self.header.get();
+        let status = self.deliver(breaker, error, Some(1), Afterwards::Stay, |header, data| {
+            // SAFETY: the place is ours; programs read it between calls only.
+            unsafe { place.write(*header) };
+            found = Some((place, data));
+        });
+        if status < 0 { Err(status) } else { Ok(found) }
+    }
+
+    /// Where `pcap_next_ex` puts headers.
+    pub(crate) fn header_place(&self) -> *mut PacketHeader {
+        self.header.get()
+    }
+
+    /// Changes what decides on packets.
+    pub(crate) fn change_sieve<T>(&self, change: impl FnOnce(&mut Sieve) -> T) -> T {
+        change(&mut self.sieve.borrow_mut())
+    }
+}

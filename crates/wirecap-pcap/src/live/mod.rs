@@ -1,0 +1,124 @@
+//! A live capture: from the name of a device to packets.
+//!
+//! ```text
+//!   device.rs ──► Live: settings ── activation.rs ──► Running ─┬─ delivery.rs: packets, to callbacks
+//!                  options.rs                                  ├─ sieve.rs: which of them
+//!                                                              ├─ selectable.rs: for select(2), poll(2), epoll(7)
+//!                                                              └─ inject.rs, statistics.rs
+//! ```
+
+pub(crate) mod activation;
+pub(crate) mod delivery;
+pub(crate) mod device;
+pub(crate) mod inject;
+pub(crate) mod options;
+pub(crate) mod running;
+pub(crate) mod selectable;
+pub(crate) mod sieve;
+pub(crate) mod statistics;
+
+use std::{
+    cell::{Cell, OnceCell},
+    ffi::c_int,
+    ptr::NonNull,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use wirecap::Interrupter;
+
+use self::{device::Device, running::Running};
+use crate::{abi::ForeignPcap, libpcap::Loaded};
+
+/// A handle for a device that the engine serves.
+pub(crate) struct Live {
+    pub(crate) libpcap: Loaded,
+    /// libpcap's handle of the same interface, which is not activated: it answers until ours is, so codes and
+    /// texts are libpcap's.
+    pub(crate) shadow: NonNull<ForeignPcap>,
+    pub(crate) device: Device,
+    pub(crate) settings: Settings,
+    running: OnceCell<Running>,
+    /// libpcap has activated its handle, and answers for good.
+    is_passed_on: AtomicBool,
+    pub(crate) breaker: Breaker,
+}
+
+/// What a program has set before activation, as far as libpcap took it.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    /// Bytes of a packet that are wanted.
+    pub(crate) snaplen: Cell<c_int>,
+    pub(crate) promiscuous: Cell<c_int>,
+    pub(crate) monitor: Cell<c_int>,
+    /// Bytes; 0 if it is not set.
+    pub(crate) buffer_bytes: Cell<c_int>,
+    /// `PCAP_TSTAMP_…`.
+    pub(crate) timestamp_type: Cell<c_int>,
+    /// An Ethernet type; 0 for all.
+    pub(crate) protocol: Cell<c_int>,
+}
+
+impl Settings {
+    fn protocol(&self) -> u16 {
+        const ETH_P_ALL: u16 = 3;
+        u16::try_from(self.protocol.get()).ok().filter(|&protocol| protocol != ETH_P_ALL).unwrap_or(0)
+    }
+}
+
+impl Live {
+    pub(crate) fn new(libpcap: Loaded, shadow: NonNull<ForeignPcap>, device: Device) -> Self {
+        Self {
+            libpcap,
+            shadow,
+            device,
+            settings: Settings::default(),
+            running: OnceCell::new(),
+            is_passed_on: AtomicBool::new(false),
+            breaker: Breaker::default(),
+        }
+    }
+
+    /// The capture, once it is activated.
+    pub(crate) fn running(&self) -> Option<&Running> {
+        self.running.get()
+    }
+
+    pub(crate) fn is_passed_on(&self) -> bool {
+        self.is_passed_on.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // SAFETY: it is libpcap's own handle, closed once.
+        unsafe { (self.libpcap.pcap_close)(self.shadow.as_ptr()) };
+    }
+}
+
+/// Breaks the loop of a handle, from any thread and from signal handlers.
+#[derive(Debug, Default)]
+pub(crate) struct Breaker {
+    is_broken: AtomicBool,
+    interrupter: OnceLock<Interrupter>,
+}
+
+impl Breaker {
+    pub(crate) fn break_loop(&self) {
+        self.is_broken.store(true, Ordering::Release);
+        if let Some(interrupter) = self.interrupter.get() {
+            interrupter.interrupt();
+        }
+    }
+
+    /// Whether the loop was broken since the last call.
+    pub(crate) fn take(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed) && self.is_broken.swap(false, Ordering::Acquire)
+    }
+
+    pub(crate) fn watch(&self, interrupter: Interrupter) {
+        let _ = self.interrupter.set(interrupter);
+    }
+}

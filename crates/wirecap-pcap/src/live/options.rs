@@ -1,0 +1,195 @@
+//! Settings of a capture, from a file, the environment, and the name of the device, each before the next.
+//!
+//! ```text
+//!   /etc/wirecap/libpcap.toml, or $WIRECAP_CONFIG ── $WIRECAP_M, $WIRECAP_R, … ── eth1?M=256&R=500 ──► Config
+//! ```
+
+use std::{collections::BTreeSet, env, fmt, fs, io, path::PathBuf, str::FromStr};
+
+use thiserror::Error;
+use wirecap::{Config, Mode, PoolSize, config};
+
+/// Where settings of a machine are.
+const DEFAULT_FILE: &str = "/etc/wirecap/libpcap.toml";
+
+/// What can be set, one row each: the name, and how its value is read. In the environment the name is in
+/// capital letters, with WIRECAP_ before it.
+const OPTIONS: [(&str, Apply); 15] = [
+    ("M", |config, value| set(&mut config.cells_per_chunk, value)),
+    ("R", |config, value| {
+        config.pool_size = PoolSize::Chunks(number(value)?);
+        Ok(())
+    }),
+    ("T", |config, value| {
+        config.mode = Mode::advanced(number(value)?).map_err(|error| error.to_string())?;
+        Ok(())
+    }),
+    ("memory", |config, value| {
+        let bytes = value.parse().ok().or_else(|| config::parse_bytes(value));
+        config.pool_size = PoolSize::Memory(bytes.ok_or("it is no size; write one like 512M")?);
+        Ok(())
+    }),
+    ("mode", |config, value| set(&mut config.mode, value)),
+    ("cores", |config, value| {
+        config.worker_cores = cores(value).ok_or("it is no list of cores; write one like 0,2-3")?;
+        Ok(())
+    }),
+    ("dispatch", |config, value| set(&mut config.dispatch, value)),
+    ("wait", |config, value| set(&mut config.wait, value)),
+    ("xdp_mode", |config, value| set(&mut config.xdp_mode, value)),
+    ("ring", |config, value| {
+        config.ring_entries = Some(number(value)?);
+        Ok(())
+    }),
+    ("cell_bytes", |config, value| set(&mut config.cell_bytes, value)),
+    ("rss", |config, value| set(&mut config.rss, value)),
+    ("tap_hook", |config, value| set(&mut config.tap_hook, value)),
+    ("fanout", |config, value| {
+        config.fanout = Some(parsed(value)?);
+        Ok(())
+    }),
+    ("timestamp", |config, value| {
+        config.timestamp = Some(parsed(value)?);
+        Ok(())
+    }),
+];
+
+type Apply = fn(&mut Config, &str) -> Result<(), String>;
+
+/// A setting that cannot be used.
+#[derive(Debug, Error)]
+pub(crate) enum OptionError {
+    /// It has no such name.
+    #[error("{place}: there is no setting {name:?}; there are {}", names())]
+    Unknown { place: String, name: String },
+    /// Its value cannot be read.
+    #[error("{place}: {name}={value}: {reason}")]
+    Value { place: String, name: &'static str, value: String, reason: String },
+    /// There is no value.
+    #[error("{place}: {text:?} is no setting; write NAME=VALUE, with & between several")]
+    NoValue { place: String, text: String },
+    /// The file cannot be read.
+    #[error("{path}: {source}", path = path.display())]
+    File { path: PathBuf, source: io::Error },
+    /// The file is not one of settings.
+    #[error("{path}: {source}", path = path.display())]
+    Toml { path: PathBuf, source: Box<toml::de::Error> },
+}
+
+/// All settings, for a device with these options.
+///
+/// # Errors
+/// The first setting that cannot be used.
+pub(crate) fn config(options: &str) -> Result<Config, OptionError> {
+    let mut config = of_file()?;
+    for (name, apply) in OPTIONS {
+        let variable = format!("WIRECAP_{}", name.to_uppercase());
+        if let Some(value) = env::var_os(&variable).filter(|value| !value.is_empty()) {
+            let value = value.to_string_lossy();
+            apply(&mut config, &value).map_err(|reason| OptionError::Value {
+                place: variable,
+                name,
+                value: value.into(),
+                reason,
+            })?;
+        }
+    }
+    of_text(&mut config, options)?;
+    Ok(config)
+}
+
+fn of_file() -> Result<Config, OptionError> {
+    let named = env::var_os("WIRECAP_CONFIG").map(PathBuf::from);
+    let path = named.clone().unwrap_or_else(|| DEFAULT_FILE.into());
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Config::default());
+        }
+        Err(source) => return Err(OptionError::File { path, source }),
+    };
+    toml::from_str(&text).map_err(|source| OptionError::Toml { path, source: source.into() })
+}
+
+/// Applies what stands behind the question mark of a device's name.
+fn of_text(config: &mut Config, text: &str) -> Result<(), OptionError> {
+    let place = || format!("?{text}");
+    for part in text.split('&').filter(|part| !part.is_empty()) {
+        let no_value = || OptionError::NoValue { place: place(), text: part.into() };
+        let (given, value) = part.split_once('=').ok_or_else(no_value)?;
+        let known = OPTIONS.iter().find(|(name, _)| *name == given);
+        let (name, apply) =
+            known.ok_or_else(|| OptionError::Unknown { place: place(), name: given.into() })?;
+        apply(config, value).map_err(|reason| OptionError::Value {
+            place: place(),
+            name,
+            value: value.into(),
+            reason,
+        })?;
+    }
+    Ok(())
+}
+
+fn names() -> String {
+    OPTIONS.map(|(name, _)| name).join(", ")
+}
+
+fn parsed<T: FromStr<Err: fmt::Display>>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn set<T: FromStr<Err: fmt::Display>>(field: &mut T, value: &str) -> Result<(), String> {
+    *field = parsed(value)?;
+    Ok(())
+}
+
+fn number(value: &str) -> Result<u32, String> {
+    value.parse().map_err(|_| "it is no whole number".into())
+}
+
+/// Cores such as `0,2-3`.
+fn cores(text: &str) -> Option<Vec<usize>> {
+    let mut cores = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        (first <= last && last < 65_536).then_some(())?;
+        cores.extend(first..=last);
+    }
+    Some(cores.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(text: &str) -> Result<Config, String> {
+        let mut config = Config::default();
+        of_text(&mut config, text).map(|()| config).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn settings_stand_behind_a_question_mark() {
+        let config = applied("M=64&R=500&T=70&cores=0,2-3&dispatch=push&timestamp=batch").unwrap();
+        assert_eq!((config.cells_per_chunk, config.pool_size), (64, PoolSize::Chunks(500)));
+        assert_eq!((config.mode, config.worker_cores), (Mode::advanced(70).unwrap(), vec![0, 2, 3]));
+        assert_eq!(config.timestamp, Some(wirecap::Timestamp::Batch));
+        assert_eq!(applied("").unwrap(), Config::default());
+        assert_eq!(applied("memory=512M&").unwrap().pool_size, PoolSize::Memory(512 << 20));
+    }
+
+    #[test]
+    fn a_setting_that_cannot_be_used_is_named() {
+        for (text, message) in [
+            ("N=3", "?N=3: there is no setting \"N\"; there are M, R, T"),
+            ("M", "\"M\" is no setting; write NAME=VALUE"),
+            ("R=many", "R=many: it is no whole number"),
+            ("T=0", "T=0: "),
+            ("wait=forever", "wait=forever: "),
+            ("cores=3-1", "cores=3-1: it is no list of cores"),
+        ] {
+            let error = applied(text).unwrap_err();
+            assert!(error.contains(message), "{text}: {error}");
+        }
+    }
+}

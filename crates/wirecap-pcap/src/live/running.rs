@@ -1,0 +1,201 @@
+//! A capture that runs, as its handle sees it.
+
+use std::{
+    cell::{Cell, OnceCell, RefCell, UnsafeCell},
+    ffi::c_int,
+    io,
+    os::fd::RawFd,
+    ptr::NonNull,
+    time::Instant,
+};
+
+use wirecap::{Batch, Capture, Interrupter, Packets, Worker};
+
+use super::{inject::Injector, selectable::Selectable, sieve::Sieve};
+use crate::{
+    abi::{DLT_DOCSIS, DLT_EN10MB, ForeignPcap, PacketHeader},
+    libpcap::Loaded,
+};
+
+/// A capture that runs. One thread at a time uses it, as libpcap's handles.
+pub(crate) struct Running {
+    pub(super) libpcap: Loaded,
+    dead: Cell<NonNull<ForeignPcap>>,
+    pub(super) capture: RefCell<Capture>,
+    pub(super) worker: RefCell<Worker>,
+    /// The batch whose packets are being delivered. It is taken out while a callback runs.
+    pub(super) held: Cell<Option<HeldBatch>>,
+    pub(super) sieve: RefCell<Sieve>,
+    pub(super) is_nonblocking: Cell<bool>,
+    pub(super) link_type: Cell<c_int>,
+    pub(super) format: Format,
+    /// Packets that the sieve has refused.
+    pub(super) refused: Cell<u64>,
+    /// When the ports are looked after next.
+    pub(super) next_look: Cell<Instant>,
+    pub(super) selectable: OnceCell<Selectable>,
+    injector: Injector,
+    /// What `pcap_next_ex` points to.
+    pub(super) header: UnsafeCell<PacketHeader>,
+    /// A packet that lies in several cells, put together.
+    pub(super) whole: UnsafeCell<Vec<u8>>,
+}
+
+/// How packets are handed over, as the program has set it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Format {
+    /// Bytes of a packet, at most.
+    pub(super) snaplen: u32,
+    /// Times have nanoseconds instead of microseconds.
+    pub(super) has_nanoseconds: bool,
+    pub(super) is_nonblocking: bool,
+}
+
+impl Format {
+    fn dead_handle(self, libpcap: Loaded, link_type: c_int) -> Option<NonNull<ForeignPcap>> {
+        let (snaplen, precision) = (self.snaplen as c_int, self.has_nanoseconds.into());
+        // SAFETY: no pointers go in; the handle is closed by the value that gets it.
+        NonNull::new(unsafe { (libpcap.pcap_open_dead_with_tstamp_precision)(link_type, snaplen, precision) })
+    }
+}
+
+/// A batch with the packets of it that are not delivered yet.
+pub(crate) struct HeldBatch {
+    /// Before the batch, so that it is dropped first.
+    packets: Packets<'static>,
+    _batch: Box<Batch>,
+}
+
+impl HeldBatch {
+    pub(super) fn new(batch: Batch) -> Self {
+        let batch = Box::new(batch);
+        // SAFETY: the packets borrow from the batch, which is in a box of its own: it neither moves nor is it
+        // changed or dropped before `packets`, which no method lends for longer than the whole is borrowed.
+        let packets = unsafe { &*std::ptr::from_ref(&*batch) }.packets();
+        Self { packets, _batch: batch }
+    }
+
+    /// The next packet. Its bytes are there until this value is dropped.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<wirecap::Packet<'_>> {
+        self.packets.next()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.len() == 0
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // SAFETY: it is libpcap's own handle, closed once.
+        unsafe { (self.libpcap.pcap_close)(self.dead()) };
+    }
+}
+
+impl Running {
+    /// For a capture whose packets `sieve` decides on; `None` if libpcap has no memory.
+    pub(super) fn new(
+        libpcap: Loaded,
+        mut capture: Capture,
+        injector: Injector,
+        format: Format,
+        sieve: Sieve,
+    ) -> Option<Self> {
+        let worker = capture.take_workers().pop()?;
+        Some(Self {
+            libpcap,
+            dead: Cell::new(format.dead_handle(libpcap, DLT_EN10MB)?),
+            capture: RefCell::new(capture),
+            worker: RefCell::new(worker),
+            held: Cell::new(None),
+            sieve: RefCell::new(sieve),
+            is_nonblocking: Cell::new(format.is_nonblocking),
+            link_type: Cell::new(DLT_EN10MB),
+            format,
+            refused: Cell::new(0),
+            next_look: Cell::new(Instant::now()),
+            selectable: OnceCell::new(),
+            injector,
+            header: UnsafeCell::new(PacketHeader::EMPTY),
+            whole: UnsafeCell::default(),
+        })
+    }
+
+    pub(crate) fn libpcap(&self) -> Loaded {
+        self.libpcap
+    }
+
+    /// libpcap's handle for the same packets that reads none: it compiles filters and writes files.
+    pub(crate) fn dead(&self) -> *mut ForeignPcap {
+        self.dead.get().as_ptr()
+    }
+
+    pub(super) fn interrupter(&self) -> Interrupter {
+        self.worker.borrow().interrupter()
+    }
+
+    pub(crate) fn ifindex(&self) -> u32 {
+        self.injector.ifindex()
+    }
+
+    pub(crate) fn send(&self, packet: &[u8]) -> io::Result<usize> {
+        self.injector.send(packet)
+    }
+
+    pub(crate) fn snaplen(&self) -> c_int {
+        self.format.snaplen as c_int
+    }
+
+    pub(crate) fn link_type(&self) -> c_int {
+        self.link_type.get()
+    }
+
+    /// What the packets are said to be: Ethernet frames or, as libpcap allows for every Ethernet interface,
+    /// DOCSIS frames. Returns false for others.
+    pub(crate) fn set_link_type(&self, link_type: c_int) -> bool {
+        if ![DLT_EN10MB, DLT_DOCSIS].contains(&link_type) {
+            return false;
+        }
+        let Some(dead) = self.format.dead_handle(self.libpcap, link_type) else { return false };
+        let before = self.dead.replace(dead);
+        // SAFETY: it is libpcap's own handle, closed once.
+        unsafe { (self.libpcap.pcap_close)(before.as_ptr()) };
+        self.link_type.set(link_type);
+        true
+    }
+
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.is_nonblocking.get()
+    }
+
+    pub(crate) fn set_nonblocking(&self, wanted: bool) {
+        self.is_nonblocking.set(wanted);
+    }
+
+    pub(crate) fn precision(&self) -> c_int {
+        self.format.has_nanoseconds.into()
+    }
+
+    /// A descriptor for select(2), poll(2) and epoll(7), which stays the handle's.
+    ///
+    /// # Errors
+    /// The kernel's error: too many open files, most likely.
+    pub(crate) fn selectable_fd(&self) -> io::Result<RawFd> {
+        if self.selectable.get().is_none() {
+            let readiness = self.worker.borrow().readiness()?;
+            let _ = self.selectable.set(Selectable::new(readiness)?);
+            self.update_selectable();
+        }
+        Ok(self.selectable.get().expect("it was just made").descriptor())
+    }
+
+    /// Brings the descriptor up to date, if the program has asked for it. After each call that takes packets.
+    pub(super) fn update_selectable(&self) {
+        let Some(selectable) = self.selectable.get() else { return };
+        let held = self.held.take();
+        let is_held = held.as_ref().is_some_and(|held| !held.is_empty());
+        self.held.set(held);
+        selectable.set_waiting(is_held || !self.worker.borrow_mut().arm());
+    }
+}
