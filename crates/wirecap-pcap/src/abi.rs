@@ -75,6 +75,8 @@ pub(crate) const ERROR_BYTES: usize = 256;
 pub(crate) const ERROR: c_int = -1;
 pub(crate) const ERROR_BREAK: c_int = -2;
 pub(crate) const ERROR_ACTIVATED: c_int = -4;
+/// libpcap's text for it.
+pub(crate) const ACTIVATED: &str = "can't perform  operation on activated capture";
 pub(crate) const ERROR_NO_SUCH_DEVICE: c_int = -5;
 pub(crate) const ERROR_PERM_DENIED: c_int = -8;
 pub(crate) const ERROR_IFACE_NOT_UP: c_int = -9;

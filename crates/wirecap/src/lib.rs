@@ -95,7 +95,7 @@ pub use config::{
 pub use engine::{
     batch::{Batch, Drain, OwnedPacket, PcapngBlock, PcapngBlocks},
     horizon::{Horizon, Horizons},
-    worker::{Interrupter, WaitOutcome, Worker},
+    worker::{Arming, Interrupter, WaitOutcome, Worker},
 };
 pub use error::{Error, XdpAttachment, XdpTapRefusal};
 pub use nic::{

@@ -60,10 +60,9 @@ unsafe fn set_filter(handle: &Handle, running: &Running, program: *const BpfProg
         // SAFETY: a program points to that number of instructions.
         unsafe { slice::from_raw_parts(program.insns, program.len as usize) }.to_vec()
     };
-    let ifindex = running.ifindex();
-    match running.change_sieve(|sieve| sieve.set_filter(insns, ifindex)) {
+    match running.set_filter(insns) {
         Ok(()) => 0,
-        // libpcap's words, then ours.
-        Err(error) => handle.fail(ERROR, format_args!("BPF program is not valid: {error}")),
+        // libpcap says no more.
+        Err(_) => handle.fail(ERROR, "BPF program is not valid"),
     }
 }

@@ -16,17 +16,15 @@ use crate::{
     text,
 };
 
-/// `PCAP_VERSION_MAJOR` and `PCAP_VERSION_MINOR`: of the format of files.
-const FILE_VERSION: (c_int, c_int) = (2, 4);
-
 answered! {
     fn pcap_datalink(handle) -> c_int {
         else ERROR;
         engine(_, running) => running.link_type();
     }
+    /// What else is known of the link type: nothing.
     fn pcap_datalink_ext(handle) -> c_int {
         else ERROR;
-        engine(_, running) => running.link_type();
+        engine(_, _) => 0;
     }
     fn pcap_set_datalink(handle, link_type: c_int) -> c_int {
         else ERROR;
@@ -47,13 +45,14 @@ answered! {
         else ERROR;
         engine(_, _) => 0;
     }
+    /// Only files have versions.
     fn pcap_major_version(handle) -> c_int {
         else ERROR;
-        engine(_, _) => FILE_VERSION.0;
+        engine(_, _) => 0;
     }
     fn pcap_minor_version(handle) -> c_int {
         else ERROR;
-        engine(_, _) => FILE_VERSION.1;
+        engine(_, _) => 0;
     }
     fn pcap_file(handle) -> *mut Opaque {
         else ptr::null_mut();

@@ -9,7 +9,7 @@ use super::answered;
 use crate::{
     abi::{ERROR, Handler, PacketHeader},
     edge::guarded,
-    handle::{Handle, PcapT},
+    handle::{Handle, PcapT, Responder},
     libpcap::libpcap,
     live::{Live, delivery::Afterwards, running::Running},
 };
@@ -77,14 +77,29 @@ answered! {
             running.is_nonblocking().into()
         };
     }
-    fn pcap_setnonblock(handle, wanted: c_int, error: *mut c_char) -> c_int {
-        else ERROR;
-        engine(_, running) => {
-            let _ = error;
-            running.set_nonblocking(wanted != 0);
-            0
-        };
-    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_setnonblock(handle: *mut PcapT, wanted: c_int, error: *mut c_char) -> c_int {
+    guarded(ERROR, || {
+        // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+        match unsafe { Handle::responder(handle) } {
+            Responder::Engine(_, running) => {
+                running.set_nonblocking(wanted != 0);
+                0
+            }
+            Responder::Libpcap(libpcap, foreign) => {
+                // SAFETY: as above; the handle is libpcap's own.
+                let status = unsafe { (libpcap.pcap_setnonblock)(foreign, wanted, error) };
+                // SAFETY: as above.
+                if let Some(live) = unsafe { Handle::of(handle) }.and_then(Handle::as_live).filter(|_| status == 0) {
+                    live.settings.is_nonblocking.set(wanted != 0);
+                }
+                status
+            }
+            Responder::Nobody => ERROR,
+        }
+    })
 }
 
 /// As libpcap: until `count` packets were delivered, an error, or a break.

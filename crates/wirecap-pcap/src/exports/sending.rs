@@ -16,6 +16,10 @@ answered! {
                 let error = io::Error::last_os_error();
                 return handle.fail(ERROR, format_args!("More than {} bytes cannot be injected: {}", c_int::MAX, errno_text(&error)));
             }
+            if len == 0 {
+                let error = errno_text(&io::Error::last_os_error());
+                return handle.fail(ERROR, format_args!("The number of bytes to be injected must not be zero: {error}"));
+            }
             // SAFETY: the program says that there are that many bytes.
             unsafe { send(handle, running, packet.cast(), len) }
         };
@@ -34,11 +38,10 @@ answered! {
 }
 
 /// # Safety
-/// There are `len` bytes at `packet`.
+/// There are `len` bytes at `packet`, at least one.
 unsafe fn send(handle: &Handle, running: &Running, packet: *const u8, len: usize) -> c_int {
-    // SAFETY: by the caller's promise; a pointer to no bytes may be null.
-    let packet = if len == 0 { &[][..] } else { unsafe { slice::from_raw_parts(packet, len) } };
-    match running.send(packet) {
+    // SAFETY: by the caller's promise.
+    match running.send(unsafe { slice::from_raw_parts(packet, len) }) {
         Ok(sent) => sent as c_int,
         Err(error) => handle.fail(ERROR, format_args!("send: {}", errno_text(&error))),
     }

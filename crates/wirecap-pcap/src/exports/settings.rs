@@ -5,14 +5,11 @@ use std::{cell::Cell, ffi::c_int};
 
 use super::answered;
 use crate::{
-    abi::{ERROR, ERROR_ACTIVATED},
+    abi::{ACTIVATED, ERROR, ERROR_ACTIVATED},
     edge::guarded,
     handle::{Handle, PcapT, Responder},
     live::Settings,
 };
-
-/// The text of libpcap for a setting that comes too late.
-const ACTIVATED: &str = "can't perform  operation on activated capture";
 
 /// Declares functions that set something. `field` of the settings notes what libpcap has taken.
 macro_rules! sets {
@@ -65,7 +62,7 @@ sets! {
 answered! {
     fn pcap_can_set_rfmon(handle) -> c_int {
         else ERROR;
-        engine(handle, _) => handle.fail(ERROR_ACTIVATED, ACTIVATED);
+        engine(_, _) => 0;
     }
     fn pcap_get_tstamp_precision(handle) -> c_int {
         else ERROR;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     abi::{
-        ERROR, ERROR_ACTIVATED, ERROR_BYTES, ERROR_IFACE_NOT_UP, ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED,
+        ACTIVATED, ERROR, ERROR_ACTIVATED, ERROR_IFACE_NOT_UP, ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED,
         MAX_SNAPLEN, TSTAMP_ADAPTER, TSTAMP_ADAPTER_UNSYNCED, TSTAMP_PRECISION_NANO, WARNING,
         WARNING_TSTAMP_TYPE_NOTSUP,
     },
@@ -28,6 +28,7 @@ impl Live {
     /// What `pcap_activate` does. Returns its status.
     pub(crate) fn activate(&self, error: &ErrorText) -> c_int {
         if self.running.get().is_some() {
+            error.set(ACTIVATED);
             return ERROR_ACTIVATED;
         }
         if self.is_passed_on() || self.settings.monitor.get() != 0 {
@@ -39,6 +40,12 @@ impl Live {
         match self.open() {
             Ok((running, warning)) => {
                 self.breaker.watch(running.interrupter());
+                if !error.is_set() {
+                    // The last text stays the last, also if it was libpcap's.
+                    // SAFETY: it is libpcap's own handle, and open.
+                    let before = unsafe { text::read((self.libpcap.pcap_geterr)(self.shadow.as_ptr())) };
+                    error.set(before.unwrap_or_default());
+                }
                 let _ = self.running.set(running);
                 match warning {
                     Some((status, text)) => {
@@ -73,20 +80,13 @@ impl Live {
 
     /// What the program has set on libpcap's handle, as libpcap understands it.
     fn format(&self) -> Format {
-        let shadow = self.shadow.as_ptr();
-        let mut error = [0; ERROR_BYTES + 1];
-        // SAFETY: it is libpcap's own handle, and open; the buffer has room for a text.
-        let (precision, nonblocking) = unsafe {
-            (
-                (self.libpcap.pcap_get_tstamp_precision)(shadow),
-                (self.libpcap.pcap_getnonblock)(shadow, error.as_mut_ptr()),
-            )
-        };
+        // SAFETY: it is libpcap's own handle, and open.
+        let precision = unsafe { (self.libpcap.pcap_get_tstamp_precision)(self.shadow.as_ptr()) };
         let snaplen = u32::try_from(self.settings.snaplen.get()).ok();
         Format {
             snaplen: snaplen.filter(|bytes| (1..=MAX_SNAPLEN).contains(bytes)).unwrap_or(MAX_SNAPLEN),
             has_nanoseconds: precision == TSTAMP_PRECISION_NANO,
-            is_nonblocking: nonblocking > 0,
+            is_nonblocking: self.settings.is_nonblocking.get(),
         }
     }
 

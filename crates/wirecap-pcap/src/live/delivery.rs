@@ -10,10 +10,11 @@
 
 use std::{
     ffi::c_int,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use wirecap::{Packet, WaitOutcome};
+use wirecap_filter::Insn;
 
 use super::{
     Breaker,
@@ -71,7 +72,7 @@ impl Running {
             }
             let mut held = match self.held.take().filter(|held| !held.is_empty()) {
                 Some(held) => held,
-                None => match self.next_batch() {
+                None => match self.waiting.take().map_or_else(|| self.next_batch(), |held| Ok(Some(held))) {
                     Ok(Some(held)) => held,
                     Ok(None) if self.is_nonblocking.get() => return 0,
                     Ok(None) => continue,
@@ -127,7 +128,7 @@ impl Running {
 
     /// The bytes of a packet in one piece: where they lie, or put together.
     #[inline]
-    fn contiguous<'p>(&'p self, packet: &Packet<'p>) -> &'p [u8] {
+    pub(super) fn contiguous<'p>(&'p self, packet: &Packet<'p>) -> &'p [u8] {
         if packet.data().len() == packet.len() {
             return packet.data();
         }
@@ -161,7 +162,10 @@ impl Running {
         let wait = if self.is_nonblocking.get() { Duration::ZERO } else { LOOK };
         match self.worker.borrow_mut().next_batch_within(wait) {
             WaitOutcome::Batch(batch) => Ok(Some(HeldBatch::new(batch))),
-            WaitOutcome::Idle => Ok(None),
+            WaitOutcome::Idle => {
+                self.sieve.borrow_mut().forget_replaced();
+                Ok(None)
+            }
             WaitOutcome::Ended => Err(GONE),
         }
     }
@@ -191,6 +195,16 @@ impl Running {
     /// Where `pcap_next_ex` puts headers.
     pub(crate) fn header_place(&self) -> *mut PacketHeader {
         self.header.get()
+    }
+
+    /// From now on these instructions decide on packets.
+    ///
+    /// # Errors
+    /// They are no valid program.
+    pub(crate) fn set_filter(&self, insns: Vec<Insn>) -> Result<(), wirecap_filter::Error> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        self.sieve.borrow_mut().set_filter(insns, self.ifindex(), now_ns)
     }
 
     /// Changes what decides on packets.

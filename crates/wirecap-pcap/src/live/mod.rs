@@ -59,6 +59,7 @@ pub(crate) struct Settings {
     pub(crate) timestamp_type: Cell<c_int>,
     /// An Ethernet type; 0 for all.
     pub(crate) protocol: Cell<c_int>,
+    pub(crate) is_nonblocking: Cell<bool>,
 }
 
 impl Settings {

@@ -9,13 +9,16 @@ use std::{
     time::Instant,
 };
 
-use wirecap::{Batch, Capture, Interrupter, Packets, Worker};
+use wirecap::{Arming, Batch, Capture, Interrupter, Packets, Worker};
 
 use super::{inject::Injector, selectable::Selectable, sieve::Sieve};
 use crate::{
     abi::{DLT_DOCSIS, DLT_EN10MB, ForeignPcap, PacketHeader},
     libpcap::Loaded,
 };
+
+/// Batches without a packet that the program gets, passed over before it is told that something waits.
+const BATCHES_TO_SKIP: u32 = 8;
 
 /// A capture that runs. One thread at a time uses it, as libpcap's handles.
 pub(crate) struct Running {
@@ -25,6 +28,8 @@ pub(crate) struct Running {
     pub(super) worker: RefCell<Worker>,
     /// The batch whose packets are being delivered. It is taken out while a callback runs.
     pub(super) held: Cell<Option<HeldBatch>>,
+    /// The batch after it, which was found when the descriptor was brought up to date.
+    pub(super) waiting: Cell<Option<HeldBatch>>,
     pub(super) sieve: RefCell<Sieve>,
     pub(super) is_nonblocking: Cell<bool>,
     pub(super) link_type: Cell<c_int>,
@@ -84,6 +89,18 @@ impl HeldBatch {
     pub(super) fn is_empty(&self) -> bool {
         self.packets.len() == 0
     }
+
+    /// Passes over packets as long as `is_refused` says so; returns how many.
+    fn skip(&mut self, is_refused: impl Fn(&wirecap::Packet<'_>) -> bool) -> u64 {
+        let mut skipped = 0;
+        loop {
+            let mut ahead = self.packets.clone();
+            match ahead.next() {
+                Some(packet) if is_refused(&packet) => (self.packets, skipped) = (ahead, skipped + 1),
+                _ => return skipped,
+            }
+        }
+    }
 }
 
 impl Drop for Running {
@@ -109,6 +126,7 @@ impl Running {
             capture: RefCell::new(capture),
             worker: RefCell::new(worker),
             held: Cell::new(None),
+            waiting: Cell::new(None),
             sieve: RefCell::new(sieve),
             is_nonblocking: Cell::new(format.is_nonblocking),
             link_type: Cell::new(DLT_EN10MB),
@@ -192,10 +210,33 @@ impl Running {
 
     /// Brings the descriptor up to date, if the program has asked for it. After each call that takes packets.
     pub(super) fn update_selectable(&self) {
-        let Some(selectable) = self.selectable.get() else { return };
-        let held = self.held.take();
-        let is_held = held.as_ref().is_some_and(|held| !held.is_empty());
-        self.held.set(held);
-        selectable.set_waiting(is_held || !self.worker.borrow_mut().arm());
+        if let Some(selectable) = self.selectable.get() {
+            selectable.set_waiting(self.finds_packet());
+        }
+    }
+
+    /// Whether a call would deliver something; else the worker is armed.
+    fn finds_packet(&self) -> bool {
+        for _ in 0..BATCHES_TO_SKIP {
+            if self.has_held_packet(&self.held) || self.has_held_packet(&self.waiting) {
+                return true;
+            }
+            match self.worker.borrow_mut().arm() {
+                Arming::Armed => return false,
+                Arming::Batch(batch) => self.waiting.set(Some(HeldBatch::new(batch))),
+                Arming::Busy => return true,
+            }
+        }
+        true
+    }
+
+    /// Whether there is a packet in it that the program gets. Those before it are refused.
+    fn has_held_packet(&self, place: &Cell<Option<HeldBatch>>) -> bool {
+        let Some(mut held) = place.take() else { return false };
+        let refused = held.skip(|packet| self.sieve.borrow().bytes(packet, self.contiguous(packet)) == 0);
+        self.refused.set(self.refused.get() + refused);
+        let finds = !held.is_empty();
+        place.set(Some(held));
+        finds
     }
 }

@@ -1,8 +1,12 @@
 //! Which packets a program gets, and how much of each: its filter, direction, protocol and snapshot length.
 //!
-//! The filter runs here, in user space, on every packet that is delivered. So it holds for each packet from
-//! the moment that `pcap_setfilter` returns, whenever the packet came; none that the new filter wants is
-//! lost, and setting it takes no privilege, which programs give up first (tcpdump).
+//! ```text
+//!   a packet ── direction, protocol ── filter ── came before it was set: the filters before it, too ──► bytes
+//! ```
+//!
+//! The filter runs here, in user space, on every packet that is delivered. So it holds from the moment that
+//! `pcap_setfilter` returns: no packet that only a filter before it wanted is delivered, and none that it wants
+//! is lost. And setting it takes no privilege, which programs give up first (tcpdump).
 
 use std::ffi::c_int;
 
@@ -21,12 +25,32 @@ const VLAN_TYPES: [u16; 2] = [0x8100, 0x88a8];
 /// What decides on packets.
 #[derive(Debug)]
 pub(crate) struct Sieve {
-    /// For packets that come in, and for those that go out. `None`: all.
-    filters: Option<[Filter; 2]>,
+    /// `None`: all packets.
+    filter: Option<PairOfFilters>,
+    /// Filters that were replaced, each with the time of that: packets that came before have to match it, too.
+    replaced: Vec<(u64, PairOfFilters)>,
     direction: c_int,
     /// The only Ethernet type that is wanted, of packets that come in; 0: all.
     protocol: u16,
     snaplen: u32,
+}
+
+/// Replaced filters that are remembered; more are set while packets wait by no program that is known.
+const MAX_REPLACED: usize = 64;
+
+/// A filter for packets that come in, and for those that go out.
+#[derive(Debug)]
+struct PairOfFilters {
+    incoming: Filter,
+    outgoing: Filter,
+}
+
+impl PairOfFilters {
+    #[inline]
+    fn bytes(&self, direction: Direction, packet: &[u8], wire_len: u32) -> u32 {
+        let filter = if direction == Direction::In { &self.incoming } else { &self.outgoing };
+        filter.bytes(packet, wire_len)
+    }
 }
 
 #[derive(Debug)]
@@ -53,18 +77,29 @@ impl Filter {
 impl Sieve {
     /// Lets `snaplen` bytes of each packet through.
     pub(crate) fn new(snaplen: u32, protocol: u16) -> Self {
-        Self { filters: None, direction: DIRECTION_INOUT, protocol, snaplen }
+        Self { filter: None, replaced: Vec::new(), direction: DIRECTION_INOUT, protocol, snaplen }
     }
 
-    /// From now on these instructions decide; `ifindex` is the interface that packets come from.
+    /// From `now_ns` on these instructions decide; `ifindex` is the interface that packets come from.
     ///
     /// # Errors
     /// They are no valid program.
-    pub(crate) fn set_filter(&mut self, insns: Vec<Insn>, ifindex: u32) -> Result<(), Error> {
+    pub(crate) fn set_filter(&mut self, insns: Vec<Insn>, ifindex: u32, now_ns: u64) -> Result<(), Error> {
         let program = Program::new(insns)?;
         let bound = |packet_type| Filter::new(program.bound_to(packet_type, ifindex));
-        self.filters = Some([PACKET_HOST, PACKET_OUTGOING].map(bound));
+        let filter = PairOfFilters { incoming: bound(PACKET_HOST), outgoing: bound(PACKET_OUTGOING) };
+        if let Some(before) = self.filter.replace(filter) {
+            if self.replaced.len() == MAX_REPLACED {
+                self.replaced.remove(0);
+            }
+            self.replaced.push((now_ns, before));
+        }
         Ok(())
+    }
+
+    /// No packet waits: those that come now are younger than every filter.
+    pub(crate) fn forget_replaced(&mut self) {
+        self.replaced.clear();
     }
 
     pub(crate) fn set_direction(&mut self, direction: c_int) {
@@ -85,13 +120,13 @@ impl Sieve {
                 return 0;
             }
         }
-        match &self.filters {
-            None => self.snaplen,
-            Some([incoming, outgoing]) => {
-                let filter = if direction == Direction::In { incoming } else { outgoing };
-                filter.bytes(data, packet.original_len() as u32).min(self.snaplen)
-            }
-        }
+        let Some(filter) = &self.filter else { return self.snaplen };
+        let wire_len = packet.original_len() as u32;
+        let bytes = filter.bytes(direction, data, wire_len);
+        let passes = |(until_ns, filter): &(u64, PairOfFilters)| {
+            packet.timestamp_ns() >= *until_ns || filter.bytes(direction, data, wire_len) != 0
+        };
+        if bytes == 0 || !self.replaced.iter().all(passes) { 0 } else { bytes.min(self.snaplen) }
     }
 
     fn has_protocol(&self, data: &[u8]) -> bool {

@@ -31,6 +31,21 @@ pub enum WaitOutcome {
     Ended,
 }
 
+/// The result of [arming](Worker::arm) a worker.
+#[derive(Debug)]
+pub enum Arming {
+    /// Nothing waits: what comes makes the descriptor readable.
+    Armed,
+    /// Packets.
+    Batch(Batch),
+    /// There is something to do that the descriptor does not announce: the end of the capture, or cells on
+    /// their way home. Call [`Worker::next_batch_within`].
+    Busy,
+}
+
+/// How often a worker that finds neither rest nor packets looks again.
+const ATTEMPTS_TO_ARM: u32 = 3;
+
 /// Takes packets from the engine, in batches.
 ///
 /// A worker may be moved to the thread that uses it; it binds that thread to its core, if it has one, and
@@ -178,18 +193,23 @@ impl Worker {
     /// buddy needs help.
     ///
     /// ```
-    /// # use std::{os::fd::AsFd, time::Duration};
-    /// # use wirecap::{Capture, WaitOutcome, port::null::NullPort};
+    /// # use std::os::fd::AsFd;
+    /// # use wirecap::{Arming, Capture, port::null::NullPort};
     /// # use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     /// # let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 10 };
     /// # let mut capture = Capture::builder().port(port).chunks_per_pool(4).open()?;
     /// # let mut worker = capture.take_workers().remove(0);
     /// let readiness = worker.readiness().map_err(wirecap::Error::Descriptor)?;
-    /// while let WaitOutcome::Batch(_) = worker.next_batch_within(Duration::ZERO) {}
-    /// if worker.arm() {                                   // nothing has come since
-    ///     let mut polls = [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)];
-    ///     assert_eq!(poll(&mut polls, PollTimeout::ZERO), Ok(0));
+    /// let mut packets = 0;
+    /// loop {
+    ///     match worker.arm() {
+    ///         Arming::Batch(batch) => packets += batch.len(),
+    ///         Arming::Armed => break,
+    ///         Arming::Busy => continue,
+    ///     }
     /// }
+    /// let mut polls = [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)];    // and others
+    /// assert_eq!((packets, poll(&mut polls, PollTimeout::ZERO)), (10, Ok(0)));
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     ///
@@ -200,12 +220,20 @@ impl Worker {
     }
 
     /// Has what comes from now on make the descriptor of [`Worker::readiness`] readable, until the next call
-    /// of [`Worker::next_batch_within`], before which nothing is taken. Returns false if something waits
-    /// already: then the descriptor says nothing.
-    pub fn arm(&mut self) -> bool {
-        let Self { shared, waiter, capture_queues, index, interrupted, .. } = self;
-        let (shared, index) = (&**shared, *index);
-        waiter.arm(&IdleWorker { shared, index, capture_queues, interrupted })
+    /// of [`Worker::next_batch_within`] or of this method. Packets that are there already are returned.
+    pub fn arm(&mut self) -> Arming {
+        // The first look may bring cells home, which have to be there before the worker rests.
+        for _ in 0..ATTEMPTS_TO_ARM {
+            let Self { shared, waiter, capture_queues, index, interrupted, .. } = self;
+            if waiter.arm(&IdleWorker { shared, index: *index, capture_queues, interrupted }) {
+                return Arming::Armed;
+            }
+            let ending = self.is_ending();
+            if let Some(batch) = self.take(ending) {
+                return Arming::Batch(batch);
+            }
+        }
+        Arming::Busy
     }
 
     fn start(&mut self) {
