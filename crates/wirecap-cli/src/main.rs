@@ -5,6 +5,7 @@
 //!                               ├─► forward      ports ─► workers ─► ports, perhaps a file as well
 //!                               ├─► generate     numbered frames ─► transmit queues
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
+//!                               ├─► run          a program ─► LD_PRELOAD
 //!                               └─► interfaces   a list of interfaces, and what XDP can do on each
 //! ```
 //!
@@ -58,12 +59,15 @@ fn main() -> ExitCode {
         Ok(flags) => flags,
         Err(refused) => return refusal::refuse(&refused, &arguments()).into(),
     };
-    let exit = run(flags.command).unwrap_or_else(|error| {
+    let exit = match flags.command {
+        Command::Run(flags) => commands::run::run(&flags),
+        command => run(command).map(ExitCode::from),
+    };
+    exit.unwrap_or_else(|error| {
         // Not the chain of causes: each message already names its own.
         note!("{}", text::error::describe(&error));
-        exit::code_of(&error)
-    });
-    exit.into()
+        exit::code_of(&error).into()
+    })
 }
 
 fn run(command: Command) -> Result<Exit> {
@@ -91,7 +95,7 @@ fn run(command: Command) -> Result<Exit> {
             warn_unless(flags.send.quiet);
             replay::run(&flags, &signals)
         }
-        Command::Interfaces(_) => unreachable!("handled above"),
+        Command::Interfaces(_) | Command::Run(_) => unreachable!("handled above"),
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct BpfProgram {
 }
 
 /// `struct pcap_stat`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Stat {
     pub(crate) received: c_uint,

@@ -23,6 +23,7 @@
 //! ([`edge::guarded`]).
 
 mod abi;
+mod account_file;
 mod edge;
 mod exports;
 mod handle;

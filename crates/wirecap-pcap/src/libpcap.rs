@@ -21,6 +21,7 @@ use std::{
 use wirecap_filter::Insn;
 
 use crate::abi::{BpfProgram, ForeignPcap, Handler, Interface, Opaque, PacketHeader, Stat};
+use crate::account_file;
 
 /// Names of libpcap: Debian's, and upstream's.
 const NAMES: [&str; 2] = ["libpcap.so.0.8", "libpcap.so.1"];
@@ -209,6 +210,7 @@ pub(crate) fn libpcap() -> Result<Loaded, &'static str> {
 }
 
 fn load() -> Result<Libpcap, String> {
+    account_file::note_use();
     let mut reasons = Vec::new();
     for path in candidates().into_iter().filter(|path| path.exists()) {
         let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { continue };

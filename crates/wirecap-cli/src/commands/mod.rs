@@ -13,6 +13,7 @@ pub(crate) mod generate;
 pub(crate) mod interfaces;
 pub(crate) mod refusal;
 pub(crate) mod replay;
+pub(crate) mod run;
 
 use clap::{Parser, Subcommand};
 
@@ -22,6 +23,7 @@ use self::{
     generate::flags::{EXAMPLES as GENERATE_EXAMPLES, GenerateFlags},
     interfaces::InterfacesFlags,
     replay::flags::{EXAMPLES as REPLAY_EXAMPLES, ReplayFlags},
+    run::flags::{EXAMPLES as RUN_EXAMPLES, RunFlags},
 };
 
 const EXAMPLES: &str = "\
@@ -36,6 +38,7 @@ Examples:
   wirecap forward eth1 eth2                        every packet of one interface leaves by the other
   wirecap replay old.pcap -i eth1                  a trace file, sent as it was recorded
   wirecap generate -i eth1 --rate 1Mpps            traffic that capture --verify can check at the other end
+  wirecap run tcpdump -i eth1                      a libpcap program on the engine, unchanged
   wirecap interfaces                               the interfaces, and what XDP can do on each
 
 Exit codes:
@@ -120,6 +123,12 @@ pub(crate) enum Command {
     /// address and stays with the host.
     #[command(after_help = REPLAY_EXAMPLES, override_usage = "wirecap replay [OPTIONS] -i <IFACE> <FILE>...")]
     Replay(Box<ReplayFlags>),
+    /// Run a program that captures by libpcap, unchanged, with the engine in libpcap's place.
+    ///
+    /// Ethernet interfaces are captured by the engine: beside the host if the host uses them. Files, any, lo
+    /// and other devices are served by libpcap itself. The program's exit code is the command's.
+    #[command(after_help = RUN_EXAMPLES, override_usage = "wirecap run [OPTIONS] [--] <PROGRAM> [ARGUMENTS]...")]
+    Run(RunFlags),
     /// List the interfaces: queues, speed, what XDP can do, and which programs are attached.
     Interfaces(InterfacesFlags),
 }

@@ -92,7 +92,8 @@ unsafe extern "C" fn pcap_setnonblock(handle: *mut PcapT, wanted: c_int, error: 
                 // SAFETY: as above; the handle is libpcap's own.
                 let status = unsafe { (libpcap.pcap_setnonblock)(foreign, wanted, error) };
                 // SAFETY: as above.
-                if let Some(live) = unsafe { Handle::of(handle) }.and_then(Handle::as_live).filter(|_| status == 0) {
+                let handle = unsafe { Handle::of(handle) };
+                if let Some(live) = handle.and_then(Handle::as_live).filter(|_| status == 0) {
                     live.settings.is_nonblocking.set(wanted != 0);
                 }
                 status

@@ -73,7 +73,7 @@ impl Live {
         let injector = self.injector()?;
         let format = self.format();
         let sieve = Sieve::new(format.snaplen, self.settings.protocol());
-        let running = Running::new(self.libpcap, capture, injector, format, sieve);
+        let running = Running::new(self.libpcap, &self.device.name, capture, injector, format, sieve);
         let no_memory = || (ERROR, Some("libpcap has no memory for a handle".into()));
         Ok((running.ok_or_else(no_memory)?, warning))
     }

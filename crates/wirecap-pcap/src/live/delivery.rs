@@ -122,7 +122,7 @@ impl Running {
             sink(&header, data);
             is_broken = breaker.take();
         }
-        self.refused.set(self.refused.get() + refused);
+        self.capture.count_refused(refused);
         (delivered, is_broken)
     }
 
@@ -160,7 +160,7 @@ impl Running {
             self.look_after_ports()?;
         }
         let wait = if self.is_nonblocking.get() { Duration::ZERO } else { LOOK };
-        match self.worker.borrow_mut().next_batch_within(wait) {
+        match self.with_worker(|worker| worker.next_batch_within(wait)) {
             WaitOutcome::Batch(batch) => Ok(Some(HeldBatch::new(batch))),
             WaitOutcome::Idle => {
                 self.sieve.borrow_mut().forget_replaced();
@@ -171,7 +171,9 @@ impl Running {
     }
 
     fn look_after_ports(&self) -> Result<(), &'static str> {
-        let mut capture = self.capture.borrow_mut();
+        self.capture.note_reader();
+        let mut capture = self.capture.lock();
+        let Some(capture) = &mut *capture else { return Err(GONE) };
         let _ = capture.events();
         if capture.all_ports_gone() { Err(GONE) } else { Ok(()) }
     }

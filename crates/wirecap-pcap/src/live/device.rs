@@ -20,6 +20,8 @@ use wirecap::{
 /// A device that the engine serves.
 #[derive(Debug)]
 pub(crate) struct Device {
+    /// What the program calls it.
+    pub(crate) name: String,
     pub(crate) port: PortSpec,
     /// The interface, as libpcap knows it.
     pub(crate) interface: CString,
@@ -39,6 +41,7 @@ impl Device {
         let PortSpec::Interface { name: interface, .. } = &port else { return None };
         let interface = CString::new(interface.as_str()).ok()?;
         (hardware_type(&interface)? == libc::ARPHRD_ETHER).then(|| Self {
+            name: name.into(),
             options: options.into(),
             interface,
             port,

@@ -4,9 +4,10 @@
 //!   device.rs ──► Live: settings ── activation.rs ──► Running ─┬─ delivery.rs: packets, to callbacks
 //!                  options.rs                                  ├─ sieve.rs: which of them
 //!                                                              ├─ selectable.rs: for select(2), poll(2), epoll(7)
-//!                                                              └─ inject.rs, statistics.rs
+//!                                                              └─ inject.rs, statistics.rs, account.rs
 //! ```
 
+mod account;
 pub(crate) mod activation;
 pub(crate) mod delivery;
 pub(crate) mod device;

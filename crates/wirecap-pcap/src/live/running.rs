@@ -6,12 +6,13 @@ use std::{
     io,
     os::fd::RawFd,
     ptr::NonNull,
+    sync::Arc,
     time::Instant,
 };
 
 use wirecap::{Arming, Batch, Capture, Interrupter, Packets, Worker};
 
-use super::{inject::Injector, selectable::Selectable, sieve::Sieve};
+use super::{account::AccountedCapture, inject::Injector, selectable::Selectable, sieve::Sieve};
 use crate::{
     abi::{DLT_DOCSIS, DLT_EN10MB, ForeignPcap, PacketHeader},
     libpcap::Loaded,
@@ -24,8 +25,9 @@ const BATCHES_TO_SKIP: u32 = 8;
 pub(crate) struct Running {
     pub(super) libpcap: Loaded,
     dead: Cell<NonNull<ForeignPcap>>,
-    pub(super) capture: RefCell<Capture>,
-    pub(super) worker: RefCell<Worker>,
+    pub(super) capture: Arc<AccountedCapture>,
+    /// `None` once the handle is being closed.
+    worker: RefCell<Option<Worker>>,
     /// The batch whose packets are being delivered. It is taken out while a callback runs.
     pub(super) held: Cell<Option<HeldBatch>>,
     /// The batch after it, which was found when the descriptor was brought up to date.
@@ -34,8 +36,6 @@ pub(crate) struct Running {
     pub(super) is_nonblocking: Cell<bool>,
     pub(super) link_type: Cell<c_int>,
     pub(super) format: Format,
-    /// Packets that the sieve has refused.
-    pub(super) refused: Cell<u64>,
     /// When the ports are looked after next.
     pub(super) next_look: Cell<Instant>,
     pub(super) selectable: OnceCell<Selectable>,
@@ -105,6 +105,11 @@ impl HeldBatch {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // In this order: packets are part of what was delivered, and what no worker took is left.
+        self.held.take();
+        self.waiting.take();
+        self.worker.take();
+        self.capture.close();
         // SAFETY: it is libpcap's own handle, closed once.
         unsafe { (self.libpcap.pcap_close)(self.dead()) };
     }
@@ -114,6 +119,7 @@ impl Running {
     /// For a capture whose packets `sieve` decides on; `None` if libpcap has no memory.
     pub(super) fn new(
         libpcap: Loaded,
+        device: &str,
         mut capture: Capture,
         injector: Injector,
         format: Format,
@@ -123,15 +129,14 @@ impl Running {
         Some(Self {
             libpcap,
             dead: Cell::new(format.dead_handle(libpcap, DLT_EN10MB)?),
-            capture: RefCell::new(capture),
-            worker: RefCell::new(worker),
+            capture: AccountedCapture::new(device, capture),
+            worker: RefCell::new(Some(worker)),
             held: Cell::new(None),
             waiting: Cell::new(None),
             sieve: RefCell::new(sieve),
             is_nonblocking: Cell::new(format.is_nonblocking),
             link_type: Cell::new(DLT_EN10MB),
             format,
-            refused: Cell::new(0),
             next_look: Cell::new(Instant::now()),
             selectable: OnceCell::new(),
             injector,
@@ -150,7 +155,11 @@ impl Running {
     }
 
     pub(super) fn interrupter(&self) -> Interrupter {
-        self.worker.borrow().interrupter()
+        self.with_worker(|worker| worker.interrupter())
+    }
+
+    pub(super) fn with_worker<T>(&self, work: impl FnOnce(&mut Worker) -> T) -> T {
+        work(self.worker.borrow_mut().as_mut().expect("the worker is there until the handle is closed"))
     }
 
     pub(crate) fn ifindex(&self) -> u32 {
@@ -201,7 +210,7 @@ impl Running {
     /// The kernel's error: too many open files, most likely.
     pub(crate) fn selectable_fd(&self) -> io::Result<RawFd> {
         if self.selectable.get().is_none() {
-            let readiness = self.worker.borrow().readiness()?;
+            let readiness = self.with_worker(|worker| worker.readiness())?;
             let _ = self.selectable.set(Selectable::new(readiness)?);
             self.update_selectable();
         }
@@ -221,7 +230,7 @@ impl Running {
             if self.has_held_packet(&self.held) || self.has_held_packet(&self.waiting) {
                 return true;
             }
-            match self.worker.borrow_mut().arm() {
+            match self.with_worker(Worker::arm) {
                 Arming::Armed => return false,
                 Arming::Batch(batch) => self.waiting.set(Some(HeldBatch::new(batch))),
                 Arming::Busy => return true,
@@ -234,7 +243,7 @@ impl Running {
     fn has_held_packet(&self, place: &Cell<Option<HeldBatch>>) -> bool {
         let Some(mut held) = place.take() else { return false };
         let refused = held.skip(|packet| self.sieve.borrow().bytes(packet, self.contiguous(packet)) == 0);
-        self.refused.set(self.refused.get() + refused);
+        self.capture.count_refused(refused);
         let finds = !held.is_empty();
         place.set(Some(held));
         finds

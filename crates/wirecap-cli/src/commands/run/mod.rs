@@ -1,0 +1,107 @@
+//! `wirecap run`: a program that captures by libpcap, with the engine in its place.
+//!
+//! ```text
+//!   flags ─► variables ─┐
+//!   the library ────────┴─► LD_PRELOAD ─► the program ── ends ──► its accounts, its exit code
+//! ```
+//!
+//! Rule: the program behaves as if it had been started itself: it has the terminal, it gets the signals, and
+//! its exit code is the command's.
+
+mod accounts;
+pub(crate) mod flags;
+mod program;
+mod signals;
+
+use std::{
+    env,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, ExitStatus},
+};
+
+use anyhow::{Context, Result, bail};
+
+use self::{accounts::AccountFile, flags::RunFlags};
+
+/// The file of the library.
+const LIBRARY: &str = "libwirecap_pcap.so";
+
+/// Runs the program, and returns its exit code.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn run(flags: &RunFlags) -> Result<ExitCode> {
+    let [name, arguments @ ..] = flags.program.as_slice() else { bail!(usage!("name a program to run")) };
+    let path = program::find(name)?;
+    program::check(&path)?;
+    let library = library()?;
+    let accounts = AccountFile::create()?;
+    let mut command = Command::new(&path);
+    command.arg0(name).args(arguments).envs(flags.variables());
+    command.env("LD_PRELOAD", preloaded(&library)).env("WIRECAP_ACCOUNT", accounts.path());
+    let signals = signals::Forwarder::listen()?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", path.display()))?;
+    signals.forward_to(child.id());
+    let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
+    let accounts = accounts.read()?;
+    if flags.account || flags.json {
+        accounts.print(flags.json)?;
+    }
+    if !flags.quiet {
+        accounts.explain_absence(name);
+    }
+    Ok(exit_code(status))
+}
+
+/// The program's exit code; as a shell has it if a signal ended the program.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.unwrap_or(1) as u8)
+}
+
+/// What is preloaded: the library, then what was to be preloaded anyway.
+fn preloaded(library: &Path) -> String {
+    let before = env::var("LD_PRELOAD").unwrap_or_default();
+    let library = library.display();
+    if before.is_empty() { library.to_string() } else { format!("{library}:{before}") }
+}
+
+/// Where the library is: named by WIRECAP_LIBRARY, beside the command, or where packages put it.
+fn library() -> Result<PathBuf> {
+    if let Some(named) = env::var_os("WIRECAP_LIBRARY") {
+        return Ok(named.into());
+    }
+    let own = env::current_exe().context("cannot find out where this program is")?;
+    let directory = own.parent().unwrap_or(Path::new("/"));
+    let places = [directory.to_owned(), directory.join("../lib/wirecap"), "/usr/lib/wirecap".into()];
+    let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.exists());
+    let Some(found) = found else {
+        let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+        bail!(
+            "{LIBRARY} is in none of {}; build it (./dev build), or name it in WIRECAP_LIBRARY",
+            places.join(", ")
+        );
+    };
+    // The loader takes spaces and colons for the end of a name.
+    let found = found.canonicalize().unwrap_or(found);
+    if found.to_string_lossy().contains([' ', ':']) {
+        bail!(
+            "the loader cannot preload {}: its path has a space or a colon; copy it elsewhere",
+            found.display()
+        );
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_is_the_programs() {
+        for (raw, code) in [(0, 0), (3 << 8, 3), (9, 137)] {
+            assert_eq!(exit_code(ExitStatus::from_raw(raw)), ExitCode::from(code));
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Signals for the program.
+//!
+//! Rule: the program gets each signal once. What the terminal sends, it has got already, since it is in the
+//! same process group; what a process sends to this one is passed on.
+
+use std::thread;
+
+use anyhow::{Context, Result};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use signal_hook::{
+    consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH},
+    iterator::{SignalsInfo, exfiltrator::WithOrigin},
+};
+
+/// Signals that are passed on.
+const SIGNALS: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
+
+/// Passes signals on, once there is a program.
+pub(super) struct Forwarder(SignalsInfo<WithOrigin>);
+
+impl Forwarder {
+    /// From now on signals wait for the program instead of ending this process. A program that is started has
+    /// the dispositions that this process had.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(super) fn listen() -> Result<Self> {
+        Ok(Self(SignalsInfo::new(SIGNALS).context("cannot listen to signals")?))
+    }
+
+    /// Passes them on to this process, until this one ends.
+    pub(super) fn forward_to(mut self, process: u32) {
+        thread::spawn(move || {
+            for origin in &mut self.0 {
+                let is_of_a_process = origin.process.is_some();
+                if let (true, Ok(signal)) = (is_of_a_process, Signal::try_from(origin.signal)) {
+                    // It fails once the program has ended.
+                    let _ = kill(Pid::from_raw(process as i32), signal);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,123 @@
+//! The account of each capture, for whoever started the program (`wirecap run --account`).
+//!
+//! ```text
+//!   pcap_close ──────────────────────────┐
+//!   the end of a program that forgot it ─┴─► a line of JSON ──► the file in WIRECAP_ACCOUNT
+//! ```
+//!
+//! A record is written by the process that reads the packets: programs fork, before and after they open a
+//! device.
+
+use std::{
+    process,
+    sync::{
+        Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError, Weak,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use serde::Serialize;
+use wirecap::{Capture, Report};
+
+use crate::account_file;
+
+/// What is written of a capture.
+#[derive(Debug, Serialize)]
+struct Record<'a> {
+    /// The process that read the packets.
+    pid: u32,
+    /// The device, as the program named it.
+    device: &'a str,
+    /// Packets that the program's filter or direction has refused; they are among those delivered.
+    refused: u64,
+    /// Whether the program has closed the handle.
+    closed: bool,
+    /// The account.
+    report: &'a Report,
+}
+
+/// A capture whose account is written at its end.
+#[derive(Debug)]
+pub(super) struct AccountedCapture {
+    device: String,
+    reader: AtomicU32,
+    refused: AtomicU64,
+    capture: Mutex<Option<Capture>>,
+}
+
+static AT_EXIT: Once = Once::new();
+/// Captures that are not closed.
+static OPEN: Mutex<Vec<Weak<AccountedCapture>>> = Mutex::new(Vec::new());
+
+impl AccountedCapture {
+    pub(super) fn new(device: &str, capture: Capture) -> Arc<Self> {
+        let capture = Mutex::new(Some(capture));
+        let reader = AtomicU32::new(process::id());
+        let accounted = Arc::new(Self { device: device.into(), reader, refused: AtomicU64::new(0), capture });
+        if account_file::is_wanted() {
+            // SAFETY: a function without arguments. That of a library is called when it is unloaded, if that
+            // is before the program ends.
+            AT_EXIT.call_once(|| unsafe {
+                libc::atexit(write_open);
+            });
+            let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+            open.retain(|one| one.strong_count() > 0);
+            open.push(Arc::downgrade(&accounted));
+        }
+        accounted
+    }
+
+    /// The capture, which is there until [`AccountedCapture::close`].
+    pub(super) fn lock(&self) -> MutexGuard<'_, Option<Capture>> {
+        self.capture.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn count_refused(&self, packets: u64) {
+        // Only the thread that uses the handle writes it.
+        self.refused.store(self.refused() + packets, Ordering::Relaxed);
+    }
+
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// This process reads the packets.
+    pub(super) fn note_reader(&self) {
+        self.reader.store(process::id(), Ordering::Relaxed);
+    }
+
+    /// Ends the capture and closes its account. Its worker is gone.
+    pub(super) fn close(&self) {
+        let Some(capture) = self.lock().take() else { return };
+        if account_file::is_wanted() && self.is_readers() {
+            self.write(&capture.finish(), true);
+        }
+    }
+
+    fn is_readers(&self) -> bool {
+        self.reader.load(Ordering::Relaxed) == process::id()
+    }
+
+    fn write(&self, report: &Report, closed: bool) {
+        let (pid, device, refused) = (process::id(), &self.device, self.refused());
+        account_file::write(&Record { pid, device, refused, closed, report });
+    }
+}
+
+/// Writes the accounts of captures that the program has not closed.
+extern "C" fn write_open() {
+    crate::edge::guarded((), || {
+        let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+        for accounted in open.iter().filter_map(Weak::upgrade).filter(|one| one.is_readers()) {
+            // Another thread may be in a call of libpcap, and does not come back.
+            let capture = match accounted.capture.try_lock() {
+                Ok(capture) => capture,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => continue,
+            };
+            if let Some(capture) = &*capture {
+                accounted.write(&capture.report(), false);
+            }
+        }
+    });
+}
