@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The filter runs here, in user space, on every packet that is delivered. So it holds from the moment that
-//! `pcap_setfilter` returns: no packet that only a filter before it wanted is delivered, and none that it wants
-//! is lost. And setting it takes no privilege, which programs give up first (tcpdump).
+//! `pcap_setfilter` returns: no packet that only a filter before it wanted is delivered, and none that it
+//! wants is lost. And setting it takes no privilege, which programs give up first (tcpdump).
 
 use std::ffi::c_int;
 
@@ -27,7 +27,8 @@ const VLAN_TYPES: [u16; 2] = [0x8100, 0x88a8];
 pub(crate) struct Sieve {
     /// `None`: all packets.
     filter: Option<PairOfFilters>,
-    /// Filters that were replaced, each with the time of that: packets that came before have to match it, too.
+    /// Filters that were replaced, each with the time of that: packets that came before have to match it,
+    /// too.
     replaced: Vec<(u64, PairOfFilters)>,
     direction: c_int,
     /// The only Ethernet type that is wanted, of packets that come in; 0: all.
