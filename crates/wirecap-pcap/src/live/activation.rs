@@ -1,16 +1,22 @@
 //! From the settings of a handle to a capture that runs.
 
-use std::{ffi::c_int, io, sync::atomic::Ordering};
+use std::{
+    ffi::c_int,
+    io,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
-use wirecap::{Access, Builder, Capture, Config, Error, PoolSize, PortSpec, Timestamp};
-use wirecap_sys::netdev;
+use wirecap::{Access, Builder, Capture, Config, Error, Mode, PoolSize, PortSpec, Timestamp};
+use wirecap_sys::{cpu, netdev};
 
 use super::{
     Live,
+    group::{MAX_MEMBERS, Membership},
     inject::Injector,
-    options,
+    options::{self, OptionError, Options},
     running::{Format, Running},
     sieve::Sieve,
+    workers::Workers,
 };
 use crate::{
     abi::{
@@ -68,12 +74,23 @@ impl Live {
     }
 
     fn open(&self) -> Result<(Running, Option<Failure>), Failure> {
-        let config = self.config().map_err(|error| (ERROR, Some(error.to_string())))?;
-        let (capture, warning) = self.open_capture(config)?;
+        let Options { mut config, group } =
+            self.options().map_err(|error| (ERROR, Some(error.to_string())))?;
+        let core = next_core(&std::mem::take(&mut config.worker_cores)).map_err(failure)?;
+        let (mut capture, warning) = self.open_capture(config)?;
+        let mut spares = capture.take_workers();
+        let own = spares.remove(0);
+        let membership = group.as_ref().map(|name| {
+            let full =
+                || (ERROR, Some(format!("the group {name} has {MAX_MEMBERS} members, which is the most")));
+            Membership::join(name, spares).ok_or_else(full)
+        });
+        let workers = Workers::new(own, core, membership.transpose()?);
         let injector = self.injector()?;
         let format = self.format();
         let sieve = Sieve::new(format.snaplen, self.settings.protocol());
-        let running = Running::new(self.libpcap, &self.device.name, capture, injector, format, sieve);
+        let running =
+            Running::new(self.libpcap, &self.device.name, (capture, workers), injector, format, sieve);
         let no_memory = || (ERROR, Some("libpcap has no memory for a handle".into()));
         Ok((running.ok_or_else(no_memory)?, warning))
     }
@@ -91,11 +108,18 @@ impl Live {
     }
 
     /// The settings of the machine, the environment and the name, with those that the program has set.
-    fn config(&self) -> Result<Config, options::OptionError> {
-        let mut config = options::config(&self.device.options)?;
+    fn options(&self) -> Result<Options, OptionError> {
+        let Options { mut config, group } = options::read(&self.device.options)?;
         config.ports = vec![self.device.port.clone()];
         config.workers = Some(1);
-        config.worker_cores.truncate(1);
+        if group.is_some() {
+            // All but one are for the other members.
+            config.workers = Some(MAX_MEMBERS);
+            if config.mode == Mode::Basic {
+                config.mode = Mode::advanced(Mode::DEFAULT_THRESHOLD_PERCENT.into())
+                    .expect("the default is a percentage");
+            }
+        }
         config.promiscuous = self.settings.promiscuous.get() != 0;
         if config.timestamp.is_none() {
             match self.settings.timestamp_type.get() {
@@ -113,7 +137,7 @@ impl Live {
                 config.pool_size = PoolSize::Memory(buffer);
             }
         }
-        Ok(config)
+        Ok(Options { config, group })
     }
 
     /// Opens the capture, with what the program should be warned of.
@@ -154,6 +178,20 @@ impl Live {
             _ => (ERROR, Some(format!("{call}: {error}"))),
         })
     }
+}
+
+/// The core for the thread of this handle: handles get those of the list in turn.
+///
+/// # Errors
+/// The process may not use it.
+fn next_core(cores: &[usize]) -> Result<Option<usize>, Error> {
+    static OPENED: AtomicUsize = AtomicUsize::new(0);
+    if cores.is_empty() {
+        return Ok(None);
+    }
+    let core = cores[OPENED.fetch_add(1, Ordering::Relaxed) % cores.len()];
+    let tried = cpu::keeping_affinity(|| cpu::pin_to_core(core)).and_then(|pinned| pinned);
+    tried.map(|()| Some(core)).map_err(|source| Error::Core { core, source })
 }
 
 /// How libpcap names an error of the engine.

@@ -128,7 +128,7 @@ impl Running {
 
     /// The bytes of a packet in one piece: where they lie, or put together.
     #[inline]
-    pub(super) fn contiguous<'p>(&'p self, packet: &Packet<'p>) -> &'p [u8] {
+    fn contiguous<'p>(&'p self, packet: &Packet<'p>) -> &'p [u8] {
         if packet.data().len() == packet.len() {
             return packet.data();
         }
@@ -160,7 +160,7 @@ impl Running {
             self.look_after_ports()?;
         }
         let wait = if self.is_nonblocking.get() { Duration::ZERO } else { LOOK };
-        match self.with_worker(|worker| worker.next_batch_within(wait)) {
+        match self.with_workers(|workers| workers.next_batch(wait)) {
             WaitOutcome::Batch(batch) => Ok(Some(HeldBatch::new(batch))),
             WaitOutcome::Idle => {
                 self.sieve.borrow_mut().forget_replaced();

@@ -4,6 +4,7 @@
 //!   device.rs ──► Live: settings ── activation.rs ──► Running ─┬─ delivery.rs: packets, to callbacks
 //!                  options.rs                                  ├─ sieve.rs: which of them
 //!                                                              ├─ selectable.rs: for select(2), poll(2), epoll(7)
+//!                                                              ├─ workers.rs, group.rs: from which queues they come
 //!                                                              └─ inject.rs, statistics.rs, account.rs
 //! ```
 
@@ -11,12 +12,14 @@ mod account;
 pub(crate) mod activation;
 pub(crate) mod delivery;
 pub(crate) mod device;
+pub(crate) mod group;
 pub(crate) mod inject;
 pub(crate) mod options;
 pub(crate) mod running;
-pub(crate) mod selectable;
+mod selectable;
 pub(crate) mod sieve;
 pub(crate) mod statistics;
+mod workers;
 
 use std::{
     cell::{Cell, OnceCell},

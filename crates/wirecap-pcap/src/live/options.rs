@@ -1,7 +1,7 @@
 //! Settings of a capture, from a file, the environment, and the name of the device, each before the next.
 //!
 //! ```text
-//!   /etc/wirecap/libpcap.toml, or $WIRECAP_CONFIG ── $WIRECAP_M, $WIRECAP_R, … ── eth1?M=256&R=500 ──► Config
+//!   /etc/wirecap/libpcap.toml, or $WIRECAP_CONFIG ── $WIRECAP_M, $WIRECAP_R, … ── eth1?M=256&R=500 ──► Options
 //! ```
 
 use std::{collections::BTreeSet, env, fmt, fs, io, path::PathBuf, str::FromStr};
@@ -14,47 +14,59 @@ const DEFAULT_FILE: &str = "/etc/wirecap/libpcap.toml";
 
 /// What can be set, one row each: the name, and how its value is read. In the environment the name is in
 /// capital letters, with WIRECAP_ before it.
-const OPTIONS: [(&str, Apply); 15] = [
-    ("M", |config, value| set(&mut config.cells_per_chunk, value)),
-    ("R", |config, value| {
-        config.pool_size = PoolSize::Chunks(number(value)?);
+const OPTIONS: [(&str, Apply); 16] = [
+    ("M", |options, value| set(&mut options.config.cells_per_chunk, value)),
+    ("R", |options, value| {
+        options.config.pool_size = PoolSize::Chunks(number(value)?);
         Ok(())
     }),
-    ("T", |config, value| {
-        config.mode = Mode::advanced(number(value)?).map_err(|error| error.to_string())?;
+    ("T", |options, value| {
+        options.config.mode = Mode::advanced(number(value)?).map_err(|error| error.to_string())?;
         Ok(())
     }),
-    ("memory", |config, value| {
+    ("memory", |options, value| {
         let bytes = value.parse().ok().or_else(|| config::parse_bytes(value));
-        config.pool_size = PoolSize::Memory(bytes.ok_or("it is no size; write one like 512M")?);
+        options.config.pool_size = PoolSize::Memory(bytes.ok_or("it is no size; write one like 512M")?);
         Ok(())
     }),
-    ("mode", |config, value| set(&mut config.mode, value)),
-    ("cores", |config, value| {
-        config.worker_cores = cores(value).ok_or("it is no list of cores; write one like 0,2-3")?;
+    ("mode", |options, value| set(&mut options.config.mode, value)),
+    ("cores", |options, value| {
+        options.config.worker_cores = cores(value).ok_or("it is no list of cores; write one like 0,2-3")?;
         Ok(())
     }),
-    ("dispatch", |config, value| set(&mut config.dispatch, value)),
-    ("wait", |config, value| set(&mut config.wait, value)),
-    ("xdp_mode", |config, value| set(&mut config.xdp_mode, value)),
-    ("ring", |config, value| {
-        config.ring_entries = Some(number(value)?);
+    ("dispatch", |options, value| set(&mut options.config.dispatch, value)),
+    ("wait", |options, value| set(&mut options.config.wait, value)),
+    ("xdp_mode", |options, value| set(&mut options.config.xdp_mode, value)),
+    ("ring", |options, value| {
+        options.config.ring_entries = Some(number(value)?);
         Ok(())
     }),
-    ("cell_bytes", |config, value| set(&mut config.cell_bytes, value)),
-    ("rss", |config, value| set(&mut config.rss, value)),
-    ("tap_hook", |config, value| set(&mut config.tap_hook, value)),
-    ("fanout", |config, value| {
-        config.fanout = Some(parsed(value)?);
+    ("cell_bytes", |options, value| set(&mut options.config.cell_bytes, value)),
+    ("rss", |options, value| set(&mut options.config.rss, value)),
+    ("tap_hook", |options, value| set(&mut options.config.tap_hook, value)),
+    ("fanout", |options, value| {
+        options.config.fanout = Some(parsed(value)?);
         Ok(())
     }),
-    ("timestamp", |config, value| {
-        config.timestamp = Some(parsed(value)?);
+    ("group", |options, value| {
+        options.group = (!value.is_empty()).then(|| value.to_owned());
+        Ok(())
+    }),
+    ("timestamp", |options, value| {
+        options.config.timestamp = Some(parsed(value)?);
         Ok(())
     }),
 ];
 
-type Apply = fn(&mut Config, &str) -> Result<(), String>;
+type Apply = fn(&mut Options, &str) -> Result<(), String>;
+
+/// The settings of a device.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Options {
+    pub(crate) config: Config,
+    /// The group of handles that it joins.
+    pub(crate) group: Option<String>,
+}
 
 /// A setting that cannot be used.
 #[derive(Debug, Error)]
@@ -80,13 +92,13 @@ pub(crate) enum OptionError {
 ///
 /// # Errors
 /// The first setting that cannot be used.
-pub(crate) fn config(options: &str) -> Result<Config, OptionError> {
-    let mut config = of_file()?;
+pub(crate) fn read(of_device: &str) -> Result<Options, OptionError> {
+    let mut options = Options { config: of_file()?, group: None };
     for (name, apply) in OPTIONS {
         let variable = format!("WIRECAP_{}", name.to_uppercase());
         if let Some(value) = env::var_os(&variable).filter(|value| !value.is_empty()) {
             let value = value.to_string_lossy();
-            apply(&mut config, &value).map_err(|reason| OptionError::Value {
+            apply(&mut options, &value).map_err(|reason| OptionError::Value {
                 place: variable,
                 name,
                 value: value.into(),
@@ -94,8 +106,8 @@ pub(crate) fn config(options: &str) -> Result<Config, OptionError> {
             })?;
         }
     }
-    of_text(&mut config, options)?;
-    Ok(config)
+    of_text(&mut options, of_device)?;
+    Ok(options)
 }
 
 fn of_file() -> Result<Config, OptionError> {
@@ -112,7 +124,7 @@ fn of_file() -> Result<Config, OptionError> {
 }
 
 /// Applies what stands behind the question mark of a device's name.
-fn of_text(config: &mut Config, text: &str) -> Result<(), OptionError> {
+fn of_text(options: &mut Options, text: &str) -> Result<(), OptionError> {
     let place = || format!("?{text}");
     for part in text.split('&').filter(|part| !part.is_empty()) {
         let no_value = || OptionError::NoValue { place: place(), text: part.into() };
@@ -120,7 +132,7 @@ fn of_text(config: &mut Config, text: &str) -> Result<(), OptionError> {
         let known = OPTIONS.iter().find(|(name, _)| *name == given);
         let (name, apply) =
             known.ok_or_else(|| OptionError::Unknown { place: place(), name: given.into() })?;
-        apply(config, value).map_err(|reason| OptionError::Value {
+        apply(options, value).map_err(|reason| OptionError::Value {
             place: place(),
             name,
             value: value.into(),
@@ -164,8 +176,8 @@ mod tests {
     use super::*;
 
     fn applied(text: &str) -> Result<Config, String> {
-        let mut config = Config::default();
-        of_text(&mut config, text).map(|()| config).map_err(|error| error.to_string())
+        let mut options = Options::default();
+        of_text(&mut options, text).map(|()| options.config).map_err(|error| error.to_string())
     }
 
     #[test]

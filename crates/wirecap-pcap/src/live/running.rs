@@ -1,7 +1,7 @@
 //! A capture that runs, as its handle sees it.
 
 use std::{
-    cell::{Cell, OnceCell, RefCell, UnsafeCell},
+    cell::{Cell, RefCell, UnsafeCell},
     ffi::c_int,
     io,
     os::fd::RawFd,
@@ -10,9 +10,9 @@ use std::{
     time::Instant,
 };
 
-use wirecap::{Arming, Batch, Capture, Interrupter, Packets, Worker};
+use wirecap::{Arming, Batch, Capture, Interrupter, Packets};
 
-use super::{account::AccountedCapture, inject::Injector, selectable::Selectable, sieve::Sieve};
+use super::{account::AccountedCapture, inject::Injector, sieve::Sieve, workers::Workers};
 use crate::{
     abi::{DLT_DOCSIS, DLT_EN10MB, ForeignPcap, PacketHeader},
     libpcap::Loaded,
@@ -27,7 +27,7 @@ pub(crate) struct Running {
     dead: Cell<NonNull<ForeignPcap>>,
     pub(super) capture: Arc<AccountedCapture>,
     /// `None` once the handle is being closed.
-    worker: RefCell<Option<Worker>>,
+    workers: RefCell<Option<Workers>>,
     /// The batch whose packets are being delivered. It is taken out while a callback runs.
     pub(super) held: Cell<Option<HeldBatch>>,
     /// The batch after it, which was found when the descriptor was brought up to date.
@@ -38,7 +38,8 @@ pub(crate) struct Running {
     pub(super) format: Format,
     /// When the ports are looked after next.
     pub(super) next_look: Cell<Instant>,
-    pub(super) selectable: OnceCell<Selectable>,
+    /// The program has asked for a descriptor.
+    is_selectable: Cell<bool>,
     injector: Injector,
     /// What `pcap_next_ex` points to.
     pub(super) header: UnsafeCell<PacketHeader>,
@@ -108,7 +109,7 @@ impl Drop for Running {
         // In this order: packets are part of what was delivered, and what no worker took is left.
         self.held.take();
         self.waiting.take();
-        self.worker.take();
+        self.workers.take();
         self.capture.close();
         // SAFETY: it is libpcap's own handle, closed once.
         unsafe { (self.libpcap.pcap_close)(self.dead()) };
@@ -120,17 +121,16 @@ impl Running {
     pub(super) fn new(
         libpcap: Loaded,
         device: &str,
-        mut capture: Capture,
+        (capture, workers): (Capture, Workers),
         injector: Injector,
         format: Format,
         sieve: Sieve,
     ) -> Option<Self> {
-        let worker = capture.take_workers().pop()?;
         Some(Self {
             libpcap,
             dead: Cell::new(format.dead_handle(libpcap, DLT_EN10MB)?),
             capture: AccountedCapture::new(device, capture),
-            worker: RefCell::new(Some(worker)),
+            workers: RefCell::new(Some(workers)),
             held: Cell::new(None),
             waiting: Cell::new(None),
             sieve: RefCell::new(sieve),
@@ -138,7 +138,7 @@ impl Running {
             link_type: Cell::new(DLT_EN10MB),
             format,
             next_look: Cell::new(Instant::now()),
-            selectable: OnceCell::new(),
+            is_selectable: Cell::new(false),
             injector,
             header: UnsafeCell::new(PacketHeader::EMPTY),
             whole: UnsafeCell::default(),
@@ -155,11 +155,11 @@ impl Running {
     }
 
     pub(super) fn interrupter(&self) -> Interrupter {
-        self.with_worker(|worker| worker.interrupter())
+        self.with_workers(|workers| workers.interrupter())
     }
 
-    pub(super) fn with_worker<T>(&self, work: impl FnOnce(&mut Worker) -> T) -> T {
-        work(self.worker.borrow_mut().as_mut().expect("the worker is there until the handle is closed"))
+    pub(super) fn with_workers<T>(&self, work: impl FnOnce(&mut Workers) -> T) -> T {
+        work(self.workers.borrow_mut().as_mut().expect("they are there until the handle is closed"))
     }
 
     pub(crate) fn ifindex(&self) -> u32 {
@@ -209,18 +209,18 @@ impl Running {
     /// # Errors
     /// The kernel's error: too many open files, most likely.
     pub(crate) fn selectable_fd(&self) -> io::Result<RawFd> {
-        if self.selectable.get().is_none() {
-            let readiness = self.with_worker(|worker| worker.readiness())?;
-            let _ = self.selectable.set(Selectable::new(readiness)?);
+        let descriptor = self.with_workers(Workers::descriptor)?;
+        if !self.is_selectable.replace(true) {
             self.update_selectable();
         }
-        Ok(self.selectable.get().expect("it was just made").descriptor())
+        Ok(descriptor)
     }
 
     /// Brings the descriptor up to date, if the program has asked for it. After each call that takes packets.
     pub(super) fn update_selectable(&self) {
-        if let Some(selectable) = self.selectable.get() {
-            selectable.set_waiting(self.finds_packet());
+        if self.is_selectable.get() {
+            let finds = self.finds_packet();
+            self.with_workers(|workers| workers.set_waiting(finds));
         }
     }
 
@@ -230,7 +230,7 @@ impl Running {
             if self.has_held_packet(&self.held) || self.has_held_packet(&self.waiting) {
                 return true;
             }
-            match self.with_worker(Worker::arm) {
+            match self.with_workers(Workers::arm) {
                 Arming::Armed => return false,
                 Arming::Batch(batch) => self.waiting.set(Some(HeldBatch::new(batch))),
                 Arming::Busy => return true,
@@ -242,7 +242,13 @@ impl Running {
     /// Whether there is a packet in it that the program gets. Those before it are refused.
     fn has_held_packet(&self, place: &Cell<Option<HeldBatch>>) -> bool {
         let Some(mut held) = place.take() else { return false };
-        let refused = held.skip(|packet| self.sieve.borrow().bytes(packet, self.contiguous(packet)) == 0);
+        // Not where the packet that the program has may be.
+        let is_refused = |packet: &wirecap::Packet<'_>| {
+            let whole =
+                (packet.data().len() < packet.len()).then(|| packet.parts().collect::<Vec<_>>().concat());
+            self.sieve.borrow().bytes(packet, whole.as_deref().unwrap_or(packet.data())) == 0
+        };
+        let refused = held.skip(is_refused);
         self.capture.count_refused(refused);
         let finds = !held.is_empty();
         place.set(Some(held));

@@ -1,7 +1,7 @@
 //! A descriptor for programs that wait by themselves.
 //!
 //! ```text
-//!   packets, the end ─► readiness of the worker ─┐
+//!   packets, the end ─► readiness of each worker ┐
 //!   packets of a batch that is held ─► eventfd ──┴─► epoll descriptor: what select, poll and epoll see
 //! ```
 //!
@@ -9,43 +9,50 @@
 //! each call the worker is armed; if that finds something waiting, or packets are held, the eventfd says so.
 
 use std::{
+    ffi::c_int,
     io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    time::Duration,
 };
 
 /// The descriptor, and what makes it readable.
 #[derive(Debug)]
-pub(crate) struct Selectable {
+pub(super) struct Selectable {
     all: OwnedFd,
     /// An eventfd.
     waiting: OwnedFd,
-    _readiness: OwnedFd,
+    readiness: Vec<OwnedFd>,
 }
 
 impl Selectable {
-    /// Of a worker with this readiness.
-    ///
     /// # Errors
     /// The kernel's error: too many open files, most likely.
-    pub(super) fn new(readiness: OwnedFd) -> io::Result<Self> {
-        // SAFETY: system calls without pointers.
+    pub(super) fn new() -> io::Result<Self> {
+        // SAFETY: system calls without pointers; the descriptors are new, and nobody else's.
         let (all, waiting) = unsafe {
-            (
-                owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))?,
-                owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?,
-            )
+            let all = owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
+            (all, owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?)
         };
-        for part in [&waiting, &readiness] {
-            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-            // SAFETY: the event lives through the call, and both descriptors are open.
-            let added = unsafe {
-                libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, part.as_raw_fd(), &raw mut event)
-            };
-            if added < 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        Ok(Self { all, waiting, _readiness: readiness })
+        watch(&all, &waiting)?;
+        Ok(Self { all, waiting, readiness: Vec::new() })
+    }
+
+    /// Makes it readable whenever this descriptor is.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(super) fn add(&mut self, readiness: OwnedFd) -> io::Result<()> {
+        watch(&self.all, &readiness)?;
+        self.readiness.push(readiness);
+        Ok(())
+    }
+
+    /// Waits until it is readable, at most `limit`, or until a signal comes.
+    pub(super) fn wait(&self, limit: Duration) {
+        let mut poll = libc::pollfd { fd: self.all.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let limit = c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX);
+        // SAFETY: one structure, which lives through the call.
+        unsafe { libc::poll(&raw mut poll, 1, limit) };
     }
 
     /// What the program waits on.
@@ -66,6 +73,14 @@ impl Selectable {
             }
         }
     }
+}
+
+fn watch(all: &OwnedFd, part: &OwnedFd) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+    // SAFETY: the event lives through the call, and both descriptors are open.
+    let added =
+        unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, part.as_raw_fd(), &raw mut event) };
+    if added < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// # Safety
