@@ -51,9 +51,10 @@ fn rises_with(port: impl Into<PortSpec> + Send, builder: Builder, frame: FrameSp
         before.push(gauge);
     };
     assert!(before.len() > 40, "{name}: a loss after {} frames", before.len());
-    assert!(before[before.len() / 2] > 25.0, "{name}: the gauge rises with waiting packets: {before:?}");
-    // The kernel hands a block over after 5 ms, full or not, so the last block may end at any moment.
+    // The kernel hands a block over after 5 ms, full or not, so each block may end at any moment.
     let is_block_of_kernel = at_loss.ports[0].queues[0].mode == QueueMode::Packet;
+    let least = if is_block_of_kernel { 10.0 } else { 25.0 };
+    assert!(before[before.len() / 2] > least, "{name}: the gauge rises with waiting packets: {before:?}");
     let least = if is_block_of_kernel { 100.0 - 100.0 / f64::from(CHUNKS) } else { 100.0 };
     let last = before[before.len() - 1];
     assert!(last >= least, "{name}: {last} after {} frames, then a loss", before.len());

@@ -18,14 +18,19 @@ mod stuck;
 use std::{
     path::PathBuf,
     process::{Command, Output},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 use wirecap_lab::{Namespace, VethOptions, VethPair};
-use wirecap_testing::{PacketSender, SendPath};
+use wirecap_testing::{PATIENCE, PacketSender, SendPath};
 
 use crate::lab::{CommandOutput, READY, RunningCommand, WIRECAP};
+
+/// Between a ping that found no neighbour and the next one.
+const BETWEEN_PINGS: Duration = Duration::from_millis(500);
 
 /// The two hosts, and the middle between them.
 pub struct Cable {
@@ -116,21 +121,28 @@ impl Cable {
     }
 
     /// Pings, and requires an answer each time. Each ping is its own process: in a series, ping(8) waits for
-    /// a late answer no longer than twice the longest one so far, which is too short on a busy machine. The
-    /// host may also give up looking for the neighbour there, after 3 s; then another ping looks again.
+    /// a late answer no longer than twice the longest one so far, which is too short on a busy machine.
     pub fn assert_ping(&self, count: u32, arguments: &[&str]) {
         for number in 1..=count {
-            let ping = || self.ping(&[&["-c", "1", "-W", "20"], arguments].concat());
-            let gave_up = |output: &Output| String::from_utf8_lossy(&output.stdout).contains("+1 errors");
-            let mut output = ping();
-            for _ in 0..2 {
-                if gave_up(&output) {
-                    output = ping();
-                }
-            }
+            let output = self.ping_until_found(&[&["-c", "1", "-W", "20"], arguments].concat());
             let (said, wrong) =
                 (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
             assert!(said.contains("1 received"), "{arguments:?}, {number} of {count}: {said}{wrong}");
+        }
+    }
+
+    /// Pings until the hosts on the way have found their neighbours: on a busy machine an answer may take
+    /// longer than the 3 s that they wait for it. After that a router reports an error, and pauses before it
+    /// asks again.
+    pub fn ping_until_found(&self, arguments: &[&str]) -> Output {
+        let begun = Instant::now();
+        loop {
+            let output = self.ping(arguments);
+            let gave_up = String::from_utf8_lossy(&output.stdout).contains("+1 errors");
+            if !gave_up || begun.elapsed() > PATIENCE {
+                return output;
+            }
+            thread::sleep(BETWEEN_PINGS);
         }
     }
 }
