@@ -14,6 +14,7 @@
 //! | from `pcap_activate` to a capture | `live/activation.rs` |
 //! | how packets get to the program | `live/delivery.rs` |
 //! | the functions that programs call | `exports/` |
+//! | the engine from C: `include/wirecap.h` | `engine/` |
 //! | the system's libpcap, loaded at run time | `libpcap.rs` |
 //!
 //! Rule: what the engine does not serve, the system's libpcap does, with its own words and codes. Until a
@@ -24,7 +25,9 @@
 
 mod abi;
 mod account_file;
+mod boxed_batch;
 mod edge;
+mod engine;
 mod exports;
 mod handle;
 mod libpcap;

@@ -46,11 +46,20 @@ impl ErrorText {
 /// # Safety
 /// `buffer` is null, or good for writing [`ERROR_BYTES`].
 pub(crate) unsafe fn write_error(buffer: *mut c_char, text: impl Display) {
-    if buffer.is_null() {
+    // SAFETY: by the caller's promise.
+    unsafe { write(buffer, ERROR_BYTES, text) };
+}
+
+/// Writes a text, cut to what fits, at the end of a character.
+///
+/// # Safety
+/// `buffer` is null, or good for writing `room` bytes.
+pub(crate) unsafe fn write(buffer: *mut c_char, room: usize, text: impl Display) {
+    if buffer.is_null() || room == 0 {
         return;
     }
     let text = text.to_string().replace('\0', "?");
-    let mut end = text.len().min(ERROR_BYTES - 1);
+    let mut end = text.len().min(room - 1);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

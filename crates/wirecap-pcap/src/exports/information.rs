@@ -140,9 +140,3 @@ unsafe extern "C" fn pcap_lib_version() -> *const c_char {
         version.as_ptr()
     })
 }
-
-/// The version of this library; libpcap has no such symbol.
-#[unsafe(no_mangle)]
-extern "C" fn wirecap_version() -> *const c_char {
-    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
-}

@@ -15,6 +15,7 @@ use wirecap::{Arming, Batch, Capture, Interrupter, Packets};
 use super::{account::AccountedCapture, inject::Injector, sieve::Sieve, workers::Workers};
 use crate::{
     abi::{DLT_DOCSIS, DLT_EN10MB, ForeignPcap, PacketHeader},
+    boxed_batch::BoxedBatch,
     libpcap::Loaded,
 };
 
@@ -69,15 +70,15 @@ impl Format {
 pub(crate) struct HeldBatch {
     /// Before the batch, so that it is dropped first.
     packets: Packets<'static>,
-    _batch: Box<Batch>,
+    _batch: BoxedBatch,
 }
 
 impl HeldBatch {
     pub(super) fn new(batch: Batch) -> Self {
-        let batch = Box::new(batch);
-        // SAFETY: the packets borrow from the batch, which is in a box of its own: it neither moves nor is it
-        // changed or dropped before `packets`, which no method lends for longer than the whole is borrowed.
-        let packets = unsafe { &*std::ptr::from_ref(&*batch) }.packets();
+        let batch = BoxedBatch::new(batch);
+        // SAFETY: the packets are dropped before the batch, and no method lends them for longer than this
+        // value is borrowed.
+        let packets = unsafe { batch.get() }.packets();
         Self { packets, _batch: batch }
     }
 

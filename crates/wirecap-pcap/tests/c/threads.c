@@ -1,7 +1,8 @@
-/* Captures with a handle and a thread for each device, and a slow callback, as the paper's pkt_handler: it applies
- * a filter a number of times to each packet. Prints how many packets each thread got.
+/* Captures with a handle and a thread for each device, and a slow callback, as the paper's pkt_handler: it
+ * applies a filter a number of times to each packet. Prints how many packets each thread got.
  *
- * Usage: threads FILTERS PACKETS DEVICE... : ends once all threads together have PACKETS, or after 10 s without one. */
+ * Usage: threads FILTERS PACKETS DEVICE... : ends once all threads together have PACKETS, or after 10 s
+ * without one. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

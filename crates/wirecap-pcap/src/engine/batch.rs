@@ -1,0 +1,209 @@
+//! Batches and packets.
+
+use std::{
+    ffi::{c_int, c_uint},
+    ptr,
+};
+
+use wirecap::{Direction, Drain, OwnedPacket, Packets, Transmitter};
+
+use super::handles::WorkerHandle;
+use crate::{boxed_batch::BoxedBatch, edge::guarded};
+
+/// `wirecap_batch_t`. In this order, so that what borrows from the batch is dropped before it.
+pub(super) struct BatchHandle {
+    /// The packet that the program has, if its cells can be taken out.
+    current: Option<OwnedPacket<'static>>,
+    rest: Rest,
+    view: View,
+    batch: BoxedBatch,
+}
+
+/// Packets that the program has not seen.
+enum Rest {
+    /// They can be taken out, each with its cells.
+    Cells(Drain<'static>),
+    /// They are read where they are.
+    Borrowed(Packets<'static>),
+}
+
+/// `struct wirecap_view`.
+#[repr(C)]
+struct View {
+    data: *mut u8,
+    len: u32,
+    captured_len: u32,
+    original_len: u32,
+    outgoing: u32,
+    timestamp_ns: u64,
+    number: u64,
+}
+
+impl BatchHandle {
+    pub(super) fn new(batch: wirecap::Batch) -> Self {
+        let batch = BoxedBatch::new(batch);
+        // SAFETY: what borrows from the batch is dropped before it, and lent for no longer than the handle.
+        let rest = match unsafe { batch.get_mut() }.drain() {
+            Some(drain) => Rest::Cells(drain),
+            // SAFETY: as above; nothing was drained.
+            None => Rest::Borrowed(unsafe { batch.get() }.packets()),
+        };
+        let view = View {
+            data: ptr::null_mut(),
+            len: 0,
+            captured_len: 0,
+            original_len: 0,
+            outgoing: 0,
+            timestamp_ns: 0,
+            number: 0,
+        };
+        Self { current: None, rest, view, batch }
+    }
+
+    fn next(&mut self) -> Option<&View> {
+        // The cells of the packet before go home.
+        self.current = None;
+        self.view = match &mut self.rest {
+            Rest::Cells(drain) => {
+                let packet = self.current.insert(drain.next()?);
+                let (captured, timestamp_ns, number) = (packet.len(), packet.timestamp_ns(), packet.number());
+                let data = packet.data_mut();
+                View {
+                    data: data.as_mut_ptr(),
+                    len: data.len() as u32,
+                    captured_len: captured as u32,
+                    original_len: captured as u32,
+                    outgoing: 0,
+                    timestamp_ns,
+                    number,
+                }
+            }
+            Rest::Borrowed(packets) => {
+                let packet = packets.next()?;
+                View {
+                    data: packet.data().as_ptr().cast_mut(),
+                    len: packet.data().len() as u32,
+                    captured_len: packet.len() as u32,
+                    original_len: packet.original_len() as u32,
+                    outgoing: (packet.direction() == Direction::Out).into(),
+                    timestamp_ns: packet.timestamp_ns(),
+                    number: packet.number(),
+                }
+            }
+        };
+        Some(&self.view)
+    }
+
+    /// Forwards the current packet. Returns whether it was taken; if not, it stays the current one.
+    fn forward(&mut self, transmitter: &mut Transmitter) -> bool {
+        let Some(packet) = self.current.take() else { return false };
+        match packet.forward(transmitter) {
+            Ok(()) => true,
+            Err(refused) => {
+                self.current = Some(refused.packet);
+                false
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn wirecap_batch_device(batch: *const BatchHandle) -> c_uint {
+    // SAFETY: the program gives a batch, or null; only the batch itself is read, which its packets do not
+    // change.
+    guarded(0, || unsafe { batch.as_ref().map_or(0, |batch| batch.batch.get().port() as c_uint) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn wirecap_batch_queue(batch: *const BatchHandle) -> c_uint {
+    // SAFETY: as above.
+    guarded(0, || unsafe { batch.as_ref().map_or(0, |batch| batch.batch.get().queue().into()) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn wirecap_batch_next(batch: *mut BatchHandle) -> *const View {
+    guarded(ptr::null(), || {
+        // SAFETY: the program gives a batch, or null, that no other thread uses.
+        unsafe { batch.as_mut() }.and_then(BatchHandle::next).map_or(ptr::null(), ptr::from_ref)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn wirecap_batch_free(batch: *mut BatchHandle) {
+    guarded((), || {
+        if !batch.is_null() {
+            // SAFETY: it is of `wirecap_next_batch`, and freed once.
+            drop(unsafe { Box::from_raw(batch) });
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn wirecap_forward(
+    worker: *mut WorkerHandle,
+    batch: *mut BatchHandle,
+    device: c_uint,
+) -> c_int {
+    guarded(-1, || {
+        // SAFETY: the program gives a worker and a batch, or null, that no other thread uses.
+        let (worker, batch) = unsafe { (worker.as_mut(), batch.as_mut()) };
+        let transmitter = worker.and_then(|worker| worker.transmitter(device));
+        let is_taken = batch.zip(transmitter).is_some_and(|(batch, transmitter)| batch.forward(transmitter));
+        if is_taken { 0 } else { -1 }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn wirecap_forward_batch(
+    worker: *mut WorkerHandle,
+    batch: *mut BatchHandle,
+    device: c_uint,
+) -> c_uint {
+    guarded(0, || {
+        if batch.is_null() {
+            return 0;
+        }
+        // SAFETY: it is of `wirecap_next_batch`, and freed once.
+        let mut batch = unsafe { Box::from_raw(batch) };
+        // SAFETY: the program gives a worker, or null, that no other thread uses.
+        let worker = unsafe { worker.as_mut() };
+        let Some(transmitter) = worker.and_then(|worker| worker.transmitter(device)) else { return 0 };
+        let mut taken = 0;
+        while batch.next().is_some() {
+            taken += c_uint::from(batch.forward(transmitter));
+        }
+        taken
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn wirecap_keep(batch: *mut BatchHandle) -> *mut OwnedPacket<'static> {
+    guarded(ptr::null_mut(), || {
+        // SAFETY: the program gives a batch, or null, that no other thread uses.
+        let packet = unsafe { batch.as_mut() }.and_then(|batch| batch.current.take());
+        packet.map_or(ptr::null_mut(), |packet| Box::into_raw(Box::new(packet.keep())))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn wirecap_packet_data(packet: *const OwnedPacket<'static>, len: *mut u32) -> *const u8 {
+    guarded(ptr::null(), || {
+        // SAFETY: the program gives a packet, or null, and room for a length, or null.
+        let data = unsafe { packet.as_ref() }.map_or(&[][..], OwnedPacket::data);
+        if !len.is_null() {
+            // SAFETY: as above.
+            unsafe { len.write(data.len() as u32) };
+        }
+        data.as_ptr()
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn wirecap_packet_free(packet: *mut OwnedPacket<'static>) {
+    guarded((), || {
+        if !packet.is_null() {
+            // SAFETY: it is of `wirecap_keep`, and freed once.
+            drop(unsafe { Box::from_raw(packet) });
+        }
+    });
+}
