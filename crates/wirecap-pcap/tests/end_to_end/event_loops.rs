@@ -1,0 +1,47 @@
+//! Programs that wait by themselves, and loops that are broken.
+
+use wirecap_testing::need_root;
+use wirecap_traffic::FrameSpec;
+
+use crate::rig::{PORT, Rig, same};
+
+const BURST: u64 = 3_000;
+const BURSTS: u64 = 4;
+
+#[test]
+fn an_event_loop_gets_every_frame_and_sleeps_in_silence() {
+    need_root!("an_event_loop_gets_every_frame_and_sleeps_in_silence");
+    let rig = Rig::new("waiting");
+    let waiting = rig.compile("waiting");
+    let (all, burst) = ((BURST * BURSTS).to_string(), BURST.to_string());
+    for way in ["select", "poll", "epoll"] {
+        let printed = same(way, |library| {
+            let mut sender = rig.wire.queue_sender(0, FrameSpec::default());
+            let program = rig.spawn_ready(library, &waiting, &[PORT, way, &all, &burst]);
+            for bursts in 1..=BURSTS {
+                sender.send(BURST);
+                program.wait_for_lines(bursts as usize);
+            }
+            program.succeed()
+        });
+        let last = format!("{all} frames, 0 in disorder, then silence");
+        assert_eq!(printed.lines().last(), Some(last.as_str()), "{printed}");
+        assert!(!printed.contains("for nothing"), "{printed}");
+    }
+}
+
+#[test]
+fn a_loop_is_broken_under_traffic_and_goes_on() {
+    need_root!("a_loop_is_broken_under_traffic_and_goes_on");
+    let rig = Rig::new("breaking");
+    let breaking = rig.compile("breaking");
+    for way in ["thread", "signal"] {
+        let printed = same(way, |library| {
+            let mut sender = rig.wire.queue_sender(0, FrameSpec::default());
+            let program = rig.spawn_ready(library, &breaking, &[PORT, way, "20000"]);
+            sender.send(20_000);
+            program.succeed()
+        });
+        assert_eq!(printed, "20000 frames, 0 in disorder, broken often\n");
+    }
+}

@@ -1,0 +1,131 @@
+//! Programs with several handles, several libraries, or a life of their own.
+
+use wirecap_lab::Ear;
+use wirecap_testing::need_root;
+use wirecap_traffic::FrameSpec;
+
+use crate::{
+    frames::udp,
+    rig::{LIBRARIES, Library, PORT, Rig, as_lines, packets, same, send_from},
+};
+
+#[test]
+fn two_devices_are_read_in_two_threads() {
+    need_root!("two_devices_are_read_in_two_threads");
+    let rig = Rig::new("two");
+    let second = rig.second_pair();
+    let two = rig.compile("two_devices");
+    let frames: Vec<_> = (0..5_000).map(|sequence| udp(100, sequence)).collect();
+    let printed = same("two devices", |library| {
+        let program = rig.spawn_ready(library, &two, &[PORT, "in1", "5000"]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| rig.send(&frames));
+            send_from(&second, &frames);
+        });
+        program.succeed()
+    });
+    let line = |device| format!("{device}: 5000 frames, 0 in disorder, 5000 received, 0 dropped\n");
+    assert_eq!(printed, line(PORT) + &line("in1"));
+}
+
+/// libpcap itself loses packets while a filter is set; of it only the first is required.
+#[test]
+fn a_new_filter_refuses_and_loses_no_packet_under_traffic() {
+    need_root!("a_new_filter_refuses_and_loses_no_packet_under_traffic");
+    // The last number is one that both filters want.
+    const FRAMES: u64 = 60_001;
+    let rig = Rig::new("filters");
+    let filters = rig.compile("filters");
+    for library in LIBRARIES {
+        let mut sender = rig.wire.queue_sender(0, FrameSpec::default());
+        let program = rig.spawn_ready(library, &filters, &[PORT, &FRAMES.to_string()]);
+        sender.send(FRAMES);
+        let printed = match library {
+            Library::Wirecap => program.succeed(),
+            // It may have lost the last frame, too.
+            Library::System => {
+                while program.printed().is_empty() {
+                    rig.send([&udp(60, FRAMES + 3)]);
+                }
+                program.succeed()
+            }
+        };
+        let lines: Vec<_> = printed.lines().collect();
+        assert_eq!((lines[0], lines[2]), ("0 refused", "changed often"), "{library:?}: {printed}");
+        assert!(library == Library::System || lines[1] == "0 missing", "{printed}");
+    }
+}
+
+#[test]
+fn a_daemon_forks_after_activation_and_its_child_reads() {
+    need_root!("a_daemon_forks_after_activation_and_its_child_reads");
+    let rig = Rig::new("daemon");
+    let daemon = rig.compile("daemon");
+    let frames: Vec<_> = (0..2_000).map(|sequence| udp(200, sequence)).collect();
+    let printed = same("a daemon", |library| {
+        let file = rig.path(&format!("{library:?}.pcap"));
+        let program = rig.spawn_ready(library, &daemon, &[PORT, "2000", file.to_str().unwrap()]);
+        rig.send(&frames);
+        // The child holds its standard error open.
+        program.succeed() + &as_lines(&packets(&file))
+    });
+    assert!(printed.starts_with("pcap_loop = 0, 2000 received, 0 dropped\n"), "{printed:.100}");
+    assert_eq!(printed.lines().count(), 2_001);
+}
+
+#[test]
+fn descriptors_that_a_program_closes_are_not_missed() {
+    need_root!("descriptors_that_a_program_closes_are_not_missed");
+    let rig = Rig::new("closing");
+    let closing = rig.compile("closing");
+    let frames: Vec<_> = (0..500).map(|sequence| udp(60, sequence)).collect();
+    for state in ["unused", "used"] {
+        let printed = same(state, |library| {
+            let file = rig.path(&format!("{library:?}"));
+            let arguments = [PORT, "500", file.to_str().unwrap(), state];
+            let program = rig.spawn_ready(library, &closing, &arguments);
+            rig.send(&frames);
+            program.succeed() + &std::fs::read_to_string(&file).unwrap()
+        });
+        let numbers: String = (0..500).map(|number| format!("{number}\n")).collect();
+        assert_eq!(printed, format!("pcap_loop = 0\n{numbers}"), "{state}");
+    }
+}
+
+#[test]
+fn two_libraries_capture_in_one_program() {
+    need_root!("two_libraries_capture_in_one_program");
+    let rig = Rig::new("libraries");
+    let two = rig.compile("two_libraries");
+    let by_path = crate::symbols::system_library().to_str().unwrap();
+    let frames: Vec<_> = (0..1_000).map(|sequence| udp(60, sequence)).collect();
+    let printed = same("two libraries", |library| {
+        // The frames stay for the other library.
+        let beside = if library == Library::Wirecap { "packet:in0" } else { PORT };
+        let arguments = ["1000", "libpcap.so.0.8", beside, by_path, PORT];
+        let program = rig.spawn_ready(library, &two, &arguments);
+        rig.send(&frames);
+        program.succeed()
+    });
+    let line = |name| format!("{name}: 1000 frames, 0 in disorder\n");
+    assert_eq!(printed, line("libpcap.so.0.8") + &line(by_path));
+}
+
+#[test]
+fn injected_frames_arrive_at_the_other_end() {
+    need_root!("injected_frames_arrive_at_the_other_end");
+    let rig = Rig::new("injecting");
+    let injecting = rig.compile("injecting");
+    let printed = same("injecting", |library| {
+        let ear = Ear::new(&rig.wire.outside).unwrap();
+        let printed = rig.spawn(library, &injecting, &[PORT, "200"]).succeed();
+        for number in 0..200_u8 {
+            let frame = ear.hear();
+            assert_eq!(frame.len(), 60 + usize::from(number), "{library:?}");
+            assert!(frame[..14] == *b"\xff\xff\xff\xff\xff\xff\x02\0\0\0\0\x09\x88\xb5", "{frame:x?}");
+            assert!(frame[14..].iter().all(|&byte| byte == number), "{library:?}: {frame:x?}");
+        }
+        printed
+    });
+    assert_eq!(printed, "-1, -1\nsend: Message too long\n");
+}

@@ -1,0 +1,25 @@
+//! Existing programs on the library, in network namespaces.
+//!
+//! ```text
+//!   namespace outside ── out0 ═══ veth ═══ in0 ── namespace inside ── tcpdump, tshark, … ─┬─ libpcap
+//!     frames, pings                                                                       └─ wirecap
+//! ```
+//!
+//! Each program runs unmodified, once with the system's libpcap and once with this library, over the same
+//! traffic, and must print and write the same. snort and suricata are left out: apt-get finds no package of
+//! either.
+
+mod calls;
+mod difference;
+mod event_loops;
+mod frames;
+mod handles;
+mod other_tools;
+mod programs;
+mod rig;
+mod stopped;
+mod symbols;
+mod tcpdump_devices;
+mod tcpdump_prints;
+mod tcpdump_writes;
+mod wireshark;

@@ -1,0 +1,39 @@
+//! A program that is stopped for a burst.
+
+use nix::sys::signal::Signal;
+use wirecap_testing::need_root;
+use wirecap_traffic::{FrameSpec, Marks};
+
+use crate::rig::{Library, PORT, Rig, packets};
+
+const BURST: u64 = 100_000;
+const BURSTS: u64 = 5;
+/// 256 cells each: more than a burst.
+const CHUNKS: &str = "400";
+
+#[test]
+fn a_stopped_tcpdump_loses_no_packet_of_a_burst_that_its_pool_holds() {
+    need_root!("a_stopped_tcpdump_loses_no_packet_of_a_burst_that_its_pool_holds");
+    let rig = Rig::new("stopped");
+    let file = rig.path("bursts.pcap");
+    let mut sender = rig.wire.generator(FrameSpec::default());
+    let settings = [("WIRECAP_M", "256"), ("WIRECAP_R", CHUNKS)];
+    let arguments = ["-i", PORT, "-U", "-Z", "root", "-w", file.to_str().unwrap()];
+    let program = rig.spawn_with(Library::Wirecap, &settings, "tcpdump", &arguments);
+    program.running.wait_for("listening on");
+    for bursts in 1..=BURSTS {
+        program.running.signal(Signal::SIGSTOP);
+        let sent = rig.wire.live(&mut sender, 0, BURST);
+        assert_eq!((sent.frames, sent.dropped), (BURST, 0), "the wire is lossless");
+        program.running.signal(Signal::SIGCONT);
+        // A header of 16 bytes before each packet.
+        program.running.wait_for_bytes(&file, 24 + bursts * BURST * (16 + 60));
+    }
+    program.running.signal(Signal::SIGINT);
+    let ended = program.wait();
+    for words in ["500000 packets captured", "\n0 packets dropped by kernel"] {
+        assert!(ended.stderr.contains(words), "{ended:#?}");
+    }
+    let numbers = packets(&file).into_iter().map(|packet| Marks::read(&packet.data).unwrap().sequence);
+    assert!(numbers.eq(0..BURST * BURSTS), "each once, in order");
+}
