@@ -1,0 +1,171 @@
+//! `wirecap run`: programs that capture by libpcap, on the engine.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use wirecap_testing::need_root;
+use wirecap_traffic::LiveOptions;
+
+use crate::lab::{Lab, RunningCommand, WIRECAP, read};
+
+/// The library, which cargo builds beside this program.
+fn library() -> PathBuf {
+    let own = env::current_exe().unwrap();
+    let path = own.parent().unwrap().join("libwirecap_pcap.so");
+    assert!(path.exists(), "cargo has not built {}", path.display());
+    path
+}
+
+/// `wirecap run` with these arguments, to its end, in this process's own namespace.
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(WIRECAP);
+    command.arg("run").args(arguments).env("WIRECAP_LIBRARY", library()).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+impl Lab {
+    /// Starts `wirecap run` with these arguments on the right.
+    fn run(&self, arguments: &[&str]) -> RunningCommand {
+        let mut command = self.right.command(WIRECAP);
+        command.arg("run").args(arguments).env("WIRECAP_LIBRARY", library());
+        RunningCommand::spawn(command)
+    }
+}
+
+#[test]
+fn the_exit_code_and_the_output_are_the_programs() {
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -KILL $$", 137), ("kill -TERM $$", 143)] {
+        let output = run(&["--quiet", "sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(code), "{script}: {output:?}");
+        assert_eq!(stderr(&output), "", "{script}");
+    }
+    let output = run(&["no-such-program-anywhere"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(stderr(&output).contains("there is no program no-such-program-anywhere in PATH"), "{output:?}");
+}
+
+#[test]
+fn arguments_behind_the_program_are_the_programs() {
+    for before in [&["--quiet", "--"][..], &["--quiet"], &["-q", "-R", "200", "-T", "70", "--"]] {
+        let arguments = [before, &["printf", "%s|", "-R", "--account", "--", "-n", "a b", ""]].concat();
+        let output = run(&arguments);
+        assert_eq!(output.stdout, b"-R|--account|--|-n|a b||", "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_program_that_did_not_capture_on_the_engine_is_named() {
+    let output = run(&["true"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("WARNING: true did not use libpcap"), "{output:?}");
+    let output = run(&["tcpdump", "-d", "-y", "EN10MB", "udp"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stderr(&output).contains("WARNING: tcpdump opened no device that wirecap serves"), "{output:?}");
+}
+
+#[test]
+fn the_account_has_the_figures_of_the_capture() {
+    need_root!("the_account_has_the_figures_of_the_capture");
+    let lab = Lab::with_queues("account", 1);
+    let path = lab.path("account.pcap");
+    let file = path.to_str().unwrap();
+    for (flags, filter, refused) in
+        [(&["--account"][..], "udp", 0), (&["--account", "-R", "200"], "tcp", 500)]
+    {
+        let _ = fs::remove_file(&path);
+        let program = ["--", "tcpdump", "-Z", "root", "-U", "-i", "r0", "-w", file, filter];
+        let running = lab.run(&[flags, &program].concat());
+        running.wait_for("listening on");
+        lab.send(0, 0, 500, LiveOptions::default());
+        running.wait_for_bytes(&path, 24 + (500 - refused) * 76);
+        // A process sends it to the command, which passes it on.
+        running.signal(Signal::SIGINT);
+        let ended = running.wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        assert_eq!(read(&path).packets.len() as u64, 500 - refused);
+        let rows = ended.stderr.lines().skip_while(|line| !line.starts_with("device"));
+        let rows: Vec<Vec<_>> = rows.map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows.len(), 2, "{}", ended.stderr);
+        assert_eq!(rows[0], ["device", "pid", "seen", "delivered", "refused", "lost"]);
+        assert_eq!((rows[1][0], &rows[1][2..]), ("r0", &["500", "500", &refused.to_string(), "0"][..]));
+    }
+}
+
+#[test]
+fn settings_reach_the_library() {
+    need_root!("settings_reach_the_library");
+    let lab = Lab::with_queues("reach", 1);
+    let config = lab.path("settings.toml");
+    fs::write(&config, "cells_per_chunk = 32\n").unwrap();
+    let config = config.to_str().unwrap();
+    let memory = |flags: &[&str], device: &str| {
+        let program = ["--", "tcpdump", "-Z", "root", "-i", device, "-c", "1", "-w", "/dev/null"];
+        let running = lab.run(&[&["--json"], flags, &program].concat());
+        running.wait_for("listening on");
+        lab.send(0, 0, 10, LiveOptions::default());
+        let ended = running.wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        let record = ended.stderr.lines().find(|line| line.starts_with('{')).expect("an account");
+        let record: Value = serde_json::from_str(record).unwrap();
+        assert_eq!(record["device"], device);
+        ["cells_per_chunk", "chunks_per_pool"].map(|name| record["report"]["memory"][name].as_u64().unwrap())
+    };
+    assert_eq!(memory(&["-M", "64", "-R", "200"], "r0"), [64, 200]);
+    assert_eq!(memory(&["--config", config, "-R", "150"], "r0"), [32, 150]);
+    // What stands behind a device's name is for it alone, and before the flags.
+    assert_eq!(memory(&["-M", "64", "-R", "200"], "r0?R=100"), [64, 100]);
+}
+
+#[test]
+fn the_library_is_found_beside_the_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let command = directory.path().join("wirecap");
+    fs::copy(WIRECAP, &command).unwrap();
+    fs::copy(library(), directory.path().join("libwirecap_pcap.so")).unwrap();
+    let version = Command::new(&command).args(["run", "-q", "tcpdump", "--version"]).output().unwrap();
+    let text = String::from_utf8_lossy(&version.stdout).into_owned() + &stderr(&version);
+    assert!(text.contains(&format!(", on wirecap {}", env!("CARGO_PKG_VERSION"))), "{text}");
+}
+
+#[test]
+fn a_statically_linked_program_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("static");
+    let source = directory.path().join("static.c");
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let mut cc = Command::new("cc");
+    let built = cc.arg("-static").arg("-o").args([&program, &source]).status().unwrap();
+    assert!(built.success(), "cc -static needs libc6-dev");
+    assert_refused(&program, "is statically linked: its libpcap is part of it and cannot be replaced");
+}
+
+/// It changes from root to another user.
+#[test]
+fn a_program_that_changes_its_user_is_refused() {
+    need_root!("a_program_that_changes_its_user_is_refused");
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    fs::copy("/bin/true", &program).unwrap();
+    std::os::unix::fs::chown(&program, Some(NOBODY), Some(NOBODY)).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    assert_refused(&program, "changes its user (setuid), so the loader does not preload libraries into it");
+}
+
+/// The user that has nothing.
+const NOBODY: u32 = 65_534;
+
+#[track_caller]
+fn assert_refused(program: &Path, why: &str) {
+    let output = run(&[program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr(&output).contains(why), "{output:?}");
+}
