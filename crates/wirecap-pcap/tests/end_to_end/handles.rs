@@ -83,9 +83,12 @@ fn descriptors_that_a_program_closes_are_not_missed() {
         let printed = same(state, |library| {
             let file = rig.path(&format!("{library:?}"));
             let arguments = [PORT, "500", file.to_str().unwrap(), state];
-            let program = rig.spawn_ready(library, &closing, &arguments);
+            let program = rig.spawn_with(library, &[("WIRECAP_ACCOUNT", "")], &closing, &arguments);
+            program.running.wait_for("ready");
             rig.send(&frames);
-            program.succeed() + &std::fs::read_to_string(&file).unwrap()
+            let ended = program.wait();
+            assert_eq!(ended.code, Some(0), "{ended:#?}");
+            ended.stdout + &std::fs::read_to_string(&file).unwrap()
         });
         let numbers: String = (0..500).map(|number| format!("{number}\n")).collect();
         assert_eq!(printed, format!("pcap_loop = 0\n{numbers}"), "{state}");

@@ -5,11 +5,12 @@ use std::{
     env, fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
+use serde_json::Value;
 use tempfile::TempDir;
-use wirecap_lab::{Capture, CapturedPacket, Namespace, VethOptions, VethPair, skip};
+use wirecap_lab::{Capture, CapturedPacket, VethOptions, VethPair, skip};
 use wirecap_testing::{PacketSender, SendPath, running_command::RunningCommand, wait_or_explain, wire::Wire};
 
 use crate::difference;
@@ -106,10 +107,19 @@ impl Rig {
     ) -> Program {
         // Shown if the test fails.
         eprintln!("{library:?}: {settings:?} {program} {}", arguments.join(" "));
-        let mut command = inside(&self.wire.inside, library, settings, program);
-        command.args(arguments).env("TMPDIR", self.directory.path());
-        let (file, path) = tempfile::NamedTempFile::new_in(self.directory.path()).unwrap().keep().unwrap();
-        Program { running: RunningCommand::spawn_into(command, Stdio::from(file)), stdout: path }
+        let new_file = || tempfile::NamedTempFile::new_in(self.directory.path()).unwrap().keep().unwrap();
+        let ((output, stdout), (_, accounts)) = (new_file(), new_file());
+        let mut command = self.wire.inside.command("env");
+        command.env("TMPDIR", self.directory.path());
+        // They hold for the program alone, not for what starts it.
+        if library == Library::Wirecap {
+            command.arg(format!("LD_PRELOAD={}", our_library().display()));
+            command.arg(format!("WIRECAP_ACCOUNT={}", accounts.display()));
+        }
+        command.args(settings.iter().map(|(name, value)| format!("{name}={value}")));
+        command.arg(program).args(arguments);
+        let running = RunningCommand::spawn_into(command, Stdio::from(output));
+        Program { running, library, stdout, accounts }
     }
 
     /// Sends frames of any kind, in order.
@@ -135,21 +145,13 @@ pub fn send_from<'f>(pair: &VethPair, frames: impl IntoIterator<Item = &'f Vec<u
     );
 }
 
-/// A program in a namespace. Its settings hold for the program alone, not for what starts it.
-fn inside(namespace: &Namespace, library: Library, settings: &[(&str, &str)], program: &str) -> Command {
-    let mut command = namespace.command("env");
-    command.args(settings.iter().map(|(name, value)| format!("{name}={value}")));
-    if library == Library::Wirecap {
-        command.arg(format!("LD_PRELOAD={}", our_library().display()));
-    }
-    command.arg(program);
-    command
-}
-
 /// A running program, whose standard output goes to a file.
 pub struct Program {
     pub running: RunningCommand,
+    library: Library,
     stdout: PathBuf,
+    /// Where our library writes its accounts.
+    accounts: PathBuf,
 }
 
 /// How a program ended.
@@ -159,6 +161,8 @@ pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
+    /// The accounts of the devices that the engine served.
+    pub accounts: Vec<Value>,
 }
 
 impl Program {
@@ -184,17 +188,32 @@ impl Program {
     /// Waits for its end.
     #[track_caller]
     pub fn wait(self) -> Ended {
-        let Self { running, stdout } = self;
+        let Self { running, stdout, accounts, .. } = self;
         let ended = running.wait();
-        let stdout = String::from_utf8_lossy(&fs::read(&stdout).unwrap()).into_owned();
-        Ended { code: ended.code, stdout, stderr: ended.stderr }
+        let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
+        let record =
+            |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let records = read(&accounts).lines().map(record).collect::<Vec<Value>>();
+        let accounts = records.into_iter().filter(|record| record.get("report").is_some()).collect();
+        Ended { code: ended.code, stdout: read(&stdout), stderr: ended.stderr, accounts }
     }
 
-    /// Waits for its end, which must be a good one. Returns its standard output.
+    /// Waits for its end, which must be a good one, without a lost packet, and captured by the engine if the
+    /// library is ours. Returns its standard output.
     #[track_caller]
     pub fn succeed(self) -> String {
+        let library = self.library;
         let ended = self.wait();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
+        assert_eq!(!ended.accounts.is_empty(), library == Library::Wirecap, "{ended:#?}");
+        for account in &ended.accounts {
+            let queue = &account["report"]["ports"][0]["queues"][0];
+            assert_eq!(queue["unexplained"], 0, "{account:#}");
+            let lost = queue["lost"].as_object().unwrap();
+            // A program ends when it has enough.
+            let lost = lost.iter().filter(|(cause, _)| *cause != "left_at_stop");
+            assert!(lost.clone().all(|(_, lost)| *lost == 0), "{account:#}");
+        }
         ended.stdout
     }
 }

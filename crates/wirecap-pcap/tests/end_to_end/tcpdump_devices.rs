@@ -25,7 +25,7 @@ fn libpcap_serves_any_and_loopback() {
                 }
             }
             let ended = program.wait();
-            assert_eq!(ended.code, Some(0), "{ended:#?}");
+            assert_eq!((ended.code, ended.accounts.len()), (Some(0), 0), "{ended:#?}");
             let listening = ended.stderr.lines().find(|line| line.contains("listening on")).unwrap();
             format!("{listening}\n{}", ended.stdout)
         });
@@ -44,7 +44,7 @@ fn a_file_is_read_by_libpcap() {
     rig.send(&mixture(50));
     program.succeed();
     let printed = same("-r", |library| {
-        rig.spawn(library, "tcpdump", &["-n", "-tttt", "-e", "-xx", "-r", file, "ip"]).succeed()
+        rig.spawn(library, "tcpdump", &["-n", "-tttt", "-e", "-xx", "-r", file, "ip"]).wait().stdout
     });
     assert!(printed.lines().count() > 100, "{printed}");
 }
@@ -53,7 +53,7 @@ fn a_file_is_read_by_libpcap() {
 fn the_list_begins_with_libpcaps() {
     need_root!("the_list_begins_with_libpcaps");
     let rig = Rig::with_addresses("listed");
-    let listed = |library| rig.spawn(library, "tcpdump", &["-D"]).succeed();
+    let listed = |library| rig.spawn(library, "tcpdump", &["-D"]).wait().stdout;
     let (libpcap, ours) = (listed(Library::System), listed(Library::Wirecap));
     assert!(libpcap.contains("in0 ["), "{libpcap}");
     let more = ours.strip_prefix(libpcap.as_str()).unwrap_or_else(|| panic!("{libpcap}\n{ours}"));
