@@ -11,8 +11,10 @@
 
 mod calls;
 mod difference;
+mod engine;
 mod event_loops;
 mod frames;
+mod group;
 mod handles;
 mod other_tools;
 mod programs;
