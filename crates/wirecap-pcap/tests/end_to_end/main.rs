@@ -22,6 +22,7 @@ mod rig;
 mod stopped;
 mod symbols;
 mod tcpdump_devices;
+mod tcpdump_options;
 mod tcpdump_prints;
 mod tcpdump_writes;
 mod wireshark;

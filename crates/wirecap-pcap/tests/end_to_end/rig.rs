@@ -198,23 +198,31 @@ impl Program {
         Ended { code: ended.code, stdout: read(&stdout), stderr: ended.stderr, accounts }
     }
 
-    /// Waits for its end, which must be a good one, without a lost packet, and captured by the engine if the
-    /// library is ours. Returns its standard output.
+    /// Waits for its end, which must be a good one, and [captured](Ended::assert_captured). Returns its
+    /// standard output.
     #[track_caller]
     pub fn succeed(self) -> String {
         let library = self.library;
         let ended = self.wait();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
-        assert_eq!(!ended.accounts.is_empty(), library == Library::Wirecap, "{ended:#?}");
-        for account in &ended.accounts {
+        ended.assert_captured(library);
+        ended.stdout
+    }
+}
+
+impl Ended {
+    /// Requires that the engine has captured if the library is ours, and that it has lost no packet.
+    #[track_caller]
+    pub fn assert_captured(&self, library: Library) {
+        assert_eq!(!self.accounts.is_empty(), library == Library::Wirecap, "{self:#?}");
+        for account in &self.accounts {
             let queue = &account["report"]["ports"][0]["queues"][0];
             assert_eq!(queue["unexplained"], 0, "{account:#}");
             let lost = queue["lost"].as_object().unwrap();
             // A program ends when it has enough.
-            let lost = lost.iter().filter(|(cause, _)| *cause != "left_at_stop");
-            assert!(lost.clone().all(|(_, lost)| *lost == 0), "{account:#}");
+            let mut lost = lost.iter().filter(|(cause, _)| *cause != "left_at_stop");
+            assert!(lost.all(|(_, lost)| *lost == 0), "{account:#}");
         }
-        ended.stdout
     }
 }
 

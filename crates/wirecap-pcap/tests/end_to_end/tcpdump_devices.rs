@@ -125,6 +125,7 @@ fn a_device_that_disappears_ends_the_capture() {
         program.wait_for_lines(1);
         drop(second);
         let ended = program.wait();
+        ended.assert_captured(library);
         format!("{:?}\n{}\n{}", ended.code, ended.stdout, ended.stderr)
     });
     assert!(printed.starts_with("Some(1)"), "{printed}");

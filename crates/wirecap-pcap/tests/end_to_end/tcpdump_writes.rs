@@ -152,6 +152,7 @@ fn it_ends_at_an_interrupt_and_counts_at_a_signal() {
         program.running.wait_for("packets captured");
         program.running.signal(Signal::SIGINT);
         let ended = program.wait();
+        ended.assert_captured(library);
         format!("{:?}\n{}\n{}", ended.code, ended.stdout, ended.stderr)
     });
     assert!(printed.starts_with("Some(0)"), "{printed}");
