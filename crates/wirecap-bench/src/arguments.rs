@@ -13,6 +13,8 @@ pub enum Scenario {
     Count,
     /// One queue, count only, passively: taps against TPACKET_V3.
     Passive,
+    /// One queue, count only, by libpcap's functions: on wirecap against libpcap.
+    Libpcap,
     /// Writing to a file, against tcpdump.
     Write,
     /// Between two interfaces, on one core: rate, and highest rate without loss.
@@ -39,9 +41,10 @@ pub enum Scenario {
 
 impl Scenario {
     /// The scenarios of `all`.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Count,
         Self::Passive,
+        Self::Libpcap,
         Self::Write,
         Self::Forward,
         Self::Burst,
@@ -59,6 +62,7 @@ impl Scenario {
             Self::All => "all",
             Self::Count => "count",
             Self::Passive => "passive",
+            Self::Libpcap => "libpcap",
             Self::Write => "write",
             Self::Forward => "forward",
             Self::Burst => "burst",

@@ -30,6 +30,8 @@ pub struct Competitor {
     /// Arguments before the interface.
     command: Vec<String>,
     flags: Vec<String>,
+    /// Variables of its environment.
+    environment: Vec<(String, String)>,
 }
 
 /// The directory of the built peers.
@@ -64,6 +66,7 @@ impl Peers {
             program: self.path(program),
             command: Vec::new(),
             flags: words(flags),
+            environment: Vec::new(),
         }
     }
 }
@@ -120,7 +123,14 @@ impl Competitor {
 
     fn of_this_program(name: &str, command: &str, flags: &str) -> Result<Self> {
         let program = std::env::current_exe().context("the path of this program")?;
-        Ok(Self { name: name.into(), program, command: vec![command.into()], flags: words(flags) })
+        let (command, flags) = (vec![command.into()], words(flags));
+        Ok(Self { name: name.into(), program, command, flags, environment: Vec::new() })
+    }
+
+    /// The same with a variable in its environment.
+    pub fn with_environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
     }
 
     /// Starts the competitor on the receiving end of a link and waits until it is ready.
@@ -128,8 +138,10 @@ impl Competitor {
     /// # Errors
     /// With its output.
     pub fn start(&self, link: &Link<'_>, more_flags: &[String]) -> Result<Process> {
-        let mut command = link.command(&self.program.to_string_lossy());
-        command.args(&self.command).arg(RECEIVER).args(&self.flags).args(more_flags);
+        // The variables are for the program alone, not for what starts it in the namespace.
+        let mut command = link.command("env");
+        command.args(self.environment.iter().map(|(name, value)| format!("{name}={value}")));
+        command.arg(&self.program).args(&self.command).arg(RECEIVER).args(&self.flags).args(more_flags);
         command.args(["--cpu", &receiver_core().to_string(), "--idle-ms", &IDLE_MS.to_string()]);
         Process::start(&self.name, command, ReadySign::Line("READY"))
     }
