@@ -88,12 +88,10 @@ pub(crate) const DIRECTION_INOUT: c_int = 0;
 pub(crate) const DIRECTION_IN: c_int = 1;
 pub(crate) const DIRECTION_OUT: c_int = 2;
 
+pub(crate) const TSTAMP_HOST: c_int = 0;
 pub(crate) const TSTAMP_ADAPTER: c_int = 3;
 pub(crate) const TSTAMP_ADAPTER_UNSYNCED: c_int = 4;
 pub(crate) const TSTAMP_PRECISION_NANO: c_int = 1;
-
-pub(crate) const DLT_EN10MB: c_int = 1;
-pub(crate) const DLT_DOCSIS: c_int = 143;
 
 /// `MAXIMUM_SNAPLEN` of libpcap: a length that is not given, or larger, becomes this one.
 pub(crate) const MAX_SNAPLEN: u32 = 262_144;

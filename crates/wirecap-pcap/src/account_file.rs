@@ -7,12 +7,35 @@ use std::{
     env,
     fs::{File, OpenOptions},
     io::Write,
+    os::unix::fs::MetadataExt,
     process,
     sync::OnceLock,
 };
 
 use serde::Serialize;
 use serde_json::json;
+
+/// The open file, and what identifies it: programs close descriptors that they do not know, and open others
+/// under the same numbers.
+struct AccountFile {
+    file: File,
+    device: u64,
+    inode: u64,
+}
+
+impl AccountFile {
+    fn open() -> Option<Self> {
+        let file = OpenOptions::new().append(true).open(env::var_os("WIRECAP_ACCOUNT")?).ok()?;
+        let metadata = file.metadata().ok()?;
+        Some(Self { device: metadata.dev(), inode: metadata.ino(), file })
+    }
+
+    /// The file, unless the program has closed it.
+    fn get(&self) -> Option<&File> {
+        let metadata = self.file.metadata().ok()?;
+        ((metadata.dev(), metadata.ino()) == (self.device, self.inode)).then_some(&self.file)
+    }
+}
 
 /// Whether somebody asks for accounts.
 pub(crate) fn is_wanted() -> bool {
@@ -34,7 +57,6 @@ pub(crate) fn write(record: &impl Serialize) {
 }
 
 fn file() -> Option<&'static File> {
-    static FILE: OnceLock<Option<File>> = OnceLock::new();
-    let open = || OpenOptions::new().append(true).open(env::var_os("WIRECAP_ACCOUNT")?).ok();
-    FILE.get_or_init(open).as_ref()
+    static FILE: OnceLock<Option<AccountFile>> = OnceLock::new();
+    FILE.get_or_init(AccountFile::open).as_ref()?.get()
 }

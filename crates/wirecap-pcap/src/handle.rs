@@ -3,8 +3,8 @@
 //! ```text
 //!   Handle ─┬─ Foreign: a handle of libpcap: savefiles, dead handles, devices that the engine does not serve
 //!           └─ Live ─┬─ not activated: libpcap's handle of the same interface answers
-//!                    ├─ running: the engine answers
-//!                    └─ passed on: libpcap has activated its handle (monitor mode)
+//!                    ├─ running: the engine answers for packets, that handle for the rest
+//!                    └─ passed on: that handle captures (monitor mode)
 //! ```
 //!
 //! Rule: only shared references to a handle are made. A callback calls functions of the handle that calls it,
@@ -19,7 +19,7 @@ use crate::{
     abi::ForeignPcap,
     libpcap::{Loaded, libpcap},
     live::{Live, running::Running},
-    text::{ErrorText, write_error},
+    text::{self, ErrorText, write_error},
 };
 
 /// What `pcap_t` is to programs, which do not look into it.
@@ -97,11 +97,11 @@ impl Handle {
         }
     }
 
-    /// libpcap's handle: its own, or the one that answers before activation.
+    /// libpcap's handle: its own, or that of the same interface.
     pub(crate) fn as_foreign(&self) -> *mut ForeignPcap {
         match &self.kind {
             Kind::Foreign(handle) => handle.as_ptr(),
-            Kind::Live(live) => live.shadow.as_ptr(),
+            Kind::Live(live) => live.shadow(),
         }
     }
 
@@ -129,6 +129,19 @@ impl Handle {
                 (libpcap.pcap_geterr)(self.as_foreign())
             },
             _ => self.error.as_ptr(),
+        }
+    }
+
+    /// libpcap has failed for its handle: its text is the last one now.
+    pub(crate) fn note_libpcaps_error(&self) {
+        match (self.as_live().filter(|live| live.running().is_some()), libpcap()) {
+            (Some(live), Ok(libpcap)) => {
+                // SAFETY: it is libpcap's own handle, and open.
+                let text = unsafe { text::read((libpcap.pcap_geterr)(live.shadow())) };
+                self.error.set(text.unwrap_or_default());
+            }
+            // Programs get its text itself.
+            _ => self.error.clear(),
         }
     }
 

@@ -211,25 +211,48 @@ pub(crate) fn libpcap() -> Result<Loaded, &'static str> {
 
 fn load() -> Result<Libpcap, String> {
     account_file::note_use();
-    let mut reasons = Vec::new();
-    for path in candidates().into_iter().filter(|path| path.exists()) {
-        let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { continue };
-        match Object::open(&name) {
-            // A copy of this library.
-            Ok(object) if object.symbol(OUR_MARK).is_some() => {}
-            Ok(object) => match Libpcap::bind(&object) {
-                Ok(libpcap) => return Ok(libpcap),
-                Err(missing) => reasons.push(format!("{} has no {missing}", path.display())),
-            },
-            Err(reason) => reasons.push(reason),
-        }
-    }
-    let reasons = if reasons.is_empty() { "none was found".into() } else { reasons.join("; ") };
+    let reason = match object() {
+        Ok(object) => match Libpcap::bind(object) {
+            Ok(libpcap) => return Ok(libpcap),
+            Err(missing) => format!("the one that was found has no {missing}"),
+        },
+        Err(reason) => reason.clone(),
+    };
     Err(format!(
-        "wirecap needs the system's libpcap 1.10 ({reasons}); install it with `apt install libpcap0.8`, or name \
+        "wirecap needs the system's libpcap 1.10 ({reason}); install it with `apt install libpcap0.8`, or name \
          it in WIRECAP_LIBPCAP"
     ))
 }
+
+/// The first file that is libpcap, opened.
+fn object() -> &'static Result<Object, String> {
+    static OBJECT: OnceLock<Result<Object, String>> = OnceLock::new();
+    OBJECT.get_or_init(|| {
+        let mut reasons = Vec::new();
+        for path in candidates().into_iter().filter(|path| path.exists()) {
+            let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { continue };
+            match Object::open(&name) {
+                // A copy of this library.
+                Ok(object) if object.symbol(OUR_MARK).is_some() => {}
+                Ok(object) => return Ok(object),
+                Err(reason) => reasons.push(reason),
+            }
+        }
+        Err(if reasons.is_empty() { "none was found".into() } else { reasons.join("; ") })
+    })
+}
+
+/// Opens libpcap before the program does: if it opened the same file by its path first, the functions of that
+/// libpcap would call ours of the same name, and write into handles that are not theirs.
+extern "C" fn open_early() {
+    crate::edge::guarded((), || {
+        let _ = object();
+    });
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static OPEN_EARLY: extern "C" fn() = open_early;
 
 /// Files that may be libpcap, best first.
 fn candidates() -> Vec<PathBuf> {
@@ -243,7 +266,13 @@ fn candidates() -> Vec<PathBuf> {
 }
 
 /// What dlmopen returned; never closed, so that functions taken from it stay callable.
+#[derive(Debug)]
 struct Object(NonNull<c_void>);
+
+// SAFETY: a handle of the loader, which any thread may use.
+unsafe impl Send for Object {}
+// SAFETY: as above.
+unsafe impl Sync for Object {}
 
 impl Object {
     fn open(path: &CStr) -> Result<Self, String> {

@@ -69,7 +69,7 @@ fn a_program_that_did_not_capture_on_the_engine_is_named() {
     assert!(stderr(&output).contains("WARNING: true did not use libpcap"), "{output:?}");
     let output = run(&["tcpdump", "-d", "-y", "EN10MB", "udp"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(stderr(&output).contains("WARNING: tcpdump opened no device that wirecap serves"), "{output:?}");
+    assert!(stderr(&output).contains("WARNING: tcpdump captured nothing on wirecap"), "{output:?}");
 }
 
 #[test]

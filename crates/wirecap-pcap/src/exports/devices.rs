@@ -7,10 +7,10 @@ use std::{
 };
 
 use crate::{
-    abi::{Address, DLT_DOCSIS, DLT_EN10MB, ERROR, Interface},
+    abi::{Address, ERROR, ForeignPcap, Interface},
     edge::guarded,
-    handle::{Handle, PcapT, Responder, without_libpcap},
-    libpcap::libpcap,
+    handle::{Handle, PcapT, without_libpcap},
+    libpcap::{Loaded, libpcap},
     live::device::{self, ListedDevice},
     text,
 };
@@ -218,37 +218,46 @@ unsafe fn copied_list(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_list_datalinks(handle: *mut PcapT, list: *mut *mut c_int) -> c_int {
-    guarded(ERROR, || {
-        // SAFETY: the program keeps the promises of <pcap/pcap.h>.
-        unsafe {
-            match Handle::responder(handle) {
-                // Those of an Ethernet interface, as libpcap lists them.
-                Responder::Engine(..) => list_of(&[DLT_EN10MB, DLT_DOCSIS], list),
-                Responder::Libpcap(libpcap, foreign) => copied_list(
-                    list,
-                    |list| (libpcap.pcap_list_datalinks)(foreign, list),
-                    libpcap.pcap_free_datalinks,
-                ),
-                Responder::Nobody => ERROR,
-            }
-        }
-    })
+    // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+    unsafe {
+        list_of_handle(handle, list, |libpcap| (libpcap.pcap_list_datalinks, libpcap.pcap_free_datalinks))
+    }
 }
 
-/// Those that libpcap found for the interface when the handle was made.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_list_tstamp_types(handle: *mut PcapT, list: *mut *mut c_int) -> c_int {
+    // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+    unsafe {
+        list_of_handle(handle, list, |libpcap| {
+            (libpcap.pcap_list_tstamp_types, libpcap.pcap_free_tstamp_types)
+        })
+    }
+}
+
+type ListFn = unsafe extern "C" fn(*mut ForeignPcap, *mut *mut c_int) -> c_int;
+type FreeFn = unsafe extern "C" fn(*mut c_int);
+
+/// Has libpcap list something of a handle.
+///
+/// # Safety
+/// The program keeps the promises of <pcap/pcap.h>; the functions are those of one list of libpcap.
+unsafe fn list_of_handle(
+    handle: *mut PcapT,
+    list: *mut *mut c_int,
+    functions: impl FnOnce(Loaded) -> (ListFn, FreeFn),
+) -> c_int {
     guarded(ERROR, || {
-        // SAFETY: the program keeps the promises of <pcap/pcap.h>.
-        unsafe {
-            let Ok(libpcap) = libpcap() else { return ERROR };
-            let foreign = Handle::of(handle).map_or(ptr::null_mut(), Handle::as_foreign);
-            copied_list(
-                list,
-                |list| (libpcap.pcap_list_tstamp_types)(foreign, list),
-                libpcap.pcap_free_tstamp_types,
-            )
+        let Ok(libpcap) = libpcap() else { return ERROR };
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { Handle::of(handle) };
+        let foreign = handle.map_or(ptr::null_mut(), Handle::as_foreign);
+        let (listed, free) = functions(libpcap);
+        // SAFETY: as above; the handle is libpcap's own, or null.
+        let status = unsafe { copied_list(list, |list| listed(foreign, list), free) };
+        if let Some(handle) = handle.filter(|_| status < 0) {
+            handle.note_libpcaps_error();
         }
+        status
     })
 }
 

@@ -5,31 +5,19 @@ use std::{
     slice,
 };
 
-use super::answered;
+use super::{answered, libpcap_answers};
 use crate::{
     abi::{BpfProgram, DIRECTION_IN, DIRECTION_INOUT, DIRECTION_OUT, ERROR},
     handle::Handle,
     live::running::Running,
-    text,
 };
 
-answered! {
-    /// libpcap compiles it for packets as the engine delivers them, with VLAN tags in their places.
+libpcap_answers! {
     fn pcap_compile(handle, program: *mut BpfProgram, expression: *const c_char, optimize: c_int, netmask: u32)
-        -> c_int {
-        else ERROR;
-        engine(handle, running) => {
-            let (libpcap, dead) = (running.libpcap(), running.dead());
-            // SAFETY: the program keeps the promises of <pcap/pcap.h>, and the handle is libpcap's own.
-            unsafe {
-                let status = (libpcap.pcap_compile)(dead, program, expression, optimize, netmask);
-                if status < 0 {
-                    handle.error.set(text::read((libpcap.pcap_geterr)(dead)).unwrap_or_default());
-                }
-                status
-            }
-        };
-    }
+        -> c_int, else ERROR;
+}
+
+answered! {
     fn pcap_setfilter(handle, program: *mut BpfProgram) -> c_int {
         else ERROR;
         // SAFETY: as above.
@@ -55,10 +43,10 @@ unsafe fn set_filter(handle: &Handle, running: &Running, program: *const BpfProg
         return handle.fail(ERROR, "setfilter: No filter specified");
     };
     let insns = if program.insns.is_null() {
-        Vec::new()
+        &[][..]
     } else {
         // SAFETY: a program points to that number of instructions.
-        unsafe { slice::from_raw_parts(program.insns, program.len as usize) }.to_vec()
+        unsafe { slice::from_raw_parts(program.insns, program.len as usize) }
     };
     match running.set_filter(insns) {
         Ok(()) => 0,

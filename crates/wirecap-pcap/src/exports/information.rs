@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-use super::answered;
+use super::{answered, libpcap_answers};
 use crate::{
     abi::{ERROR, Opaque, Stat},
     edge::guarded,
@@ -16,44 +16,20 @@ use crate::{
     text,
 };
 
+libpcap_answers! {
+    fn pcap_datalink(handle) -> c_int, else ERROR;
+    fn pcap_datalink_ext(handle) -> c_int, else ERROR;
+    fn pcap_set_datalink(handle, link_type: c_int) -> c_int, else ERROR;
+    fn pcap_snapshot(handle) -> c_int, else ERROR;
+    fn pcap_bufsize(handle) -> c_int, else ERROR;
+    fn pcap_is_swapped(handle) -> c_int, else ERROR;
+    fn pcap_major_version(handle) -> c_int, else ERROR;
+    fn pcap_minor_version(handle) -> c_int, else ERROR;
+    fn pcap_get_tstamp_precision(handle) -> c_int, else ERROR;
+    fn pcap_can_set_rfmon(handle) -> c_int, else ERROR;
+}
+
 answered! {
-    fn pcap_datalink(handle) -> c_int {
-        else ERROR;
-        engine(_, running) => running.link_type();
-    }
-    /// What else is known of the link type: nothing.
-    fn pcap_datalink_ext(handle) -> c_int {
-        else ERROR;
-        engine(_, _) => 0;
-    }
-    fn pcap_set_datalink(handle, link_type: c_int) -> c_int {
-        else ERROR;
-        engine(handle, running) => match running.set_link_type(link_type) {
-            true => 0,
-            false => handle.fail(ERROR, no_such_link_type(link_type)),
-        };
-    }
-    fn pcap_snapshot(handle) -> c_int {
-        else ERROR;
-        engine(_, running) => running.snaplen();
-    }
-    fn pcap_bufsize(handle) -> c_int {
-        else ERROR;
-        engine(_, running) => running.snaplen();
-    }
-    fn pcap_is_swapped(handle) -> c_int {
-        else ERROR;
-        engine(_, _) => 0;
-    }
-    /// Only files have versions.
-    fn pcap_major_version(handle) -> c_int {
-        else ERROR;
-        engine(_, _) => 0;
-    }
-    fn pcap_minor_version(handle) -> c_int {
-        else ERROR;
-        engine(_, _) => 0;
-    }
     fn pcap_file(handle) -> *mut Opaque {
         else ptr::null_mut();
         engine(_, _) => ptr::null_mut();
@@ -84,16 +60,6 @@ answered! {
 fn selectable_fd(handle: &Handle, running: &Running) -> c_int {
     let descriptor = running.selectable_fd();
     descriptor.unwrap_or_else(|error| handle.fail(ERROR, format_args!("no descriptor to wait on: {error}")))
-}
-
-/// libpcap's text for a link type that a device does not have.
-fn no_such_link_type(link_type: c_int) -> String {
-    let name = libpcap().ok().and_then(|libpcap| {
-        // SAFETY: no pointers go in; the name is libpcap's own.
-        unsafe { text::read((libpcap.pcap_datalink_val_to_name)(link_type)) }
-    });
-    let name = name.unwrap_or_else(|| format!("DLT {link_type}"));
-    format!("{name} is not one of the DLTs supported by this device")
 }
 
 /// The text of the handle's last error. It stays the handle's.

@@ -89,6 +89,8 @@ unsafe extern "C" fn pcap_open_live(
             };
             let live = Live::new(libpcap, shadow, served);
             (libpcap.pcap_set_timeout)(shadow.as_ptr(), timeout_ms);
+            (libpcap.pcap_set_snaplen)(shadow.as_ptr(), snaplen);
+            live.settings.timeout_ms.set(timeout_ms);
             live.settings.snaplen.set(snaplen);
             live.settings.promiscuous.set(promiscuous);
             let handle = Handle::live(live);

@@ -32,7 +32,14 @@ macro_rules! answered {
                     match unsafe { $crate::handle::Handle::responder($handle) } {
                         $crate::handle::Responder::Libpcap(libpcap, foreign) => {
                             // SAFETY: as above; the handle is libpcap's own.
-                            unsafe { (libpcap.$name)(foreign $(, $arg)*) }
+                            let result = unsafe { (libpcap.$name)(foreign $(, $arg)*) };
+                            // SAFETY: as above.
+                            if let Some(handle) = unsafe { $crate::handle::Handle::of($handle) }
+                                .filter(|_| $crate::exports::Outcome::is_failure(&result))
+                            {
+                                handle.note_libpcaps_error();
+                            }
+                            result
                         }
                         $crate::handle::Responder::Engine($engine_handle, $running) => $engine,
                         $crate::handle::Responder::Nobody => $nobody,
@@ -43,4 +50,56 @@ macro_rules! answered {
     };
 }
 
+/// What a function returns when it fails.
+trait Outcome {
+    fn is_failure(&self) -> bool;
+}
+
+impl Outcome for std::ffi::c_int {
+    fn is_failure(&self) -> bool {
+        *self < 0
+    }
+}
+
+impl<T> Outcome for *mut T {
+    fn is_failure(&self) -> bool {
+        self.is_null()
+    }
+}
+
+impl<T> Outcome for *const T {
+    fn is_failure(&self) -> bool {
+        self.is_null()
+    }
+}
+
+/// Declares functions that libpcap answers in every state, for a handle of ours by its handle of the same
+/// interface; each with what is returned without libpcap.
+macro_rules! libpcap_answers {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($handle:ident $(, $arg:ident: $Type:ty)*) -> $Result:ty, else $nobody:expr;
+    )+) => {
+        $(
+            $(#[$meta])*
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($handle: *mut $crate::handle::PcapT $(, $arg: $Type)*) -> $Result {
+                $crate::edge::guarded($nobody, || {
+                    // SAFETY: the program keeps the promises of <pcap/pcap.h>.
+                    let handle = unsafe { $crate::handle::Handle::of($handle) };
+                    let Ok(libpcap) = $crate::libpcap::libpcap() else { return $nobody };
+                    let foreign = handle.map_or(std::ptr::null_mut(), $crate::handle::Handle::as_foreign);
+                    // SAFETY: as above; the handle is libpcap's own, or null.
+                    let result = unsafe { (libpcap.$name)(foreign $(, $arg)*) };
+                    if let Some(handle) = handle.filter(|_| $crate::exports::Outcome::is_failure(&result)) {
+                        handle.note_libpcaps_error();
+                    }
+                    result
+                })
+            }
+        )+
+    };
+}
+
 use answered;
+use libpcap_answers;

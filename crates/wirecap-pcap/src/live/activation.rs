@@ -2,12 +2,13 @@
 
 use std::{
     ffi::c_int,
-    io,
+    os::fd::RawFd,
+    ptr::NonNull,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
 use wirecap::{Access, Builder, Capture, Config, Error, Mode, PoolSize, PortSpec, Timestamp};
-use wirecap_sys::{cpu, netdev};
+use wirecap_sys::{cpu, netdev, packet::PacketError};
 
 use super::{
     Live,
@@ -20,9 +21,9 @@ use super::{
 };
 use crate::{
     abi::{
-        ACTIVATED, ERROR, ERROR_ACTIVATED, ERROR_IFACE_NOT_UP, ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED,
-        MAX_SNAPLEN, TSTAMP_ADAPTER, TSTAMP_ADAPTER_UNSYNCED, TSTAMP_PRECISION_NANO, WARNING,
-        WARNING_TSTAMP_TYPE_NOTSUP,
+        ACTIVATED, ERROR, ERROR_ACTIVATED, ERROR_BYTES, ERROR_IFACE_NOT_UP, ERROR_NO_SUCH_DEVICE,
+        ERROR_PERM_DENIED, MAX_SNAPLEN, TSTAMP_ADAPTER, TSTAMP_ADAPTER_UNSYNCED, TSTAMP_HOST,
+        TSTAMP_PRECISION_NANO, WARNING, WARNING_TSTAMP_TYPE_NOTSUP,
     },
     text::{self, ErrorText},
 };
@@ -41,7 +42,7 @@ impl Live {
             error.clear();
             self.is_passed_on.store(true, Ordering::Relaxed);
             // SAFETY: it is libpcap's own handle, and open.
-            return unsafe { (self.libpcap.pcap_activate)(self.shadow.as_ptr()) };
+            return unsafe { (self.libpcap.pcap_activate)(self.shadow()) };
         }
         match self.open() {
             Ok((running, warning)) => {
@@ -49,7 +50,7 @@ impl Live {
                 if !error.is_set() {
                     // The last text stays the last, also if it was libpcap's.
                     // SAFETY: it is libpcap's own handle, and open.
-                    let before = unsafe { text::read((self.libpcap.pcap_geterr)(self.shadow.as_ptr())) };
+                    let before = unsafe { text::read((self.libpcap.pcap_geterr)(self.shadow())) };
                     error.set(before.unwrap_or_default());
                 }
                 let _ = self.running.set(running);
@@ -77,7 +78,11 @@ impl Live {
         let Options { mut config, group } =
             self.options().map_err(|error| (ERROR, Some(error.to_string())))?;
         let core = next_core(&std::mem::take(&mut config.worker_cores)).map_err(failure)?;
-        let (mut capture, warning) = self.open_capture(config)?;
+        let (mut capture, warning) = match self.open_capture(config) {
+            Ok(opened) => opened,
+            // Where libpcap fails as well, its code and its text are those that programs know.
+            Err(failure) => return Err(self.libpcaps_failure(&failure).unwrap_or(failure)),
+        };
         let mut spares = capture.take_workers();
         let own = spares.remove(0);
         let membership = group.as_ref().map(|name| {
@@ -86,24 +91,82 @@ impl Live {
             Membership::join(name, spares).ok_or_else(full)
         });
         let workers = Workers::new(own, core, membership.transpose()?);
+        self.activate_shadow()?;
+        let snaplen = u32::try_from(self.settings.snaplen.get()).ok();
+        let snaplen = snaplen.filter(|bytes| (1..=MAX_SNAPLEN).contains(bytes)).unwrap_or(MAX_SNAPLEN);
+        let format = Format {
+            has_nanoseconds: self.settings.timestamp_precision.get() == TSTAMP_PRECISION_NANO,
+            is_nonblocking: self.settings.is_nonblocking.get(),
+        };
+        let sieve = Sieve::new(snaplen, self.settings.protocol());
         let injector = self.injector()?;
-        let format = self.format();
-        let sieve = Sieve::new(format.snaplen, self.settings.protocol());
-        let running =
-            Running::new(self.libpcap, &self.device.name, (capture, workers), injector, format, sieve);
-        let no_memory = || (ERROR, Some("libpcap has no memory for a handle".into()));
-        Ok((running.ok_or_else(no_memory)?, warning))
+        Ok((Running::new(&self.device.name, (capture, workers), injector, format, sieve), warning))
     }
 
-    /// What the program has set on libpcap's handle, as libpcap understands it.
-    fn format(&self) -> Format {
+    fn injector(&self) -> Result<Injector, Failure> {
+        // SAFETY: the name ends with a zero byte.
+        let ifindex = unsafe { libc::if_nametoindex(self.device.interface.as_ptr()) };
+        Injector::open(ifindex).map_err(|(call, error)| (ERROR, Some(format!("{call}: {error}"))))
+    }
+
+    /// Activates libpcap's handle of the same interface, without packets for it, so that it costs nothing.
+    fn activate_shadow(&self) -> Result<(), Failure> {
+        const UNUSED_TYPE: c_int = 0x88b6;
+        const LITTLE_MEMORY: c_int = 65_536;
+        let (libpcap, shadow) = (self.libpcap, self.shadow());
         // SAFETY: it is libpcap's own handle, and open.
-        let precision = unsafe { (self.libpcap.pcap_get_tstamp_precision)(self.shadow.as_ptr()) };
-        let snaplen = u32::try_from(self.settings.snaplen.get()).ok();
-        Format {
-            snaplen: snaplen.filter(|bytes| (1..=MAX_SNAPLEN).contains(bytes)).unwrap_or(MAX_SNAPLEN),
-            has_nanoseconds: precision == TSTAMP_PRECISION_NANO,
-            is_nonblocking: self.settings.is_nonblocking.get(),
+        let status = unsafe {
+            (libpcap.pcap_set_protocol_linux)(shadow, UNUSED_TYPE);
+            (libpcap.pcap_set_buffer_size)(shadow, LITTLE_MEMORY);
+            (libpcap.pcap_set_promisc)(shadow, 0);
+            (libpcap.pcap_set_tstamp_type)(shadow, TSTAMP_HOST);
+            (libpcap.pcap_activate)(shadow)
+        };
+        if status >= 0 {
+            // SAFETY: as above; a handle that is activated has a socket.
+            unsafe { leave_interface((libpcap.pcap_fileno)(shadow)) };
+            return Ok(());
+        }
+        // SAFETY: as above.
+        let text = unsafe { text::read((libpcap.pcap_geterr)(shadow)) };
+        Err((status, text.filter(|text| !text.is_empty())))
+    }
+
+    /// The failure of libpcap for the same interface, if it fails and the engine's is one that it knows.
+    fn libpcaps_failure(&self, failure: &Failure) -> Option<Failure> {
+        if failure.0 == ERROR {
+            return None;
+        }
+        match self.activate_shadow() {
+            Err(failure) => Some(failure),
+            Ok(()) => {
+                self.renew_shadow();
+                None
+            }
+        }
+    }
+
+    /// A handle of libpcap that is not activated, with the same settings.
+    fn renew_shadow(&self) {
+        let (libpcap, settings) = (self.libpcap, &self.settings);
+        let mut error = [0; ERROR_BYTES];
+        // SAFETY: the name ends with a zero byte, and the buffer has room for a text.
+        let renewed = unsafe { (libpcap.pcap_create)(self.device.interface.as_ptr(), error.as_mut_ptr()) };
+        let Some(renewed) = NonNull::new(renewed) else { return };
+        let before = self.shadow.replace(renewed);
+        let shadow = renewed.as_ptr();
+        // SAFETY: both are libpcap's own handles, and open; the one before is closed once. libpcap has
+        // accepted these values for it.
+        unsafe {
+            (libpcap.pcap_close)(before.as_ptr());
+            (libpcap.pcap_set_snaplen)(shadow, settings.snaplen.get());
+            (libpcap.pcap_set_promisc)(shadow, settings.promiscuous.get());
+            (libpcap.pcap_set_rfmon)(shadow, settings.monitor.get());
+            (libpcap.pcap_set_timeout)(shadow, settings.timeout_ms.get());
+            (libpcap.pcap_set_immediate_mode)(shadow, settings.immediate.get());
+            (libpcap.pcap_set_buffer_size)(shadow, settings.buffer_bytes.get());
+            (libpcap.pcap_set_tstamp_type)(shadow, settings.timestamp_type.get());
+            (libpcap.pcap_set_tstamp_precision)(shadow, settings.timestamp_precision.get());
         }
     }
 
@@ -166,18 +229,6 @@ impl Live {
             Err(error) => Err(failure(error)),
         }
     }
-
-    fn injector(&self) -> Result<Injector, Failure> {
-        // SAFETY: the name ends with a zero byte.
-        let ifindex = unsafe { libc::if_nametoindex(self.device.interface.as_ptr()) };
-        Injector::open(ifindex).map_err(|(call, error)| match error.kind() {
-            io::ErrorKind::PermissionDenied => (
-                ERROR_PERM_DENIED,
-                Some("Attempt to create packet socket failed - CAP_NET_RAW may be required".into()),
-            ),
-            _ => (ERROR, Some(format!("{call}: {error}"))),
-        })
-    }
 }
 
 /// The core for the thread of this handle: handles get those of the list in turn.
@@ -194,15 +245,33 @@ fn next_core(cores: &[usize]) -> Result<Option<usize>, Error> {
     tried.map(|()| Some(core)).map_err(|source| Error::Core { core, source })
 }
 
+/// Binds libpcap's socket to the loopback interface instead: bound to the captured one, it would count as a
+/// listener there, which is not to be deprived of packets.
+///
+/// # Safety
+/// The descriptor is a packet socket.
+unsafe fn leave_interface(socket: RawFd) {
+    const LOOPBACK: c_int = 1;
+    // SAFETY: a structure of integers, for which zero is a value; type 0 keeps the one that the socket has.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_ifindex = LOOPBACK;
+    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the address lives through the call, and has this length. If it fails, other captures of the
+    // interface are passive.
+    unsafe { libc::bind(socket, (&raw const address).cast(), len) };
+}
+
 /// How libpcap names an error of the engine.
 fn failure(error: Error) -> Failure {
     match &error {
-        // libpcap has no more to say about it.
         Error::Down(_) => (ERROR_IFACE_NOT_UP, None),
         Error::Interface(netdev::Error::NoSuchInterface { .. } | netdev::Error::NoSuchIndex(_)) => {
             (ERROR_NO_SUCH_DEVICE, None)
         }
-        Error::NotPermitted(_) => (ERROR_PERM_DENIED, Some(error.to_string())),
+        Error::NotPermitted(_) | Error::Passive { source: PacketError::NotPermitted, .. } => {
+            (ERROR_PERM_DENIED, Some(error.to_string()))
+        }
         _ => (ERROR, Some(error.to_string())),
     }
 }

@@ -203,7 +203,7 @@ impl Running {
     ///
     /// # Errors
     /// They are no valid program.
-    pub(crate) fn set_filter(&self, insns: Vec<Insn>) -> Result<(), wirecap_filter::Error> {
+    pub(crate) fn set_filter(&self, insns: &[Insn]) -> Result<(), wirecap_filter::Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         self.sieve.borrow_mut().set_filter(insns, self.ifindex(), now_ns)

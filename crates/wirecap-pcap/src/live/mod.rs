@@ -39,9 +39,9 @@ use crate::{abi::ForeignPcap, libpcap::Loaded};
 /// A handle for a device that the engine serves.
 pub(crate) struct Live {
     pub(crate) libpcap: Loaded,
-    /// libpcap's handle of the same interface, which is not activated: it answers until ours is, so codes and
-    /// texts are libpcap's.
-    pub(crate) shadow: NonNull<ForeignPcap>,
+    /// libpcap's handle of the same interface. It answers until ours is activated, and afterwards what does
+    /// not depend on packets, so codes and texts are libpcap's. It compiles filters and writes files.
+    shadow: Cell<NonNull<ForeignPcap>>,
     pub(crate) device: Device,
     pub(crate) settings: Settings,
     running: OnceCell<Running>,
@@ -59,8 +59,12 @@ pub(crate) struct Settings {
     pub(crate) monitor: Cell<c_int>,
     /// Bytes; 0 if it is not set.
     pub(crate) buffer_bytes: Cell<c_int>,
+    pub(crate) timeout_ms: Cell<c_int>,
+    pub(crate) immediate: Cell<c_int>,
     /// `PCAP_TSTAMP_…`.
     pub(crate) timestamp_type: Cell<c_int>,
+    /// `PCAP_TSTAMP_PRECISION_…`.
+    pub(crate) timestamp_precision: Cell<c_int>,
     /// An Ethernet type; 0 for all.
     pub(crate) protocol: Cell<c_int>,
     pub(crate) is_nonblocking: Cell<bool>,
@@ -77,13 +81,18 @@ impl Live {
     pub(crate) fn new(libpcap: Loaded, shadow: NonNull<ForeignPcap>, device: Device) -> Self {
         Self {
             libpcap,
-            shadow,
+            shadow: Cell::new(shadow),
             device,
             settings: Settings::default(),
             running: OnceCell::new(),
             is_passed_on: AtomicBool::new(false),
             breaker: Breaker::default(),
         }
+    }
+
+    /// libpcap's handle of the same interface.
+    pub(crate) fn shadow(&self) -> *mut ForeignPcap {
+        self.shadow.get().as_ptr()
     }
 
     /// The capture, once it is activated.
@@ -99,7 +108,7 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         // SAFETY: it is libpcap's own handle, closed once.
-        unsafe { (self.libpcap.pcap_close)(self.shadow.as_ptr()) };
+        unsafe { (self.libpcap.pcap_close)(self.shadow()) };
     }
 }
 

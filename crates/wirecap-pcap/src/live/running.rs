@@ -2,10 +2,8 @@
 
 use std::{
     cell::{Cell, RefCell, UnsafeCell},
-    ffi::c_int,
     io,
     os::fd::RawFd,
-    ptr::NonNull,
     sync::Arc,
     time::Instant,
 };
@@ -13,19 +11,13 @@ use std::{
 use wirecap::{Arming, Batch, Capture, Interrupter, Packets};
 
 use super::{account::AccountedCapture, inject::Injector, sieve::Sieve, workers::Workers};
-use crate::{
-    abi::{DLT_DOCSIS, DLT_EN10MB, ForeignPcap, PacketHeader},
-    boxed_batch::BoxedBatch,
-    libpcap::Loaded,
-};
+use crate::{abi::PacketHeader, boxed_batch::BoxedBatch};
 
 /// Batches without a packet that the program gets, passed over before it is told that something waits.
 const BATCHES_TO_SKIP: u32 = 8;
 
 /// A capture that runs. One thread at a time uses it, as libpcap's handles.
 pub(crate) struct Running {
-    pub(super) libpcap: Loaded,
-    dead: Cell<NonNull<ForeignPcap>>,
     pub(super) capture: Arc<AccountedCapture>,
     /// `None` once the handle is being closed.
     workers: RefCell<Option<Workers>>,
@@ -35,7 +27,6 @@ pub(crate) struct Running {
     pub(super) waiting: Cell<Option<HeldBatch>>,
     pub(super) sieve: RefCell<Sieve>,
     pub(super) is_nonblocking: Cell<bool>,
-    pub(super) link_type: Cell<c_int>,
     pub(super) format: Format,
     /// When the ports are looked after next.
     pub(super) next_look: Cell<Instant>,
@@ -51,19 +42,9 @@ pub(crate) struct Running {
 /// How packets are handed over, as the program has set it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Format {
-    /// Bytes of a packet, at most.
-    pub(super) snaplen: u32,
     /// Times have nanoseconds instead of microseconds.
     pub(super) has_nanoseconds: bool,
     pub(super) is_nonblocking: bool,
-}
-
-impl Format {
-    fn dead_handle(self, libpcap: Loaded, link_type: c_int) -> Option<NonNull<ForeignPcap>> {
-        let (snaplen, precision) = (self.snaplen as c_int, self.has_nanoseconds.into());
-        // SAFETY: no pointers go in; the handle is closed by the value that gets it.
-        NonNull::new(unsafe { (libpcap.pcap_open_dead_with_tstamp_precision)(link_type, snaplen, precision) })
-    }
 }
 
 /// A batch with the packets of it that are not delivered yet.
@@ -112,47 +93,32 @@ impl Drop for Running {
         self.waiting.take();
         self.workers.take();
         self.capture.close();
-        // SAFETY: it is libpcap's own handle, closed once.
-        unsafe { (self.libpcap.pcap_close)(self.dead()) };
     }
 }
 
 impl Running {
-    /// For a capture whose packets `sieve` decides on; `None` if libpcap has no memory.
+    /// For a capture whose packets `sieve` decides on.
     pub(super) fn new(
-        libpcap: Loaded,
         device: &str,
         (capture, workers): (Capture, Workers),
         injector: Injector,
         format: Format,
         sieve: Sieve,
-    ) -> Option<Self> {
-        Some(Self {
-            libpcap,
-            dead: Cell::new(format.dead_handle(libpcap, DLT_EN10MB)?),
+    ) -> Self {
+        Self {
             capture: AccountedCapture::new(device, capture),
             workers: RefCell::new(Some(workers)),
             held: Cell::new(None),
             waiting: Cell::new(None),
             sieve: RefCell::new(sieve),
             is_nonblocking: Cell::new(format.is_nonblocking),
-            link_type: Cell::new(DLT_EN10MB),
             format,
             next_look: Cell::new(Instant::now()),
             is_selectable: Cell::new(false),
             injector,
             header: UnsafeCell::new(PacketHeader::EMPTY),
             whole: UnsafeCell::default(),
-        })
-    }
-
-    pub(crate) fn libpcap(&self) -> Loaded {
-        self.libpcap
-    }
-
-    /// libpcap's handle for the same packets that reads none: it compiles filters and writes files.
-    pub(crate) fn dead(&self) -> *mut ForeignPcap {
-        self.dead.get().as_ptr()
+        }
     }
 
     pub(super) fn interrupter(&self) -> Interrupter {
@@ -163,34 +129,12 @@ impl Running {
         work(self.workers.borrow_mut().as_mut().expect("they are there until the handle is closed"))
     }
 
-    pub(crate) fn ifindex(&self) -> u32 {
+    pub(super) fn ifindex(&self) -> u32 {
         self.injector.ifindex()
     }
 
     pub(crate) fn send(&self, packet: &[u8]) -> io::Result<usize> {
         self.injector.send(packet)
-    }
-
-    pub(crate) fn snaplen(&self) -> c_int {
-        self.format.snaplen as c_int
-    }
-
-    pub(crate) fn link_type(&self) -> c_int {
-        self.link_type.get()
-    }
-
-    /// What the packets are said to be: Ethernet frames or, as libpcap allows for every Ethernet interface,
-    /// DOCSIS frames. Returns false for others.
-    pub(crate) fn set_link_type(&self, link_type: c_int) -> bool {
-        if ![DLT_EN10MB, DLT_DOCSIS].contains(&link_type) {
-            return false;
-        }
-        let Some(dead) = self.format.dead_handle(self.libpcap, link_type) else { return false };
-        let before = self.dead.replace(dead);
-        // SAFETY: it is libpcap's own handle, closed once.
-        unsafe { (self.libpcap.pcap_close)(before.as_ptr()) };
-        self.link_type.set(link_type);
-        true
     }
 
     pub(crate) fn is_nonblocking(&self) -> bool {
@@ -199,10 +143,6 @@ impl Running {
 
     pub(crate) fn set_nonblocking(&self, wanted: bool) {
         self.is_nonblocking.set(wanted);
-    }
-
-    pub(crate) fn precision(&self) -> c_int {
-        self.format.has_nanoseconds.into()
     }
 
     /// A descriptor for select(2), poll(2) and epoll(7), which stays the handle's.

@@ -4,6 +4,10 @@
 //!   a packet ── direction, protocol ── filter ── came before it was set: the filters before it, too ──► bytes
 //! ```
 //!
+//! A filter sees packets as in libpcap: without the outermost VLAN tag, which it asks for separately
+//! (`vlan`). The tag is in the packet here, so packets that have one get a program of their own, whose loads
+//! pass over the tag.
+//!
 //! The filter runs here, in user space, on every packet that is delivered. So it holds from the moment that
 //! `pcap_setfilter` returns: no packet that only a filter before it wanted is delivered, and none that it
 //! wants is lost. And setting it takes no privilege, which programs give up first (tcpdump).
@@ -21,15 +25,22 @@ const PACKET_HOST: u32 = 0;
 const PACKET_OUTGOING: u32 = 4;
 
 const VLAN_TYPES: [u16; 2] = [0x8100, 0x88a8];
+const VLAN_TAG_BYTES: u32 = 4;
+/// Where a tag begins, in bytes from the beginning of a frame; the kernel's loads of what it has taken off
+/// (`SKF_AD_VLAN_TAG`, `SKF_AD_VLAN_TAG_PRESENT` and `SKF_AD_VLAN_TPID` of <linux/filter.h>).
+const TAG_AT: u32 = 12;
+const VLAN_TAG: u32 = 0xffff_f02c;
+const VLAN_TAG_PRESENT: u32 = 0xffff_f030;
+const VLAN_TPID: u32 = 0xffff_f03c;
 
 /// What decides on packets.
 #[derive(Debug)]
 pub(crate) struct Sieve {
     /// `None`: all packets.
-    filter: Option<PairOfFilters>,
+    filter: Option<FilterSet>,
     /// Filters that were replaced, each with the time of that: packets that came before have to match it,
     /// too.
-    replaced: Vec<(u64, PairOfFilters)>,
+    replaced: Vec<(u64, FilterSet)>,
     direction: c_int,
     /// The only Ethernet type that is wanted, of packets that come in; 0: all.
     protocol: u16,
@@ -39,18 +50,76 @@ pub(crate) struct Sieve {
 /// Replaced filters that are remembered; more are set while packets wait by no program that is known.
 const MAX_REPLACED: usize = 64;
 
-/// A filter for packets that come in, and for those that go out.
+/// A filter for each kind of packet.
 #[derive(Debug)]
-struct PairOfFilters {
+struct FilterSet {
+    untagged: Directions,
+    tagged: Directions,
+}
+
+#[derive(Debug)]
+struct Directions {
     incoming: Filter,
     outgoing: Filter,
 }
 
-impl PairOfFilters {
+impl FilterSet {
+    fn new(insns: &[Insn], ifindex: u32) -> Result<Self, Error> {
+        let directions = |rewrite: fn(&Insn) -> Insn| {
+            let program = Program::new(insns.iter().map(rewrite).collect())?;
+            let bound = |packet_type| Filter::new(program.bound_to(packet_type, ifindex));
+            Ok::<_, Error>(Directions { incoming: bound(PACKET_HOST), outgoing: bound(PACKET_OUTGOING) })
+        };
+        Ok(Self { untagged: directions(without_tag)?, tagged: directions(behind_tag)? })
+    }
+
+    /// How many bytes of the packet are wanted; 0 if it is not.
     #[inline]
     fn bytes(&self, direction: Direction, packet: &[u8], wire_len: u32) -> u32 {
-        let filter = if direction == Direction::In { &self.incoming } else { &self.outgoing };
-        filter.bytes(packet, wire_len)
+        let tag_bytes = if has_tag(packet) { VLAN_TAG_BYTES } else { 0 };
+        let directions = if tag_bytes > 0 { &self.tagged } else { &self.untagged };
+        let filter = if direction == Direction::In { &directions.incoming } else { &directions.outgoing };
+        match filter.bytes(packet, wire_len - tag_bytes.min(wire_len)) {
+            0 => 0,
+            bytes => bytes.saturating_add(tag_bytes),
+        }
+    }
+}
+
+fn type_at(packet: &[u8], at: usize) -> Option<u16> {
+    packet.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+fn has_tag(packet: &[u8]) -> bool {
+    type_at(packet, TAG_AT as usize).is_some_and(|outer| VLAN_TYPES.contains(&outer))
+}
+
+/// The parts of a load's code: `BPF_CLASS` and `BPF_MODE`.
+const CLASS_AND_MODE: u16 = 0xe7;
+const LD_ABS: u16 = 0x20;
+const LD_IND: u16 = 0x40;
+const LDX_MSH: u16 = 0xa1;
+const LD_IMM: u16 = 0x00;
+const LD_H_ABS: u16 = 0x28;
+
+/// An instruction for packets without a tag.
+fn without_tag(insn: &Insn) -> Insn {
+    match (insn.code & CLASS_AND_MODE, insn.k) {
+        (LD_ABS, VLAN_TAG | VLAN_TAG_PRESENT | VLAN_TPID) => Insn { code: LD_IMM, k: 0, ..*insn },
+        _ => *insn,
+    }
+}
+
+/// An instruction for packets that have a tag: it reads it where it is, and everything else behind it.
+fn behind_tag(insn: &Insn) -> Insn {
+    match (insn.code & CLASS_AND_MODE, insn.k) {
+        (LD_ABS, VLAN_TAG_PRESENT) => Insn { code: LD_IMM, k: 1, ..*insn },
+        (LD_ABS, VLAN_TPID) => Insn { code: LD_H_ABS, k: TAG_AT, ..*insn },
+        (LD_ABS, VLAN_TAG) => Insn { code: LD_H_ABS, k: TAG_AT + 2, ..*insn },
+        (LD_ABS | LD_IND | LDX_MSH, k) if (TAG_AT..i32::MAX as u32).contains(&k) => {
+            Insn { k: k + VLAN_TAG_BYTES, ..*insn }
+        }
+        _ => *insn,
     }
 }
 
@@ -85,10 +154,8 @@ impl Sieve {
     ///
     /// # Errors
     /// They are no valid program.
-    pub(crate) fn set_filter(&mut self, insns: Vec<Insn>, ifindex: u32, now_ns: u64) -> Result<(), Error> {
-        let program = Program::new(insns)?;
-        let bound = |packet_type| Filter::new(program.bound_to(packet_type, ifindex));
-        let filter = PairOfFilters { incoming: bound(PACKET_HOST), outgoing: bound(PACKET_OUTGOING) };
+    pub(crate) fn set_filter(&mut self, insns: &[Insn], ifindex: u32, now_ns: u64) -> Result<(), Error> {
+        let filter = FilterSet::new(insns, ifindex)?;
         if let Some(before) = self.filter.replace(filter) {
             if self.replaced.len() == MAX_REPLACED {
                 self.replaced.remove(0);
@@ -124,16 +191,65 @@ impl Sieve {
         let Some(filter) = &self.filter else { return self.snaplen };
         let wire_len = packet.original_len() as u32;
         let bytes = filter.bytes(direction, data, wire_len);
-        let passes = |(until_ns, filter): &(u64, PairOfFilters)| {
+        let passes = |(until_ns, filter): &(u64, FilterSet)| {
             packet.timestamp_ns() >= *until_ns || filter.bytes(direction, data, wire_len) != 0
         };
         if bytes == 0 || !self.replaced.iter().all(passes) { 0 } else { bytes.min(self.snaplen) }
     }
 
     fn has_protocol(&self, data: &[u8]) -> bool {
-        let type_at = |at: usize| data.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
-        let outer = type_at(12);
-        let inner = if outer.is_some_and(|outer| VLAN_TYPES.contains(&outer)) { type_at(16) } else { outer };
+        let at = if has_tag(data) { TAG_AT + VLAN_TAG_BYTES } else { TAG_AT };
+        let inner = type_at(data, at as usize);
         self.protocol == 0 || inner == Some(self.protocol)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SNAPLEN: u32 = 100;
+
+    /// `vlan 7`, and whether the type behind the tag is IPv4, as libpcap compiles them for a live handle.
+    fn programs() -> [Vec<Insn>; 2] {
+        let insn = |code, jt, jf, k| Insn::new(code, jt, jf, k);
+        let vlan_7 = vec![
+            insn(0x30, 0, 0, VLAN_TAG_PRESENT),
+            insn(0x15, 0, 3, 1),
+            insn(0x28, 0, 0, VLAN_TAG),
+            insn(0x54, 0, 0, 0xfff),
+            insn(0x15, 1, 0, 7),
+            insn(0x06, 0, 0, 0),
+            insn(0x06, 0, 0, SNAPLEN),
+        ];
+        let ip = vec![
+            insn(0x28, 0, 0, 12),
+            insn(0x15, 0, 1, 0x0800),
+            insn(0x06, 0, 0, SNAPLEN),
+            insn(0x06, 0, 0, 0),
+        ];
+        [vlan_7, ip]
+    }
+
+    fn frame(tag: Option<u16>) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        frame.extend(tag.into_iter().flat_map(|tag| [0x81, 0, (tag >> 8) as u8, tag as u8]));
+        frame.extend([8, 0]);
+        frame.resize(64, 0);
+        frame
+    }
+
+    #[test]
+    fn filters_see_packets_without_their_tag() {
+        let [vlan_7, ip] = programs().map(|insns| FilterSet::new(&insns, 1).unwrap());
+        let bytes = |set: &FilterSet, frame: &[u8]| set.bytes(Direction::In, frame, frame.len() as u32);
+        for (tag, of_vlan, of_ip) in
+            [(None, 0, SNAPLEN), (Some(7), SNAPLEN + 4, SNAPLEN + 4), (Some(0x2008), 0, SNAPLEN + 4)]
+        {
+            let frame = frame(tag);
+            assert_eq!((bytes(&vlan_7, &frame), bytes(&ip, &frame)), (of_vlan, of_ip), "{tag:?}");
+        }
+        let short = [0_u8; 13];
+        assert_eq!((bytes(&vlan_7, &short), bytes(&ip, &short)), (0, 0));
     }
 }

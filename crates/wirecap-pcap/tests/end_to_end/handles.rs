@@ -114,6 +114,50 @@ fn two_libraries_capture_in_one_program() {
     assert_eq!(printed, line("libpcap.so.0.8") + &line(by_path));
 }
 
+/// The second one is there before the first call of the one that is preloaded.
+#[test]
+fn a_libpcap_that_a_program_opens_by_path_first_is_whole() {
+    need_root!("a_libpcap_that_a_program_opens_by_path_first_is_whole");
+    let rig = Rig::new("by_path");
+    let two = rig.compile("two_libraries");
+    let by_path = crate::symbols::system_library().to_str().unwrap();
+    let frames: Vec<_> = (0..1_000).map(|sequence| udp(60, sequence)).collect();
+    let printed = same("by path first", |library| {
+        let beside = if library == Library::Wirecap { "packet:in0" } else { PORT };
+        let arguments = ["1000", by_path, PORT, "libpcap.so.0.8", beside];
+        let program = rig.spawn_ready(library, &two, &arguments);
+        rig.send(&frames);
+        program.succeed()
+    });
+    let line = |name| format!("{name}: 1000 frames, 0 in disorder\n");
+    assert_eq!(printed, line(by_path) + &line("libpcap.so.0.8"));
+}
+
+#[test]
+fn a_device_that_is_opened_again_and_again_leaves_no_descriptor() {
+    need_root!("a_device_that_is_opened_again_and_again_leaves_no_descriptor");
+    let rig = Rig::new("reopening");
+    let reopening = rig.compile("reopening");
+    let printed = same("reopening", |library| rig.spawn(library, &reopening, &[PORT, "10"]).succeed());
+    assert_eq!(printed, "0 more\n");
+}
+
+/// A daemon closes all descriptors that it does not know, and opens others under the same numbers.
+#[test]
+fn the_account_is_not_written_into_a_file_of_the_program() {
+    need_root!("the_account_is_not_written_into_a_file_of_the_program");
+    let rig = Rig::new("account");
+    let closing = rig.compile("closing");
+    let file = rig.path("numbers");
+    let program = rig.spawn(Library::Wirecap, &closing, &[PORT, "10", file.to_str().unwrap(), "used"]);
+    program.running.wait_for("ready");
+    let frames: Vec<_> = (0..10).map(|sequence| udp(60, sequence)).collect();
+    rig.send(&frames);
+    assert_eq!(program.wait().code, Some(0));
+    let numbers: String = (0..10).map(|number| format!("{number}\n")).collect();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), numbers);
+}
+
 #[test]
 fn injected_frames_arrive_at_the_other_end() {
     need_root!("injected_frames_arrive_at_the_other_end");

@@ -72,6 +72,10 @@ fn vlan_filters_find_tagged_frames() {
     let mut frames: Vec<_> =
         (0..30).flat_map(|sequence| [udp(60, sequence), tagged(8, sequence), tagged(7, sequence)]).collect();
     frames.last_mut().unwrap()[..6].copy_from_slice(&[2, 0, 0, 0, 0, 0x99]);
+    // Without `vlan`, a filter sees packets as if they had no tag.
+    for filter in ["udp port 9", "ip and not tcp", "ether proto 0x800 and greater 60"] {
+        same(filter, |library| rig.tcpdump(library, PORT, &["-xx", filter], &frames));
+    }
     for filter in ["vlan", "vlan 7", "vlan 7 and udp port 9"] {
         let printed = same(filter, |library| rig.tcpdump(library, PORT, &["-xx", filter], &frames));
         assert_eq!(printed.matches("vlan 7,").count(), 30, "{printed}");

@@ -101,7 +101,7 @@ impl Accounts {
             );
         } else {
             warn!(
-                "{program} opened no device that wirecap serves, or was killed: libpcap served it, as for files, any and lo"
+                "{program} captured nothing on wirecap: it failed, was killed, or opened what libpcap serves (files, any, lo)"
             );
         }
     }
