@@ -215,7 +215,7 @@ impl Live {
                 Ok((capture, Some((WARNING_TSTAMP_TYPE_NOTSUP, None))))
             }
             // A program that may use packet sockets alone still captures, as with libpcap.
-            Err(Error::NotPermitted(reason)) if self.device.is_any_access() => {
+            Err(Error::NotPermitted(_)) if self.device.is_any_access() => {
                 let PortSpec::Interface { name, .. } = &self.device.port else {
                     unreachable!("only interfaces are served")
                 };
@@ -223,8 +223,8 @@ impl Live {
                 let config = Config { ports: vec![port], ..config };
                 let capture = open(&config).map_err(failure)?;
                 let text =
-                    format!("captured passively, by a packet socket: more takes privileges ({reason})");
-                Ok((capture, Some((WARNING, Some(text)))))
+                    "captured by a packet socket, since CAP_BPF, CAP_PERFMON or CAP_NET_ADMIN is missing";
+                Ok((capture, Some((WARNING, Some(text.into())))))
             }
             Err(error) => Err(failure(error)),
         }
