@@ -109,7 +109,7 @@ static int is_readable(int fd, int timeout_ms) {
 
 /* What does not depend on packets, and may be called in any state. */
 static void call_all(void) {
-    struct bpf_program program;
+    struct bpf_program program = {0, NULL};
     struct pcap_stat stat;
     char error[PCAP_ERRBUF_SIZE] = "";
     int *list = NULL;
@@ -145,8 +145,10 @@ static void call_all(void) {
         pcap_free_tstamp_types(list);
     NUMBER(pcap_compile(handle, &program, "udp port 8192", 1, PCAP_NETMASK_UNKNOWN));
     NUMBER(pcap_setfilter(handle, &program));
+    pcap_freecode(&program);
     NUMBER(pcap_compile(handle, &program, "no such word", 1, PCAP_NETMASK_UNKNOWN));
     NUMBER(pcap_compile(handle, &program, "vlan 7 and inbound", 1, PCAP_NETMASK_UNKNOWN));
+    pcap_freecode(&program);
     if (strcmp(state, "activated") == 0)
         NUMBER(pcap_setfilter(handle, NULL));
     memset(&stat, 0, sizeof stat);
@@ -241,6 +243,7 @@ static void read_packets(void) {
     NUMBER(pcap_setfilter(handle, &invalid) < 0);
     NUMBER(pcap_compile(handle, &program, "", 1, PCAP_NETMASK_UNKNOWN));
     NUMBER(pcap_setfilter(handle, &program));
+    pcap_freecode(&program);
     NUMBER(pcap_setdirection(handle, PCAP_D_IN));
     send_frames(22, 1);
     NUMBER(pcap_loop(handle, 1, print_packet, (u_char *)"in"));

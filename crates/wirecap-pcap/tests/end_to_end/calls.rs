@@ -5,7 +5,7 @@ use wirecap_testing::need_root;
 
 use crate::{
     difference::assert_same,
-    rig::{LIBRARIES, Rig},
+    rig::{LIBRARIES, Library, Rig, is_installed},
 };
 
 /// Lines that the program prints at least; fewer mean that it gave up.
@@ -28,4 +28,23 @@ fn every_call_returns_in_every_state_what_libpcap_returns() {
     });
     assert!(expected.lines().count() >= LINES, "{expected}");
     assert_same("calls", &expected, &found);
+}
+
+/// Memory that is read before it is written or after it is freed, and memory that is lost.
+#[test]
+fn valgrind_finds_no_error_in_any_call() {
+    need_root!("valgrind_finds_no_error_in_any_call");
+    if !is_installed("valgrind_finds_no_error_in_any_call", "valgrind", "valgrind") {
+        return;
+    }
+    let rig = Rig::new("valgrind");
+    let program = rig.compile("calls");
+    let inside = &rig.wire.inside;
+    let pair = VethPair::new(inside, "sends", inside, "takes", VethOptions::default()).unwrap();
+    let file = rig.path("savefile");
+    let flags = ["-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"];
+    let own = [program.as_str(), pair.b().name(), pair.a().name(), file.to_str().unwrap()];
+    let ended = rig.spawn(Library::Wirecap, "valgrind", &[&flags[..], &own].concat()).wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.lines().count() >= LINES, "{}", ended.stdout);
 }
