@@ -196,7 +196,7 @@ mod tests {
             ("N=3", "?N=3: there is no setting \"N\"; there are M, R, T"),
             ("M", "\"M\" is no setting; write NAME=VALUE"),
             ("R=many", "R=many: it is no whole number"),
-            ("T=0", "T=0: "),
+            ("T=101", "T=101: "),
             ("wait=forever", "wait=forever: "),
             ("cores=3-1", "cores=3-1: it is no list of cores"),
         ] {

@@ -24,7 +24,7 @@ pub(crate) struct RunFlags {
     #[arg(short = 'R', value_name = "CHUNKS", value_parser = number::<u32>(ANY, "-R 128"))]
     chunks_per_pool: Option<u32>,
     /// T, the threshold in percent, for devices that form a group.
-    #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(1..=100, "-T 60"))]
+    #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(0..=100, "-T 60"))]
     threshold_percent: Option<u32>,
     /// Memory for the cells of a device, which determines R: 512M, 2G.
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "chunks_per_pool")]
