@@ -4,7 +4,6 @@
 //! that are executed.
 
 use std::{
-    env,
     fs::{File, OpenOptions},
     io::Write,
     os::unix::fs::MetadataExt,
@@ -14,6 +13,8 @@ use std::{
 
 use serde::Serialize;
 use serde_json::json;
+
+use crate::environment;
 
 /// The open file, and what identifies it: programs close descriptors that they do not know, and open others
 /// under the same numbers.
@@ -25,7 +26,7 @@ struct AccountFile {
 
 impl AccountFile {
     fn open() -> Option<Self> {
-        let file = OpenOptions::new().append(true).open(env::var_os("WIRECAP_ACCOUNT")?).ok()?;
+        let file = OpenOptions::new().append(true).open(environment::variable("WIRECAP_ACCOUNT")?).ok()?;
         let metadata = file.metadata().ok()?;
         Some(Self { device: metadata.dev(), inode: metadata.ino(), file })
     }

@@ -28,6 +28,7 @@ mod account_file;
 mod boxed_batch;
 mod edge;
 mod engine;
+mod environment;
 mod exports;
 mod handle;
 mod libpcap;

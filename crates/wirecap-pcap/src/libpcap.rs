@@ -21,7 +21,7 @@ use std::{
 use wirecap_filter::Insn;
 
 use crate::abi::{BpfProgram, ForeignPcap, Handler, Interface, Opaque, PacketHeader, Stat};
-use crate::account_file;
+use crate::{account_file, environment};
 
 /// Names of libpcap: Debian's, and upstream's.
 const NAMES: [&str; 2] = ["libpcap.so.0.8", "libpcap.so.1"];
@@ -256,10 +256,10 @@ static OPEN_EARLY: extern "C" fn() = open_early;
 
 /// Files that may be libpcap, best first.
 fn candidates() -> Vec<PathBuf> {
-    if let Some(path) = env::var_os("WIRECAP_LIBPCAP") {
+    if let Some(path) = environment::variable("WIRECAP_LIBPCAP") {
         return vec![path.into()];
     }
-    let listed = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let listed = environment::variable("LD_LIBRARY_PATH").unwrap_or_default();
     let directories = env::split_paths(&listed).filter(|directory| directory.is_absolute());
     let directories = directories.chain(DIRECTORIES.iter().map(PathBuf::from));
     directories.flat_map(|directory| NAMES.map(|name| directory.join(name))).collect()

@@ -33,7 +33,7 @@ impl Device {
     /// The device of this name; `None` if libpcap serves it.
     pub(crate) fn named(name: &str) -> Option<Self> {
         // A program can be told to do without, whoever has preloaded this library.
-        if std::env::var_os("WIRECAP_OFF").is_some_and(|value| value != "0") {
+        if crate::environment::variable("WIRECAP_OFF").is_some_and(|value| value != "0") {
             return None;
         }
         let (port, options) = name.split_once('?').unwrap_or((name, ""));

@@ -129,7 +129,13 @@ impl Breaker {
 
     /// Whether the loop was broken since the last call.
     pub(crate) fn take(&self) -> bool {
-        self.is_broken.load(Ordering::Relaxed) && self.is_broken.swap(false, Ordering::Acquire)
+        let is_broken =
+            self.is_broken.load(Ordering::Relaxed) && self.is_broken.swap(false, Ordering::Acquire);
+        if let Some(interrupter) = self.interrupter.get().filter(|_| is_broken) {
+            // A wait that comes later is not to end for it.
+            interrupter.reset();
+        }
+        is_broken
     }
 
     pub(crate) fn watch(&self, interrupter: Interrupter) {

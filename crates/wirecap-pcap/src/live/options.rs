@@ -4,10 +4,12 @@
 //!   /etc/wirecap/libpcap.toml, or $WIRECAP_CONFIG ── $WIRECAP_M, $WIRECAP_R, … ── eth1?M=256&R=500 ──► Options
 //! ```
 
-use std::{collections::BTreeSet, env, fmt, fs, io, path::PathBuf, str::FromStr};
+use std::{collections::BTreeSet, fmt, fs, io, path::PathBuf, str::FromStr};
 
 use thiserror::Error;
 use wirecap::{Config, Mode, PoolSize, config};
+
+use crate::environment;
 
 /// Where settings of a machine are.
 const DEFAULT_FILE: &str = "/etc/wirecap/libpcap.toml";
@@ -96,7 +98,7 @@ pub(crate) fn read(of_device: &str) -> Result<Options, OptionError> {
     let mut options = Options { config: of_file()?, group: None };
     for (name, apply) in OPTIONS {
         let variable = format!("WIRECAP_{}", name.to_uppercase());
-        if let Some(value) = env::var_os(&variable).filter(|value| !value.is_empty()) {
+        if let Some(value) = environment::variable(&variable) {
             let value = value.to_string_lossy();
             apply(&mut options, &value).map_err(|reason| OptionError::Value {
                 place: variable,
@@ -111,7 +113,7 @@ pub(crate) fn read(of_device: &str) -> Result<Options, OptionError> {
 }
 
 fn of_file() -> Result<Config, OptionError> {
-    let named = env::var_os("WIRECAP_CONFIG").map(PathBuf::from);
+    let named = environment::variable("WIRECAP_CONFIG").map(PathBuf::from);
     let path = named.clone().unwrap_or_else(|| DEFAULT_FILE.into());
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,

@@ -81,6 +81,11 @@ impl Interrupter {
         self.interrupted.store(true, Ordering::Release);
         self.sleepers.workers[self.index].wake();
     }
+
+    /// Takes back an interruption that has not ended a wait yet.
+    pub fn reset(&self) {
+        self.interrupted.store(false, Ordering::Release);
+    }
 }
 
 impl Worker {
