@@ -1,7 +1,6 @@
 //! The file for accounts that WIRECAP_ACCOUNT names: each record is a line of JSON.
 //!
-//! It is opened with the first call of libpcap, before programs give up privileges, and closed in programs
-//! that are executed.
+//! It is opened at the first call of libpcap, before programs give up privileges, and closes on exec.
 
 use std::{
     fs::{File, OpenOptions},
@@ -16,7 +15,7 @@ use serde_json::json;
 
 use crate::environment;
 
-/// The open file, and what identifies it: programs close descriptors that they do not know, and open others
+/// The open file with its identity: programs close descriptors they do not know, and then open other files
 /// under the same numbers.
 struct AccountFile {
     file: File,
@@ -38,21 +37,21 @@ impl AccountFile {
     }
 }
 
-/// Whether somebody asks for accounts.
+/// Whether WIRECAP_ACCOUNT names a file.
 pub(crate) fn is_wanted() -> bool {
     file().is_some()
 }
 
-/// Writes that this process calls libpcap, if somebody asks for accounts.
+/// Records that this process uses libpcap.
 pub(crate) fn note_use() {
     write(&json!({ "pid": process::id() }));
 }
 
-/// Writes a record, if somebody asks for accounts.
+/// Writes a record if WIRECAP_ACCOUNT names a file.
 pub(crate) fn write(record: &impl Serialize) {
     if let (Some(mut file), Ok(mut line)) = (file(), serde_json::to_vec(record)) {
         line.push(b'\n');
-        // Nobody is left to be told: whoever asked for the account finds that it is missing.
+        // A failure cannot be reported here; `wirecap run` reports a missing account.
         let _ = file.write_all(&line);
     }
 }

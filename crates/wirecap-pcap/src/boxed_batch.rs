@@ -1,11 +1,11 @@
-//! A batch at a place of its own, beside what borrows from it.
+//! A batch that its borrowers are kept beside.
 
 use std::ptr::NonNull;
 
 use wirecap::Batch;
 
-/// A batch that stays where it is until this value is dropped. A box would not do: moving it would end the
-/// borrows of what it owns.
+/// A batch with a fixed address until this value is dropped. A `Box` would not do: moving it invalidates
+/// references into it.
 pub(crate) struct BoxedBatch(NonNull<Batch>);
 
 impl BoxedBatch {
@@ -16,8 +16,8 @@ impl BoxedBatch {
     /// The batch, for longer than this value is borrowed.
     ///
     /// # Safety
-    /// The reference, and what borrows from it, is used only as long as this value is there, and beside no
-    /// exclusive one but what was drained.
+    /// The reference, and everything that borrows from it, is used only while this value exists, and no
+    /// exclusive reference is used at the same time, except by a drain.
     pub(crate) unsafe fn get<'b>(&self) -> &'b Batch {
         // SAFETY: it is there until this value is dropped; the rest by the caller's promise.
         unsafe { self.0.as_ref() }
@@ -26,7 +26,7 @@ impl BoxedBatch {
     /// The batch, to take packets out, for longer than this value is borrowed.
     ///
     /// # Safety
-    /// As [`BoxedBatch::get`], and there is no other reference.
+    /// As [`BoxedBatch::get`], and no other reference exists.
     pub(crate) unsafe fn get_mut<'b>(&self) -> &'b mut Batch {
         // SAFETY: as above.
         unsafe { &mut *self.0.as_ptr() }

@@ -2,8 +2,8 @@
 
 use std::{env, ffi::OsString};
 
-/// The value of a variable, unless it is empty. `None` in programs that have more privileges than the user
-/// who started them (setuid, file capabilities): the user is not to choose what they load, read or write.
+/// The value of a variable; `None` if it is empty. `None` also in a program with more privileges than its
+/// user (setuid, file capabilities): the user must not choose which files it loads, reads or writes.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     // SAFETY: no pointers go in.
     let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;

@@ -7,8 +7,8 @@
 //!                    └─ passed on: that handle captures (monitor mode)
 //! ```
 //!
-//! Rule: only shared references to a handle are made. A callback calls functions of the handle that calls it,
-//! and `pcap_breakloop` comes from other threads and from signal handlers; it touches nothing but atomics.
+//! Rule: only shared references to an open handle are made. A callback may call functions of the handle that
+//! calls it. `pcap_breakloop` may run in other threads and in signal handlers, so it uses atomics only.
 
 use std::{
     ffi::{c_char, c_int},
@@ -17,8 +17,8 @@ use std::{
 
 use crate::{
     abi::ForeignPcap,
-    libpcap::{Loaded, libpcap},
-    live::{Live, running::Running},
+    libpcap::libpcap,
+    live::Live,
     text::{self, ErrorText, write_error},
 };
 
@@ -34,17 +34,6 @@ pub(crate) struct Handle {
 enum Kind {
     Foreign(NonNull<ForeignPcap>),
     Live(Box<Live>),
-}
-
-/// Who answers a call.
-pub(crate) enum Responder<'h> {
-    /// libpcap, for this handle of its own: null if the program gave a null pointer, as libpcap is to treat
-    /// it.
-    Libpcap(Loaded, *mut ForeignPcap),
-    /// The engine.
-    Engine(&'h Handle, &'h Running),
-    /// Nobody: there is no libpcap. A program that ignores this gave a null pointer.
-    Nobody,
 }
 
 impl Handle {
@@ -69,24 +58,6 @@ impl Handle {
     pub(crate) unsafe fn of<'h>(pointer: *const PcapT) -> Option<&'h Self> {
         // SAFETY: by the caller's promise.
         unsafe { pointer.as_ref() }
-    }
-
-    /// Who answers for the handle that a program has given.
-    ///
-    /// # Safety
-    /// As [`Handle::of`].
-    pub(crate) unsafe fn responder<'h>(pointer: *const PcapT) -> Responder<'h> {
-        // SAFETY: as the caller's.
-        let handle = unsafe { Self::of(pointer) };
-        if let Some((handle, running)) =
-            handle.and_then(|handle| Some((handle, handle.as_live()?.running()?)))
-        {
-            return Responder::Engine(handle, running);
-        }
-        match libpcap() {
-            Ok(libpcap) => Responder::Libpcap(libpcap, handle.map_or(ptr::null_mut(), Self::as_foreign)),
-            Err(_) => Responder::Nobody,
-        }
     }
 
     /// The live handle that it is.
@@ -120,7 +91,7 @@ impl Handle {
         }
     }
 
-    /// Where programs find the text of the last error.
+    /// The text of the last error, where programs read it.
     pub(crate) fn error_text(&self) -> *mut c_char {
         let answers = self.as_live().is_some_and(|live| live.running().is_some());
         match libpcap() {
@@ -132,7 +103,7 @@ impl Handle {
         }
     }
 
-    /// libpcap has failed for its handle: its text is the last one now.
+    /// Makes libpcap's error text the last one, after a call of libpcap has failed.
     pub(crate) fn note_libpcaps_error(&self) {
         match (self.as_live().filter(|live| live.running().is_some()), libpcap()) {
             (Some(live), Ok(libpcap)) => {
@@ -140,7 +111,7 @@ impl Handle {
                 let text = unsafe { text::read((libpcap.pcap_geterr)(live.shadow())) };
                 self.error.set(text.unwrap_or_default());
             }
-            // Programs get its text itself.
+            // `error_text` returns libpcap's own.
             _ => self.error.clear(),
         }
     }
@@ -152,7 +123,7 @@ impl Handle {
     }
 }
 
-/// Reports that there is no libpcap where there is no handle to report it.
+/// Writes into the program's buffer why libpcap is missing.
 ///
 /// # Safety
 /// As [`write_error`].

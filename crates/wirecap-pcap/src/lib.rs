@@ -8,7 +8,7 @@
 //!
 //! | to read about | open |
 //! |---|---|
-//! | what a `pcap_t` of ours points to | `handle.rs` |
+//! | what a `pcap_t` points to | `handle.rs` |
 //! | which devices the engine serves | `live/device.rs` |
 //! | settings, from the name of a device and the environment | `live/options.rs` |
 //! | from `pcap_activate` to a capture | `live/activation.rs` |
@@ -17,11 +17,11 @@
 //! | the engine from C: `include/wirecap.h` | `engine/` |
 //! | the system's libpcap, loaded at run time | `libpcap.rs` |
 //!
-//! Rule: what the engine does not serve, the system's libpcap does, with its own words and codes. Until a
-//! handle of ours is activated, libpcap answers for it, too.
+//! Rule: the engine answers for the packets of a live handle; the system's libpcap answers everything else,
+//! with its own texts and codes.
 //!
-//! This is the second place where unsafe code may live: pointers of C come in here. No panic crosses into C
-//! ([`edge::guarded`]).
+//! This crate may contain unsafe code, because C programs pass pointers to it. No panic crosses into C
+//! ([`edge::catch_panic`]).
 
 mod abi;
 mod account_file;

@@ -4,8 +4,8 @@
 //!   $WIRECAP_LIBPCAP, $LD_LIBRARY_PATH, the directories of the system ── dlmopen(path) ──► Libpcap: a table of functions
 //! ```
 //!
-//! It is opened by path: by name the loader would return this library, which has the name. It is opened with
-//! `RTLD_DEEPBIND`, so that it calls its own functions and not ours of the same name: libpcap writes into
+//! It is opened by path, because by name the loader would return this library. It is bound to itself
+//! (`RTLD_DEEPBIND`), so that it calls its own functions and not ours of the same name: libpcap writes into
 //! handles that its own `pcap_create` returns.
 
 use std::{
@@ -14,14 +14,16 @@ use std::{
     ops::Deref,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
-    ptr::NonNull,
     sync::OnceLock,
 };
 
 use wirecap_filter::Insn;
+use wirecap_sys::shared_object::SharedObject;
 
-use crate::abi::{BpfProgram, ForeignPcap, Handler, Interface, Opaque, PacketHeader, Stat};
-use crate::{account_file, environment};
+use crate::{
+    abi::{BpfProgram, ForeignPcap, Handler, Interface, Opaque, PacketHeader, Stat},
+    account_file, environment,
+};
 
 /// Names of libpcap: Debian's, and upstream's.
 const NAMES: [&str; 2] = ["libpcap.so.0.8", "libpcap.so.1"];
@@ -39,11 +41,11 @@ const DIRECTORIES: [&str; 9] = [
     "/usr/local/lib",
 ];
 
-/// A symbol that this library has and libpcap has not.
+/// A symbol that only this library exports.
 const OUR_MARK: &CStr = c"wirecap_version";
 
 /// Declares the table of libpcap's functions. Those under `pass` need no handle: programs that call them get
-/// libpcap's own function, or what stands behind the arrow on a machine without libpcap.
+/// libpcap's own function, or the value after the arrow on a machine without libpcap.
 macro_rules! functions {
     (
         pass { $(fn $passed:ident($($parg:ident: $PType:ty),*) $(-> $PResult:ty)? => $missing:expr;)+ }
@@ -56,18 +58,18 @@ macro_rules! functions {
         }
 
         impl Libpcap {
-            fn bind(object: &Object) -> Result<Self, String> {
+            fn bind(object: &SharedObject) -> Result<Self, String> {
                 // SAFETY: the types are those of the declarations in <pcap/pcap.h> and <pcap/bpf.h>.
                 unsafe {
                     Ok(Self {
-                        $($passed: object.function(concat!(stringify!($passed), "\0"))?,)+
-                        $($called: object.function(concat!(stringify!($called), "\0"))?,)+
+                        $($passed: function(object, stringify!($passed))?,)+
+                        $($called: function(object, stringify!($called))?,)+
                     })
                 }
             }
         }
 
-        /// Functions that programs call and that need nothing of ours.
+        /// Functions that are libpcap's own.
         mod passed_on {
             use super::*;
 
@@ -203,7 +205,7 @@ impl Deref for Loaded {
 /// The system's libpcap; loaded by the first call.
 ///
 /// # Errors
-/// Why there is none, and what to do; the same again at every call.
+/// The reason, and what to do; the same at every call.
 pub(crate) fn libpcap() -> Result<Loaded, &'static str> {
     static LIBPCAP: OnceLock<Result<Libpcap, String>> = OnceLock::new();
     LIBPCAP.get_or_init(load).as_ref().map(Loaded).map_err(String::as_str)
@@ -225,15 +227,15 @@ fn load() -> Result<Libpcap, String> {
 }
 
 /// The first file that is libpcap, opened.
-fn object() -> &'static Result<Object, String> {
-    static OBJECT: OnceLock<Result<Object, String>> = OnceLock::new();
+fn object() -> &'static Result<SharedObject, String> {
+    static OBJECT: OnceLock<Result<SharedObject, String>> = OnceLock::new();
     OBJECT.get_or_init(|| {
         let mut reasons = Vec::new();
         for path in candidates().into_iter().filter(|path| path.exists()) {
             let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { continue };
-            match Object::open(&name) {
+            match SharedObject::open_bound_to_itself(&name) {
                 // A copy of this library.
-                Ok(object) if object.symbol(OUR_MARK).is_some() => {}
+                Ok(object) if object.has(OUR_MARK) => {}
                 Ok(object) => return Ok(object),
                 Err(reason) => reasons.push(reason),
             }
@@ -242,10 +244,10 @@ fn object() -> &'static Result<Object, String> {
     })
 }
 
-/// Opens libpcap before the program does: if it opened the same file by its path first, the functions of that
-/// libpcap would call ours of the same name, and write into handles that are not theirs.
+/// Opens libpcap before the program can: if the program opened the same file by its path first, that libpcap
+/// would call our functions of the same name, and write into handles that are not its own.
 extern "C" fn open_early() {
-    crate::edge::guarded((), || {
+    crate::edge::catch_panic((), || {
         let _ = object();
     });
 }
@@ -253,6 +255,16 @@ extern "C" fn open_early() {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static OPEN_EARLY: extern "C" fn() = open_early;
+
+/// The function of this name, or an error that names it.
+///
+/// # Safety
+/// As [`SharedObject::function`].
+unsafe fn function<F: Copy>(object: &SharedObject, name: &str) -> Result<F, String> {
+    let symbol = CString::new(name).map_err(|_| name)?;
+    // SAFETY: by the caller's promise.
+    Ok(unsafe { object.function(&symbol) }.ok_or(name)?)
+}
 
 /// Files that may be libpcap, best first.
 fn candidates() -> Vec<PathBuf> {
@@ -263,45 +275,4 @@ fn candidates() -> Vec<PathBuf> {
     let directories = env::split_paths(&listed).filter(|directory| directory.is_absolute());
     let directories = directories.chain(DIRECTORIES.iter().map(PathBuf::from));
     directories.flat_map(|directory| NAMES.map(|name| directory.join(name))).collect()
-}
-
-/// What dlmopen returned; never closed, so that functions taken from it stay callable.
-#[derive(Debug)]
-struct Object(NonNull<c_void>);
-
-// SAFETY: a handle of the loader, which any thread may use.
-unsafe impl Send for Object {}
-// SAFETY: as above.
-unsafe impl Sync for Object {}
-
-impl Object {
-    fn open(path: &CStr) -> Result<Self, String> {
-        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND;
-        // SAFETY: the path ends with a zero byte. libpcap has no constructors that depend on us. In the base
-        // namespace dlmopen is dlopen, but for AddressSanitizer, which refuses RTLD_DEEPBIND in dlopen since
-        // an allocator could be bypassed: libpcap frees what it has allocated, and we what we have.
-        let object = unsafe { libc::dlmopen(libc::LM_ID_BASE, path.as_ptr(), flags) };
-        NonNull::new(object).map(Self).ok_or_else(|| {
-            // SAFETY: dlerror's text is this thread's own until its next call.
-            let text = unsafe { crate::text::read(libc::dlerror()) };
-            text.unwrap_or_else(|| "no reason given".into())
-        })
-    }
-
-    fn symbol(&self, name: &CStr) -> Option<NonNull<c_void>> {
-        // SAFETY: the object is open, and the name ends with a zero byte.
-        NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) })
-    }
-
-    /// The function of this name, which ends with a zero byte.
-    ///
-    /// # Safety
-    /// `F` is the type of a pointer to exactly this C function.
-    unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, &'static str> {
-        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        let symbol = CStr::from_bytes_with_nul(name.as_bytes()).ok().and_then(|name| self.symbol(name));
-        let symbol = symbol.ok_or(name.trim_end_matches('\0'))?;
-        // SAFETY: a pointer to a function, not null, and of the right type by our contract.
-        Ok(unsafe { std::mem::transmute_copy(&symbol) })
-    }
 }

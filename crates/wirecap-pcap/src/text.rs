@@ -19,7 +19,7 @@ impl ErrorText {
         Self { bytes: UnsafeCell::new([0; ERROR_BYTES + 1]), is_set: Cell::new(false) }
     }
 
-    /// Where programs read it. They may write there, too.
+    /// The buffer, which programs read and may write.
     pub(crate) fn as_ptr(&self) -> *mut c_char {
         self.bytes.get().cast()
     }

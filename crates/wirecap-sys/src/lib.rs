@@ -40,6 +40,7 @@ pub mod pcap;
 mod prefetch;
 pub mod process;
 pub mod room;
+pub mod shared_object;
 pub mod signals;
 mod socket_option;
 pub mod wake;

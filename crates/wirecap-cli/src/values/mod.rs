@@ -11,7 +11,7 @@ use std::{ops::RangeInclusive, str::FromStr, time::Duration};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use wirecap::{
     PortSpec,
-    config::{Choice, NamedValue, PortSpecError, parse_bytes},
+    config::{Choice, NamedValue, PortSpecError, parse_bytes, parse_cores},
 };
 
 use self::decimal::is_decimal;
@@ -84,26 +84,9 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cores(pub(crate) Vec<usize>);
 
-/// Highest core number Linux can be built for.
-const MAX_CORE: usize = 8191;
-
 /// Parses a list of cores: numbers and ranges, separated by commas.
 pub(crate) fn cores(text: &str) -> Result<Cores, String> {
-    let number = |text: &str| {
-        text.parse::<usize>().ok().filter(|&core| core <= MAX_CORE).ok_or_else(|| {
-            format!("{text:?} is not a core number; write numbers and ranges with commas, like 0,2-3")
-        })
-    };
-    let mut list = Vec::new();
-    for item in text.split(',') {
-        let (first, last) = item.split_once('-').unwrap_or((item, item));
-        let (first, last) = (number(first)?, number(last)?);
-        if first > last {
-            return Err(format!("the range {item} runs backwards; write {last}-{first}"));
-        }
-        list.extend(first..=last);
-    }
-    Ok(Cores(list))
+    parse_cores(text).map(Cores).map_err(|error| error.to_string())
 }
 
 /// Parses a time greater than zero: see [`time`].

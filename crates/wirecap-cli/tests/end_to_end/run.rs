@@ -121,7 +121,7 @@ fn settings_reach_the_library() {
     };
     assert_eq!(memory(&["-M", "64", "-R", "200"], "r0"), [64, 200]);
     assert_eq!(memory(&["--config", config, "-R", "150"], "r0"), [32, 150]);
-    // What stands behind a device's name is for it alone, and before the flags.
+    // Settings after a device's name apply to that device alone, and override the flags.
     assert_eq!(memory(&["-M", "64", "-R", "200"], "r0?R=100"), [64, 100]);
 }
 

@@ -8,7 +8,7 @@ use std::{
 use wirecap::{QueueAccount, Report};
 
 use super::handles::CaptureHandle;
-use crate::edge::guarded;
+use crate::edge::catch_panic;
 
 /// `struct wirecap_account`.
 #[repr(C)]
@@ -51,7 +51,7 @@ impl Account {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_get_account(capture: *const CaptureHandle, account: *mut Account) {
-    guarded((), || {
+    catch_panic((), || {
         // SAFETY: the program gives a capture, or null, and room for an account.
         if let Some(capture) = unsafe { capture.as_ref() } {
             let report = capture.capture.report();
@@ -63,7 +63,7 @@ unsafe extern "C" fn wirecap_get_account(capture: *const CaptureHandle, account:
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_report_json(capture: *const CaptureHandle) -> *mut c_char {
-    guarded(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         // SAFETY: the program gives a capture, or null.
         let report = unsafe { capture.as_ref() }.map(|capture| capture.capture.report());
         let text = report.and_then(|report| serde_json::to_string(&report).ok());
@@ -73,7 +73,7 @@ unsafe extern "C" fn wirecap_report_json(capture: *const CaptureHandle) -> *mut 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_text_free(text: *mut c_char) {
-    guarded((), || {
+    catch_panic((), || {
         if !text.is_null() {
             // SAFETY: it is of `wirecap_report_json`, and freed once.
             drop(unsafe { CString::from_raw(text) });

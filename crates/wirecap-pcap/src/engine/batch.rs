@@ -8,7 +8,7 @@ use std::{
 use wirecap::{Direction, Drain, OwnedPacket, Packets, Transmitter};
 
 use super::handles::WorkerHandle;
-use crate::{boxed_batch::BoxedBatch, edge::guarded};
+use crate::{boxed_batch::BoxedBatch, edge::catch_panic};
 
 /// `wirecap_batch_t`. In this order, so that what borrows from the batch is dropped before it.
 pub(super) struct BatchHandle {
@@ -111,18 +111,18 @@ impl BatchHandle {
 unsafe extern "C" fn wirecap_batch_device(batch: *const BatchHandle) -> c_uint {
     // SAFETY: the program gives a batch, or null; only the batch itself is read, which its packets do not
     // change.
-    guarded(0, || unsafe { batch.as_ref().map_or(0, |batch| batch.batch.get().port() as c_uint) })
+    catch_panic(0, || unsafe { batch.as_ref().map_or(0, |batch| batch.batch.get().port() as c_uint) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_batch_queue(batch: *const BatchHandle) -> c_uint {
     // SAFETY: as above.
-    guarded(0, || unsafe { batch.as_ref().map_or(0, |batch| batch.batch.get().queue().into()) })
+    catch_panic(0, || unsafe { batch.as_ref().map_or(0, |batch| batch.batch.get().queue().into()) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_batch_next(batch: *mut BatchHandle) -> *const View {
-    guarded(ptr::null(), || {
+    catch_panic(ptr::null(), || {
         // SAFETY: the program gives a batch, or null, that no other thread uses.
         unsafe { batch.as_mut() }.and_then(BatchHandle::next).map_or(ptr::null(), ptr::from_ref)
     })
@@ -130,7 +130,7 @@ unsafe extern "C" fn wirecap_batch_next(batch: *mut BatchHandle) -> *const View 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_batch_free(batch: *mut BatchHandle) {
-    guarded((), || {
+    catch_panic((), || {
         if !batch.is_null() {
             // SAFETY: it is of `wirecap_next_batch`, and freed once.
             drop(unsafe { Box::from_raw(batch) });
@@ -144,7 +144,7 @@ unsafe extern "C" fn wirecap_forward(
     batch: *mut BatchHandle,
     device: c_uint,
 ) -> c_int {
-    guarded(-1, || {
+    catch_panic(-1, || {
         // SAFETY: the program gives a worker and a batch, or null, that no other thread uses.
         let (worker, batch) = unsafe { (worker.as_mut(), batch.as_mut()) };
         let transmitter = worker.and_then(|worker| worker.transmitter(device));
@@ -159,7 +159,7 @@ unsafe extern "C" fn wirecap_forward_batch(
     batch: *mut BatchHandle,
     device: c_uint,
 ) -> c_uint {
-    guarded(0, || {
+    catch_panic(0, || {
         if batch.is_null() {
             return 0;
         }
@@ -178,7 +178,7 @@ unsafe extern "C" fn wirecap_forward_batch(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_keep(batch: *mut BatchHandle) -> *mut OwnedPacket<'static> {
-    guarded(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         // SAFETY: the program gives a batch, or null, that no other thread uses.
         let packet = unsafe { batch.as_mut() }.and_then(|batch| batch.current.take());
         packet.map_or(ptr::null_mut(), |packet| Box::into_raw(Box::new(packet.keep())))
@@ -187,7 +187,7 @@ unsafe extern "C" fn wirecap_keep(batch: *mut BatchHandle) -> *mut OwnedPacket<'
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_packet_data(packet: *const OwnedPacket<'static>, len: *mut u32) -> *const u8 {
-    guarded(ptr::null(), || {
+    catch_panic(ptr::null(), || {
         // SAFETY: the program gives a packet, or null, and room for a length, or null.
         let data = unsafe { packet.as_ref() }.map_or(&[][..], OwnedPacket::data);
         if !len.is_null() {
@@ -200,7 +200,7 @@ unsafe extern "C" fn wirecap_packet_data(packet: *const OwnedPacket<'static>, le
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_packet_free(packet: *mut OwnedPacket<'static>) {
-    guarded((), || {
+    catch_panic((), || {
         if !packet.is_null() {
             // SAFETY: it is of `wirecap_keep`, and freed once.
             drop(unsafe { Box::from_raw(packet) });

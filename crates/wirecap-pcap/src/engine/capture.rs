@@ -14,7 +14,7 @@ use super::{
     handles::{CaptureHandle, WorkerHandle},
 };
 use crate::{
-    edge::guarded,
+    edge::catch_panic,
     live::options::{self, OptionError},
     text,
 };
@@ -31,7 +31,7 @@ enum OpenError {
     Engine(#[from] wirecap::Error),
     #[error("{0}: {1}")]
     Device(String, wirecap::config::PortSpecError),
-    #[error("workers and transmit are whole numbers, and {0:?} is not")]
+    #[error("invalid {0:?}: workers and transmit take whole numbers, such as workers=4")]
     Number(String),
 }
 
@@ -82,7 +82,7 @@ unsafe extern "C" fn wirecap_open(
     error: *mut c_char,
     error_bytes: usize,
 ) -> *mut CaptureHandle {
-    guarded(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         // SAFETY: the program gives strings, or null.
         let (devices, settings) = unsafe { (text::read(devices), text::read(settings)) };
         match open(&devices.unwrap_or_default(), &settings.unwrap_or_default()) {
@@ -99,12 +99,12 @@ unsafe extern "C" fn wirecap_open(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_workers(capture: *const CaptureHandle) -> c_uint {
     // SAFETY: the program gives a capture, or null.
-    guarded(0, || unsafe { capture.as_ref() }.map_or(0, |capture| capture.workers.len() as c_uint))
+    catch_panic(0, || unsafe { capture.as_ref() }.map_or(0, |capture| capture.workers.len() as c_uint))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_take_worker(capture: *mut CaptureHandle, index: c_uint) -> *mut WorkerHandle {
-    guarded(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         // SAFETY: the program gives a capture, or null, and no other thread takes a worker now.
         let worker =
             unsafe { capture.as_mut() }.and_then(|capture| capture.workers.get_mut(index as usize)?.take());
@@ -114,7 +114,7 @@ unsafe extern "C" fn wirecap_take_worker(capture: *mut CaptureHandle, index: c_u
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_worker_free(worker: *mut WorkerHandle) {
-    guarded((), || {
+    catch_panic((), || {
         if !worker.is_null() {
             // SAFETY: it is of `wirecap_take_worker`, and freed once.
             drop(unsafe { Box::from_raw(worker) });
@@ -128,7 +128,7 @@ unsafe extern "C" fn wirecap_next_batch(
     timeout_ms: c_int,
     batch: *mut *mut BatchHandle,
 ) -> c_int {
-    guarded(ENDED, || {
+    catch_panic(ENDED, || {
         // SAFETY: the program gives a worker, or null, that no other thread uses.
         let Some(worker) = (unsafe { worker.as_mut() }) else { return ENDED };
         match next_batch(&mut worker.worker, timeout_ms) {
@@ -152,7 +152,7 @@ fn next_batch(worker: &mut Worker, timeout_ms: c_int) -> WaitOutcome {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_flush(worker: *mut WorkerHandle) -> c_int {
-    guarded(-1, || {
+    catch_panic(-1, || {
         // SAFETY: the program gives a worker, or null, that no other thread uses.
         let Some(worker) = (unsafe { worker.as_mut() }) else { return -1 };
         let mut status = 0;
@@ -169,7 +169,7 @@ unsafe extern "C" fn wirecap_flush(worker: *mut WorkerHandle) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_stop(capture: *const CaptureHandle) {
-    guarded((), || {
+    catch_panic((), || {
         // SAFETY: the program gives a capture, or null; a stopper may be used from any thread.
         if let Some(capture) = unsafe { capture.as_ref() } {
             capture.stopper.stop();
@@ -179,7 +179,7 @@ unsafe extern "C" fn wirecap_stop(capture: *const CaptureHandle) {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_close(capture: *mut CaptureHandle, account: *mut Account) {
-    guarded((), || {
+    catch_panic((), || {
         if capture.is_null() {
             return;
         }

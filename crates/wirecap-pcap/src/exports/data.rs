@@ -9,7 +9,7 @@ struct EthernetType {
     number: u16,
 }
 
-// SAFETY: names are constants, and nobody writes to the table.
+// SAFETY: the table and its names are constants.
 unsafe impl Sync for EthernetType {}
 
 /// libpcap's table of Ethernet types, which ends with an entry without a name.
@@ -31,8 +31,7 @@ static eproto_db: [EthernetType; 13] = [
     EthernetType { name: ptr::null(), number: 0 },
 ];
 
-/// libpcap's version as text. Programs are told to call `pcap_lib_version` instead, which has the whole
-/// number.
+/// libpcap's version as text. libpcap's manual recommends `pcap_lib_version` instead.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "programs know it by this name")]
 static pcap_version: [u8; 7] = *b"1.10.0\0";

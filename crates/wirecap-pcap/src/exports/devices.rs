@@ -1,14 +1,15 @@
-//! Lists: of devices, link types and kinds of time stamps. They are copied into memory of ours, since
-//! programs free what one function returned by another.
+//! Lists of devices, link types and kinds of time stamps. libpcap's lists are copied, because programs free
+//! them by functions of this library.
 
 use std::{
     ffi::{CStr, CString, c_char, c_int},
     ptr, slice,
 };
 
+use super::ask_libpcap;
 use crate::{
     abi::{Address, ERROR, ForeignPcap, Interface},
-    edge::guarded,
+    edge::catch_panic,
     handle::{Handle, PcapT, without_libpcap},
     libpcap::{Loaded, libpcap},
     live::device::{self, ListedDevice},
@@ -18,7 +19,7 @@ use crate::{
 /// libpcap's list, then the devices that only the engine has.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_findalldevs(list: *mut *mut Interface, error: *mut c_char) -> c_int {
-    guarded(ERROR, || {
+    catch_panic(ERROR, || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>; libpcap's list is freed once it is copied.
         unsafe {
             list.write(ptr::null_mut());
@@ -122,7 +123,7 @@ unsafe fn copied_socket_address(address: *const libc::sockaddr) -> *mut libc::so
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_freealldevs(list: *mut Interface) {
-    guarded((), || {
+    catch_panic((), || {
         let mut next = list;
         while !next.is_null() {
             // SAFETY: the list is of `pcap_findalldevs`, whose parts are boxes and strings of their own.
@@ -156,7 +157,7 @@ unsafe fn free_text(text: *mut c_char) {
     }
 }
 
-/// The network of an interface, which a device's name may have something around.
+/// libpcap's answer for the interface that a device's name contains.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_lookupnet(
     device: *const c_char,
@@ -164,7 +165,7 @@ unsafe extern "C" fn pcap_lookupnet(
     netmask: *mut u32,
     error: *mut c_char,
 ) -> c_int {
-    guarded(ERROR, || {
+    catch_panic(ERROR, || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>.
         unsafe {
             let Ok(libpcap) = libpcap() else { return without_libpcap(error, ERROR) };
@@ -242,22 +243,18 @@ type FreeFn = unsafe extern "C" fn(*mut c_int);
 /// # Safety
 /// The program keeps the promises of <pcap/pcap.h>; the functions are those of one list of libpcap.
 unsafe fn list_of_handle(
-    handle: *mut PcapT,
+    pointer: *mut PcapT,
     list: *mut *mut c_int,
     functions: impl FnOnce(Loaded) -> (ListFn, FreeFn),
 ) -> c_int {
-    guarded(ERROR, || {
-        let Ok(libpcap) = libpcap() else { return ERROR };
+    catch_panic(ERROR, || {
         // SAFETY: by the caller's promise.
-        let handle = unsafe { Handle::of(handle) };
-        let foreign = handle.map_or(ptr::null_mut(), Handle::as_foreign);
-        let (listed, free) = functions(libpcap);
-        // SAFETY: as above; the handle is libpcap's own, or null.
-        let status = unsafe { copied_list(list, |list| listed(foreign, list), free) };
-        if let Some(handle) = handle.filter(|_| status < 0) {
-            handle.note_libpcaps_error();
-        }
-        status
+        let handle = unsafe { Handle::of(pointer) };
+        ask_libpcap(handle, ERROR, |libpcap, foreign| {
+            let (listed, free) = functions(libpcap);
+            // SAFETY: as above; the handle is libpcap's own, or null.
+            unsafe { copied_list(list, |list| listed(foreign, list), free) }
+        })
     })
 }
 

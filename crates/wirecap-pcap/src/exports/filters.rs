@@ -5,7 +5,7 @@ use std::{
     slice,
 };
 
-use super::{answered, libpcap_answers};
+use super::{engine_or_libpcap, libpcap_answers};
 use crate::{
     abi::{BpfProgram, DIRECTION_IN, DIRECTION_INOUT, DIRECTION_OUT, ERROR},
     handle::Handle,
@@ -14,17 +14,17 @@ use crate::{
 
 libpcap_answers! {
     fn pcap_compile(handle, program: *mut BpfProgram, expression: *const c_char, optimize: c_int, netmask: u32)
-        -> c_int, else ERROR;
+        -> c_int, missing ERROR;
 }
 
-answered! {
+engine_or_libpcap! {
     fn pcap_setfilter(handle, program: *mut BpfProgram) -> c_int {
-        else ERROR;
+        missing ERROR;
         // SAFETY: as above.
         engine(handle, running) => unsafe { set_filter(handle, running, program) };
     }
     fn pcap_setdirection(handle, direction: c_int) -> c_int {
-        else ERROR;
+        missing ERROR;
         engine(handle, running) => match direction {
             DIRECTION_INOUT | DIRECTION_IN | DIRECTION_OUT => {
                 running.change_sieve(|sieve| sieve.set_direction(direction));

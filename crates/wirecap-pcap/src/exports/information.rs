@@ -1,4 +1,4 @@
-//! What a handle says of itself, and of what it has captured.
+//! Properties and statistics of a handle.
 
 use std::{
     ffi::{CString, c_char, c_int},
@@ -6,10 +6,10 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{answered, libpcap_answers};
+use super::{engine_or_libpcap, libpcap_answers};
 use crate::{
     abi::{ERROR, Opaque, Stat},
-    edge::guarded,
+    edge::catch_panic,
     handle::{Handle, PcapT},
     libpcap::libpcap,
     live::running::Running,
@@ -17,38 +17,38 @@ use crate::{
 };
 
 libpcap_answers! {
-    fn pcap_datalink(handle) -> c_int, else ERROR;
-    fn pcap_datalink_ext(handle) -> c_int, else ERROR;
-    fn pcap_set_datalink(handle, link_type: c_int) -> c_int, else ERROR;
-    fn pcap_snapshot(handle) -> c_int, else ERROR;
-    fn pcap_bufsize(handle) -> c_int, else ERROR;
-    fn pcap_is_swapped(handle) -> c_int, else ERROR;
-    fn pcap_major_version(handle) -> c_int, else ERROR;
-    fn pcap_minor_version(handle) -> c_int, else ERROR;
-    fn pcap_get_tstamp_precision(handle) -> c_int, else ERROR;
-    fn pcap_can_set_rfmon(handle) -> c_int, else ERROR;
+    fn pcap_datalink(handle) -> c_int, missing ERROR;
+    fn pcap_datalink_ext(handle) -> c_int, missing ERROR;
+    fn pcap_set_datalink(handle, link_type: c_int) -> c_int, missing ERROR;
+    fn pcap_snapshot(handle) -> c_int, missing ERROR;
+    fn pcap_bufsize(handle) -> c_int, missing ERROR;
+    fn pcap_is_swapped(handle) -> c_int, missing ERROR;
+    fn pcap_major_version(handle) -> c_int, missing ERROR;
+    fn pcap_minor_version(handle) -> c_int, missing ERROR;
+    fn pcap_get_tstamp_precision(handle) -> c_int, missing ERROR;
+    fn pcap_can_set_rfmon(handle) -> c_int, missing ERROR;
 }
 
-answered! {
+engine_or_libpcap! {
     fn pcap_file(handle) -> *mut Opaque {
-        else ptr::null_mut();
+        missing ptr::null_mut();
         engine(_, _) => ptr::null_mut();
     }
     fn pcap_fileno(handle) -> c_int {
-        else ERROR;
+        missing ERROR;
         engine(handle, running) => selectable_fd(handle, running);
     }
     fn pcap_get_selectable_fd(handle) -> c_int {
-        else ERROR;
+        missing ERROR;
         engine(handle, running) => selectable_fd(handle, running);
     }
-    /// None: the descriptor of ours says everything.
+    /// Null: the descriptor alone suffices.
     fn pcap_get_required_select_timeout(handle) -> *const libc::timeval {
-        else ptr::null();
+        missing ptr::null();
         engine(_, _) => ptr::null();
     }
     fn pcap_stats(handle, statistics: *mut Stat) -> c_int {
-        else ERROR;
+        missing ERROR;
         engine(_, running) => {
             // SAFETY: the program gives room for the figures.
             unsafe { statistics.write(running.statistics()) };
@@ -65,7 +65,7 @@ fn selectable_fd(handle: &Handle, running: &Running) -> c_int {
 /// The text of the handle's last error. It stays the handle's.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn pcap_geterr(handle: *mut PcapT) -> *mut c_char {
-    guarded(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>.
         match (unsafe { Handle::of(handle) }, libpcap()) {
             (Some(handle), _) => handle.error_text(),
@@ -79,7 +79,7 @@ pub(super) unsafe extern "C" fn pcap_geterr(handle: *mut PcapT) -> *mut c_char {
 /// Prints the text of the handle's last error.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_perror(handle: *mut PcapT, prefix: *const c_char) {
-    guarded((), || {
+    catch_panic((), || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>; the texts are strings of C.
         unsafe {
             let prefix = text::read(prefix).unwrap_or_default();
@@ -90,11 +90,11 @@ unsafe extern "C" fn pcap_perror(handle: *mut PcapT, prefix: *const c_char) {
     });
 }
 
-/// libpcap's version, and that wirecap stands before it.
+/// libpcap's version, followed by wirecap's.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_lib_version() -> *const c_char {
     static VERSION: OnceLock<CString> = OnceLock::new();
-    guarded(c"".as_ptr(), || {
+    catch_panic(c"".as_ptr(), || {
         let version = VERSION.get_or_init(|| {
             // SAFETY: libpcap's text is a constant.
             let libpcap =

@@ -1,13 +1,14 @@
-//! Handles are made, activated and closed.
+//! Making, activating and closing handles.
 
 use std::{
     ffi::{c_char, c_int, c_uint},
     ptr::{self, NonNull},
 };
 
+use super::ask_libpcap;
 use crate::{
     abi::{ERROR, ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED, ERROR_PROMISC_PERM_DENIED, Opaque},
-    edge::guarded,
+    edge::catch_panic,
     handle::{Handle, PcapT, without_libpcap},
     libpcap::libpcap,
     live::{Live, device::Device},
@@ -16,7 +17,7 @@ use crate::{
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_create(device: *const c_char, error: *mut c_char) -> *mut PcapT {
-    guarded(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>.
         unsafe {
             let Ok(libpcap) = libpcap() else { return without_libpcap(error, ptr::null_mut()) };
@@ -32,24 +33,23 @@ unsafe extern "C" fn pcap_create(device: *const c_char, error: *mut c_char) -> *
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pcap_activate(handle: *mut PcapT) -> c_int {
-    guarded(ERROR, || {
+unsafe extern "C" fn pcap_activate(pointer: *mut PcapT) -> c_int {
+    catch_panic(ERROR, || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>.
-        let (handle, libpcap) = unsafe { (Handle::of(handle), libpcap()) };
-        match (handle.and_then(Handle::as_live), libpcap) {
-            (Some(live), _) => live.activate(&handle.expect("it is live").error),
-            // SAFETY: as above; the handle is libpcap's own, or null.
-            (None, Ok(libpcap)) => unsafe {
-                (libpcap.pcap_activate)(handle.map_or(ptr::null_mut(), Handle::as_foreign))
-            },
-            (None, Err(_)) => ERROR,
+        let handle = unsafe { Handle::of(pointer) };
+        match handle.and_then(|handle| Some((handle, handle.as_live()?))) {
+            Some((handle, live)) => live.activate(&handle.error),
+            None => ask_libpcap(handle, ERROR, |libpcap, foreign| {
+                // SAFETY: as above; the handle is libpcap's own, or null.
+                unsafe { (libpcap.pcap_activate)(foreign) }
+            }),
         }
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_close(handle: *mut PcapT) {
-    guarded((), || {
+    catch_panic((), || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>.
         unsafe {
             match (handle.is_null(), libpcap()) {
@@ -61,7 +61,7 @@ unsafe extern "C" fn pcap_close(handle: *mut PcapT) {
     })
 }
 
-/// As libpcap does it: created, set, activated; the error names the device.
+/// As in libpcap: creates a handle, sets it up and activates it. The error text begins with the device.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_open_live(
     device: *const c_char,
@@ -70,7 +70,7 @@ unsafe extern "C" fn pcap_open_live(
     timeout_ms: c_int,
     error: *mut c_char,
 ) -> *mut PcapT {
-    guarded(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>.
         unsafe {
             let Ok(libpcap) = libpcap() else { return without_libpcap(error, ptr::null_mut()) };
@@ -109,12 +109,12 @@ unsafe extern "C" fn pcap_open_live(
 /// The text of `pcap_open_live`.
 ///
 /// # Safety
-/// The handle is one of ours, and open.
+/// The handle was returned by this library and is open.
 unsafe fn failure(device: &str, status: c_int, handle: *mut PcapT) -> String {
     // SAFETY: by the caller's promise.
     let detail = unsafe { text::read(super::information::pcap_geterr(handle)) }.unwrap_or_default();
     let meaning = libpcap().ok().and_then(|libpcap| {
-        // SAFETY: libpcap returns a text of its own for every status.
+        // SAFETY: libpcap returns a constant text for every status.
         unsafe { text::read((libpcap.pcap_statustostr)(status)) }
     });
     let meaning = meaning.unwrap_or_default();
@@ -127,28 +127,25 @@ unsafe fn failure(device: &str, status: c_int, handle: *mut PcapT) -> String {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pcap_open_dead(link_type: c_int, snaplen: c_int) -> *mut PcapT {
-    guarded(ptr::null_mut(), || match libpcap() {
-        // SAFETY: no pointers go in.
-        Ok(libpcap) => Handle::foreign(unsafe { (libpcap.pcap_open_dead)(link_type, snaplen) }),
-        Err(_) => ptr::null_mut(),
-    })
+/// Declares functions that make a handle for no device: libpcap does.
+macro_rules! opens_dead {
+    ($(fn $name:ident($($arg:ident: $Type:ty),+);)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: $Type),+) -> *mut PcapT {
+                catch_panic(ptr::null_mut(), || match libpcap() {
+                    // SAFETY: no pointers go in.
+                    Ok(libpcap) => Handle::foreign(unsafe { (libpcap.$name)($($arg),+) }),
+                    Err(_) => ptr::null_mut(),
+                })
+            }
+        )+
+    };
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pcap_open_dead_with_tstamp_precision(
-    link_type: c_int,
-    snaplen: c_int,
-    precision: c_uint,
-) -> *mut PcapT {
-    guarded(ptr::null_mut(), || match libpcap() {
-        // SAFETY: no pointers go in.
-        Ok(libpcap) => Handle::foreign(unsafe {
-            (libpcap.pcap_open_dead_with_tstamp_precision)(link_type, snaplen, precision)
-        }),
-        Err(_) => ptr::null_mut(),
-    })
+opens_dead! {
+    fn pcap_open_dead(link_type: c_int, snaplen: c_int);
+    fn pcap_open_dead_with_tstamp_precision(link_type: c_int, snaplen: c_int, precision: c_uint);
 }
 
 /// Declares functions that open a savefile: libpcap does.
@@ -157,7 +154,7 @@ macro_rules! opens_savefile {
         $(
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($arg: $Type,)+ error: *mut c_char) -> *mut PcapT {
-                guarded(ptr::null_mut(), || {
+                catch_panic(ptr::null_mut(), || {
                     // SAFETY: the program keeps the promises of <pcap/pcap.h>.
                     unsafe {
                         match libpcap() {

@@ -1,17 +1,17 @@
-//! Packets are read, and reading is broken off.
+//! Reading packets, and breaking it off.
 
 use std::{
     ffi::{c_char, c_int},
     ptr,
 };
 
-use super::answered;
+use super::{ask_libpcap, engine_or_libpcap};
 use crate::{
     abi::{ERROR, Handler, PacketHeader},
-    edge::guarded,
-    handle::{Handle, PcapT, Responder},
+    edge::catch_panic,
+    handle::{Handle, PcapT},
     libpcap::libpcap,
-    live::{Live, delivery::Afterwards, running::Running},
+    live::{Live, delivery::AfterDelivery, running::Running},
 };
 
 fn live(handle: &Handle) -> &Live {
@@ -21,30 +21,30 @@ fn live(handle: &Handle) -> &Live {
 /// Delivers packets once, at most `count`; any number if that is not positive.
 fn dispatch(handle: &Handle, running: &Running, count: c_int, handler: Handler, user: *mut u8) -> c_int {
     let limit = u32::try_from(count).ok().filter(|&count| count > 0);
-    running.deliver(&live(handle).breaker, &handle.error, limit, Afterwards::GoHome, |header, data| {
+    running.deliver(&live(handle).breaker, &handle.error, limit, AfterDelivery::Release, |header, data| {
         // SAFETY: the program has given us a function of this type; header and data are there during the
         // call.
         unsafe { handler(user, header, data) }
     })
 }
 
-answered! {
+engine_or_libpcap! {
     fn pcap_dispatch(handle, count: c_int, handler: Option<Handler>, user: *mut u8) -> c_int {
-        else ERROR;
+        missing ERROR;
         engine(handle, running) => match handler {
             Some(handler) => dispatch(handle, running, count, handler, user),
             None => handle.fail(ERROR, "no callback"),
         };
     }
     fn pcap_loop(handle, count: c_int, handler: Option<Handler>, user: *mut u8) -> c_int {
-        else ERROR;
+        missing ERROR;
         engine(handle, running) => match handler {
             Some(handler) => run_loop(handle, running, count, handler, user),
             None => handle.fail(ERROR, "no callback"),
         };
     }
     fn pcap_next(handle, header: *mut PacketHeader) -> *const u8 {
-        else ptr::null();
+        missing ptr::null();
         engine(handle, running) => match running.next(&live(handle).breaker, &handle.error) {
             Ok(Some((place, data))) => {
                 // SAFETY: the program gives room for a header, and the place has one.
@@ -55,7 +55,7 @@ answered! {
         };
     }
     fn pcap_next_ex(handle, header: *mut *mut PacketHeader, data: *mut *const u8) -> c_int {
-        else ERROR;
+        missing ERROR;
         engine(handle, running) => {
             // SAFETY: the program gives room for both pointers.
             unsafe { header.write(running.header_place()) };
@@ -71,7 +71,7 @@ answered! {
         };
     }
     fn pcap_getnonblock(handle, error: *mut c_char) -> c_int {
-        else ERROR;
+        missing ERROR;
         engine(_, running) => {
             let _ = error;
             running.is_nonblocking().into()
@@ -80,26 +80,23 @@ answered! {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pcap_setnonblock(handle: *mut PcapT, wanted: c_int, error: *mut c_char) -> c_int {
-    guarded(ERROR, || {
+unsafe extern "C" fn pcap_setnonblock(pointer: *mut PcapT, wanted: c_int, error: *mut c_char) -> c_int {
+    catch_panic(ERROR, || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>.
-        match unsafe { Handle::responder(handle) } {
-            Responder::Engine(_, running) => {
-                running.set_nonblocking(wanted != 0);
-                0
-            }
-            Responder::Libpcap(libpcap, foreign) => {
-                // SAFETY: as above; the handle is libpcap's own.
-                let status = unsafe { (libpcap.pcap_setnonblock)(foreign, wanted, error) };
-                // SAFETY: as above.
-                let handle = unsafe { Handle::of(handle) };
-                if let Some(live) = handle.and_then(Handle::as_live).filter(|_| status == 0) {
-                    live.settings.is_nonblocking.set(wanted != 0);
-                }
-                status
-            }
-            Responder::Nobody => ERROR,
+        let handle = unsafe { Handle::of(pointer) };
+        let live = handle.and_then(Handle::as_live);
+        if let Some(running) = live.and_then(Live::running) {
+            running.set_nonblocking(wanted != 0);
+            return 0;
         }
+        // SAFETY: as above; the handle is libpcap's own, or null.
+        let status = ask_libpcap(handle, ERROR, |libpcap, foreign| unsafe {
+            (libpcap.pcap_setnonblock)(foreign, wanted, error)
+        });
+        if let Some(live) = live.filter(|_| status == 0) {
+            live.settings.is_nonblocking.set(wanted != 0);
+        }
+        status
     })
 }
 
@@ -124,7 +121,7 @@ fn run_loop(handle: &Handle, running: &Running, count: c_int, handler: Handler, 
 /// From any thread, and from signal handlers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_breakloop(handle: *mut PcapT) {
-    guarded((), || {
+    catch_panic((), || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>.
         let handle = unsafe { Handle::of(handle) };
         match handle.and_then(Handle::as_live).filter(|live| !live.is_passed_on()) {

@@ -5,12 +5,12 @@ use std::{
     io, slice,
 };
 
-use super::answered;
+use super::engine_or_libpcap;
 use crate::{abi::ERROR, handle::Handle, live::running::Running};
 
-answered! {
+engine_or_libpcap! {
     fn pcap_inject(handle, packet: *const c_void, len: usize) -> c_int {
-        else ERROR;
+        missing ERROR;
         engine(handle, running) => {
             if len > c_int::MAX as usize {
                 let error = io::Error::last_os_error();
@@ -25,7 +25,7 @@ answered! {
         };
     }
     fn pcap_sendpacket(handle, packet: *const u8, len: c_int) -> c_int {
-        else ERROR;
+        missing ERROR;
         engine(handle, running) => match usize::try_from(len) {
             // SAFETY: as above.
             Ok(len) if len > 0 => unsafe { send(handle, running, packet, len) }.min(0),

@@ -1,34 +1,30 @@
 //! Settings of a handle, before it is activated. libpcap checks them; the engine is opened with those that it
 //! accepts.
 
-use std::{cell::Cell, ffi::c_int, ptr};
+use std::{cell::Cell, ffi::c_int};
 
+use super::ask_libpcap;
 use crate::{
     abi::ERROR,
-    edge::guarded,
+    edge::catch_panic,
     handle::{Handle, PcapT},
-    libpcap::libpcap,
     live::Settings,
 };
 
-/// Declares functions that set something. `field` of the settings notes what libpcap has taken.
-macro_rules! sets {
+/// Declares functions that set something. `field` keeps the value that libpcap has accepted.
+macro_rules! setters {
     ($(fn $name:ident => $field:expr;)+) => {
         $(
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name(handle: *mut PcapT, value: c_int) -> c_int {
-                guarded(ERROR, || {
+            unsafe extern "C" fn $name(pointer: *mut PcapT, value: c_int) -> c_int {
+                catch_panic(ERROR, || {
                     // SAFETY: the program keeps the promises of <pcap/pcap.h>.
-                    let handle = unsafe { Handle::of(handle) };
-                    let Ok(libpcap) = libpcap() else { return ERROR };
-                    let foreign = handle.map_or(ptr::null_mut(), Handle::as_foreign);
-                    // SAFETY: as above; the handle is libpcap's own, or null.
-                    let status = unsafe { (libpcap.$name)(foreign, value) };
-                    let Some(handle) = handle else { return status };
-                    if status < 0 {
-                        handle.note_libpcaps_error();
-                    }
-                    if let Some(live) = handle.as_live().filter(|_| status == 0) {
+                    let handle = unsafe { Handle::of(pointer) };
+                    let status = ask_libpcap(handle, ERROR, |libpcap, foreign| {
+                        // SAFETY: as above; the handle is libpcap's own, or null.
+                        unsafe { (libpcap.$name)(foreign, value) }
+                    });
+                    if let Some(live) = handle.and_then(Handle::as_live).filter(|_| status == 0) {
                         let field: fn(&Settings) -> &Cell<c_int> = $field;
                         field(&live.settings).set(value);
                     }
@@ -39,7 +35,7 @@ macro_rules! sets {
     };
 }
 
-sets! {
+setters! {
     fn pcap_set_snaplen => |settings| &settings.snaplen;
     fn pcap_set_promisc => |settings| &settings.promiscuous;
     fn pcap_set_rfmon => |settings| &settings.monitor;

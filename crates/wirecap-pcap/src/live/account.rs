@@ -1,12 +1,11 @@
-//! The account of each capture, for whoever started the program (`wirecap run --account`).
+//! The account of each capture, for the command that started the program (`wirecap run --account`).
 //!
 //! ```text
 //!   pcap_close ──────────────────────────┐
-//!   the end of a program that forgot it ─┴─► a line of JSON ──► the file in WIRECAP_ACCOUNT
+//!   exit without pcap_close ─────────────┴─► a line of JSON ──► the file in WIRECAP_ACCOUNT
 //! ```
 //!
-//! A record is written by the process that reads the packets: programs fork, before and after they open a
-//! device.
+//! The process that reads the packets writes the record: programs fork before and after they open a device.
 
 use std::{
     process,
@@ -21,7 +20,7 @@ use wirecap::{Capture, Report};
 
 use crate::account_file;
 
-/// What is written of a capture.
+/// The record of a capture.
 #[derive(Debug, Serialize)]
 struct Record<'a> {
     /// The process that read the packets.
@@ -106,10 +105,10 @@ impl AccountedCapture {
 
 /// Writes the accounts of captures that the program has not closed.
 extern "C" fn write_open() {
-    crate::edge::guarded((), || {
+    crate::edge::catch_panic((), || {
         let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
         for accounted in open.iter().filter_map(Weak::upgrade).filter(|one| one.is_readers()) {
-            // Another thread may be in a call of libpcap, and does not come back.
+            // At exit, another thread may hold the lock for ever.
             let capture = match accounted.capture.try_lock() {
                 Ok(capture) => capture,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::c_int,
-    os::fd::RawFd,
+    os::fd::BorrowedFd,
     ptr::NonNull,
     sync::atomic::{AtomicUsize, Ordering},
 };
@@ -13,7 +13,7 @@ use wirecap_sys::{cpu, netdev, packet::PacketError};
 use super::{
     Live,
     group::{MAX_MEMBERS, Membership},
-    inject::Injector,
+    inject::{self, Injector},
     options::{self, OptionError, Options},
     running::{Format, Running},
     sieve::Sieve,
@@ -46,7 +46,7 @@ impl Live {
         }
         match self.open() {
             Ok((running, warning)) => {
-                self.breaker.watch(running.interrupter());
+                self.breaker.set_interrupter(running.interrupter());
                 if !error.is_set() {
                     // The last text stays the last, also if it was libpcap's.
                     // SAFETY: it is libpcap's own handle, and open.
@@ -70,7 +70,7 @@ impl Live {
     }
 
     fn status_text(&self, status: c_int) -> String {
-        // SAFETY: libpcap returns a text of its own for every status.
+        // SAFETY: libpcap returns a constant text for every status.
         unsafe { text::read((self.libpcap.pcap_statustostr)(status)) }.unwrap_or_default()
     }
 
@@ -86,8 +86,9 @@ impl Live {
         let mut spares = capture.take_workers();
         let own = spares.remove(0);
         let membership = group.as_ref().map(|name| {
-            let full =
-                || (ERROR, Some(format!("the group {name} has {MAX_MEMBERS} members, which is the most")));
+            let full = || {
+                (ERROR, Some(format!("the group {name} is full ({MAX_MEMBERS} members); use another name")))
+            };
             Membership::join(name, spares).ok_or_else(full)
         });
         let workers = Workers::new(own, core, membership.transpose()?);
@@ -113,6 +114,8 @@ impl Live {
     fn activate_shadow(&self) -> Result<(), Failure> {
         const UNUSED_TYPE: c_int = 0x88b6;
         const LITTLE_MEMORY: c_int = 65_536;
+        /// Index of the loopback interface in every network namespace.
+        const LOOPBACK: u32 = 1;
         let (libpcap, shadow) = (self.libpcap, self.shadow());
         // SAFETY: it is libpcap's own handle, and open.
         let status = unsafe {
@@ -123,8 +126,11 @@ impl Live {
             (libpcap.pcap_activate)(shadow)
         };
         if status >= 0 {
-            // SAFETY: as above; a handle that is activated has a socket.
-            unsafe { leave_interface((libpcap.pcap_fileno)(shadow)) };
+            // Bound to the captured interface, it would count as a listener there, and other captures of it
+            // would be passive; they are if this fails. SAFETY: as above; the socket is open as long as the
+            // handle.
+            let socket = unsafe { BorrowedFd::borrow_raw((libpcap.pcap_fileno)(shadow)) };
+            let _ = inject::bind(socket, LOOPBACK);
             return Ok(());
         }
         // SAFETY: as above.
@@ -203,12 +209,12 @@ impl Live {
         Ok(Options { config, group })
     }
 
-    /// Opens the capture, with what the program should be warned of.
+    /// Opens the capture; returns it with a warning for the program, if there is one.
     fn open_capture(&self, config: Config) -> Result<(Capture, Option<Failure>), Failure> {
         let open = |config: &Config| Builder::from(config.clone()).open();
         match open(&config) {
             Ok(capture) => Ok((capture, None)),
-            // As libpcap: the times are the kernel's, and the program is told.
+            // As in libpcap, the kernel stamps the packets, and `pcap_activate` returns a warning.
             Err(Error::NoHardwareTimestamps { .. }) => {
                 let config = Config { timestamp: None, stamp_packets: true, ..config };
                 let capture = open(&config).map_err(failure)?;
@@ -243,23 +249,6 @@ fn next_core(cores: &[usize]) -> Result<Option<usize>, Error> {
     let core = cores[OPENED.fetch_add(1, Ordering::Relaxed) % cores.len()];
     let tried = cpu::keeping_affinity(|| cpu::pin_to_core(core)).and_then(|pinned| pinned);
     tried.map(|()| Some(core)).map_err(|source| Error::Core { core, source })
-}
-
-/// Binds libpcap's socket to the loopback interface instead: bound to the captured one, it would count as a
-/// listener there, which is not to be deprived of packets.
-///
-/// # Safety
-/// The descriptor is a packet socket.
-unsafe fn leave_interface(socket: RawFd) {
-    const LOOPBACK: c_int = 1;
-    // SAFETY: a structure of integers, for which zero is a value; type 0 keeps the one that the socket has.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_ifindex = LOOPBACK;
-    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the address lives through the call, and has this length. If it fails, other captures of the
-    // interface are passive.
-    unsafe { libc::bind(socket, (&raw const address).cast(), len) };
 }
 
 /// How libpcap names an error of the engine.

@@ -4,9 +4,8 @@
 //!   worker ── batch ──► HeldBatch ── packet ──► sieve ── wanted ──► callback(header, pointer into the cell)
 //! ```
 //!
-//! As libpcap on Linux: a call blocks until a packet comes, then delivers what is there, of one batch; it
-//! ends early when the loop is broken. Nothing is allocated per packet, and nothing is copied but packets
-//! that lie in several cells.
+//! As in libpcap on Linux, a call blocks until a packet comes, then delivers the packets of one batch; it
+//! ends early when the loop is broken. Only packets that lie in several cells are copied.
 
 use std::{
     ffi::c_int,
@@ -26,7 +25,7 @@ use crate::{
     text::ErrorText,
 };
 
-/// The text of libpcap for an interface that is gone.
+/// libpcap's text for an interface that was removed.
 const GONE: &str = "The interface disappeared";
 
 /// How often the ports are looked after: links that went down, programs that were detached.
@@ -34,11 +33,11 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// What becomes of a batch whose packets are all delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Afterwards {
-    /// It goes home at once.
-    GoHome,
-    /// It stays until the next call: the program has a pointer into it.
-    Stay,
+pub(crate) enum AfterDelivery {
+    /// Its cells go home at once.
+    Release,
+    /// It stays until the next call, since the program has a pointer into it.
+    Keep,
 }
 
 impl Running {
@@ -49,10 +48,10 @@ impl Running {
         breaker: &Breaker,
         error: &ErrorText,
         limit: Option<u32>,
-        afterwards: Afterwards,
+        after: AfterDelivery,
         sink: impl FnMut(&PacketHeader, *const u8),
     ) -> c_int {
-        let status = self.deliver_what_comes(breaker, error, limit, afterwards, sink);
+        let status = self.deliver_what_comes(breaker, error, limit, after, sink);
         self.update_selectable();
         status
     }
@@ -62,7 +61,7 @@ impl Running {
         breaker: &Breaker,
         error: &ErrorText,
         limit: Option<u32>,
-        afterwards: Afterwards,
+        after: AfterDelivery,
         mut sink: impl FnMut(&PacketHeader, *const u8),
     ) -> c_int {
         let limit = limit.unwrap_or(c_int::MAX as u32);
@@ -83,7 +82,7 @@ impl Running {
                 },
             };
             let (delivered, is_broken) = self.deliver_batch(&mut held, breaker, limit, &mut sink);
-            if afterwards == Afterwards::Stay || !held.is_empty() {
+            if after == AfterDelivery::Keep || !held.is_empty() {
                 self.held.set(Some(held));
             }
             match (is_broken, delivered) {
@@ -186,7 +185,7 @@ impl Running {
     ) -> Result<Option<(*mut PacketHeader, *const u8)>, c_int> {
         let mut found = None;
         let place = self.header.get();
-        let status = self.deliver(breaker, error, Some(1), Afterwards::Stay, |header, data| {
+        let status = self.deliver(breaker, error, Some(1), AfterDelivery::Keep, |header, data| {
             // SAFETY: the place is ours; programs read it between calls only.
             unsafe { place.write(*header) };
             found = Some((place, data));
@@ -202,7 +201,7 @@ impl Running {
     /// From now on these instructions decide on packets.
     ///
     /// # Errors
-    /// They are no valid program.
+    /// They are not a valid program.
     pub(crate) fn set_filter(&self, insns: &[Insn]) -> Result<(), wirecap_filter::Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);

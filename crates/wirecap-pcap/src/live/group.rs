@@ -5,7 +5,7 @@
 //!   handle B: queue 1, its worker, spare workers ─┴─ the group ────┴─► handle A takes a spare worker of B
 //! ```
 //!
-//! Each handle is a capture of its own in advanced mode, with workers that no queue is the home of. Another
+//! Each handle is a separate capture in advanced mode, with spare workers that are home to no queue. Another
 //! member takes one, and with it the chunks that are over the threshold T: buddy-group offloading, as between
 //! the workers of one capture (section 3.2.2c of the paper). So handles may join and leave at any time.
 
@@ -130,7 +130,7 @@ mod tests {
         let stranger = Membership::join("another", Vec::new()).unwrap();
         for member in &mut members {
             assert_eq!(member.new_workers().len(), 2);
-            assert!(member.new_workers().is_empty(), "nobody has joined since");
+            assert!(member.new_workers().is_empty(), "no member has joined since");
         }
         drop(members.pop());
         assert!(members[0].new_workers().is_empty());

@@ -39,21 +39,21 @@ use crate::{abi::ForeignPcap, libpcap::Loaded};
 /// A handle for a device that the engine serves.
 pub(crate) struct Live {
     pub(crate) libpcap: Loaded,
-    /// libpcap's handle of the same interface. It answers until ours is activated, and afterwards what does
-    /// not depend on packets, so codes and texts are libpcap's. It compiles filters and writes files.
+    /// libpcap's handle of the same interface. Until activation it answers every call; afterwards, the calls
+    /// that do not depend on packets. So codes and texts are libpcap's.
     shadow: Cell<NonNull<ForeignPcap>>,
     pub(crate) device: Device,
     pub(crate) settings: Settings,
     running: OnceCell<Running>,
-    /// libpcap has activated its handle, and answers for good.
+    /// libpcap has activated its handle, and captures with it (monitor mode).
     is_passed_on: AtomicBool,
     pub(crate) breaker: Breaker,
 }
 
-/// What a program has set before activation, as far as libpcap took it.
+/// The program's settings before activation, as far as libpcap accepted them.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
-    /// Bytes of a packet that are wanted.
+    /// Snapshot length in bytes.
     pub(crate) snaplen: Cell<c_int>,
     pub(crate) promiscuous: Cell<c_int>,
     pub(crate) monitor: Cell<c_int>,
@@ -132,13 +132,13 @@ impl Breaker {
         let is_broken =
             self.is_broken.load(Ordering::Relaxed) && self.is_broken.swap(false, Ordering::Acquire);
         if let Some(interrupter) = self.interrupter.get().filter(|_| is_broken) {
-            // A wait that comes later is not to end for it.
+            // It must not end a later wait.
             interrupter.reset();
         }
         is_broken
     }
 
-    pub(crate) fn watch(&self, interrupter: Interrupter) {
+    pub(crate) fn set_interrupter(&self, interrupter: Interrupter) {
         let _ = self.interrupter.set(interrupter);
     }
 }

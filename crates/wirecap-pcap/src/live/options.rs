@@ -1,21 +1,21 @@
-//! Settings of a capture, from a file, the environment, and the name of the device, each before the next.
+//! Settings of a capture. The environment overrides the file, and the device's name overrides both.
 //!
 //! ```text
 //!   /etc/wirecap/libpcap.toml, or $WIRECAP_CONFIG ── $WIRECAP_M, $WIRECAP_R, … ── eth1?M=256&R=500 ──► Options
 //! ```
 
-use std::{collections::BTreeSet, fmt, fs, io, path::PathBuf, str::FromStr};
+use std::{fmt, fs, io, path::PathBuf, str::FromStr};
 
 use thiserror::Error;
 use wirecap::{Config, Mode, PoolSize, config};
 
 use crate::environment;
 
-/// Where settings of a machine are.
+/// The file of settings for the whole machine.
 const DEFAULT_FILE: &str = "/etc/wirecap/libpcap.toml";
 
-/// What can be set, one row each: the name, and how its value is read. In the environment the name is in
-/// capital letters, with WIRECAP_ before it.
+/// The settings: the name of each, and how its value is applied. In the environment, the name is in capital
+/// letters and begins with WIRECAP_.
 const OPTIONS: [(&str, Apply); 16] = [
     ("M", |options, value| set(&mut options.config.cells_per_chunk, value)),
     ("R", |options, value| {
@@ -28,12 +28,12 @@ const OPTIONS: [(&str, Apply); 16] = [
     }),
     ("memory", |options, value| {
         let bytes = value.parse().ok().or_else(|| config::parse_bytes(value));
-        options.config.pool_size = PoolSize::Memory(bytes.ok_or("it is no size; write one like 512M")?);
+        options.config.pool_size = PoolSize::Memory(bytes.ok_or("not a size; write one like 512M")?);
         Ok(())
     }),
     ("mode", |options, value| set(&mut options.config.mode, value)),
     ("cores", |options, value| {
-        options.config.worker_cores = cores(value).ok_or("it is no list of cores; write one like 0,2-3")?;
+        options.config.worker_cores = config::parse_cores(value).map_err(|error| error.to_string())?;
         Ok(())
     }),
     ("dispatch", |options, value| set(&mut options.config.dispatch, value)),
@@ -66,36 +66,36 @@ type Apply = fn(&mut Options, &str) -> Result<(), String>;
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
     pub(crate) config: Config,
-    /// The group of handles that it joins.
+    /// The group that the handle joins.
     pub(crate) group: Option<String>,
 }
 
 /// A setting that cannot be used.
 #[derive(Debug, Error)]
 pub(crate) enum OptionError {
-    /// It has no such name.
-    #[error("{place}: there is no setting {name:?}; there are {}", names())]
+    /// The name is unknown.
+    #[error("{place}: unknown setting {name:?}; use one of {}", names())]
     Unknown { place: String, name: String },
     /// Its value cannot be read.
     #[error("{place}: {name}={value}: {reason}")]
     Value { place: String, name: &'static str, value: String, reason: String },
-    /// There is no value.
-    #[error("{place}: {text:?} is no setting; write NAME=VALUE, with & between several")]
+    /// A part without a value.
+    #[error("{place}: {text:?} is not a setting; write NAME=VALUE, with & between several")]
     NoValue { place: String, text: String },
     /// The file cannot be read.
     #[error("{path}: {source}", path = path.display())]
     File { path: PathBuf, source: io::Error },
-    /// The file is not one of settings.
+    /// The file is not TOML, or has an unknown key.
     #[error("{path}: {source}", path = path.display())]
     Toml { path: PathBuf, source: Box<toml::de::Error> },
 }
 
-/// All settings, for a device with these options.
+/// The settings in force for a device whose name ends with these.
 ///
 /// # Errors
 /// The first setting that cannot be used.
 pub(crate) fn read(of_device: &str) -> Result<Options, OptionError> {
-    let mut options = Options { config: of_file()?, group: None };
+    let mut options = Options { config: read_file()?, group: None };
     for (name, apply) in OPTIONS {
         let variable = format!("WIRECAP_{}", name.to_uppercase());
         if let Some(value) = environment::variable(&variable) {
@@ -108,11 +108,11 @@ pub(crate) fn read(of_device: &str) -> Result<Options, OptionError> {
             })?;
         }
     }
-    of_text(&mut options, of_device)?;
+    apply_text(&mut options, of_device)?;
     Ok(options)
 }
 
-fn of_file() -> Result<Config, OptionError> {
+fn read_file() -> Result<Config, OptionError> {
     let named = environment::variable("WIRECAP_CONFIG").map(PathBuf::from);
     let path = named.clone().unwrap_or_else(|| DEFAULT_FILE.into());
     let text = match fs::read_to_string(&path) {
@@ -125,8 +125,8 @@ fn of_file() -> Result<Config, OptionError> {
     toml::from_str(&text).map_err(|source| OptionError::Toml { path, source: source.into() })
 }
 
-/// Applies what stands behind the question mark of a device's name.
-fn of_text(options: &mut Options, text: &str) -> Result<(), OptionError> {
+/// Applies the settings after the question mark of a device's name.
+fn apply_text(options: &mut Options, text: &str) -> Result<(), OptionError> {
     let place = || format!("?{text}");
     for part in text.split('&').filter(|part| !part.is_empty()) {
         let no_value = || OptionError::NoValue { place: place(), text: part.into() };
@@ -158,19 +158,7 @@ fn set<T: FromStr<Err: fmt::Display>>(field: &mut T, value: &str) -> Result<(), 
 }
 
 fn number(value: &str) -> Result<u32, String> {
-    value.parse().map_err(|_| "it is no whole number".into())
-}
-
-/// Cores such as `0,2-3`.
-fn cores(text: &str) -> Option<Vec<usize>> {
-    let mut cores = BTreeSet::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        (first <= last && last < 65_536).then_some(())?;
-        cores.extend(first..=last);
-    }
-    Some(cores.into_iter().collect())
+    value.parse().map_err(|_| "not a whole number; write one like 500".into())
 }
 
 #[cfg(test)]
@@ -179,11 +167,11 @@ mod tests {
 
     fn applied(text: &str) -> Result<Config, String> {
         let mut options = Options::default();
-        of_text(&mut options, text).map(|()| options.config).map_err(|error| error.to_string())
+        apply_text(&mut options, text).map(|()| options.config).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn settings_stand_behind_a_question_mark() {
+    fn settings_follow_a_question_mark() {
         let config = applied("M=64&R=500&T=70&cores=0,2-3&dispatch=push&timestamp=batch").unwrap();
         assert_eq!((config.cells_per_chunk, config.pool_size), (64, PoolSize::Chunks(500)));
         assert_eq!((config.mode, config.worker_cores), (Mode::advanced(70).unwrap(), vec![0, 2, 3]));
@@ -195,12 +183,12 @@ mod tests {
     #[test]
     fn a_setting_that_cannot_be_used_is_named() {
         for (text, message) in [
-            ("N=3", "?N=3: there is no setting \"N\"; there are M, R, T"),
-            ("M", "\"M\" is no setting; write NAME=VALUE"),
-            ("R=many", "R=many: it is no whole number"),
+            ("N=3", "?N=3: unknown setting \"N\"; use one of M, R, T"),
+            ("M", "\"M\" is not a setting; write NAME=VALUE"),
+            ("R=many", "R=many: not a whole number"),
             ("T=101", "T=101: "),
             ("wait=forever", "wait=forever: "),
-            ("cores=3-1", "cores=3-1: it is no list of cores"),
+            ("cores=3-1", "cores=3-1: the range 3-1 runs backwards"),
         ] {
             let error = applied(text).unwrap_err();
             assert!(error.contains(message), "{text}: {error}");

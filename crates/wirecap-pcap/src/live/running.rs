@@ -13,7 +13,7 @@ use wirecap::{Arming, Batch, Capture, Interrupter, Packets};
 use super::{account::AccountedCapture, inject::Injector, sieve::Sieve, workers::Workers};
 use crate::{abi::PacketHeader, boxed_batch::BoxedBatch};
 
-/// Batches without a packet that the program gets, passed over before it is told that something waits.
+/// Batches without a wanted packet that are skipped before the descriptor is made readable.
 const BATCHES_TO_SKIP: u32 = 8;
 
 /// A capture that runs. One thread at a time uses it, as libpcap's handles.
@@ -73,7 +73,7 @@ impl HeldBatch {
         self.packets.len() == 0
     }
 
-    /// Passes over packets as long as `is_refused` says so; returns how many.
+    /// Skips packets while `is_refused` holds; returns their number.
     fn skip(&mut self, is_refused: impl Fn(&wirecap::Packet<'_>) -> bool) -> u64 {
         let mut skipped = 0;
         loop {
@@ -180,10 +180,10 @@ impl Running {
         true
     }
 
-    /// Whether there is a packet in it that the program gets. Those before it are refused.
+    /// Skips refused packets; returns whether a wanted one follows.
     fn has_held_packet(&self, place: &Cell<Option<HeldBatch>>) -> bool {
         let Some(mut held) = place.take() else { return false };
-        // Not where the packet that the program has may be.
+        // Not in `whole`, which may hold the packet that the program reads now.
         let is_refused = |packet: &wirecap::Packet<'_>| {
             let whole =
                 (packet.data().len() < packet.len()).then(|| packet.parts().collect::<Vec<_>>().concat());

@@ -1,7 +1,7 @@
 //! Which packets a program gets, and how much of each: its filter, direction, protocol and snapshot length.
 //!
 //! ```text
-//!   a packet ── direction, protocol ── filter ── came before it was set: the filters before it, too ──► bytes
+//!   a packet ── direction, protocol ── filter ── if older than the filter: also the filters before it ──► bytes
 //! ```
 //!
 //! A filter sees packets as in libpcap: without the outermost VLAN tag, which it asks for separately
@@ -47,7 +47,7 @@ pub(crate) struct Sieve {
     snaplen: u32,
 }
 
-/// Replaced filters that are remembered; more are set while packets wait by no program that is known.
+/// The most replaced filters that are kept; the oldest goes first.
 const MAX_REPLACED: usize = 64;
 
 /// A filter for each kind of packet.
@@ -153,7 +153,7 @@ impl Sieve {
     /// From `now_ns` on these instructions decide; `ifindex` is the interface that packets come from.
     ///
     /// # Errors
-    /// They are no valid program.
+    /// They are not a valid program.
     pub(crate) fn set_filter(&mut self, insns: &[Insn], ifindex: u32, now_ns: u64) -> Result<(), Error> {
         let filter = FilterSet::new(insns, ifindex)?;
         if let Some(before) = self.filter.replace(filter) {

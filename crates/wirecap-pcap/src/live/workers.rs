@@ -66,7 +66,7 @@ impl Workers {
         outcome
     }
 
-    /// What is there, of its own queues first.
+    /// Takes waiting packets without waiting, from its own queues first.
     fn look(&mut self) -> WaitOutcome {
         match self.own.next_batch_within(Duration::ZERO) {
             WaitOutcome::Idle => {}

@@ -88,7 +88,7 @@ static void *break_soon(void *unused) {
     return NULL;
 }
 
-/* Whether the descriptor is readable within so many milliseconds, by all three ways of asking. */
+/* Whether the descriptor becomes readable within timeout_ms, asked in all three ways. */
 static int is_readable(int fd, int timeout_ms) {
     struct pollfd polled = {fd, POLLIN, 0};
     int by_poll = poll(&polled, 1, timeout_ms) == 1 && (polled.revents & POLLIN);

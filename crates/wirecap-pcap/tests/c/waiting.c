@@ -10,7 +10,7 @@
 
 #include "capture.h"
 
-/* Waking this often for nothing in a silence is no harm. */
+/* Spurious wake-ups that a silence may have. */
 #define MAX_WAKEUPS 3
 #define SILENCE_MS 200
 
@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
         for (long end = now_ms() + SILENCE_MS; now_ms() < end;) {
             wakeups += wait_for(way, fd, epoll, 50);
             if (pcap_dispatch(handle, -1, count, NULL) != 0)
-                fail("pcap_dispatch", "it delivered packets that nobody has sent");
+                fail("pcap_dispatch", "it delivered packets that were not sent");
         }
         printf("%ld frames, %ld in disorder, then %s\n", frames, disorder,
                wakeups <= MAX_WAKEUPS ? "silence" : "wakeups for nothing");

@@ -5,7 +5,7 @@ use wirecap_testing::need_root;
 
 use crate::{
     difference::assert_same,
-    rig::{LIBRARIES, Library, Rig, is_installed},
+    rig::{LIBRARIES, Library, Rig},
 };
 
 /// Lines that the program prints at least; fewer mean that it gave up.
@@ -33,10 +33,7 @@ fn every_call_returns_in_every_state_what_libpcap_returns() {
 /// Memory that is read before it is written or after it is freed, and memory that is lost.
 #[test]
 fn valgrind_finds_no_error_in_any_call() {
-    need_root!("valgrind_finds_no_error_in_any_call");
-    if !is_installed("valgrind_finds_no_error_in_any_call", "valgrind", "valgrind") {
-        return;
-    }
+    need_program!("valgrind_finds_no_error_in_any_call", "valgrind", "valgrind");
     let rig = Rig::new("valgrind");
     let program = rig.compile("calls");
     let inside = &rig.wire.inside;

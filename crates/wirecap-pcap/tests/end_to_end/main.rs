@@ -9,6 +9,9 @@
 //! traffic, and must print and write the same. snort and suricata are left out: apt-get finds no package of
 //! either.
 
+#[macro_use]
+mod rig;
+
 mod calls;
 mod difference;
 mod engine;
@@ -18,7 +21,6 @@ mod group;
 mod handles;
 mod other_tools;
 mod programs;
-mod rig;
 mod stopped;
 mod symbols;
 mod tcpdump_devices;

@@ -3,23 +3,19 @@
 use std::{collections::BTreeSet, fs, process::Command};
 
 use nix::sys::signal::Signal;
-use wirecap_testing::{need_root, wait_or_explain, wait_until};
+use wirecap_testing::{wait_or_explain, wait_until};
 use wirecap_traffic::FrameSpec;
 
 use crate::{
     frames::{LAST, frame, mixture},
-    rig::{Library, PORT, Rig, is_installed, same},
+    rig::{Library, PORT, Rig, same},
 };
 
 const FLOWS: u32 = 20;
 
 #[test]
 fn ngrep_finds_packets_by_their_content() {
-    const TEST: &str = "ngrep_finds_packets_by_their_content";
-    need_root!("ngrep_finds_packets_by_their_content");
-    if !is_installed(TEST, "ngrep", "ngrep") {
-        return;
-    }
+    need_program!("ngrep_finds_packets_by_their_content", "ngrep", "ngrep");
     let rig = Rig::new("ngrep");
     let frames: Vec<_> = (0..200).map(marked).collect();
     let printed = same("ngrep", |library| {
@@ -46,11 +42,8 @@ fn marked(sequence: u64) -> Vec<u8> {
 /// softflowd gets packets only once they fill a block of the kernel's buffer, so there is nothing to compare.
 #[test]
 fn softflowd_exports_the_flows_to_a_collector() {
-    const TEST: &str = "softflowd_exports_the_flows_to_a_collector";
-    need_root!("softflowd_exports_the_flows_to_a_collector");
-    if !is_installed(TEST, "softflowd", "softflowd") || !is_installed(TEST, "nfcapd", "nfdump") {
-        return;
-    }
+    need_program!("softflowd_exports_the_flows_to_a_collector", "softflowd", "softflowd");
+    need_program!("softflowd_exports_the_flows_to_a_collector", "nfcapd", "nfdump");
     let rig = Rig::new("softflowd");
     let directory = rig.path("flows");
     fs::create_dir(&directory).unwrap();
@@ -120,11 +113,7 @@ while pcap.pcap_next_ex(handle, ctypes.byref(header), ctypes.byref(data)) >= 0 a
 
 #[test]
 fn python_captures_through_ctypes() {
-    const TEST: &str = "python_captures_through_ctypes";
-    need_root!("python_captures_through_ctypes");
-    if !is_installed(TEST, "python3", "python3") {
-        return;
-    }
+    need_program!("python_captures_through_ctypes", "python3", "python3");
     let rig = Rig::new("python");
     let frames = mixture(100);
     assert!(LAST.ends_with("99"));

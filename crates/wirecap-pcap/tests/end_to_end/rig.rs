@@ -46,6 +46,16 @@ pub fn is_installed(test: &str, program: &str, package: &str) -> bool {
     is_there
 }
 
+/// Returns from a test that lacks root or a program.
+macro_rules! need_program {
+    ($test:literal, $program:literal, $package:literal) => {
+        wirecap_testing::need_root!($test);
+        if !$crate::rig::is_installed($test, $program, $package) {
+            return;
+        }
+    };
+}
+
 /// Runs the same with both libraries, and requires the same text of both. Returns it.
 #[track_caller]
 pub fn same(what: &str, run: impl Fn(Library) -> String) -> String {

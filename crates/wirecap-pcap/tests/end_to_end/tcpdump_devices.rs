@@ -77,9 +77,9 @@ fn a_device_that_cannot_be_opened_is_an_error() {
     assert!(printed.contains("That device is not up"), "{printed}");
     rig.wire.veth.b().set_up().unwrap();
     for (settings, message) in [
-        ("R=x", "?R=x: R=x: it is no whole number"),
-        ("Q=1", "?Q=1: there is no setting \"Q\""),
-        ("R", "\"R\" is no setting; write NAME=VALUE"),
+        ("R=x", "?R=x: R=x: not a whole number"),
+        ("Q=1", "?Q=1: unknown setting \"Q\""),
+        ("R", "\"R\" is not a setting; write NAME=VALUE"),
     ] {
         let printed = run(Library::Wirecap, &format!("{PORT}?{settings}"));
         assert!(printed.starts_with("Some(1)") && printed.contains(message), "{printed}");

@@ -2,11 +2,9 @@
 
 use std::{fs, path::Path};
 
-use wirecap_testing::need_root;
-
 use crate::{
     frames::{mixture, mixture_with_tags, udp},
-    rig::{Library, PORT, Program, Rig, as_lines, files, is_installed, packets, same, send_from},
+    rig::{Library, PORT, Program, Rig, as_lines, files, packets, same, send_from},
 };
 
 impl Rig {
@@ -21,11 +19,7 @@ impl Rig {
 
 #[test]
 fn tshark_prints_fields_of_the_packets_that_a_display_filter_wants() {
-    const TEST: &str = "tshark_prints_fields_of_the_packets_that_a_display_filter_wants";
-    need_root!("tshark_prints_fields_of_the_packets_that_a_display_filter_wants");
-    if !is_installed(TEST, "tshark", "tshark") {
-        return;
-    }
+    need_program!("tshark_prints_fields_of_the_packets_that_a_display_filter_wants", "tshark", "tshark");
     let rig = Rig::new("tshark");
     let frames = mixture_with_tags(100);
     let fields = ["frame.number", "frame.len", "eth.dst", "vlan.id", "ip.src", "ipv6.src", "udp.length"];
@@ -43,11 +37,7 @@ fn tshark_prints_fields_of_the_packets_that_a_display_filter_wants() {
 
 #[test]
 fn dumpcap_captures_from_two_interfaces_at_once() {
-    const TEST: &str = "dumpcap_captures_from_two_interfaces_at_once";
-    need_root!("dumpcap_captures_from_two_interfaces_at_once");
-    if !is_installed(TEST, "dumpcap", "wireshark-common") {
-        return;
-    }
+    need_program!("dumpcap_captures_from_two_interfaces_at_once", "dumpcap", "wireshark-common");
     let rig = Rig::new("dumpcap");
     let second = rig.second_pair();
     let (first_frames, second_frames) = (mixture_with_tags(200), mixture(100));
@@ -71,11 +61,7 @@ fn dumpcap_captures_from_two_interfaces_at_once() {
 
 #[test]
 fn dumpcap_writes_a_ring_of_files() {
-    const TEST: &str = "dumpcap_writes_a_ring_of_files";
-    need_root!("dumpcap_writes_a_ring_of_files");
-    if !is_installed(TEST, "dumpcap", "wireshark-common") {
-        return;
-    }
+    need_program!("dumpcap_writes_a_ring_of_files", "dumpcap", "wireshark-common");
     let rig = Rig::new("ring");
     let frames: Vec<_> = (0..550).map(|sequence| udp(100, sequence)).collect();
     let lines = same("a ring", |library| {
@@ -93,11 +79,7 @@ fn dumpcap_writes_a_ring_of_files() {
 
 #[test]
 fn dumpcap_filters_and_cuts() {
-    const TEST: &str = "dumpcap_filters_and_cuts";
-    need_root!("dumpcap_filters_and_cuts");
-    if !is_installed(TEST, "dumpcap", "wireshark-common") {
-        return;
-    }
+    need_program!("dumpcap_filters_and_cuts", "dumpcap", "wireshark-common");
     let rig = Rig::new("cuts");
     let frames = mixture(200);
     let lines = same("a filter and a snap length", |library| {

@@ -8,7 +8,7 @@ use std::{
 use super::{
     error::Error,
     insn::Insn,
-    library::{Library, NAMES, SharedObject},
+    library::{Library, NAMES, function, open},
 };
 
 /// libpcap's `bpf_validate`.
@@ -45,11 +45,14 @@ pub struct LibpcapFilter<'a> {
 type Functions = (ValidateFn, FilterFn);
 
 fn functions() -> Result<Functions, Error> {
-    let shared = SharedObject::open(&NAMES)?;
+    let shared = open(&NAMES)?;
     // SAFETY: the types are those of the functions' declarations in <pcap/bpf.h>, unchanged since libpcap
     // 0.8.
     unsafe {
-        Ok((shared.function(c"bpf_validate", "bpf_validate")?, shared.function(c"bpf_filter", "bpf_filter")?))
+        Ok((
+            function(&shared, c"bpf_validate", "bpf_validate")?,
+            function(&shared, c"bpf_filter", "bpf_filter")?,
+        ))
     }
 }
 

@@ -1,11 +1,12 @@
 //! libpcap, loaded at run time.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::NonNull;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::error::Error;
 use super::insn::Insn;
+use crate::shared_object::{SharedObject, text};
 
 /// Debian's name of the library, then upstream's.
 pub(super) const NAMES: [&CStr; 2] = [c"libpcap.so.0.8", c"libpcap.so.1"];
@@ -51,16 +52,16 @@ pub fn library() -> Result<&'static Library, Error> {
 
 impl Library {
     fn load(names: &[&CStr]) -> Result<Self, Error> {
-        let shared = SharedObject::open(names)?;
+        let shared = open(names)?;
         // SAFETY: the types are those of the functions' declarations in <pcap/pcap.h> and <pcap/bpf.h>,
         // unchanged since libpcap 0.8.
         unsafe {
             Ok(Self {
-                open_dead: shared.function(c"pcap_open_dead", "pcap_open_dead")?,
-                close: shared.function(c"pcap_close", "pcap_close")?,
-                compile: shared.function(c"pcap_compile", "pcap_compile")?,
-                get_error: shared.function(c"pcap_geterr", "pcap_geterr")?,
-                free_code: shared.function(c"pcap_freecode", "pcap_freecode")?,
+                open_dead: function(&shared, c"pcap_open_dead", "pcap_open_dead")?,
+                close: function(&shared, c"pcap_close", "pcap_close")?,
+                compile: function(&shared, c"pcap_compile", "pcap_compile")?,
+                get_error: function(&shared, c"pcap_geterr", "pcap_geterr")?,
+                free_code: function(&shared, c"pcap_freecode", "pcap_freecode")?,
                 compiling: Mutex::new(()),
             })
         }
@@ -123,49 +124,29 @@ impl Drop for DeadHandle<'_> {
     }
 }
 
-/// What dlopen gave; never closed, so that functions taken from it stay callable.
-pub(super) struct SharedObject(NonNull<c_void>);
-
-impl SharedObject {
-    pub(super) fn open(names: &[&CStr]) -> Result<Self, Error> {
-        let mut reasons = Vec::new();
-        for name in names {
-            // SAFETY: the name is zero-terminated. libpcap has no constructors that depend on us.
-            match NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }) {
-                Some(object) => return Ok(Self(object)),
-                // SAFETY: dlerror's message is this thread's own until its next call, and is copied.
-                None => reasons.push(unsafe { text(libc::dlerror()) }),
-            }
+/// Opens the first of these libraries that there is.
+pub(super) fn open(names: &[&CStr]) -> Result<SharedObject, Error> {
+    let mut reasons = Vec::new();
+    for name in names {
+        match SharedObject::open(name) {
+            Ok(object) => return Ok(object),
+            Err(reason) => reasons.push(reason),
         }
-        Err(Error::Missing(reasons.join("; ")))
     }
-
-    /// The function of this name.
-    ///
-    /// # Safety
-    /// `F` is the type of a pointer to exactly this C function.
-    pub(super) unsafe fn function<F: Copy>(&self, name: &CStr, symbol: &'static str) -> Result<F, Error> {
-        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        // SAFETY: the object is open and the name zero-terminated.
-        let address = NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) });
-        let address = address.ok_or(Error::NoSymbol(symbol))?;
-        // SAFETY: a function pointer is as wide as `address`, not null, and of the right type by our
-        // contract.
-        Ok(unsafe { std::mem::transmute_copy(&address) })
-    }
+    Err(Error::Missing(reasons.join("; ")))
 }
 
-/// A copy of a C string.
+/// The function of this name.
 ///
 /// # Safety
-/// The pointer is null or points to a zero-terminated string that does not change during the call.
-unsafe fn text(pointer: *const c_char) -> String {
-    if pointer.is_null() {
-        return "no reason given".into();
-    }
-    // SAFETY: not null, and our caller vouches for the rest.
-    let copy: CString = unsafe { CStr::from_ptr(pointer) }.to_owned();
-    copy.to_string_lossy().into_owned()
+/// `F` is the type of a pointer to exactly this C function.
+pub(super) unsafe fn function<F: Copy>(
+    object: &SharedObject,
+    name: &CStr,
+    symbol: &'static str,
+) -> Result<F, Error> {
+    // SAFETY: by the caller's promise.
+    unsafe { object.function(name) }.ok_or(Error::NoSymbol(symbol))
 }
 
 #[cfg(test)]

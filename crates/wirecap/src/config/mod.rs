@@ -12,11 +12,13 @@
 //! | settings that are one of a few words | `choices.rs` |
 //! | how a port is named | `port_spec.rs`, `queue_set.rs` |
 //! | how large the pools are | `pool_size.rs` |
+//! | lists of cores | `core_list.rs` |
 //!
 //! Rule: a setting is a field of [`Config`] and stands nowhere else. Nothing here asks the machine.
 
 mod check;
 mod choices;
+mod core_list;
 mod pool_size;
 mod port_spec;
 pub mod prefix;
@@ -35,6 +37,7 @@ pub(crate) use self::{
 };
 pub use self::{
     choices::{Dispatch, Grouping, Homes, Modes, Reach, Rss, TapHook, Timestamp, UnmatchedPolicy, Wait},
+    core_list::{CoreListError, parse_cores},
     pool_size::{PoolSize, PoolSizeError, parse_bytes},
     port_spec::{Access, Faults, NullPort, PortSpec, PortSpecError},
     queue_set::{QueueSet, QueueSetError},

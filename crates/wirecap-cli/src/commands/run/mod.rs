@@ -83,7 +83,7 @@ fn library() -> Result<PathBuf> {
             places.join(", ")
         );
     };
-    // The loader takes spaces and colons for the end of a name.
+    // The loader treats spaces and colons in LD_PRELOAD as separators.
     let found = found.canonicalize().unwrap_or(found);
     if found.to_string_lossy().contains([' ', ':']) {
         bail!(

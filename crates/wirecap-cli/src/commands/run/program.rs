@@ -19,18 +19,18 @@ const SET_GROUP_ID: u32 = 0o2000;
 /// How a program is linked, as far as that matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Linkage {
-    /// The dynamic loader starts it, or it is no program of its own, such as a script.
+    /// The dynamic loader starts it, or its interpreter: a script.
     Dynamic,
     /// Statically linked.
     Static,
-    /// A program of 32 bits.
+    /// A 32-bit program.
     Narrow,
 }
 
 /// The file of a program, as a shell finds it.
 ///
 /// # Errors
-/// There is none.
+/// No such program is in PATH.
 pub(super) fn find(name: &str) -> Result<PathBuf> {
     if name.contains('/') {
         return Ok(name.into());
@@ -59,7 +59,7 @@ pub(super) fn check(path: &Path) -> Result<()> {
             )
         }
         Ok(Linkage::Narrow) => {
-            bail!("{name} is a program of 32 bits, and the library has 64; use a build of 64")
+            bail!("{name} is a 32-bit program and the library is 64-bit; use a 64-bit build")
         }
         Ok(Linkage::Dynamic) | Err(_) => {}
     }

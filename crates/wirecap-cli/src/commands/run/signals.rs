@@ -1,7 +1,7 @@
 //! Signals for the program.
 //!
-//! Rule: the program gets each signal once. What the terminal sends, it has got already, since it is in the
-//! same process group; what a process sends to this one is passed on.
+//! Rule: signals of the terminal reach the program directly, since both are in one process group; those that
+//! a process sends to this one are passed on. A signal to the whole group reaches the program twice.
 
 use std::thread;
 
@@ -22,8 +22,8 @@ const SIGNALS: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, S
 pub(super) struct Forwarder(SignalsInfo<WithOrigin>);
 
 impl Forwarder {
-    /// From now on signals wait for the program instead of ending this process. A program that is started has
-    /// the dispositions that this process had.
+    /// From now on signals are kept for the program instead of ending this process. The program starts with
+    /// the default action for each.
     ///
     /// # Errors
     /// The kernel's error.
