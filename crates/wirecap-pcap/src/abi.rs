@@ -36,7 +36,7 @@ pub(crate) struct BpfProgram {
 }
 
 /// `struct pcap_stat`.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Stat {
     pub(crate) received: c_uint,

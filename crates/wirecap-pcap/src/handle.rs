@@ -80,7 +80,19 @@ impl Handle {
     ///
     /// # Safety
     /// `pointer` is a handle that this library returned and that is not closed. It is closed now.
+    ///
+    /// While packets are being delivered, in a callback or a signal handler, the call that delivers them
+    /// closes it at its end.
     pub(crate) unsafe fn close(pointer: *mut PcapT) {
+        // SAFETY: by the caller's promise.
+        let live = unsafe { Self::of(pointer) }.and_then(Self::as_live);
+        if let Some((live, running)) = live.and_then(|live| Some((live, live.running()?)))
+            && running.is_reading()
+        {
+            running.close_later();
+            live.breaker.break_loop();
+            return;
+        }
         // SAFETY: `new` made it by `Box::into_raw`, and it is closed once.
         let handle = unsafe { Box::from_raw(pointer) };
         if let Kind::Foreign(foreign) = handle.kind

@@ -45,7 +45,7 @@ pub use filled::{FilledBlock, FilledCell, FilledPart};
 pub(crate) use lease::{PoolLease, PoolPlace, QueueName, Tenant};
 pub use live_pool::{LiveFiller, LivePool};
 use mapping::Mapping;
-pub use mapping::{Advice, MemoryFallback, Pages};
+pub use mapping::{Advice, Children, MemoryFallback, Pages};
 pub use memory_bound::MemoryBound;
 pub use reader::{CellReader, Cells};
 use wirecap_core::{Geometry, Pool, PoolId};
@@ -79,7 +79,7 @@ impl PacketMemory {
     /// # Errors
     /// [`MemoryError`] when there is not enough memory or the kernel refuses.
     pub fn allocate(bytes: u64, cell_bytes: u32) -> Result<Self, MemoryError> {
-        let mut parts = Self::allocate_parts(&[bytes], cell_bytes, Need::default())?;
+        let mut parts = Self::allocate_parts(&[bytes], cell_bytes, Children::Without, Need::default())?;
         Ok(parts.remove(0))
     }
 
@@ -93,11 +93,16 @@ impl PacketMemory {
     ///
     /// # Errors
     /// [`MemoryError`] when there is not enough memory or the kernel refuses.
-    pub fn allocate_parts(parts: &[u64], cell_bytes: u32, beside: Need) -> Result<Vec<Self>, MemoryError> {
+    pub fn allocate_parts(
+        parts: &[u64],
+        cell_bytes: u32,
+        children: Children,
+        beside: Need,
+    ) -> Result<Vec<Self>, MemoryError> {
         // The kernel maps and registers no part without a page.
         let lens: Vec<_> = parts.iter().map(|&part| part.max(1).next_multiple_of(PAGE_BYTES)).collect();
         let needed: u64 = lens.iter().sum();
-        let mapping = Arc::new(Mapping::new(needed.max(PAGE_BYTES) as usize, beside)?);
+        let mapping = Arc::new(Mapping::new(needed.max(PAGE_BYTES) as usize, children, beside)?);
         let mut begin = 0;
         let part = |len| {
             let start = mapping.at(begin as usize);

@@ -30,6 +30,14 @@ impl Mmap {
         Self::new(len, READ_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags, -1, 0)
     }
 
+    /// Zeroed memory that this process shares with those that it forks. `flags` are further `MAP_…`.
+    ///
+    /// # Errors
+    /// As [`Mmap::anonymous`].
+    pub(crate) fn inherited(len: usize, flags: libc::c_int) -> io::Result<Self> {
+        Self::new(len, READ_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS | flags, -1, 0)
+    }
+
     /// A ring of a socket, shared with the kernel. It is not in core dumps: packets in it are confidential.
     ///
     /// # Errors

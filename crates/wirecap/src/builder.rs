@@ -116,6 +116,8 @@ setters! {
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     keep_packets(wanted: bool) => keep_packets = wanted;
+    /// [`Config::readable_in_children`].
+    readable_in_children(wanted: bool) => readable_in_children = wanted;
     /// Makes a [`Transmitter`](crate::Transmitter) for each receive queue of the AF_XDP ports:
     /// [`Config::transmit_entries`].
     transmit(entries: u32) => transmit_entries = entries;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use wirecap_core::Geometry;
 use wirecap_sys::{
-    memory::{AvailableMemory, MemoryBound, MemoryFallback, Need, PacketMemory},
+    memory::{AvailableMemory, Children, MemoryBound, MemoryFallback, Need, PacketMemory},
     packed::PackedMemory,
 };
 
@@ -53,6 +53,7 @@ pub(crate) struct Layout {
     /// The others: blocks of packed packets.
     blocks: u64,
     transmit_entries: u32,
+    children: Children,
     /// Workers and capture threads.
     threads: u64,
 }
@@ -66,7 +67,8 @@ impl Layout {
             Dispatch::Push => config.capture_threads,
         };
         let threads = (workers + capture_threads) as u64;
-        let mut layout = Self { transmit_entries: config.transmit_entries, threads, ..Self::default() };
+        let (transmit_entries, children) = (config.transmit_entries, config.children());
+        let mut layout = Self { transmit_entries, children, threads, ..Self::default() };
         let together = |worker: usize| match config.reach {
             _ if config.transmit_entries == 0 => None,
             Reach::Worker => Some(worker),
@@ -233,7 +235,7 @@ impl Layout {
         let rest = hooks.rest_bytes.unwrap_or(REST_BYTES) + self.threads * THREAD_BYTES;
         let rest = Need { rest, ..Need::default() };
         let beside = [self.beside(geometry), self.outside(geometry), rest].into_iter().sum::<Need>();
-        let allocate = || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside);
+        let allocate = || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), self.children, beside);
         let memories = patiently(give_up, allocate)?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let of = |place: &usize| &memories[*place];
@@ -277,6 +279,7 @@ impl Homes {
         match self {
             Homes::InTurn => overall % workers,
             Homes::ByQueue => on_port % workers,
+            Homes::First => 0,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use super::{ask_libpcap, engine_or_libpcap};
 use crate::{
-    abi::{ERROR, Handler, PacketHeader},
+    abi::{ERROR, ERROR_BREAK, Handler, PacketHeader},
     edge::catch_panic,
     handle::{Handle, PcapT},
     libpcap::libpcap,
@@ -28,38 +28,69 @@ fn dispatch(handle: &Handle, running: &Running, count: c_int, handler: Handler, 
     })
 }
 
+/// Closes the handle if the program has, while its packets were being delivered.
+///
+/// # Safety
+/// As [`Handle::close`] if it is wanted.
+unsafe fn close_if_wanted(is_wanted: bool, pointer: *mut PcapT) {
+    if is_wanted {
+        // SAFETY: by the caller's promise.
+        unsafe { Handle::close(pointer) };
+    }
+}
+
 engine_or_libpcap! {
-    fn pcap_dispatch(handle, count: c_int, handler: Option<Handler>, user: *mut u8) -> c_int {
+    fn pcap_dispatch(pointer, count: c_int, handler: Option<Handler>, user: *mut u8) -> c_int {
         missing ERROR;
         engine(handle, running) => match handler {
-            Some(handler) => dispatch(handle, running, count, handler, user),
-            None => handle.fail(ERROR, "no callback"),
-        };
-    }
-    fn pcap_loop(handle, count: c_int, handler: Option<Handler>, user: *mut u8) -> c_int {
-        missing ERROR;
-        engine(handle, running) => match handler {
-            Some(handler) => run_loop(handle, running, count, handler, user),
-            None => handle.fail(ERROR, "no callback"),
-        };
-    }
-    fn pcap_next(handle, header: *mut PacketHeader) -> *const u8 {
-        missing ptr::null();
-        engine(handle, running) => match running.next(&live(handle).breaker, &handle.error) {
-            Ok(Some((place, data))) => {
-                // SAFETY: the program gives room for a header, and the place has one.
-                unsafe { header.write(place.read()) };
-                data
+            Some(handler) => {
+                let status = dispatch(handle, running, count, handler, user);
+                // SAFETY: the pointer is the program's, and no reference to the handle is used any more.
+                unsafe { close_if_wanted(running.is_closing(), pointer) };
+                status
             }
-            Ok(None) | Err(_) => ptr::null(),
+            None => handle.fail(ERROR, "no callback"),
         };
     }
-    fn pcap_next_ex(handle, header: *mut *mut PacketHeader, data: *mut *const u8) -> c_int {
+    fn pcap_loop(pointer, count: c_int, handler: Option<Handler>, user: *mut u8) -> c_int {
+        missing ERROR;
+        engine(handle, running) => match handler {
+            Some(handler) => {
+                let status = run_loop(handle, running, count, handler, user);
+                // SAFETY: as above.
+                unsafe { close_if_wanted(running.is_closing(), pointer) };
+                status
+            }
+            None => handle.fail(ERROR, "no callback"),
+        };
+    }
+    fn pcap_next(pointer, header: *mut PacketHeader) -> *const u8 {
+        missing ptr::null();
+        engine(handle, running) => {
+            let next = running.next(&live(handle).breaker, &handle.error);
+            let is_closing = running.is_closing();
+            let data = match next {
+                Ok(Some((place, data))) if !is_closing => {
+                    // SAFETY: the program gives room for a header, and the place has one.
+                    unsafe { header.write(place.read()) };
+                    data
+                }
+                _ => ptr::null(),
+            };
+            // SAFETY: as above.
+            unsafe { close_if_wanted(is_closing, pointer) };
+            data
+        };
+    }
+    fn pcap_next_ex(pointer, header: *mut *mut PacketHeader, data: *mut *const u8) -> c_int {
         missing ERROR;
         engine(handle, running) => {
             // SAFETY: the program gives room for both pointers.
             unsafe { header.write(running.header_place()) };
-            match running.next(&live(handle).breaker, &handle.error) {
+            let next = running.next(&live(handle).breaker, &handle.error);
+            let is_closing = running.is_closing();
+            let status = match next {
+                Ok(Some(_)) if is_closing => ERROR_BREAK,
                 Ok(Some((_, bytes))) => {
                     // SAFETY: as above.
                     unsafe { data.write(bytes) };
@@ -67,7 +98,10 @@ engine_or_libpcap! {
                 }
                 Ok(None) => 0,
                 Err(status) => status,
-            }
+            };
+            // SAFETY: the pointer is the program's, and no reference to the handle is used any more.
+            unsafe { close_if_wanted(is_closing, pointer) };
+            status
         };
     }
     fn pcap_getnonblock(handle, error: *mut c_char) -> c_int {

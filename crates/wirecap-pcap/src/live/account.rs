@@ -13,12 +13,17 @@ use std::{
         Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError, Weak,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 use serde::Serialize;
-use wirecap::{Capture, Report};
+use wirecap::{Capture, QueueAccount, Report};
 
 use crate::account_file;
+
+/// Packets of a capture that the filters of its readers have refused.
+pub(super) type Refusals = Arc<AtomicU64>;
 
 /// The record of a capture.
 #[derive(Debug, Serialize)]
@@ -40,9 +45,12 @@ struct Record<'a> {
 pub(super) struct AccountedCapture {
     device: String,
     reader: AtomicU32,
-    refused: AtomicU64,
+    refused: Refusals,
     capture: Mutex<Option<Capture>>,
 }
+
+/// How often the account of a capture is tried at exit, a millisecond apart.
+const ATTEMPTS_AT_EXIT: u32 = 100;
 
 static AT_EXIT: Once = Once::new();
 /// Captures that are not closed.
@@ -52,7 +60,8 @@ impl AccountedCapture {
     pub(super) fn new(device: &str, capture: Capture) -> Arc<Self> {
         let capture = Mutex::new(Some(capture));
         let reader = AtomicU32::new(process::id());
-        let accounted = Arc::new(Self { device: device.into(), reader, refused: AtomicU64::new(0), capture });
+        let accounted =
+            Arc::new(Self { device: device.into(), reader, refused: Refusals::default(), capture });
         if account_file::is_wanted() {
             // SAFETY: a function without arguments. That of a library is called when it is unloaded, if that
             // is before the program ends.
@@ -71,9 +80,27 @@ impl AccountedCapture {
         self.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn count_refused(&self, packets: u64) {
-        // Only the thread that uses the handle writes it.
-        self.refused.store(self.refused() + packets, Ordering::Relaxed);
+    /// Where refused packets count.
+    pub(super) fn refusals(&self) -> Refusals {
+        Arc::clone(&self.refused)
+    }
+
+    /// The account so far, until it is closed.
+    pub(super) fn report(&self) -> Option<Report> {
+        self.lock().as_ref().map(Capture::report)
+    }
+
+    /// The accounts of all queues added up, for signal handlers; `None` while a lock is held.
+    pub(super) fn try_total(&self) -> Option<QueueAccount> {
+        self.try_lock()?.as_ref()?.try_total()
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Option<Capture>>> {
+        match self.capture.try_lock() {
+            Ok(capture) => Some(capture),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(super) fn refused(&self) -> u64 {
@@ -106,16 +133,22 @@ impl AccountedCapture {
 /// Writes the accounts of captures that the program has not closed.
 extern "C" fn write_open() {
     crate::edge::catch_panic((), || {
-        let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+        let Ok(mut open) = OPEN.try_lock() else { return };
+        let open = std::mem::take(&mut *open);
         for accounted in open.iter().filter_map(Weak::upgrade).filter(|one| one.is_readers()) {
-            // At exit, another thread may hold the lock for ever.
-            let capture = match accounted.capture.try_lock() {
-                Ok(capture) => capture,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => continue,
-            };
-            if let Some(capture) = &*capture {
-                accounted.write(&capture.report(), false);
+            // A thread that is not there any more, or a function that was interrupted by the signal handler
+            // that ends the program, may hold a lock for ever; other threads do for a moment.
+            for attempt in 0..ATTEMPTS_AT_EXIT {
+                if attempt > 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                if let Some(capture) = accounted.try_lock()
+                    && let Some(capture) = &*capture
+                    && capture.try_total().is_some()
+                {
+                    accounted.write(&capture.report(), false);
+                    break;
+                }
             }
         }
     });

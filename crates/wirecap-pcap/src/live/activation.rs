@@ -7,12 +7,15 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use wirecap::{Access, Builder, Capture, Config, Error, Mode, PoolSize, PortSpec, Timestamp};
+use wirecap::{
+    Access, Builder, Capture, Config, Dispatch, Error, Homes, Mode, PoolSize, PortSpec, Timestamp,
+};
 use wirecap_sys::{cpu, netdev, packet::PacketError};
 
 use super::{
     Live,
-    group::{MAX_MEMBERS, Membership},
+    account::AccountedCapture,
+    group::{MAX_MEMBERS, Membership, Share},
     inject::{self, Injector},
     options::{self, OptionError, Options},
     running::{Format, Running},
@@ -85,13 +88,17 @@ impl Live {
         };
         let mut spares = capture.take_workers();
         let own = spares.remove(0);
+        let capture = AccountedCapture::new(&self.device.name, capture);
+        let (interrupter, refusals) = (own.interrupter(), capture.refusals());
+        let injector = self.injector()?;
         let membership = group.as_ref().map(|name| {
             let full = || {
                 (ERROR, Some(format!("the group {name} is full ({MAX_MEMBERS} members); use another name")))
             };
-            Membership::join(name, spares).ok_or_else(full)
+            let share = Share { spares, refusals: capture.refusals(), interrupter };
+            Membership::join(name, injector.ifindex(), share).ok_or_else(full)
         });
-        let workers = Workers::new(own, core, membership.transpose()?);
+        let workers = Workers::new(own, refusals, core, membership.transpose()?);
         self.activate_shadow()?;
         let snaplen = u32::try_from(self.settings.snaplen.get()).ok();
         let snaplen = snaplen.filter(|bytes| (1..=MAX_SNAPLEN).contains(bytes)).unwrap_or(MAX_SNAPLEN);
@@ -100,8 +107,7 @@ impl Live {
             is_nonblocking: self.settings.is_nonblocking.get(),
         };
         let sieve = Sieve::new(snaplen, self.settings.protocol());
-        let injector = self.injector()?;
-        Ok((Running::new(&self.device.name, (capture, workers), injector, format, sieve), warning))
+        Ok((Running::new((capture, workers), injector, format, sieve), warning))
     }
 
     fn injector(&self) -> Result<Injector, Failure> {
@@ -184,11 +190,14 @@ impl Live {
         if group.is_some() {
             // All but one are for the other members.
             config.workers = Some(MAX_MEMBERS);
+            config.homes = Homes::First;
             if config.mode == Mode::Basic {
                 config.mode = Mode::advanced(Mode::DEFAULT_THRESHOLD_PERCENT.into())
                     .expect("the default is a percentage");
             }
         }
+        // Daemons fork once they have opened a device.
+        config.readable_in_children = config.dispatch == Dispatch::Pull;
         config.promiscuous = self.settings.promiscuous.get() != 0;
         if config.timestamp.is_none() {
             match self.settings.timestamp_type.get() {

@@ -12,13 +12,14 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use wirecap::{Packet, WaitOutcome};
+use wirecap::Packet;
 use wirecap_filter::Insn;
 
 use super::{
     Breaker,
     running::{HeldBatch, Running},
     sieve::Sieve,
+    workers::Found,
 };
 use crate::{
     abi::{ERROR, ERROR_BREAK, PacketHeader},
@@ -27,6 +28,9 @@ use crate::{
 
 /// libpcap's text for an interface that was removed.
 const GONE: &str = "The interface disappeared";
+
+/// Why a call of a callback is refused.
+const NESTED: &str = "the handle is being read: a callback cannot read from it";
 
 /// How often the ports are looked after: links that went down, programs that were detached.
 const LOOK: Duration = Duration::from_secs(1);
@@ -51,8 +55,14 @@ impl Running {
         after: AfterDelivery,
         sink: impl FnMut(&PacketHeader, *const u8),
     ) -> c_int {
+        let Some(_reading) = self.begin_reading() else {
+            error.set(NESTED);
+            return ERROR;
+        };
         let status = self.deliver_what_comes(breaker, error, limit, after, sink);
-        self.update_selectable();
+        if !self.is_closing() {
+            self.update_selectable();
+        }
         status
     }
 
@@ -65,15 +75,21 @@ impl Running {
         mut sink: impl FnMut(&PacketHeader, *const u8),
     ) -> c_int {
         let limit = limit.unwrap_or(c_int::MAX as u32);
+        // A program that its descriptor has woken returns to its event loop if there is nothing.
+        let only_looks = self.is_nonblocking.get() || self.is_due();
         loop {
             if breaker.take() {
                 return ERROR_BREAK;
             }
             let mut held = match self.held.take().filter(|held| !held.is_empty()) {
                 Some(held) => held,
-                None => match self.waiting.take().map_or_else(|| self.next_batch(), |held| Ok(Some(held))) {
+                None => match self
+                    .waiting
+                    .take()
+                    .map_or_else(|| self.next_batch(only_looks), |held| Ok(Some(held)))
+                {
                     Ok(Some(held)) => held,
-                    Ok(None) if self.is_nonblocking.get() => return 0,
+                    Ok(None) if only_looks && !breaker.is_broken() => return 0,
                     Ok(None) => continue,
                     Err(text) => {
                         error.set(text);
@@ -119,9 +135,9 @@ impl Running {
             let Some((header, data)) = wanted else { break };
             delivered += 1;
             sink(&header, data);
-            is_broken = breaker.take();
+            is_broken = breaker.take() || self.is_closing();
         }
-        self.capture.count_refused(refused);
+        held.count_refused(refused);
         (delivered, is_broken)
     }
 
@@ -151,30 +167,36 @@ impl Running {
         }
     }
 
-    /// Waits for packets, as long as the handle blocks. `None` if it was interrupted, or does not block.
-    fn next_batch(&self) -> Result<Option<HeldBatch>, &'static str> {
+    /// Waits for packets, unless the call only looks for some. `None` if there are none, or the wait was
+    /// interrupted.
+    fn next_batch(&self, only_looks: bool) -> Result<Option<HeldBatch>, &'static str> {
         let now = Instant::now();
         if now >= self.next_look.get() {
             self.next_look.set(now + LOOK);
             self.look_after_ports()?;
         }
-        let wait = if self.is_nonblocking.get() { Duration::ZERO } else { LOOK };
+        let wait = if only_looks { Duration::ZERO } else { LOOK };
         match self.with_workers(|workers| workers.next_batch(wait)) {
-            WaitOutcome::Batch(batch) => Ok(Some(HeldBatch::new(batch))),
-            WaitOutcome::Idle => {
+            Found::Batch(taken) => Ok(Some(HeldBatch::new(taken))),
+            Found::Nothing => {
                 self.sieve.borrow_mut().forget_replaced();
                 Ok(None)
             }
-            WaitOutcome::Ended => Err(GONE),
+            Found::End => Err(GONE),
         }
     }
 
     fn look_after_ports(&self) -> Result<(), &'static str> {
         self.capture.note_reader();
-        let mut capture = self.capture.lock();
-        let Some(capture) = &mut *capture else { return Err(GONE) };
-        let _ = capture.events();
-        if capture.all_ports_gone() { Err(GONE) } else { Ok(()) }
+        self.sieve.borrow_mut().forget_replaced_long_ago();
+        let is_gone = {
+            let mut capture = self.capture.lock();
+            let Some(capture) = &mut *capture else { return Err(GONE) };
+            let _ = capture.events();
+            capture.all_ports_gone()
+        };
+        self.refresh_statistics();
+        if is_gone { Err(GONE) } else { Ok(()) }
     }
 
     /// The next packet for `pcap_next_ex`: its header and its bytes are there until the next call.
@@ -205,11 +227,16 @@ impl Running {
     pub(crate) fn set_filter(&self, insns: &[Insn]) -> Result<(), wirecap_filter::Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        self.sieve.borrow_mut().set_filter(insns, self.ifindex(), now_ns)
+        self.change_sieve(|sieve| sieve.set_filter(insns, self.ifindex(), now_ns))
     }
 
     /// Changes what decides on packets.
     pub(crate) fn change_sieve<T>(&self, change: impl FnOnce(&mut Sieve) -> T) -> T {
-        change(&mut self.sieve.borrow_mut())
+        let mut sieve = self.sieve.borrow_mut();
+        let changed = change(&mut sieve);
+        let mark = sieve.mark();
+        drop(sieve);
+        self.with_workers(|workers| workers.note_filter(mark));
+        changed
     }
 }

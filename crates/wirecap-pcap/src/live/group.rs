@@ -17,13 +17,19 @@ use std::{
     },
 };
 
-use wirecap::Worker;
+use wirecap::{Interrupter, Worker};
+
+use super::account::Refusals;
 
 /// Members of a group, at most. Each has a worker to spare for each of the others.
 pub(crate) const MAX_MEMBERS: usize = 16;
 
-/// The groups of the process, by name.
-static GROUPS: Mutex<BTreeMap<String, Weak<Group>>> = Mutex::new(BTreeMap::new());
+/// What a group is known by: its name, and the index of the interface. Handles of different interfaces do not
+/// want each other's packets.
+type Key = (String, u32);
+
+/// The groups of the process.
+static GROUPS: Mutex<BTreeMap<Key, Weak<Group>>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug, Default)]
 struct Group {
@@ -36,6 +42,30 @@ struct Group {
 struct Member {
     number: u64,
     spares: Vec<Worker>,
+    refusals: Refusals,
+    filter: Arc<AtomicU64>,
+    interrupter: Interrupter,
+}
+
+/// A handle's share in a group.
+#[derive(Debug)]
+pub(super) struct Share {
+    /// Workers of its capture for the other members.
+    pub(super) spares: Vec<Worker>,
+    /// Where refused packets of its capture count.
+    pub(super) refusals: Refusals,
+    /// Ends the wait of the thread that reads it.
+    pub(super) interrupter: Interrupter,
+}
+
+/// A worker of another member.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub(super) member: u64,
+    pub(super) worker: Worker,
+    pub(super) refusals: Refusals,
+    /// Which filter that member has.
+    pub(super) filter: Arc<AtomicU64>,
 }
 
 /// A handle in a group, which it leaves when this value is dropped.
@@ -43,6 +73,8 @@ struct Member {
 pub(super) struct Membership {
     group: Arc<Group>,
     number: u64,
+    /// Which filter the handle has: members help those with the same one.
+    filter: Arc<AtomicU64>,
     /// The change up to which it knows the others.
     known: u64,
     /// Members it has a worker of.
@@ -53,45 +85,75 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Group {
+    /// Has all members but this one look at what has changed.
+    fn rouse_all_but(&self, number: u64) {
+        let members = lock(&self.members);
+        let others = members.iter().filter(|member| member.number != number);
+        others.for_each(|member| member.interrupter.interrupt());
+    }
+}
+
 impl Membership {
-    /// Joins a group; `spares` are workers of this handle's capture for the other members. `None` if the
-    /// group is full.
-    pub(super) fn join(name: &str, spares: Vec<Worker>) -> Option<Self> {
+    /// Joins a group. `None` if it is full.
+    pub(super) fn join(name: &str, ifindex: u32, share: Share) -> Option<Self> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let mut groups = lock(&GROUPS);
         groups.retain(|_, group| group.strong_count() > 0);
-        let known = groups.get(name).and_then(Weak::upgrade);
-        let group = known.unwrap_or_default();
-        groups.insert(name.into(), Arc::downgrade(&group));
+        let key = (name.to_owned(), ifindex);
+        let group = groups.get(&key).and_then(Weak::upgrade).unwrap_or_default();
+        groups.insert(key, Arc::downgrade(&group));
+        drop(groups);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let filter = Arc::<AtomicU64>::default();
         let mut members = lock(&group.members);
         if members.len() == MAX_MEMBERS {
             return None;
         }
-        members.push(Member { number, spares });
+        let Share { spares, refusals, interrupter } = share;
+        members.push(Member { number, spares, refusals, filter: Arc::clone(&filter), interrupter });
         drop(members);
         group.changes.fetch_add(1, Ordering::Release);
-        Some(Self { group, number, known: 0, helped: Vec::new() })
+        group.rouse_all_but(number);
+        Some(Self { group, number, filter, known: 0, helped: Vec::new() })
     }
 
-    /// Workers of members that have joined since the last call.
-    pub(super) fn new_workers(&mut self) -> Vec<Worker> {
-        let changes = self.group.changes.load(Ordering::Acquire);
-        if changes == self.known {
-            return Vec::new();
-        }
-        self.known = changes;
+    /// The handle has this filter now.
+    pub(super) fn note_filter(&self, filter: u64) {
+        self.filter.store(filter, Ordering::Release);
+        self.group.rouse_all_but(self.number);
+    }
+
+    /// Whether a member has the same filter, so that its packets are for this handle as well.
+    pub(super) fn is_like(&self, filter: &AtomicU64) -> bool {
+        self.filter.load(Ordering::Relaxed) == filter.load(Ordering::Acquire)
+    }
+
+    /// Whether members have joined or left since the last call of [`Membership::meet`].
+    pub(super) fn has_changed(&self) -> bool {
+        self.group.changes.load(Ordering::Acquire) != self.known
+    }
+
+    /// Workers of members that have joined. `leave` gets the numbers of those that have left.
+    pub(super) fn meet(&mut self, mut leave: impl FnMut(u64)) -> Vec<Spare> {
+        self.known = self.group.changes.load(Ordering::Acquire);
         let mut members = lock(&self.group.members);
-        self.helped.retain(|number| members.iter().any(|member| member.number == *number));
-        let others = members.iter_mut().filter(|member| member.number != self.number);
-        let mut workers = Vec::new();
-        for member in others.filter(|member| !self.helped.contains(&member.number)) {
-            if let Some(worker) = member.spares.pop() {
-                workers.push((member.number, worker));
+        self.helped.retain(|&helped| {
+            let stays = members.iter().any(|member| member.number == helped);
+            if !stays {
+                leave(helped);
             }
+            stays
+        });
+        let others = members.iter_mut().filter(|member| member.number != self.number);
+        let mut spares = Vec::new();
+        for member in others.filter(|member| !self.helped.contains(&member.number)) {
+            let (refusals, filter) = (Arc::clone(&member.refusals), Arc::clone(&member.filter));
+            let spare = |worker| Spare { member: member.number, worker, refusals, filter };
+            spares.extend(member.spares.pop().map(spare));
         }
-        self.helped.extend(workers.iter().map(|(number, _)| number));
-        workers.into_iter().map(|(_, worker)| worker).collect()
+        self.helped.extend(spares.iter().map(|spare| spare.member));
+        spares
     }
 }
 
@@ -99,6 +161,7 @@ impl Drop for Membership {
     fn drop(&mut self) {
         lock(&self.group.members).retain(|member| member.number != self.number);
         self.group.changes.fetch_add(1, Ordering::Release);
+        self.group.rouse_all_but(self.number);
     }
 }
 
@@ -108,44 +171,68 @@ mod tests {
 
     use super::*;
 
-    /// A capture with one queue, its worker, and workers to spare.
-    fn capture() -> (Capture, Vec<Worker>) {
+    /// A capture with one queue, and what its handle shares.
+    fn capture() -> (Capture, Share) {
         let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
         let builder = Capture::builder().port(port).chunks_per_pool(4).workers(MAX_MEMBERS);
         let mut capture = builder.mode(Mode::advanced(60).unwrap()).open().unwrap();
-        let mut workers = capture.take_workers();
-        workers.remove(0);
-        (capture, workers)
+        let mut spares = capture.take_workers();
+        let interrupter = spares.remove(0).interrupter();
+        (capture, Share { spares, refusals: Refusals::default(), interrupter })
+    }
+
+    /// How many workers it gets, and how many members have left.
+    fn meet(member: &mut Membership) -> (usize, usize) {
+        let mut left = 0;
+        (member.meet(|_| left += 1).len(), left)
     }
 
     #[test]
-    fn members_get_a_worker_of_each_other_member() {
-        let captures = [(); 3].map(|()| capture());
+    fn members_get_a_worker_of_each_other_member_of_the_interface() {
         let mut members = Vec::new();
         let mut kept = Vec::new();
-        for (capture, spares) in captures {
+        let mut join = |name, ifindex| {
+            let (capture, share) = capture();
             kept.push(capture);
-            members.push(Membership::join("three", spares).unwrap());
-        }
-        let stranger = Membership::join("another", Vec::new()).unwrap();
+            Membership::join(name, ifindex, share).unwrap()
+        };
+        members.extend([(); 3].map(|()| join("three", 1)));
+        let strangers = [join("another", 1), join("three", 2)];
         for member in &mut members {
-            assert_eq!(member.new_workers().len(), 2);
-            assert!(member.new_workers().is_empty(), "no member has joined since");
+            assert!(member.has_changed());
+            assert_eq!(meet(member), (2, 0));
+            assert!(!member.has_changed());
         }
         drop(members.pop());
-        assert!(members[0].new_workers().is_empty());
-        let (late, spares) = capture();
-        let mut last = Membership::join("three", spares).unwrap();
-        assert_eq!((members[0].new_workers().len(), last.new_workers().len()), (1, 2));
-        drop((stranger, late, kept));
+        assert!(members[0].has_changed());
+        assert_eq!((meet(&mut members[0]), meet(&mut members[0])), ((0, 1), (0, 0)));
+        let mut last = join("three", 1);
+        assert_eq!((meet(&mut members[0]), meet(&mut last)), ((1, 0), (2, 0)));
+        drop(strangers);
+    }
+
+    #[test]
+    fn members_with_the_same_filter_are_alike() {
+        let ((one, of_a), (other, of_b)) = (capture(), capture());
+        let [mut a, b] = [of_a, of_b].map(|share| Membership::join("alike", 1, share).unwrap());
+        let spare = a.meet(|_| ()).remove(0);
+        assert!(a.is_like(&spare.filter));
+        b.note_filter(7);
+        assert!(!a.is_like(&spare.filter));
+        a.note_filter(7);
+        assert!(a.is_like(&spare.filter));
+        drop((one, other));
     }
 
     #[test]
     fn a_group_has_a_bound() {
-        let members: Vec<_> =
-            (0..MAX_MEMBERS).map(|_| Membership::join("full", Vec::new()).unwrap()).collect();
-        assert!(Membership::join("full", Vec::new()).is_none());
+        let (captures, shares): (Vec<_>, Vec<_>) = (0..MAX_MEMBERS + 2).map(|_| capture()).unzip();
+        let mut shares = shares.into_iter();
+        let mut join = || Membership::join("full", 1, shares.next().unwrap());
+        let members: Vec<_> = (0..MAX_MEMBERS).map(|_| join().unwrap()).collect();
+        assert!(join().is_none());
         drop(members);
-        assert!(Membership::join("full", Vec::new()).is_some(), "the members have left");
+        assert!(join().is_some(), "the members have left");
+        drop(captures);
     }
 }

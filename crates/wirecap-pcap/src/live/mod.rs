@@ -127,6 +127,11 @@ impl Breaker {
         }
     }
 
+    /// Whether the loop was broken, and has not ended yet.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
     /// Whether the loop was broken since the last call.
     pub(crate) fn take(&self) -> bool {
         let is_broken =

@@ -4,14 +4,22 @@ use std::{
     cell::{Cell, RefCell, UnsafeCell},
     io,
     os::fd::RawFd,
-    sync::Arc,
-    time::Instant,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
 };
 
-use wirecap::{Arming, Batch, Capture, Interrupter, Packets};
+use wirecap::{Interrupter, Packets};
 
-use super::{account::AccountedCapture, inject::Injector, sieve::Sieve, workers::Workers};
-use crate::{abi::PacketHeader, boxed_batch::BoxedBatch};
+use super::{
+    account::{AccountedCapture, Refusals},
+    inject::Injector,
+    sieve::Sieve,
+    workers::{Taken, Waiting, Workers},
+};
+use crate::{
+    abi::{PacketHeader, Stat},
+    boxed_batch::BoxedBatch,
+};
 
 /// Batches without a wanted packet that are skipped before the descriptor is made readable.
 const BATCHES_TO_SKIP: u32 = 8;
@@ -32,6 +40,12 @@ pub(crate) struct Running {
     pub(super) next_look: Cell<Instant>,
     /// The program has asked for a descriptor.
     is_selectable: Cell<bool>,
+    /// A call is delivering packets, or its callback runs.
+    is_reading: Cell<bool>,
+    /// The program has closed the handle meanwhile.
+    is_closing: Cell<bool>,
+    /// The last statistics.
+    pub(super) last_stat: Cell<Stat>,
     injector: Injector,
     /// What `pcap_next_ex` points to.
     pub(super) header: UnsafeCell<PacketHeader>,
@@ -52,15 +66,16 @@ pub(crate) struct HeldBatch {
     /// Before the batch, so that it is dropped first.
     packets: Packets<'static>,
     _batch: BoxedBatch,
+    refusals: Refusals,
 }
 
 impl HeldBatch {
-    pub(super) fn new(batch: Batch) -> Self {
+    pub(super) fn new((batch, refusals): Taken) -> Self {
         let batch = BoxedBatch::new(batch);
         // SAFETY: the packets are dropped before the batch, and no method lends them for longer than this
         // value is borrowed.
         let packets = unsafe { batch.get() }.packets();
-        Self { packets, _batch: batch }
+        Self { packets, _batch: batch, refusals }
     }
 
     /// The next packet. Its bytes are there until this value is dropped.
@@ -73,6 +88,13 @@ impl HeldBatch {
         self.packets.len() == 0
     }
 
+    /// The program does not want this number of its packets.
+    pub(super) fn count_refused(&self, packets: u64) {
+        if packets > 0 {
+            self.refusals.fetch_add(packets, Ordering::Relaxed);
+        }
+    }
+
     /// Skips packets while `is_refused` holds; returns their number.
     fn skip(&mut self, is_refused: impl Fn(&wirecap::Packet<'_>) -> bool) -> u64 {
         let mut skipped = 0;
@@ -83,6 +105,15 @@ impl HeldBatch {
                 _ => return skipped,
             }
         }
+    }
+}
+
+/// While packets are being delivered.
+pub(super) struct Reading<'r>(&'r Running);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.is_reading.set(false);
     }
 }
 
@@ -99,14 +130,13 @@ impl Drop for Running {
 impl Running {
     /// For a capture whose packets `sieve` decides on.
     pub(super) fn new(
-        device: &str,
-        (capture, workers): (Capture, Workers),
+        (capture, workers): (Arc<AccountedCapture>, Workers),
         injector: Injector,
         format: Format,
         sieve: Sieve,
     ) -> Self {
         Self {
-            capture: AccountedCapture::new(device, capture),
+            capture,
             workers: RefCell::new(Some(workers)),
             held: Cell::new(None),
             waiting: Cell::new(None),
@@ -115,6 +145,9 @@ impl Running {
             format,
             next_look: Cell::new(Instant::now()),
             is_selectable: Cell::new(false),
+            is_reading: Cell::new(false),
+            is_closing: Cell::new(false),
+            last_stat: Cell::default(),
             injector,
             header: UnsafeCell::new(PacketHeader::EMPTY),
             whole: UnsafeCell::default(),
@@ -160,24 +193,50 @@ impl Running {
     /// Brings the descriptor up to date, if the program has asked for it. After each call that takes packets.
     pub(super) fn update_selectable(&self) {
         if self.is_selectable.get() {
-            let finds = self.finds_packet();
-            self.with_workers(|workers| workers.set_waiting(finds));
+            let due = self.time_to_wait();
+            self.with_workers(|workers| workers.set_due(due));
         }
     }
 
-    /// Whether a call would deliver something; else the worker is armed.
-    fn finds_packet(&self) -> bool {
+    /// Whether the program may have been woken by its descriptor for nothing but the time.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_selectable.get() && self.with_workers(|workers| workers.is_due())
+    }
+
+    /// When a call has something to do: now, or unless the descriptor becomes readable, after this time.
+    fn time_to_wait(&self) -> Duration {
         for _ in 0..BATCHES_TO_SKIP {
             if self.has_held_packet(&self.held) || self.has_held_packet(&self.waiting) {
-                return true;
+                break;
             }
             match self.with_workers(Workers::arm) {
-                Arming::Armed => return false,
-                Arming::Batch(batch) => self.waiting.set(Some(HeldBatch::new(batch))),
-                Arming::Busy => return true,
+                Waiting::For(time) => return time,
+                Waiting::Batch(taken) => self.waiting.set(Some(HeldBatch::new(taken))),
+                Waiting::Not => break,
             }
         }
-        true
+        Duration::ZERO
+    }
+
+    /// Begins to deliver packets. `None` if that goes on already: a callback, or a signal handler, has called
+    /// for packets.
+    pub(super) fn begin_reading(&self) -> Option<Reading<'_>> {
+        (!self.is_reading.replace(true)).then(|| Reading(self))
+    }
+
+    /// Whether packets are being delivered: then the caller is a callback, or a signal handler that has
+    /// interrupted anything.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.is_reading.get()
+    }
+
+    /// The handle is to be closed once packets are no longer being delivered.
+    pub(crate) fn close_later(&self) {
+        self.is_closing.set(true);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.get()
     }
 
     /// Skips refused packets; returns whether a wanted one follows.
@@ -190,7 +249,7 @@ impl Running {
             self.sieve.borrow().bytes(packet, whole.as_deref().unwrap_or(packet.data())) == 0
         };
         let refused = held.skip(is_refused);
-        self.capture.count_refused(refused);
+        held.count_refused(refused);
         let finds = !held.is_empty();
         place.set(Some(held));
         finds

@@ -1,25 +1,27 @@
 //! A descriptor for programs that wait by themselves.
 //!
 //! ```text
-//!   packets, the end ─► readiness of each worker ┐
-//!   packets of a batch that is held ─► eventfd ──┴─► epoll descriptor: what select, poll and epoll see
+//!   packets, the end ─► readiness of each worker that is armed ┐
+//!   packets of a batch that is held; time to look again ─► timer ─┴─► epoll descriptor: what select, poll and epoll see
 //! ```
 //!
-//! Rule: readable if and only if a call would deliver packets, apart from short spurious wake-ups. So after
-//! each call the worker is armed; if it finds something waiting, or packets are held, the eventfd is set.
+//! Rule: readable if a call would deliver packets. So after each call the worker is armed, and says when to
+//! look again, armed or not; if it finds something waiting, or packets are held, the time is now. A program
+//! that is woken in vain by the timer gets 0 from its call.
 
 use std::{
     cell::Cell,
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags},
-        eventfd::{EfdFlags, EventFd},
+        time::TimeSpec,
+        timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags},
     },
 };
 
@@ -27,36 +29,66 @@ use nix::{
 #[derive(Debug)]
 pub(super) struct Selectable {
     all: Epoll,
-    waiting: EventFd,
-    is_waiting: Cell<bool>,
-    readiness: Vec<OwnedFd>,
+    timer: TimerFd,
+    /// When the timer makes it readable.
+    due: Cell<Instant>,
+}
+
+/// What one worker adds to a [`Selectable`].
+#[derive(Debug)]
+pub(super) struct Readiness {
+    descriptor: OwnedFd,
+    is_watched: bool,
+}
+
+impl Readiness {
+    pub(super) fn new(descriptor: OwnedFd) -> Self {
+        Self { descriptor, is_watched: false }
+    }
 }
 
 impl Selectable {
+    /// Readable at once.
+    ///
     /// # Errors
     /// The kernel's error: too many open files, most likely.
     pub(super) fn new() -> io::Result<Self> {
         let all = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let waiting = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        all.add(&waiting, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        Ok(Self { all, waiting, is_waiting: Cell::new(false), readiness: Vec::new() })
+        let timer =
+            TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        all.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        let selectable = Self { all, timer, due: Cell::new(Instant::now()) };
+        selectable.set_timer(Duration::ZERO);
+        Ok(selectable)
     }
 
-    /// Makes it readable whenever this descriptor is.
+    /// Makes it readable whenever this descriptor is, once that is [watched](Self::watch).
     ///
     /// # Errors
     /// The kernel's error.
-    pub(super) fn add(&mut self, readiness: OwnedFd) -> io::Result<()> {
-        self.all.add(&readiness, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        self.readiness.push(readiness);
-        Ok(())
+    pub(super) fn add(&self, readiness: &Readiness) -> io::Result<()> {
+        Ok(self.all.add(&readiness.descriptor, EpollEvent::empty())?)
     }
 
-    /// Waits until it is readable, at most `limit`, or until a signal comes.
-    pub(super) fn wait(&self, limit: Duration) {
+    /// A descriptor that was added is going to be closed. It would stay if a child process had it open, too.
+    pub(super) fn remove(&self, readiness: &Readiness) {
+        let _ = self.all.delete(&readiness.descriptor);
+    }
+
+    /// Whether a descriptor that was added makes it readable.
+    pub(super) fn watch(&self, readiness: &mut Readiness, is_watched: bool) {
+        if std::mem::replace(&mut readiness.is_watched, is_watched) != is_watched {
+            let events = if is_watched { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
+            // It was added, so the kernel has nothing to refuse.
+            let _ = self.all.modify(&readiness.descriptor, &mut EpollEvent::new(events, 0));
+        }
+    }
+
+    /// Waits until it is readable, or until a signal comes.
+    pub(super) fn wait(&self) {
         let mut polls = [PollFd::new(self.all.0.as_fd(), PollFlags::POLLIN)];
         // The caller looks for packets, whatever ended the wait.
-        let _ = poll(&mut polls, PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
+        let _ = poll(&mut polls, PollTimeout::NONE);
     }
 
     /// The descriptor that the program waits on.
@@ -64,12 +96,25 @@ impl Selectable {
         self.all.0.as_raw_fd()
     }
 
-    /// Makes it readable, or not, for what makes no worker's descriptor readable.
-    pub(super) fn set_waiting(&self, waits: bool) {
-        if self.is_waiting.replace(waits) == waits {
+    /// Makes it readable after this time, whatever comes; not before, unless a descriptor that is watched is.
+    pub(super) fn set_due(&self, after: Duration) {
+        let now = Instant::now();
+        if after.is_zero() && self.due.get() <= now {
             return;
         }
-        // Neither fails: the counter is 0 or 1.
-        let _ = if waits { self.waiting.write(1).map(drop) } else { self.waiting.read().map(drop) };
+        self.due.set(now + after);
+        self.set_timer(after);
+    }
+
+    /// Whether it is readable by the timer.
+    pub(super) fn is_due(&self) -> bool {
+        self.due.get() <= Instant::now()
+    }
+
+    fn set_timer(&self, after: Duration) {
+        // Zero would stop it.
+        let after = TimeSpec::from_duration(after.max(Duration::from_nanos(1)));
+        // A time that is valid is not refused. What had expired is gone.
+        let _ = self.timer.set(Expiration::OneShot(after), TimerSetTimeFlags::empty());
     }
 }

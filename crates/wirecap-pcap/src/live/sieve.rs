@@ -12,7 +12,11 @@
 //! `pcap_setfilter` returns: no packet that only a filter before it wanted is delivered, and none that it
 //! wants is lost. And setting it takes no privilege, which programs give up first (tcpdump).
 
-use std::ffi::c_int;
+use std::{
+    ffi::c_int,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::{Duration, Instant},
+};
 
 use wirecap::{Direction, Packet};
 use wirecap_filter::{Error, Insn, NativeFilter, Program};
@@ -40,7 +44,9 @@ pub(crate) struct Sieve {
     filter: Option<FilterSet>,
     /// Filters that were replaced, each with the time of that: packets that came before have to match it,
     /// too.
-    replaced: Vec<(u64, FilterSet)>,
+    replaced: Vec<Replaced>,
+    /// Identifies the filter in force; 0 without one.
+    filter_mark: u64,
     direction: c_int,
     /// The only Ethernet type that is wanted, of packets that come in; 0: all.
     protocol: u16,
@@ -49,6 +55,19 @@ pub(crate) struct Sieve {
 
 /// The most replaced filters that are kept; the oldest goes first.
 const MAX_REPLACED: usize = 64;
+
+/// How long a filter that was replaced decides on packets whose times lie before its end, at most: the clock
+/// of an adapter may lie behind ours for ever.
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
+
+/// A filter that was replaced.
+#[derive(Debug)]
+struct Replaced {
+    /// When, as packets have it.
+    until_ns: u64,
+    at: Instant,
+    filter: FilterSet,
+}
 
 /// A filter for each kind of packet.
 #[derive(Debug)]
@@ -147,7 +166,14 @@ impl Filter {
 impl Sieve {
     /// Lets `snaplen` bytes of each packet through.
     pub(crate) fn new(snaplen: u32, protocol: u16) -> Self {
-        Self { filter: None, replaced: Vec::new(), direction: DIRECTION_INOUT, protocol, snaplen }
+        Self {
+            filter: None,
+            replaced: Vec::new(),
+            filter_mark: 0,
+            direction: DIRECTION_INOUT,
+            protocol,
+            snaplen,
+        }
     }
 
     /// From `now_ns` on these instructions decide; `ifindex` is the interface that packets come from.
@@ -160,14 +186,28 @@ impl Sieve {
             if self.replaced.len() == MAX_REPLACED {
                 self.replaced.remove(0);
             }
-            self.replaced.push((now_ns, before));
+            self.replaced.push(Replaced { until_ns: now_ns, at: Instant::now(), filter: before });
         }
+        self.filter_mark = hash_of(insns);
         Ok(())
     }
 
     /// No packet waits: those that come now are younger than every filter.
     pub(crate) fn forget_replaced(&mut self) {
         self.replaced.clear();
+    }
+
+    /// No packet is left that came before these filters were replaced, whatever its time says.
+    pub(crate) fn forget_replaced_long_ago(&mut self) {
+        self.replaced.retain(|replaced| replaced.at.elapsed() < LONGEST_DELAY);
+    }
+
+    /// Identifies what decides on packets: sieves with the same mark want the same ones.
+    pub(crate) fn mark(&self) -> u64 {
+        match (self.filter_mark, self.direction, self.protocol) {
+            (0, DIRECTION_INOUT, 0) => 0,
+            all => hash_of(&all),
+        }
     }
 
     pub(crate) fn set_direction(&mut self, direction: c_int) {
@@ -191,8 +231,9 @@ impl Sieve {
         let Some(filter) = &self.filter else { return self.snaplen };
         let wire_len = packet.original_len() as u32;
         let bytes = filter.bytes(direction, data, wire_len);
-        let passes = |(until_ns, filter): &(u64, FilterSet)| {
-            packet.timestamp_ns() >= *until_ns || filter.bytes(direction, data, wire_len) != 0
+        let passes = |replaced: &Replaced| {
+            packet.timestamp_ns() >= replaced.until_ns
+                || replaced.filter.bytes(direction, data, wire_len) != 0
         };
         if bytes == 0 || !self.replaced.iter().all(passes) { 0 } else { bytes.min(self.snaplen) }
     }
@@ -202,6 +243,12 @@ impl Sieve {
         let inner = type_at(data, at as usize);
         self.protocol == 0 || inner == Some(self.protocol)
     }
+}
+
+fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The account, as libpcap words it.
 
-use wirecap::Capture;
+use wirecap::{QueueAccount, Report};
 
 use super::running::Running;
 use crate::abi::Stat;
@@ -8,17 +8,35 @@ use crate::abi::Stat;
 impl Running {
     /// `ps_recv`: packets that passed the filter so far, with those that wait or were lost, which no filter
     /// has seen; `ps_drop`: those that were lost here; `ps_ifdrop`: those that the NIC or its driver dropped.
+    ///
+    /// Programs call it in signal handlers, tcpdump for instance. While packets are being delivered it
+    /// therefore allocates nothing and waits for no lock; where the function that was interrupted has one,
+    /// the packets that were lost are those of a second ago, at most.
     pub(crate) fn statistics(&self) -> Stat {
-        let report = self.capture.lock().as_ref().map(Capture::report);
-        let Some(report) = report else { return Stat::default() };
-        let total = report.total();
-        let received = total.seen.saturating_sub(total.filtered + total.passed + self.capture.refused());
-        let by_interface: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
-        // Counters of libpcap wrap.
-        Stat {
-            received: received as u32,
-            dropped: total.lost.total() as u32,
-            dropped_by_interface: by_interface as u32,
+        if !self.is_reading() {
+            self.refresh_statistics();
+        } else if let Some(account) = self.capture.try_total() {
+            let by_interface = self.last_stat.get().dropped_by_interface;
+            self.last_stat.set(self.stat(&account, by_interface));
+        }
+        self.last_stat.get()
+    }
+
+    /// Not for signal handlers.
+    pub(super) fn refresh_statistics(&self) {
+        if let Some(report) = self.capture.report() {
+            self.last_stat.set(self.stat(&report.total(), dropped_by_interface(&report)));
         }
     }
+
+    fn stat(&self, account: &QueueAccount, dropped_by_interface: u32) -> Stat {
+        let unwanted = account.filtered + account.passed + self.capture.refused();
+        // Counters of libpcap wrap.
+        let received = account.seen.saturating_sub(unwanted) as u32;
+        Stat { received, dropped: account.lost.total() as u32, dropped_by_interface }
+    }
+}
+
+fn dropped_by_interface(report: &Report) -> u32 {
+    report.ports.iter().map(|port| port.dropped_before_xdp).sum::<u64>() as u32
 }

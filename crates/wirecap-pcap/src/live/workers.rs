@@ -3,109 +3,221 @@
 use std::{
     io,
     os::fd::RawFd,
-    time::{Duration, Instant},
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
 };
 
-use wirecap::{Arming, Interrupter, WaitOutcome, Worker};
+use wirecap::{Arming, Batch, Interrupter, WaitOutcome, Worker};
 use wirecap_sys::cpu;
 
-use super::{group::Membership, selectable::Selectable};
+use super::{
+    account::Refusals,
+    group::{Membership, Spare},
+    selectable::{Readiness, Selectable},
+};
 
-/// A group whose members got packets within this time does not wait in the kernel: waking a thread for each
-/// packet costs the core that receives them.
-const SILENCE: Duration = Duration::from_millis(2);
-/// How long such a group waits before it looks at all its queues again, at most.
+/// How long a handle waits that cannot be woken for all its workers, at most.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// A batch, and where refused packets of it count.
+pub(super) type Taken = (Batch, Refusals);
+
+/// What a look for packets has found.
+#[derive(Debug)]
+pub(super) enum Found {
+    Batch(Taken),
+    /// Nothing, or the wait was interrupted.
+    Nothing,
+    /// The capture has ended.
+    End,
+}
+
+/// How to wait for what comes.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// There are packets.
+    Batch(Taken),
+    /// Until the descriptor is readable, at most this long.
+    For(Duration),
+    /// Not at all: a call has something to do.
+    Not,
+}
 
 /// The workers of a handle.
 #[derive(Debug)]
 pub(super) struct Workers {
-    own: Worker,
+    own: Source,
     /// Workers of other members of the group, which get what those are too busy for.
-    helpers: Vec<Worker>,
+    helped: Vec<Helped>,
     membership: Option<Membership>,
     /// Where the thread that reads is to run, until it does.
     core: Option<usize>,
-    /// When packets came last.
-    active: Instant,
     selectable: Option<Selectable>,
 }
 
+/// A worker, and what it adds to the descriptor.
+#[derive(Debug)]
+struct Source {
+    worker: Worker,
+    refusals: Refusals,
+    readiness: Option<Readiness>,
+}
+
+/// A worker of another member.
+#[derive(Debug)]
+struct Helped {
+    member: u64,
+    source: Source,
+    /// Which filter that member has.
+    filter: Arc<AtomicU64>,
+}
+
+impl Source {
+    fn new(worker: Worker, refusals: Refusals) -> Self {
+        Self { worker, refusals, readiness: None }
+    }
+
+    fn next_batch(&mut self, limit: Duration) -> Found {
+        match self.worker.next_batch_within(limit) {
+            WaitOutcome::Batch(batch) => Found::Batch(self.taken(batch)),
+            WaitOutcome::Idle => Found::Nothing,
+            WaitOutcome::Ended => Found::End,
+        }
+    }
+
+    fn taken(&self, batch: Batch) -> Taken {
+        (batch, Arc::clone(&self.refusals))
+    }
+
+    /// How to wait for it. A descriptor that a program waits on is told whether to heed the worker's.
+    fn arm(&mut self, selectable: Option<&Selectable>) -> Waiting {
+        let (waiting, is_armed) = match self.worker.arm() {
+            Arming::Batch(batch) => return Waiting::Batch(self.taken(batch)),
+            Arming::Armed(limit) => (Waiting::For(limit), true),
+            Arming::Later(after) => (Waiting::For(after), false),
+            Arming::Busy => (Waiting::Not, false),
+        };
+        self.heed(selectable, is_armed);
+        waiting
+    }
+
+    fn heed(&mut self, selectable: Option<&Selectable>, is_armed: bool) {
+        if let (Some(selectable), Some(readiness)) = (selectable, &mut self.readiness) {
+            selectable.watch(readiness, is_armed);
+        }
+    }
+
+    fn add_to(&mut self, selectable: &Selectable) -> io::Result<()> {
+        let readiness = Readiness::new(self.worker.readiness()?);
+        selectable.add(&readiness)?;
+        self.readiness = Some(readiness);
+        Ok(())
+    }
+}
+
+impl Helped {
+    /// Whether its packets are for the handle as well.
+    fn is_like(&self, membership: Option<&Membership>) -> bool {
+        membership.is_some_and(|membership| membership.is_like(&self.filter))
+    }
+}
+
 impl Workers {
-    /// The worker of a handle whose thread is to run on `core`.
-    pub(super) fn new(own: Worker, core: Option<usize>, membership: Option<Membership>) -> Self {
-        Self { own, helpers: Vec::new(), membership, core, active: Instant::now(), selectable: None }
+    /// The worker of a handle whose thread is to run on `core`; refused packets of it are counted in
+    /// `refusals`.
+    pub(super) fn new(
+        own: Worker,
+        refusals: Refusals,
+        core: Option<usize>,
+        membership: Option<Membership>,
+    ) -> Self {
+        let own = Source::new(own, refusals);
+        Self { own, helped: Vec::new(), membership, core, selectable: None }
     }
 
     pub(super) fn interrupter(&self) -> Interrupter {
-        self.own.interrupter()
+        self.own.worker.interrupter()
     }
 
-    /// Waits for packets, at most `limit`; it may be [idle](WaitOutcome::Idle) earlier.
-    pub(super) fn next_batch(&mut self, limit: Duration) -> WaitOutcome {
+    /// The handle has this filter now: members help those with the same one.
+    pub(super) fn note_filter(&self, filter: u64) {
+        if let Some(membership) = &self.membership {
+            membership.note_filter(filter);
+        }
+    }
+
+    /// Waits for packets, at most `limit`; there may be [nothing](Found::Nothing) earlier.
+    pub(super) fn next_batch(&mut self, limit: Duration) -> Found {
         if let Some(core) = self.core.take() {
             // It was possible at activation; a thread that may not run there any more runs elsewhere.
             let _ = cpu::pin_to_core(core);
         }
         self.meet_members();
-        if self.helpers.is_empty() {
-            return self.own.next_batch_within(limit);
+        if self.helped.is_empty() {
+            return self.own.next_batch(limit);
         }
-        let now = Instant::now();
-        let outcome = match self.look() {
-            WaitOutcome::Idle if limit.is_zero() => WaitOutcome::Idle,
-            WaitOutcome::Idle if now.duration_since(self.active) < SILENCE => {
-                self.own.next_batch_within(limit.min(LOOK))
-            }
-            WaitOutcome::Idle => self.wait_in_kernel(limit),
-            outcome => outcome,
-        };
-        if matches!(outcome, WaitOutcome::Batch(_)) {
-            self.active = now;
+        match self.look() {
+            Found::Nothing if !limit.is_zero() => self.wait(limit),
+            found => found,
         }
-        outcome
     }
 
     /// Takes waiting packets without waiting, from its own queues first.
-    fn look(&mut self) -> WaitOutcome {
-        match self.own.next_batch_within(Duration::ZERO) {
-            WaitOutcome::Idle => {}
-            outcome => return outcome,
+    fn look(&mut self) -> Found {
+        match self.own.next_batch(Duration::ZERO) {
+            Found::Nothing => {}
+            found => return found,
         }
         let mut index = 0;
-        while index < self.helpers.len() {
-            match self.helpers[index].next_batch_within(Duration::ZERO) {
-                WaitOutcome::Batch(batch) => return WaitOutcome::Batch(batch),
-                WaitOutcome::Idle => index += 1,
-                // That member has left.
-                WaitOutcome::Ended => drop(self.helpers.swap_remove(index)),
+        while let Some(helped) = self.helped.get_mut(index) {
+            if !helped.is_like(self.membership.as_ref()) {
+                index += 1;
+                continue;
+            }
+            match helped.source.next_batch(Duration::ZERO) {
+                Found::Nothing => index += 1,
+                // That member is leaving.
+                Found::End => index += 1,
+                found => return found,
             }
         }
-        WaitOutcome::Idle
+        Found::Nothing
     }
 
-    fn wait_in_kernel(&mut self, limit: Duration) -> WaitOutcome {
-        match (self.arm(), self.descriptor()) {
-            (Arming::Batch(batch), _) => WaitOutcome::Batch(batch),
-            (Arming::Armed, Ok(_)) => {
-                if let Some(selectable) = &self.selectable {
-                    selectable.wait(limit);
-                }
-                WaitOutcome::Idle
+    /// Waits in a group, at most `limit`.
+    fn wait(&mut self, limit: Duration) -> Found {
+        let can_wait = self.descriptor().is_ok();
+        match (self.arm(), &self.selectable) {
+            (Waiting::Batch(taken), _) => Found::Batch(taken),
+            (Waiting::For(most), Some(selectable)) if can_wait => {
+                selectable.set_due(most.min(limit));
+                selectable.wait();
+                Found::Nothing
             }
-            (Arming::Armed | Arming::Busy, _) => self.own.next_batch_within(limit.min(LOOK)),
+            (Waiting::For(_) | Waiting::Not, _) => self.own.next_batch(limit.min(LOOK)),
         }
     }
 
-    /// Takes a worker of each member that has joined.
+    /// Takes a worker of each member that has joined, and drops those of members that have left.
     fn meet_members(&mut self) {
-        let Some(membership) = &mut self.membership else { return };
-        for worker in membership.new_workers() {
-            if let Some(selectable) = &mut self.selectable {
-                // Without it, the member is helped when this handle is read for its own packets.
-                let _ = worker.readiness().and_then(|readiness| selectable.add(readiness));
+        let Self { helped, membership, selectable, .. } = self;
+        let Some(membership) = membership.as_mut().filter(|membership| membership.has_changed()) else {
+            return;
+        };
+        let spares = membership.meet(|left| {
+            let gone = helped.iter().position(|helped| helped.member == left);
+            let gone = gone.map(|index| helped.swap_remove(index).source.readiness);
+            if let (Some(selectable), Some(Some(readiness))) = (&selectable, gone) {
+                selectable.remove(&readiness);
             }
-            self.helpers.push(worker);
+        });
+        for Spare { member, worker, refusals, filter } in spares {
+            let mut source = Source::new(worker, refusals);
+            if let Some(selectable) = &selectable {
+                // Without it, the member is helped when this handle is read for its own packets.
+                let _ = source.add_to(selectable);
+            }
+            helped.push(Helped { member, source, filter });
         }
     }
 
@@ -117,29 +229,45 @@ impl Workers {
         if let Some(selectable) = &self.selectable {
             return Ok(selectable.descriptor());
         }
-        let mut selectable = Selectable::new()?;
-        for worker in self.helpers.iter().chain([&self.own]) {
-            selectable.add(worker.readiness()?)?;
+        let selectable = Selectable::new()?;
+        let helped = self.helped.iter_mut().map(|helped| &mut helped.source);
+        for source in helped.chain([&mut self.own]) {
+            source.add_to(&selectable)?;
         }
         Ok(self.selectable.insert(selectable).descriptor())
     }
 
-    /// Says whether something waits that makes no worker's descriptor readable.
-    pub(super) fn set_waiting(&self, waits: bool) {
+    /// Has the descriptor become readable after this time, whatever comes.
+    pub(super) fn set_due(&self, after: Duration) {
         if let Some(selectable) = &self.selectable {
-            selectable.set_waiting(waits);
+            selectable.set_due(after);
         }
     }
 
-    /// Arms all workers.
-    pub(super) fn arm(&mut self) -> Arming {
-        let mut all = Arming::Armed;
-        for worker in self.helpers.iter_mut().chain([&mut self.own]) {
-            match worker.arm() {
-                Arming::Armed => {}
-                Arming::Busy => all = Arming::Busy,
-                Arming::Batch(batch) => return Arming::Batch(batch),
+    /// Whether the descriptor is readable because it is time to look.
+    pub(super) fn is_due(&self) -> bool {
+        self.selectable.as_ref().is_some_and(Selectable::is_due)
+    }
+
+    /// Arms all workers, and says how to wait for the descriptor.
+    pub(super) fn arm(&mut self) -> Waiting {
+        self.meet_members();
+        let Self { own, helped, membership, selectable, .. } = self;
+        let selectable = selectable.as_ref();
+        let mut all = own.arm(selectable);
+        for helped in helped {
+            if matches!(all, Waiting::Batch(_)) {
+                break;
             }
+            if !helped.is_like(membership.as_ref()) {
+                helped.source.heed(selectable, false);
+                continue;
+            }
+            all = match (all, helped.source.arm(selectable)) {
+                (_, Waiting::Batch(taken)) => Waiting::Batch(taken),
+                (Waiting::For(all), Waiting::For(one)) => Waiting::For(all.min(one)),
+                _ => Waiting::Not,
+            };
         }
         all
     }

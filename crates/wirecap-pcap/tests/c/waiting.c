@@ -10,8 +10,8 @@
 
 #include "capture.h"
 
-/* Spurious wake-ups that a silence may have. */
-#define MAX_WAKEUPS 3
+/* Spurious wake-ups that the beginning of a silence may have: looks for stragglers. */
+#define MAX_WAKEUPS 5
 #define SILENCE_MS 200
 
 static long frames, disorder;

@@ -45,3 +45,19 @@ fn a_loop_is_broken_under_traffic_and_goes_on() {
         assert_eq!(printed, "20000 frames, 0 in disorder, broken often\n");
     }
 }
+
+#[test]
+fn an_event_loop_learns_that_its_device_is_gone() {
+    need_root!("an_event_loop_learns_that_its_device_is_gone");
+    let printed = same("removed", |library| {
+        let rig = Rig::new("removed");
+        let removed = rig.compile("removed");
+        let program = rig.spawn_ready(library, &removed, &[PORT]);
+        let deleted = rig.wire.inside.command("ip").args(["link", "delete", PORT]).status().unwrap();
+        assert!(deleted.success());
+        let ended = program.wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        ended.stdout
+    });
+    assert_eq!(printed, "-1: The interface disappeared\n");
+}

@@ -60,3 +60,28 @@ fn without_a_group_they_are_lost_and_counted() {
     assert!(dropped > 0 && ended.stdout.ends_with("one thread\n"), "{ended:#?}");
     assert_eq!(packets + dropped, FRAMES, "{ended:#?}");
 }
+
+/// The handle that is not read has two queues: its own worker has both.
+#[test]
+fn members_that_wait_in_the_kernel_help_those_that_come_later() {
+    need_root!("members_that_wait_in_the_kernel_help_those_that_come_later");
+    const QUEUES: u32 = 4;
+    let rig = Rig::with("helping", VethOptions { queues: QUEUES, ..VethOptions::default() });
+    let helping = rig.compile("helping");
+    let device = |queues| format!("{PORT}@{queues}?M=64&R=32&xdp_mode=copy&group=late&T=60");
+    // Up to the threshold, and one chunk beyond it, packets stay with the handle that is not read.
+    let stay = CELLS * 60 / 100 + 128;
+    let wanted = (FRAMES - stay).to_string();
+    let devices = ["0", "1", "2-3"].map(device);
+    let arguments = [&wanted, &devices[0], &devices[1], &devices[2]].map(String::as_str);
+    let program = rig.spawn_ready(Library::Wirecap, &helping, &arguments);
+    let mut sender = rig.wire.queue_sender(2, FrameSpec::default());
+    while sender.sent() < FRAMES {
+        sender.send(500.min(FRAMES - sender.sent()));
+        let sent = sender.sent();
+        let waits = |program: &Program| sent.saturating_sub(got(program)) > stay && sent < FRAMES;
+        wait_or_explain(|| format!("of {sent}: {}", program.running.said()), || !waits(&program));
+    }
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+}

@@ -1,5 +1,6 @@
 //! Programs with several handles, several libraries, or a life of their own.
 
+use nix::sys::signal::Signal;
 use wirecap_lab::Ear;
 use wirecap_testing::need_root;
 use wirecap_traffic::FrameSpec;
@@ -56,21 +57,66 @@ fn a_new_filter_refuses_and_loses_no_packet_under_traffic() {
     }
 }
 
+/// Also while the function that is interrupted has locks.
+#[test]
+fn statistics_are_read_in_signal_handlers_and_a_handler_closes_and_exits() {
+    need_root!("statistics_are_read_in_signal_handlers_and_a_handler_closes_and_exits");
+    const FRAMES: u64 = 60_000;
+    let rig = Rig::new("signals");
+    let signals = rig.compile("signals");
+    let printed = same("signals", |library| {
+        let mut sender = rig.wire.queue_sender(0, FrameSpec::default());
+        let program = rig.spawn_ready(library, &signals, &[PORT, &FRAMES.to_string()]);
+        while sender.sent() < FRAMES {
+            sender.send(1_000);
+            // Else it is over before the handler was called often.
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        program.wait_for_output("asked");
+        // What was asked for in the callback is less, or the same, than what has come.
+        std::thread::sleep(std::time::Duration::from_millis(1_100));
+        program.running.signal(Signal::SIGINT);
+        program.succeed()
+    });
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(lines[1..], ["60000 frames, 0 in disorder", "asked often, 0 failed, 0 fell"], "{printed}");
+}
+
+/// libpcap crashes, or runs in circles.
+#[test]
+fn callbacks_may_close_their_handle_and_are_refused_packets_of_it() {
+    need_root!("callbacks_may_close_their_handle_and_are_refused_packets_of_it");
+    let rig = Rig::new("callbacks");
+    let callbacks = rig.compile("callbacks");
+    let program = rig.spawn_ready(Library::Wirecap, &callbacks, &[PORT, "2000"]);
+    rig.wire.queue_sender(0, FrameSpec::default()).send(2_000);
+    let ended = program.wait();
+    let expected = "the handle is being read: a callback cannot read from it\n\
+                    pcap_loop = -2, 2000 frames, 0 in disorder, 6 refused\n";
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), expected), "{}", ended.stderr);
+    assert_eq!(ended.accounts.len(), 2);
+    assert_eq!(ended.accounts[0]["closed"], true);
+}
+
 #[test]
 fn a_daemon_forks_after_activation_and_its_child_reads() {
     need_root!("a_daemon_forks_after_activation_and_its_child_reads");
     let rig = Rig::new("daemon");
     let daemon = rig.compile("daemon");
     let frames: Vec<_> = (0..2_000).map(|sequence| udp(200, sequence)).collect();
-    let printed = same("a daemon", |library| {
-        let file = rig.path(&format!("{library:?}.pcap"));
-        let program = rig.spawn_ready(library, &daemon, &[PORT, "2000", file.to_str().unwrap()]);
-        rig.send(&frames);
-        // The child holds its standard error open.
-        program.succeed() + &as_lines(&packets(&file))
-    });
-    assert!(printed.starts_with("pcap_loop = 0, 2000 received, 0 dropped\n"), "{printed:.100}");
-    assert_eq!(printed.lines().count(), 2_001);
+    for (memory, settings) in [("blocks", ""), ("cells", "?xdp_mode=copy")] {
+        let printed = same(memory, |library| {
+            let file = rig.path(&format!("{library:?}-{memory}.pcap"));
+            let settings = if library == Library::Wirecap { settings } else { "" };
+            let device = format!("{PORT}{settings}");
+            let program = rig.spawn_ready(library, &daemon, &[&device, "2000", file.to_str().unwrap()]);
+            rig.send(&frames);
+            // The child holds its standard error open.
+            program.succeed() + &as_lines(&packets(&file))
+        });
+        assert!(printed.starts_with("pcap_loop = 0, 2000 received, 0 dropped\n"), "{printed:.100}");
+        assert_eq!(printed.lines().count(), 2_001);
+    }
 }
 
 #[test]

@@ -218,12 +218,25 @@ impl Map {
     /// [`Error::WrongKind`] for maps that are not per CPU, [`Error::WrongSize`], [`Error::Call`] with
     /// `ENOENT` for an index out of range.
     pub fn lookup_per_cpu(&self, key: &[u8]) -> Result<PerCpuValues, Error> {
+        let mut values = PerCpuValues::default();
+        self.lookup_per_cpu_into(key, &mut values)?;
+        Ok(values)
+    }
+
+    /// As [`Self::lookup_per_cpu`], without an allocation if `values` are of a map of this size already.
+    ///
+    /// # Errors
+    /// As [`Self::lookup_per_cpu`].
+    pub fn lookup_per_cpu_into(&self, key: &[u8], values: &mut PerCpuValues) -> Result<(), Error> {
         self.must_be(MapKind::PerCpuArray, "lookup_per_cpu")?;
-        let stride = self.value_size.next_multiple_of(8);
-        let bytes = self.read(key, stride * self.copies)?;
-        let bytes =
-            bytes.ok_or_else(|| self.failed("read from", io::Error::from_raw_os_error(libc::ENOENT)))?;
-        Ok(PerCpuValues { bytes, stride, value_size: self.value_size })
+        values.value_size = self.value_size;
+        values.stride = self.value_size.next_multiple_of(8);
+        values.bytes.resize(values.stride * self.copies, 0);
+        if self.read_into(key, &mut values.bytes)? {
+            Ok(())
+        } else {
+            Err(self.failed("read from", io::Error::from_raw_os_error(libc::ENOENT)))
+        }
     }
 
     /// Removes the entry of `key`; `false` if there was none.
@@ -303,10 +316,16 @@ impl Map {
     }
 
     fn read(&self, key: &[u8], length: usize) -> Result<Option<Vec<u8>>, Error> {
-        self.check("key", key.len(), self.key_size)?;
         let mut value = vec![0; length];
-        let found = if_there(self.element(Command::MapLookupElem, key, address_mut(&mut value)));
-        found.map(|found| found.map(|()| value)).map_err(|cause| self.failed("read from", cause))
+        Ok(self.read_into(key, &mut value)?.then_some(value))
+    }
+
+    /// Reads the entry of `key`, if there is one. INVARIANT: `value` has as many bytes as an entry of this
+    /// map over all CPUs.
+    fn read_into(&self, key: &[u8], value: &mut [u8]) -> Result<bool, Error> {
+        self.check("key", key.len(), self.key_size)?;
+        let found = if_there(self.element(Command::MapLookupElem, key, address_mut(value)));
+        found.map(|found| found.is_some()).map_err(|cause| self.failed("read from", cause))
     }
 
     /// One call on one entry. INVARIANT: `key` has `key_size` bytes and at `value` there are as many as an
@@ -346,7 +365,7 @@ impl AsFd for Map {
 }
 
 /// The values one entry has on all possible CPUs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PerCpuValues {
     bytes: Vec<u8>,
     /// Distance of two CPUs' values in bytes: the kernel rounds values up to 8.

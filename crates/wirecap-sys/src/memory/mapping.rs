@@ -5,7 +5,8 @@
 //!             0          each begins at a page
 //! ```
 //!
-//! Rule: no packet waits for a page fault, and no page of packets goes into a core dump or a child process.
+//! Rule: no packet waits for a page fault, and no page of packets goes into a core dump; into a child process
+//! only if the capture is to be read there.
 
 use std::{io, ops::Range, path::PathBuf, ptr};
 
@@ -24,6 +25,16 @@ choices! {
         /// Pages of the usual size; the kernel was asked to use huge ones where it can.
         Normal = "normal",
     }
+}
+
+/// What processes that are forked have of the packet memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Children {
+    /// Nothing.
+    #[default]
+    Without,
+    /// All of it, shared with their parent.
+    With,
 }
 
 /// How the packet memory differs from what was wanted.
@@ -73,7 +84,7 @@ impl Advice {
     }
 }
 
-/// Anonymous memory, private to this process.
+/// Anonymous memory.
 #[derive(Debug)]
 pub(super) struct Mapping {
     memory: Mmap,
@@ -84,34 +95,41 @@ pub(super) struct Mapping {
 impl Mapping {
     /// Maps `len` bytes, a multiple of a page: on reserved huge pages if enough are free, else on normal
     /// ones. Touches no page. `beside` is other memory that the caller will need.
-    pub(super) fn new(len: usize, beside: Need) -> Result<Self, MemoryError> {
+    pub(super) fn new(len: usize, children: Children, beside: Need) -> Result<Self, MemoryError> {
         let failed = |source| MemoryError::Map { needed: len as u64, source };
+        let map = |len, flags| match children {
+            Children::Without => Mmap::anonymous(len, flags),
+            Children::With => Mmap::inherited(len, flags),
+        };
+        let over = |memory, pages, fallbacks| Self::over(memory, children, pages, fallbacks);
         // Which has no huge pages, and is slow to read what the machine has.
         if cfg!(miri) {
-            return Ok(Self::over(Mmap::anonymous(len, 0).map_err(failed)?, Pages::Normal, Vec::new()));
+            return Ok(over(map(len, 0).map_err(failed)?, Pages::Normal, Vec::new()));
         }
         let huge_len = len.next_multiple_of(HUGE_PAGE_BYTES);
         let huge = libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT);
-        if let Ok(memory) = Mmap::anonymous(huge_len, huge) {
-            let mapping = Self::over(memory, Pages::Huge, Vec::new());
+        if let Ok(memory) = map(huge_len, huge) {
+            let mapping = over(memory, Pages::Huge, Vec::new());
             // Reserved pages are not among those that are available.
             available_memory::check(beside)?;
             return Ok(mapping);
         }
         available_memory::check(Need { process: beside.process + len as u64, ..beside })?;
-        let memory = Mmap::anonymous(len, 0).map_err(failed)?;
+        let memory = map(len, 0).map_err(failed)?;
         let needed = huge_len / HUGE_PAGE_BYTES;
         let short =
             reserved_pages().and_then(|(reserved, free)| too_few_reserved(needed as u64, reserved, free));
         let mut fallbacks = Vec::from_iter(short);
         fallbacks.extend(available_memory::unseen_group().map(MemoryFallback::ControlGroupUnseen));
         fallbacks.extend(follow(Advice::HugePages, &memory));
-        Ok(Self::over(memory, Pages::Normal, fallbacks))
+        Ok(over(memory, Pages::Normal, fallbacks))
     }
 
-    fn over(memory: Mmap, pages: Pages, mut fallbacks: Vec<MemoryFallback>) -> Self {
-        // A child has no use for it, and pinned pages would be copied for it.
-        fallbacks.extend(follow(Advice::NotInChildren, &memory));
+    fn over(memory: Mmap, children: Children, pages: Pages, mut fallbacks: Vec<MemoryFallback>) -> Self {
+        if children == Children::Without {
+            // Pinned pages of private memory would be copied for a child.
+            fallbacks.extend(follow(Advice::NotInChildren, &memory));
+        }
         fallbacks.extend(follow(Advice::NotInCoreDumps, &memory));
         Self { memory, pages, fallbacks }
     }

@@ -76,18 +76,22 @@ fn flags_at(address: u64) -> String {
 }
 
 #[test]
-fn packets_are_neither_in_core_dumps_nor_in_children() {
-    let memories = PacketMemory::allocate_parts(&[2048, 5 << 20], 2048, Need::default()).unwrap();
-    for memory in memories {
-        let flags = flags_at(memory.start_address() + memory.len() - 1);
-        let has = |flag| flags.split_whitespace().any(|one| one == flag);
-        assert!(has("dd") && has("dc"), "{flags}");
+fn packets_are_not_in_core_dumps_and_in_children_only_if_that_is_wanted() {
+    for (children, are_shared) in [(Children::Without, false), (Children::With, true)] {
+        let parts = [2048, 5 << 20];
+        for memory in PacketMemory::allocate_parts(&parts, 2048, children, Need::default()).unwrap() {
+            let flags = flags_at(memory.start_address() + memory.len() - 1);
+            let has = |flag| flags.split_whitespace().any(|one| one == flag);
+            assert!(has("dd"), "{flags}");
+            assert_eq!((has("dc"), has("sh")), (!are_shared, are_shared), "{children:?}: {flags}");
+        }
     }
 }
 
 #[test]
 fn parts_begin_on_separate_pages_and_keep_the_mapping() {
-    let mut memories = PacketMemory::allocate_parts(&[1, 6000, 0], 2048, Need::default()).unwrap();
+    let mut memories =
+        PacketMemory::allocate_parts(&[1, 6000, 0], 2048, Children::Without, Need::default()).unwrap();
     assert_eq!(memories.iter().map(PacketMemory::len).collect::<Vec<_>>(), [4096, 8192, 4096]);
     let starts: Vec<_> = memories.iter().map(PacketMemory::start_address).collect();
     assert_eq!((starts[0] % 4096, starts[1] - starts[0], starts[2] - starts[1]), (0, 4096, 8192));

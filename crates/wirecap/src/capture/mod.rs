@@ -18,6 +18,7 @@ use std::{
     time::Instant,
 };
 
+use wirecap_core::QueueAccount;
 use wirecap_sys::{memory::PacketMemory, netdev::LinkChanges};
 
 pub(crate) use self::start::Parts;
@@ -104,6 +105,26 @@ impl Capture {
     /// show as unexplained.
     pub fn report(&self) -> Report {
         self.report_with(false)
+    }
+
+    /// The accounts of all queues added up, for signal handlers: it allocates nothing once it was called, and
+    /// waits for no lock. `None` if another thread, or the function that was interrupted, has a queue.
+    ///
+    /// ```
+    /// # let port = wirecap::port::null::NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 10 };
+    /// # let mut capture = wirecap::Capture::builder().port(port).chunks_per_pool(4).open()?;
+    /// # let mut worker = capture.take_workers().remove(0);
+    /// let batch = worker.next_batch();
+    /// assert_eq!(capture.try_total().map(|account| account.delivered), Some(10));
+    /// # drop(batch);
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn try_total(&self) -> Option<QueueAccount> {
+        let accounts = self.shared.queues.iter().enumerate().map(|(index, queue)| {
+            let counts = queue.try_lock()?.source.counts();
+            Some(QueueAccount { delivered: self.delivered(index).0, ..counts.account() })
+        });
+        accounts.sum()
     }
 
     /// Ends the capture, waits for the capture threads, and closes the account: packets no worker

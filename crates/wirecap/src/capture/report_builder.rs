@@ -67,7 +67,7 @@ impl Capture {
     }
 
     /// How many packets of a queue went to workers, and how many of these to other workers than its home.
-    fn delivered(&self, index: usize) -> (u64, u64) {
+    pub(super) fn delivered(&self, index: usize) -> (u64, u64) {
         let home = self.shared.queues[index].home;
         let (mut all, mut away) = (0, 0);
         for (worker, state) in self.shared.workers.iter().enumerate() {

@@ -38,6 +38,8 @@ choices! {
         InTurn = "in-turn",
         /// Queue q of every port has the same worker, which can then forward between the ports.
         ByQueue = "by-queue",
+        /// The first worker has all queues; the others only help it, in advanced mode.
+        First = "first",
     }
 }
 

@@ -29,7 +29,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use wirecap_core::Mode;
 pub use wirecap_core::choice::{Choice, NamedValue, UnknownName, nearest};
-use wirecap_sys::packet::Fanout;
+use wirecap_sys::{memory::Children, packet::Fanout};
 
 pub(crate) use self::{
     check::{MAX_WORKERS, limit},
@@ -131,6 +131,10 @@ pub struct Config {
     /// [`Batch::drain`](crate::Batch::drain). Then each packet has cells of its own, and `best` does not try
     /// `packed`. Ports that send, and packet allocators, imply it.
     pub keep_packets: bool,
+    /// Whether processes that are forked once the capture is open can read it, as daemons do. It needs
+    /// [`Dispatch::Pull`]: threads are not forked. The memory is shared then, and parent and child must not
+    /// both read.
+    pub readable_in_children: bool,
     /// Entries of the transmit ring of each receive queue of the AF_XDP ports, a power of two; 0: nothing is
     /// sent. See [`Capture::take_transmitters`](crate::Capture::take_transmitters).
     pub transmit_entries: u32,
@@ -145,6 +149,11 @@ impl Config {
     /// Whether packets of interfaces that are taken have to lie in cells of their own.
     pub(crate) fn needs_cells(&self) -> bool {
         self.keep_packets || self.transmit_entries > 0 || self.allocators > 0
+    }
+
+    /// What processes that are forked have of the packet memory.
+    pub(crate) fn children(&self) -> Children {
+        if self.readable_in_children { Children::With } else { Children::Without }
     }
 }
 
@@ -176,6 +185,7 @@ impl Default for Config {
             stamp_packets: false,
             rx_hash: false,
             keep_packets: false,
+            readable_in_children: false,
             transmit_entries: 0,
             allocators: 0,
             reach: Reach::default(),

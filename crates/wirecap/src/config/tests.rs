@@ -106,6 +106,7 @@ fn unusual() -> Config {
         stamp_packets: true,
         rx_hash: true,
         keep_packets: true,
+        readable_in_children: true,
         transmit_entries: 512,
         allocators: 1,
         reach: Reach::Worker,

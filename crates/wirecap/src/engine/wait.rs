@@ -92,6 +92,16 @@ enum Plan {
     Doze(Duration),
 }
 
+/// How a thread waits that does so elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// What comes makes its descriptor readable, until the thread is [disarmed](Sleeper::disarm). It looks
+    /// again after this time all the same: some events are announced to no thread.
+    Armed(Duration),
+    /// It looks again after this time. The descriptor says nothing until then.
+    Later(Duration),
+}
+
 /// The state of one waiting thread.
 #[derive(Debug)]
 pub(crate) struct Waiter {
@@ -100,6 +110,8 @@ pub(crate) struct Waiter {
     next: Duration,
     /// Since when nothing has come, if that is known.
     silent_since: Option<Instant>,
+    /// Anything has come at all.
+    has_received: bool,
     activity: u64,
     next_doze: Duration,
     watch: Watch,
@@ -118,6 +130,7 @@ impl Waiter {
             longest,
             next: SHORTEST_SLEEP.min(longest),
             silent_since: None,
+            has_received: false,
             activity: 0,
             next_doze: FIRST_DOZE,
             watch,
@@ -130,6 +143,7 @@ impl Waiter {
     pub(crate) fn reset(&mut self) {
         self.next = SHORTEST_SLEEP.min(self.longest);
         self.silent_since = None;
+        self.has_received = true;
         self.next_doze = FIRST_DOZE;
         self.in_vain = false;
     }
@@ -139,10 +153,29 @@ impl Waiter {
         self.watch.readiness()
     }
 
-    /// Has whatever comes from now on make the descriptor readable, until the thread is
-    /// [disarmed](Sleeper::disarm). Returns false if there is something to do already.
-    pub(crate) fn arm(&mut self, idler: &impl EngineView) -> bool {
-        idler.sleeper().arm(&mut self.watch, || idler.rest().is_some())
+    /// How a thread waits that does so elsewhere, with its descriptor: as [`Waiter::pause`], but a thread
+    /// that would spin or block waits for the descriptor. It is `now`. `None` if there is something to do
+    /// already.
+    pub(crate) fn wait_elsewhere(&mut self, now: Instant, idler: &impl EngineView) -> Option<Elsewhere> {
+        // Each look costs an event loop more than a sleep costs a thread, so there are few.
+        self.next = self.longest;
+        if let Plan::Sleep(duration) = self.next_plan(now, idler)
+            && self.has_received
+        {
+            return Some(Elsewhere::Later(duration));
+        }
+        let mut rest = None;
+        let is_idle = || {
+            rest = idler.rest();
+            rest.is_some()
+        };
+        if !idler.sleeper().arm(&mut self.watch, is_idle) {
+            return None;
+        }
+        Some(Elsewhere::Armed(match rest? {
+            Rest::Short => FIRST_DOZE,
+            Rest::Long => std::mem::replace(&mut self.next_doze, LONGEST_DOZE),
+        }))
     }
 
     /// Waits once, at most `limit`. It is `now`.

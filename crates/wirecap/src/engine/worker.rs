@@ -17,7 +17,7 @@ use super::{
     EngineState, add,
     batch::Batch,
     doze::{Sleeper, Sleepers},
-    wait::{EngineView, LONG, Rest, Waiter},
+    wait::{Elsewhere, EngineView, LONG, Rest, Waiter},
 };
 
 /// The result of waiting for packets.
@@ -34,8 +34,12 @@ pub enum WaitOutcome {
 /// The result of [arming](Worker::arm) a worker.
 #[derive(Debug)]
 pub enum Arming {
-    /// Nothing waits: what comes makes the descriptor readable.
-    Armed,
+    /// Nothing waits: what comes makes the descriptor readable. Wait for it, at most this long: packets may
+    /// come just when the worker is armed, and then nothing announces them.
+    Armed(Duration),
+    /// Packets came a moment ago. Look again after this time, and do not wait for the descriptor, which may
+    /// be readable or not: a wake-up for each packet would cost the core that receives them.
+    Later(Duration),
     /// Packets.
     Batch(Batch),
     /// There is something to do that the descriptor does not announce: the end of the capture, or cells on
@@ -185,7 +189,7 @@ impl Worker {
             // A timeout beyond the range of the clock is no limit.
             let end = *deadline.get_or_insert(now.checked_add(timeout));
             let left = end.map_or(LONG, |end| end.saturating_duration_since(now));
-            if left.is_zero() || self.interrupted.swap(false, Ordering::Acquire) {
+            if self.take_interruption() || left.is_zero() {
                 return WaitOutcome::Idle;
             }
             let Self { shared, waiter, capture_queues, index, interrupted, .. } = self;
@@ -194,8 +198,8 @@ impl Worker {
     }
 
     /// A descriptor for select(2), poll(2) and epoll(7), for threads that wait for other things as well. Once
-    /// the worker is [armed](Worker::arm), it becomes readable when packets come, the capture ends, or a
-    /// buddy needs help.
+    /// the worker is [armed](Worker::arm), it becomes readable when packets come, the capture ends, a buddy
+    /// needs help, or the worker is [interrupted](Worker::interrupter).
     ///
     /// ```
     /// # use std::os::fd::AsFd;
@@ -206,15 +210,18 @@ impl Worker {
     /// # let mut worker = capture.take_workers().remove(0);
     /// let readiness = worker.readiness().map_err(wirecap::Error::Descriptor)?;
     /// let mut packets = 0;
-    /// loop {
+    /// let mut polls = [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)];    // and others
+    /// while packets < 10 {
     ///     match worker.arm() {
     ///         Arming::Batch(batch) => packets += batch.len(),
-    ///         Arming::Armed => break,
-    ///         Arming::Busy => continue,
+    ///         Arming::Armed(limit) => {
+    ///             let _ = poll(&mut polls, PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
+    ///         }
+    ///         Arming::Later(after) => std::thread::sleep(after),              // or poll the others alone
+    ///         Arming::Busy => break,
     ///     }
     /// }
-    /// let mut polls = [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)];    // and others
-    /// assert_eq!((packets, poll(&mut polls, PollTimeout::ZERO)), (10, Ok(0)));
+    /// assert_eq!(packets, 10);
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     ///
@@ -224,21 +231,35 @@ impl Worker {
         self.waiter.readiness()
     }
 
-    /// Has what comes from now on make the descriptor of [`Worker::readiness`] readable, until the next call
-    /// of [`Worker::next_batch_within`] or of this method. Packets that are there already are returned.
+    /// Says how to wait with the descriptor of [`Worker::readiness`]. What comes makes it readable, until the
+    /// next call of [`Worker::next_batch_within`] or of this method; but while packets come in quick
+    /// succession, the worker is better not woken for each, as it is not in [`Worker::next_batch`]. Packets
+    /// that are there already are returned.
     pub fn arm(&mut self) -> Arming {
+        self.shared.sleepers.workers[self.index].disarm();
         // The first look may bring cells home, which have to be there before the worker rests.
         for _ in 0..ATTEMPTS_TO_ARM {
-            let Self { shared, waiter, capture_queues, index, interrupted, .. } = self;
-            if waiter.arm(&IdleWorker { shared, index: *index, capture_queues, interrupted }) {
-                return Arming::Armed;
-            }
             let ending = self.is_ending();
             if let Some(batch) = self.take(ending) {
+                self.waiter.reset();
                 return Arming::Batch(batch);
+            }
+            if ending {
+                break;
+            }
+            let Self { shared, waiter, capture_queues, index, interrupted, .. } = self;
+            let idler = IdleWorker { shared, index: *index, capture_queues, interrupted };
+            match waiter.wait_elsewhere(Instant::now(), &idler) {
+                Some(Elsewhere::Armed(limit)) => return Arming::Armed(limit),
+                Some(Elsewhere::Later(after)) => return Arming::Later(after),
+                None => {}
             }
         }
         Arming::Busy
+    }
+
+    fn take_interruption(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed) && self.interrupted.swap(false, Ordering::Acquire)
     }
 
     fn start(&mut self) {

@@ -245,7 +245,8 @@ impl PortPools {
         let beside = facts.rings.iter().map(|_| part.beside(geometry, config.transmit_entries)).sum();
         let parts = vec![geometry.pool_bytes(); facts.rings.len()];
         // The blocks that it had may count until the kernel has freed them.
-        let allocate = || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), beside);
+        let allocate =
+            || PacketMemory::allocate_parts(&parts, geometry.cell_bytes(), config.children(), beside);
         let memories = patiently(&hooks.give_up, allocate)?;
         let memories: Vec<_> = memories.into_iter().map(Arc::new).collect();
         let pools = Self::carve(facts, nic_id, memories.iter(), geometry)?;

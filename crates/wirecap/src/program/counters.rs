@@ -1,6 +1,8 @@
 //! What a program counts, for each queue.
 
-use wirecap_sys::bpf::{self, Alu, Assembler, Cond, Helper, Label, Map, MapKind, Reg, Size};
+use std::sync::Mutex;
+
+use wirecap_sys::bpf::{self, Alu, Assembler, Cond, Helper, Label, Map, MapKind, PerCpuValues, Reg, Size};
 
 use super::array::array;
 use crate::report::QueueCounts;
@@ -22,19 +24,31 @@ pub(super) const NAME: &str = "wirecap_counts";
 #[derive(Debug)]
 pub(crate) struct Counters {
     map: Map,
+    /// Room for the values of a queue, so that reading them allocates nothing: signal handlers do.
+    values: Mutex<PerCpuValues>,
 }
 
 impl Counters {
     /// For this number of queues, in a map of the kernel.
     pub(crate) fn new(queues: u32) -> Result<Self, bpf::Error> {
-        array(MapKind::PerCpuArray, VALUE_BYTES, queues, NAME).map(|map| Self { map })
+        array(MapKind::PerCpuArray, VALUE_BYTES, queues, NAME)
+            .map(|map| Self { map, values: Mutex::default() })
     }
 
     /// The counters of a queue, summed over the CPUs; those of its socket are 0.
     pub(crate) fn of(&self, queue: u32) -> Result<QueueCounts, bpf::Error> {
-        let values = self.map.lookup_per_cpu(&queue.to_ne_bytes())?;
+        let key = queue.to_ne_bytes();
+        // Another thread has the room, or a function that a signal handler has interrupted.
+        let Ok(mut values) = self.values.try_lock() else {
+            return Ok(Self::counts(&self.map.lookup_per_cpu(&key)?));
+        };
+        self.map.lookup_per_cpu_into(&key, &mut values)?;
+        Ok(Self::counts(&values))
+    }
+
+    fn counts(values: &PerCpuValues) -> QueueCounts {
         let sum = |offset: i16| values.sum_u64(offset as usize);
-        Ok(QueueCounts {
+        QueueCounts {
             seen: sum(SEEN),
             filtered: sum(FILTERED),
             passed: sum(PASSED),
@@ -44,7 +58,7 @@ impl Counters {
             unhashed: sum(UNHASHED),
             no_free_block: sum(NO_BLOCK),
             ..QueueCounts::default()
-        })
+        }
     }
 
     /// Looks up the counters of `queue`: in R0, or jumps to `none`. The number is at `key` on the stack

@@ -27,12 +27,17 @@ pub(crate) struct QueueCounts {
 }
 
 impl QueueCounts {
-    /// A report with these counts alone.
-    pub(crate) fn report(&self, queue: u16, mode: QueueMode) -> QueueReport {
-        let &Self { seen, filtered, passed, fill_ring_empty, .. } = self;
+    /// The account, before any packet is delivered.
+    pub(crate) fn account(&self) -> QueueAccount {
+        let &Self { seen, filtered, passed, .. } = self;
         let &Self { no_free_cell, no_free_block, rx_ring_full, too_long, .. } = self;
         let lost = LossCounts { no_free_cell, no_free_block, rx_ring_full, too_long, left_at_stop: 0 };
-        let account = QueueAccount { seen, filtered, passed, delivered: 0, lost };
+        QueueAccount { seen, filtered, passed, delivered: 0, lost }
+    }
+
+    /// A report with these counts alone.
+    pub(crate) fn report(&self, queue: u16, mode: QueueMode) -> QueueReport {
+        let (account, fill_ring_empty) = (self.account(), self.fill_ring_empty);
         let unexplained = account.unexplained();
         QueueReport { queue, mode, account, unexplained, fill_ring_empty, ..QueueReport::default() }
     }

@@ -28,6 +28,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("stamp_packets", &[]),
     ("rx_hash", &[]),
     ("keep_packets", &[]),
+    ("readable_in_children", &[]),
     ("transmit_entries", &["--transmit-ring"]),
     ("allocators", &[]),
     ("reach", &[]),

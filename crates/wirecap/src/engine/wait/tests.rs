@@ -144,3 +144,36 @@ fn a_thread_with_work_sleeps_and_one_that_takes_cells_back_dozes_briefly() {
     pause(None, MS);
     assert_eq!(waiter.next, 2 * SHORTEST_SLEEP, "the thread slept as before the silence");
 }
+
+#[test]
+fn a_thread_that_waits_elsewhere_is_armed_in_silence_alone() {
+    let idler = |rest| RestlessThread(Sleeper::new().unwrap(), rest);
+    let long = idler(Some(Rest::Long));
+    for wait in [Wait::Sleep, Wait::Block, Wait::Busy] {
+        let (mut waiter, start) = (waiter(wait, 1 << 16, 0), Instant::now());
+        let armed = |limit| Some(Elsewhere::Armed(limit));
+        assert_eq!(waiter.wait_elsewhere(start, &long), armed(FIRST_DOZE), "nothing has ever come");
+        waiter.reset();
+        let now = start + MS;
+        if wait == Wait::Sleep {
+            let later = Some(Elsewhere::Later(LONGEST_SLEEP));
+            assert_eq!(
+                (waiter.wait_elsewhere(now, &long), waiter.wait_elsewhere(now + MS, &long)),
+                (later, later)
+            );
+        } else {
+            assert_eq!(waiter.wait_elsewhere(now, &long), armed(FIRST_DOZE), "{wait:?}");
+            waiter.next_doze = FIRST_DOZE;
+        }
+        let silent = now + SILENCE;
+        // An event that was missed is looked for soon, then seldom.
+        assert_eq!(waiter.wait_elsewhere(silent, &long), armed(FIRST_DOZE), "{wait:?}");
+        assert_eq!(waiter.wait_elsewhere(silent + FIRST_DOZE, &long), armed(LONGEST_DOZE), "{wait:?}");
+        assert_eq!(waiter.wait_elsewhere(silent + FIRST_DOZE, &idler(Some(Rest::Short))), armed(FIRST_DOZE));
+        assert_eq!(
+            waiter.wait_elsewhere(silent + FIRST_DOZE, &idler(None)),
+            None,
+            "there is something to do"
+        );
+    }
+}
