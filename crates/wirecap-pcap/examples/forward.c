@@ -3,6 +3,7 @@
  *
  * Usage: forward FROM TO FILTERS PACKETS: ends after PACKETS packets, or 10 s without one. Build:
  *   cc -O2 forward.c $(pkg-config --cflags --libs wirecap) -lpcap */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +47,10 @@ int main(int argc, char **argv) {
             found += matches(packet, filters);
             memcpy(packet->data, next_hop, sizeof next_hop);
             received++;
-            while (wirecap_forward(worker, batch, 1) != 0) /* the ring is full */
-                wirecap_flush(worker);
-            sent++;
+            int status;
+            while ((status = wirecap_forward(worker, batch, 1)) != 0 && errno == ENOBUFS)
+                wirecap_flush(worker); /* the ring is full */
+            sent += status == 0;
         }
         wirecap_flush(worker);
         wirecap_batch_free(batch);

@@ -54,7 +54,7 @@ wirecap_t *wirecap_open(const char *devices, const char *settings, char *error, 
 unsigned wirecap_workers(const wirecap_t *capture);
 
 /* A worker, for the thread that calls wirecap_next_batch with it. Each can be taken once; else NULL. */
-wirecap_worker_t *wirecap_take_worker(wirecap_t *capture, unsigned index);
+wirecap_worker_t *wirecap_take_worker(const wirecap_t *capture, unsigned index);
 void wirecap_worker_free(wirecap_worker_t *worker);
 
 /* Waits for packets, at most timeout_ms (negative: until they come). Returns 1 and a batch, 0 if none came,
@@ -73,9 +73,10 @@ const struct wirecap_view *wirecap_batch_next(wirecap_batch_t *batch);
 void wirecap_batch_free(wirecap_batch_t *batch);
 
 /* Puts the packet that wirecap_batch_next returned last into the transmit ring of a device, with the bytes
- * that are there now; wirecap_flush sends. Returns 0, or -1 if it was not taken: the ring is full, the
- * device has no transmit ring for this worker, or packets lie in blocks. Then it is still the current
- * packet. */
+ * that are there now; wirecap_flush sends. Returns 0, or -1 if it was not taken, and is still the current
+ * packet; errno: ENOBUFS, the ring is full: flush and try again; EMSGSIZE, longer than the device sends;
+ * ENETDOWN, ENODEV, the device is down, or gone (wirecap_look_after); ENXIO, it has no transmit ring for
+ * this worker; EOPNOTSUPP, packets lie in blocks, or cannot be sent from there; EINVAL, no packet. */
 int wirecap_forward(wirecap_worker_t *worker, wirecap_batch_t *batch, unsigned device);
 
 /* Forwards all packets that are left in the batch, and frees it. Returns how many were taken; the others
@@ -96,6 +97,10 @@ void wirecap_packet_free(wirecap_packet_t *packet);
 void wirecap_get_account(const wirecap_t *capture, struct wirecap_account *account);
 char *wirecap_report_json(const wirecap_t *capture);
 void wirecap_text_free(char *text);
+
+/* Looks after the devices: finds links that went down, and devices that were removed. Call it once a
+ * second, from any thread. Returns how many devices are gone. */
+unsigned wirecap_look_after(const wirecap_t *capture);
 
 /* Ends the capture: workers get what is left, then WIRECAP_ENDED. From any thread, not from signal
  * handlers. */

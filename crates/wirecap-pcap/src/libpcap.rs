@@ -1,12 +1,14 @@
 //! The system's own libpcap, loaded at run time beside this library, which may bear its name.
 //!
 //! ```text
-//!   $WIRECAP_LIBPCAP, $LD_LIBRARY_PATH, the directories of the system ── dlmopen(path) ──► Libpcap: a table of functions
+//!   $WIRECAP_LIBPCAP, $LD_LIBRARY_PATH, the directories of the system ── a copy ──► Libpcap: a table of functions
 //! ```
 //!
-//! It is opened by path, because by name the loader would return this library. It is bound to itself
-//! (`RTLD_DEEPBIND`), so that it calls its own functions and not ours of the same name: libpcap writes into
-//! handles that its own `pcap_create` returns.
+//! It is opened by path, because by name the loader would return this library. It is bound to itself, so that
+//! it calls its own functions and not ours of the same name: libpcap writes into handles that its own
+//! `pcap_create` returns. It still uses the program's allocator, because a copy of it is opened that is marked
+//! for this; where that fails, the file itself with `RTLD_DEEPBIND`, which crashes in programs with an
+//! allocator of their own.
 
 use std::{
     env,
@@ -236,7 +238,9 @@ fn object() -> &'static Result<SharedObject, String> {
             match SharedObject::open_bound_to_itself(&name) {
                 // A copy of this library.
                 Ok(object) if object.has(OUR_MARK) => {}
-                Ok(object) => return Ok(object),
+                Ok(object) => {
+                    return Ok(SharedObject::open_copy_bound_to_itself(&path).unwrap_or(object));
+                }
                 Err(reason) => reasons.push(reason),
             }
         }
@@ -245,7 +249,8 @@ fn object() -> &'static Result<SharedObject, String> {
 }
 
 /// Opens libpcap before the program can: if the program opened the same file by its path first, that libpcap
-/// would call our functions of the same name, and write into handles that are not its own.
+/// would call our functions of the same name, and write into handles that are not its own. So the file itself
+/// is opened as well, though a copy is used.
 extern "C" fn open_early() {
     crate::edge::catch_panic((), || {
         let _ = object();

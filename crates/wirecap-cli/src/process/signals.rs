@@ -87,8 +87,8 @@ impl Signals {
     }
 }
 
-/// Whether the parent process has set this signal to be ignored.
-fn is_ignored(signal: i32) -> bool {
+/// Whether the parent process has set this signal to be ignored, as nohup and shells do.
+pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

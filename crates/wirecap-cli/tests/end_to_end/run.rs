@@ -1,8 +1,10 @@
 //! `wirecap run`: programs that capture by libpcap, on the engine.
 
 use std::{
-    env, fs,
-    os::unix::fs::PermissionsExt,
+    env,
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -59,6 +61,37 @@ fn arguments_behind_the_program_are_the_programs() {
         let arguments = [before, &["printf", "%s|", "-R", "--account", "--", "-n", "a b", ""]].concat();
         let output = run(&arguments);
         assert_eq!(output.stdout, b"-R|--account|--|-n|a b||", "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
+fn arguments_may_be_any_bytes() {
+    let mut command = Command::new(WIRECAP);
+    command.args(["run", "--quiet", "printf", "%s"]).arg(OsStr::from_bytes(b"\xff\xfe"));
+    let output = command.env("WIRECAP_LIBRARY", library()).output().unwrap();
+    assert_eq!(output.stdout, b"\xff\xfe", "{output:?}");
+}
+
+/// As under nohup, and in the background of a script.
+#[test]
+fn signals_that_are_ignored_stay_ignored_in_the_program() {
+    let script = "trap '' HUP INT; exec \"$0\" run --quiet sh -c 'kill -HUP $$; kill -INT $$; echo alive'";
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", script, WIRECAP]).env("WIRECAP_LIBRARY", library()).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"alive\n"[..]), "{output:?}");
+}
+
+#[test]
+fn a_library_that_the_loader_cannot_preload_is_named() {
+    let directory = tempfile::Builder::new().prefix("a b").tempdir().unwrap();
+    let copy = directory.path().join("libwirecap_pcap.so");
+    fs::copy(library(), &copy).unwrap();
+    for (named, words) in
+        [(copy.as_path(), "has a space or a colon"), (Path::new("/no/such"), "does not exist")]
+    {
+        let mut command = Command::new(WIRECAP);
+        let output = command.args(["run", "true"]).env("WIRECAP_LIBRARY", named).output().unwrap();
+        assert!(!output.status.success() && stderr(&output).contains(words), "{output:?}");
     }
 }
 

@@ -54,7 +54,7 @@ unsafe extern "C" fn wirecap_get_account(capture: *const CaptureHandle, account:
     catch_panic((), || {
         // SAFETY: the program gives a capture, or null, and room for an account.
         if let Some(capture) = unsafe { capture.as_ref() } {
-            let report = capture.capture.report();
+            let report = capture.capture().report();
             // SAFETY: as above.
             unsafe { account.write(Account::of(&report)) };
         }
@@ -65,7 +65,7 @@ unsafe extern "C" fn wirecap_get_account(capture: *const CaptureHandle, account:
 unsafe extern "C" fn wirecap_report_json(capture: *const CaptureHandle) -> *mut c_char {
     catch_panic(ptr::null_mut(), || {
         // SAFETY: the program gives a capture, or null.
-        let report = unsafe { capture.as_ref() }.map(|capture| capture.capture.report());
+        let report = unsafe { capture.as_ref() }.map(|capture| capture.capture().report());
         let text = report.and_then(|report| serde_json::to_string(&report).ok());
         text.and_then(|text| CString::new(text).ok()).map_or(ptr::null_mut(), CString::into_raw)
     })

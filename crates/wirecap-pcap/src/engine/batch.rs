@@ -5,10 +5,13 @@ use std::{
     ptr,
 };
 
-use wirecap::{Direction, Drain, OwnedPacket, Packets, Transmitter};
+use wirecap::{Direction, Drain, OwnedPacket, Packets, Refusal, Transmitter};
 
 use super::handles::WorkerHandle;
-use crate::{boxed_batch::BoxedBatch, edge::catch_panic};
+use crate::{
+    boxed_batch::BoxedBatch,
+    edge::{catch_panic, set_errno},
+};
 
 /// `wirecap_batch_t`. In this order, so that what borrows from the batch is dropped before it.
 pub(super) struct BatchHandle {
@@ -37,6 +40,17 @@ struct View {
     outgoing: u32,
     timestamp_ns: u64,
     number: u64,
+}
+
+/// As <wirecap.h> has it.
+fn errno(reason: Refusal) -> c_int {
+    match reason {
+        Refusal::TooLong => libc::EMSGSIZE,
+        Refusal::LinkDown => libc::ENETDOWN,
+        Refusal::Gone => libc::ENODEV,
+        reason if reason.is_for_room() => libc::ENOBUFS,
+        _ => libc::EOPNOTSUPP,
+    }
 }
 
 impl BatchHandle {
@@ -94,16 +108,19 @@ impl BatchHandle {
         Some(&self.view)
     }
 
-    /// Forwards the current packet. Returns whether it was taken; if not, it stays the current one.
-    fn forward(&mut self, transmitter: &mut Transmitter) -> bool {
-        let Some(packet) = self.current.take() else { return false };
-        match packet.forward(transmitter) {
-            Ok(()) => true,
-            Err(refused) => {
-                self.current = Some(refused.packet);
-                false
-            }
-        }
+    /// Forwards the current packet.
+    ///
+    /// # Errors
+    /// The errno that says why it was not taken. It stays the current one.
+    fn forward(&mut self, transmitter: &mut Transmitter) -> Result<(), c_int> {
+        let Some(packet) = self.current.take() else {
+            let lie_in_blocks = matches!(self.rest, Rest::Borrowed(_));
+            return Err(if lie_in_blocks { libc::EOPNOTSUPP } else { libc::EINVAL });
+        };
+        packet.forward(transmitter).map_err(|refused| {
+            self.current = Some(refused.packet);
+            errno(refused.reason)
+        })
     }
 }
 
@@ -148,8 +165,18 @@ unsafe extern "C" fn wirecap_forward(
         // SAFETY: the program gives a worker and a batch, or null, that no other thread uses.
         let (worker, batch) = unsafe { (worker.as_mut(), batch.as_mut()) };
         let transmitter = worker.and_then(|worker| worker.transmitter(device));
-        let is_taken = batch.zip(transmitter).is_some_and(|(batch, transmitter)| batch.forward(transmitter));
-        if is_taken { 0 } else { -1 }
+        let forwarded = match (batch, transmitter) {
+            (Some(batch), Some(transmitter)) => batch.forward(transmitter),
+            (None, _) => Err(libc::EINVAL),
+            (_, None) => Err(libc::ENXIO),
+        };
+        match forwarded {
+            Ok(()) => 0,
+            Err(errno) => {
+                set_errno(errno);
+                -1
+            }
+        }
     })
 }
 
@@ -170,7 +197,7 @@ unsafe extern "C" fn wirecap_forward_batch(
         let Some(transmitter) = worker.and_then(|worker| worker.transmitter(device)) else { return 0 };
         let mut taken = 0;
         while batch.next().is_some() {
-            taken += c_uint::from(batch.forward(transmitter));
+            taken += c_uint::from(batch.forward(transmitter).is_ok());
         }
         taken
     })
@@ -189,12 +216,12 @@ unsafe extern "C" fn wirecap_keep(batch: *mut BatchHandle) -> *mut OwnedPacket<'
 unsafe extern "C" fn wirecap_packet_data(packet: *const OwnedPacket<'static>, len: *mut u32) -> *const u8 {
     catch_panic(ptr::null(), || {
         // SAFETY: the program gives a packet, or null, and room for a length, or null.
-        let data = unsafe { packet.as_ref() }.map_or(&[][..], OwnedPacket::data);
+        let data = unsafe { packet.as_ref() }.map(OwnedPacket::data);
         if !len.is_null() {
             // SAFETY: as above.
-            unsafe { len.write(data.len() as u32) };
+            unsafe { len.write(data.map_or(0, <[u8]>::len) as u32) };
         }
-        data.as_ptr()
+        data.map_or(ptr::null(), <[u8]>::as_ptr)
     })
 }
 

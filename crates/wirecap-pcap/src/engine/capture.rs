@@ -3,6 +3,7 @@
 use std::{
     ffi::{c_char, c_int, c_uint},
     ptr,
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -14,7 +15,7 @@ use super::{
     handles::{CaptureHandle, WorkerHandle},
 };
 use crate::{
-    edge::catch_panic,
+    edge::{catch_panic, set_errno},
     live::options::{self, OptionError},
     text,
 };
@@ -71,8 +72,8 @@ fn open(devices: &str, settings: &str) -> Result<CaptureHandle, OpenError> {
         transmitters = others;
         Some(WorkerHandle { worker, transmitters: own })
     });
-    let workers = workers.collect();
-    Ok(CaptureHandle { stopper: capture.stopper(), capture, workers })
+    let (workers, stopper) = (Mutex::new(workers.collect()), capture.stopper());
+    Ok(CaptureHandle { stopper, capture: Mutex::new(capture), workers })
 }
 
 #[unsafe(no_mangle)]
@@ -99,15 +100,15 @@ unsafe extern "C" fn wirecap_open(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn wirecap_workers(capture: *const CaptureHandle) -> c_uint {
     // SAFETY: the program gives a capture, or null.
-    catch_panic(0, || unsafe { capture.as_ref() }.map_or(0, |capture| capture.workers.len() as c_uint))
+    catch_panic(0, || unsafe { capture.as_ref() }.map_or(0, |capture| capture.workers().len() as c_uint))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn wirecap_take_worker(capture: *mut CaptureHandle, index: c_uint) -> *mut WorkerHandle {
+unsafe extern "C" fn wirecap_take_worker(capture: *const CaptureHandle, index: c_uint) -> *mut WorkerHandle {
     catch_panic(ptr::null_mut(), || {
-        // SAFETY: the program gives a capture, or null, and no other thread takes a worker now.
+        // SAFETY: the program gives a capture, or null.
         let worker =
-            unsafe { capture.as_mut() }.and_then(|capture| capture.workers.get_mut(index as usize)?.take());
+            unsafe { capture.as_ref() }.and_then(|capture| capture.workers().get_mut(index as usize)?.take());
         worker.map_or(ptr::null_mut(), |worker| Box::into_raw(Box::new(worker)))
     })
 }
@@ -159,11 +160,21 @@ unsafe extern "C" fn wirecap_flush(worker: *mut WorkerHandle) -> c_int {
         for transmitter in &mut worker.transmitters {
             if let Err(error) = transmitter.flush() {
                 status = -1;
-                // SAFETY: the place of this thread's errno.
-                unsafe { *libc::__errno_location() = error.raw_os_error().unwrap_or(libc::EIO) };
+                set_errno(error.raw_os_error().unwrap_or(libc::EIO));
             }
         }
         status
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn wirecap_look_after(capture: *const CaptureHandle) -> c_uint {
+    catch_panic(0, || {
+        // SAFETY: the program gives a capture, or null.
+        let Some(capture) = (unsafe { capture.as_ref() }) else { return 0 };
+        let mut capture = capture.capture();
+        let _ = capture.events();
+        capture.removed_ports().len() as c_uint
     })
 }
 
@@ -186,7 +197,7 @@ unsafe extern "C" fn wirecap_close(capture: *mut CaptureHandle, account: *mut Ac
         // SAFETY: it is of `wirecap_open`, and freed once.
         let CaptureHandle { capture, workers, .. } = *unsafe { Box::from_raw(capture) };
         drop(workers);
-        let report = capture.finish();
+        let report = capture.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
         if !account.is_null() {
             // SAFETY: the program gives room for an account.
             unsafe { account.write(Account::of(&report)) };

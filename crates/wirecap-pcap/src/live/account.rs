@@ -34,6 +34,8 @@ struct Record<'a> {
     device: &'a str,
     /// Packets that the program's filter or direction has refused; they are among those delivered.
     refused: u64,
+    /// Delivered to this library, and not to the program; `null` if the program did not close the handle.
+    unread: Option<u64>,
     /// Whether the program has closed the handle.
     closed: bool,
     /// The account.
@@ -112,11 +114,11 @@ impl AccountedCapture {
         self.reader.store(process::id(), Ordering::Relaxed);
     }
 
-    /// Ends the capture and closes its account. Its worker is gone.
-    pub(super) fn close(&self) {
+    /// Ends the capture and closes its account. Its worker is gone, and left this number of packets.
+    pub(super) fn close(&self, unread: u64) {
         let Some(capture) = self.lock().take() else { return };
         if account_file::is_wanted() && self.is_readers() {
-            self.write(&capture.finish(), true);
+            self.write(&capture.finish(), Some(unread));
         }
     }
 
@@ -124,9 +126,10 @@ impl AccountedCapture {
         self.reader.load(Ordering::Relaxed) == process::id()
     }
 
-    fn write(&self, report: &Report, closed: bool) {
+    /// `unread` if the handle is closed.
+    fn write(&self, report: &Report, unread: Option<u64>) {
         let (pid, device, refused) = (process::id(), &self.device, self.refused());
-        account_file::write(&Record { pid, device, refused, closed, report });
+        account_file::write(&Record { pid, device, refused, unread, closed: unread.is_some(), report });
     }
 }
 
@@ -146,7 +149,7 @@ extern "C" fn write_open() {
                     && let Some(capture) = &*capture
                     && capture.try_total().is_some()
                 {
-                    accounted.write(&capture.report(), false);
+                    accounted.write(&capture.report(), None);
                     break;
                 }
             }

@@ -149,13 +149,10 @@ impl Live {
         if failure.0 == ERROR {
             return None;
         }
-        match self.activate_shadow() {
-            Err(failure) => Some(failure),
-            Ok(()) => {
-                self.renew_shadow();
-                None
-            }
-        }
+        let failure = self.activate_shadow().err();
+        // Whatever became of it, the next attempt begins with the program's settings.
+        self.renew_shadow();
+        failure
     }
 
     /// A handle of libpcap that is not activated, with the same settings.
@@ -179,6 +176,7 @@ impl Live {
             (libpcap.pcap_set_buffer_size)(shadow, settings.buffer_bytes.get());
             (libpcap.pcap_set_tstamp_type)(shadow, settings.timestamp_type.get());
             (libpcap.pcap_set_tstamp_precision)(shadow, settings.timestamp_precision.get());
+            (libpcap.pcap_set_protocol_linux)(shadow, settings.protocol.get());
         }
     }
 

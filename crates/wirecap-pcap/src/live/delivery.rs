@@ -170,6 +170,7 @@ impl Running {
     /// Waits for packets, unless the call only looks for some. `None` if there are none, or the wait was
     /// interrupted.
     fn next_batch(&self, only_looks: bool) -> Result<Option<HeldBatch>, &'static str> {
+        self.capture.note_reader();
         let now = Instant::now();
         if now >= self.next_look.get() {
             self.next_look.set(now + LOOK);
@@ -187,7 +188,6 @@ impl Running {
     }
 
     fn look_after_ports(&self) -> Result<(), &'static str> {
-        self.capture.note_reader();
         self.sieve.borrow_mut().forget_replaced_long_ago();
         let is_gone = {
             let mut capture = self.capture.lock();

@@ -120,10 +120,11 @@ impl Drop for Reading<'_> {
 impl Drop for Running {
     fn drop(&mut self) {
         // In this order: packets are part of what was delivered, and what no worker took is left.
-        self.held.take();
-        self.waiting.take();
+        let left = [self.held.take(), self.waiting.take()];
+        let unread = left.iter().flatten().map(|held| held.packets.len() as u64).sum();
+        drop(left);
         self.workers.take();
-        self.capture.close();
+        self.capture.close(unread);
     }
 }
 

@@ -45,3 +45,21 @@ fn valgrind_finds_no_error_in_any_call() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.lines().count() >= LINES, "{}", ended.stdout);
 }
+
+/// Also what valgrind does not see: bytes beyond an array, and what C leaves undefined.
+#[test]
+fn sanitizers_find_no_error_in_any_call() {
+    need_root!("sanitizers_find_no_error_in_any_call");
+    let rig = Rig::new("sanitizers");
+    let program =
+        rig.compile_with_library("tests/c/calls.c", &["-std=gnu11", "-g", "-fsanitize=address,undefined"]);
+    let inside = &rig.wire.inside;
+    let pair = VethPair::new(inside, "sends", inside, "takes", VethOptions::default()).unwrap();
+    let file = rig.path("savefile");
+    let mut command = inside.command(&program);
+    command.env("ASAN_OPTIONS", "detect_leaks=1").env("UBSAN_OPTIONS", "halt_on_error=1");
+    let output = command.args([pair.b().name(), pair.a().name(), file.to_str().unwrap()]).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
+    assert!(stdout.lines().count() >= LINES, "{stdout}");
+}

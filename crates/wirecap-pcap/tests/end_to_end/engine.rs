@@ -1,6 +1,4 @@
-//! The engine from C: the example of the header's page.
-
-use std::{os::unix::fs::symlink, path::Path, process::Command};
+//! The engine from C: the example, and what functions return that cannot do what is asked.
 
 use wirecap_lab::Capture;
 use wirecap_testing::{need_root, running_command::RunningCommand, wait_until};
@@ -8,33 +6,19 @@ use wirecap_traffic::{FrameSpec, Marks};
 
 use crate::{
     frames::udp,
-    rig::{PORT, Rig, our_library},
+    rig::{PORT, Rig, send_from},
 };
 
 const FRAMES: u64 = 2_000;
 
-/// Compiles the example against the header and the library.
-fn compile(rig: &Rig) -> String {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = rig.path("forward");
-    // Under the name that programs look for.
-    let library = rig.path("libpcap.so.0.8");
-    symlink(our_library(), &library).unwrap();
-    let mut cc = Command::new("cc");
-    cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(own.join("include")).arg("-o").arg(&program);
-    cc.arg(own.join("examples/forward.c")).arg(&library).arg("-lpcap");
-    cc.arg(format!("-Wl,-rpath,{}", library.parent().unwrap().display()));
-    let output = cc.output().expect("cc: apt-get install gcc");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    program.to_str().unwrap().to_owned()
-}
+const FORWARD: &str = "examples/forward.c";
 
 #[test]
 fn a_c_program_forwards_packets_changed_in_place() {
     need_root!("a_c_program_forwards_packets_changed_in_place");
     let rig = Rig::new("engine");
     let second = rig.second_pair();
-    let (file, program) = (rig.path("out.pcap"), compile(&rig));
+    let (file, program) = (rig.path("out.pcap"), rig.compile_with_library(FORWARD, &[]));
     let mut tcpdump = rig.wire.outside.command("tcpdump");
     tcpdump.args(["-i", "out1", "-U", "-Z", "root", "-w", file.to_str().unwrap(), "udp"]);
     let listener = RunningCommand::spawn(tcpdump);
@@ -61,10 +45,44 @@ fn a_c_program_forwards_packets_changed_in_place() {
 fn a_c_program_gets_the_reason_why_a_capture_was_not_opened() {
     need_root!("a_c_program_gets_the_reason_why_a_capture_was_not_opened");
     let rig = Rig::new("refused");
-    let mut command = rig.wire.inside.command(compile(&rig).as_str());
+    let mut command = rig.wire.inside.command(&rig.compile_with_library(FORWARD, &[]));
     let output = command.args(["no-such", PORT, "1", "1"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("no interface named \"no-such\""), "{said}");
     wait_until("nothing stays behind", || !rig.wire.is_captured());
     rig.send([&udp(60, 0)]);
+}
+
+#[test]
+fn functions_of_the_engine_say_why_they_cannot() {
+    need_root!("functions_of_the_engine_say_why_they_cannot");
+    let rig = Rig::new("errors");
+    let second = rig.second_pair();
+    let mut command = rig.wire.inside.command(&rig.compile_with_library("tests/c/engine_errors.c", &[]));
+    command.args([PORT, "in1"]);
+    let running = RunningCommand::spawn(command);
+    for ready in ["ready", "ready again"] {
+        running.wait_for(ready);
+        rig.send([&udp(60, 0)]);
+        send_from(&second, [&udp(60, 0)]);
+    }
+    running.wait_for("remove it");
+    assert!(rig.wire.inside.command("ip").args(["link", "delete", PORT]).status().unwrap().success());
+    let ended = running.wait();
+    let expected = "\
+        opened: 0, no interface named \"no-such\" in this network namespace\n\
+        taken again: 0, beyond: 0\n\
+        out of a device without a ring: -1, ENXIO\n\
+        out of no device: -1, ENXIO\n\
+        out of blocks: -1, EOPNOTSUPP\n\
+        kept of blocks: 0\n\
+        out of the ring: 0, 0\n\
+        once more: -1, EINVAL\n\
+        nothing: -1, EINVAL\n\
+        flushed: 0\n\
+        data of nothing: 0, 0 bytes\n\
+        gone: 0\n\
+        gone: 1\n\
+        out of a device that is gone: -1, ENODEV\n";
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), expected, "{}", ended.stderr);
 }

@@ -7,7 +7,7 @@ use wirecap_traffic::{FrameSpec, Marks};
 use crate::rig::{Library, PORT, Rig, packets};
 
 const BURST: u64 = 100_000;
-const BURSTS: u64 = 5;
+const BURSTS: u64 = 50;
 /// 256 cells each: more than a burst.
 const CHUNKS: &str = "400";
 
@@ -31,7 +31,7 @@ fn a_stopped_tcpdump_loses_no_packet_of_a_burst_that_its_pool_holds() {
     }
     program.running.signal(Signal::SIGINT);
     let ended = program.wait();
-    for words in ["500000 packets captured", "\n0 packets dropped by kernel"] {
+    for words in ["5000000 packets captured", "\n0 packets dropped by kernel"] {
         assert!(ended.stderr.contains(words), "{ended:#?}");
     }
     let numbers = packets(&file).into_iter().map(|packet| Marks::read(&packet.data).unwrap().sequence);

@@ -15,7 +15,8 @@ use crate::print::{stdio::print_stderr, table::Table};
 
 /// Columns that every account has, then those that are printed if one of them is not 0.
 const ALWAYS: [&str; 4] = ["seen", "delivered", "refused", "lost"];
-const SOMETIMES: [&str; 9] = [
+const SOMETIMES: [&str; 10] = [
+    "unread",
     "filtered",
     "passed",
     "no_free_cell",

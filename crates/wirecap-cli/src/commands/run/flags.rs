@@ -1,6 +1,6 @@
 //! The flags of `wirecap run`.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 use wirecap::{Dispatch, Modes, Timestamp, Wait};
@@ -58,17 +58,16 @@ pub(crate) struct RunFlags {
     pub(super) quiet: bool,
     /// The program, and its arguments.
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(super) program: Vec<String>,
+    pub(super) program: Vec<OsString>,
 }
 
 impl RunFlags {
     /// The settings that are given, as the variables of the environment that the library reads.
-    pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn variables(&self) -> Vec<(&'static str, OsString)> {
         let cores = self.cores.as_ref().map(|cores| {
             let numbers: Vec<_> = cores.0.iter().map(ToString::to_string).collect();
             numbers.join(",")
         });
-        let config = self.config.as_ref().map(|path| path.display().to_string());
         let given = [
             ("WIRECAP_M", self.cells_per_chunk.map(|cells| cells.to_string())),
             ("WIRECAP_R", self.chunks_per_pool.map(|chunks| chunks.to_string())),
@@ -79,8 +78,9 @@ impl RunFlags {
             ("WIRECAP_WAIT", self.wait.map(|wait| wait.to_string())),
             ("WIRECAP_XDP_MODE", self.xdp_mode.map(|mode| mode.to_string())),
             ("WIRECAP_TIMESTAMP", self.timestamp.map(|timestamp| timestamp.to_string())),
-            ("WIRECAP_CONFIG", config),
         ];
-        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        let given = given.into_iter().filter_map(|(name, value)| Some((name, value?.into())));
+        let config = self.config.as_ref().map(|path| ("WIRECAP_CONFIG", path.into()));
+        given.chain(config).collect()
     }
 }

@@ -15,12 +15,13 @@ mod signals;
 
 use std::{
     env,
+    ffi::OsString,
     os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::{Command, ExitCode, ExitStatus},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use self::{accounts::AccountFile, flags::RunFlags};
 
@@ -43,13 +44,13 @@ pub(crate) fn run(flags: &RunFlags) -> Result<ExitCode> {
     let signals = signals::Forwarder::listen()?;
     let mut child = command.spawn().with_context(|| format!("cannot start {}", path.display()))?;
     signals.forward_to(child.id());
-    let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
+    let status = child.wait().with_context(|| format!("cannot wait for {}", path.display()))?;
     let accounts = accounts.read()?;
     if flags.account || flags.json {
         accounts.print(flags.json)?;
     }
     if !flags.quiet {
-        accounts.explain_absence(name);
+        accounts.explain_absence(&name.to_string_lossy());
     }
     Ok(exit_code(status))
 }
@@ -61,28 +62,18 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 }
 
 /// What is preloaded: the library, then what was to be preloaded anyway.
-fn preloaded(library: &Path) -> String {
-    let before = env::var("LD_PRELOAD").unwrap_or_default();
-    let library = library.display();
-    if before.is_empty() { library.to_string() } else { format!("{library}:{before}") }
+fn preloaded(library: &Path) -> OsString {
+    let mut preloaded = library.as_os_str().to_owned();
+    if let Some(before) = env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
+        preloaded.push(":");
+        preloaded.push(before);
+    }
+    preloaded
 }
 
-/// Where the library is: named by WIRECAP_LIBRARY, beside the command, or where packages put it.
+/// The library, where the loader can find it.
 fn library() -> Result<PathBuf> {
-    if let Some(named) = env::var_os("WIRECAP_LIBRARY") {
-        return Ok(named.into());
-    }
-    let own = env::current_exe().context("cannot find out where this program is")?;
-    let directory = own.parent().unwrap_or(Path::new("/"));
-    let places = [directory.to_owned(), directory.join("../lib/wirecap"), "/usr/lib/wirecap".into()];
-    let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.exists());
-    let Some(found) = found else {
-        let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-        bail!(
-            "{LIBRARY} is in none of {}; build it (./dev build), or name it in WIRECAP_LIBRARY",
-            places.join(", ")
-        );
-    };
+    let found = find_library()?;
     // The loader treats spaces and colons in LD_PRELOAD as separators.
     let found = found.canonicalize().unwrap_or(found);
     if found.to_string_lossy().contains([' ', ':']) {
@@ -92,6 +83,27 @@ fn library() -> Result<PathBuf> {
         );
     }
     Ok(found)
+}
+
+/// Where the library is: named by WIRECAP_LIBRARY, beside the command, or where packages put it.
+fn find_library() -> Result<PathBuf> {
+    if let Some(named) = env::var_os("WIRECAP_LIBRARY").map(PathBuf::from) {
+        if !named.exists() {
+            bail!("WIRECAP_LIBRARY names {}, which does not exist", named.display());
+        }
+        return Ok(named);
+    }
+    let own = env::current_exe().context("cannot find out where this program is")?;
+    let directory = own.parent().unwrap_or(Path::new("/"));
+    let places = [directory.to_owned(), directory.join("../lib/wirecap"), "/usr/lib/wirecap".into()];
+    let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.exists());
+    found.ok_or_else(|| {
+        let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+        anyhow!(
+            "{LIBRARY} is in none of {}; build it (./dev build), or name it in WIRECAP_LIBRARY",
+            places.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]

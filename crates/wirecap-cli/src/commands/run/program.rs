@@ -2,9 +2,13 @@
 
 use std::{
     env,
+    ffi::OsStr,
     fs::{self, File},
     io::Read,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -31,8 +35,8 @@ enum Linkage {
 ///
 /// # Errors
 /// No such program is in PATH.
-pub(super) fn find(name: &str) -> Result<PathBuf> {
-    if name.contains('/') {
+pub(super) fn find(name: &OsStr) -> Result<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
         return Ok(name.into());
     }
     let path = env::var_os("PATH").unwrap_or_default();
@@ -41,7 +45,7 @@ pub(super) fn find(name: &str) -> Result<PathBuf> {
     };
     match env::split_paths(&path).map(|directory| directory.join(name)).find(is_program) {
         Some(found) => Ok(found),
-        None => bail!(usage!("there is no program {name} in PATH")),
+        None => bail!(usage!("there is no program {} in PATH", name.to_string_lossy())),
     }
 }
 
@@ -141,6 +145,7 @@ mod tests {
 
     #[test]
     fn programs_are_found_as_by_a_shell() {
+        let find = |name: &str| find(name.as_ref());
         assert!(find("sh").unwrap().ends_with("sh"));
         assert_eq!(find("./here").unwrap(), PathBuf::from("./here"));
         let error = find("no-such-program-anywhere").unwrap_err();

@@ -1,7 +1,8 @@
 //! Signals for the program.
 //!
 //! Rule: signals of the terminal reach the program directly, since both are in one process group; those that
-//! a process sends to this one are passed on. A signal to the whole group reaches the program twice.
+//! a process sends to this one are passed on. A signal to the whole group reaches the program twice. Signals
+//! that are ignored when this process starts stay ignored in the program.
 
 use std::thread;
 
@@ -14,6 +15,8 @@ use signal_hook::{
     consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH},
     iterator::{SignalsInfo, exfiltrator::WithOrigin},
 };
+
+use crate::process::signals::is_ignored;
 
 /// Signals that are passed on.
 const SIGNALS: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
@@ -28,7 +31,8 @@ impl Forwarder {
     /// # Errors
     /// The kernel's error.
     pub(super) fn listen() -> Result<Self> {
-        Ok(Self(SignalsInfo::new(SIGNALS).context("cannot listen to signals")?))
+        let passed_on = SIGNALS.into_iter().filter(|&signal| !is_ignored(signal));
+        Ok(Self(SignalsInfo::new(passed_on).context("cannot listen to signals")?))
     }
 
     /// Passes them on to this process, until this one ends.
