@@ -6,8 +6,8 @@
 //!
 //! It is opened by path, because by name the loader would return this library. It is bound to itself, so that
 //! it calls its own functions and not ours of the same name: libpcap writes into handles that its own
-//! `pcap_create` returns. It still uses the program's allocator, because a copy of it is opened that is marked
-//! for this; where that fails, the file itself with `RTLD_DEEPBIND`, which crashes in programs with an
+//! `pcap_create` returns. It still uses the program's allocator: what is opened is a copy that is marked for
+//! this, and only where that fails, the file itself with `RTLD_DEEPBIND`, which crashes in programs with an
 //! allocator of their own.
 
 use std::{
@@ -47,16 +47,19 @@ const DIRECTORIES: [&str; 9] = [
 const OUR_MARK: &CStr = c"wirecap_version";
 
 /// Declares the table of libpcap's functions. Those under `pass` need no handle: programs that call them get
-/// libpcap's own function, or the value after the arrow on a machine without libpcap.
+/// libpcap's own function, or the value after the arrow on a machine without libpcap. In those under `read` a
+/// thread may be cancelled.
 macro_rules! functions {
     (
         pass { $(fn $passed:ident($($parg:ident: $PType:ty),*) $(-> $PResult:ty)? => $missing:expr;)+ }
         call { $(fn $called:ident($($CType:ty),*) $(-> $CResult:ty)?;)+ }
+        read { $(fn $read:ident($($RType:ty),*) $(-> $RResult:ty)?;)+ }
     ) => {
         /// The functions of libpcap.
         pub(crate) struct Libpcap {
             $(pub(crate) $passed: unsafe extern "C" fn($($PType),*) $(-> $PResult)?,)+
             $(pub(crate) $called: unsafe extern "C" fn($($CType),*) $(-> $CResult)?,)+
+            $(pub(crate) $read: unsafe extern "C-unwind" fn($($RType),*) $(-> $RResult)?,)+
         }
 
         impl Libpcap {
@@ -66,6 +69,7 @@ macro_rules! functions {
                     Ok(Self {
                         $($passed: function(object, stringify!($passed))?,)+
                         $($called: function(object, stringify!($called))?,)+
+                        $($read: function(object, stringify!($read))?,)+
                     })
                 }
             }
@@ -140,7 +144,6 @@ functions! {
         fn pcap_create(*const c_char, *mut c_char) -> *mut ForeignPcap;
         fn pcap_datalink(*mut ForeignPcap) -> c_int;
         fn pcap_datalink_ext(*mut ForeignPcap) -> c_int;
-        fn pcap_dispatch(*mut ForeignPcap, c_int, Option<Handler>, *mut u8) -> c_int;
         fn pcap_dump_fopen(*mut ForeignPcap, *mut Opaque) -> *mut Opaque;
         fn pcap_dump_open(*mut ForeignPcap, *const c_char) -> *mut Opaque;
         fn pcap_dump_open_append(*mut ForeignPcap, *const c_char) -> *mut Opaque;
@@ -163,11 +166,8 @@ functions! {
         fn pcap_list_datalinks(*mut ForeignPcap, *mut *mut c_int) -> c_int;
         fn pcap_list_tstamp_types(*mut ForeignPcap, *mut *mut c_int) -> c_int;
         fn pcap_lookupnet(*const c_char, *mut u32, *mut u32, *mut c_char) -> c_int;
-        fn pcap_loop(*mut ForeignPcap, c_int, Option<Handler>, *mut u8) -> c_int;
         fn pcap_major_version(*mut ForeignPcap) -> c_int;
         fn pcap_minor_version(*mut ForeignPcap) -> c_int;
-        fn pcap_next(*mut ForeignPcap, *mut PacketHeader) -> *const u8;
-        fn pcap_next_ex(*mut ForeignPcap, *mut *mut PacketHeader, *mut *const u8) -> c_int;
         fn pcap_open_dead(c_int, c_int) -> *mut ForeignPcap;
         fn pcap_open_dead_with_tstamp_precision(c_int, c_int, c_uint) -> *mut ForeignPcap;
         fn pcap_open_live(*const c_char, c_int, c_int, c_int, *mut c_char) -> *mut ForeignPcap;
@@ -189,6 +189,12 @@ functions! {
         fn pcap_setnonblock(*mut ForeignPcap, c_int, *mut c_char) -> c_int;
         fn pcap_snapshot(*mut ForeignPcap) -> c_int;
         fn pcap_stats(*mut ForeignPcap, *mut Stat) -> c_int;
+    }
+    read {
+        fn pcap_dispatch(*mut ForeignPcap, c_int, Option<Handler>, *mut u8) -> c_int;
+        fn pcap_loop(*mut ForeignPcap, c_int, Option<Handler>, *mut u8) -> c_int;
+        fn pcap_next(*mut ForeignPcap, *mut PacketHeader) -> *const u8;
+        fn pcap_next_ex(*mut ForeignPcap, *mut *mut PacketHeader, *mut *const u8) -> c_int;
     }
 }
 

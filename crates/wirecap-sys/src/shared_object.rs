@@ -40,9 +40,9 @@ impl SharedObject {
         Self::open_with(name, libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND)
     }
 
-    /// Opens a copy of a library that is marked as symbolic (`DF_SYMBOLIC` of the ELF specification): it calls
-    /// its own functions even where the program has others of the same name, and the program's where it has
-    /// none.
+    /// Opens a copy of a library that is marked as symbolic (`DF_SYMBOLIC` of the ELF specification): it
+    /// calls its own functions even where the program has others of the same name, and the program's where it
+    /// has none.
     ///
     /// # Errors
     /// Why there is no copy; the loader's own words.
@@ -57,8 +57,7 @@ impl SharedObject {
 
     fn open_with(name: &CStr, flags: c_int) -> Result<Self, String> {
         // SAFETY: the name ends with a zero byte. In the base namespace dlmopen is dlopen, except under
-        // AddressSanitizer, which refuses RTLD_DEEPBIND in dlopen because it bypasses the sanitizer's
-        // allocator; memory that a library allocates is freed by the same library.
+        // AddressSanitizer, which refuses RTLD_DEEPBIND in dlopen.
         let object = unsafe { libc::dlmopen(libc::LM_ID_BASE, name.as_ptr(), flags) };
         // SAFETY: dlerror's message is this thread's own until its next call, and is copied.
         NonNull::new(object).map(Self).ok_or_else(|| unsafe { text(libc::dlerror()) })

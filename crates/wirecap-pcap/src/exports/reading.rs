@@ -1,4 +1,7 @@
 //! Reading packets, and breaking it off.
+//!
+//! Rule: a function that may wait does so in steps. A step is Rust; between two there is nothing to drop, and
+//! the thread may be cancelled. Where libpcap reads, its own function is called from there.
 
 use std::{
     ffi::{c_char, c_int},
@@ -7,103 +10,238 @@ use std::{
 
 use super::{ask_libpcap, engine_or_libpcap};
 use crate::{
-    abi::{ERROR, ERROR_BREAK, Handler, PacketHeader},
-    edge::catch_panic,
+    abi::{ERROR, ERROR_BREAK, ForeignPcap, Handler, PacketHeader},
+    edge::{cancellation_point, catch_panic},
     handle::{Handle, PcapT},
-    libpcap::libpcap,
-    live::{Live, delivery::AfterDelivery, running::Running},
+    libpcap::{Loaded, libpcap},
+    live::{
+        Live,
+        delivery::{AfterDelivery, Delivery},
+        running::Running,
+    },
 };
 
-fn live(handle: &Handle) -> &Live {
-    handle.as_live().expect("the engine answers for live handles only")
+/// What a step of a function that reads has come to.
+#[derive(Clone, Copy)]
+enum Step<T> {
+    /// The function returns this.
+    Done(T),
+    /// Another step.
+    Again,
+    /// The handle is libpcap's, which reads from it.
+    Libpcap(Loaded, *mut ForeignPcap),
 }
 
-/// Delivers packets once, at most `count`; any number if that is not positive.
-fn dispatch(handle: &Handle, running: &Running, count: c_int, handler: Handler, user: *mut u8) -> c_int {
-    let limit = u32::try_from(count).ok().filter(|&count| count > 0);
-    running.deliver(&live(handle).breaker, &handle.error, limit, AfterDelivery::Release, |header, data| {
-        // SAFETY: the program has given us a function of this type; header and data are there during the
-        // call.
-        unsafe { handler(user, header, data) }
+/// Makes a step. `failed` is what the function returns for a handle that was closed meanwhile, and on a
+/// machine without libpcap.
+///
+/// # Safety
+/// The program keeps the promises of <pcap/pcap.h> for the pointer.
+unsafe fn step<T: Copy>(
+    pointer: *mut PcapT,
+    failed: T,
+    read: impl FnOnce(&Handle, &Live, &Running) -> Step<T>,
+) -> Step<T> {
+    catch_panic(Step::Done(failed), || {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { Handle::of(pointer) };
+        let live = handle.and_then(Handle::as_live);
+        let Some((handle, live, running)) =
+            handle.zip(live).and_then(|(handle, live)| Some((handle, live, live.running()?)))
+        else {
+            let Ok(libpcap) = libpcap() else { return Step::Done(failed) };
+            return Step::Libpcap(libpcap, handle.map_or(ptr::null_mut(), Handle::as_foreign));
+        };
+        let step = read(handle, live, running);
+        // The program has closed it, in a callback or a signal handler.
+        if !running.is_closing() {
+            return step;
+        }
+        // SAFETY: the pointer is the program's, and no reference to the handle is used any more.
+        unsafe { Handle::close(pointer) };
+        Step::Done(failed)
     })
 }
 
-/// Closes the handle if the program has, while its packets were being delivered.
+/// After libpcap has read in vain: its error text is the handle's.
 ///
 /// # Safety
-/// As [`Handle::close`] if it is wanted.
-unsafe fn close_if_wanted(is_wanted: bool, pointer: *mut PcapT) {
-    if is_wanted {
+/// As [`step`].
+unsafe fn note_error(pointer: *mut PcapT) {
+    catch_panic((), || {
         // SAFETY: by the caller's promise.
-        unsafe { Handle::close(pointer) };
+        if let Some(handle) = unsafe { Handle::of(pointer) } {
+            handle.note_libpcaps_error();
+        }
+    });
+}
+
+/// Delivers packets once, at most `count`; any number if that is not positive.
+fn dispatch(
+    (handle, live, running): (&Handle, &Live, &Running),
+    count: c_int,
+    handler: Option<Handler>,
+    user: *mut u8,
+) -> Step<c_int> {
+    let Some(handler) = handler else { return Step::Done(handle.fail(ERROR, "no callback")) };
+    let limit = u32::try_from(count).ok().filter(|&count| count > 0);
+    let (breaker, error) = (&live.breaker, &handle.error);
+    let delivery = running.deliver(breaker, error, limit, AfterDelivery::Release, |header, data| {
+        // SAFETY: the program has given us a function of this type; header and data are there during the
+        // call.
+        unsafe { handler(user, header, data) }
+    });
+    match delivery {
+        Delivery::Status(status) => Step::Done(status),
+        Delivery::Waits => Step::Again,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pcap_dispatch(
+    pointer: *mut PcapT,
+    count: c_int,
+    handler: Option<Handler>,
+    user: *mut u8,
+) -> c_int {
+    loop {
+        // SAFETY: the program keeps the promises of <pcap/pcap.h>; there is nothing to drop here.
+        unsafe {
+            let step = step(pointer, ERROR_BREAK, |handle, live, running| {
+                dispatch((handle, live, running), count, handler, user)
+            });
+            cancellation_point();
+            match step {
+                Step::Done(status) => return status,
+                Step::Again => {}
+                Step::Libpcap(libpcap, foreign) => {
+                    let status = (libpcap.pcap_dispatch)(foreign, count, handler, user);
+                    if status < 0 {
+                        note_error(pointer);
+                    }
+                    return status;
+                }
+            }
+        }
+    }
+}
+
+/// As libpcap: until `count` packets were delivered, an error, or a break.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pcap_loop(
+    pointer: *mut PcapT,
+    count: c_int,
+    handler: Option<Handler>,
+    user: *mut u8,
+) -> c_int {
+    let mut left = count;
+    loop {
+        // SAFETY: as above.
+        unsafe {
+            let step = step(pointer, ERROR_BREAK, |handle, live, running| {
+                dispatch((handle, live, running), left, handler, user)
+            });
+            cancellation_point();
+            match step {
+                Step::Done(status) if status < 0 => return status,
+                Step::Done(delivered) if count > 0 => {
+                    left -= delivered;
+                    if left <= 0 {
+                        return 0;
+                    }
+                }
+                Step::Done(_) | Step::Again => {}
+                Step::Libpcap(libpcap, foreign) => {
+                    let status = (libpcap.pcap_loop)(foreign, count, handler, user);
+                    if status < 0 {
+                        note_error(pointer);
+                    }
+                    return status;
+                }
+            }
+        }
+    }
+}
+
+/// What `pcap_next_ex` returns, and the packet: its header and its bytes.
+#[derive(Clone, Copy)]
+struct Next {
+    status: c_int,
+    header: *mut PacketHeader,
+    data: *const u8,
+}
+
+impl Next {
+    const NONE: Self = Self { status: ERROR_BREAK, header: ptr::null_mut(), data: ptr::null() };
+}
+
+fn next(handle: &Handle, live: &Live, running: &Running) -> Step<Next> {
+    match running.next(&live.breaker, &handle.error) {
+        (Delivery::Status(status), data) => Step::Done(Next { status, header: running.header_place(), data }),
+        (Delivery::Waits, _) => Step::Again,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pcap_next(pointer: *mut PcapT, header: *mut PacketHeader) -> *const u8 {
+    loop {
+        // SAFETY: as above; the program gives room for a header.
+        unsafe {
+            let step = step(pointer, Next::NONE, next);
+            cancellation_point();
+            match step {
+                Step::Done(next) => {
+                    if !next.data.is_null() {
+                        header.write(next.header.read());
+                    }
+                    return next.data;
+                }
+                Step::Again => {}
+                Step::Libpcap(libpcap, foreign) => {
+                    let data = (libpcap.pcap_next)(foreign, header);
+                    if data.is_null() {
+                        note_error(pointer);
+                    }
+                    return data;
+                }
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pcap_next_ex(
+    pointer: *mut PcapT,
+    header: *mut *mut PacketHeader,
+    data: *mut *const u8,
+) -> c_int {
+    loop {
+        // SAFETY: as above; the program gives room for both pointers.
+        unsafe {
+            let step = step(pointer, Next::NONE, next);
+            cancellation_point();
+            match step {
+                Step::Done(next) => {
+                    header.write(next.header);
+                    if !next.data.is_null() {
+                        data.write(next.data);
+                    }
+                    return next.status;
+                }
+                Step::Again => {}
+                Step::Libpcap(libpcap, foreign) => {
+                    let status = (libpcap.pcap_next_ex)(foreign, header, data);
+                    if status < 0 {
+                        note_error(pointer);
+                    }
+                    return status;
+                }
+            }
+        }
     }
 }
 
 engine_or_libpcap! {
-    fn pcap_dispatch(pointer, count: c_int, handler: Option<Handler>, user: *mut u8) -> c_int {
-        missing ERROR;
-        engine(handle, running) => match handler {
-            Some(handler) => {
-                let status = dispatch(handle, running, count, handler, user);
-                // SAFETY: the pointer is the program's, and no reference to the handle is used any more.
-                unsafe { close_if_wanted(running.is_closing(), pointer) };
-                status
-            }
-            None => handle.fail(ERROR, "no callback"),
-        };
-    }
-    fn pcap_loop(pointer, count: c_int, handler: Option<Handler>, user: *mut u8) -> c_int {
-        missing ERROR;
-        engine(handle, running) => match handler {
-            Some(handler) => {
-                let status = run_loop(handle, running, count, handler, user);
-                // SAFETY: as above.
-                unsafe { close_if_wanted(running.is_closing(), pointer) };
-                status
-            }
-            None => handle.fail(ERROR, "no callback"),
-        };
-    }
-    fn pcap_next(pointer, header: *mut PacketHeader) -> *const u8 {
-        missing ptr::null();
-        engine(handle, running) => {
-            let next = running.next(&live(handle).breaker, &handle.error);
-            let is_closing = running.is_closing();
-            let data = match next {
-                Ok(Some((place, data))) if !is_closing => {
-                    // SAFETY: the program gives room for a header, and the place has one.
-                    unsafe { header.write(place.read()) };
-                    data
-                }
-                _ => ptr::null(),
-            };
-            // SAFETY: as above.
-            unsafe { close_if_wanted(is_closing, pointer) };
-            data
-        };
-    }
-    fn pcap_next_ex(pointer, header: *mut *mut PacketHeader, data: *mut *const u8) -> c_int {
-        missing ERROR;
-        engine(handle, running) => {
-            // SAFETY: the program gives room for both pointers.
-            unsafe { header.write(running.header_place()) };
-            let next = running.next(&live(handle).breaker, &handle.error);
-            let is_closing = running.is_closing();
-            let status = match next {
-                Ok(Some(_)) if is_closing => ERROR_BREAK,
-                Ok(Some((_, bytes))) => {
-                    // SAFETY: as above.
-                    unsafe { data.write(bytes) };
-                    1
-                }
-                Ok(None) => 0,
-                Err(status) => status,
-            };
-            // SAFETY: the pointer is the program's, and no reference to the handle is used any more.
-            unsafe { close_if_wanted(is_closing, pointer) };
-            status
-        };
-    }
     fn pcap_getnonblock(handle, error: *mut c_char) -> c_int {
         missing ERROR;
         engine(_, running) => {
@@ -132,24 +270,6 @@ unsafe extern "C" fn pcap_setnonblock(pointer: *mut PcapT, wanted: c_int, error:
         }
         status
     })
-}
-
-/// As libpcap: until `count` packets were delivered, an error, or a break.
-fn run_loop(handle: &Handle, running: &Running, count: c_int, handler: Handler, user: *mut u8) -> c_int {
-    let mut left = count;
-    loop {
-        match dispatch(handle, running, left, handler, user) {
-            0 => {}
-            status if status < 0 => return status,
-            _ if count <= 0 => {}
-            delivered => {
-                left -= delivered;
-                if left <= 0 {
-                    return 0;
-                }
-            }
-        }
-    }
 }
 
 /// From any thread, and from signal handlers.

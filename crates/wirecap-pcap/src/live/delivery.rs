@@ -9,6 +9,7 @@
 
 use std::{
     ffi::c_int,
+    ptr,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -35,6 +36,9 @@ const NESTED: &str = "the handle is being read: a callback cannot read from it";
 /// How often the ports are looked after: links that went down, programs that were detached.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How long a call waits before it returns to the edge, where the thread may be cancelled.
+const SLICE: Duration = Duration::from_millis(250);
+
 /// What becomes of a batch whose packets are all delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterDelivery {
@@ -44,9 +48,17 @@ pub(crate) enum AfterDelivery {
     Keep,
 }
 
+/// What became of a call that delivers packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// The number of packets, or a negative status with an error text.
+    Status(c_int),
+    /// Nothing has come yet, and the handle blocks: the call is to be made again.
+    Waits,
+}
+
 impl Running {
-    /// Delivers packets to `sink`, at most `limit`. Returns their number, or a negative status with an error
-    /// text.
+    /// Delivers packets to `sink`, at most `limit`.
     pub(crate) fn deliver(
         &self,
         breaker: &Breaker,
@@ -54,16 +66,16 @@ impl Running {
         limit: Option<u32>,
         after: AfterDelivery,
         sink: impl FnMut(&PacketHeader, *const u8),
-    ) -> c_int {
+    ) -> Delivery {
         let Some(_reading) = self.begin_reading() else {
             error.set(NESTED);
-            return ERROR;
+            return Delivery::Status(ERROR);
         };
-        let status = self.deliver_what_comes(breaker, error, limit, after, sink);
+        let delivery = self.deliver_what_comes(breaker, error, limit, after, sink);
         if !self.is_closing() {
             self.update_selectable();
         }
-        status
+        delivery
     }
 
     fn deliver_what_comes(
@@ -73,39 +85,41 @@ impl Running {
         limit: Option<u32>,
         after: AfterDelivery,
         mut sink: impl FnMut(&PacketHeader, *const u8),
-    ) -> c_int {
+    ) -> Delivery {
         let limit = limit.unwrap_or(c_int::MAX as u32);
-        // A program that its descriptor has woken returns to its event loop if there is nothing.
-        let only_looks = self.is_nonblocking.get() || self.is_due();
+        let mut only_looks = self.is_nonblocking.get();
         loop {
             if breaker.take() {
-                return ERROR_BREAK;
+                return Delivery::Status(ERROR_BREAK);
             }
-            let mut held = match self.held.take().filter(|held| !held.is_empty()) {
+            let undelivered = self.held.take().filter(|held| !held.is_empty());
+            let mut held = match undelivered.or_else(|| self.waiting.take()) {
                 Some(held) => held,
-                None => match self
-                    .waiting
-                    .take()
-                    .map_or_else(|| self.next_batch(only_looks), |held| Ok(Some(held)))
-                {
-                    Ok(Some(held)) => held,
-                    Ok(None) if only_looks && !breaker.is_broken() => return 0,
-                    Ok(None) => continue,
-                    Err(text) => {
-                        error.set(text);
-                        return ERROR;
+                None => {
+                    // A program that its descriptor has woken goes back to its event loop if there is
+                    // nothing, or if the sieve refuses all of it.
+                    only_looks = only_looks || self.is_readable();
+                    match self.next_batch(only_looks) {
+                        Ok(Some(held)) => held,
+                        Ok(None) if breaker.is_broken() => continue,
+                        Ok(None) if only_looks => return Delivery::Status(0),
+                        Ok(None) => return Delivery::Waits,
+                        Err(text) => {
+                            error.set(text);
+                            return Delivery::Status(ERROR);
+                        }
                     }
-                },
+                }
             };
             let (delivered, is_broken) = self.deliver_batch(&mut held, breaker, limit, &mut sink);
             if after == AfterDelivery::Keep || !held.is_empty() {
                 self.held.set(Some(held));
             }
             match (is_broken, delivered) {
-                (true, _) => return ERROR_BREAK,
+                (true, _) => return Delivery::Status(ERROR_BREAK),
                 // The sieve has refused all of them.
                 (false, 0) => {}
-                (false, delivered) => return delivered as c_int,
+                (false, delivered) => return Delivery::Status(delivered as c_int),
             }
         }
     }
@@ -176,7 +190,7 @@ impl Running {
             self.next_look.set(now + LOOK);
             self.look_after_ports()?;
         }
-        let wait = if only_looks { Duration::ZERO } else { LOOK };
+        let wait = if only_looks { Duration::ZERO } else { SLICE };
         match self.with_workers(|workers| workers.next_batch(wait)) {
             Found::Batch(taken) => Ok(Some(HeldBatch::new(taken))),
             Found::Nothing => {
@@ -199,20 +213,17 @@ impl Running {
         if is_gone { Err(GONE) } else { Ok(()) }
     }
 
-    /// The next packet for `pcap_next_ex`: its header and its bytes are there until the next call.
-    pub(crate) fn next(
-        &self,
-        breaker: &Breaker,
-        error: &ErrorText,
-    ) -> Result<Option<(*mut PacketHeader, *const u8)>, c_int> {
-        let mut found = None;
+    /// The next packet for `pcap_next_ex`: its header is in [its place](Self::header_place), its bytes are
+    /// returned, and both are there until the next call.
+    pub(crate) fn next(&self, breaker: &Breaker, error: &ErrorText) -> (Delivery, *const u8) {
+        let mut found = ptr::null();
         let place = self.header.get();
-        let status = self.deliver(breaker, error, Some(1), AfterDelivery::Keep, |header, data| {
+        let delivery = self.deliver(breaker, error, Some(1), AfterDelivery::Keep, |header, data| {
             // SAFETY: the place is ours; programs read it between calls only.
             unsafe { place.write(*header) };
-            found = Some((place, data));
+            found = data;
         });
-        if status < 0 { Err(status) } else { Ok(found) }
+        (delivery, found)
     }
 
     /// Where `pcap_next_ex` puts headers.

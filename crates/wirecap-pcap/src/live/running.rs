@@ -199,9 +199,9 @@ impl Running {
         }
     }
 
-    /// Whether the program may have been woken by its descriptor for nothing but the time.
-    pub(super) fn is_due(&self) -> bool {
-        self.is_selectable.get() && self.with_workers(|workers| workers.is_due())
+    /// Whether the program may have been woken by its descriptor.
+    pub(super) fn is_readable(&self) -> bool {
+        self.is_selectable.get() && self.with_workers(|workers| workers.is_readable())
     }
 
     /// When a call has something to do: now, or unless the descriptor becomes readable, after this time.

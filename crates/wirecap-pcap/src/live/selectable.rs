@@ -7,7 +7,7 @@
 //!
 //! Rule: readable if a call would deliver packets. So after each call the worker is armed, and says when to
 //! look again, armed or not; if it finds something waiting, or packets are held, the time is now. A program
-//! that is woken in vain by the timer gets 0 from its call.
+//! that is woken in vain gets 0 from its call.
 
 use std::{
     cell::Cell,
@@ -86,9 +86,13 @@ impl Selectable {
 
     /// Waits until it is readable, or until a signal comes.
     pub(super) fn wait(&self) {
-        let mut polls = [PollFd::new(self.all.0.as_fd(), PollFlags::POLLIN)];
         // The caller looks for packets, whatever ended the wait.
-        let _ = poll(&mut polls, PollTimeout::NONE);
+        self.poll(PollTimeout::NONE);
+    }
+
+    fn poll(&self, limit: PollTimeout) -> bool {
+        let mut polls = [PollFd::new(self.all.0.as_fd(), PollFlags::POLLIN)];
+        poll(&mut polls, limit).is_ok_and(|readable| readable > 0)
     }
 
     /// The descriptor that the program waits on.
@@ -106,9 +110,9 @@ impl Selectable {
         self.set_timer(after);
     }
 
-    /// Whether it is readable by the timer.
-    pub(super) fn is_due(&self) -> bool {
-        self.due.get() <= Instant::now()
+    /// Whether it is readable.
+    pub(super) fn is_readable(&self) -> bool {
+        self.due.get() <= Instant::now() || self.poll(PollTimeout::ZERO)
     }
 
     fn set_timer(&self, after: Duration) {

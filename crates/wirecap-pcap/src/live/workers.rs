@@ -244,9 +244,9 @@ impl Workers {
         }
     }
 
-    /// Whether the descriptor is readable because it is time to look.
-    pub(super) fn is_due(&self) -> bool {
-        self.selectable.as_ref().is_some_and(Selectable::is_due)
+    /// Whether the descriptor is readable.
+    pub(super) fn is_readable(&self) -> bool {
+        self.selectable.as_ref().is_some_and(Selectable::is_readable)
     }
 
     /// Arms all workers, and says how to wait for the descriptor.

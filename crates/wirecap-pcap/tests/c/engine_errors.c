@@ -1,7 +1,7 @@
 /* What functions of <wirecap.h> return when they cannot do what is asked.
  *
- * Usage: engine_errors TAKEN LEFT: the first device is taken from the host, the second one is not. Each gets a
- * packet at each "ready"; then the first one is removed. */
+ * Usage: engine_errors TAKEN LEFT: the first device is taken from the host, the second one is not. Each gets
+ * a packet at each "ready"; then the first one is removed. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

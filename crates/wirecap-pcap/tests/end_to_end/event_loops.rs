@@ -3,7 +3,7 @@
 use wirecap_testing::need_root;
 use wirecap_traffic::FrameSpec;
 
-use crate::rig::{PORT, Rig, same};
+use crate::rig::{Library, PORT, Rig, same};
 
 const BURST: u64 = 3_000;
 const BURSTS: u64 = 4;
@@ -60,4 +60,38 @@ fn an_event_loop_learns_that_its_device_is_gone() {
         ended.stdout
     });
     assert_eq!(printed, "-1: The interface disappeared\n");
+}
+
+/// The descriptor is readable before the filter has refused them.
+#[test]
+fn unwanted_packets_do_not_hold_up_an_event_loop_whose_handle_blocks() {
+    need_root!("unwanted_packets_do_not_hold_up_an_event_loop_whose_handle_blocks");
+    let rig = Rig::new("unwanted");
+    let unwanted = rig.compile("unwanted");
+    let printed = same("unwanted", |library| {
+        let mut sender = rig.wire.queue_sender(0, FrameSpec::default());
+        let program = rig.spawn_ready(library, &unwanted, &[PORT, "tcp"]);
+        while program.printed().is_empty() {
+            sender.send(1);
+            std::thread::sleep(std::time::Duration::from_millis(30));
+        }
+        program.succeed()
+    });
+    assert_eq!(printed, "0 wanted, other work was done\n");
+}
+
+#[test]
+fn threads_are_cancelled_while_they_read() {
+    need_root!("threads_are_cancelled_while_they_read");
+    let rig = Rig::new("cancelling");
+    let cancelling = rig.compile("cancelling");
+    let program = rig.spawn_ready(Library::Wirecap, &cancelling, &[PORT]);
+    let mut sender = rig.wire.queue_sender(0, FrameSpec::default());
+    while program.printed().lines().count() < 2 {
+        sender.send(200);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let expected = "while it waits: cancelled, cleaned up 1 times\n\
+                    while packets come: cancelled, cleaned up 2 times\n";
+    assert_eq!(program.succeed(), expected);
 }

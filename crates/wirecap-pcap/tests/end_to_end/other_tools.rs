@@ -98,18 +98,7 @@ fn has_empty_queues(rig: &Rig) -> bool {
 }
 
 /// Ten lines that capture.
-const PYTHON: &str = r#"
-import ctypes, sys
-pcap = ctypes.CDLL("libpcap.so.0.8")
-class Header(ctypes.Structure):
-    _fields_ = [("seconds", ctypes.c_long), ("micros", ctypes.c_long), ("caplen", ctypes.c_uint32), ("len", ctypes.c_uint32)]
-pcap.pcap_open_live.restype, error = ctypes.c_void_p, ctypes.create_string_buffer(256)
-handle = ctypes.c_void_p(pcap.pcap_open_live(sys.argv[1].encode(), 65535, 1, 100, error))
-header, data = ctypes.POINTER(Header)(), ctypes.POINTER(ctypes.c_ubyte)()
-print("ready" if handle else error.value, file=sys.stderr, flush=True)
-while pcap.pcap_next_ex(handle, ctypes.byref(header), ctypes.byref(data)) >= 0 and (not header or data[5] != 0x99):
-    if header: print(header.contents.len, bytes(data[:header.contents.caplen]).hex())
-"#;
+const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/capture.py");
 
 #[test]
 fn python_captures_through_ctypes() {
@@ -118,7 +107,7 @@ fn python_captures_through_ctypes() {
     let frames = mixture(100);
     assert!(LAST.ends_with("99"));
     let printed = same("python", |library| {
-        let program = rig.spawn(library, "python3", &["-c", PYTHON, PORT]);
+        let program = rig.spawn(library, "python3", &[PYTHON, PORT]);
         program.running.wait_for("ready");
         rig.send(&frames);
         program.succeed()
