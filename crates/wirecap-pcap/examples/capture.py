@@ -1,4 +1,5 @@
-# Prints the length and the bytes of packets: python3 capture.py DEVICE. Ends with one to a MAC address that ends in 99.
+# Prints the length and the bytes of packets: python3 capture.py DEVICE.
+# Ends with a packet to a MAC address that ends in 99.
 import ctypes, sys
 pcap = ctypes.CDLL("libpcap.so.0.8")
 class Header(ctypes.Structure):

@@ -5,7 +5,7 @@ use std::{panic, thread, time::Duration};
 use wirecap::{Capture, Dispatch, Mode, Modes, WaitOutcome, Worker};
 use wirecap_traffic::FrameSpec;
 
-use wirecap_testing::{check, crew::Crew, need_root, wait_until, wire::Wire};
+use wirecap_testing::{check, crew::Crew, need_root, wait_or_explain, wait_until, wire::Wire};
 
 /// M × R.
 const POOL: u64 = 64 * 16;
@@ -99,12 +99,14 @@ fn a_pool_of_one_chunk_circulates_without_its_worker() {
         drop(workers.remove(0));
         let crew = Crew::eager(workers);
         let mut sender = wire.queue_sender(0, FrameSpec::default());
-        // Each round uses up all cells: no packet can come until they are given back.
-        for round in 1..=5 {
-            sender.send(64);
-            crew.wait_for(round * 64);
-            wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
+        // Each cell has to be given back several times. One packet at a time: cells that are home wait for the
+        // rest of their chunk, so that the kernel may have as little as one.
+        for sent in 1..=5 * 64 {
+            sender.send(1);
+            let explain = || format!("packet {sent}, {dispatch:?}: {:?}", capture.report());
+            wait_or_explain(explain, || crew.arrived() >= sent);
         }
+        wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
         capture.stopper().stop();
         let arrivals = crew.join();
         let report = capture.finish();
