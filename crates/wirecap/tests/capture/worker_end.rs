@@ -99,8 +99,8 @@ fn a_pool_of_one_chunk_circulates_without_its_worker() {
         drop(workers.remove(0));
         let crew = Crew::eager(workers);
         let mut sender = wire.queue_sender(0, FrameSpec::default());
-        // Each cell has to be given back several times. One packet at a time: cells that are home wait for the
-        // rest of their chunk, so that the kernel may have as little as one.
+        // Each cell has to be given back several times. One packet at a time: cells that are home wait for
+        // the rest of their chunk, so that the kernel may have as little as one.
         for sent in 1..=5 * 64 {
             sender.send(1);
             let explain = || format!("packet {sent}, {dispatch:?}: {:?}", capture.report());
