@@ -12,7 +12,8 @@
 
 use std::{
     env,
-    ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void},
+    ffi::{CString, c_char, c_int, c_long, c_uint, c_void},
+    fs,
     ops::Deref,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
@@ -43,8 +44,8 @@ const DIRECTORIES: [&str; 9] = [
     "/usr/local/lib",
 ];
 
-/// A symbol that only this library exports.
-const OUR_MARK: &CStr = c"wirecap_version";
+/// The name of a symbol that only this library exports, as it is in its file.
+const OUR_MARK: &[u8] = b"\0wirecap_version\0";
 
 /// Declares the table of libpcap's functions. Those under `pass` need no handle: programs that call them get
 /// libpcap's own function, or the value after the arrow on a machine without libpcap. In those under `read` a
@@ -241,13 +242,16 @@ fn object() -> &'static Result<SharedObject, String> {
         let mut reasons = Vec::new();
         for path in candidates().into_iter().filter(|path| path.exists()) {
             let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { continue };
-            match SharedObject::open_bound_to_itself(&name) {
-                // A copy of this library.
-                Ok(object) if object.has(OUR_MARK) => {}
-                Ok(object) => {
-                    return Ok(SharedObject::open_copy_bound_to_itself(&path).unwrap_or(object));
-                }
-                Err(reason) => reasons.push(reason),
+            let contents = fs::read(&path).unwrap_or_default();
+            // A copy of this library.
+            if contents.windows(OUR_MARK.len()).any(|bytes| bytes == OUR_MARK) {
+                continue;
+            }
+            // The copy first: what both need is opened as for the first of them.
+            let copy = SharedObject::open_copy_bound_to_itself(contents);
+            match (copy, SharedObject::open_bound_to_itself(&name)) {
+                (Ok(object), _) | (Err(_), Ok(object)) => return Ok(object),
+                (Err(_), Err(reason)) => reasons.push(reason),
             }
         }
         Err(if reasons.is_empty() { "none was found".into() } else { reasons.join("; ") })

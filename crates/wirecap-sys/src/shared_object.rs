@@ -5,7 +5,6 @@ use std::{
     fs,
     io::{self, Write},
     os::fd::{AsRawFd, FromRawFd},
-    path::Path,
     ptr::NonNull,
 };
 
@@ -40,14 +39,13 @@ impl SharedObject {
         Self::open_with(name, libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND)
     }
 
-    /// Opens a copy of a library that is marked as symbolic (`DF_SYMBOLIC` of the ELF specification): it
-    /// calls its own functions even where the program has others of the same name, and the program's where it
-    /// has none.
+    /// Opens a library from a copy of its file that is marked as symbolic (`DF_SYMBOLIC` of the ELF
+    /// specification): it calls its own functions even where the program has others of the same name, and the
+    /// program's where it has none.
     ///
     /// # Errors
     /// Why there is no copy; the loader's own words.
-    pub fn open_copy_bound_to_itself(path: &Path) -> Result<Self, String> {
-        let mut library = fs::read(path).map_err(|error| error.to_string())?;
+    pub fn open_copy_bound_to_itself(mut library: Vec<u8>) -> Result<Self, String> {
         mark_as_symbolic(&mut library).ok_or("it has no room for the mark")?;
         let (copy, name) = in_memory(&library).map_err(|error| error.to_string())?;
         let opened = Self::open(&name);
@@ -98,7 +96,8 @@ fn in_memory(contents: &[u8]) -> io::Result<(fs::File, CString)> {
     };
     let mut file = create(MFD_EXEC).or_else(|_| create(0))?;
     file.write_all(contents)?;
-    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // The loader keeps the name; with two slashes no program asks for it later.
+    let name = format!("/proc/self/fd//{}", file.as_raw_fd());
     Ok((file, CString::new(name)?))
 }
 

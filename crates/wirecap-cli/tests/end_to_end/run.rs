@@ -133,6 +133,26 @@ fn the_account_has_the_figures_of_the_capture() {
     }
 }
 
+/// Of a batch that it was given, for instance by `tcpdump -c`.
+#[test]
+fn packets_that_the_program_did_not_read_are_counted() {
+    need_root!("packets_that_the_program_did_not_read_are_counted");
+    let lab = Lab::with_queues("unread", 1);
+    let running =
+        lab.run(&["--account", "--", "tcpdump", "-Z", "root", "-i", "r0", "-c", "5", "-w", "/dev/null"]);
+    running.wait_for("listening on");
+    // Enough for a batch: the first packet alone wakes the program.
+    lab.send(0, 0, 50_000, LiveOptions::default());
+    let ended = running.wait();
+    let rows = ended.stderr.lines().skip_while(|line| !line.starts_with("device"));
+    let rows: Vec<Vec<_>> = rows.map(|line| line.split_whitespace().collect()).collect();
+    let of = |name: &str| {
+        let column = rows[0].iter().position(|head| *head == name);
+        column.map_or(0, |column| rows[1][column].parse::<u64>().unwrap())
+    };
+    assert_eq!(of("delivered"), 5 + of("unread"), "{}", ended.stderr);
+}
+
 #[test]
 fn settings_reach_the_library() {
     need_root!("settings_reach_the_library");

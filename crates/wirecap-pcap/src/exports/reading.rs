@@ -32,14 +32,17 @@ enum Step<T> {
     Libpcap(Loaded, *mut ForeignPcap),
 }
 
+/// Why a call in a callback is refused.
+const NESTED: &str = "the handle is being read: a callback cannot read from it";
+
 /// Makes a step. `failed` is what the function returns for a handle that was closed meanwhile, and on a
-/// machine without libpcap.
+/// machine without libpcap; `nested`, in a callback of the handle.
 ///
 /// # Safety
 /// The program keeps the promises of <pcap/pcap.h> for the pointer.
 unsafe fn step<T: Copy>(
     pointer: *mut PcapT,
-    failed: T,
+    [failed, nested]: [T; 2],
     read: impl FnOnce(&Handle, &Live, &Running) -> Step<T>,
 ) -> Step<T> {
     catch_panic(Step::Done(failed), || {
@@ -52,9 +55,15 @@ unsafe fn step<T: Copy>(
             let Ok(libpcap) = libpcap() else { return Step::Done(failed) };
             return Step::Libpcap(libpcap, handle.map_or(ptr::null_mut(), Handle::as_foreign));
         };
+        let Some(reading) = running.begin_reading() else {
+            handle.error.set(NESTED);
+            return Step::Done(nested);
+        };
         let step = read(handle, live, running);
         // The program has closed it, in a callback or a signal handler.
-        if !running.is_closing() {
+        let is_closing = running.is_closing();
+        drop(reading);
+        if !is_closing {
             return step;
         }
         // SAFETY: the pointer is the program's, and no reference to the handle is used any more.
@@ -107,7 +116,7 @@ unsafe extern "C-unwind" fn pcap_dispatch(
     loop {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>; there is nothing to drop here.
         unsafe {
-            let step = step(pointer, ERROR_BREAK, |handle, live, running| {
+            let step = step(pointer, [ERROR_BREAK, ERROR], |handle, live, running| {
                 dispatch((handle, live, running), count, handler, user)
             });
             cancellation_point();
@@ -138,7 +147,7 @@ unsafe extern "C-unwind" fn pcap_loop(
     loop {
         // SAFETY: as above.
         unsafe {
-            let step = step(pointer, ERROR_BREAK, |handle, live, running| {
+            let step = step(pointer, [ERROR_BREAK, ERROR], |handle, live, running| {
                 dispatch((handle, live, running), left, handler, user)
             });
             cancellation_point();
@@ -172,7 +181,9 @@ struct Next {
 }
 
 impl Next {
-    const NONE: Self = Self { status: ERROR_BREAK, header: ptr::null_mut(), data: ptr::null() };
+    fn none(status: c_int) -> Self {
+        Self { status, header: ptr::null_mut(), data: ptr::null() }
+    }
 }
 
 fn next(handle: &Handle, live: &Live, running: &Running) -> Step<Next> {
@@ -187,15 +198,19 @@ unsafe extern "C-unwind" fn pcap_next(pointer: *mut PcapT, header: *mut PacketHe
     loop {
         // SAFETY: as above; the program gives room for a header.
         unsafe {
-            let step = step(pointer, Next::NONE, next);
-            cancellation_point();
-            match step {
-                Step::Done(next) => {
-                    if !next.data.is_null() {
+            let step =
+                step(pointer, [Next::none(ERROR_BREAK), Next::none(ERROR)], |handle, live, running| {
+                    let step = next(handle, live, running);
+                    if let Step::Done(next) = step
+                        && !next.data.is_null()
+                    {
                         header.write(next.header.read());
                     }
-                    return next.data;
-                }
+                    step
+                });
+            cancellation_point();
+            match step {
+                Step::Done(next) => return next.data,
                 Step::Again => {}
                 Step::Libpcap(libpcap, foreign) => {
                     let data = (libpcap.pcap_next)(foreign, header);
@@ -218,7 +233,7 @@ unsafe extern "C-unwind" fn pcap_next_ex(
     loop {
         // SAFETY: as above; the program gives room for both pointers.
         unsafe {
-            let step = step(pointer, Next::NONE, next);
+            let step = step(pointer, [Next::none(ERROR_BREAK), Next::none(ERROR)], next);
             cancellation_point();
             match step {
                 Step::Done(next) => {

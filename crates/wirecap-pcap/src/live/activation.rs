@@ -86,6 +86,9 @@ impl Live {
             // Where libpcap fails as well, its code and its text are those that programs know.
             Err(failure) => return Err(self.libpcaps_failure(&failure).unwrap_or(failure)),
         };
+        let snaplen = u32::try_from(self.settings.snaplen.get()).ok();
+        let snaplen = snaplen.filter(|bytes| (1..=MAX_SNAPLEN).contains(bytes)).unwrap_or(MAX_SNAPLEN);
+        let sieve = Sieve::new(snaplen, self.settings.protocol());
         let mut spares = capture.take_workers();
         let own = spares.remove(0);
         let capture = AccountedCapture::new(&self.device.name, capture);
@@ -95,18 +98,15 @@ impl Live {
             let full = || {
                 (ERROR, Some(format!("the group {name} is full ({MAX_MEMBERS} members); use another name")))
             };
-            let share = Share { spares, refusals: capture.refusals(), interrupter };
+            let share = Share { spares, refusals: capture.refusals(), interrupter, filter: sieve.mark() };
             Membership::join(name, injector.ifindex(), share).ok_or_else(full)
         });
         let workers = Workers::new(own, refusals, core, membership.transpose()?);
         self.activate_shadow()?;
-        let snaplen = u32::try_from(self.settings.snaplen.get()).ok();
-        let snaplen = snaplen.filter(|bytes| (1..=MAX_SNAPLEN).contains(bytes)).unwrap_or(MAX_SNAPLEN);
         let format = Format {
             has_nanoseconds: self.settings.timestamp_precision.get() == TSTAMP_PRECISION_NANO,
             is_nonblocking: self.settings.is_nonblocking.get(),
         };
-        let sieve = Sieve::new(snaplen, self.settings.protocol());
         Ok((Running::new((capture, workers), injector, format, sieve), warning))
     }
 

@@ -30,9 +30,6 @@ use crate::{
 /// libpcap's text for an interface that was removed.
 const GONE: &str = "The interface disappeared";
 
-/// Why a call of a callback is refused.
-const NESTED: &str = "the handle is being read: a callback cannot read from it";
-
 /// How often the ports are looked after: links that went down, programs that were detached.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -67,13 +64,14 @@ impl Running {
         after: AfterDelivery,
         sink: impl FnMut(&PacketHeader, *const u8),
     ) -> Delivery {
-        let Some(_reading) = self.begin_reading() else {
-            error.set(NESTED);
-            return Delivery::Status(ERROR);
-        };
         let delivery = self.deliver_what_comes(breaker, error, limit, after, sink);
         if !self.is_closing() {
-            self.update_selectable();
+            // A program that gets nothing goes back to wait, perhaps for an edge.
+            self.update_selectable(matches!(delivery, Delivery::Status(1..)));
+        }
+        if matches!(delivery, Delivery::Status(..0)) {
+            // The program has had enough, and asks for the statistics next.
+            self.refresh_statistics();
         }
         delivery
     }
@@ -88,6 +86,7 @@ impl Running {
     ) -> Delivery {
         let limit = limit.unwrap_or(c_int::MAX as u32);
         let mut only_looks = self.is_nonblocking.get();
+        let mut refusing_since = None;
         loop {
             if breaker.take() {
                 return Delivery::Status(ERROR_BREAK);
@@ -117,8 +116,10 @@ impl Running {
             }
             match (is_broken, delivered) {
                 (true, _) => return Delivery::Status(ERROR_BREAK),
-                // The sieve has refused all of them.
-                (false, 0) => {}
+                // The sieve has refused all of them. Other work must not wait for ever for a wanted one.
+                (false, 0) if refusing_since.get_or_insert_with(Instant::now).elapsed() < SLICE => {}
+                (false, 0) if only_looks => return Delivery::Status(0),
+                (false, 0) => return Delivery::Waits,
                 (false, delivered) => return Delivery::Status(delivered as c_int),
             }
         }

@@ -56,6 +56,8 @@ pub(super) struct Share {
     pub(super) refusals: Refusals,
     /// Ends the wait of the thread that reads it.
     pub(super) interrupter: Interrupter,
+    /// Which filter the handle has.
+    pub(super) filter: u64,
 }
 
 /// A worker of another member.
@@ -105,12 +107,12 @@ impl Membership {
         groups.insert(key, Arc::downgrade(&group));
         drop(groups);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let filter = Arc::<AtomicU64>::default();
         let mut members = lock(&group.members);
         if members.len() == MAX_MEMBERS {
             return None;
         }
-        let Share { spares, refusals, interrupter } = share;
+        let Share { spares, refusals, interrupter, filter } = share;
+        let filter = Arc::new(AtomicU64::new(filter));
         members.push(Member { number, spares, refusals, filter: Arc::clone(&filter), interrupter });
         drop(members);
         group.changes.fetch_add(1, Ordering::Release);
@@ -178,7 +180,7 @@ mod tests {
         let mut capture = builder.mode(Mode::advanced(60).unwrap()).open().unwrap();
         let mut spares = capture.take_workers();
         let interrupter = spares.remove(0).interrupter();
-        (capture, Share { spares, refusals: Refusals::default(), interrupter })
+        (capture, Share { spares, refusals: Refusals::default(), interrupter, filter: 0 })
     }
 
     /// How many workers it gets, and how many members have left.

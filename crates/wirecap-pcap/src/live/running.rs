@@ -109,7 +109,7 @@ impl HeldBatch {
 }
 
 /// While packets are being delivered.
-pub(super) struct Reading<'r>(&'r Running);
+pub(crate) struct Reading<'r>(&'r Running);
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
@@ -186,16 +186,17 @@ impl Running {
     pub(crate) fn selectable_fd(&self) -> io::Result<RawFd> {
         let descriptor = self.with_workers(Workers::descriptor)?;
         if !self.is_selectable.replace(true) {
-            self.update_selectable();
+            self.update_selectable(false);
         }
         Ok(descriptor)
     }
 
     /// Brings the descriptor up to date, if the program has asked for it. After each call that takes packets.
-    pub(super) fn update_selectable(&self) {
+    /// `has_delivered`: the program takes what is left before it waits.
+    pub(super) fn update_selectable(&self, has_delivered: bool) {
         if self.is_selectable.get() {
             let due = self.time_to_wait();
-            self.with_workers(|workers| workers.set_due(due));
+            self.with_workers(|workers| workers.set_due(due, has_delivered));
         }
     }
 
@@ -221,7 +222,7 @@ impl Running {
 
     /// Begins to deliver packets. `None` if that goes on already: a callback, or a signal handler, has called
     /// for packets.
-    pub(super) fn begin_reading(&self) -> Option<Reading<'_>> {
+    pub(crate) fn begin_reading(&self) -> Option<Reading<'_>> {
         (!self.is_reading.replace(true)).then(|| Reading(self))
     }
 

@@ -101,9 +101,12 @@ impl Selectable {
     }
 
     /// Makes it readable after this time, whatever comes; not before, unless a descriptor that is watched is.
-    pub(super) fn set_due(&self, after: Duration) {
+    ///
+    /// If it stays readable, there is no edge (EPOLLET of epoll(7)); so it may only while the program `takes`
+    /// packets.
+    pub(super) fn set_due(&self, after: Duration, takes: bool) {
         let now = Instant::now();
-        if after.is_zero() && self.due.get() <= now {
+        if takes && after.is_zero() && self.due.get() <= now {
             return;
         }
         self.due.set(now + after);

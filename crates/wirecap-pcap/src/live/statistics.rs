@@ -9,13 +9,12 @@ impl Running {
     /// `ps_recv`: packets that passed the filter so far, with those that wait or were lost, which no filter
     /// has seen; `ps_drop`: those that were lost here; `ps_ifdrop`: those that the NIC or its driver dropped.
     ///
-    /// Programs call it in signal handlers, tcpdump for instance. While packets are being delivered it
-    /// therefore allocates nothing and waits for no lock; where the function that was interrupted has one,
-    /// the packets that were lost are those of a second ago, at most.
+    /// Programs call it in signal handlers, tcpdump for instance. So it allocates nothing and waits for no
+    /// lock. What the NIC dropped is as of the last look, a second ago at most while the handle is read, or
+    /// of the break that ended the loop. The rest is, too, where the function that was interrupted has a
+    /// lock.
     pub(crate) fn statistics(&self) -> Stat {
-        if !self.is_reading() {
-            self.refresh_statistics();
-        } else if let Some(account) = self.capture.try_total() {
+        if let Some(account) = self.capture.try_total() {
             let by_interface = self.last_stat.get().dropped_by_interface;
             self.last_stat.set(self.stat(&account, by_interface));
         }

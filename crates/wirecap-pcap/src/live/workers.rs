@@ -190,7 +190,7 @@ impl Workers {
         match (self.arm(), &self.selectable) {
             (Waiting::Batch(taken), _) => Found::Batch(taken),
             (Waiting::For(most), Some(selectable)) if can_wait => {
-                selectable.set_due(most.min(limit));
+                selectable.set_due(most.min(limit), false);
                 selectable.wait();
                 Found::Nothing
             }
@@ -238,9 +238,9 @@ impl Workers {
     }
 
     /// Has the descriptor become readable after this time, whatever comes.
-    pub(super) fn set_due(&self, after: Duration) {
+    pub(super) fn set_due(&self, after: Duration, has_delivered: bool) {
         if let Some(selectable) = &self.selectable {
-            selectable.set_due(after);
+            selectable.set_due(after, has_delivered);
         }
     }
 

@@ -1,4 +1,5 @@
-/* Threads that read, and are cancelled: one that waits, then one that gets packets and runs callbacks.
+/* Threads that read, and are cancelled: one that waits, one that gets packets, and one whose filter refuses
+ * them.
  *
  * Usage: cancelling DEVICE. The test sends packets without end once it reads "ready". */
 #include <pthread.h>
@@ -52,6 +53,10 @@ int main(int argc, char **argv) {
     while (atomic_load(&frames) < 1000)
         usleep(1000);
     cancel(thread, "while packets come");
+    set_filter(handle, "tcp");
+    pthread_create(&thread, NULL, read_for_ever, handle);
+    usleep(500000);
+    cancel(thread, "while the filter refuses them");
     pcap_close(handle);
     return 0;
 }

@@ -87,11 +87,12 @@ fn threads_are_cancelled_while_they_read() {
     let cancelling = rig.compile("cancelling");
     let program = rig.spawn_ready(Library::Wirecap, &cancelling, &[PORT]);
     let mut sender = rig.wire.queue_sender(0, FrameSpec::default());
-    while program.printed().lines().count() < 2 {
+    while program.printed().lines().count() < 3 {
         sender.send(200);
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let expected = "while it waits: cancelled, cleaned up 1 times\n\
-                    while packets come: cancelled, cleaned up 2 times\n";
+                    while packets come: cancelled, cleaned up 2 times\n\
+                    while the filter refuses them: cancelled, cleaned up 3 times\n";
     assert_eq!(program.succeed(), expected);
 }

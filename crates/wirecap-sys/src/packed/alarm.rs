@@ -63,11 +63,18 @@ impl StreamAlarm {
 
 impl Alarm for StreamAlarm {
     fn arm(&self) -> bool {
+        let has_received = || {
+            self.memory.position(self.stream).load(Ordering::Relaxed) == self.received.load(Ordering::Relaxed)
+        };
+        // The event of a packet that waits stays, for another thread that it is on its way to.
+        if !has_received() {
+            return false;
+        }
         let events = Self::position_of(&self.producer).load(Ordering::Acquire);
         Self::position_of(&self.consumer).store(events, Ordering::Release);
         self.memory.word(self.stream, ARMED_AT as u32).store(1, Ordering::Relaxed);
         // On this side: if the packet is not seen below, `armed` is already visible to the program.
         fence(Ordering::SeqCst);
-        self.memory.position(self.stream).load(Ordering::Relaxed) == self.received.load(Ordering::Relaxed)
+        has_received()
     }
 }

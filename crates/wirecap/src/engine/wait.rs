@@ -154,9 +154,13 @@ impl Waiter {
     }
 
     /// How a thread waits that does so elsewhere, with its descriptor: as [`Waiter::pause`], but a thread
-    /// that would spin or block waits for the descriptor. It is `now`. `None` if there is something to do
-    /// already.
+    /// that would block waits for the descriptor, and one that would spin looks often. It is `now`. `None` if
+    /// there is something to do already.
     pub(crate) fn wait_elsewhere(&mut self, now: Instant, idler: &impl EngineView) -> Option<Elsewhere> {
+        if self.wait == Wait::Busy {
+            // It has no wakers: nothing would announce a packet.
+            return Some(Elsewhere::Later(self.longest));
+        }
         // Each look costs an event loop more than a sleep costs a thread, so there are few.
         self.next = self.longest;
         if let Plan::Sleep(duration) = self.next_plan(now, idler)

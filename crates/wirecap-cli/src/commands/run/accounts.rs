@@ -131,7 +131,7 @@ fn figures(record: &Value) -> impl Fn(&str) -> i64 + '_ {
         let queues = ports.clone().flat_map(|port| port["queues"].as_array().into_iter().flatten());
         let number = |value: &Value| value.as_i64().unwrap_or(0);
         match column {
-            "refused" => number(&record["refused"]),
+            "refused" | "unread" => number(&record[column]),
             "dropped_before_xdp" => ports.map(|port| number(&port[column])).sum(),
             "lost" => queues
                 .flat_map(|queue| queue["lost"].as_object().into_iter().flatten())

@@ -149,7 +149,9 @@ fn a_thread_with_work_sleeps_and_one_that_takes_cells_back_dozes_briefly() {
 fn a_thread_that_waits_elsewhere_is_armed_in_silence_alone() {
     let idler = |rest| RestlessThread(Sleeper::new().unwrap(), rest);
     let long = idler(Some(Rest::Long));
-    for wait in [Wait::Sleep, Wait::Block, Wait::Busy] {
+    let mut busy = waiter(Wait::Busy, 1 << 16, 1);
+    assert_eq!(busy.wait_elsewhere(Instant::now(), &long), Some(Elsewhere::Later(LONGEST_SLEEP)));
+    for wait in [Wait::Sleep, Wait::Block] {
         let (mut waiter, start) = (waiter(wait, 1 << 16, 0), Instant::now());
         let armed = |limit| Some(Elsewhere::Armed(limit));
         assert_eq!(waiter.wait_elsewhere(start, &long), armed(FIRST_DOZE), "nothing has ever come");
