@@ -26,8 +26,8 @@ impl SharedObject {
         Self::open_with(name, libc::RTLD_NOW | libc::RTLD_LOCAL)
     }
 
-    /// The same; the library calls its own functions even where the program has others of the same name, and
-    /// so does whoever opens this file later.
+    /// The same; the library calls its own functions even where the program has others of the same name; so
+    /// does the program, if it opens the file later.
     ///
     /// It also calls the C library's functions where the program has others: in a program with an allocator
     /// of its own it may free what that one has allocated (strdup), and crash. See
@@ -101,7 +101,7 @@ fn in_memory(contents: &[u8]) -> io::Result<(fs::File, CString)> {
     Ok((file, CString::new(name)?))
 }
 
-/// Marks an ELF file of this machine as symbolic. `None` if it is none, or has no room for the mark.
+/// Marks an ELF file as symbolic. `None` if the file is not one of this machine, or has no room for the mark.
 fn mark_as_symbolic(file: &mut [u8]) -> Option<()> {
     const PT_DYNAMIC: u64 = 2;
     const DT_NULL: u64 = 0;

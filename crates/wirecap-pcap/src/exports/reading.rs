@@ -8,7 +8,7 @@ use std::{
     ptr,
 };
 
-use super::{ask_libpcap, engine_or_libpcap};
+use super::{Outcome, ask_libpcap, engine_or_libpcap};
 use crate::{
     abi::{ERROR, ERROR_BREAK, ForeignPcap, Handler, PacketHeader},
     edge::{cancellation_point, catch_panic},
@@ -35,8 +35,8 @@ enum Step<T> {
 /// Why a call in a callback is refused.
 const NESTED: &str = "the handle is being read: a callback cannot read from it";
 
-/// Makes a step. `failed` is what the function returns for a handle that was closed meanwhile, and on a
-/// machine without libpcap; `nested`, in a callback of the handle.
+/// Makes a step. The function returns `failed` if the handle was closed during the step, and on a machine
+/// without libpcap; `nested` if a callback of the handle has called it.
 ///
 /// # Safety
 /// The program keeps the promises of <pcap/pcap.h> for the pointer.
@@ -72,17 +72,20 @@ unsafe fn step<T: Copy>(
     })
 }
 
-/// After libpcap has read in vain: its error text is the handle's.
+/// What libpcap has returned; if it failed, its error text becomes the handle's.
 ///
 /// # Safety
 /// As [`step`].
-unsafe fn note_error(pointer: *mut PcapT) {
-    catch_panic((), || {
-        // SAFETY: by the caller's promise.
-        if let Some(handle) = unsafe { Handle::of(pointer) } {
-            handle.note_libpcaps_error();
-        }
-    });
+unsafe fn noted<T: Outcome>(pointer: *mut PcapT, outcome: T) -> T {
+    if outcome.is_failure() {
+        catch_panic((), || {
+            // SAFETY: by the caller's promise.
+            if let Some(handle) = unsafe { Handle::of(pointer) } {
+                handle.note_libpcaps_error();
+            }
+        });
+    }
+    outcome
 }
 
 /// Delivers packets once, at most `count`; any number if that is not positive.
@@ -124,11 +127,7 @@ unsafe extern "C-unwind" fn pcap_dispatch(
                 Step::Done(status) => return status,
                 Step::Again => {}
                 Step::Libpcap(libpcap, foreign) => {
-                    let status = (libpcap.pcap_dispatch)(foreign, count, handler, user);
-                    if status < 0 {
-                        note_error(pointer);
-                    }
-                    return status;
+                    return noted(pointer, (libpcap.pcap_dispatch)(foreign, count, handler, user));
                 }
             }
         }
@@ -161,11 +160,7 @@ unsafe extern "C-unwind" fn pcap_loop(
                 }
                 Step::Done(_) | Step::Again => {}
                 Step::Libpcap(libpcap, foreign) => {
-                    let status = (libpcap.pcap_loop)(foreign, count, handler, user);
-                    if status < 0 {
-                        note_error(pointer);
-                    }
-                    return status;
+                    return noted(pointer, (libpcap.pcap_loop)(foreign, count, handler, user));
                 }
             }
         }
@@ -213,11 +208,7 @@ unsafe extern "C-unwind" fn pcap_next(pointer: *mut PcapT, header: *mut PacketHe
                 Step::Done(next) => return next.data,
                 Step::Again => {}
                 Step::Libpcap(libpcap, foreign) => {
-                    let data = (libpcap.pcap_next)(foreign, header);
-                    if data.is_null() {
-                        note_error(pointer);
-                    }
-                    return data;
+                    return noted(pointer, (libpcap.pcap_next)(foreign, header));
                 }
             }
         }
@@ -245,11 +236,7 @@ unsafe extern "C-unwind" fn pcap_next_ex(
                 }
                 Step::Again => {}
                 Step::Libpcap(libpcap, foreign) => {
-                    let status = (libpcap.pcap_next_ex)(foreign, header, data);
-                    if status < 0 {
-                        note_error(pointer);
-                    }
-                    return status;
+                    return noted(pointer, (libpcap.pcap_next_ex)(foreign, header, data));
                 }
             }
         }

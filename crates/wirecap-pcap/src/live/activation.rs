@@ -92,16 +92,17 @@ impl Live {
         let mut spares = capture.take_workers();
         let own = spares.remove(0);
         let capture = AccountedCapture::new(&self.device.name, capture);
-        let (interrupter, refusals) = (own.interrupter(), capture.refusals());
+        let interrupter = own.interrupter();
         let injector = self.injector()?;
         let membership = group.as_ref().map(|name| {
             let full = || {
                 (ERROR, Some(format!("the group {name} is full ({MAX_MEMBERS} members); use another name")))
             };
-            let share = Share { spares, refusals: capture.refusals(), interrupter, filter: sieve.mark() };
+            let refusals = capture.refusals();
+            let share = Share { spares, refusals, interrupter, filter: sieve.mark() };
             Membership::join(name, injector.ifindex(), share).ok_or_else(full)
         });
-        let workers = Workers::new(own, refusals, core, membership.transpose()?);
+        let workers = Workers::new(own, capture.refusals(), core, membership.transpose()?);
         self.activate_shadow()?;
         let format = Format {
             has_nanoseconds: self.settings.timestamp_precision.get() == TSTAMP_PRECISION_NANO,

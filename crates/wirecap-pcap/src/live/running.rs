@@ -42,7 +42,7 @@ pub(crate) struct Running {
     is_selectable: Cell<bool>,
     /// A call is delivering packets, or its callback runs.
     is_reading: Cell<bool>,
-    /// The program has closed the handle meanwhile.
+    /// The program has closed the handle while packets were being delivered.
     is_closing: Cell<bool>,
     /// The last statistics.
     pub(super) last_stat: Cell<Stat>,

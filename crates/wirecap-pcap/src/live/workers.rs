@@ -168,17 +168,13 @@ impl Workers {
             Found::Nothing => {}
             found => return found,
         }
-        let mut index = 0;
-        while let Some(helped) = self.helped.get_mut(index) {
+        for helped in &mut self.helped {
             if !helped.is_like(self.membership.as_ref()) {
-                index += 1;
                 continue;
             }
-            match helped.source.next_batch(Duration::ZERO) {
-                Found::Nothing => index += 1,
-                // That member is leaving.
-                Found::End => index += 1,
-                found => return found,
+            // At its end the member is leaving.
+            if let Found::Batch(taken) = helped.source.next_batch(Duration::ZERO) {
+                return Found::Batch(taken);
             }
         }
         Found::Nothing
