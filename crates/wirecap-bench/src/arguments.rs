@@ -13,7 +13,7 @@ pub enum Scenario {
     Count,
     /// One queue, count only, passively: taps against TPACKET_V3.
     Passive,
-    /// One queue, count only, by libpcap's functions: on wirecap against libpcap.
+    /// Programs that use libpcap, on wirecap against libpcap: a counting loop, tcpdump, threads.
     Libpcap,
     /// Writing to a file, against tcpdump.
     Write,
@@ -79,7 +79,7 @@ impl Scenario {
 }
 
 /// Compares wirecap with its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset;
-/// tcpdump for `write` and tc for `forward`. If installed, dpdk-testpmd with net_af_xdp competes in
+/// tcpdump for `write` and `libpcap`, and tc for `forward`. If installed, dpdk-testpmd with net_af_xdp competes in
 /// `forward`, trafgen and tcpreplay in `generate` and `replay`. Makes its own network namespaces and removes
 /// them.
 #[derive(Debug, Parser)]
@@ -107,7 +107,7 @@ pub struct Arguments {
     /// Source directory of the peers.
     #[arg(long, value_name = "DIR", default_value = "bench/peers")]
     pub peers: PathBuf,
-    /// Directory in memory for `write`.
+    /// Directory in memory for `write` and `libpcap`.
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub tmpfs: PathBuf,
     /// Directory on a disk for `write` [default: that of --out].

@@ -10,7 +10,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | the measurements, and their targets | [`scenario`] |
-//! | the competitors | [`competitor`], [`child`], [`forwarder`] |
+//! | the competitors | [`competitor`], [`child`], [`forwarder`], [`tcpdump`] |
 //! | the network | [`bed`], [`sender`], [`wire`] |
 //! | the predicted losses | [`predict`] |
 //! | the output | [`record`], [`table`] |
@@ -33,6 +33,7 @@ mod search;
 mod sender;
 mod stats;
 mod table;
+mod tcpdump;
 mod wire;
 
 use std::process::ExitCode;

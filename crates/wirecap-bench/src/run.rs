@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   start(command, ReadySign) ──► Process ──► wait() ──► ProcessOutput { lines, errors }
-//!                                    │ next_line(timeout), signal()
+//!                                    │ next_line(timeout), interrupt(), cpu_time()
 //!                                    └── dropped: killed
 //! ```
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::iter;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -20,6 +22,13 @@ use nix::unistd::Pid;
 /// How long a child may take to become ready.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(5);
+/// What has not changed for this time is complete. tcpdump gets the packets of a partly filled block a second
+/// late.
+const QUIET: Duration = Duration::from_millis(1500);
+/// How long something may take to become quiet.
+const NOISE: Duration = Duration::from_secs(60);
+/// A tick of the times in `/proc/PID/stat`.
+const CLOCK_TICK: Duration = Duration::from_millis(10);
 /// How long to wait for the last lines of a child that has ended.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -117,6 +126,14 @@ impl Process {
         self.lines.recv_timeout(timeout).ok()
     }
 
+    /// The CPU time of the process and of those that it has started so far, to 10 ms. Not of what has ended.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        cpu_time(self.pid()).with_context(|| format!("{} is gone", self.name))
+    }
+
     /// Asks the process to end, as Ctrl-C would.
     ///
     /// # Errors
@@ -162,6 +179,33 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn cpu_time(pid: u32) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name, in parentheses, may have spaces. The 14th and 15th field are the times in user and kernel.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ').skip(11).take(2);
+    let own = fields.map(|ticks| ticks.parse::<u32>().map_or(Duration::ZERO, |ticks| CLOCK_TICK * ticks));
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+    Ok(own.sum::<Duration>() + children.filter_map(|pid| cpu_time(pid).ok()).sum::<Duration>())
+}
+
+/// Waits until a figure stays as it is: the length of a file that is being written, say.
+pub fn wait_until_quiet<T: PartialEq>(figure: impl Fn() -> T) {
+    let (mut last, mut since, start) = (figure(), Instant::now(), Instant::now());
+    while since.elapsed() < QUIET && start.elapsed() < NOISE {
+        thread::sleep(Duration::from_millis(50));
+        let now = figure();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+}
+
+/// Waits until a file is complete.
+pub fn wait_until_quiet_file(file: &Path) {
+    wait_until_quiet(|| fs::metadata(file).map_or(0, |metadata| metadata.len()));
 }
 
 /// The lines of a pipe, read by a thread so that the writer never blocks.
@@ -212,6 +256,31 @@ mod tests {
         let pid = process.pid();
         assert!(process.wait(Duration::from_millis(50)).is_err());
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn the_time_of_this_process_grows() {
+        let before = cpu_time(std::process::id()).unwrap();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(50) {
+            std::hint::spin_loop();
+        }
+        let spent = cpu_time(std::process::id()).unwrap() - before;
+        assert!((Duration::from_millis(10)..Duration::from_secs(10)).contains(&spent), "{spent:?}");
+    }
+
+    #[test]
+    fn the_time_of_a_grandchild_counts() {
+        let script = "(while :; do :; done) & echo READY >&2; wait";
+        let process = Process::start("child", shell(script), ReadySign::Line("READY")).unwrap();
+        let deadline = Instant::now() + TIMEOUT;
+        while process.cpu_time().unwrap() < Duration::from_millis(50) {
+            assert!(Instant::now() < deadline, "{:?}", process.cpu_time());
+            thread::sleep(TICK);
+        }
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", process.pid())).unwrap();
+        kill(Pid::from_raw(children.trim().parse().unwrap()), Signal::SIGKILL).unwrap();
+        process.wait(TIMEOUT).unwrap();
     }
 
     #[test]

@@ -35,22 +35,50 @@ pub fn largest<E>(bounds: Bounds, mut works: impl FnMut(f64) -> Result<bool, E>)
     Ok(low)
 }
 
-/// The highest rate at which nothing is lost, in packets per second. `run` sends at about the given rate, and
-/// returns the rate that was really sent, or `None` if something was lost.
+/// A run at one rate.
+pub trait Rated {
+    /// Packets that were really sent, per second.
+    fn sent_pps(&self) -> f64;
+
+    /// Packets that were sent and did not arrive.
+    fn lost(&self) -> u64;
+
+    /// Where the search for the highest lossless rate begins, in packets per second.
+    fn highest_pps(&self) -> f64 {
+        self.sent_pps()
+    }
+}
+
+/// A run at full speed, and a search.
+pub struct Rates<T> {
+    /// The run at full speed.
+    pub full_speed: T,
+    /// The highest rate at which nothing was lost, in packets per second.
+    pub lossless_pps: f64,
+}
+
+/// Runs at full speed, and if that lost packets, searches for the highest rate that loses none. `run` gets
+/// the rate in packets per second, none for full speed. `precision` is a share of the rate.
 ///
 /// # Errors
-/// The first error of `run`, which ends the search.
-pub fn highest_lossless<E>(
-    bounds: Bounds,
-    mut run: impl FnMut(f64) -> Result<Option<f64>, E>,
-) -> Result<f64, E> {
-    let mut highest = 0.0;
-    largest(bounds, |rate| {
-        let sent = run(rate)?;
-        highest = sent.map_or(highest, |sent| f64::max(highest, sent));
-        Ok(sent.is_some())
-    })?;
-    Ok(highest)
+/// The first error of `run`.
+pub fn rates<T: Rated, E>(
+    precision: f64,
+    mut run: impl FnMut(Option<f64>) -> Result<T, E>,
+) -> Result<Rates<T>, E> {
+    let full_speed = run(None)?;
+    let mut lossless_pps = if full_speed.lost() == 0 { full_speed.sent_pps() } else { 0.0 };
+    if full_speed.lost() > 0 {
+        largest(Bounds { low: 0.0, high: full_speed.highest_pps(), precision }, |rate| {
+            let run = run(Some(rate))?;
+            let is_lossless = run.lost() == 0;
+            if is_lossless {
+                lossless_pps = f64::max(lossless_pps, run.sent_pps());
+            }
+            Ok(is_lossless)
+        })?;
+    }
+    Ok(Rates { full_speed, lossless_pps })
 }
 
 #[cfg(test)]
@@ -83,14 +111,44 @@ mod tests {
         assert!(found.unwrap() > 58.0);
     }
 
+    /// A run of a generator that sends a tenth less than it is asked for, at most 100 packets a second, to a
+    /// receiver that takes `limit`.
+    struct Run {
+        sent: f64,
+        limit: f64,
+    }
+
+    impl Rated for Run {
+        fn sent_pps(&self) -> f64 {
+            self.sent
+        }
+
+        fn lost(&self) -> u64 {
+            (self.sent - self.limit).max(0.0).ceil() as u64
+        }
+    }
+
+    fn rates_of(limit: f64) -> Rates<Run> {
+        let run = |rate: Option<f64>| Run { sent: 0.9 * rate.unwrap_or(111.0), limit };
+        rates::<_, ()>(0.01, |rate| Ok(run(rate))).unwrap()
+    }
+
     #[test]
     fn the_highest_lossless_rate_is_one_that_was_really_sent() {
-        let bounds = Bounds { low: 0.0, high: 100.0, precision: 0.01 };
-        // The generator sends a tenth less than it is asked for.
-        let sent = |rate: f64| 0.9 * rate;
-        let found = highest_lossless::<()>(bounds, |rate| Ok((rate <= 60.0).then(|| sent(rate)))).unwrap();
+        let found = rates_of(54.0).lossless_pps;
         assert!((53.0..=54.0).contains(&found), "{found}");
-        assert_eq!(highest_lossless::<()>(bounds, |_| Ok(None)), Ok(0.0));
+        assert_eq!(rates_of(-1.0).lossless_pps, 0.0);
+    }
+
+    #[test]
+    fn a_receiver_that_loses_nothing_at_full_speed_is_not_searched() {
+        let mut runs = 0;
+        let rates = rates::<_, ()>(0.01, |rate| {
+            runs += 1;
+            assert_eq!(rate, None);
+            Ok(Run { sent: 99.9, limit: 200.0 })
+        });
+        assert_eq!((rates.unwrap().lossless_pps, runs), (99.9, 1));
     }
 
     #[test]

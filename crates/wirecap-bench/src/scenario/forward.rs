@@ -14,17 +14,13 @@ use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic, sent_json};
 use crate::forwarder::Forwarder;
 use crate::machine::{StealWatch, StolenTime};
-use crate::search::{self, Bounds};
+use crate::search::{self, Rated, Rates};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
 use crate::wire::{Wire, WireCounts};
 
 /// One round of one competitor.
-struct Round {
-    full_speed: WireCounts,
-    /// Highest rate at which nothing was lost, in packets per second.
-    lossless_pps: f64,
-}
+type Round = Rates<WireCounts>;
 
 const BARE_POLL: usize = 3;
 const BARE_BUSY: usize = 4;
@@ -100,18 +96,22 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
 }
 
 fn measure(context: &mut Context, who: &Forwarder, round: usize) -> Result<Round> {
-    let full_speed = pass(context, who, round, None)?;
-    let lossless_pps = if full_speed.lost() == 0 {
-        full_speed.sent.frames_per_second()
-    } else {
+    search::rates(context.precision(), |rate| pass(context, who, round, rate))
+}
+
+impl Rated for WireCounts {
+    fn sent_pps(&self) -> f64 {
+        self.sent.frames_per_second()
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost()
+    }
+
+    fn highest_pps(&self) -> f64 {
         // A competitor may forward more without overload, so try a quarter more.
-        let bounds = Bounds { low: 0.0, high: 1.25 * full_speed.pps(), precision: context.precision() };
-        search::highest_lossless(bounds, |rate| {
-            let passed = pass(context, who, round, Some(rate))?;
-            anyhow::Ok((passed.lost() == 0).then(|| passed.sent.frames_per_second()))
-        })?
-    };
-    Ok(Round { full_speed, lossless_pps })
+        1.25 * self.pps()
+    }
 }
 
 /// The result of a forwarder at a constant rate for long.

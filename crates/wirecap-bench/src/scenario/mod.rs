@@ -3,7 +3,7 @@
 //! | file | question | target |
 //! |---|---|---|
 //! | [`count`] | how fast, and how fast without loss? | 64 bytes: 0.95 of a bare AF_XDP loop, 2.5 times libpcap with 64 MiB |
-//! | `libpcap` | how fast is a libpcap program on wirecap? | twice libpcap at 64 bytes, 0.9 of the Rust library |
+//! | `libpcap` | how fast is a libpcap program on wirecap? | twice libpcap at 64 bytes, 0.9 of the Rust library; no loss in a group |
 //! | `write` | how fast to a file? one file of several queues, or one of each? | twice tcpdump; packed: 3 times, 1.3 times with longer frames |
 //! | [`forward`] | how fast from one interface to another? | 0.95 of a bare AF_XDP forwarding loop |
 //! | [`burst`] | how much does a pool hold? | as arithmetic and the paper's formula predict, within 2 % |

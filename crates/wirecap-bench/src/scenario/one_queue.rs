@@ -7,7 +7,7 @@ use super::{Context, FCS_BYTES, Results, SHORT_FRAME, figures, measured, ratios}
 use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic};
 use crate::competitor::{Competitor, Measurement};
-use crate::search::{self, Bounds};
+use crate::search::{self, Rated, Rates};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions};
 
@@ -15,11 +15,7 @@ use crate::table::{Table, millions};
 pub(super) const FRAMES: [usize; 3] = [SHORT_FRAME, 512 - FCS_BYTES, 1500 - FCS_BYTES];
 
 /// One round of one competitor.
-pub(super) struct Round {
-    pub(super) full_speed: Measurement,
-    /// Highest rate at which nothing was lost, in packets per second.
-    lossless_pps: f64,
-}
+pub(super) type Round = Rates<Measurement>;
 
 /// The rounds of one competitor; none if it was left out.
 pub(super) type Rounds = [Option<Round>];
@@ -46,22 +42,22 @@ fn measure(
     (name, round): (&str, usize),
 ) -> Result<Round> {
     let amount = Amount::For(context.run_time());
-    let traffic = |rate_pps| Traffic { frame_len, rate_pps, amount };
-    let full_speed = who.measure(&context.bed, traffic(None))?;
-    context.keep(scenario, name, round, &full_speed.json("full speed", None))?;
+    search::rates(context.precision(), |rate_pps| {
+        let run = who.measure(&context.bed, Traffic { frame_len, rate_pps, amount })?;
+        let kind = if rate_pps.is_some() { "search" } else { "full speed" };
+        context.keep(scenario, name, round, &run.json(kind, rate_pps))?;
+        Ok(run)
+    })
+}
 
-    let offered = full_speed.sent.frames_per_second();
-    let lossless_pps = if full_speed.lost() == 0 {
-        offered
-    } else {
-        let bounds = Bounds { low: 0.0, high: offered, precision: context.precision() };
-        search::highest_lossless(bounds, |rate| {
-            let run = who.measure(&context.bed, traffic(Some(rate)))?;
-            context.keep(scenario, name, round, &run.json("search", Some(rate)))?;
-            anyhow::Ok((run.lost() == 0).then(|| run.sent.frames_per_second()))
-        })?
-    };
-    Ok(Round { full_speed, lossless_pps })
+impl Rated for Measurement {
+    fn sent_pps(&self) -> f64 {
+        self.sent.frames_per_second()
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost()
+    }
 }
 
 /// The table of what was received, with the ratio of lossless rates to `peer`.

@@ -16,13 +16,10 @@ use serde_json::{Value, json};
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
 use wirecap_traffic::Random;
 
-use super::{
-    Context, SHORT_FRAME, figures, measured, ratios, wirecap_path,
-    write::{Scratch, wait_until_quiet_file},
-};
+use super::{Context, SHORT_FRAME, figures, measured, ratios, wirecap_path, write::Scratch};
 use crate::arguments::Scenario;
 use crate::bed::{Link, RECEIVER, SENDER};
-use crate::run::{Process, ReadySign};
+use crate::run::{Process, ReadySign, wait_until_quiet_file};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
 

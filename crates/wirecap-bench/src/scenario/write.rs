@@ -1,15 +1,16 @@
-//! Writing to a file: `wirecap capture -w`, and tcpdump on wirecap, against `tcpdump -w`, to memory and to a
-//! disk; also with batch timestamps, to show the cost of packet timestamps, and with packed delivery.
+//! Writing to a file: `wirecap capture -w` against `tcpdump -w`, to memory and to a disk; also with batch
+//! timestamps, to show the cost of packet timestamps, and with packed delivery. (`libpcap` has tcpdump on
+//! wirecap.)
 //!
 //! Lossless means that the tool's own count of packets in the file equals the frames sent. For one file of
 //! each tool, reading the file checks that count.
 //!
 //! Targets: at least twice tcpdump's highest lossless rate in cells; packed, 3 times that of tcpdump with
-//! 64 MiB at 64 bytes, 1.3 times at 512 and 1,500; tcpdump on wirecap, twice at 64 bytes, no less at others.
+//! 64 MiB at 64 bytes, 1.3 times at 512 and 1,500.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -19,57 +20,48 @@ use wirecap_testing::SendAccount;
 use super::{Context, FCS_BYTES, SHORT_FRAME, figures, measured, one_queue, ratios, wirecap_path};
 use crate::arguments::Scenario;
 use crate::bed::{Amount, RECEIVER, Traffic, sent_json};
-use crate::run::{Process, ProcessOutput, ReadySign};
-use crate::search::{self, Bounds};
+use crate::run::{Process, ProcessOutput, ReadySign, wait_until_quiet_file};
+use crate::search::{self, Rated, Rates};
 use crate::stats::{Summary, show};
 use crate::table::{Table, millions, verdict};
+use crate::tcpdump::{Library, Tcpdump};
 
-/// A file that has not grown for this time is complete, except for the tool's own buffer. tcpdump gets the
-/// packets of a partly filled block a second late.
-const QUIET: Duration = Duration::from_millis(1500);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
     /// With these flags; the default ones stamp each packet.
     Wirecap(&'static [&'static str]),
-    /// With a buffer of the given KiB, or its default one.
-    Tcpdump(Option<u32>),
-    /// By `wirecap run`, with a buffer of this number of KiB.
-    TcpdumpOnWirecap(u32),
+    Tcpdump(Tcpdump),
 }
 
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 7] = [
     Tool::Wirecap(&["--xdp-mode", "copy"]),
     Tool::Wirecap(&["--xdp-mode", "copy", "--timestamp", "batch"]),
     Tool::Wirecap(&["--xdp-mode", "packed", "--timestamp", "batch"]),
     Tool::Wirecap(&["--xdp-mode", "packed"]),
     Tool::Wirecap(&["--xdp-mode", "packed", "--direct-io"]),
-    Tool::Tcpdump(Some(65_536)),
-    Tool::Tcpdump(None),
-    Tool::TcpdumpOnWirecap(65_536),
+    Tool::Tcpdump(Tcpdump { library: Library::System, buffer_kib: Some(65_536) }),
+    Tool::Tcpdump(Tcpdump { library: Library::System, buffer_kib: None }),
 ];
 const COPY: usize = 0;
 /// Also stamps each packet.
 const PACKED_STAMPED: usize = 3;
 const PACKED: [usize; 3] = [2, PACKED_STAMPED, 4];
 const TCPDUMP_64_MIB: usize = 5;
-const TCPDUMP_ON_WIRECAP: usize = 7;
 
 impl Tool {
     fn name(self) -> String {
         match self {
             Self::Wirecap(flags) => ["wirecap capture -w", &flags.join(" ")].join(" ").trim_end().into(),
-            Self::Tcpdump(None) => "tcpdump -w".into(),
-            Self::Tcpdump(Some(kib)) => format!("tcpdump -w -B {kib}"),
-            Self::TcpdumpOnWirecap(kib) => format!("wirecap run tcpdump -w -B {kib}"),
+            Self::Tcpdump(tcpdump) => tcpdump.name(),
         }
     }
 
     fn extension(self) -> &'static str {
         match self {
             Self::Wirecap(_) => "pcapng",
-            Self::Tcpdump(_) | Self::TcpdumpOnWirecap(_) => "pcap",
+            Self::Tcpdump(_) => "pcap",
         }
     }
 
@@ -80,19 +72,9 @@ impl Tool {
                 let result = ended.json()?;
                 result["written"]["packets"].as_u64().with_context(|| format!("no written.packets: {result}"))
             }
-            Self::Tcpdump(_) | Self::TcpdumpOnWirecap(_) => {
-                captured(&ended.errors).with_context(|| format!("no count: {}", ended.errors.join("; ")))
-            }
+            Self::Tcpdump(_) => Tcpdump::captured(ended),
         }
     }
-}
-
-/// The number of tcpdump's `123 packets captured`.
-fn captured(lines: &[String]) -> Option<u64> {
-    lines.iter().find_map(|line| {
-        let (number, rest) = line.trim().split_once(' ')?;
-        rest.starts_with("packet").then(|| rest.ends_with("captured"))?.then(|| number.parse().ok())?
-    })
 }
 
 /// One run of a tool.
@@ -103,23 +85,23 @@ struct Run {
     said: Value,
 }
 
-impl Run {
+impl Rated for Run {
+    fn sent_pps(&self) -> f64 {
+        self.sent.frames_per_second()
+    }
+
     fn lost(&self) -> u64 {
         self.sent.frames.saturating_sub(self.written)
     }
+}
 
+impl Run {
     fn json(&self, asked_pps: Option<f64>, frame_len: usize) -> Value {
         json!({
             "asked_pps": asked_pps, "frame_len": frame_len, "sent": sent_json(&self.sent),
             "written": self.written, "lost": self.lost(), "file_bytes": self.file_bytes, "said": self.said,
         })
     }
-}
-
-/// One round of one tool.
-struct Round {
-    full_speed: Run,
-    lossless_pps: f64,
 }
 
 pub(super) fn run(context: &mut Context) -> Result<()> {
@@ -152,7 +134,7 @@ fn one(context: &mut Context, place: &str, directory: &Path, frame_len: usize) -
         ],
     );
     for (tool, rounds) in measured(&TOOLS, &results) {
-        let summary = |figure: &dyn Fn(&Round) -> f64| Summary::of(figures(rounds, figure));
+        let summary = |figure: &dyn Fn(&Rates<Run>) -> f64| Summary::of(figures(rounds, figure));
         let times = |ours: usize| {
             let others = (*tool != TOOLS[ours]).then_some(rounds);
             others.and_then(|rounds| Summary::of(ratios(&results[ours], rounds, |round| round.lossless_pps)))
@@ -191,8 +173,8 @@ fn one(context: &mut Context, place: &str, directory: &Path, frame_len: usize) -
         ),
         &["wirecap", "of tcpdump -w -B 65536", "reached"],
     );
-    for who in PACKED.into_iter().chain([TCPDUMP_ON_WIRECAP]).filter(|&who| !results[who].is_empty()) {
-        let target = target(who, frame_len);
+    for who in PACKED.into_iter().filter(|&who| !results[who].is_empty()) {
+        let target = target(frame_len);
         let ratio = Summary::of(ratios(&results[who], &results[TCPDUMP_64_MIB], |round| round.lossless_pps));
         table.row([
             TOOLS[who].name(),
@@ -203,14 +185,9 @@ fn one(context: &mut Context, place: &str, directory: &Path, frame_len: usize) -
     context.record.table(&table)
 }
 
-/// How many times tcpdump's rate a tool has to reach with frames of this length.
-fn target(who: usize, frame_len: usize) -> f64 {
-    match (who == TCPDUMP_ON_WIRECAP, frame_len == SHORT_FRAME) {
-        (false, true) => 3.0,
-        (false, false) => 1.3,
-        (true, true) => 2.0,
-        (true, false) => 1.0,
-    }
+/// How many times tcpdump's rate packed delivery has to reach with frames of this length.
+fn target(frame_len: usize) -> f64 {
+    if frame_len == SHORT_FRAME { 3.0 } else { 1.3 }
 }
 
 fn measure(
@@ -219,25 +196,15 @@ fn measure(
     directory: &Path,
     frame_len: usize,
     (who, round): (&str, usize),
-) -> Result<Round> {
+) -> Result<Rates<Run>> {
     let amount = Amount::For(context.run_time());
-    let traffic = |rate_pps| Traffic { frame_len, rate_pps, amount };
-    // In the first round, read the file to check the tool's count.
-    let full_speed = write(context, tool, directory, traffic(None), round == 1)?;
-    context.keep(Scenario::Write, who, round, &full_speed.json(None, frame_len))?;
-
-    let offered = full_speed.sent.frames_per_second();
-    let lossless_pps = if full_speed.lost() == 0 {
-        offered
-    } else {
-        let bounds = Bounds { low: 0.0, high: offered, precision: context.precision() };
-        search::highest_lossless(bounds, |rate| {
-            let run = write(context, tool, directory, traffic(Some(rate)), false)?;
-            context.keep(Scenario::Write, who, round, &run.json(Some(rate), frame_len))?;
-            anyhow::Ok((run.lost() == 0).then(|| run.sent.frames_per_second()))
-        })?
-    };
-    Ok(Round { full_speed, lossless_pps })
+    search::rates(context.precision(), |rate_pps| {
+        // In the first round, read the file to check the tool's count.
+        let check = round == 1 && rate_pps.is_none();
+        let run = write(context, tool, directory, Traffic { frame_len, rate_pps, amount }, check)?;
+        context.keep(Scenario::Write, who, round, &run.json(rate_pps, frame_len))?;
+        Ok(run)
+    })
 }
 
 /// A file that is removed on drop.
@@ -261,23 +228,7 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
             command.args(flags);
             Process::start("wirecap", command, ReadySign::When(&|| link.has_program()))?
         }
-        Tool::Tcpdump(_) | Tool::TcpdumpOnWirecap(_) => {
-            let (mut command, buffer_kib) = match tool {
-                Tool::TcpdumpOnWirecap(kib) => {
-                    let mut command = link.pinned(&wirecap_path(context)?.to_string_lossy());
-                    command.args(["run", "tcpdump"]);
-                    (command, Some(kib))
-                }
-                Tool::Tcpdump(buffer_kib) => (link.pinned("tcpdump"), buffer_kib),
-                Tool::Wirecap(_) => unreachable!("it is another tool"),
-            };
-            // -Z root: tcpdump would drop root, and then could not write to a directory of root.
-            command.args(["-i", RECEIVER, "-nn", "-Z", "root", "-w"]).arg(&scratch.0);
-            if let Some(kib) = buffer_kib {
-                command.args(["-B", &kib.to_string()]);
-            }
-            Process::start("tcpdump", command, ReadySign::Line("tcpdump: listening on"))?
-        }
+        Tool::Tcpdump(tcpdump) => tcpdump.start(&link, &wirecap_path(context)?, &scratch.0)?,
     };
     let sent = link.send(traffic)?;
     wait_until_quiet_file(&scratch.0);
@@ -291,22 +242,6 @@ fn write(context: &Context, tool: Tool, directory: &Path, traffic: Traffic, chec
     let file_bytes = fs::metadata(&scratch.0).map_or(0, |metadata| metadata.len());
     let said = json!({ "lines": ended.lines, "errors": ended.errors });
     Ok(Run { sent, written, file_bytes, said })
-}
-
-pub(super) fn wait_until_quiet_file(file: &Path) {
-    wait_until_quiet(|| fs::metadata(file).map_or(0, |metadata| metadata.len()));
-}
-
-/// Waits until files of this length, in bytes, are complete.
-pub(super) fn wait_until_quiet(length: impl Fn() -> u64) {
-    let (mut last, mut since, start) = (length(), Instant::now(), Instant::now());
-    while since.elapsed() < QUIET && start.elapsed() < TIMEOUT {
-        std::thread::sleep(Duration::from_millis(50));
-        let now = length();
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-    }
 }
 
 /// Packets in a file.
@@ -328,7 +263,6 @@ mod tests {
         assert_eq!(TOOLS[COPY].name(), "wirecap capture -w --xdp-mode copy");
         assert_eq!(TOOLS[PACKED_STAMPED].name(), "wirecap capture -w --xdp-mode packed");
         assert_eq!(TOOLS[TCPDUMP_64_MIB].name(), "tcpdump -w -B 65536");
-        assert_eq!(TOOLS[TCPDUMP_ON_WIRECAP].name(), "wirecap run tcpdump -w -B 65536");
         let packs = |tool: &Tool| tool.name().contains("packed");
         let packed: Vec<_> = (0..TOOLS.len()).filter(|&tool| packs(&TOOLS[tool])).collect();
         assert_eq!(packed, PACKED);
@@ -336,16 +270,6 @@ mod tests {
 
     #[test]
     fn packed_delivery_has_a_target_for_each_length() {
-        assert_eq!(one_queue::FRAMES.map(|len| target(PACKED[0], len)), [3.0, 1.3, 1.3]);
-        assert_eq!(one_queue::FRAMES.map(|len| target(TCPDUMP_ON_WIRECAP, len)), [2.0, 1.0, 1.0]);
-    }
-
-    #[test]
-    fn tcpdump_s_count_is_read() {
-        let lines = |text: &str| text.lines().map(Into::into).collect::<Vec<String>>();
-        let said = "tcpdump: listening on wc1, link-type EN10MB\n1200 packets captured\n1300 packets received by filter";
-        assert_eq!(captured(&lines(said)), Some(1200));
-        assert_eq!(captured(&lines("1 packet captured")), Some(1));
-        assert_eq!(captured(&lines("tcpdump: no such device")), None);
+        assert_eq!(one_queue::FRAMES.map(target), [3.0, 1.3, 1.3]);
     }
 }

@@ -13,14 +13,11 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 use wirecap_traffic::FrameSpec;
 
-use super::{
-    Context, FCS_BYTES, figures, measured, ratios, wirecap_path,
-    write::{TIMEOUT, wait_until_quiet},
-};
+use super::{Context, FCS_BYTES, figures, measured, ratios, wirecap_path, write::TIMEOUT};
 use crate::{
     arguments::Scenario,
     bed::{FLOWS, RECEIVER},
-    run::{Process, ReadySign},
+    run::{Process, ReadySign, wait_until_quiet},
     sender::PacedSender,
     stats::{Summary, show},
     table::{Table, millions},
@@ -30,8 +27,6 @@ use crate::{
 const FRAME_LEN: usize = 512 - FCS_BYTES;
 /// Packets per second to all queues together: somewhat more than the generator makes.
 const RATE_PPS: u32 = 4_000_000;
-/// A tick of the times in `/proc/PID/stat`.
-const TICK_NS: f64 = 1e7;
 
 /// The flags of each way. Each of the odd ones is compared with the one before it.
 const WAYS: [&[&str]; 4] =
@@ -135,7 +130,7 @@ fn write(context: &Context, way: &[&str], directory: PathBuf, queues: u32) -> Re
     command.args(["capture", RECEIVER, "--xdp-mode", "packed", "--json", "-w"]);
     command.arg(scratch.0.join("x.pcapng")).args(way);
     let process = Process::start("wirecap", command, ReadySign::When(&|| link.has_program()))?;
-    let before = cpu_ns(process.pid())?;
+    let before = process.cpu_time()?;
     let rates = vec![RATE_PPS / queues; queues as usize];
     let frame = FrameSpec { len: FRAME_LEN, ..FrameSpec::default() };
     let duration = context.run_time();
@@ -145,35 +140,9 @@ fn write(context: &Context, way: &[&str], directory: PathBuf, queues: u32) -> Re
         Ok((paced, start.elapsed().as_secs_f64()))
     })?;
     wait_until_quiet(|| scratch.bytes());
-    let cpu_ns = cpu_ns(process.pid())? - before;
+    let cpu_ns = (process.cpu_time()? - before).as_nanos() as f64;
     process.interrupt()?;
     let result = process.wait(TIMEOUT)?.json()?;
     let written = result["written"]["packets"].as_u64().with_context(|| format!("no packets: {result}"))?;
     Ok(Run { sent: paced.sent.iter().sum(), seconds, written, cpu_ns })
-}
-
-/// The CPU time of a process so far.
-fn cpu_ns(pid: u32) -> Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name, in parentheses, may have spaces. The 14th and 15th field are the times in user and kernel.
-    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ').skip(11).take(2);
-    Ok(fields.map(|ticks| ticks.parse::<f64>().unwrap_or(0.0)).sum::<f64>() * TICK_NS)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn the_time_of_this_process_grows() {
-        let before = cpu_ns(std::process::id()).unwrap();
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(50) {
-            std::hint::spin_loop();
-        }
-        let spent = cpu_ns(std::process::id()).unwrap() - before;
-        assert!((1e7..1e10).contains(&spent), "{spent}");
-    }
 }

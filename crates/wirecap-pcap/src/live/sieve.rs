@@ -239,9 +239,11 @@ impl Sieve {
     }
 
     fn has_protocol(&self, data: &[u8]) -> bool {
+        if self.protocol == 0 {
+            return true;
+        }
         let at = if has_tag(data) { TAG_AT + VLAN_TAG_BYTES } else { TAG_AT };
-        let inner = type_at(data, at as usize);
-        self.protocol == 0 || inner == Some(self.protocol)
+        type_at(data, at as usize) == Some(self.protocol)
     }
 }
 

@@ -1,15 +1,18 @@
-//! The libpcap library: one C program, a counting loop over `pcap_dispatch`, on the system's libpcap and on
-//! wirecap; one queue, frames of three sizes.
+//! One C program, a counting loop over `pcap_dispatch`, on the system's libpcap and on wirecap; one queue,
+//! frames of three sizes.
 //!
 //! | of libpcap's rate at 64 bytes | at 512 and 1,500 bytes | of the Rust library's, stamped |
 //! |---|---|---|
 //! | 2 | 1 | 0.9 |
 //!
-//! And no loss. (`write` has tcpdump.) libpcap has a buffer of 64 MiB; the pools have 64 MiB of blocks.
+//! And no loss. libpcap has a buffer of 64 MiB; the pools have 64 MiB of blocks.
 
 use anyhow::{Context as _, Result};
 
-use super::{Context, FCS_BYTES, SHORT_FRAME, one_queue};
+use super::{
+    super::{Context, FCS_BYTES, one_queue},
+    library_path, target,
+};
 use crate::arguments::Scenario;
 use crate::competitor::{Competitor, Peers};
 use crate::stats::show;
@@ -20,7 +23,7 @@ const ON_WIRECAP: usize = 1;
 const ON_LIBPCAP: usize = 2;
 
 fn competitors(peers: &Peers) -> Result<Vec<Competitor>> {
-    let library = std::env::current_exe()?.with_file_name("libwirecap_pcap.so");
+    let library = library_path()?;
     let library = library.to_str().context("the path of the library")?;
     let counting = |name| peers.competitor(name, "pcap_count", "--buffer-mib 64");
     Ok(vec![
@@ -28,11 +31,6 @@ fn competitors(peers: &Peers) -> Result<Vec<Competitor>> {
         counting("pcap_dispatch on wirecap").with_environment("LD_PRELOAD", library),
         counting("pcap_dispatch on libpcap"),
     ])
-}
-
-/// The part of libpcap's rate that has to be reached with frames of this length.
-fn target(frame_len: usize) -> f64 {
-    if frame_len == SHORT_FRAME { 2.0 } else { 1.0 }
 }
 
 pub(super) fn run(context: &mut Context) -> Result<()> {
