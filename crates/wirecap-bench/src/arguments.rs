@@ -79,9 +79,9 @@ impl Scenario {
 }
 
 /// Compares wirecap with its peers. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset;
-/// tcpdump for `write` and `libpcap`, and tc for `forward`. If installed, dpdk-testpmd with net_af_xdp competes in
-/// `forward`, trafgen and tcpreplay in `generate` and `replay`. Makes its own network namespaces and removes
-/// them.
+/// tcpdump for `write` and `libpcap`, and tc for `forward`. If installed, dpdk-testpmd with net_af_xdp
+/// competes in `forward`, trafgen and tcpreplay in `generate` and `replay`. Makes its own network namespaces
+/// and removes them.
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench", version)]
 pub struct Arguments {

@@ -33,7 +33,8 @@ impl Tcpdump {
         format!("{run}tcpdump -w{buffer}")
     }
 
-    /// Starts it on the receiving end of a link, on the receiver's core; `wirecap` is the path of the command.
+    /// Starts it on the receiving end of a link, on the receiver's core; `wirecap` is the path of the
+    /// command.
     ///
     /// # Errors
     /// With its output.

@@ -1,5 +1,6 @@
 //! The paper's experiment (section 4: `multi_pkt_handler`, figure 11) with a libpcap program: a thread and a
-//! handle for each of four queues, a callback that applies a filter 300 times to each packet, and a hot queue.
+//! handle for each of four queues, a callback that applies a filter 300 times to each packet, and a hot
+//! queue.
 //!
 //! ```text
 //!   queue 0      1.25 times what a thread handles ──► handle wc1@0 ──► thread 0      in a group: to the others
