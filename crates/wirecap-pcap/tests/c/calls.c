@@ -116,6 +116,15 @@ static int becomes_quiet(pcap_t *handle, int fd) {
     return !is_readable(fd, 0);
 }
 
+/* What a call returns that finds something to do. The descriptor may be readable once more after a break, and
+ * ours returns 0 then. */
+static int dispatch_something(const char *user) {
+    int status = 0;
+    for (int tries = 0; status == 0 && tries < 10; tries++)
+        status = pcap_dispatch(handle, -1, print_packet, (u_char *)user);
+    return status;
+}
+
 /* What does not depend on packets, and may be called in any state. */
 static void call_all(void) {
     struct bpf_program program = {0, NULL};
@@ -228,7 +237,7 @@ static void read_packets(void) {
     NUMBER(pcap_loop(handle, -1, print_packet, (u_char *)"g"));
     pthread_join(thread, NULL);
     pthread_create(&thread, NULL, break_soon, NULL);
-    NUMBER(pcap_dispatch(handle, -1, print_packet, (u_char *)"h"));
+    NUMBER(dispatch_something("h"));
     pthread_join(thread, NULL);
 
     state = "filtering";

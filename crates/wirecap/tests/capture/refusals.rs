@@ -113,6 +113,14 @@ fn the_other_end_of_a_pair_is_not_on_top() {
     namespace.enter(|| drop(Capture::builder().chunks_per_pool(4).port("in0").open().unwrap()));
 }
 
+/// A process that another test is just starting has our descriptors until it executes its program.
+fn wait_until_given_back() {
+    wait_until("in0 is given back", || {
+        let interface = wirecap_sys::netdev::interface("in0").unwrap();
+        interface.xdp_programs.is_empty() && interface.promiscuity == 0
+    });
+}
+
 #[test]
 fn a_refusal_leaves_the_other_ports_alone() {
     need_root!("refusals::a_refusal_leaves_the_other_ports_alone");
@@ -123,11 +131,7 @@ fn a_refusal_leaves_the_other_ports_alone() {
     second.b().set_down().unwrap();
     wire.inside.enter(|| {
         refused(Capture::builder().port("in0").port("in1"), &["in1 is down"]);
-        // A process that another test is just starting has our descriptors until it executes its program.
-        wait_until("in0 is given back", || {
-            let interface = wirecap_sys::netdev::interface("in0").unwrap();
-            interface.xdp_programs.is_empty() && interface.promiscuity == 0
-        });
+        wait_until_given_back();
         drop(Capture::builder().port("in0").open().unwrap());
     });
 }
@@ -157,8 +161,7 @@ fn symmetric_rss_is_refused_where_the_nic_has_none() {
             "{error:?}"
         );
         refused(symmetric("xdp:in0@1"), &["RSS of in0 cannot be made symmetric"]);
-        let interface = wirecap_sys::netdev::interface("in0").unwrap();
-        assert!(interface.xdp_programs.is_empty() && interface.promiscuity == 0);
+        wait_until_given_back();
         refused(symmetric("in0"), &["in0 is captured passively"]);
         drop(Capture::builder().rss(Rss::Symmetric).chunks_per_pool(4).port(null(1)).open().unwrap());
     });
