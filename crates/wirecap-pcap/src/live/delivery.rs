@@ -20,7 +20,7 @@ use super::{
     Breaker,
     running::{HeldBatch, Running},
     sieve::Sieve,
-    workers::Found,
+    workers::NextBatch,
 };
 use crate::{
     abi::{ERROR, ERROR_BREAK, PacketHeader},
@@ -193,12 +193,12 @@ impl Running {
         }
         let wait = if only_looks { Duration::ZERO } else { SLICE };
         match self.with_workers(|workers| workers.next_batch(wait)) {
-            Found::Batch(taken) => Ok(Some(HeldBatch::new(taken))),
-            Found::Nothing => {
+            NextBatch::Batch(batch) => Ok(Some(HeldBatch::new(batch))),
+            NextBatch::Nothing => {
                 self.sieve.borrow_mut().forget_replaced();
                 Ok(None)
             }
-            Found::End => Err(GONE),
+            NextBatch::End => Err(GONE),
         }
     }
 

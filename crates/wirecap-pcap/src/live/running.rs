@@ -14,7 +14,7 @@ use super::{
     account::{AccountedCapture, Refusals},
     inject::Injector,
     sieve::Sieve,
-    workers::{Taken, Waiting, Workers},
+    workers::{CountedBatch, Waiting, Workers},
 };
 use crate::{
     abi::{PacketHeader, Stat},
@@ -70,7 +70,7 @@ pub(crate) struct HeldBatch {
 }
 
 impl HeldBatch {
-    pub(super) fn new((batch, refusals): Taken) -> Self {
+    pub(super) fn new(CountedBatch { batch, refusals }: CountedBatch) -> Self {
         let batch = BoxedBatch::new(batch);
         // SAFETY: the packets are dropped before the batch, and no method lends them for longer than this
         // value is borrowed.
@@ -213,7 +213,7 @@ impl Running {
             }
             match self.with_workers(Workers::arm) {
                 Waiting::For(time) => return time,
-                Waiting::Batch(taken) => self.waiting.set(Some(HeldBatch::new(taken))),
+                Waiting::Batch(batch) => self.waiting.set(Some(HeldBatch::new(batch))),
                 Waiting::Not => break,
             }
         }

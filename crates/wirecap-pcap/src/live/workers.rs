@@ -20,12 +20,16 @@ use super::{
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A batch, and where refused packets of it count.
-pub(super) type Taken = (Batch, Refusals);
+#[derive(Debug)]
+pub(super) struct CountedBatch {
+    pub(super) batch: Batch,
+    pub(super) refusals: Refusals,
+}
 
 /// What a look for packets has found.
 #[derive(Debug)]
-pub(super) enum Found {
-    Batch(Taken),
+pub(super) enum NextBatch {
+    Batch(CountedBatch),
     /// Nothing, or the wait was interrupted.
     Nothing,
     /// The capture has ended.
@@ -36,7 +40,7 @@ pub(super) enum Found {
 #[derive(Debug)]
 pub(super) enum Waiting {
     /// There are packets.
-    Batch(Taken),
+    Batch(CountedBatch),
     /// Until the descriptor is readable, at most this long.
     For(Duration),
     /// Not at all: a call has something to do.
@@ -77,22 +81,22 @@ impl Source {
         Self { worker, refusals, readiness: None }
     }
 
-    fn next_batch(&mut self, limit: Duration) -> Found {
+    fn next_batch(&mut self, limit: Duration) -> NextBatch {
         match self.worker.next_batch_within(limit) {
-            WaitOutcome::Batch(batch) => Found::Batch(self.taken(batch)),
-            WaitOutcome::Idle => Found::Nothing,
-            WaitOutcome::Ended => Found::End,
+            WaitOutcome::Batch(batch) => NextBatch::Batch(self.counted(batch)),
+            WaitOutcome::Idle => NextBatch::Nothing,
+            WaitOutcome::Ended => NextBatch::End,
         }
     }
 
-    fn taken(&self, batch: Batch) -> Taken {
-        (batch, Arc::clone(&self.refusals))
+    fn counted(&self, batch: Batch) -> CountedBatch {
+        CountedBatch { batch, refusals: Arc::clone(&self.refusals) }
     }
 
     /// How to wait for it. A descriptor that a program waits on is told whether to heed the worker's.
     fn arm(&mut self, selectable: Option<&Selectable>) -> Waiting {
         let (waiting, is_armed) = match self.worker.arm() {
-            Arming::Batch(batch) => return Waiting::Batch(self.taken(batch)),
+            Arming::Batch(batch) => return Waiting::Batch(self.counted(batch)),
             Arming::Armed(limit) => (Waiting::For(limit), true),
             Arming::Later(after) => (Waiting::For(after), false),
             Arming::Busy => (Waiting::Not, false),
@@ -146,8 +150,8 @@ impl Workers {
         }
     }
 
-    /// Waits for packets, at most `limit`; there may be [nothing](Found::Nothing) earlier.
-    pub(super) fn next_batch(&mut self, limit: Duration) -> Found {
+    /// Waits for packets, at most `limit`; there may be [nothing](NextBatch::Nothing) earlier.
+    pub(super) fn next_batch(&mut self, limit: Duration) -> NextBatch {
         if let Some(core) = self.core.take() {
             // It was possible at activation; a thread that may not run there any more runs elsewhere.
             let _ = cpu::pin_to_core(core);
@@ -157,38 +161,38 @@ impl Workers {
             return self.own.next_batch(limit);
         }
         match self.look() {
-            Found::Nothing if !limit.is_zero() => self.wait(limit),
-            found => found,
+            NextBatch::Nothing if !limit.is_zero() => self.wait(limit),
+            next => next,
         }
     }
 
     /// Takes waiting packets without waiting, from its own queues first.
-    fn look(&mut self) -> Found {
+    fn look(&mut self) -> NextBatch {
         match self.own.next_batch(Duration::ZERO) {
-            Found::Nothing => {}
-            found => return found,
+            NextBatch::Nothing => {}
+            next => return next,
         }
         for helped in &mut self.helped {
             if !helped.is_like(self.membership.as_ref()) {
                 continue;
             }
             // At its end the member is leaving.
-            if let Found::Batch(taken) = helped.source.next_batch(Duration::ZERO) {
-                return Found::Batch(taken);
+            if let NextBatch::Batch(batch) = helped.source.next_batch(Duration::ZERO) {
+                return NextBatch::Batch(batch);
             }
         }
-        Found::Nothing
+        NextBatch::Nothing
     }
 
     /// Waits in a group, at most `limit`.
-    fn wait(&mut self, limit: Duration) -> Found {
+    fn wait(&mut self, limit: Duration) -> NextBatch {
         let can_wait = self.descriptor().is_ok();
         match (self.arm(), &self.selectable) {
-            (Waiting::Batch(taken), _) => Found::Batch(taken),
+            (Waiting::Batch(batch), _) => NextBatch::Batch(batch),
             (Waiting::For(most), Some(selectable)) if can_wait => {
                 selectable.set_due(most.min(limit), false);
                 selectable.wait();
-                Found::Nothing
+                NextBatch::Nothing
             }
             (Waiting::For(_) | Waiting::Not, _) => self.own.next_batch(limit.min(LOOK)),
         }
@@ -260,7 +264,7 @@ impl Workers {
                 continue;
             }
             all = match (all, helped.source.arm(selectable)) {
-                (_, Waiting::Batch(taken)) => Waiting::Batch(taken),
+                (_, Waiting::Batch(batch)) => Waiting::Batch(batch),
                 (Waiting::For(all), Waiting::For(one)) => Waiting::For(all.min(one)),
                 _ => Waiting::Not,
             };
