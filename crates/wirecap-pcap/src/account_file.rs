@@ -1,13 +1,23 @@
-//! The file for accounts that WIRECAP_ACCOUNT names: each record is a line of JSON.
+//! Files for accounts. WIRECAP_ACCOUNT names one, to which each record is appended as a line of JSON. Beside
+//! it, each capture has a file with its latest account, for programs that a signal ends.
 //!
-//! It is opened at the first call of libpcap, before programs give up privileges, and closes on exec.
+//! ```text
+//!   WIRECAP_ACCOUNT              accounts of captures that have ended
+//!   WIRECAP_ACCOUNT.PID.NUMBER   the latest account of one; removed at its end
+//! ```
+//!
+//! They are opened before programs give up privileges, and close on exec.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::Write,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    path::PathBuf,
     process,
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use serde::Serialize;
@@ -15,17 +25,17 @@ use serde_json::json;
 
 use crate::environment;
 
-/// The open file with its identity: programs close descriptors they do not know, and then open other files
+/// An open file with its identity: programs close descriptors they do not know, and then open other files
 /// under the same numbers.
-struct AccountFile {
+#[derive(Debug)]
+struct OwnFile {
     file: File,
     device: u64,
     inode: u64,
 }
 
-impl AccountFile {
-    fn open() -> Option<Self> {
-        let file = OpenOptions::new().append(true).open(environment::variable("WIRECAP_ACCOUNT")?).ok()?;
+impl OwnFile {
+    fn new(file: File) -> Option<Self> {
         let metadata = file.metadata().ok()?;
         Some(Self { device: metadata.dev(), inode: metadata.ino(), file })
     }
@@ -47,16 +57,71 @@ pub(crate) fn note_use() {
     write(&json!({ "pid": process::id() }));
 }
 
+/// Records that libpcap captures from this device.
+pub(crate) fn note_passed_on(device: &str) {
+    write(&json!({ "pid": process::id(), "passed_on": device }));
+}
+
 /// Writes a record if WIRECAP_ACCOUNT names a file.
 pub(crate) fn write(record: &impl Serialize) {
-    if let (Some(mut file), Ok(mut line)) = (file(), serde_json::to_vec(record)) {
-        line.push(b'\n');
+    if let (Some(mut file), Some(line)) = (file(), line(record)) {
         // A failure cannot be reported here; `wirecap run` reports a missing account.
         let _ = file.write_all(&line);
     }
 }
 
+fn line(record: &impl Serialize) -> Option<Vec<u8>> {
+    let mut line = serde_json::to_vec(record).ok()?;
+    line.push(b'\n');
+    Some(line)
+}
+
 fn file() -> Option<&'static File> {
-    static FILE: OnceLock<Option<AccountFile>> = OnceLock::new();
-    FILE.get_or_init(AccountFile::open).as_ref()?.get()
+    static FILE: OnceLock<Option<OwnFile>> = OnceLock::new();
+    let open = || {
+        OwnFile::new(OpenOptions::new().append(true).open(environment::variable("WIRECAP_ACCOUNT")?).ok()?)
+    };
+    FILE.get_or_init(open).as_ref()?.get()
+}
+
+/// The file with the latest account of a capture.
+#[derive(Debug)]
+pub(crate) struct LatestAccount {
+    file: OwnFile,
+    path: PathBuf,
+    /// Names the capture, also in other records.
+    id: String,
+}
+
+impl LatestAccount {
+    /// `None` if WIRECAP_ACCOUNT names no file, or no file can be made beside it.
+    pub(crate) fn create() -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        file()?;
+        let id = format!("{}.{}", process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let mut path = environment::variable("WIRECAP_ACCOUNT")?;
+        path.push(".");
+        path.push(&id);
+        let path = PathBuf::from(path);
+        let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).ok()?;
+        Some(Self { file: OwnFile::new(created)?, path, id })
+    }
+
+    /// Names the capture.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Replaces what is in it. Behind the line, the end of a longer one may be left.
+    pub(crate) fn write(&self, record: &impl Serialize) {
+        if let (Some(file), Some(line)) = (self.file.get(), line(record)) {
+            let _ = file.write_all_at(&line, 0);
+        }
+    }
+
+    /// The capture has ended, and its account is in the other file. A program without its privileges cannot
+    /// remove the file: `wirecap run` knows by the name of the capture.
+    pub(crate) fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }

@@ -156,6 +156,13 @@ impl Watch {
         Ok(epoll.0)
     }
 
+    /// Whether the descriptors are still open. A library's may be closed by its program, which does not know
+    /// them.
+    pub fn is_open(&self) -> bool {
+        // SAFETY: asks for the flags of a descriptor, open or not.
+        unsafe { libc::fcntl(self.bell.event.as_fd().as_raw_fd(), libc::F_GETFD) != -1 }
+    }
+
     /// Waits until the bell is rung or one of the first `wakers` is readable or broken, at most `timeout`.
     /// For an AF_XDP socket this is also the call that wakes its driver. Once the wakers are dropped, it
     /// waits for the bell alone.

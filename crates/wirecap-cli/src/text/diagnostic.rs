@@ -110,23 +110,14 @@ fn modes(diagnostic: &Diagnostic) -> Option<String> {
     })
 }
 
+/// Why a mode is not used, with the flag that helps.
 fn mode_refusal(reason: &ModeRefusal) -> String {
     match reason {
-        ModeRefusal::NotOffered => "the driver does not offer it".into(),
-        ModeRefusal::ShortCells { driver, cell_bytes, room, longest } => {
-            let remedy = match *cell_bytes < LARGE_CELL_BYTES {
-                true => "; use cells of 4096 bytes (--cell-bytes 4096)",
-                false => "",
-            };
-            format!(
-                "{driver} puts at most {room} bytes of a frame into a cell of {cell_bytes} bytes, and frames here have up to \
-                 {longest}{remedy}"
-            )
+        ModeRefusal::ShortCells { cell_bytes, .. } if *cell_bytes < LARGE_CELL_BYTES => {
+            refusal::mode(reason) + "; use cells of 4096 bytes (--cell-bytes 4096)"
         }
         ModeRefusal::NotPacked(reason) => packing_refusal(reason),
-        ModeRefusal::NoRxHash => "drivers provide the NIC's hash in native mode only".into(),
-        ModeRefusal::Failed(cause) => cause.to_string(),
-        _ => "the reason is unknown".into(),
+        reason => refusal::mode(reason),
     }
 }
 

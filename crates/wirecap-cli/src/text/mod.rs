@@ -6,20 +6,20 @@
 //!   anyhow::Error ── error.rs ────┘
 //! ```
 //!
-//! Rule: what happened is a value until it comes here, and each value has its text in one place.
+//! Rule: what happened is a value until it comes here, and each value has its text in one place. What other
+//! front ends word as well is in `wirecap-reasons`.
 
 pub(crate) mod diagnostic;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod forward;
-pub(crate) mod host_use;
 pub(crate) mod loss;
 pub(crate) mod plural;
-pub(crate) mod refusal;
 pub(crate) mod report;
-pub(crate) mod rss;
 pub(crate) mod sending;
 pub(crate) mod units;
+
+pub(crate) use wirecap_reasons::{host_use, refusal, rss};
 
 use serde::Serialize;
 

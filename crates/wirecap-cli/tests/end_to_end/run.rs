@@ -11,7 +11,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use wirecap_testing::need_root;
+use wirecap_testing::{need_root, wait_until};
 use wirecap_traffic::LiveOptions;
 
 use crate::lab::{Lab, RunningCommand, WIRECAP, read};
@@ -101,8 +101,43 @@ fn a_program_that_did_not_capture_on_the_engine_is_named() {
     assert_eq!(output.status.code(), Some(0));
     assert!(stderr(&output).contains("WARNING: true did not use libpcap"), "{output:?}");
     let output = run(&["tcpdump", "-d", "-y", "EN10MB", "udp"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(stderr(&output).contains("WARNING: tcpdump captured nothing on wirecap"), "{output:?}");
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{output:?}");
+    let output = run(&["--account", "tcpdump", "-d", "-y", "EN10MB", "udp"]);
+    assert!(stderr(&output).contains("WARNING: tcpdump captured from no device"), "{output:?}");
+    need_root!("a_program_that_did_not_capture_on_the_engine_is_named");
+    let output = run(&["timeout", "-s", "INT", "1", "tcpdump", "-i", "lo", "-w", "/dev/null"]);
+    assert!(stderr(&output).contains("WARNING: timeout captured lo by libpcap itself"), "{output:?}");
+}
+
+/// Ctrl-C ends many programs so.
+#[test]
+fn a_program_that_is_killed_has_an_account() {
+    need_root!("a_program_that_is_killed_has_an_account");
+    let lab = Lab::with_queues("killed", 1);
+    let (pid, path) = (lab.path("pid"), lab.path("killed.pcap"));
+    let (pid_text, file) = (pid.to_str().unwrap(), path.to_str().unwrap());
+    let script = "echo $$ > \"$0\"; exec tcpdump -Z root -U -i r0 -w \"$1\"";
+    let running = lab.run(&["--account", "--", "sh", "-c", script, pid_text, file]);
+    running.wait_for("listening on");
+    lab.send(0, 0, 500, LiveOptions::default());
+    running.wait_for_bytes(&path, 24 + 500 * 76);
+    // The latest account is beside the file of the command, whose name has the number of that process.
+    let pid: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    let latest = || {
+        let files = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+        files
+            .filter(|file| file.file_name().to_string_lossy().contains(&format!(".{pid}.0")))
+            .any(|file| fs::read_to_string(file.path()).is_ok_and(|text| text.contains("\"seen\":500")))
+    };
+    wait_until("the latest account has all packets", latest);
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(137), "{ended:#?}");
+    assert!(ended.stderr.contains("WARNING: sh was killed before it closed r0"), "{}", ended.stderr);
+    let row = ended.stderr.lines().find(|line| line.starts_with("r0")).expect("an account");
+    let row: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(row[2..], ["500", "500", "0", "0"], "{}", ended.stderr);
+    assert!(!latest(), "the files are removed");
 }
 
 #[test]

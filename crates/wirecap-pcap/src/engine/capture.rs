@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     edge::{catch_panic, set_errno},
-    live::options::{self, OptionError},
+    live::{
+        failure,
+        options::{self, OptionError, Options},
+    },
     text,
 };
 
@@ -28,8 +31,10 @@ const ENDED: c_int = -2;
 enum OpenError {
     #[error(transparent)]
     Option(#[from] OptionError),
-    #[error(transparent)]
+    #[error("{}", failure::describe(.0))]
     Engine(#[from] wirecap::Error),
+    #[error("group={0} is for handles of libpcap; several workers of one capture are a group")]
+    Group(String),
     #[error("{0}: {1}")]
     Device(String, wirecap::config::PortSpecError),
     #[error("invalid {0:?}: workers and transmit take whole numbers, such as workers=4")]
@@ -44,7 +49,10 @@ fn open(devices: &str, settings: &str) -> Result<CaptureHandle, OpenError> {
     };
     let is_own = |part: &&str| part.starts_with("workers=") || part.starts_with("transmit=");
     let (own, engine): (Vec<_>, Vec<_>) = settings.split('&').partition(is_own);
-    let mut config = options::read(&engine.join("&"))?.config;
+    let Options { mut config, group, .. } = options::read(&engine.join("&"))?;
+    if let Some(group) = group {
+        return Err(OpenError::Group(group));
+    }
     for part in own {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let number: usize = value.parse().map_err(|_| OpenError::Number(part.into()))?;

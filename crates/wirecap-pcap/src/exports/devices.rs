@@ -6,6 +6,8 @@ use std::{
     ptr, slice,
 };
 
+use wirecap::HostView;
+
 use super::ask_libpcap;
 use crate::{
     abi::{Address, ERROR, ForeignPcap, Interface},
@@ -35,13 +37,14 @@ unsafe extern "C" fn pcap_findalldevs(list: *mut *mut Interface, error: *mut c_c
                 interfaces.push(interface);
                 next = interface.next;
             }
+            let host = HostView::read().ok();
             let more: Vec<_> = interfaces
                 .iter()
                 .filter_map(|interface| {
                     Some((interface.flags, CStr::from_ptr(interface.name).to_str().ok()?))
                 })
                 .flat_map(|(flags, name)| {
-                    device::variants(name).into_iter().map(move |device| (flags, device))
+                    device::variants(name, host.as_ref()).into_iter().map(move |device| (flags, device))
                 })
                 .collect();
             let mut first: *mut Interface = ptr::null_mut();

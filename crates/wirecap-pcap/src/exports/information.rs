@@ -10,6 +10,7 @@ use super::{engine_or_libpcap, libpcap_answers};
 use crate::{
     abi::{ERROR, Opaque, Stat},
     edge::catch_panic,
+    environment,
     handle::{Handle, PcapT},
     libpcap::libpcap,
     live::running::Running,
@@ -100,7 +101,10 @@ unsafe extern "C" fn pcap_lib_version() -> *const c_char {
             let libpcap =
                 libpcap().ok().and_then(|libpcap| unsafe { text::read((libpcap.pcap_lib_version)()) });
             let libpcap = libpcap.unwrap_or_else(|| "no libpcap".into());
-            let text = format!("{libpcap}, on wirecap {}", env!("CARGO_PKG_VERSION"));
+            let text = match environment::is_off() {
+                true => libpcap,
+                false => format!("{libpcap}, on wirecap {}", env!("CARGO_PKG_VERSION")),
+            };
             CString::new(text).unwrap_or_default()
         });
         version.as_ptr()

@@ -8,6 +8,7 @@ use std::{
 use super::ask_libpcap;
 use crate::{
     abi::{ERROR, ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED, ERROR_PROMISC_PERM_DENIED, Opaque},
+    account_file,
     edge::catch_panic,
     handle::{Handle, PcapT, without_libpcap},
     libpcap::libpcap,
@@ -26,7 +27,11 @@ unsafe extern "C" fn pcap_create(device: *const c_char, error: *mut c_char) -> *
             let foreign = (libpcap.pcap_create)(name, error);
             match (NonNull::new(foreign), served) {
                 (Some(shadow), Some(device)) => Handle::live(Live::new(libpcap, shadow, device)),
-                _ => Handle::foreign(foreign),
+                (Some(_), None) => {
+                    account_file::note_passed_on(&text::read(device).unwrap_or_default());
+                    Handle::foreign(foreign)
+                }
+                (None, _) => ptr::null_mut(),
             }
         }
     })
@@ -76,13 +81,11 @@ unsafe extern "C" fn pcap_open_live(
             let Ok(libpcap) = libpcap() else { return without_libpcap(error, ptr::null_mut()) };
             let name = text::read(device);
             let Some(served) = name.as_deref().and_then(Device::named) else {
-                return Handle::foreign((libpcap.pcap_open_live)(
-                    device,
-                    snaplen,
-                    promiscuous,
-                    timeout_ms,
-                    error,
-                ));
+                let foreign = (libpcap.pcap_open_live)(device, snaplen, promiscuous, timeout_ms, error);
+                if !foreign.is_null() {
+                    account_file::note_passed_on(&name.unwrap_or_default());
+                }
+                return Handle::foreign(foreign);
             };
             let Some(shadow) = NonNull::new((libpcap.pcap_create)(served.interface.as_ptr(), error)) else {
                 return ptr::null_mut();

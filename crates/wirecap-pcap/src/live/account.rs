@@ -3,6 +3,7 @@
 //! ```text
 //!   pcap_close ──────────────────────────┐
 //!   exit without pcap_close ─────────────┴─► a line of JSON ──► the file in WIRECAP_ACCOUNT
+//!   while packets are read, now and then ──► the latest account, for a program that a signal ends
 //! ```
 //!
 //! The process that reads the packets writes the record: programs fork before and after they open a device.
@@ -11,7 +12,7 @@ use std::{
     process,
     sync::{
         Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError, Weak,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
     thread,
     time::Duration,
@@ -20,23 +21,23 @@ use std::{
 use serde::Serialize;
 use wirecap::{Capture, QueueAccount, Report};
 
-use crate::account_file;
-
-/// Packets of a capture that the filters of its readers have refused.
-pub(super) type Refusals = Arc<AtomicU64>;
+use super::counts::Counts;
+use crate::account_file::{self, LatestAccount};
 
 /// The record of a capture.
 #[derive(Debug, Serialize)]
 struct Record<'a> {
+    /// Names the capture.
+    capture: Option<&'a str>,
     /// The process that read the packets.
     pid: u32,
     /// The device, as the program named it.
     device: &'a str,
     /// Packets that the program's filter or direction has refused; they are among those delivered.
     refused: u64,
-    /// Delivered to this library, and not to the program; `null` if the program did not close the handle.
-    unread: Option<u64>,
-    /// Whether the program has closed the handle.
+    /// Delivered to this library, and not to the program.
+    unread: u64,
+    /// Whether the program has closed the handle. If not, packets that waited count as left at the stop.
     closed: bool,
     /// The account.
     report: &'a Report,
@@ -47,7 +48,8 @@ struct Record<'a> {
 pub(super) struct AccountedCapture {
     device: String,
     reader: AtomicU32,
-    refused: Refusals,
+    counts: Counts,
+    latest: Option<LatestAccount>,
     capture: Mutex<Option<Capture>>,
 }
 
@@ -62,8 +64,9 @@ impl AccountedCapture {
     pub(super) fn new(device: &str, capture: Capture) -> Arc<Self> {
         let capture = Mutex::new(Some(capture));
         let reader = AtomicU32::new(process::id());
-        let accounted =
-            Arc::new(Self { device: device.into(), reader, refused: Refusals::default(), capture });
+        let (device, counts, latest) = (device.into(), Counts::default(), LatestAccount::create());
+        let accounted = Arc::new(Self { device, reader, counts, latest, capture });
+        accounted.write_latest();
         if account_file::is_wanted() {
             // SAFETY: a function without arguments. That of a library is called when it is unloaded, if that
             // is before the program ends.
@@ -82,9 +85,9 @@ impl AccountedCapture {
         self.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where refused packets count.
-    pub(super) fn refusals(&self) -> Refusals {
-        Arc::clone(&self.refused)
+    /// Where its packets count.
+    pub(super) fn counts(&self) -> Counts {
+        self.counts.clone()
     }
 
     /// The account so far, until it is closed.
@@ -106,7 +109,7 @@ impl AccountedCapture {
     }
 
     pub(super) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+        self.counts.refused()
     }
 
     /// This process reads the packets.
@@ -118,7 +121,16 @@ impl AccountedCapture {
     pub(super) fn close(&self, unread: u64) {
         let Some(capture) = self.lock().take() else { return };
         if account_file::is_wanted() && self.is_readers() {
-            self.write(&capture.finish(), Some(unread));
+            self.write_last(&capture.finish(), unread, true);
+        }
+    }
+
+    /// Writes the latest account, unless a lock is held: for a program that a signal ends.
+    pub(super) fn write_latest(&self) {
+        let Some(latest) = &self.latest else { return };
+        let report = self.try_lock().and_then(|capture| Some(at_the_end(capture.as_ref()?.report())));
+        if let Some(report) = report {
+            latest.write(&self.record(&report, self.counts.unread(), false));
         }
     }
 
@@ -126,11 +138,25 @@ impl AccountedCapture {
         self.reader.load(Ordering::Relaxed) == process::id()
     }
 
-    /// `unread` if the handle is closed.
-    fn write(&self, report: &Report, unread: Option<u64>) {
-        let (pid, device, refused) = (process::id(), &self.device, self.refused());
-        account_file::write(&Record { pid, device, refused, unread, closed: unread.is_some(), report });
+    fn write_last(&self, report: &Report, unread: u64, closed: bool) {
+        account_file::write(&self.record(report, unread, closed));
+        self.latest.iter().for_each(LatestAccount::remove);
     }
+
+    fn record<'a>(&'a self, report: &'a Report, unread: u64, closed: bool) -> Record<'a> {
+        let capture = self.latest.as_ref().map(LatestAccount::id);
+        let (pid, device, refused) = (process::id(), &self.device, self.refused());
+        Record { capture, pid, device, refused, unread, closed, report }
+    }
+}
+
+/// The report of a capture that ends now: packets that wait for the program are left.
+fn at_the_end(mut report: Report) -> Report {
+    for queue in report.ports.iter_mut().flat_map(|port| &mut port.queues) {
+        queue.account.lost.left_at_stop += u64::try_from(queue.unexplained).unwrap_or(0);
+        queue.unexplained = queue.unexplained.min(0);
+    }
+    report
 }
 
 /// Writes the accounts of captures that the program has not closed.
@@ -149,7 +175,7 @@ extern "C" fn write_open() {
                     && let Some(capture) = &*capture
                     && capture.try_total().is_some()
                 {
-                    accounted.write(&capture.report(), None);
+                    accounted.write_last(&at_the_end(capture.report()), accounted.counts.unread(), false);
                     break;
                 }
             }

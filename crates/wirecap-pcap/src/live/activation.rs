@@ -10,11 +10,12 @@ use std::{
 use wirecap::{
     Access, Builder, Capture, Config, Dispatch, Error, Homes, Mode, PoolSize, PortSpec, Timestamp,
 };
-use wirecap_sys::{cpu, netdev, packet::PacketError};
+use wirecap_sys::cpu;
 
 use super::{
     Live,
     account::AccountedCapture,
+    failure::{Failure, failure},
     group::{MAX_MEMBERS, Membership, Share},
     inject::{self, Injector},
     options::{self, OptionError, Options},
@@ -24,15 +25,11 @@ use super::{
 };
 use crate::{
     abi::{
-        ACTIVATED, ERROR, ERROR_ACTIVATED, ERROR_BYTES, ERROR_IFACE_NOT_UP, ERROR_NO_SUCH_DEVICE,
-        ERROR_PERM_DENIED, MAX_SNAPLEN, TSTAMP_ADAPTER, TSTAMP_ADAPTER_UNSYNCED, TSTAMP_HOST,
-        TSTAMP_PRECISION_NANO, WARNING, WARNING_TSTAMP_TYPE_NOTSUP,
+        ACTIVATED, ERROR, ERROR_ACTIVATED, ERROR_BYTES, MAX_SNAPLEN, TSTAMP_ADAPTER, TSTAMP_ADAPTER_UNSYNCED,
+        TSTAMP_HOST, TSTAMP_PRECISION_NANO, WARNING, WARNING_TSTAMP_TYPE_NOTSUP,
     },
     text::{self, ErrorText},
 };
-
-/// A status of libpcap, and the text that goes with it; `None`: the status's own.
-type Failure = (c_int, Option<String>);
 
 impl Live {
     /// What `pcap_activate` does. Returns its status.
@@ -78,10 +75,10 @@ impl Live {
     }
 
     fn open(&self) -> Result<(Running, Option<Failure>), Failure> {
-        let Options { mut config, group } =
+        let Options { mut config, group, insists_on_timestamp } =
             self.options().map_err(|error| (ERROR, Some(error.to_string())))?;
-        let core = next_core(&std::mem::take(&mut config.worker_cores)).map_err(failure)?;
-        let (mut capture, warning) = match self.open_capture(config) {
+        let core = next_core(&std::mem::take(&mut config.worker_cores))?;
+        let (mut capture, warning) = match self.open_capture(config, insists_on_timestamp) {
             Ok(opened) => opened,
             // Where libpcap fails as well, its code and its text are those that programs know.
             Err(failure) => return Err(self.libpcaps_failure(&failure).unwrap_or(failure)),
@@ -98,11 +95,11 @@ impl Live {
             let full = || {
                 (ERROR, Some(format!("the group {name} is full ({MAX_MEMBERS} members); use another name")))
             };
-            let refusals = capture.refusals();
-            let share = Share { spares, refusals, interrupter, filter: sieve.mark() };
+            let counts = capture.counts();
+            let share = Share { spares, counts, interrupter, filter: sieve.mark() };
             Membership::join(name, injector.ifindex(), share).ok_or_else(full)
         });
-        let workers = Workers::new(own, capture.refusals(), core, membership.transpose()?);
+        let workers = Workers::new(own, capture.counts(), core, membership.transpose()?);
         self.activate_shadow()?;
         let format = Format {
             has_nanoseconds: self.settings.timestamp_precision.get() == TSTAMP_PRECISION_NANO,
@@ -168,7 +165,7 @@ impl Live {
         // SAFETY: both are libpcap's own handles, and open; the one before is closed once. libpcap has
         // accepted these values for it.
         unsafe {
-            (libpcap.pcap_close)(before.as_ptr());
+            super::close_shadow(libpcap, before.as_ptr(), true);
             (libpcap.pcap_set_snaplen)(shadow, settings.snaplen.get());
             (libpcap.pcap_set_promisc)(shadow, settings.promiscuous.get());
             (libpcap.pcap_set_rfmon)(shadow, settings.monitor.get());
@@ -183,7 +180,7 @@ impl Live {
 
     /// The settings of the machine, the environment and the name, with those that the program has set.
     fn options(&self) -> Result<Options, OptionError> {
-        let Options { mut config, group } = options::read(&self.device.options)?;
+        let Options { mut config, group, insists_on_timestamp } = options::read(&self.device.options)?;
         config.ports = vec![self.device.port.clone()];
         config.workers = Some(1);
         if group.is_some() {
@@ -214,18 +211,22 @@ impl Live {
                 config.pool_size = PoolSize::Memory(buffer);
             }
         }
-        Ok(Options { config, group })
+        Ok(Options { config, group, insists_on_timestamp })
     }
 
     /// Opens the capture; returns it with a warning for the program, if there is one.
-    fn open_capture(&self, config: Config) -> Result<(Capture, Option<Failure>), Failure> {
+    fn open_capture(
+        &self,
+        config: Config,
+        insists_on_timestamp: bool,
+    ) -> Result<(Capture, Option<Failure>), Failure> {
         let open = |config: &Config| Builder::from(config.clone()).open();
         match open(&config) {
             Ok(capture) => Ok((capture, None)),
             // As in libpcap, the kernel stamps the packets, and `pcap_activate` returns a warning.
-            Err(Error::NoHardwareTimestamps { .. }) => {
+            Err(Error::NoHardwareTimestamps { .. }) if !insists_on_timestamp => {
                 let config = Config { timestamp: None, stamp_packets: true, ..config };
-                let capture = open(&config).map_err(failure)?;
+                let capture = open(&config).map_err(|error| failure(&error))?;
                 Ok((capture, Some((WARNING_TSTAMP_TYPE_NOTSUP, None))))
             }
             // A program that may use packet sockets alone still captures, as with libpcap.
@@ -235,12 +236,12 @@ impl Live {
                 };
                 let port = PortSpec::Interface { name: name.clone(), access: Access::Packet, queues: None };
                 let config = Config { ports: vec![port], ..config };
-                let capture = open(&config).map_err(failure)?;
+                let capture = open(&config).map_err(|error| failure(&error))?;
                 let text =
                     "captured by a packet socket, since CAP_BPF, CAP_PERFMON or CAP_NET_ADMIN is missing";
                 Ok((capture, Some((WARNING, Some(text.into())))))
             }
-            Err(error) => Err(failure(error)),
+            Err(error) => Err(failure(&error)),
         }
     }
 }
@@ -249,26 +250,16 @@ impl Live {
 ///
 /// # Errors
 /// The process may not use it.
-fn next_core(cores: &[usize]) -> Result<Option<usize>, Error> {
+fn next_core(cores: &[usize]) -> Result<Option<usize>, Failure> {
     static OPENED: AtomicUsize = AtomicUsize::new(0);
     if cores.is_empty() {
         return Ok(None);
     }
     let core = cores[OPENED.fetch_add(1, Ordering::Relaxed) % cores.len()];
     let tried = cpu::keeping_affinity(|| cpu::pin_to_core(core)).and_then(|pinned| pinned);
-    tried.map(|()| Some(core)).map_err(|source| Error::Core { core, source })
-}
-
-/// How libpcap names an error of the engine.
-fn failure(error: Error) -> Failure {
-    match &error {
-        Error::Down(_) => (ERROR_IFACE_NOT_UP, None),
-        Error::Interface(netdev::Error::NoSuchInterface { .. } | netdev::Error::NoSuchIndex(_)) => {
-            (ERROR_NO_SUCH_DEVICE, None)
-        }
-        Error::NotPermitted(_) | Error::Passive { source: PacketError::NotPermitted, .. } => {
-            (ERROR_PERM_DENIED, Some(error.to_string()))
-        }
-        _ => (ERROR, Some(error.to_string())),
-    }
+    tried.map(|()| Some(core)).map_err(|source| {
+        let text =
+            format!("cores={core}: this process cannot run there ({source}); taskset -p shows where it can");
+        (ERROR, Some(text))
+    })
 }

@@ -30,8 +30,14 @@ use crate::{
 /// libpcap's text for an interface that was removed.
 const GONE: &str = "The interface disappeared";
 
+/// The program has closed all descriptors, for instance to become a daemon.
+const CUT_OFF: &str = "the program has closed the descriptors of this capture";
+
 /// How often the ports are looked after: links that went down, programs that were detached.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How often the latest account is written.
+const ACCOUNT: Duration = Duration::from_millis(250);
 
 /// How long a call waits before it returns to the edge, where the thread may be cancelled.
 const SLICE: Duration = Duration::from_millis(250);
@@ -133,7 +139,7 @@ impl Running {
         limit: u32,
         sink: &mut impl FnMut(&PacketHeader, *const u8),
     ) -> (u32, bool) {
-        let (mut delivered, mut refused) = (0, 0);
+        let (mut delivered, mut refused): (u32, u32) = (0, 0);
         let mut is_broken = false;
         while delivered < limit && !is_broken {
             // A callback may set another sieve: it is borrowed for the decision alone.
@@ -149,10 +155,11 @@ impl Running {
             drop(sieve);
             let Some((header, data)) = wanted else { break };
             delivered += 1;
+            held.counts().note_progress(delivered + refused);
             sink(&header, data);
             is_broken = breaker.take() || self.is_closing();
         }
-        held.count_refused(refused);
+        held.counts().settle(u64::from(delivered) + u64::from(refused), refused.into());
         (delivered, is_broken)
     }
 
@@ -187,6 +194,10 @@ impl Running {
     fn next_batch(&self, only_looks: bool) -> Result<Option<HeldBatch>, &'static str> {
         self.capture.note_reader();
         let now = Instant::now();
+        if now >= self.next_account.get() {
+            self.next_account.set(now + ACCOUNT);
+            self.capture.write_latest();
+        }
         if now >= self.next_look.get() {
             self.next_look.set(now + LOOK);
             self.look_after_ports()?;
@@ -194,6 +205,7 @@ impl Running {
         let wait = if only_looks { Duration::ZERO } else { SLICE };
         match self.with_workers(|workers| workers.next_batch(wait)) {
             NextBatch::Batch(batch) => Ok(Some(HeldBatch::new(batch))),
+            NextBatch::Nothing if self.with_workers(|workers| workers.is_cut_off()) => Err(CUT_OFF),
             NextBatch::Nothing => {
                 self.sieve.borrow_mut().forget_replaced();
                 Ok(None)

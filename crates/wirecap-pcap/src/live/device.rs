@@ -10,7 +10,7 @@
 use std::ffi::CString;
 
 use wirecap::{
-    Access, PortSpec,
+    Access, HostView, PortSpec,
     config::prefix::{PACKET, TAP, XDP},
 };
 use wirecap_sys::netdev::{self, HardwareType};
@@ -32,7 +32,7 @@ pub(crate) struct Device {
 impl Device {
     /// The device of this name; `None` if libpcap serves it.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        if environment::variable("WIRECAP_OFF").is_some_and(|value| value != "0") {
+        if environment::is_off() {
             return None;
         }
         let (port, options) = name.split_once('?').unwrap_or((name, ""));
@@ -58,17 +58,24 @@ pub(crate) struct ListedDevice {
     pub(crate) description: String,
 }
 
-/// The other names under which the engine serves an interface.
-pub(crate) fn variants(interface: &str) -> Vec<ListedDevice> {
+/// The other names under which the engine serves an interface; not those by which it would be taken from a
+/// host that uses it, since some programs open every device that is listed. `host`: `None` if it cannot be
+/// known what the host uses.
+pub(crate) fn variants(interface: &str, host: Option<&HostView>) -> Vec<ListedDevice> {
     if Device::named(interface).is_none() {
         return Vec::new();
     }
     let listed = |name: String, description| ListedDevice { name, description };
     let mut devices = vec![
-        listed(format!("{XDP}{interface}"), format!("{interface}, taken from the host (wirecap, XDP)")),
         listed(format!("{TAP}{interface}"), format!("{interface}, beside the host (wirecap, a tap)")),
         listed(format!("{PACKET}{interface}"), format!("{interface}, beside the host (wirecap, AF_PACKET)")),
     ];
+    let choice = host.and_then(|host| host.choose(interface).ok());
+    if choice.is_none_or(|choice| choice.left_to_host.is_some()) {
+        return devices;
+    }
+    let taken = format!("{interface}, taken from the host (wirecap, XDP)");
+    devices.insert(0, listed(format!("{XDP}{interface}"), taken));
     let queues = wirecap::queue_devices(interface).unwrap_or_default();
     if queues.len() > 1 {
         devices.extend(queues.into_iter().map(|queue| {

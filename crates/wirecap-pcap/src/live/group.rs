@@ -19,7 +19,7 @@ use std::{
 
 use wirecap::{Interrupter, Worker};
 
-use super::account::Refusals;
+use super::counts::Counts;
 
 /// Members of a group, at most. Each has a worker to spare for each of the others.
 pub(crate) const MAX_MEMBERS: usize = 16;
@@ -42,7 +42,7 @@ struct Group {
 struct Member {
     number: u64,
     spares: Vec<Worker>,
-    refusals: Refusals,
+    counts: Counts,
     filter: Arc<AtomicU64>,
     interrupter: Interrupter,
 }
@@ -53,7 +53,7 @@ pub(super) struct Share {
     /// Workers of its capture for the other members.
     pub(super) spares: Vec<Worker>,
     /// Where refused packets of its capture count.
-    pub(super) refusals: Refusals,
+    pub(super) counts: Counts,
     /// Ends the wait of the thread that reads it.
     pub(super) interrupter: Interrupter,
     /// Which filter the handle has.
@@ -65,7 +65,7 @@ pub(super) struct Share {
 pub(super) struct Spare {
     pub(super) member: u64,
     pub(super) worker: Worker,
-    pub(super) refusals: Refusals,
+    pub(super) counts: Counts,
     /// Which filter that member has.
     pub(super) filter: Arc<AtomicU64>,
 }
@@ -111,9 +111,9 @@ impl Membership {
         if members.len() == MAX_MEMBERS {
             return None;
         }
-        let Share { spares, refusals, interrupter, filter } = share;
+        let Share { spares, counts, interrupter, filter } = share;
         let filter = Arc::new(AtomicU64::new(filter));
-        members.push(Member { number, spares, refusals, filter: Arc::clone(&filter), interrupter });
+        members.push(Member { number, spares, counts, filter: Arc::clone(&filter), interrupter });
         drop(members);
         group.changes.fetch_add(1, Ordering::Release);
         group.rouse_all_but(number);
@@ -150,8 +150,8 @@ impl Membership {
         let others = members.iter_mut().filter(|member| member.number != self.number);
         let mut spares = Vec::new();
         for member in others.filter(|member| !self.helped.contains(&member.number)) {
-            let (refusals, filter) = (Arc::clone(&member.refusals), Arc::clone(&member.filter));
-            let spare = |worker| Spare { member: member.number, worker, refusals, filter };
+            let (counts, filter) = (member.counts.clone(), Arc::clone(&member.filter));
+            let spare = |worker| Spare { member: member.number, worker, counts, filter };
             spares.extend(member.spares.pop().map(spare));
         }
         self.helped.extend(spares.iter().map(|spare| spare.member));
@@ -180,7 +180,7 @@ mod tests {
         let mut capture = builder.mode(Mode::advanced(60).unwrap()).open().unwrap();
         let mut spares = capture.take_workers();
         let interrupter = spares.remove(0).interrupter();
-        (capture, Share { spares, refusals: Refusals::default(), interrupter, filter: 0 })
+        (capture, Share { spares, counts: Counts::default(), interrupter, filter: 0 })
     }
 
     /// How many workers it gets, and how many members have left.

@@ -10,8 +10,10 @@
 
 mod account;
 pub(crate) mod activation;
+mod counts;
 pub(crate) mod delivery;
 pub(crate) mod device;
+pub(crate) mod failure;
 pub(crate) mod group;
 pub(crate) mod inject;
 pub(crate) mod options;
@@ -107,8 +109,26 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
+        let is_activated = self.running.get().is_some() || self.is_passed_on();
         // SAFETY: it is libpcap's own handle, closed once.
-        unsafe { (self.libpcap.pcap_close)(self.shadow()) };
+        unsafe { close_shadow(self.libpcap, self.shadow(), is_activated) };
+    }
+}
+
+/// Closes a handle of libpcap's.
+///
+/// # Safety
+/// It is open, and not used any more.
+unsafe fn close_shadow(libpcap: Loaded, shadow: *mut ForeignPcap, is_activated: bool) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        // libpcap 1.10 leaks a descriptor of a handle that was neither activated nor failed to be. No
+        // interface without monitor mode can be activated in it.
+        if !is_activated && (libpcap.pcap_can_set_rfmon)(shadow) == 0 {
+            (libpcap.pcap_set_rfmon)(shadow, 1);
+            (libpcap.pcap_activate)(shadow);
+        }
+        (libpcap.pcap_close)(shadow);
     }
 }
 

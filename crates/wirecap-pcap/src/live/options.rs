@@ -51,7 +51,10 @@ const OPTIONS: [(&str, Apply); 16] = [
         Ok(())
     }),
     ("group", |options, value| {
-        options.group = (!value.is_empty()).then(|| value.to_owned());
+        if value.is_empty() {
+            return Err("a group needs a name".into());
+        }
+        options.group = Some(value.to_owned());
         Ok(())
     }),
     ("timestamp", |options, value| {
@@ -68,6 +71,8 @@ pub(crate) struct Options {
     pub(crate) config: Config,
     /// The group that the handle joins.
     pub(crate) group: Option<String>,
+    /// The kind of time stamps is a setting, not a wish of the program.
+    pub(crate) insists_on_timestamp: bool,
 }
 
 /// A setting that cannot be used.
@@ -77,17 +82,26 @@ pub(crate) enum OptionError {
     #[error("{place}: unknown setting {name:?}; use one of {}", names())]
     Unknown { place: String, name: String },
     /// Its value cannot be read.
-    #[error("{place}: {name}={value}: {reason}")]
-    Value { place: String, name: &'static str, value: String, reason: String },
+    #[error("?{name}={value}: {reason}")]
+    Value { name: &'static str, value: String, reason: String },
+    /// The same, in a variable, whose name says which.
+    #[error("{variable}={value}: {reason}")]
+    Variable { variable: String, value: String, reason: String },
+    /// It is given twice.
+    #[error("{place}: {name} is given twice")]
+    Twice { place: String, name: &'static str },
+    /// A key of the file that the name of the device decides on.
+    #[error("{path}: {key} is for `wirecap capture`; leave it out", path = path.display())]
+    Key { path: PathBuf, key: &'static str },
     /// A part without a value.
     #[error("{place}: {text:?} is not a setting; write NAME=VALUE, with & between several")]
     NoValue { place: String, text: String },
     /// The file cannot be read.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("cannot read the settings in {path}: {source}", path = path.display())]
     File { path: PathBuf, source: io::Error },
     /// The file is not TOML, or has an unknown key.
-    #[error("{path}: {source}", path = path.display())]
-    Toml { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("{path}, line {line}: {message}", path = path.display())]
+    Toml { path: PathBuf, line: usize, message: String },
 }
 
 /// The settings in force for a device whose name ends with these.
@@ -95,20 +109,20 @@ pub(crate) enum OptionError {
 /// # Errors
 /// The first setting that cannot be used.
 pub(crate) fn read(of_device: &str) -> Result<Options, OptionError> {
-    let mut options = Options { config: read_file()?, group: None };
+    let mut options = Options { config: read_file()?, ..Options::default() };
     for (name, apply) in OPTIONS {
         let variable = format!("WIRECAP_{}", name.to_uppercase());
         if let Some(value) = environment::variable(&variable) {
             let value = value.to_string_lossy();
-            apply(&mut options, &value).map_err(|reason| OptionError::Value {
-                place: variable,
-                name,
+            apply(&mut options, &value).map_err(|reason| OptionError::Variable {
+                variable,
                 value: value.into(),
                 reason,
             })?;
         }
     }
     apply_text(&mut options, of_device)?;
+    options.insists_on_timestamp = options.config.timestamp.is_some();
     Ok(options)
 }
 
@@ -122,26 +136,43 @@ fn read_file() -> Result<Config, OptionError> {
         }
         Err(source) => return Err(OptionError::File { path, source }),
     };
-    toml::from_str(&text).map_err(|source| OptionError::Toml { path, source: source.into() })
+    let config: Config = match toml::from_str(&text) {
+        Ok(config) => config,
+        Err(error) => {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = 1 + before.matches('\n').count();
+            return Err(OptionError::Toml { path, line, message: without_list(error.message()) });
+        }
+    };
+    let decided = [("ports", !config.ports.is_empty()), ("workers", config.workers.is_some())];
+    match decided.into_iter().find(|(_, is_given)| *is_given) {
+        Some((key, _)) => Err(OptionError::Key { path, key }),
+        None => Ok(config),
+    }
 }
 
 /// Applies the settings after the question mark of a device's name.
 fn apply_text(options: &mut Options, text: &str) -> Result<(), OptionError> {
     let place = || format!("?{text}");
+    let mut given_names = Vec::new();
     for part in text.split('&').filter(|part| !part.is_empty()) {
         let no_value = || OptionError::NoValue { place: place(), text: part.into() };
         let (given, value) = part.split_once('=').ok_or_else(no_value)?;
         let known = OPTIONS.iter().find(|(name, _)| *name == given);
         let (name, apply) =
             known.ok_or_else(|| OptionError::Unknown { place: place(), name: given.into() })?;
-        apply(options, value).map_err(|reason| OptionError::Value {
-            place: place(),
-            name,
-            value: value.into(),
-            reason,
-        })?;
+        if given_names.contains(&name) {
+            return Err(OptionError::Twice { place: place(), name });
+        }
+        given_names.push(name);
+        apply(options, value).map_err(|reason| OptionError::Value { name, value: value.into(), reason })?;
     }
     Ok(())
+}
+
+/// A message without the list of all keys: programs have room for 255 bytes.
+fn without_list(message: &str) -> String {
+    message.split_once(", expected one of").map_or(message, |(before, _)| before).into()
 }
 
 fn names() -> String {
@@ -185,10 +216,12 @@ mod tests {
         for (text, message) in [
             ("N=3", "?N=3: unknown setting \"N\"; use one of M, R, T"),
             ("M", "\"M\" is not a setting; write NAME=VALUE"),
-            ("R=many", "R=many: not a whole number"),
-            ("T=101", "T=101: "),
+            ("R=many", "?R=many: not a whole number"),
+            ("T=101", "?T=101: "),
             ("wait=forever", "wait=forever: "),
             ("cores=3-1", "cores=3-1: the range 3-1 runs backwards"),
+            ("R=5&M=2&R=6", "?R=5&M=2&R=6: R is given twice"),
+            ("group=", "?group=: a group needs a name"),
         ] {
             let error = applied(text).unwrap_err();
             assert!(error.contains(message), "{text}: {error}");

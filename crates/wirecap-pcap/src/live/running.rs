@@ -4,14 +4,15 @@ use std::{
     cell::{Cell, RefCell, UnsafeCell},
     io,
     os::fd::RawFd,
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use wirecap::{Interrupter, Packets};
 
 use super::{
-    account::{AccountedCapture, Refusals},
+    account::AccountedCapture,
+    counts::Counts,
     inject::Injector,
     sieve::Sieve,
     workers::{CountedBatch, Waiting, Workers},
@@ -38,6 +39,8 @@ pub(crate) struct Running {
     pub(super) format: Format,
     /// When the ports are looked after next.
     pub(super) next_look: Cell<Instant>,
+    /// When the latest account is written next.
+    pub(super) next_account: Cell<Instant>,
     /// The program has asked for a descriptor.
     is_selectable: Cell<bool>,
     /// A call is delivering packets, or its callback runs.
@@ -66,16 +69,17 @@ pub(crate) struct HeldBatch {
     /// Before the batch, so that it is dropped first.
     packets: Packets<'static>,
     _batch: BoxedBatch,
-    refusals: Refusals,
+    counts: Counts,
 }
 
 impl HeldBatch {
-    pub(super) fn new(CountedBatch { batch, refusals }: CountedBatch) -> Self {
+    pub(super) fn new(CountedBatch { batch, counts }: CountedBatch) -> Self {
+        counts.take(batch.len());
         let batch = BoxedBatch::new(batch);
         // SAFETY: the packets are dropped before the batch, and no method lends them for longer than this
         // value is borrowed.
         let packets = unsafe { batch.get() }.packets();
-        Self { packets, _batch: batch, refusals }
+        Self { packets, _batch: batch, counts }
     }
 
     /// The next packet. Its bytes are there until this value is dropped.
@@ -88,11 +92,9 @@ impl HeldBatch {
         self.packets.len() == 0
     }
 
-    /// The program does not want this number of its packets.
-    pub(super) fn count_refused(&self, packets: u64) {
-        if packets > 0 {
-            self.refusals.fetch_add(packets, Ordering::Relaxed);
-        }
+    /// Where its packets count.
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// Skips packets while `is_refused` holds; returns their number.
@@ -145,6 +147,7 @@ impl Running {
             is_nonblocking: Cell::new(format.is_nonblocking),
             format,
             next_look: Cell::new(Instant::now()),
+            next_account: Cell::new(Instant::now()),
             is_selectable: Cell::new(false),
             is_reading: Cell::new(false),
             is_closing: Cell::new(false),
@@ -251,7 +254,7 @@ impl Running {
             self.sieve.borrow().bytes(packet, whole.as_deref().unwrap_or(packet.data())) == 0
         };
         let refused = held.skip(is_refused);
-        held.count_refused(refused);
+        held.counts.settle(refused, refused);
         let finds = !held.is_empty();
         place.set(Some(held));
         finds

@@ -11,7 +11,7 @@ use wirecap::{Arming, Batch, Interrupter, WaitOutcome, Worker};
 use wirecap_sys::cpu;
 
 use super::{
-    account::Refusals,
+    counts::Counts,
     group::{Membership, Spare},
     selectable::{Readiness, Selectable},
 };
@@ -19,11 +19,11 @@ use super::{
 /// How long a handle waits that cannot be woken for all its workers, at most.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A batch, and where refused packets of it count.
+/// A batch, and where its packets count.
 #[derive(Debug)]
 pub(super) struct CountedBatch {
     pub(super) batch: Batch,
-    pub(super) refusals: Refusals,
+    pub(super) counts: Counts,
 }
 
 /// What a look for packets has found.
@@ -63,7 +63,7 @@ pub(super) struct Workers {
 #[derive(Debug)]
 struct Source {
     worker: Worker,
-    refusals: Refusals,
+    counts: Counts,
     readiness: Option<Readiness>,
 }
 
@@ -77,8 +77,8 @@ struct Helped {
 }
 
 impl Source {
-    fn new(worker: Worker, refusals: Refusals) -> Self {
-        Self { worker, refusals, readiness: None }
+    fn new(worker: Worker, counts: Counts) -> Self {
+        Self { worker, counts, readiness: None }
     }
 
     fn next_batch(&mut self, limit: Duration) -> NextBatch {
@@ -90,7 +90,7 @@ impl Source {
     }
 
     fn counted(&self, batch: Batch) -> CountedBatch {
-        CountedBatch { batch, refusals: Arc::clone(&self.refusals) }
+        CountedBatch { batch, counts: self.counts.clone() }
     }
 
     /// How to wait for it. A descriptor that a program waits on is told whether to heed the worker's.
@@ -127,16 +127,20 @@ impl Helped {
 }
 
 impl Workers {
-    /// The worker of a handle whose thread is to run on `core`; refused packets of it are counted in
-    /// `refusals`.
+    /// The worker of a handle whose thread is to run on `core`; its packets count in `counts`.
     pub(super) fn new(
         own: Worker,
-        refusals: Refusals,
+        counts: Counts,
         core: Option<usize>,
         membership: Option<Membership>,
     ) -> Self {
-        let own = Source::new(own, refusals);
+        let own = Source::new(own, counts);
         Self { own, helped: Vec::new(), membership, core, selectable: None }
+    }
+
+    /// Whether the program has closed descriptors that packets need.
+    pub(super) fn is_cut_off(&self) -> bool {
+        !self.own.worker.is_open()
     }
 
     pub(super) fn interrupter(&self) -> Interrupter {
@@ -211,8 +215,8 @@ impl Workers {
                 selectable.remove(&readiness);
             }
         });
-        for Spare { member, worker, refusals, filter } in spares {
-            let mut source = Source::new(worker, refusals);
+        for Spare { member, worker, counts, filter } in spares {
+            let mut source = Source::new(worker, counts);
             if let Some(selectable) = &selectable {
                 // Without it, the member is helped when this handle is read for its own packets.
                 let _ = source.add_to(selectable);

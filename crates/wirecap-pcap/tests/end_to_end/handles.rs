@@ -141,6 +141,55 @@ fn descriptors_that_a_program_closes_are_not_missed() {
     }
 }
 
+/// Of the figure of all queues in an account.
+fn sum(account: &serde_json::Value, figure: &str) -> i64 {
+    let queues = account["report"]["ports"][0]["queues"].as_array().unwrap();
+    queues.iter().map(|queue| queue.pointer(figure).unwrap().as_i64().unwrap()).sum()
+}
+
+#[test]
+fn a_handle_that_is_not_closed_has_an_account_that_closes() {
+    need_root!("a_handle_that_is_not_closed_has_an_account_that_closes");
+    let rig = Rig::new("ending");
+    let ending = rig.compile("ending");
+    for how in ["return", "exit"] {
+        let program = rig.spawn_ready(Library::Wirecap, &ending, &[PORT, how]);
+        rig.wire.queue_sender(0, FrameSpec::default()).send(20_000);
+        let ended = program.wait();
+        assert_eq!((ended.code, ended.accounts.len()), (Some(0), 1), "{how}: {ended:#?}");
+        let account = &ended.accounts[0];
+        let [seen, delivered, left, unexplained] =
+            ["/seen", "/delivered", "/lost/left_at_stop", "/unexplained"].map(|figure| sum(account, figure));
+        assert_eq!((account["closed"].as_bool(), unexplained), (Some(false), 0), "{how}: {account}");
+        assert_eq!(seen, delivered + left, "{how}: {account}");
+        assert_eq!(delivered, 5 + account["unread"].as_i64().unwrap(), "{how}: {account}");
+    }
+}
+
+#[test]
+fn a_program_that_closes_the_descriptors_of_a_capture_gets_an_error() {
+    need_root!("a_program_that_closes_the_descriptors_of_a_capture_gets_an_error");
+    let rig = Rig::new("cut_off");
+    let ending = rig.compile("ending");
+    for settings in ["", "?xdp_mode=copy", "?dispatch=push"] {
+        let device = format!("{PORT}{settings}");
+        let printed = rig.spawn_ready(Library::Wirecap, &ending, &[&device, "closed"]).wait().stdout;
+        let error = "-1: the program has closed the descriptors of this capture\n";
+        assert_eq!(printed, format!("pcap_next_ex = -1, pcap_next_ex = {error}"), "{settings}");
+    }
+}
+
+#[test]
+fn an_open_that_fails_leaves_no_descriptor() {
+    need_root!("an_open_that_fails_leaves_no_descriptor");
+    let rig = Rig::new("refused");
+    let ending = rig.compile("ending");
+    for device in ["in0?R=0", "in0@77", "in0?xdp_mode=zero-copy", "in0?cores=999"] {
+        let printed = rig.spawn(Library::Wirecap, &ending, &[device, "refused"]).wait().stdout;
+        assert!(printed.ends_with(": 0 more\n"), "{device}: {printed}");
+    }
+}
+
 #[test]
 fn two_libraries_capture_in_one_program() {
     need_root!("two_libraries_capture_in_one_program");

@@ -153,6 +153,11 @@ impl Waiter {
         self.watch.readiness()
     }
 
+    /// Whether its descriptors are still open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.watch.is_open()
+    }
+
     /// How a thread waits that does so elsewhere, with its descriptor: as [`Waiter::pause`], but a thread
     /// that would block waits for the descriptor, and one that would spin looks often. It is `now`. `None` if
     /// there is something to do already.

@@ -231,6 +231,20 @@ impl Worker {
         self.waiter.readiness()
     }
 
+    /// Whether the descriptors by which the worker waits are still open. Some programs close every descriptor
+    /// that they do not know; a library that captures for them asks this when nothing comes.
+    ///
+    /// ```
+    /// # use wirecap::{Capture, port::null::NullPort};
+    /// # let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
+    /// # let mut capture = Capture::builder().port(port).chunks_per_pool(4).open()?;
+    /// assert!(capture.take_workers()[0].is_open());
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn is_open(&self) -> bool {
+        self.waiter.is_open()
+    }
+
     /// Says how to wait with the descriptor of [`Worker::readiness`]. What comes makes it readable, until the
     /// next call of [`Worker::next_batch_within`] or of this method; but while packets come in quick
     /// succession, the worker is better not woken for each, as it is not in [`Worker::next_batch`]. Packets

@@ -1,6 +1,7 @@
 //! The accounts that the library in the program has written.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, OpenOptions},
     io::{self, BufRead},
     os::unix::fs::OpenOptionsExt,
@@ -59,23 +60,56 @@ impl AccountFile {
     pub(super) fn read(&self) -> Result<Accounts> {
         let text = fs::read(&self.0).with_context(|| format!("cannot read {}", self.0.display()))?;
         let records = text.lines().map_while(Result::ok);
-        Ok(Accounts(records.filter_map(|line| serde_json::from_str(&line).ok()).collect()))
+        let records = records.filter_map(|line| serde_json::from_str(&line).ok()).collect();
+        let latest = self.latest().into_iter().filter_map(|path| first_record(&fs::read(path).ok()?));
+        Ok(Accounts::new(records, latest))
+    }
+
+    /// The files of captures that had not ended, or whose program could not remove them.
+    fn latest(&self) -> Vec<PathBuf> {
+        let name = self.0.file_name().unwrap_or_default().to_string_lossy().into_owned() + ".";
+        let directory = self.0.parent().and_then(|parent| fs::read_dir(parent).ok());
+        let files = directory.into_iter().flatten().flatten();
+        files
+            .filter(|file| file.file_name().to_string_lossy().starts_with(&name))
+            .map(|file| file.path())
+            .collect()
     }
 }
 
 impl Drop for AccountFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        for file in self.latest().into_iter().chain([self.0.clone()]) {
+            let _ = fs::remove_file(file);
+        }
     }
 }
 
-/// Records of the library: that a process has called libpcap, and the account of each device.
+/// The record at the beginning of a file, behind which the end of an older one may be left.
+fn first_record(text: &[u8]) -> Option<Value> {
+    serde_json::Deserializer::from_slice(text).into_iter().next()?.ok()
+}
+
+/// Records of the library: that a process has called libpcap, that libpcap captures from a device, and the
+/// account of each device.
 #[derive(Debug)]
-pub(super) struct Accounts(Vec<Value>);
+pub(super) struct Accounts {
+    records: Vec<Value>,
+    /// The last of the records are of captures that had not ended.
+    unended: usize,
+}
 
 impl Accounts {
+    /// Of `latest`, those of captures that have ended are left out.
+    fn new(mut records: Vec<Value>, latest: impl Iterator<Item = Value>) -> Self {
+        let ended: Vec<_> = records.iter().map(|record| record["capture"].clone()).collect();
+        let before = records.len();
+        records.extend(latest.filter(|record| !ended.contains(&record["capture"])));
+        Self { unended: records.len() - before, records }
+    }
+
     fn of_devices(&self) -> impl Iterator<Item = &Value> {
-        self.0.iter().filter(|record| record.get("report").is_some())
+        self.records.iter().filter(|record| record.get("report").is_some())
     }
 
     /// Prints them on standard error.
@@ -90,20 +124,30 @@ impl Accounts {
         Ok(())
     }
 
-    /// Says why there is no account.
-    pub(super) fn explain_absence(&self, program: &str) {
-        if self.of_devices().next().is_some() {
-            return;
+    /// Says what an account lacks, or why there is none, although it may be `wanted`.
+    pub(super) fn explain(&self, program: &str, wanted: bool) {
+        let unended = &self.records[self.records.len() - self.unended..];
+        if !unended.is_empty() {
+            let devices: Vec<_> = unended.iter().map(|record| text(&record["device"])).collect();
+            warn!(
+                "{program} was killed before it closed {}: the account ends up to 0.25 s before, or when {program} last \
+                 asked for packets",
+                devices.join(", ")
+            );
         }
-        if self.0.is_empty() {
+        if self.records.is_empty() {
             warn!(
                 "{program} did not use libpcap, so wirecap did nothing: perhaps libpcap is a part of it, or it was killed \
                  before it opened a device"
             );
-        } else {
-            warn!(
-                "{program} captured nothing on wirecap: it failed, was killed, or opened what libpcap serves (files, any, lo)"
-            );
+        }
+        let passed_on = self.records.iter().filter_map(|record| record["passed_on"].as_str());
+        let passed_on: BTreeSet<_> = passed_on.collect();
+        if !passed_on.is_empty() {
+            let devices: Vec<_> = passed_on.into_iter().collect();
+            warn!("{program} captured {} by libpcap itself: wirecap does not serve that", devices.join(", "));
+        } else if wanted && !self.records.is_empty() && self.of_devices().next().is_none() {
+            warn!("{program} captured from no device, so there is no account");
         }
     }
 
@@ -156,6 +200,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_latest_account_counts_if_there_is_no_last_one() {
+        let record = |capture: &str, closed| json!({ "capture": capture, "closed": closed, "report": {} });
+        let latest = [record("7.0", false), record("7.1", false)];
+        let accounts = Accounts::new(vec![json!({ "pid": 7 }), record("7.0", true)], latest.into_iter());
+        assert_eq!(accounts.records[1..], [record("7.0", true), record("7.1", false)]);
+        assert_eq!(accounts.unended, 1);
+        assert_eq!(first_record(b"{\"pid\":1}\nremains}\n"), Some(json!({ "pid": 1 })));
+        assert_eq!(first_record(b""), None);
+    }
+
+    #[test]
     fn each_device_has_a_row() {
         let queue = |seen: u64, lost: u64| {
             json!({ "seen": seen, "filtered": 0, "passed": 0, "delivered": seen - lost,
@@ -163,7 +218,7 @@ mod tests {
         };
         let record = json!({ "pid": 7, "device": "eth1", "refused": 3, "closed": true,
             "report": { "ports": [{ "queues": [queue(100, 0), queue(50, 20)], "dropped_before_xdp": 0 }] } });
-        let accounts = Accounts(vec![json!({ "pid": 7 }), record]);
+        let accounts = Accounts::new(vec![json!({ "pid": 7 }), record], std::iter::empty());
         let table = accounts.table().to_string();
         let mut lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         assert_eq!(

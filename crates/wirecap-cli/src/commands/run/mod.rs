@@ -42,7 +42,7 @@ pub(crate) fn run(flags: &RunFlags) -> Result<ExitCode> {
     command.arg0(name).args(arguments).envs(flags.variables());
     command.env("LD_PRELOAD", preloaded(&library)).env("WIRECAP_ACCOUNT", accounts.path());
     let signals = signals::Forwarder::listen()?;
-    let mut child = command.spawn().with_context(|| format!("cannot start {}", path.display()))?;
+    let mut child = command.spawn().map_err(|error| anyhow!("cannot start {}: {error}", path.display()))?;
     signals.forward_to(child.id());
     let status = child.wait().with_context(|| format!("cannot wait for {}", path.display()))?;
     let accounts = accounts.read()?;
@@ -50,7 +50,7 @@ pub(crate) fn run(flags: &RunFlags) -> Result<ExitCode> {
         accounts.print(flags.json)?;
     }
     if !flags.quiet {
-        accounts.explain_absence(&name.to_string_lossy());
+        accounts.explain(&name.to_string_lossy(), flags.account || flags.json);
     }
     Ok(exit_code(status))
 }

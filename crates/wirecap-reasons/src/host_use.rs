@@ -16,7 +16,7 @@ const ETHERTYPE_LLDP: u16 = 0x88cc;
 const MAX_NAMED: usize = 4;
 
 /// The text of a use, to stand in brackets: `address 192.0.2.1/24`, `listener tcpdump (pid 7)`.
-pub(crate) fn describe(host_use: &HostUse) -> String {
+pub fn describe(host_use: &HostUse) -> String {
     match host_use {
         HostUse::Address { address } => format!("address {address}"),
         HostUse::Upper { name, is_master: true, address: Some(address) } => {
@@ -61,7 +61,7 @@ pub(crate) fn describe(host_use: &HostUse) -> String {
 }
 
 /// The texts of several uses.
-pub(crate) fn list<'u>(uses: impl Iterator<Item = &'u HostUse>) -> String {
+pub fn list<'u>(uses: impl Iterator<Item = &'u HostUse>) -> String {
     uses.map(describe).collect::<Vec<_>>().join("; ")
 }
 
@@ -83,7 +83,7 @@ fn sight(sight: Sight) -> &'static str {
 }
 
 /// Why an interface is captured passively, to follow "because".
-pub(crate) fn reason(reason: &PassiveReason) -> String {
+pub fn reason(reason: &PassiveReason) -> String {
     match reason {
         PassiveReason::NotEthernet { kind } => format!("it is not an Ethernet interface ({kind})"),
         PassiveReason::InUse(uses) => {
@@ -98,7 +98,7 @@ pub(crate) fn reason(reason: &PassiveReason) -> String {
 }
 
 /// Warnings about an interface that is taken from the host.
-pub(crate) fn of_taken(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Vec<String> {
+pub fn of_taken(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Vec<String> {
     let deprived = |host_use: &&HostUse| {
         // Only wirecap's dispatcher leaves room for a capture; with any other program, opening fails.
         !matches!(host_use, HostUse::XdpProgram { .. } | HostUse::Unknown { .. }) && is_deprived(host_use)
@@ -108,7 +108,7 @@ pub(crate) fn of_taken(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostU
 }
 
 /// A warning about new uses of an interface that is taken, if they matter.
-pub(crate) fn begun(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
+pub fn begun(port: &str, uses: &[HostUse], is_deprived: impl Fn(&HostUse) -> bool) -> Option<String> {
     deprivation(port, "the host now uses it", uses.iter().filter(|host_use| is_deprived(host_use)))
 }
 
@@ -119,7 +119,7 @@ fn deprivation<'u>(port: &str, what: &str, deprived: impl Iterator<Item = &'u Ho
 }
 
 /// Warnings about unknown uses of an interface.
-pub(crate) fn unknown(port: &str, uses: &[HostUse]) -> impl Iterator<Item = String> {
+pub fn unknown(port: &str, uses: &[HostUse]) -> impl Iterator<Item = String> {
     let unknown = uses.iter().filter(|host_use| matches!(host_use, HostUse::Unknown { .. }));
     unknown.map(move |unknown| format!("{port}: {}; it may be in use", describe(unknown)))
 }

@@ -7,7 +7,7 @@ use wirecap::{
 };
 
 /// Symmetric RSS, and how it is undone.
-pub(crate) fn report(RssReport { hash, state, undo }: &RssReport) -> String {
+pub fn report(RssReport { hash, state, undo }: &RssReport) -> String {
     let undo = undo.as_ref().map(command);
     let symmetric = format!("symmetric ({hash})");
     match (state, undo) {
@@ -46,7 +46,7 @@ fn command(RssUndo { interface, key, function, transform }: &RssUndo) -> String 
 }
 
 /// Why the hash cannot be made symmetric.
-pub(super) fn refusal(reason: &RssRefusal) -> String {
+pub fn refusal(reason: &RssRefusal) -> String {
     match reason {
         RssRefusal::OneEnd { interface, flows } => {
             let first = flows.first().copied().unwrap_or_default();
@@ -79,7 +79,7 @@ fn failure(failure: &RssFailure) -> String {
 }
 
 /// Why symmetric RSS is lost.
-pub(super) fn loss(loss: &RssLoss) -> String {
+pub fn loss(loss: &RssLoss) -> String {
     match loss {
         RssLoss::SetByOthers => "what was set is neither what was before nor ours".into(),
         RssLoss::NotSetAgain(reason) => format!("it cannot be set again: {}", refusal(reason)),
@@ -88,12 +88,12 @@ pub(super) fn loss(loss: &RssLoss) -> String {
 }
 
 /// The report in a JSON record: with the command as text.
-pub(crate) fn report_in_json(RssReport { undo, .. }: &RssReport, record: &mut Value) {
+pub fn report_in_json(RssReport { undo, .. }: &RssReport, record: &mut Value) {
     record["undo"] = undo.as_ref().map(command).into();
 }
 
 /// What became of it, in the JSON record of a diagnostic: a loss as a cause.
-pub(crate) fn recovery_in_json(recovery: &RssRecovery, record: &mut Value) {
+pub fn recovery_in_json(recovery: &RssRecovery, record: &mut Value) {
     if let RssRecovery::Failed(reason) = recovery {
         let errno = match reason {
             RssLoss::NotSetAgain(RssRefusal::NotReadable(cause)) => cause.errno,

@@ -1,10 +1,26 @@
-//! The texts of reasons that diagnostics and errors have in common, without remedies.
+//! Why a mode is not used, packets are not packed, an interface is not tapped, and data of the NIC are
+//! missing.
 
-use wirecap::diagnostic::{NicDataRefusal, PackingRefusal, TapRefusal};
+use wirecap::diagnostic::{ModeRefusal, NicDataRefusal, PackingRefusal, TapRefusal};
 use wirecap_sys::packed::{MIN_BLOCK_BYTES, MIN_BLOCKS};
 
+/// Why a mode of AF_XDP is not used.
+pub fn mode(reason: &ModeRefusal) -> String {
+    match reason {
+        ModeRefusal::NotOffered => "the driver does not offer it".into(),
+        ModeRefusal::ShortCells { driver, cell_bytes, room, longest } => format!(
+            "{driver} puts at most {room} bytes of a frame into a cell of {cell_bytes} bytes, and frames here have up to \
+             {longest}"
+        ),
+        ModeRefusal::NotPacked(reason) => packing(reason),
+        ModeRefusal::NoRxHash => "drivers provide the NIC's hash in native mode only".into(),
+        ModeRefusal::Failed(cause) => cause.to_string(),
+        _ => "the reason is unknown".into(),
+    }
+}
+
 /// Why an interface cannot be tapped.
-pub(super) fn tap(reason: TapRefusal) -> String {
+pub fn tap(reason: TapRefusal) -> String {
     match reason {
         TapRefusal::NoTcx => "this kernel has no TCX programs (Linux 6.6)".into(),
         TapRefusal::NotPermitted => {
@@ -22,7 +38,7 @@ pub(super) fn tap(reason: TapRefusal) -> String {
 }
 
 /// Why packets are not packed.
-pub(super) fn packing(reason: &PackingRefusal) -> String {
+pub fn packing(reason: &PackingRefusal) -> String {
     match reason {
         PackingRefusal::Sending => "packets in blocks cannot be sent".into(),
         PackingRefusal::Keeping => "packets in blocks cannot be kept one by one".into(),
@@ -52,7 +68,7 @@ pub(super) fn packing(reason: &PackingRefusal) -> String {
 }
 
 /// Why the NIC's own data about packets are not available.
-pub(crate) fn nic_data(reason: NicDataRefusal) -> &'static str {
+pub fn nic_data(reason: NicDataRefusal) -> &'static str {
     match reason {
         NicDataRefusal::Passive => "it is captured passively",
         NicDataRefusal::SomeQueues => "that is for the whole interface only, not for queues of it",
