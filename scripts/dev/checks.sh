@@ -48,7 +48,8 @@ unit_steps() {
 
 check_e2e() {
     can_be_root || warn "neither root nor sudo: the end-to-end tests will SKIP what needs root"
-    cargo_test --no-fail-fast --test '*' --examples
+    # Most of them wait most of the time.
+    RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * $(nproc)))}" cargo_test --no-fail-fast --test '*' --examples
 }
 
 # Checks the split on the program of the end-to-end tests: an optimised one would take minutes to build.
