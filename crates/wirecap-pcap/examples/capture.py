@@ -7,6 +7,7 @@ class Header(ctypes.Structure):
 pcap.pcap_open_live.restype, error = ctypes.c_void_p, ctypes.create_string_buffer(256)
 handle = ctypes.c_void_p(pcap.pcap_open_live(sys.argv[1].encode(), 65535, 1, 100, error))
 header, data = ctypes.POINTER(Header)(), ctypes.POINTER(ctypes.c_ubyte)()
-print("ready" if handle else error.value, file=sys.stderr, flush=True)
+if not handle: sys.exit(error.value.decode())
+print("ready", file=sys.stderr, flush=True)
 while pcap.pcap_next_ex(handle, ctypes.byref(header), ctypes.byref(data)) >= 0 and (not header or data[5] != 0x99):
     if header: print(header.contents.len, bytes(data[:header.contents.caplen]).hex())

@@ -1,8 +1,9 @@
 /* Captures one device, applies a filter a number of times to each packet, changes its destination address in
  * place, and forwards it out of another device without a copy: the paper's pkt_handler with -f.
  *
- * Usage: forward FROM TO FILTERS PACKETS: ends after PACKETS packets, or 10 s without one. Build:
- *   cc -O2 forward.c $(pkg-config --cflags --libs wirecap) -lpcap */
+ * Usage: forward FROM TO FILTERS PACKETS: ends after PACKETS packets, or 10 s without one. Build it, once the
+ * library is installed (see the book, "Existing programs"), by
+ *   cc -O2 -o forward forward.c $(pkg-config --cflags --libs wirecap) -lpcap */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

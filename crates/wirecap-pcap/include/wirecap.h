@@ -25,7 +25,7 @@ typedef struct wirecap_packet wirecap_packet_t;
 /* A packet of a batch: valid until the next call of wirecap_batch_next, wirecap_forward, wirecap_keep or
  * wirecap_batch_free for that batch. */
 struct wirecap_view {
-    uint8_t *data;         /* its bytes; the first part if it lies in several cells. May be changed with transmit rings */
+    uint8_t *data;         /* its bytes; the first part if it lies in several cells. May be changed if it could be kept */
     uint32_t len;          /* bytes there */
     uint32_t captured_len; /* bytes of all parts */
     uint32_t original_len; /* bytes on the wire */
@@ -46,8 +46,9 @@ struct wirecap_account {
 
 /* Captures devices (names separated by spaces: "eth1", "xdp:eth1@0-3 eth2"). Settings are separated by &:
  * M, R, T, memory, mode, cores, dispatch, wait, xdp_mode, ring, cell_bytes, rss, tap_hook, fanout,
- * timestamp as in wirecap-libpcap(7), workers=N, filter=EXPRESSION (last), transmit=ENTRIES for transmit
- * rings; NULL for none. Returns NULL with a text in error, which has error_bytes bytes. */
+ * timestamp as in wirecap-libpcap(7), workers=N, keep=1 for wirecap_keep, filter=EXPRESSION (last),
+ * transmit=ENTRIES for transmit rings; NULL for none. The file and the environment of that page apply, too.
+ * Returns NULL with a text in error, which has error_bytes bytes. */
 wirecap_t *wirecap_open(const char *devices, const char *settings, char *error, size_t error_bytes);
 
 /* Number of workers: one for each receive queue unless workers=N says otherwise. */
@@ -87,7 +88,9 @@ unsigned wirecap_forward_batch(wirecap_worker_t *worker, wirecap_batch_t *batch,
  * each batch. */
 int wirecap_flush(wirecap_worker_t *worker);
 
-/* Keeps the current packet beyond its batch; NULL if packets lie in blocks. */
+/* Keeps the current packet beyond its batch, with its cells. That needs keep=1 or transmit=ENTRIES, whatever
+ * the driver: NULL without, NULL on passive devices, whose packets lie in blocks, and NULL if no packet is
+ * current: none yet, or it was forwarded or kept. */
 wirecap_packet_t *wirecap_keep(wirecap_batch_t *batch);
 const uint8_t *wirecap_packet_data(const wirecap_packet_t *packet, uint32_t *len);
 void wirecap_packet_free(wirecap_packet_t *packet);

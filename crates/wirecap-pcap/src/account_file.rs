@@ -9,6 +9,7 @@
 //! They are opened before programs give up privileges, and close on exec.
 
 use std::{
+    fmt::Display,
     fs::{self, File, OpenOptions},
     io::Write,
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
@@ -60,6 +61,11 @@ pub(crate) fn note_use() {
 /// Records that libpcap captures from this device.
 pub(crate) fn note_passed_on(device: &str) {
     write(&json!({ "pid": process::id(), "passed_on": device }));
+}
+
+/// Records that this device could not be looked up, so that libpcap serves it.
+pub(crate) fn note_unknown(device: &str, error: &impl Display) {
+    write(&json!({ "pid": process::id(), "unknown": device, "error": error.to_string() }));
 }
 
 /// Writes a record if WIRECAP_ACCOUNT names a file.

@@ -15,7 +15,7 @@ use wirecap::{
 };
 use wirecap_sys::netdev::{self, HardwareType};
 
-use crate::environment;
+use crate::{account_file, environment};
 
 /// A device that the engine serves.
 #[derive(Debug)]
@@ -38,7 +38,15 @@ impl Device {
         let (port, options) = name.split_once('?').unwrap_or((name, ""));
         let port: PortSpec = port.parse().ok()?;
         let PortSpec::Interface { name: interface, .. } = &port else { return None };
-        let found = netdev::interface(interface).ok()?;
+        let found = match netdev::interface(interface) {
+            Ok(found) => found,
+            Err(netdev::Error::NoSuchInterface { .. } | netdev::Error::NoSuchIndex(_)) => return None,
+            Err(error) => {
+                // libpcap may still capture it; that is not to be silent.
+                account_file::note_unknown(name, &error);
+                return None;
+            }
+        };
         // libpcap does not know long alternative names.
         let is_served = found.hardware_type == HardwareType::ETHERNET && found.name == *interface;
         let interface = CString::new(found.name).ok()?;

@@ -1,7 +1,7 @@
 //! How errors of the engine reach a program: libpcap's codes, and texts with the setting or the name of a
 //! device that helps. They fit into the 255 bytes that programs have room for, unless a reason is long.
 
-use std::{ffi::c_int, process};
+use std::{ffi::c_int, process, slice};
 
 use wirecap::{
     Diagnostic, Error, Process,
@@ -83,9 +83,14 @@ fn attempt(diagnostic: &Diagnostic) -> Option<String> {
 fn held_by_this_process(error: &Error) -> Option<&str> {
     let is_own = |holders: &[Process]| holders.iter().any(|holder| holder.pid == process::id());
     match error {
-        Error::Held { name, holders, .. } | Error::TakenWhole { name, holders } if is_own(holders) => {
+        Error::Held { name, holders, .. }
+        | Error::TakenWhole { name, holders }
+        | Error::Shared { name, holders, .. }
+            if is_own(holders) =>
+        {
             Some(name)
         }
+        Error::QueueTaken { name, holder, .. } if is_own(slice::from_ref(holder)) => Some(name),
         _ => None,
     }
 }

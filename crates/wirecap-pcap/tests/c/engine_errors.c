@@ -45,6 +45,21 @@ int main(int argc, char **argv) {
     if (argc != 3)
         return 2;
     printf("opened: %d, %s\n", wirecap_open("no-such", NULL, error, sizeof error) != NULL, error);
+    printf("opened: %d, %s\n", wirecap_open(argv[1], "keep=2", error, sizeof error) != NULL, error);
+    wirecap_t *keeping = wirecap_open(argv[1], "R=16&keep=1", error, sizeof error);
+    wirecap_worker_t *keeper = keeping ? wirecap_take_worker(keeping, 0) : NULL;
+    if (!keeper) {
+        fprintf(stderr, "%s\n", error);
+        return 1;
+    }
+    fprintf(stderr, "about to keep\n");
+    wirecap_batch_t *kept_of = batch_of(keeper, 0);
+    wirecap_packet_t *kept = wirecap_keep(kept_of);
+    printf("kept of cells: %d\n", kept != NULL);
+    wirecap_batch_free(kept_of);
+    wirecap_packet_free(kept);
+    wirecap_worker_free(keeper);
+    wirecap_close(keeping, NULL);
     snprintf(devices, sizeof devices, "xdp:%s tap:%s", argv[1], argv[2]);
     wirecap_t *capture = wirecap_open(devices, "R=16&transmit=64&workers=1", error, sizeof error);
     if (!capture) {

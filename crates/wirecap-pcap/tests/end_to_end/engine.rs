@@ -61,6 +61,8 @@ fn functions_of_the_engine_say_why_they_cannot() {
     let mut command = rig.wire.inside.command(&rig.compile_with_library("tests/c/engine_errors.c", &[]));
     command.args([PORT, "in1"]);
     let running = RunningCommand::spawn(command);
+    running.wait_for("about to keep");
+    rig.send([&udp(60, 0)]);
     for ready in ["ready", "ready again"] {
         running.wait_for(ready);
         rig.send([&udp(60, 0)]);
@@ -71,6 +73,8 @@ fn functions_of_the_engine_say_why_they_cannot() {
     let ended = running.wait();
     let expected = "\
         opened: 0, no interface named \"no-such\" in this network namespace\n\
+        opened: 0, invalid \"keep=2\": workers and transmit take whole numbers, such as workers=4, and keep is 0 or 1\n\
+        kept of cells: 1\n\
         taken again: 0, beyond: 0\n\
         out of a device without a ring: -1, ENXIO\n\
         out of no device: -1, ENXIO\n\

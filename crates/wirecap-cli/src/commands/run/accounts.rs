@@ -137,8 +137,15 @@ impl Accounts {
         }
         if self.records.is_empty() {
             warn!(
-                "{program} did not use libpcap, so wirecap did nothing: perhaps libpcap is a part of it, or it was killed \
-                 before it opened a device"
+                "{program} did not use libpcap, so wirecap did nothing: perhaps libpcap is a part of it, AppArmor keeps the \
+                 library from it, or it was killed before it opened a device"
+            );
+        }
+        let unknown = self.records.iter().find(|record| record["unknown"].is_string());
+        if let Some(record) = unknown {
+            let (device, error) = (text(&record["unknown"]), text(&record["error"]));
+            warn!(
+                "wirecap cannot look up {device}, so libpcap served it: {error}; AppArmor may be the reason"
             );
         }
         let passed_on = self.records.iter().filter_map(|record| record["passed_on"].as_str());
