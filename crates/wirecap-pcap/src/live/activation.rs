@@ -78,6 +78,7 @@ impl Live {
         let Options { mut config, group, insists_on_timestamp } =
             self.options().map_err(|error| (ERROR, Some(error.to_string())))?;
         let core = next_core(&std::mem::take(&mut config.worker_cores))?;
+        let is_alone = group.is_none();
         let (mut capture, warning) = match self.open_capture(config, insists_on_timestamp) {
             Ok(opened) => opened,
             // Where libpcap fails as well, its code and its text are those that programs know.
@@ -88,6 +89,7 @@ impl Live {
         let sieve = Sieve::new(snaplen, self.settings.protocol());
         let mut spares = capture.take_workers();
         let own = spares.remove(0);
+        let queues = capture.report().ports.iter().map(|port| port.queues.len()).sum::<usize>();
         let capture = AccountedCapture::new(&self.device.name, capture);
         let interrupter = own.interrupter();
         let injector = self.injector()?;
@@ -104,6 +106,8 @@ impl Live {
         let format = Format {
             has_nanoseconds: self.settings.timestamp_precision.get() == TSTAMP_PRECISION_NANO,
             is_nonblocking: self.settings.is_nonblocking.get(),
+            // Members of a group have no order among them.
+            merged_queues: if is_alone && queues > 1 { queues } else { 0 },
         };
         Ok((Running::new((capture, workers), injector, format, sieve), warning))
     }

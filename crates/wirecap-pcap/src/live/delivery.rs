@@ -1,7 +1,7 @@
 //! Packets on their way to the program.
 //!
 //! ```text
-//!   worker ── batch ──► HeldBatch ── packet ──► sieve ── wanted ──► callback(header, pointer into the cell)
+//!   worker ── batch ──► Held ── packet ──► sieve ── wanted ──► callback(header, pointer into the cell)
 //! ```
 //!
 //! As in libpcap on Linux, a call blocks until a packet comes, then delivers the packets of one batch; it
@@ -16,12 +16,7 @@ use std::{
 use wirecap::Packet;
 use wirecap_filter::Insn;
 
-use super::{
-    Breaker,
-    running::{HeldBatch, Running},
-    sieve::Sieve,
-    workers::NextBatch,
-};
+use super::{Breaker, held::Held, running::Running, sieve::Sieve, workers::NextBatch};
 use crate::{
     abi::{ERROR, ERROR_BREAK, PacketHeader},
     text::ErrorText,
@@ -116,7 +111,8 @@ impl Running {
                     }
                 }
             };
-            let (delivered, is_broken) = self.deliver_batch(&mut held, breaker, limit, &mut sink);
+            self.merge(&mut held);
+            let (delivered, is_broken) = self.deliver_held(&mut held, breaker, limit, &mut sink);
             if after == AfterDelivery::Keep || !held.is_empty() {
                 self.held.set(Some(held));
             }
@@ -131,10 +127,30 @@ impl Running {
         }
     }
 
-    /// Delivers packets of a batch, at most `limit`. Returns their number, and whether the loop was broken.
-    fn deliver_batch(
+    /// With several queues: a round that takes what waits in all of them, unless packets of the last one are
+    /// left.
+    fn merge(&self, held: &mut Held) {
+        if self.merged_queues == 0 || held.is_due() && held.is_merged() {
+            return;
+        }
+        let now_ns = now_ns();
+        // A queue whose packets are younger than the round has no others. The worker looks at its queues in
+        // turns, so that after as many of these as there are queues, none has any.
+        let mut younger = 0;
+        while younger < self.merged_queues {
+            let next = self.with_workers(|workers| workers.next_batch(Duration::ZERO));
+            let NextBatch::Batch(batch) = next else { break };
+            let first_ns = batch.batch.packets().next().map_or(0, |packet| packet.timestamp_ns());
+            younger = if first_ns > now_ns { younger + 1 } else { 0 };
+            held.push(batch);
+        }
+        held.begin_round(now_ns);
+    }
+
+    /// Delivers packets, at most `limit`. Returns their number, and whether the loop was broken.
+    fn deliver_held(
         &self,
-        held: &mut HeldBatch,
+        held: &mut Held,
         breaker: &Breaker,
         limit: u32,
         sink: &mut impl FnMut(&PacketHeader, *const u8),
@@ -191,7 +207,7 @@ impl Running {
 
     /// Waits for packets, unless the call only looks for some. `None` if there are none, or the wait was
     /// interrupted.
-    fn next_batch(&self, only_looks: bool) -> Result<Option<HeldBatch>, &'static str> {
+    fn next_batch(&self, only_looks: bool) -> Result<Option<Held>, &'static str> {
         self.capture.note_reader();
         let now = Instant::now();
         if now >= self.next_account.get() {
@@ -204,7 +220,7 @@ impl Running {
         }
         let wait = if only_looks { Duration::ZERO } else { SLICE };
         match self.with_workers(|workers| workers.next_batch(wait)) {
-            NextBatch::Batch(batch) => Ok(Some(HeldBatch::new(batch))),
+            NextBatch::Batch(batch) => Ok(Some(Held::new(batch))),
             NextBatch::Nothing if self.with_workers(|workers| workers.is_cut_off()) => Err(CUT_OFF),
             NextBatch::Nothing => {
                 self.sieve.borrow_mut().forget_replaced();
@@ -249,9 +265,7 @@ impl Running {
     /// # Errors
     /// They are not a valid program.
     pub(crate) fn set_filter(&self, insns: &[Insn]) -> Result<(), wirecap_filter::Error> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        self.change_sieve(|sieve| sieve.set_filter(insns, self.ifindex(), now_ns))
+        self.change_sieve(|sieve| sieve.set_filter(insns, self.ifindex(), now_ns()))
     }
 
     /// Changes what decides on packets.
@@ -263,4 +277,10 @@ impl Running {
         self.with_workers(|workers| workers.note_filter(mark));
         changed
     }
+}
+
+/// The time, as packets have it.
+fn now_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }

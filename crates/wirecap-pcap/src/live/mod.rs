@@ -15,6 +15,7 @@ pub(crate) mod delivery;
 pub(crate) mod device;
 pub(crate) mod failure;
 pub(crate) mod group;
+mod held;
 pub(crate) mod inject;
 pub(crate) mod options;
 pub(crate) mod running;

@@ -8,19 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap::{Interrupter, Packets};
+use wirecap::Interrupter;
 
 use super::{
     account::AccountedCapture,
-    counts::Counts,
+    held::Held,
     inject::Injector,
     sieve::Sieve,
-    workers::{CountedBatch, Waiting, Workers},
+    workers::{Waiting, Workers},
 };
-use crate::{
-    abi::{PacketHeader, Stat},
-    boxed_batch::BoxedBatch,
-};
+use crate::abi::{PacketHeader, Stat};
 
 /// Batches without a wanted packet that are skipped before the descriptor is made readable.
 const BATCHES_TO_SKIP: u32 = 8;
@@ -30,11 +27,13 @@ pub(crate) struct Running {
     pub(super) capture: Arc<AccountedCapture>,
     /// `None` once the handle is being closed.
     workers: RefCell<Option<Workers>>,
-    /// The batch whose packets are being delivered. It is taken out while a callback runs.
-    pub(super) held: Cell<Option<HeldBatch>>,
+    /// The packets that are being delivered. They are taken out while a callback runs.
+    pub(super) held: Cell<Option<Held>>,
     /// The batch after it, which was found when the descriptor was brought up to date.
-    pub(super) waiting: Cell<Option<HeldBatch>>,
+    pub(super) waiting: Cell<Option<Held>>,
     pub(super) sieve: RefCell<Sieve>,
+    /// Receive queues whose packets are merged by time; 0: they are not.
+    pub(super) merged_queues: usize,
     pub(super) is_nonblocking: Cell<bool>,
     pub(super) format: Format,
     /// When the ports are looked after next.
@@ -62,52 +61,8 @@ pub(super) struct Format {
     /// Times have nanoseconds instead of microseconds.
     pub(super) has_nanoseconds: bool,
     pub(super) is_nonblocking: bool,
-}
-
-/// A batch with the packets of it that are not delivered yet.
-pub(crate) struct HeldBatch {
-    /// Before the batch, so that it is dropped first.
-    packets: Packets<'static>,
-    _batch: BoxedBatch,
-    counts: Counts,
-}
-
-impl HeldBatch {
-    pub(super) fn new(CountedBatch { batch, counts }: CountedBatch) -> Self {
-        counts.take(batch.len());
-        let batch = BoxedBatch::new(batch);
-        // SAFETY: the packets are dropped before the batch, and no method lends them for longer than this
-        // value is borrowed.
-        let packets = unsafe { batch.get() }.packets();
-        Self { packets, _batch: batch, counts }
-    }
-
-    /// The next packet. Its bytes are there until this value is dropped.
-    #[inline]
-    pub(super) fn next(&mut self) -> Option<wirecap::Packet<'_>> {
-        self.packets.next()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.packets.len() == 0
-    }
-
-    /// Where its packets count.
-    pub(super) fn counts(&self) -> &Counts {
-        &self.counts
-    }
-
-    /// Skips packets while `is_refused` holds; returns their number.
-    fn skip(&mut self, is_refused: impl Fn(&wirecap::Packet<'_>) -> bool) -> u64 {
-        let mut skipped = 0;
-        loop {
-            let mut ahead = self.packets.clone();
-            match ahead.next() {
-                Some(packet) if is_refused(&packet) => (self.packets, skipped) = (ahead, skipped + 1),
-                _ => return skipped,
-            }
-        }
-    }
+    /// Receive queues whose packets are merged by time; 0: they are not.
+    pub(super) merged_queues: usize,
 }
 
 /// While packets are being delivered.
@@ -123,7 +78,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // In this order: packets are part of what was delivered, and what no worker took is left.
         let left = [self.held.take(), self.waiting.take()];
-        let unread = left.iter().flatten().map(|held| held.packets.len() as u64).sum();
+        let unread = left.iter().flatten().map(|held| held.len() as u64).sum();
         drop(left);
         self.workers.take();
         self.capture.close(unread);
@@ -144,6 +99,7 @@ impl Running {
             held: Cell::new(None),
             waiting: Cell::new(None),
             sieve: RefCell::new(sieve),
+            merged_queues: format.merged_queues,
             is_nonblocking: Cell::new(format.is_nonblocking),
             format,
             next_look: Cell::new(Instant::now()),
@@ -216,7 +172,7 @@ impl Running {
             }
             match self.with_workers(Workers::arm) {
                 Waiting::For(time) => return time,
-                Waiting::Batch(batch) => self.waiting.set(Some(HeldBatch::new(batch))),
+                Waiting::Batch(batch) => self.waiting.set(Some(Held::new(batch))),
                 Waiting::Not => break,
             }
         }
@@ -245,7 +201,7 @@ impl Running {
     }
 
     /// Skips refused packets; returns whether a wanted one follows.
-    fn has_held_packet(&self, place: &Cell<Option<HeldBatch>>) -> bool {
+    fn has_held_packet(&self, place: &Cell<Option<Held>>) -> bool {
         let Some(mut held) = place.take() else { return false };
         // Not in `whole`, which may hold the packet that the program reads now.
         let is_refused = |packet: &wirecap::Packet<'_>| {
@@ -254,7 +210,7 @@ impl Running {
             self.sieve.borrow().bytes(packet, whole.as_deref().unwrap_or(packet.data())) == 0
         };
         let refused = held.skip(is_refused);
-        held.counts.settle(refused, refused);
+        held.counts().settle(refused, refused);
         let finds = !held.is_empty();
         place.set(Some(held));
         finds
