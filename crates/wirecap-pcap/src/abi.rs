@@ -81,7 +81,6 @@ pub(crate) const ERROR_NO_SUCH_DEVICE: c_int = -5;
 pub(crate) const ERROR_PERM_DENIED: c_int = -8;
 pub(crate) const ERROR_IFACE_NOT_UP: c_int = -9;
 pub(crate) const ERROR_PROMISC_PERM_DENIED: c_int = -11;
-pub(crate) const WARNING: c_int = 1;
 pub(crate) const WARNING_TSTAMP_TYPE_NOTSUP: c_int = 3;
 
 pub(crate) const DIRECTION_INOUT: c_int = 0;

@@ -60,7 +60,15 @@ pub(crate) fn note_use() {
 
 /// Records that libpcap captures from this device.
 pub(crate) fn note_passed_on(device: &str) {
+    if environment::is_off() {
+        return;
+    }
     write(&json!({ "pid": process::id(), "passed_on": device }));
+}
+
+/// Records that packets of this device come by a packet socket, and why.
+pub(crate) fn note_packet_socket(device: &str, why: &str) {
+    write(&json!({ "pid": process::id(), "by_packet_socket": device, "why": why }));
 }
 
 /// Records that this device could not be looked up, so that libpcap serves it.
@@ -68,11 +76,12 @@ pub(crate) fn note_unknown(device: &str, error: &impl Display) {
     write(&json!({ "pid": process::id(), "unknown": device, "error": error.to_string() }));
 }
 
-/// Writes a record if WIRECAP_ACCOUNT names a file.
-pub(crate) fn write(record: &impl Serialize) {
-    if let (Some(mut file), Some(line)) = (file(), line(record)) {
-        // A failure cannot be reported here; `wirecap run` reports a missing account.
-        let _ = file.write_all(&line);
+/// Writes a record if WIRECAP_ACCOUNT names a file; returns whether it is there. A failure cannot be reported
+/// here; `wirecap run` reports a missing account.
+pub(crate) fn write(record: &impl Serialize) -> bool {
+    match (file(), line(record)) {
+        (Some(mut file), Some(line)) => file.write_all(&line).is_ok(),
+        _ => false,
     }
 }
 
@@ -95,22 +104,30 @@ fn file() -> Option<&'static File> {
 pub(crate) struct LatestAccount {
     file: OwnFile,
     path: PathBuf,
-    /// Names the capture, also in other records.
+    /// Names the capture in this process, also in other records.
     id: String,
+    pid: u32,
 }
 
 impl LatestAccount {
     /// `None` if WIRECAP_ACCOUNT names no file, or no file can be made beside it.
     pub(crate) fn create() -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        file()?;
-        let id = format!("{}.{}", process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        // `wirecap run` has removed it at its end.
+        file()?.metadata().ok().filter(|metadata| metadata.nlink() > 0)?;
+        let pid = process::id();
+        let id = format!("{pid}.{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut path = environment::variable("WIRECAP_ACCOUNT")?;
         path.push(".");
         path.push(&id);
         let path = PathBuf::from(path);
         let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).ok()?;
-        Some(Self { file: OwnFile::new(created)?, path, id })
+        Some(Self { file: OwnFile::new(created)?, path, id, pid })
+    }
+
+    /// Whether it is of this process, and not of the one that has forked it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.pid == process::id()
     }
 
     /// Names the capture.
@@ -126,7 +143,7 @@ impl LatestAccount {
     }
 
     /// The capture has ended, and its account is in the other file. A program without its privileges cannot
-    /// remove the file: `wirecap run` knows by the name of the capture.
+    /// remove this one, which `wirecap run` ignores then: the other file names the capture.
     pub(crate) fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }

@@ -11,6 +11,7 @@
 //! calls it. `pcap_breakloop` may run in other threads and in signal handlers, so it uses atomics only.
 
 use std::{
+    cell::Cell,
     ffi::{c_char, c_int},
     ptr::{self, NonNull},
 };
@@ -28,6 +29,8 @@ pub(crate) type PcapT = Handle;
 /// What a `pcap_t` points to.
 pub(crate) struct Handle {
     kind: Kind,
+    /// The device of a handle of libpcap, until it is activated.
+    device: Cell<Option<String>>,
     pub(crate) error: ErrorText,
 }
 
@@ -42,12 +45,27 @@ impl Handle {
         NonNull::new(handle).map_or(ptr::null_mut(), |handle| Self::new(Kind::Foreign(handle)))
     }
 
+    /// A handle for one of libpcap's, for this device; null if that is null.
+    pub(crate) fn foreign_of(handle: *mut ForeignPcap, device: Option<String>) -> *mut PcapT {
+        NonNull::new(handle)
+            .map_or(ptr::null_mut(), |handle| Self::with_device(Kind::Foreign(handle), device))
+    }
+
     pub(crate) fn live(live: Live) -> *mut PcapT {
         Self::new(Kind::Live(Box::new(live)))
     }
 
     fn new(kind: Kind) -> *mut PcapT {
-        Box::into_raw(Box::new(Self { kind, error: ErrorText::new() }))
+        Self::with_device(kind, None)
+    }
+
+    fn with_device(kind: Kind, device: Option<String>) -> *mut PcapT {
+        Box::into_raw(Box::new(Self { kind, device: Cell::new(device), error: ErrorText::new() }))
+    }
+
+    /// The device of a handle of libpcap that is being activated.
+    pub(crate) fn take_device(&self) -> Option<String> {
+        self.device.take()
     }
 
     /// The handle that a program has given.

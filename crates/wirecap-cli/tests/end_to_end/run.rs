@@ -121,19 +121,19 @@ fn a_program_that_is_killed_has_an_account() {
     running.wait_for("listening on");
     lab.send(0, 0, 500, LiveOptions::default());
     running.wait_for_bytes(&path, 24 + 500 * 76);
-    // The latest account is beside the file of the command, whose name has the number of that process.
+    // The latest account is in the directory of the command, and its name has the number of that process.
     let pid: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
     let latest = || {
-        let files = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
-        files
-            .filter(|file| file.file_name().to_string_lossy().contains(&format!(".{pid}.0")))
-            .any(|file| fs::read_to_string(file.path()).is_ok_and(|text| text.contains("\"seen\":500")))
+        let directories = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+        let files = directories.map(|directory| directory.path().join(format!("account.{pid}.0")));
+        files.filter_map(|path| fs::read_to_string(path).ok()).any(|text| text.contains("\"seen\":500"))
     };
     wait_until("the latest account has all packets", latest);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, Some(137), "{ended:#?}");
-    assert!(ended.stderr.contains("WARNING: sh was killed before it closed r0"), "{}", ended.stderr);
+    let warning = format!("WARNING: process {pid} did not close r0");
+    assert!(ended.stderr.contains(&warning), "{}", ended.stderr);
     let row = ended.stderr.lines().find(|line| line.starts_with("r0")).expect("an account");
     let row: Vec<_> = row.split_whitespace().collect();
     assert_eq!(row[2..], ["500", "500", "0", "0"], "{}", ended.stderr);

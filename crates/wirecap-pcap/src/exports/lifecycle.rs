@@ -16,22 +16,28 @@ use crate::{
     text::{self, write_error},
 };
 
+/// The device of this name; `None` if libpcap serves it, which is not to be silent if the engine might.
+fn look_up(name: &str) -> Option<Device> {
+    Device::look_up(name).unwrap_or_else(|error| {
+        account_file::note_unknown(name, &error);
+        None
+    })
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_create(device: *const c_char, error: *mut c_char) -> *mut PcapT {
     catch_panic(ptr::null_mut(), || {
         // SAFETY: the program keeps the promises of <pcap/pcap.h>.
         unsafe {
             let Ok(libpcap) = libpcap() else { return without_libpcap(error, ptr::null_mut()) };
-            let served = text::read(device).and_then(|name| Device::named(&name));
+            let given = text::read(device);
+            let served = given.as_deref().and_then(look_up);
             let name = served.as_ref().map_or(device, |served| served.interface.as_ptr());
             let foreign = (libpcap.pcap_create)(name, error);
             match (NonNull::new(foreign), served) {
                 (Some(shadow), Some(device)) => Handle::live(Live::new(libpcap, shadow, device)),
-                (Some(_), None) => {
-                    account_file::note_passed_on(&text::read(device).unwrap_or_default());
-                    Handle::foreign(foreign)
-                }
-                (None, _) => ptr::null_mut(),
+                // Without a name it is the device for all.
+                _ => Handle::foreign_of(foreign, given.or_else(|| Some("any".into()))),
             }
         }
     })
@@ -46,7 +52,10 @@ unsafe extern "C" fn pcap_activate(pointer: *mut PcapT) -> c_int {
             Some((handle, live)) => live.activate(&handle.error),
             None => ask_libpcap(handle, ERROR, |libpcap, foreign| {
                 // SAFETY: as above; the handle is libpcap's own, or null.
-                unsafe { (libpcap.pcap_activate)(foreign) }
+                let status = unsafe { (libpcap.pcap_activate)(foreign) };
+                let device = handle.filter(|_| status >= 0).and_then(Handle::take_device);
+                device.iter().for_each(|device| account_file::note_passed_on(device));
+                status
             }),
         }
     })
@@ -80,10 +89,10 @@ unsafe extern "C" fn pcap_open_live(
         unsafe {
             let Ok(libpcap) = libpcap() else { return without_libpcap(error, ptr::null_mut()) };
             let name = text::read(device);
-            let Some(served) = name.as_deref().and_then(Device::named) else {
+            let Some(served) = name.as_deref().and_then(look_up) else {
                 let foreign = (libpcap.pcap_open_live)(device, snaplen, promiscuous, timeout_ms, error);
                 if !foreign.is_null() {
-                    account_file::note_passed_on(&name.unwrap_or_default());
+                    account_file::note_passed_on(name.as_deref().unwrap_or("any"));
                 }
                 return Handle::foreign(foreign);
             };

@@ -49,7 +49,7 @@ pub(super) struct AccountedCapture {
     device: String,
     reader: AtomicU32,
     counts: Counts,
-    latest: Option<LatestAccount>,
+    latest: Mutex<Option<LatestAccount>>,
     capture: Mutex<Option<Capture>>,
 }
 
@@ -61,10 +61,11 @@ static AT_EXIT: Once = Once::new();
 static OPEN: Mutex<Vec<Weak<AccountedCapture>>> = Mutex::new(Vec::new());
 
 impl AccountedCapture {
-    pub(super) fn new(device: &str, capture: Capture) -> Arc<Self> {
+    /// The packets of `capture` count in `counts`.
+    pub(super) fn new(device: &str, capture: Capture, counts: Counts) -> Arc<Self> {
         let capture = Mutex::new(Some(capture));
         let reader = AtomicU32::new(process::id());
-        let (device, counts, latest) = (device.into(), Counts::default(), LatestAccount::create());
+        let (device, latest) = (device.into(), Mutex::new(LatestAccount::create()));
         let accounted = Arc::new(Self { device, reader, counts, latest, capture });
         accounted.write_latest();
         if account_file::is_wanted() {
@@ -83,11 +84,6 @@ impl AccountedCapture {
     /// The capture, which is there until [`AccountedCapture::close`].
     pub(super) fn lock(&self) -> MutexGuard<'_, Option<Capture>> {
         self.capture.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Where its packets count.
-    pub(super) fn counts(&self) -> Counts {
-        self.counts.clone()
     }
 
     /// The account so far, until it is closed.
@@ -117,20 +113,25 @@ impl AccountedCapture {
         self.reader.store(process::id(), Ordering::Relaxed);
     }
 
-    /// Ends the capture and closes its account. Its worker is gone, and left this number of packets.
-    pub(super) fn close(&self, unread: u64) {
+    /// Ends the capture and closes its account. Its worker is gone.
+    pub(super) fn close(&self) {
         let Some(capture) = self.lock().take() else { return };
         if account_file::is_wanted() && self.is_readers() {
-            self.write_last(&capture.finish(), unread, true);
+            self.write_last(&capture.finish(), true);
         }
     }
 
     /// Writes the latest account, unless a lock is held: for a program that a signal ends.
     pub(super) fn write_latest(&self) {
-        let Some(latest) = &self.latest else { return };
+        let Ok(mut latest) = self.latest.try_lock() else { return };
+        if latest.as_ref().is_some_and(|latest| !latest.is_own()) {
+            // The other process has its own account.
+            *latest = LatestAccount::create();
+        }
+        let Some(latest) = &*latest else { return };
         let report = self.try_lock().and_then(|capture| Some(at_the_end(capture.as_ref()?.report())));
         if let Some(report) = report {
-            latest.write(&self.record(&report, self.counts.unread(), false));
+            latest.write(&self.record(Some(latest), &report, false));
         }
     }
 
@@ -138,13 +139,21 @@ impl AccountedCapture {
         self.reader.load(Ordering::Relaxed) == process::id()
     }
 
-    fn write_last(&self, report: &Report, unread: u64, closed: bool) {
-        account_file::write(&self.record(report, unread, closed));
-        self.latest.iter().for_each(LatestAccount::remove);
+    fn write_last(&self, report: &Report, closed: bool) {
+        let latest = self.latest.try_lock().ok();
+        let latest = latest.as_ref().and_then(|latest| latest.as_ref()).filter(|latest| latest.is_own());
+        if account_file::write(&self.record(latest, report, closed)) {
+            latest.iter().for_each(|latest| latest.remove());
+        }
     }
 
-    fn record<'a>(&'a self, report: &'a Report, unread: u64, closed: bool) -> Record<'a> {
-        let capture = self.latest.as_ref().map(LatestAccount::id);
+    fn record<'a>(
+        &'a self,
+        latest: Option<&'a LatestAccount>,
+        report: &'a Report,
+        closed: bool,
+    ) -> Record<'a> {
+        let (capture, unread) = (latest.map(LatestAccount::id), self.counts.unread());
         let (pid, device, refused) = (process::id(), &self.device, self.refused());
         Record { capture, pid, device, refused, unread, closed, report }
     }
@@ -175,7 +184,7 @@ extern "C" fn write_open() {
                     && let Some(capture) = &*capture
                     && capture.try_total().is_some()
                 {
-                    accounted.write_last(&at_the_end(capture.report()), accounted.counts.unread(), false);
+                    accounted.write_last(&at_the_end(capture.report()), false);
                     break;
                 }
             }

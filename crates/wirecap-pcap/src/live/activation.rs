@@ -15,6 +15,7 @@ use wirecap_sys::cpu;
 use super::{
     Live,
     account::AccountedCapture,
+    counts::Counts,
     failure::{Failure, failure},
     group::{MAX_MEMBERS, Membership, Share},
     inject::{self, Injector},
@@ -26,8 +27,9 @@ use super::{
 use crate::{
     abi::{
         ACTIVATED, ERROR, ERROR_ACTIVATED, ERROR_BYTES, MAX_SNAPLEN, TSTAMP_ADAPTER, TSTAMP_ADAPTER_UNSYNCED,
-        TSTAMP_HOST, TSTAMP_PRECISION_NANO, WARNING, WARNING_TSTAMP_TYPE_NOTSUP,
+        TSTAMP_HOST, TSTAMP_PRECISION_NANO, WARNING_TSTAMP_TYPE_NOTSUP,
     },
+    account_file,
     text::{self, ErrorText},
 };
 
@@ -90,19 +92,19 @@ impl Live {
         let mut spares = capture.take_workers();
         let own = spares.remove(0);
         let queues = capture.report().ports.iter().map(|port| port.queues.len()).sum::<usize>();
-        let capture = AccountedCapture::new(&self.device.name, capture);
+        let counts = Counts::default();
         let interrupter = own.interrupter();
         let injector = self.injector()?;
         let membership = group.as_ref().map(|name| {
             let full = || {
                 (ERROR, Some(format!("the group {name} is full ({MAX_MEMBERS} members); use another name")))
             };
-            let counts = capture.counts();
-            let share = Share { spares, counts, interrupter, filter: sieve.mark() };
+            let share = Share { spares, counts: counts.clone(), interrupter, filter: sieve.mark() };
             Membership::join(name, injector.ifindex(), share).ok_or_else(full)
         });
-        let workers = Workers::new(own, capture.counts(), core, membership.transpose()?);
+        let workers = Workers::new(own, counts.clone(), core, membership.transpose()?);
         self.activate_shadow()?;
+        let capture = AccountedCapture::new(&self.device.name, capture, counts);
         let format = Format {
             has_nanoseconds: self.settings.timestamp_precision.get() == TSTAMP_PRECISION_NANO,
             is_nonblocking: self.settings.is_nonblocking.get(),
@@ -243,7 +245,9 @@ impl Live {
                 let capture = open(&config).map_err(|error| failure(&error))?;
                 let text =
                     "captured by a packet socket, since CAP_BPF, CAP_PERFMON or CAP_NET_ADMIN is missing";
-                Ok((capture, Some((WARNING, Some(text.into())))))
+                account_file::note_packet_socket(&self.device.name, text);
+                // Not a warning: Suricata takes each for a failure.
+                Ok((capture, Some((0, Some(text.into())))))
             }
             Err(error) => Err(failure(&error)),
         }

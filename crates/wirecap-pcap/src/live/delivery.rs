@@ -10,13 +10,19 @@
 use std::{
     ffi::c_int,
     ptr,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use wirecap::Packet;
 use wirecap_filter::Insn;
 
-use super::{Breaker, held::Held, running::Running, sieve::Sieve, workers::NextBatch};
+use super::{
+    Breaker,
+    held::{Held, SETTLED, now_ns},
+    running::Running,
+    sieve::Sieve,
+    workers::NextBatch,
+};
 use crate::{
     abi::{ERROR, ERROR_BREAK, PacketHeader},
     text::ErrorText,
@@ -30,6 +36,9 @@ const CUT_OFF: &str = "the program has closed the descriptors of this capture";
 
 /// How often the ports are looked after: links that went down, programs that were detached.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// A round takes this number of batches at most: the worker may never run out of them.
+const MAX_BATCHES_OF_ROUND: u32 = 4096;
 
 /// How often the latest account is written.
 const ACCOUNT: Duration = Duration::from_millis(250);
@@ -93,13 +102,15 @@ impl Running {
                 return Delivery::Status(ERROR_BREAK);
             }
             let undelivered = self.held.take().filter(|held| !held.is_empty());
-            let mut held = match undelivered.or_else(|| self.waiting.take()) {
+            let mut held = match undelivered {
                 Some(held) => held,
                 None => {
                     // A program that its descriptor has woken goes back to its event loop if there is
                     // nothing, or if the sieve refuses all of it.
-                    only_looks = only_looks || self.is_readable();
-                    match self.next_batch(only_looks) {
+                    let waits = |waiting: &Held| !waiting.is_empty();
+                    let waiting = self.waiting.take().filter(waits);
+                    only_looks = only_looks || waiting.is_none() && self.is_readable();
+                    match self.next_held(waiting, only_looks) {
                         Ok(Some(held)) => held,
                         Ok(None) if breaker.is_broken() => continue,
                         Ok(None) if only_looks => return Delivery::Status(0),
@@ -111,7 +122,17 @@ impl Running {
                     }
                 }
             };
-            self.merge(&mut held);
+            let unsettled = self.merge(&mut held);
+            if !unsettled.is_zero() {
+                if !only_looks {
+                    self.add_next(&mut held, unsettled);
+                }
+                self.held.set(Some(held));
+                if only_looks {
+                    return Delivery::Status(0);
+                }
+                continue;
+            }
             let (delivered, is_broken) = self.deliver_held(&mut held, breaker, limit, &mut sink);
             if after == AfterDelivery::Keep || !held.is_empty() {
                 self.held.set(Some(held));
@@ -127,24 +148,45 @@ impl Running {
         }
     }
 
-    /// With several queues: a round that takes what waits in all of them, unless packets of the last one are
-    /// left.
-    fn merge(&self, held: &mut Held) {
-        if self.merged_queues == 0 || held.is_due() && held.is_merged() {
-            return;
+    /// With several queues: begins a round that takes what waits in all of them, unless packets of the last
+    /// one are left. Returns how long it takes until a packet can be delivered.
+    fn merge(&self, held: &mut Held) -> Duration {
+        if self.merged_queues == 0 || held.has_round() && held.is_due() {
+            return Duration::ZERO;
         }
+        // Where packets never run out, this is the only place. That the interface is gone is found later.
+        let _ = self.keep_house();
         let now_ns = now_ns();
+        let round_ns = now_ns.saturating_sub(SETTLED.as_nanos() as u64);
         // A queue whose packets are younger than the round has no others. The worker looks at its queues in
         // turns, so that after as many of these as there are queues, none has any.
-        let mut younger = 0;
-        while younger < self.merged_queues {
-            let next = self.with_workers(|workers| workers.next_batch(Duration::ZERO));
-            let NextBatch::Batch(batch) = next else { break };
-            let first_ns = batch.batch.packets().next().map_or(0, |packet| packet.timestamp_ns());
-            younger = if first_ns > now_ns { younger + 1 } else { 0 };
-            held.push(batch);
+        let (mut younger_in_row, mut batches) = (0, 0);
+        while younger_in_row < self.merged_queues && batches < MAX_BATCHES_OF_ROUND {
+            match self.add_next(held, Duration::ZERO) {
+                Some(first_ns) if first_ns > round_ns => younger_in_row += 1,
+                Some(_) => younger_in_row = 0,
+                None => break,
+            }
+            batches += 1;
         }
-        held.begin_round(now_ns);
+        held.begin_round(round_ns, now_ns);
+        held.time_to_due(now_ns)
+    }
+
+    /// Waits for a batch and adds it; returns the time of its first packet.
+    fn add_next(&self, held: &mut Held, limit: Duration) -> Option<u64> {
+        match self.with_workers(|workers| workers.next_batch(limit)) {
+            NextBatch::Batch(batch) => {
+                let first_ns = batch.batch.packets().next().map(|packet| packet.timestamp_ns());
+                held.push(batch);
+                first_ns
+            }
+            NextBatch::Nothing => None,
+            NextBatch::End => {
+                held.end();
+                None
+            }
+        }
     }
 
     /// Delivers packets, at most `limit`. Returns their number, and whether the loop was broken.
@@ -205,19 +247,14 @@ impl Running {
         }
     }
 
-    /// Waits for packets, unless the call only looks for some. `None` if there are none, or the wait was
+    /// `waiting`, or what comes; the call may only look for some. `None` if there are none, or the wait was
     /// interrupted.
-    fn next_batch(&self, only_looks: bool) -> Result<Option<Held>, &'static str> {
-        self.capture.note_reader();
-        let now = Instant::now();
-        if now >= self.next_account.get() {
-            self.next_account.set(now + ACCOUNT);
-            self.capture.write_latest();
+    fn next_held(&self, waiting: Option<Held>, only_looks: bool) -> Result<Option<Held>, &'static str> {
+        let house = self.keep_house();
+        if waiting.is_some() {
+            return Ok(waiting);
         }
-        if now >= self.next_look.get() {
-            self.next_look.set(now + LOOK);
-            self.look_after_ports()?;
-        }
+        house?;
         let wait = if only_looks { Duration::ZERO } else { SLICE };
         match self.with_workers(|workers| workers.next_batch(wait)) {
             NextBatch::Batch(batch) => Ok(Some(Held::new(batch))),
@@ -228,6 +265,24 @@ impl Running {
             }
             NextBatch::End => Err(GONE),
         }
+    }
+
+    /// What is to be done now and then by the process that reads.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    fn keep_house(&self) -> Result<(), &'static str> {
+        self.capture.note_reader();
+        let now = Instant::now();
+        if now >= self.next_account.get() {
+            self.next_account.set(now + ACCOUNT);
+            self.capture.write_latest();
+        }
+        if now >= self.next_look.get() {
+            self.next_look.set(now + LOOK);
+            self.look_after_ports()?;
+        }
+        Ok(())
     }
 
     fn look_after_ports(&self) -> Result<(), &'static str> {
@@ -277,10 +332,4 @@ impl Running {
         self.with_workers(|workers| workers.note_filter(mark));
         changed
     }
-}
-
-/// The time, as packets have it.
-fn now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }

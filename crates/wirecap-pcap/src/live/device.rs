@@ -15,7 +15,7 @@ use wirecap::{
 };
 use wirecap_sys::netdev::{self, HardwareType};
 
-use crate::{account_file, environment};
+use crate::environment;
 
 /// A device that the engine serves.
 #[derive(Debug)]
@@ -32,25 +32,29 @@ pub(crate) struct Device {
 impl Device {
     /// The device of this name; `None` if libpcap serves it.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        if environment::is_off() {
-            return None;
-        }
+        Self::look_up(name).ok().flatten()
+    }
+
+    /// As [`Device::named`].
+    ///
+    /// # Errors
+    /// The kernel does not say whether there is such an interface: AppArmor keeps it from the program,
+    /// perhaps.
+    pub(crate) fn look_up(name: &str) -> Result<Option<Self>, netdev::Error> {
         let (port, options) = name.split_once('?').unwrap_or((name, ""));
-        let port: PortSpec = port.parse().ok()?;
-        let PortSpec::Interface { name: interface, .. } = &port else { return None };
+        let Ok(port) = port.parse::<PortSpec>() else { return Ok(None) };
+        let PortSpec::Interface { name: interface, .. } = &port else { return Ok(None) };
+        if environment::is_off() {
+            return Ok(None);
+        }
         let found = match netdev::interface(interface) {
-            Ok(found) => found,
-            Err(netdev::Error::NoSuchInterface { .. } | netdev::Error::NoSuchIndex(_)) => return None,
-            Err(error) => {
-                // libpcap may still capture it; that is not to be silent.
-                account_file::note_unknown(name, &error);
-                return None;
-            }
+            Err(netdev::Error::NoSuchInterface { .. } | netdev::Error::NoSuchIndex(_)) => return Ok(None),
+            found => found?,
         };
         // libpcap does not know long alternative names.
         let is_served = found.hardware_type == HardwareType::ETHERNET && found.name == *interface;
-        let interface = CString::new(found.name).ok()?;
-        is_served.then(|| Self { name: name.into(), options: options.into(), interface, port })
+        let Some(interface) = CString::new(found.name).ok().filter(|_| is_served) else { return Ok(None) };
+        Ok(Some(Self { name: name.into(), options: options.into(), interface, port }))
     }
 
     /// Whether the name leaves open how its packets are captured.

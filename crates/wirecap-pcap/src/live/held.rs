@@ -6,15 +6,25 @@
 //! ```
 //!
 //! A handle with one queue has one lane, whose packets are in order. With several, a *round* takes what waits
-//! in all queues, and delivers in the order of times what is not younger than its beginning. What is younger
-//! is left to the next round: queues that were looked at first may have got earlier packets by now.
+//! in all queues, and delivers in the order of times what is not younger than the round. What is younger is
+//! left to the next one: earlier packets of other queues may still be on their way.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use wirecap::{Packet, Packets};
 
 use super::{counts::Counts, workers::CountedBatch};
 use crate::boxed_batch::BoxedBatch;
+
+/// With several queues, packets are delivered when they are as old as this: ports hold packets back for up to
+/// a millisecond, so that more can join them, and a driver publishes those of one round together.
+pub(super) const SETTLED: Duration = Duration::from_millis(2);
+
+/// Packets that are younger than the round by more than this are not waited for.
+const CLOCK_SET_BACK_NS: u64 = 1_000_000_000;
 
 /// A batch with its packets.
 struct HeldBatch {
@@ -27,8 +37,8 @@ struct HeldBatch {
 impl HeldBatch {
     fn new(batch: wirecap::Batch) -> Self {
         let batch = BoxedBatch::new(batch);
-        // SAFETY: the packets are dropped before the batch, and no method lends them for longer than this
-        // value is borrowed.
+        // SAFETY: the packets are dropped before the batch. Only `Held` gives them on, and for no longer than
+        // it is borrowed, or until it is asked for the next one.
         let packets = unsafe { batch.get() }.packets();
         Self { head: None, packets, _batch: batch }
     }
@@ -85,6 +95,7 @@ impl Lane {
         }
     }
 
+    #[cfg(test)]
     fn len(&self) -> usize {
         self.batches.iter().map(HeldBatch::len).sum()
     }
@@ -97,15 +108,14 @@ pub(crate) struct Held {
     counts: Counts,
     /// Packets that are younger are left to the next round; in nanoseconds since 1970.
     bound_ns: u64,
-    /// A round has begun.
-    is_merged: bool,
+    has_round: bool,
 }
 
 impl Held {
     /// With this batch.
     pub(super) fn new(batch: CountedBatch) -> Self {
         let (counts, bound_ns) = (batch.counts.clone(), u64::MAX);
-        let mut held = Self { lanes: Vec::with_capacity(1), counts, bound_ns, is_merged: false };
+        let mut held = Self { lanes: Vec::with_capacity(1), counts, bound_ns, has_round: false };
         held.push(batch);
         held
     }
@@ -133,7 +143,7 @@ impl Held {
 
     fn next_in_order(&mut self) -> Option<Packet<'_>> {
         let (time_ns, index) = self.earliest()?;
-        (time_ns <= self.bound_ns).then(|| self.lanes[index].next())?
+        self.is_of_round(time_ns).then(|| self.lanes[index].next())?
     }
 
     /// The time of the next packet, and its lane.
@@ -144,29 +154,52 @@ impl Held {
 
     /// Whether a packet is there that is not younger than the round.
     pub(super) fn is_due(&mut self) -> bool {
-        let bound_ns = self.bound_ns;
-        self.earliest().is_some_and(|(time_ns, _)| time_ns <= bound_ns)
+        self.earliest().is_some_and(|(time_ns, _)| self.is_of_round(time_ns))
     }
 
-    /// A round has begun at this time; the packet before is not used any more. If all packets are younger,
-    /// they are of another clock, or the clock was set back: then all of them are of the round.
-    pub(super) fn begin_round(&mut self, now_ns: u64) {
+    /// A packet that is much younger is of a time when the clock was ahead.
+    fn is_of_round(&self, time_ns: u64) -> bool {
+        time_ns <= self.bound_ns || time_ns - self.bound_ns > CLOCK_SET_BACK_NS
+    }
+
+    /// A round of packets that are not younger than `round_ns` has begun; the packet before is not used any
+    /// more. If all packets are of later than `now_ns`, they are of another clock: then all are of the round.
+    pub(super) fn begin_round(&mut self, round_ns: u64, now_ns: u64) {
         self.lanes.iter_mut().for_each(Lane::drop_read);
         let is_younger = self.earliest().is_some_and(|(time_ns, _)| time_ns > now_ns);
-        self.bound_ns = if is_younger { u64::MAX } else { now_ns };
-        self.is_merged = true;
+        self.bound_ns = if is_younger { u64::MAX } else { round_ns };
+        self.has_round = true;
+    }
+
+    /// No more packets come: all are of the round.
+    pub(super) fn end(&mut self) {
+        self.bound_ns = u64::MAX;
+        self.has_round = true;
     }
 
     /// Whether a round has begun, since the first batch came.
-    pub(super) fn is_merged(&self) -> bool {
-        self.is_merged
+    pub(super) fn has_round(&self) -> bool {
+        self.has_round
+    }
+
+    /// How long it takes until a packet can be delivered.
+    pub(super) fn time_to_due(&mut self, now_ns: u64) -> Duration {
+        match self.earliest() {
+            Some((time_ns, _)) if self.has_round && !self.is_of_round(time_ns) => {
+                let due_ns = time_ns.saturating_add(SETTLED.as_nanos() as u64);
+                Duration::from_nanos(due_ns.saturating_sub(now_ns)).clamp(Duration::from_micros(1), SETTLED)
+            }
+            _ => Duration::ZERO,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
+        // From the end, where those are that were not read.
+        self.lanes.iter().all(|lane| lane.batches.iter().rev().all(|batch| batch.len() == 0))
     }
 
-    pub(super) fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.lanes.iter().map(Lane::len).sum()
     }
 
@@ -191,6 +224,12 @@ impl Held {
             }
         }
     }
+}
+
+/// The time, as packets have it.
+pub(super) fn now_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -225,15 +264,17 @@ mod tests {
         let mut batches = batches.into_iter().rev().map(counted);
         let mut held = Held::new(batches.next().unwrap());
         batches.for_each(|batch| held.push(batch));
-        assert_eq!((held.len(), held.is_merged()), (9, false));
+        assert_eq!((held.len(), held.has_round()), (9, false));
 
-        held.begin_round(round_ns);
-        assert!(held.is_due() && held.is_merged());
+        held.begin_round(round_ns, u64::MAX);
+        assert!(held.is_due() && held.has_round());
         let of_round = times(&mut held);
         assert!(of_round.len() >= 6 && of_round.is_sorted() && of_round[of_round.len() - 1] <= round_ns);
         assert_eq!(of_round.len() + held.len(), 9);
 
-        held.begin_round(u64::MAX - 1);
+        assert!(held.is_empty() || held.time_to_due(round_ns + 2) > Duration::ZERO);
+        held.begin_round(u64::MAX - 1, u64::MAX);
+        assert_eq!(held.time_to_due(round_ns), Duration::ZERO);
         let left = held.len() as u64;
         assert_eq!(held.skip(|packet| packet.timestamp_ns() > round_ns), left);
         assert!(held.is_empty() && held.next().is_none());
@@ -243,7 +284,7 @@ mod tests {
     fn packets_that_are_all_younger_are_of_the_round() {
         let (_capture, mut worker) = worker(1);
         let mut held = Held::new(counted(worker.next_batch().unwrap()));
-        held.begin_round(1);
+        held.begin_round(1, 2);
         assert_eq!(times(&mut held).len(), 3);
     }
 }

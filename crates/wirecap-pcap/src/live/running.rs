@@ -12,7 +12,7 @@ use wirecap::Interrupter;
 
 use super::{
     account::AccountedCapture,
-    held::Held,
+    held::{Held, now_ns},
     inject::Injector,
     sieve::Sieve,
     workers::{Waiting, Workers},
@@ -78,10 +78,9 @@ impl Drop for Running {
     fn drop(&mut self) {
         // In this order: packets are part of what was delivered, and what no worker took is left.
         let left = [self.held.take(), self.waiting.take()];
-        let unread = left.iter().flatten().map(|held| held.len() as u64).sum();
         drop(left);
         self.workers.take();
-        self.capture.close(unread);
+        self.capture.close();
     }
 }
 
@@ -144,7 +143,8 @@ impl Running {
     /// The kernel's error: too many open files, most likely.
     pub(crate) fn selectable_fd(&self) -> io::Result<RawFd> {
         let descriptor = self.with_workers(Workers::descriptor)?;
-        if !self.is_selectable.replace(true) {
+        // A call that reads brings it up to date at its end.
+        if !self.is_selectable.replace(true) && !self.is_reading() {
             self.update_selectable(false);
         }
         Ok(descriptor)
@@ -167,7 +167,10 @@ impl Running {
     /// When a call has something to do: now, or unless the descriptor becomes readable, after this time.
     fn time_to_wait(&self) -> Duration {
         for _ in 0..BATCHES_TO_SKIP {
-            if self.has_held_packet(&self.held) || self.has_held_packet(&self.waiting) {
+            if self.has_held_packet(&self.held) {
+                return self.time_to_due();
+            }
+            if self.has_held_packet(&self.waiting) {
                 break;
             }
             match self.with_workers(Workers::arm) {
@@ -177,6 +180,14 @@ impl Running {
             }
         }
         Duration::ZERO
+    }
+
+    /// When a packet that is held can be delivered.
+    fn time_to_due(&self) -> Duration {
+        let Some(mut held) = self.held.take() else { return Duration::ZERO };
+        let time = held.time_to_due(now_ns());
+        self.held.set(Some(held));
+        if self.merged_queues == 0 { Duration::ZERO } else { time }
     }
 
     /// Begins to deliver packets. `None` if that goes on already: a callback, or a signal handler, has called

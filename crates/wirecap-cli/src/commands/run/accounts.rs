@@ -2,9 +2,9 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, OpenOptions},
+    fs::{self, DirBuilder, OpenOptions},
     io::{self, BufRead},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process,
 };
@@ -29,27 +29,41 @@ const SOMETIMES: [&str; 10] = [
     "unexplained",
 ];
 
-/// The file that the library writes to. It is removed when this value is dropped.
+/// The file that the library writes to, in a directory of its own. Both are removed when this value is
+/// dropped.
 #[derive(Debug)]
 pub(super) struct AccountFile(PathBuf);
 
 impl AccountFile {
-    /// An empty file that other users can neither read nor replace. The library opens it before the program
-    /// gives up privileges.
+    /// An empty file that other users can neither read nor replace, and beside which they can put nothing.
+    /// The library opens it before the program gives up privileges.
     pub(super) fn create() -> Result<Self> {
-        let directory = std::env::temp_dir();
+        let parent = std::env::temp_dir();
         for attempt in 0.. {
-            let path = directory.join(format!("wirecap-account-{}-{attempt}", process::id()));
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-                Ok(_) => return Ok(Self(path)),
+            let directory = parent.join(format!("wirecap-account-{}-{attempt}", process::id()));
+            match DirBuilder::new().mode(0o700).create(&directory) {
+                Ok(()) => {
+                    let file = Self(directory.join("account"));
+                    OpenOptions::new()
+                        .write(true)
+                        .create_new(true)
+                        .mode(0o600)
+                        .open(&file.0)
+                        .with_context(|| format!("cannot create {} for the account", file.0.display()))?;
+                    return Ok(file);
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
-                    let name = path.display().to_string();
+                    let name = directory.display().to_string();
                     return Err(error).with_context(|| format!("cannot create {name} for the account"));
                 }
             }
         }
         unreachable!("a name was free")
+    }
+
+    fn directory(&self) -> &Path {
+        self.0.parent().expect("the file is in a directory")
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -67,21 +81,14 @@ impl AccountFile {
 
     /// The files of captures that had not ended, or whose program could not remove them.
     fn latest(&self) -> Vec<PathBuf> {
-        let name = self.0.file_name().unwrap_or_default().to_string_lossy().into_owned() + ".";
-        let directory = self.0.parent().and_then(|parent| fs::read_dir(parent).ok());
-        let files = directory.into_iter().flatten().flatten();
-        files
-            .filter(|file| file.file_name().to_string_lossy().starts_with(&name))
-            .map(|file| file.path())
-            .collect()
+        let files = fs::read_dir(self.directory()).into_iter().flatten().flatten();
+        files.map(|file| file.path()).filter(|path| *path != self.0).collect()
     }
 }
 
 impl Drop for AccountFile {
     fn drop(&mut self) {
-        for file in self.latest().into_iter().chain([self.0.clone()]) {
-            let _ = fs::remove_file(file);
-        }
+        let _ = fs::remove_dir_all(self.directory());
     }
 }
 
@@ -124,21 +131,20 @@ impl Accounts {
         Ok(())
     }
 
-    /// Says what an account lacks, or why there is none, although it may be `wanted`.
+    /// Explains what the account lacks; if one was `wanted` and there is none, why.
     pub(super) fn explain(&self, program: &str, wanted: bool) {
         let unended = &self.records[self.records.len() - self.unended..];
-        if !unended.is_empty() {
-            let devices: Vec<_> = unended.iter().map(|record| text(&record["device"])).collect();
+        for record in unended {
+            let (pid, device) = (text(&record["pid"]), text(&record["device"]));
             warn!(
-                "{program} was killed before it closed {}: the account ends up to 0.25 s before, or when {program} last \
-                 asked for packets",
-                devices.join(", ")
+                "process {pid} did not close {device}: it was killed, or still runs; its account may lack the last 0.25 s, \
+                 or what came since it last asked for packets"
             );
         }
         if self.records.is_empty() {
             warn!(
                 "{program} did not use libpcap, so wirecap did nothing: perhaps libpcap is a part of it, AppArmor keeps the \
-                 library from it, or it was killed before it opened a device"
+                 library from it, it gave up its privileges before it used libpcap, or it was killed before"
             );
         }
         let unknown = self.records.iter().find(|record| record["unknown"].is_string());
@@ -147,6 +153,10 @@ impl Accounts {
             warn!(
                 "wirecap cannot look up {device}, so libpcap served it: {error}; AppArmor may be the reason"
             );
+        }
+        let by_socket = |record: &&Value| record["by_packet_socket"].is_string();
+        if let Some(record) = self.records.iter().find(by_socket) {
+            warn!("{} was {}", text(&record["by_packet_socket"]), text(&record["why"]));
         }
         let passed_on = self.records.iter().filter_map(|record| record["passed_on"].as_str());
         let passed_on: BTreeSet<_> = passed_on.collect();
