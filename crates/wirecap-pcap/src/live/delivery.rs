@@ -4,8 +4,9 @@
 //!   worker ── batch ──► Held ── packet ──► sieve ── wanted ──► callback(header, pointer into the cell)
 //! ```
 //!
-//! As in libpcap on Linux, a call blocks until a packet comes, then delivers the packets of one batch; it
-//! ends early when the loop is broken. Only packets that lie in several cells are copied.
+//! As in libpcap on Linux, a call blocks until a packet comes, then delivers the packets of one batch, or of
+//! one round through several queues; it ends early when the loop is broken. Only packets that lie in several
+//! cells are copied.
 
 use std::{
     ffi::c_int,

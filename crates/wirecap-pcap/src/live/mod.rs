@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   device.rs ──► Live: settings ── activation.rs ──► Running ─┬─ delivery.rs: packets, to callbacks
+//!                                                              ├─ held.rs: packets that wait, merged by time
 //!                  options.rs                                  ├─ sieve.rs: which of them
 //!                                                              ├─ selectable.rs: for select(2), poll(2), epoll(7)
 //!                                                              ├─ workers.rs, group.rs: from which queues they come
