@@ -99,7 +99,7 @@ fn a_library_that_the_loader_cannot_preload_is_named() {
 fn a_program_that_did_not_capture_on_the_engine_is_named() {
     let output = run(&["true"]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(stderr(&output).contains("WARNING: true did not use libpcap"), "{output:?}");
+    assert!(stderr(&output).contains("WARNING: true left no account: it did not use libpcap"), "{output:?}");
     let output = run(&["tcpdump", "-d", "-y", "EN10MB", "udp"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{output:?}");
     let output = run(&["--account", "tcpdump", "-d", "-y", "EN10MB", "udp"]);

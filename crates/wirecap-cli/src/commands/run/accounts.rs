@@ -143,8 +143,8 @@ impl Accounts {
         }
         if self.records.is_empty() {
             warn!(
-                "{program} did not use libpcap, so wirecap did nothing: perhaps libpcap is a part of it, AppArmor keeps the \
-                 library from it, it gave up its privileges before it used libpcap, or it was killed before"
+                "{program} left no account: it did not use libpcap (perhaps libpcap is a part of it, or AppArmor keeps the \
+                 library from it), gave up its privileges before it used it, or was killed before"
             );
         }
         let unknown = self.records.iter().find(|record| record["unknown"].is_string());
