@@ -1,4 +1,4 @@
-//! Why a capture cannot be had as it was asked for, in words that every front end prints.
+//! Why a requested capture is not possible, in words that every front end prints.
 //!
 //! ```text
 //!   HostUse, PassiveReason ── host_use.rs ──┐

@@ -19,28 +19,28 @@ pub(super) struct Counts(Arc<Figures>);
 struct Figures {
     refused: AtomicU64,
     /// Neither delivered nor refused before the call that reads now.
-    unread: AtomicU64,
-    /// Those of `unread` that this call has delivered or refused. Only stored, since that is for each packet.
+    unsettled: AtomicU64,
+    /// Those of `unsettled` that this call has delivered or refused. Stored for each packet, so never added
+    /// to.
     progress: AtomicU64,
 }
 
 impl Counts {
     /// A reader has a batch of this number of packets.
     pub(super) fn take(&self, packets: usize) {
-        self.0.unread.fetch_add(packets as u64, Relaxed);
+        self.0.unsettled.fetch_add(packets as u64, Relaxed);
     }
 
-    /// The call has come so far in its batch.
+    /// The call has delivered or refused this number.
     #[inline]
     pub(super) fn note_progress(&self, packets: u32) {
         self.0.progress.store(packets.into(), Relaxed);
     }
 
-    /// The call is at its end: `read` packets are not unread any more, and filters have refused `refused` of
-    /// them.
+    /// The call ends: it has delivered or refused `read` packets, and filters have refused `refused` of them.
     pub(super) fn settle(&self, read: u64, refused: u64) {
         self.0.progress.store(0, Relaxed);
-        self.0.unread.fetch_sub(read, Relaxed);
+        self.0.unsettled.fetch_sub(read, Relaxed);
         if refused > 0 {
             self.0.refused.fetch_add(refused, Relaxed);
         }
@@ -53,7 +53,7 @@ impl Counts {
 
     /// Packets that the program has not got yet. Exact for a handle without a group, also within a callback.
     pub(super) fn unread(&self) -> u64 {
-        self.0.unread.load(Relaxed).saturating_sub(self.0.progress.load(Relaxed))
+        self.0.unsettled.load(Relaxed).saturating_sub(self.0.progress.load(Relaxed))
     }
 }
 

@@ -108,8 +108,7 @@ impl Running {
                 None => {
                     // A program that its descriptor has woken goes back to its event loop if there is
                     // nothing, or if the sieve refuses all of it.
-                    let waits = |waiting: &Held| !waiting.is_empty();
-                    let waiting = self.waiting.take().filter(waits);
+                    let waiting = self.waiting.take().filter(|waiting| !waiting.is_empty());
                     only_looks = only_looks || waiting.is_none() && self.is_readable();
                     match self.next_held(waiting, only_looks) {
                         Ok(Some(held)) => held,
@@ -125,13 +124,12 @@ impl Running {
             };
             let unsettled = self.merge(&mut held);
             if !unsettled.is_zero() {
-                if !only_looks {
-                    self.add_next(&mut held, unsettled);
-                }
-                self.held.set(Some(held));
                 if only_looks {
+                    self.held.set(Some(held));
                     return Delivery::Status(0);
                 }
+                self.add_next(&mut held, unsettled);
+                self.held.set(Some(held));
                 continue;
             }
             let (delivered, is_broken) = self.deliver_held(&mut held, breaker, limit, &mut sink);
@@ -152,17 +150,17 @@ impl Running {
     /// With several queues: begins a round that takes what waits in all of them, unless packets of the last
     /// one are left. Returns how long it takes until a packet can be delivered.
     fn merge(&self, held: &mut Held) -> Duration {
-        if self.merged_queues == 0 || held.has_round() && held.is_due() {
+        if self.format.merged_queues == 0 || held.has_round() && held.is_due() {
             return Duration::ZERO;
         }
-        // Where packets never run out, this is the only place. That the interface is gone is found later.
-        let _ = self.keep_house();
+        // Where packets never run out, this is the only place for it.
+        let _ = self.upkeep();
         let now_ns = now_ns();
         let round_ns = now_ns.saturating_sub(SETTLED.as_nanos() as u64);
         // A queue whose packets are younger than the round has no others. The worker looks at its queues in
         // turns, so that after as many of these as there are queues, none has any.
         let (mut younger_in_row, mut batches) = (0, 0);
-        while younger_in_row < self.merged_queues && batches < MAX_BATCHES_OF_ROUND {
+        while younger_in_row < self.format.merged_queues && batches < MAX_BATCHES_OF_ROUND {
             match self.add_next(held, Duration::ZERO) {
                 Some(first_ns) if first_ns > round_ns => younger_in_row += 1,
                 Some(_) => younger_in_row = 0,
@@ -174,20 +172,14 @@ impl Running {
         held.time_to_due(now_ns)
     }
 
-    /// Waits for a batch and adds it; returns the time of its first packet.
+    /// Waits for a batch and adds it; returns the time of its first packet. The end of the capture is found
+    /// once nothing is held.
     fn add_next(&self, held: &mut Held, limit: Duration) -> Option<u64> {
-        match self.with_workers(|workers| workers.next_batch(limit)) {
-            NextBatch::Batch(batch) => {
-                let first_ns = batch.batch.packets().next().map(|packet| packet.timestamp_ns());
-                held.push(batch);
-                first_ns
-            }
-            NextBatch::Nothing => None,
-            NextBatch::End => {
-                held.end();
-                None
-            }
-        }
+        let next = self.with_workers(|workers| workers.next_batch(limit));
+        let NextBatch::Batch(batch) = next else { return None };
+        let first_ns = batch.batch.packets().next().map(|packet| packet.timestamp_ns());
+        held.push(batch);
+        first_ns
     }
 
     /// Delivers packets, at most `limit`. Returns their number, and whether the loop was broken.
@@ -251,11 +243,11 @@ impl Running {
     /// `waiting`, or what comes; the call may only look for some. `None` if there are none, or the wait was
     /// interrupted.
     fn next_held(&self, waiting: Option<Held>, only_looks: bool) -> Result<Option<Held>, &'static str> {
-        let house = self.keep_house();
+        let upkeep = self.upkeep();
         if waiting.is_some() {
             return Ok(waiting);
         }
-        house?;
+        upkeep?;
         let wait = if only_looks { Duration::ZERO } else { SLICE };
         match self.with_workers(|workers| workers.next_batch(wait)) {
             NextBatch::Batch(batch) => Ok(Some(Held::new(batch))),
@@ -268,11 +260,11 @@ impl Running {
         }
     }
 
-    /// What is to be done now and then by the process that reads.
+    /// Looks after the capture: its account, its ports, and which process reads it.
     ///
     /// # Errors
     /// The interface is gone.
-    fn keep_house(&self) -> Result<(), &'static str> {
+    fn upkeep(&self) -> Result<(), &'static str> {
         self.capture.note_reader();
         let now = Instant::now();
         if now >= self.next_account.get() {

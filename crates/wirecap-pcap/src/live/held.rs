@@ -37,8 +37,8 @@ struct HeldBatch {
 impl HeldBatch {
     fn new(batch: wirecap::Batch) -> Self {
         let batch = BoxedBatch::new(batch);
-        // SAFETY: the packets are dropped before the batch. Only `Held` gives them on, and for no longer than
-        // it is borrowed, or until it is asked for the next one.
+        // SAFETY: the packets are dropped before the batch, and `Held` lends none for longer than it is
+        // borrowed itself.
         let packets = unsafe { batch.get() }.packets();
         Self { head: None, packets, _batch: batch }
     }
@@ -81,11 +81,14 @@ impl Lane {
         }
     }
 
+    /// The batch of the next packet. Those before it stay: the program may point into one.
+    fn unread(&mut self) -> Option<&mut HeldBatch> {
+        self.batches.iter_mut().find(|batch| batch.len() > 0)
+    }
+
     /// The time of the next packet.
     fn next_ns(&mut self) -> Option<u64> {
-        // The batch that the program may point into stays.
-        let batch = self.batches.iter_mut().find(|batch| batch.len() > 0)?;
-        Some(batch.peek()?.timestamp_ns())
+        Some(self.unread()?.peek()?.timestamp_ns())
     }
 
     /// Gives back what was read.
@@ -162,18 +165,12 @@ impl Held {
         time_ns <= self.bound_ns || time_ns - self.bound_ns > CLOCK_SET_BACK_NS
     }
 
-    /// A round of packets that are not younger than `round_ns` has begun; the packet before is not used any
-    /// more. If all packets are of later than `now_ns`, they are of another clock: then all are of the round.
+    /// Begins a round of packets that are not younger than `round_ns`. The packet before must not be used any
+    /// more. If all packets are later than `now_ns`, their times are of another clock: all are of the round.
     pub(super) fn begin_round(&mut self, round_ns: u64, now_ns: u64) {
         self.lanes.iter_mut().for_each(Lane::drop_read);
         let is_younger = self.earliest().is_some_and(|(time_ns, _)| time_ns > now_ns);
         self.bound_ns = if is_younger { u64::MAX } else { round_ns };
-        self.has_round = true;
-    }
-
-    /// No more packets come: all are of the round.
-    pub(super) fn end(&mut self) {
-        self.bound_ns = u64::MAX;
         self.has_round = true;
     }
 
@@ -212,8 +209,8 @@ impl Held {
     pub(super) fn skip(&mut self, is_refused: impl Fn(&Packet<'_>) -> bool) -> u64 {
         let mut skipped = 0;
         loop {
-            let Some((_, index)) = self.earliest() else { return skipped };
-            let batch = self.lanes[index].batches.iter_mut().find(|batch| batch.len() > 0);
+            let earliest = self.earliest();
+            let batch = earliest.and_then(|(_, index)| self.lanes[index].unread());
             let Some(batch) = batch else { return skipped };
             match batch.peek() {
                 Some(packet) if is_refused(packet) => {

@@ -124,8 +124,8 @@ impl Drop for Live {
 unsafe fn close_shadow(libpcap: Loaded, shadow: *mut ForeignPcap, is_activated: bool) {
     // SAFETY: by the caller's promise.
     unsafe {
-        // libpcap 1.10 leaks a descriptor of a handle that was neither activated nor failed to be. No
-        // interface without monitor mode can be activated in it.
+        // libpcap 1.10 leaks a descriptor if a handle is closed without an attempt to activate it. This
+        // attempt fails, since the interface has no monitor mode, and frees it.
         if !is_activated && (libpcap.pcap_can_set_rfmon)(shadow) == 0 {
             (libpcap.pcap_set_rfmon)(shadow, 1);
             (libpcap.pcap_activate)(shadow);

@@ -32,8 +32,6 @@ pub(crate) struct Running {
     /// The batch after it, which was found when the descriptor was brought up to date.
     pub(super) waiting: Cell<Option<Held>>,
     pub(super) sieve: RefCell<Sieve>,
-    /// Receive queues whose packets are merged by time; 0: they are not.
-    pub(super) merged_queues: usize,
     pub(super) is_nonblocking: Cell<bool>,
     pub(super) format: Format,
     /// When the ports are looked after next.
@@ -55,7 +53,7 @@ pub(crate) struct Running {
     pub(super) whole: UnsafeCell<Vec<u8>>,
 }
 
-/// How packets are handed over, as the program has set it.
+/// How packets are handed over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Format {
     /// Times have nanoseconds instead of microseconds.
@@ -98,7 +96,6 @@ impl Running {
             held: Cell::new(None),
             waiting: Cell::new(None),
             sieve: RefCell::new(sieve),
-            merged_queues: format.merged_queues,
             is_nonblocking: Cell::new(format.is_nonblocking),
             format,
             next_look: Cell::new(Instant::now()),
@@ -187,7 +184,7 @@ impl Running {
         let Some(mut held) = self.held.take() else { return Duration::ZERO };
         let time = held.time_to_due(now_ns());
         self.held.set(Some(held));
-        if self.merged_queues == 0 { Duration::ZERO } else { time }
+        if self.format.merged_queues == 0 { Duration::ZERO } else { time }
     }
 
     /// Begins to deliver packets. `None` if that goes on already: a callback, or a signal handler, has called

@@ -131,7 +131,8 @@ impl Accounts {
         Ok(())
     }
 
-    /// Explains what the account lacks; if one was `wanted` and there is none, why.
+    /// Warns of what is missing in the account, and of what libpcap captured itself. `wanted`: also warns if
+    /// the program captured from no device.
     pub(super) fn explain(&self, program: &str, wanted: bool) {
         let unended = &self.records[self.records.len() - self.unended..];
         for record in unended {
