@@ -6,7 +6,7 @@
 //!   WIRECAP_ACCOUNT.PID.NUMBER   the latest account of one; removed at its end
 //! ```
 //!
-//! They are opened before programs give up privileges, and close on exec.
+//! They stay open, since programs give up privileges or change their root directory, and close on exec.
 
 use std::{
     fmt::Display,

@@ -33,6 +33,11 @@ pub fn tap(reason: TapRefusal) -> String {
             format!("a tap needs chunks (M cells) of at least {least_bytes} bytes")
         }
         TapRefusal::FewChunks => format!("a tap needs {MIN_BLOCKS} chunks (R) for each core"),
+        TapRefusal::OffloadsOff => {
+            "transmit offloads are off, and a tap would capture packets that the host sends before the \
+             kernel cuts them up and fills in their checksums"
+                .into()
+        }
         _ => "the reason is unknown".into(),
     }
 }

@@ -36,7 +36,11 @@ fn opening(diagnostic: &Diagnostic) -> Option<String> {
             format!("captured passively, because {}", host_use::reason(reason))
         }
         Diagnostic::NotTapped { reason } => {
-            let remedy = larger_chunks(*reason).map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            let remedy = match reason {
+                TapRefusal::OffloadsOff => Some("tap:NAME taps it all the same"),
+                reason => larger_chunks(*reason),
+            };
+            let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
             format!("captured over AF_PACKET, not tapped: {}{remedy}", refusal::tap(*reason))
         }
         Diagnostic::RingWithoutEffect => "--ring has no effect: a passive port has no ring of AF_XDP".into(),

@@ -9,8 +9,9 @@ use std::{
     process::{Command, Output},
 };
 
-use nix::sys::signal::Signal;
+use nix::{sys::signal::Signal, unistd::Pid};
 use serde_json::Value;
+use tempfile::TempDir;
 use wirecap_testing::{need_root, wait_until};
 use wirecap_traffic::LiveOptions;
 
@@ -109,35 +110,86 @@ fn a_program_that_did_not_capture_on_the_engine_is_named() {
     assert!(stderr(&output).contains("WARNING: timeout captured lo by libpcap itself"), "{output:?}");
 }
 
-/// Ctrl-C ends many programs so.
+/// A tcpdump that was started by a shell, which may give up root's privileges before, and has 500 packets.
+struct CapturingTcpdump {
+    running: RunningCommand,
+    pid: Pid,
+    /// The library, where every user can read it.
+    _library: TempDir,
+}
+
+impl CapturingTcpdump {
+    fn start(lab: &Lab, user: &str) -> Self {
+        let directory = TempDir::new().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let copy = directory.path().join("libwirecap_pcap.so");
+        fs::copy(library(), &copy).unwrap();
+        let (pid, file) = (directory.path().join("pid"), directory.path().join("packets.pcap"));
+        let script = format!(
+            "echo $$ > {}; exec {user} tcpdump -Z root -U -i r0 -w {}",
+            pid.display(),
+            file.display()
+        );
+        let mut command = lab.right.command(WIRECAP);
+        command.args(["run", "--account", "--", "sh", "-c", &script]).env("WIRECAP_LIBRARY", &copy);
+        let running = RunningCommand::spawn(command);
+        running.wait_for("listening on");
+        lab.send(0, 0, 500, LiveOptions::default());
+        running.wait_for_bytes(&file, 24 + 500 * 76);
+        let pid = Pid::from_raw(fs::read_to_string(&pid).unwrap().trim().parse().unwrap());
+        Self { running, pid, _library: directory }
+    }
+
+    /// Its latest account, which is in a directory of the command under the number of the process.
+    fn latest_account(&self) -> Option<String> {
+        let files = |directory: &Path| {
+            let files = fs::read_dir(directory).into_iter().flatten().flatten();
+            files.map(|file| file.path()).collect::<Vec<_>>()
+        };
+        let own = |path: &PathBuf| path.to_string_lossy().contains("wirecap-account-");
+        let directories = files(&env::temp_dir()).into_iter().filter(own).flat_map(|outer| files(&outer));
+        let name = format!("account.{}.0", self.pid);
+        directories.map(|inner| inner.join(&name)).find_map(|path| fs::read_to_string(path).ok())
+    }
+}
+
+/// The row of r0 in an account, behind the number of the process.
+fn row_of_r0(stderr: &str) -> Vec<&str> {
+    let row = stderr.lines().find(|line| line.starts_with("r0")).expect("an account");
+    row.split_whitespace().skip(2).collect()
+}
+
+/// Also one that has given up its privileges before it has used libpcap.
 #[test]
 fn a_program_that_is_killed_has_an_account() {
     need_root!("a_program_that_is_killed_has_an_account");
-    let lab = Lab::with_queues("killed", 1);
-    let (pid, path) = (lab.path("pid"), lab.path("killed.pcap"));
-    let (pid_text, file) = (pid.to_str().unwrap(), path.to_str().unwrap());
-    let script = "echo $$ > \"$0\"; exec tcpdump -Z root -U -i r0 -w \"$1\"";
-    let running = lab.run(&["--account", "--", "sh", "-c", script, pid_text, file]);
-    running.wait_for("listening on");
-    lab.send(0, 0, 500, LiveOptions::default());
-    running.wait_for_bytes(&path, 24 + 500 * 76);
-    // The latest account is in the directory of the command, and its name has the number of that process.
-    let pid: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
-    let latest = || {
-        let directories = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
-        let files = directories.map(|directory| directory.path().join(format!("account.{pid}.0")));
-        files.filter_map(|path| fs::read_to_string(path).ok()).any(|text| text.contains("\"seen\":500"))
-    };
-    wait_until("the latest account has all packets", latest);
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
-    let ended = running.wait();
-    assert_eq!(ended.code, Some(137), "{ended:#?}");
-    let warning = format!("WARNING: process {pid} did not close r0");
-    assert!(ended.stderr.contains(&warning), "{}", ended.stderr);
-    let row = ended.stderr.lines().find(|line| line.starts_with("r0")).expect("an account");
-    let row: Vec<_> = row.split_whitespace().collect();
-    assert_eq!(row[2..], ["500", "500", "0", "0"], "{}", ended.stderr);
-    assert!(!latest(), "the files are removed");
+    for user in ["", AS_NOBODY] {
+        let lab = Lab::with_queues("killed", 1);
+        let tcpdump = CapturingTcpdump::start(&lab, user);
+        let has_all = || tcpdump.latest_account().is_some_and(|text| text.contains("\"seen\":500"));
+        wait_until("the latest account has all packets", has_all);
+        nix::sys::signal::kill(tcpdump.pid, Signal::SIGKILL).unwrap();
+        let CapturingTcpdump { running, pid, _library } = tcpdump;
+        let ended = running.wait();
+        assert_eq!(ended.code, Some(137), "{ended:#?}");
+        let warning = format!("WARNING: process {pid} did not close r0");
+        assert!(ended.stderr.contains(&warning), "{}", ended.stderr);
+        assert_eq!(row_of_r0(&ended.stderr), ["500", "500", "0", "0"], "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_program_that_gives_up_its_privileges_first_has_an_account() {
+    need_root!("a_program_that_gives_up_its_privileges_first_has_an_account");
+    let lab = Lab::with_queues("nobody", 1);
+    let tcpdump = CapturingTcpdump::start(&lab, AS_NOBODY);
+    let status = fs::read_to_string(format!("/proc/{}/status", tcpdump.pid)).unwrap();
+    assert!(status.contains(&format!("Uid:\t{NOBODY}\t{NOBODY}")), "{status}");
+    tcpdump.running.signal(Signal::SIGINT);
+    let ended = tcpdump.running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(row_of_r0(&ended.stderr), ["500", "500", "0", "0"], "{}", ended.stderr);
+    assert!(!ended.stderr.contains("WARNING"), "{}", ended.stderr);
 }
 
 #[test]
@@ -250,6 +302,10 @@ fn a_program_that_changes_its_user_is_refused() {
 
 /// The user that has nothing.
 const NOBODY: u32 = 65_534;
+/// Runs a program as that user, with the capabilities that a capture takes.
+const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups \
+                         --inh-caps=-all,+net_raw,+net_admin,+bpf,+perfmon,+ipc_lock \
+                         --ambient-caps=-all,+net_raw,+net_admin,+bpf,+perfmon,+ipc_lock";
 
 #[track_caller]
 fn assert_refused(program: &Path, why: &str) {

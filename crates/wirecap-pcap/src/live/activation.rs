@@ -8,8 +8,9 @@ use std::{
 };
 
 use wirecap::{
-    Access, Builder, Capture, Config, Dispatch, Error, Homes, Mode, PoolSize, PortSpec, Timestamp,
+    Access, Builder, Capture, Config, Diagnostic, Dispatch, Error, Homes, Mode, PoolSize, PortSpec, Timestamp,
 };
+use wirecap_reasons::refusal;
 use wirecap_sys::cpu;
 
 use super::{
@@ -228,7 +229,10 @@ impl Live {
     ) -> Result<(Capture, Option<Failure>), Failure> {
         let open = |config: &Config| Builder::from(config.clone()).open();
         match open(&config) {
-            Ok(capture) => Ok((capture, None)),
+            Ok(capture) => {
+                let text = not_tapped(&capture);
+                Ok((capture, text.map(|text| self.by_packet_socket(text))))
+            }
             // As in libpcap, the kernel stamps the packets, and `pcap_activate` returns a warning.
             Err(Error::NoHardwareTimestamps { .. }) if !insists_on_timestamp => {
                 let config = Config { timestamp: None, stamp_packets: true, ..config };
@@ -245,13 +249,30 @@ impl Live {
                 let capture = open(&config).map_err(|error| failure(&error))?;
                 let text =
                     "captured by a packet socket, since CAP_BPF, CAP_PERFMON or CAP_NET_ADMIN is missing";
-                account_file::note_packet_socket(&self.device.name, text);
-                // Not a warning: Suricata takes each for a failure.
-                Ok((capture, Some((0, Some(text.into())))))
+                Ok((capture, Some(self.by_packet_socket(text.into()))))
             }
             Err(error) => Err(failure(&error)),
         }
     }
+
+    /// Has the program and `wirecap run` told that packets come by a packet socket.
+    fn by_packet_socket(&self, text: String) -> Failure {
+        account_file::note_packet_socket(&self.device.name, &text);
+        // Not a warning: Suricata takes each for a failure.
+        (0, Some(text))
+    }
+}
+
+/// Why packets come by a packet socket where a tap would be faster, if they do.
+fn not_tapped(capture: &Capture) -> Option<String> {
+    let report = capture.report();
+    let mut fallbacks = report.ports.iter().flat_map(|port| &port.fallbacks);
+    fallbacks.find_map(|fallback| match fallback {
+        Diagnostic::NotTapped { reason } => {
+            Some(format!("captured by a packet socket, since {}", refusal::tap(*reason)))
+        }
+        _ => None,
+    })
 }
 
 /// The core for the thread of this handle: handles get those of the list in turn.

@@ -1,5 +1,7 @@
 //! What tcpdump prints.
 
+use std::{io::ErrorKind, net::TcpStream};
+
 use nix::sys::signal::Signal;
 use wirecap_lab::VethOptions;
 use wirecap_testing::need_root;
@@ -7,7 +9,7 @@ use wirecap_traffic::FrameSpec;
 
 use crate::{
     frames::{LAST, frame, mixture, mixture_with_tags, udp},
-    rig::{Library, PORT, Rig, same},
+    rig::{LIBRARIES, Library, PORT, Rig, same},
 };
 
 const FRAMES: u64 = 100;
@@ -141,5 +143,23 @@ fn filters_know_directions() {
     for (filter, requests, replies) in [("icmp and inbound", 5, 0), ("icmp and outbound", 0, 5)] {
         let printed = rig.tcpdump_of_pings(Library::Wirecap, &["-c", "5", filter]);
         assert_pings(&printed, requests, replies);
+    }
+}
+
+/// As Suricata switches them off before it opens a device.
+#[test]
+fn where_offloads_are_off_checksums_of_the_host_are_complete() {
+    need_root!("where_offloads_are_off_checksums_of_the_host_are_complete");
+    let rig = Rig::with_addresses("checksums");
+    rig.wire.inside.ethtool(&["-K", PORT, "tx", "off", "tso", "off"]).unwrap();
+    for library in LIBRARIES {
+        let arguments =
+            ["-i", PORT, "-Q", "out", "-n", "-t", "-l", "-v", "-c", "1", "tcp[tcpflags] == tcp-syn"];
+        let program = rig.spawn(library, "tcpdump", &arguments);
+        program.running.wait_for("listening on");
+        let refused = rig.wire.inside.enter(|| TcpStream::connect("192.0.2.1:7"));
+        assert_eq!(refused.map(drop).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        let printed = program.succeed();
+        assert!(printed.contains("(correct)") && !printed.contains("incorrect"), "{library:?}: {printed}");
     }
 }

@@ -21,6 +21,8 @@ use crate::socket_option;
 
 // linux/ethtool.h; not in libc.
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GTXCSUM: u32 = 0x16;
+const ETHTOOL_GTSO: u32 = 0x1e;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
@@ -154,6 +156,18 @@ impl Ethtool {
         Some(flags.data & FLAG_RX_VLAN != 0)
     }
 
+    /// Whether the kernel finishes packets that leave, and not the NIC: it fills in checksums, or cuts up
+    /// segments.
+    pub fn finishes_in_software(&self, interface: &str) -> Option<bool> {
+        let is_on = |command| {
+            let mut value = Value::new(command);
+            self.ask(interface, &mut value)?;
+            Some(value.data != 0)
+        };
+        // TCP makes long segments whether GSO is on or off (`sk_setup_caps` in net/core/sock.c).
+        Some(!is_on(ETHTOOL_GTXCSUM)? || !is_on(ETHTOOL_GTSO)?)
+    }
+
     /// Transmit queues in use: those with a receive queue of their own ("combined") and those without.
     pub fn transmit_queues(&self, interface: &str) -> Option<u32> {
         let mut info = ChannelInfo::new(ETHTOOL_GCHANNELS);
@@ -236,6 +250,14 @@ mod tests {
         let ethtool = Ethtool::open().unwrap();
         assert_eq!(ethtool.channels("lo"), None);
         assert_eq!(ethtool.speed_mbps("lo"), None);
+    }
+
+    /// The kernel itself answers these.
+    #[test]
+    fn the_loopback_interface_leaves_packets_unfinished() {
+        let ethtool = Ethtool::open().unwrap();
+        assert_eq!(ethtool.finishes_in_software("lo"), Some(false));
+        assert_eq!(ethtool.finishes_in_software("none0"), None);
     }
 
     #[test]

@@ -98,6 +98,16 @@ pub(super) fn queues(link: &Link, ethtool: &Ethtool) -> Queues {
     }
 }
 
+/// Whether the kernel fills in the checksums of packets that leave by an interface, or cuts up long segments,
+/// since offloads of the NIC are off or missing (`ethtool -k`: tx-checksumming, tcp-segmentation-offload); in
+/// the network namespace of the calling thread. `None` if the interface does not say.
+///
+/// # Errors
+/// [`Error::System`] if there is no socket to ask through.
+pub fn finishes_in_software(interface: &str) -> Result<Option<bool>> {
+    Ok(Ethtool::open()?.finishes_in_software(interface))
+}
+
 /// How many transmit queues of an interface are in use, in the network namespace of the calling thread;
 /// `None` if its driver does not say. Their numbers are 0 to one less.
 ///

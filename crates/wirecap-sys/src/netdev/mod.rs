@@ -67,7 +67,9 @@ pub use changes::{LinkChanges, LinkEvent, changes};
 pub use error::{Error, Result};
 pub use fault::LinkFault;
 pub use ingress::ingress_filters;
-pub use interface::{interface, interface_with_index, interfaces, transmit_queues, xdp_programs};
+pub use interface::{
+    finishes_in_software, interface, interface_with_index, interfaces, transmit_queues, xdp_programs,
+};
 pub use namespace::Namespace;
 pub use neighbour::{Neighbour, NeighbourState};
 pub use neighbour_changes::{NeighbourChanges, NeighbourEvent};

@@ -41,7 +41,7 @@ pub(crate) mod xdp;
 use wirecap_sys::netdev::{self, Interface};
 
 use self::{contract::PreparedPort, fault::FaultPort, packet::PacketReasons};
-use crate::{Access, Config, Error, HostUse, HostView, PortSpec, QueueSet, Sight};
+use crate::{Access, Config, Error, HostUse, HostView, PortSpec, QueueSet, Sight, nic::tapping};
 
 /// Finds out what a port is, and changes nothing. An interface among the `known` ones was looked up already.
 ///
@@ -89,10 +89,14 @@ fn look_up_interface(
         None if access == Access::Packet => {
             packet::look_up(interface, PacketReasons::default(), host_use, config)
         }
-        None if passive => match tap::refuses(&interface, config) {
-            None => tap::look_up(interface, reason, host_use),
-            not_tapped => packet::look_up(interface, PacketReasons { reason, not_tapped }, host_use, config),
-        },
+        None if passive => {
+            match tap::refuses(&interface, config).or_else(|| tapping::sees_less(&interface)) {
+                None => tap::look_up(interface, reason, host_use),
+                not_tapped => {
+                    packet::look_up(interface, PacketReasons { reason, not_tapped }, host_use, config)
+                }
+            }
+        }
         queues => xdp::look_up(interface, queues, host_use, config),
     }
 }

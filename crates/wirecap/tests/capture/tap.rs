@@ -50,8 +50,8 @@ pub(crate) fn tap(wire: &Wire, builder: Builder) -> Capture {
 #[derive(Debug, Clone)]
 pub(crate) struct TappedPacket {
     time_ns: u64,
-    direction: Direction,
-    bytes: Vec<u8>,
+    pub direction: Direction,
+    pub bytes: Vec<u8>,
 }
 
 fn seen(batch: &Batch) -> Vec<TappedPacket> {

@@ -1,15 +1,21 @@
 //! What a tap cannot do, and where an interface is captured over AF_PACKET instead.
 
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+};
+
 use wirecap::{
-    Access, Builder, Diagnostic, Error, HostUse, Modes, TapHook, Timestamp, XdpTapRefusal,
+    Access, Builder, Diagnostic, Direction, Error, HostUse, Modes, TapHook, Timestamp, XdpTapRefusal,
     diagnostic::TapRefusal, port::null::NullPort, report::QueueMode,
 };
+use wirecap_headers::checksum::{self, Verdict};
 use wirecap_sys::cpu;
 use wirecap_testing::{check, kernel_is_at_least, need_root, wire::Wire};
 
 use crate::{
     passive::{addressed, all_spoken, talk},
-    tap::{all, builder, need_tap, programs, tap},
+    tap::{TappedPacket, all, builder, need_tap, programs, tap},
 };
 
 const CHUNK_BYTES: u64 = 128 << 10;
@@ -109,4 +115,45 @@ fn little_memory_leads_to_af_packet() {
     let both = wire.capture_of("in0", mixed().memory(cores() * CHUNK_BYTES));
     let modes: Vec<_> = both.report().ports.iter().map(|port| port.queues[0].mode).collect();
     assert_eq!(modes, [QueueMode::Memory, QueueMode::Packet]);
+}
+
+/// What the host sends is captured as the other end gets it, though the kernel has to finish it.
+#[test]
+fn where_offloads_are_off_the_host_s_packets_are_finished() {
+    need_tap!("tap_refusals::where_offloads_are_off_the_host_s_packets_are_finished");
+    const ETHERNET: usize = 14;
+    const IPV4: [u8; 2] = [8, 0];
+    const FRAME: usize = 1_514;
+    let off = [Diagnostic::NotTapped { reason: TapRefusal::OffloadsOff }];
+    for (settings, reasons) in [
+        (["tx", "on", "tso", "on"], &[][..]),
+        (["tx", "off", "tso", "off"], &off),
+        (["tx", "on", "tso", "off"], &off),
+    ] {
+        let wire = addressed("tapoffloads");
+        wire.inside.ethtool(&[&["-K", "in0"], &settings[..]].concat()).unwrap();
+        let mut capture = wire.capture_of("in0", builder());
+        let fallbacks = &capture.report().ports[0].fallbacks;
+        let refusals = fallbacks.iter().filter(|fallback| matches!(fallback, Diagnostic::NotTapped { .. }));
+        assert!(refusals.eq(reasons), "{settings:?}: {fallbacks:?}");
+        assert_eq!(programs(&wire).is_empty(), !reasons.is_empty(), "{settings:?}");
+        let listener = wire.outside.enter(|| TcpListener::bind("192.0.2.1:7")).unwrap();
+        let mut talker = wire.inside.enter(|| TcpStream::connect("192.0.2.1:7")).unwrap();
+        talker.write_all(&[7; 60_000]).unwrap();
+        drop(talker);
+        assert_eq!(listener.accept().unwrap().0.read_to_end(&mut Vec::new()).unwrap(), 60_000);
+        capture.stopper().stop();
+        let packets = all(&mut capture);
+        let is_sent_ip =
+            |packet: &&TappedPacket| packet.direction == Direction::Out && packet.bytes[12..14] == IPV4;
+        let sent: Vec<_> = packets.iter().filter(is_sent_ip).map(|packet| &packet.bytes).collect();
+        assert!(sent.len() > 3, "{settings:?}: {packets:?}");
+        let are_cut = sent.iter().all(|frame| frame.len() <= FRAME);
+        assert_eq!(are_cut, settings[3] == "off", "{settings:?}: segments");
+        let are_complete = sent.iter().all(|frame| checksum::verify(&frame[ETHERNET..]) == Verdict::Right);
+        assert_eq!(are_complete, settings[1] == "off", "{settings:?}: checksums");
+        drop(capture);
+        let asked = wire.capture_of("tap:in0", builder());
+        assert_eq!(asked.report().ports[0].queues[0].mode, QueueMode::Tap, "{settings:?}");
+    }
 }

@@ -2,14 +2,15 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, DirBuilder, OpenOptions},
-    io::{self, BufRead},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    fs::{self, DirBuilder, File, OpenOptions, Permissions},
+    io::{self, BufRead, Read},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process,
 };
 
 use anyhow::{Context, Result};
+use nix::fcntl::OFlag;
 use serde_json::Value;
 
 use crate::print::{stdio::print_stderr, table::Table};
@@ -29,28 +30,36 @@ const SOMETIMES: [&str; 10] = [
     "unexplained",
 ];
 
-/// The file that the library writes to, in a directory of its own. Both are removed when this value is
+/// The file that the library writes to, in directories of its own. All are removed when this value is
 /// dropped.
+///
+/// ```text
+///   /tmp/wirecap-account-PID-0/    others may pass through it
+///     SECRET/                      others may put files into it, and cannot list it
+///       account                    others may write to it
+///       account.PID.NUMBER         the library's, of the user that the program has then
+/// ```
+///
+/// The program may have given up its privileges before it captures, so any user can write. Only the program
+/// and those it has started know where: the secret is a number of 128 bits in their environment.
 #[derive(Debug)]
-pub(super) struct AccountFile(PathBuf);
+pub(super) struct AccountFile {
+    /// The outer directory.
+    directory: PathBuf,
+    file: PathBuf,
+}
 
 impl AccountFile {
-    /// An empty file that other users can neither read nor replace, and beside which they can put nothing.
-    /// The library opens it before the program gives up privileges.
+    /// An empty file.
     pub(super) fn create() -> Result<Self> {
         let parent = std::env::temp_dir();
         for attempt in 0.. {
             let directory = parent.join(format!("wirecap-account-{}-{attempt}", process::id()));
             match DirBuilder::new().mode(0o700).create(&directory) {
                 Ok(()) => {
-                    let file = Self(directory.join("account"));
-                    OpenOptions::new()
-                        .write(true)
-                        .create_new(true)
-                        .mode(0o600)
-                        .open(&file.0)
-                        .with_context(|| format!("cannot create {} for the account", file.0.display()))?;
-                    return Ok(file);
+                    let name = directory.display().to_string();
+                    return Self::create_in(directory)
+                        .with_context(|| format!("cannot create the account in {name}"));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
@@ -62,34 +71,54 @@ impl AccountFile {
         unreachable!("a name was free")
     }
 
-    fn directory(&self) -> &Path {
-        self.0.parent().expect("the file is in a directory")
+    fn create_in(directory: PathBuf) -> io::Result<Self> {
+        let mut secret = [0; 16];
+        File::open("/dev/urandom")?.read_exact(&mut secret)?;
+        let inner = directory.join(format!("{:032x}", u128::from_ne_bytes(secret)));
+        let own = Self { file: inner.join("account"), directory };
+        DirBuilder::new().mode(0o700).create(&inner)?;
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own.file)?;
+        // Set apart from the creation, which the umask restricts.
+        for (path, mode) in [(&own.file, 0o622), (&inner, 0o1733), (&own.directory, 0o711)] {
+            fs::set_permissions(path, Permissions::from_mode(mode))?;
+        }
+        Ok(own)
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.0
+        &self.file
     }
 
     /// What the library has written.
     pub(super) fn read(&self) -> Result<Accounts> {
-        let text = fs::read(&self.0).with_context(|| format!("cannot read {}", self.0.display()))?;
+        let text = fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
         let records = text.lines().map_while(Result::ok);
         let records = records.filter_map(|line| serde_json::from_str(&line).ok()).collect();
-        let latest = self.latest().into_iter().filter_map(|path| first_record(&fs::read(path).ok()?));
+        let latest = self.latest().into_iter().filter_map(|path| first_record(&read_plain(&path)?));
         Ok(Accounts::new(records, latest))
     }
 
     /// The files of captures that had not ended, or whose program could not remove them.
     fn latest(&self) -> Vec<PathBuf> {
-        let files = fs::read_dir(self.directory()).into_iter().flatten().flatten();
-        files.map(|file| file.path()).filter(|path| *path != self.0).collect()
+        let inner = self.file.parent().expect("the file is in a directory");
+        let files = fs::read_dir(inner).into_iter().flatten().flatten();
+        files.map(|file| file.path()).filter(|path| *path != self.file).collect()
     }
 }
 
 impl Drop for AccountFile {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(self.directory());
+        let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// What is in a file of another user: in a file, not behind a link or in a pipe.
+fn read_plain(path: &Path) -> Option<Vec<u8>> {
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let mut text = Vec::new();
+    file.metadata().ok()?.is_file().then(|| file.read_to_end(&mut text))?.ok()?;
+    Some(text)
 }
 
 /// The record at the beginning of a file, behind which the end of an older one may be left.
@@ -145,7 +174,7 @@ impl Accounts {
         if self.records.is_empty() {
             warn!(
                 "{program} left no account: it did not use libpcap (perhaps libpcap is a part of it, or AppArmor keeps the \
-                 library from it), gave up its privileges before it used it, or was killed before"
+                 library from it), was in another root directory before it used it, or was killed before"
             );
         }
         let unknown = self.records.iter().find(|record| record["unknown"].is_string());
@@ -226,6 +255,21 @@ mod tests {
         assert_eq!(accounts.unended, 1);
         assert_eq!(first_record(b"{\"pid\":1}\nremains}\n"), Some(json!({ "pid": 1 })));
         assert_eq!(first_record(b""), None);
+    }
+
+    #[test]
+    fn other_users_can_add_files_that_are_not_read_unless_they_are_plain() {
+        let own = AccountFile::create().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let inner = own.path().parent().unwrap();
+        assert_eq!([own.path(), inner, &own.directory].map(mode), [0o622, 0o1733, 0o711]);
+        fs::write(inner.join("account.7.0"), "{\"capture\":\"7.0\",\"report\":{}}\n").unwrap();
+        std::os::unix::fs::symlink(inner.join("account.7.0"), inner.join("account.7.1")).unwrap();
+        nix::unistd::mkfifo(&inner.join("account.7.2"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(own.read().unwrap().unended, 1);
+        let directory = own.directory.clone();
+        drop(own);
+        assert!(!directory.exists());
     }
 
     #[test]

@@ -140,6 +140,7 @@ fn why_an_interface_is_not_tapped_ends_with_the_flag_that_helps() {
     for (reason, remedy) in [
         (TapRefusal::SmallChunks { least_bytes: 131_072 }, "; raise -M"),
         (TapRefusal::FewChunks, "; raise -R or --memory"),
+        (TapRefusal::OffloadsOff, "; tap:NAME taps it all the same"),
     ] {
         let text = describe(&Diagnostic::NotTapped { reason });
         assert!(text.ends_with(remedy), "{text}");

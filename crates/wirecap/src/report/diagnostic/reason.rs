@@ -139,6 +139,9 @@ pub enum TapRefusal {
     },
     /// The pool of a core would have too few chunks: one is filled while others are read.
     FewChunks,
+    /// Transmit offloads of the interface are off: a tap would capture packets that the host sends before the
+    /// kernel cuts them up and fills in their checksums. A tap that was asked for does.
+    OffloadsOff,
 }
 
 /// Why the packets of an interface cannot be packed by its XDP program.
