@@ -7,6 +7,7 @@ use std::{
     collections::VecDeque,
     fmt,
     io::IoSlice,
+    iter,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,6 +16,7 @@ use std::{
 };
 
 use super::{
+    alignment,
     buffers::Buffers,
     description::{Trailer, trailer_bytes},
     error::RecordError,
@@ -153,9 +155,16 @@ impl Appender {
         let (granted, are_last) = self.limit.take(group.iter().map(Records::packets).sum());
         cut(group, granted);
         let before = self.packets;
-        let mut slices: Vec<_> = group.iter().map(|records| IoSlice::new(records.bytes())).collect();
+        let paddings = match self.output.direct_position() {
+            Some(position) => alignment::paddings(group, position),
+            None => Vec::new(),
+        };
+        let before_each = paddings.iter().map(Vec::as_slice).chain(iter::repeat(&[][..]));
+        let bytes = before_each.zip(&*group).flat_map(|(padding, records)| [padding, records.bytes()]);
+        let mut slices: Vec<_> = bytes.filter(|bytes| !bytes.is_empty()).map(IoSlice::new).collect();
         let appended = self.output.append(&mut slices);
-        self.keep(group, appended.as_ref().map_or_else(|error| error.written, |()| usize::MAX));
+        let written = appended.as_ref().map_or_else(|error| error.written, |()| usize::MAX);
+        self.keep(group, &paddings, written);
         self.show();
         if let Err(AppendError { cause, .. }) = appended {
             // The first error helps the user, not that cutting failed as well.
@@ -168,9 +177,16 @@ impl Appender {
         }
     }
 
-    /// Counts the whole records in the first `written` bytes of the group, and checks their order.
-    fn keep(&mut self, group: &[Records], mut written: usize) {
-        for records in group {
+    /// Counts the whole records in the first `written` bytes of the group, between which there may be padding,
+    /// and checks their order.
+    fn keep(&mut self, group: &[Records], paddings: &[Vec<u8>], mut written: usize) {
+        for (index, records) in group.iter().enumerate() {
+            let padding = paddings.get(index).map_or(0, Vec::len);
+            if padding > written {
+                break;
+            }
+            self.output.keep(padding);
+            written -= padding;
             let is_whole = records.len() <= written;
             let end = if is_whole { records.end() } else { records.prefix(u64::MAX, written) };
             self.order.written(&records.entries[..end.entries], records.span);

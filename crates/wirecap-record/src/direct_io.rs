@@ -4,9 +4,16 @@
 //!   an append:  │ head │            middle             │ tail │
 //!   the file:   ┴──────┼─────────┬─────────┬───────────┼──────┴──
 //!                      └──────── whole pages ──────────┘
-//!   written    through    past the page cache, from an    through
-//!   the page cache        aligned copy, 1 MiB at a time   it
+//!   written    through      past the page cache,          through
+//!   the page cache          1 MiB at a time               it
+//!
+//!   in memory:  ──┬─────────┬─────────┬───────┐  ┌┬─────────┬──      two slices
+//!                 └── written from here ┘└─ copied ─┘└ written from here …
 //! ```
+//!
+//! A page that lies in memory as it will lie in the file, whole and at a multiple of its size, is written from
+//! there. The others are copied to such places first: those at the borders of slices, and all of a slice that
+//! is not aligned with the file (`alignment` has packets aligned where it matters).
 //!
 //! Rule: no byte is written twice, and none is kept back. An append is in the file when it returns, as with
 //! any other file, and other programs can read it at once.
@@ -20,11 +27,11 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 /// Offsets, lengths and addresses of direct writes are multiples of it: of the size of a page, and of the
 /// sectors of all common disks.
-const PAGE: usize = 4 << 10;
+pub(crate) const PAGE: usize = 4 << 10;
 /// The most bytes of one direct write.
 const PIECE: usize = 1 << 20;
 /// The fewest bytes of one. A direct write waits for the disk, so less takes longer than the page cache does.
-const MIN_PIECE: usize = 64 << 10;
+pub(crate) const MIN_PIECE: usize = 64 << 10;
 
 /// What a file that is written past the page cache needs.
 #[derive(Debug)]
@@ -35,6 +42,9 @@ pub(crate) struct DirectIo {
     bypasses: bool,
     /// Pages for one piece, and one more to align them.
     memory: Vec<u8>,
+    /// Bytes that were copied.
+    #[cfg(test)]
+    pub(crate) copied_bytes: usize,
 }
 
 /// The next write of an append.
@@ -64,7 +74,14 @@ impl DirectIo {
     /// The file system has no direct writes.
     pub(crate) fn new(file: &File) -> io::Result<Self> {
         set_direct(file, true)?;
-        Ok(Self { position: 0, bypasses: true, memory: vec![0; PIECE + PAGE] })
+        let memory = vec![0; PIECE + PAGE];
+        Ok(Self {
+            position: 0,
+            bypasses: true,
+            memory,
+            #[cfg(test)]
+            copied_bytes: 0,
+        })
     }
 
     /// Writes some of `slices`, and returns how many bytes.
@@ -77,9 +94,9 @@ impl DirectIo {
         self.bypass(file, matches!(step, Step::Direct(_)))?;
         let written = match step {
             Step::Cached(all) if all == len => file.write_vectored(slices)?,
-            Step::Cached(len) => file.write(self.copied(slices, len))?,
+            Step::Cached(len) => file.write_vectored(&first(slices, len))?,
             Step::Direct(len) => {
-                file.write(self.copied(slices, len)).map_err(|cause| match cause.kind() {
+                file.write_vectored(&self.pages(slices, len)).map_err(|cause| match cause.kind() {
                     ErrorKind::InvalidInput => {
                         io::Error::new(ErrorKind::Unsupported, "the disk has larger sectors than 4 KiB")
                     }
@@ -91,17 +108,32 @@ impl DirectIo {
         Ok(written)
     }
 
-    /// The first `len` bytes of `slices`, aligned.
-    fn copied(&mut self, slices: &[IoSlice<'_>], len: usize) -> &[u8] {
+    /// The first `len` bytes of `slices`, as whole pages.
+    fn pages<'p>(&'p mut self, slices: &'p [IoSlice<'_>], len: usize) -> Vec<IoSlice<'p>> {
         let start = self.memory.as_ptr().align_offset(PAGE);
-        let piece = &mut self.memory[start..start + len];
-        let mut rest = &mut *piece;
-        for slice in slices {
-            let (part, after) = rest.split_at_mut(slice.len().min(rest.len()));
-            part.copy_from_slice(&slice[..part.len()]);
-            rest = after;
+        let memory = &mut self.memory[start..start + len];
+        let own = aligned_runs(slices, len);
+        let mut copied = 0;
+        for run in &own {
+            copy(slices, &mut memory[copied..run.at], copied);
+            copied = run.at + run.pages.len();
         }
-        piece
+        copy(slices, &mut memory[copied..], copied);
+        let (mut pages, mut rest) = (Vec::with_capacity(2 * own.len() + 1), &*memory);
+        let mut at = 0;
+        for run in own {
+            let (copies, after) = rest.split_at(run.at - at);
+            rest = &after[run.pages.len()..];
+            at = run.at + run.pages.len();
+            #[cfg(test)]
+            (self.copied_bytes += copies.len());
+            pages.extend([IoSlice::new(copies), IoSlice::new(run.pages)]);
+        }
+        #[cfg(test)]
+        (self.copied_bytes += rest.len());
+        pages.push(IoSlice::new(rest));
+        pages.retain(|part| !part.is_empty());
+        pages
     }
 
     fn bypass(&mut self, file: &File, bypasses: bool) -> io::Result<()> {
@@ -111,6 +143,56 @@ impl DirectIo {
         }
         Ok(())
     }
+}
+
+/// Whole pages that lie in memory as they will lie in the file.
+#[derive(Debug)]
+struct AlignedRun<'s> {
+    /// Where they begin in a write.
+    at: usize,
+    pages: &'s [u8],
+}
+
+/// Those in the first `len` bytes of `slices`, which will be written from the beginning of a page on.
+fn aligned_runs<'s>(slices: &'s [IoSlice<'_>], len: usize) -> Vec<AlignedRun<'s>> {
+    let (mut runs, mut at) = (Vec::new(), 0);
+    for slice in slices {
+        let end = len.min(at + slice.len());
+        let (first, last) = (at.next_multiple_of(PAGE), end / PAGE * PAGE);
+        if first < last {
+            let pages = &slice[first - at..last - at];
+            if pages.as_ptr().addr() % PAGE == 0 {
+                runs.push(AlignedRun { at: first, pages });
+            }
+        }
+        at = end;
+    }
+    runs
+}
+
+/// Fills `to` with the bytes of `slices` from `from` on.
+fn copy(slices: &[IoSlice<'_>], mut to: &mut [u8], mut from: usize) {
+    for slice in slices {
+        let part = &slice[from.min(slice.len())..];
+        from = from.saturating_sub(slice.len());
+        let (filled, rest) = to.split_at_mut(part.len().min(to.len()));
+        filled.copy_from_slice(&part[..filled.len()]);
+        to = rest;
+    }
+}
+
+/// The first `len` bytes of `slices`.
+fn first<'s>(slices: &'s [IoSlice<'_>], mut len: usize) -> Vec<IoSlice<'s>> {
+    let mut first = Vec::new();
+    for slice in slices {
+        let part = &slice[..len.min(slice.len())];
+        len -= part.len();
+        first.push(IoSlice::new(part));
+        if len == 0 {
+            break;
+        }
+    }
+    first
 }
 
 fn set_direct(file: &File, direct: bool) -> io::Result<()> {

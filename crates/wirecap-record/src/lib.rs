@@ -76,10 +76,11 @@
 //! | packets as in the file, with their times beside them | `records`, `block`, `buffers` |
 //! | putting batches of a queue in order | [`Sequencer`] |
 //! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
-//! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `sink`, `direct` |
+//! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `sink`; past the page cache: `direct_io`, `alignment` |
 //! | the blocks around the packets | [`Trailer`], `description` |
 #![forbid(unsafe_code)]
 
+mod alignment;
 mod appender;
 mod backlog;
 mod block;

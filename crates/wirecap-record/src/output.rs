@@ -179,6 +179,11 @@ impl Output {
         self.format
     }
 
+    /// Where the next byte goes in a file that is written past the page cache.
+    pub(crate) fn direct_position(&self) -> Option<u64> {
+        self.sink.direct.as_ref().map(|direct| direct.position)
+    }
+
     /// Bytes of whole records in it.
     pub(crate) fn len(&self) -> u64 {
         self.len

@@ -1,6 +1,6 @@
 //! Outputs: files, pipes, devices, and changes to them during the capture.
 
-use std::{fs, io::Read, path::Path, thread};
+use std::{fs, io::Read, path::Path, process::Command, thread};
 
 use nix::{
     sys::{signal::Signal, stat::Mode},
@@ -68,6 +68,47 @@ fn a_file_past_the_page_cache_has_the_same_packets() {
     let refused = lab.spawn(&["capture", "r0", "-w", "/dev/null", "--direct-io"]).wait();
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     assert!(refused.stderr.contains("only files") && refused.stderr.contains("--direct-io"), "{refused:#?}");
+}
+
+/// Blocks in front of them make sure of that, and no reader minds these.
+#[test]
+fn packed_packets_are_written_past_the_page_cache_from_where_they_lie() {
+    if !require_root("packed_packets_are_written_past_the_page_cache_from_where_they_lie") {
+        return;
+    }
+    const FRAMES: u64 = 4_000;
+    const CHUNK_BYTES: usize = 512 << 10;
+    let lab = Lab::with_queues("padded", 1);
+    // On a disk: not every file system in memory has direct writes.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("padded.pcapng");
+    let running = lab.capture(&["r0", "-w", text(&path), "--direct-io"]);
+    let frame = FrameSpec { len: 1_000, ..FrameSpec::default() };
+    // Whole chunks wait for it, so the file gets much of each at once.
+    running.signal(Signal::SIGSTOP);
+    lab.send(0, 0, FRAMES, LiveOptions { frame, ..LiveOptions::default() });
+    running.signal(Signal::SIGCONT);
+    let ended = running.stop();
+    let account = ended.account();
+    account.assert_lossless(FRAMES);
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(account.written("bytes"), bytes.len() as u64);
+    let (mut padding, mut at) = (0, 0);
+    while at < bytes.len() {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        padding += usize::from(word(at) == 0x8000_0000);
+        at += word(at + 4) as usize;
+    }
+    let chunks = FRAMES as usize * 1_000 / CHUNK_BYTES;
+    assert!((1..=chunks + 2).contains(&padding), "{padding} for {chunks} chunks");
+    let capture = read(&path);
+    assert_frames(&capture.packets.iter().collect::<Vec<_>>(), frame, usize::MAX);
+    assert_eq!(capture.packets.len() as u64, FRAMES);
+    for (program, arguments) in [("tcpdump", ["--count", "-r"]), ("capinfos", ["-M", "-c"])] {
+        let mut command = Command::new(program);
+        let output = command.args(arguments).arg(&path).output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains("4000"), "{output:?}");
+    }
 }
 
 #[test]

@@ -13,10 +13,12 @@
 mod describe;
 mod options;
 mod packet;
+mod padding;
 mod statistics;
 
 pub use describe::{InterfaceInfo, SectionInfo, interface, section_header};
 pub use packet::packet;
+pub use padding::{MIN_PADDING, padding};
 pub use statistics::{Counters, InterfaceStatistics, interface_statistics};
 
 /// Block types, the first word of a block.
@@ -29,6 +31,8 @@ pub(crate) mod block {
     pub const SIMPLE_PACKET: u32 = 3;
     pub const INTERFACE_STATISTICS: u32 = 5;
     pub const ENHANCED_PACKET: u32 = 6;
+    /// One of the types for local use, whose first bit is set: readers pass over it.
+    pub const PADDING: u32 = 0x8000_0000;
 }
 
 /// Option codes. Code 0 and 1 mean the same in all blocks, the others depend on the block.
