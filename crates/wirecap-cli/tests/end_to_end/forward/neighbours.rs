@@ -13,7 +13,7 @@ use std::{
 };
 
 use wirecap_headers::{MacAddress, checksum};
-use wirecap_lab::{Namespace, require_root};
+use wirecap_lab::{MachineLock, Namespace, require_root};
 
 use super::{
     Cable,
@@ -133,6 +133,8 @@ fn a_scan_of_addresses_that_no_host_has_starves_no_new_next_hop() {
     if !require_root("forward::a_scan_of_addresses_that_no_host_has_starves_no_new_next_hop") {
         return;
     }
+    // All namespaces share one table of neighbours, and two scans at a time fill it up.
+    let _alone = MachineLock::wait_for("neighbours");
     let one = |_: u32| [192, 0, 2, 66_u8];
     let many = |number: u32| {
         let [_, a, b, c] = number.wrapping_mul(2_654_435_761).to_be_bytes();
