@@ -177,8 +177,8 @@ impl Appender {
         }
     }
 
-    /// Counts the whole records in the first `written` bytes of the group, between which there may be padding,
-    /// and checks their order.
+    /// Counts the whole records in the first `written` bytes of the group, which include padding, and checks
+    /// their order.
     fn keep(&mut self, group: &[Records], paddings: &[Vec<u8>], mut written: usize) {
         for (index, records) in group.iter().enumerate() {
             let padding = paddings.get(index).map_or(0, Vec::len);

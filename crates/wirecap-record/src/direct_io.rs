@@ -11,9 +11,9 @@
 //!                 └── written from here ┘└─ copied ─┘└ written from here …
 //! ```
 //!
-//! A page that lies in memory as it will lie in the file, whole and at a multiple of its size, is written from
-//! there. The others are copied to such places first: those at the borders of slices, and all of a slice that
-//! is not aligned with the file (`alignment` has packets aligned where it matters).
+//! A page that lies in memory as it will lie in the file, whole and at a multiple of its size, is written
+//! from there. The others are copied first: those at the borders of slices, and all of a slice that is not
+//! aligned with the file. `alignment` has packets aligned where it matters.
 //!
 //! Rule: no byte is written twice, and none is kept back. An append is in the file when it returns, as with
 //! any other file, and other programs can read it at once.
