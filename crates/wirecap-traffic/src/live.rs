@@ -30,7 +30,7 @@ use crate::frame::{FLOWS_MAX, FrameSpec, Template};
 use crate::generator::{Engine, FrameTotals};
 use crate::layout::Transport;
 use crate::pace::Unit;
-use crate::stamp_program::{STATE_LEN, assemble, state_at};
+use crate::stamp_program::{STATE_LEN, assemble, without_time};
 
 /// Most frames of one call: 3 to 10 ms.
 const CHUNK: u64 = 65_536;
@@ -120,9 +120,10 @@ impl LiveGenerator {
         }
     }
 
-    /// Sets the time of the frames. Call it between runs, because a run writes the state.
+    /// Has the first frame of the next run read the clock. Call it between runs, because a run writes the
+    /// state.
     fn set_time(&self) -> Result<(), Error> {
-        let state = state_at(self.state()?, clock::system_ns(), clock::system_ahead_of_monotonic_ns());
+        let state = without_time(self.state()?, clock::system_ahead_of_monotonic_ns());
         Ok(self.state.update(&0u32.to_ne_bytes(), &state)?)
     }
 }

@@ -12,8 +12,8 @@ use crate::{
 const STATE_SEQUENCE: i16 = 0;
 /// Offset of the next flow number (u64, written by the program).
 const STATE_FLOW: i16 = 8;
-/// Offset of the time of the frames, by the system clock (u64 nanoseconds, written by the program and before
-/// each call).
+/// Offset of the time of the frames, by the system clock (u64 nanoseconds, written by the program). Before each
+/// call it is set to 0: the caller may have to wait for a core between reading a clock and the call.
 const STATE_TIME: i16 = 16;
 /// Offset of how far the system clock is ahead of the monotonic one (u64 nanoseconds, written before each
 /// call).
@@ -24,9 +24,9 @@ pub(crate) const STATE_LEN: u32 = 32;
 /// Frames between two readings of the clock: a batch of the kernel, which leaves together.
 const FRAMES_PER_LOOK: i32 = 64;
 
-/// The state with another time in it.
-pub(crate) fn state_at(mut state: Vec<u8>, time_ns: u64, ahead_ns: u64) -> Vec<u8> {
-    for (at, value) in [(STATE_TIME, time_ns), (STATE_AHEAD, ahead_ns)] {
+/// The state for another call.
+pub(crate) fn without_time(mut state: Vec<u8>, ahead_ns: u64) -> Vec<u8> {
+    for (at, value) in [(STATE_TIME, 0), (STATE_AHEAD, ahead_ns)] {
         let at = at as usize;
         state[at..at + 8].copy_from_slice(&value.to_ne_bytes());
     }
@@ -93,14 +93,15 @@ fn take_numbers(asm: &mut Assembler, flows: u32) {
     asm.bind(same_round).store(Size::Double, STATE, STATE_FLOW, SCRATCH);
 }
 
-/// Loads TIME, which one reading of the clock gives for a whole batch.
+/// Loads TIME, which one reading of the clock gives for the rest of a batch.
 fn take_time(asm: &mut Assembler) {
-    let same_batch = asm.label();
+    let (look, known) = (asm.label(), asm.label());
     asm.mov(SCRATCH, SEQUENCE).alu64(Alu::And, SCRATCH, FRAMES_PER_LOOK - 1);
-    asm.jump_if(Cond::Ne, SCRATCH, 0, same_batch);
-    asm.call(Helper::KtimeGetNs).load(Size::Double, SCRATCH, STATE, STATE_AHEAD);
-    asm.alu64(Alu::Add, Reg::R0, SCRATCH).store(Size::Double, STATE, STATE_TIME, Reg::R0);
-    asm.bind(same_batch).load(Size::Double, TIME, STATE, STATE_TIME);
+    asm.jump_if(Cond::Eq, SCRATCH, 0, look);
+    asm.load(Size::Double, TIME, STATE, STATE_TIME).jump_if(Cond::Ne, TIME, 0, known);
+    asm.bind(look).call(Helper::KtimeGetNs).load(Size::Double, SCRATCH, STATE, STATE_AHEAD);
+    asm.alu64(Alu::Add, TIME, SCRATCH).store(Size::Double, STATE, STATE_TIME, TIME);
+    asm.bind(known);
 }
 
 /// Writes the marks; the magic is already in the frame.

@@ -132,8 +132,8 @@ pub(crate) fn monotonic_ns() -> u64 {
 /// How far the system clock is ahead of the kernel's monotonic one (`bpf_ktime_get_ns`), in nanoseconds;
 /// modulo 2^64.
 pub fn system_ahead_of_monotonic_ns() -> u64 {
-    let (before, system, after) = (monotonic_ns(), system_ns(), monotonic_ns());
-    system.wrapping_sub(before + (after - before) / 2)
+    let distance = ClockSource::Monotonic.distance().expect("every Linux has the clock");
+    distance.ahead_ns.wrapping_neg() as u64
 }
 
 /// The resolution of the system clock in nanoseconds.

@@ -1,5 +1,7 @@
 //! The kernel program makes the same frames as [`Template::stamp`], byte for byte.
 
+use std::thread;
+
 use wirecap_lab::{Namespace, VethOptions, VethPair, require_root};
 use wirecap_sys::bpf::XDP_REDIRECT;
 
@@ -41,6 +43,13 @@ fn the_kernel_stamps_frames_like_the_template() {
         }
         let (off_ns, now_ns) = (1_000_000, clock::system_ns());
         assert!((begun_ns - off_ns..=now_ns + off_ns).contains(&last_ns), "{begun_ns} {last_ns} {now_ns}");
+        // The first frame of a call, in the middle of a batch: the caller may have waited for a core before.
+        generator.set_time().unwrap();
+        thread::sleep(Duration::from_millis(20));
+        let called_ns = clock::system_ns();
+        let run = generator.program.test_run(generator.template.bytes(), 1).unwrap();
+        let sent_ns = Marks::read(&run.frame).unwrap().sent_ns;
+        assert!(sent_ns + off_ns >= called_ns, "{sent_ns} {called_ns}");
         // High numbers give the checksum carries to fold.
         let far = SEQUENCE_END - 3;
         let state = [far, 299, u64::MAX, 0].map(u64::to_ne_bytes).concat();
