@@ -22,7 +22,6 @@ pub mod crew;
 pub mod gate;
 mod live_sender;
 mod packet_sender;
-mod receive_delay;
 pub mod running_command;
 pub mod schema;
 pub mod wire;
@@ -31,7 +30,6 @@ pub use self::{
     copy_sender::CopySender,
     live_sender::{LiveSender, SendAccount},
     packet_sender::{MAX_PACKET_LEN, MIN_PACKET_LEN, PacketSender, PacketSenderError, SendPath},
-    receive_delay::ReceiveDelay,
 };
 pub use wirecap_lab::require_root;
 
