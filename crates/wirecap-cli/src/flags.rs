@@ -19,7 +19,7 @@ use wirecap_sys::xsk::{BindChoice, BindMode};
 
 use crate::{
     settings::{OutputSettings, Settings, file},
-    values::{ANY, Cores, choice, choice_but, cores, duration, number, size},
+    values::{ANY, Cores, choice, choice_but, cores, duration, file_size, number, size},
 };
 
 /// What arguments that take interfaces call their values.
@@ -38,6 +38,20 @@ pub(crate) struct FileFlags {
     /// Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk.
     #[arg(long)]
     direct_io: bool,
+    /// Begin a new file before one has more than this: 100 (million bytes), 512k, 2G. -w x.pcapng gives
+    /// x_00001.pcapng, x_00002.pcapng, ...
+    #[arg(short = 'C', long, value_name = "SIZE", value_parser = file_size)]
+    rotate_size: Option<u64>,
+    /// Begin a new file each time this has passed, by the times of packets: 60, 10m, 1h. The name may say
+    /// when, in the local time: -w %Y-%m-%d_%H%M%S.pcapng (man strftime); else files are numbered.
+    #[arg(short = 'G', long, value_name = "TIME", value_parser = duration)]
+    rotate_time: Option<Duration>,
+    /// With -C, keep the last N files: file N+1 is written over the first. With -G, stop after N files.
+    #[arg(short = 'W', long, value_name = "N", value_parser = number::<u64>(1..=u64::MAX, "-W 10"))]
+    rotate_files: Option<u64>,
+    /// Run COMMAND FILE, without a shell, for each file of -C and -G that is complete: gzip.
+    #[arg(short = 'z', long, value_name = "COMMAND")]
+    rotate_command: Option<String>,
 }
 
 impl FileFlags {
@@ -45,6 +59,10 @@ impl FileFlags {
         output.write = self.write.or(output.write.take());
         set(&mut output.snaplen, self.snaplen);
         output.direct_io |= self.direct_io;
+        output.rotate_size = self.rotate_size.or(output.rotate_size);
+        output.rotate_time = self.rotate_time.or(output.rotate_time);
+        output.rotate_files = self.rotate_files.or(output.rotate_files);
+        output.rotate_command = self.rotate_command.or(output.rotate_command.take());
     }
 }
 

@@ -14,25 +14,20 @@
 
 use wirecap_file::pcapng::{self, MIN_PADDING};
 
-use super::{
-    direct_io::{MIN_PIECE, PAGE},
-    records::Records,
-};
+use super::direct_io::{MIN_PIECE, PAGE};
 
-/// The paddings before the records of a group that is written to `position`: empty where none is needed.
-pub(crate) fn paddings(group: &[Records], position: u64) -> Vec<Vec<u8>> {
-    let part = |records| Part { bytes: Records::bytes(records), is_in_place: records.in_place.is_some() };
-    let parts: Vec<_> = group.iter().map(part).collect();
-    let lengths = lengths(&parts, position).into_iter();
-    lengths.map(|len| if len > 0 { pcapng::padding(len) } else { Vec::new() }).collect()
+/// Bytes of records.
+#[derive(Debug)]
+pub(crate) struct Part<'r> {
+    pub(crate) bytes: &'r [u8],
+    /// Whether they lie in the memory of the capture.
+    pub(crate) is_in_place: bool,
 }
 
-/// The bytes of some records.
-#[derive(Debug)]
-struct Part<'r> {
-    bytes: &'r [u8],
-    /// Whether they lie in the memory of the capture.
-    is_in_place: bool,
+/// The paddings before parts that are written to `position`: empty where none is needed.
+pub(crate) fn paddings(parts: &[Part<'_>], position: u64) -> Vec<Vec<u8>> {
+    let lengths = lengths(parts, position).into_iter();
+    lengths.map(|len| if len > 0 { pcapng::padding(len) } else { Vec::new() }).collect()
 }
 
 /// The lengths of the paddings, or 0.

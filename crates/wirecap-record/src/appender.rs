@@ -8,6 +8,7 @@ use std::{
     fmt,
     io::IoSlice,
     iter,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,7 +17,7 @@ use std::{
 };
 
 use super::{
-    alignment,
+    alignment::{self, Part},
     buffers::Buffers,
     description::{Trailer, trailer_bytes},
     error::RecordError,
@@ -24,7 +25,8 @@ use super::{
     output::{AppendError, Output, Whereabouts},
     progress::{Progress, WrittenCounts},
     queues::Place,
-    records::Records,
+    records::{Entry, Position, Records, Room},
+    rotation::Series,
 };
 
 /// The most bytes and blocks of one write.
@@ -36,6 +38,8 @@ pub(crate) const GROUP_BLOCKS: usize = 64;
 pub enum StopReason<'a> {
     /// The file, or the files of all queues together, have the requested number of packets.
     LimitReached,
+    /// The last file of a series is full: [`Rotation::max_files`](crate::Rotation::max_files).
+    FilesComplete,
     /// An output accepts no more.
     Failed {
         /// Which one: 0, or the index of its queue.
@@ -112,24 +116,47 @@ pub(crate) struct Appender {
     packets: u64,
     order: Order,
     progress: Progress,
+    /// If the output is a file of a series.
+    series: Option<Series>,
+    /// Bytes of the files before it.
+    complete_bytes: u64,
+    /// Whether the last file of a series is full.
+    is_complete: bool,
+    /// What became of a file that is complete, if its packets are lost.
+    loss: Option<Whereabouts>,
     /// Why nothing more is written.
     failure: Option<RecordError>,
     on_stop: Option<StopCallback>,
 }
 
 impl Appender {
-    /// For the output of this index, which gets the packets of all queues, or of only one.
+    /// For the output of this index, which gets the packets of all queues, or of only one, and may be the
+    /// first file of a series.
     pub(crate) fn new(
         number: usize,
         only: Option<Place>,
         mut output: Output,
+        series: Option<Series>,
         limit: Arc<Limit>,
         progress: Progress,
         on_stop: Option<StopCallback>,
     ) -> Self {
         output.settle();
-        let (order, packets) = (Order::default(), 0);
-        Self { output, only, number, limit, packets, order, progress, failure: None, on_stop }
+        Self {
+            output,
+            only,
+            number,
+            limit,
+            packets: 0,
+            order: Order::default(),
+            progress,
+            series,
+            complete_bytes: 0,
+            is_complete: false,
+            loss: None,
+            failure: None,
+            on_stop,
+        }
     }
 
     /// Writes all pending records, and returns the buffers.
@@ -141,7 +168,7 @@ impl Appender {
                 blocks += 1;
             }
             let group = &mut pending.make_contiguous()[..blocks];
-            if self.failure.is_none() && !self.limit.is_reached() {
+            if self.failure.is_none() && !self.is_complete && !self.limit.is_reached() {
                 self.write(group);
             }
             for written in pending.drain(..blocks) {
@@ -155,48 +182,134 @@ impl Appender {
         let (granted, are_last) = self.limit.take(group.iter().map(Records::packets).sum());
         cut(group, granted);
         let before = self.packets;
-        let paddings = match self.output.direct_position() {
-            Some(position) => alignment::paddings(group, position),
-            None => Vec::new(),
-        };
-        let before_each = paddings.iter().map(Vec::as_slice).chain(iter::repeat(&[][..]));
-        let bytes = before_each.zip(&*group).flat_map(|(padding, records)| [padding, records.bytes()]);
-        let mut slices: Vec<_> = bytes.filter(|bytes| !bytes.is_empty()).map(IoSlice::new).collect();
-        let appended = self.output.append(&mut slices);
-        let written = appended.as_ref().map_or_else(|error| error.written, |()| usize::MAX);
-        self.keep(group, &paddings, written);
+        let written = self.write_to_files(group);
+        self.limit.give_back(before + granted - self.packets);
         self.show();
-        if let Err(AppendError { cause, .. }) = appended {
-            // The first error helps the user, not that cutting failed as well.
-            let _ = self.output.cut();
-            self.limit.give_back(before + granted - self.packets);
-            self.stop(StopReason::Failed { output: self.number, cause: &cause });
-            self.failure = Some(cause);
-        } else if are_last {
-            self.stop(StopReason::LimitReached);
+        match written {
+            Err(cause) => {
+                self.stop(StopReason::Failed { output: self.number, cause: &cause });
+                self.failure = Some(cause);
+            }
+            Ok(()) if self.is_complete => self.stop(StopReason::FilesComplete),
+            Ok(()) if are_last => self.stop(StopReason::LimitReached),
+            Ok(()) => {}
         }
     }
 
-    /// Counts the whole records in the first `written` bytes of the group, which include padding, and checks
+    /// Writes a group to the current file, and what it has no room for to the next ones.
+    fn write_to_files(&mut self, group: &[Records]) -> Result<(), RecordError> {
+        let mut rest: Vec<_> = group.iter().map(Piece::whole).collect();
+        loop {
+            let first_ns = rest.iter().find_map(Piece::first_ns);
+            let pieces = match (&mut self.series, first_ns) {
+                (Some(series), Some(first_ns)) => {
+                    let mut room = series.room(self.output.len(), first_ns);
+                    if series.is_empty() {
+                        // It may be longer than a file.
+                        room.bytes = room.bytes.max(rest.iter().find_map(Piece::first_len).unwrap_or(0));
+                    }
+                    split(&mut rest, room)
+                }
+                _ => std::mem::take(&mut rest),
+            };
+            self.write_to_file(&pieces)?;
+            let Some(first_ns) = rest.iter().find_map(Piece::first_ns) else { return Ok(()) };
+            self.next_file(first_ns)?;
+            if self.is_complete {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes to the current file.
+    fn write_to_file(&mut self, pieces: &[Piece<'_>]) -> Result<(), RecordError> {
+        let paddings = match self.output.direct_position() {
+            Some(position) => {
+                alignment::paddings(&pieces.iter().map(Piece::part).collect::<Vec<_>>(), position)
+            }
+            None => Vec::new(),
+        };
+        let before_each = paddings.iter().map(Vec::as_slice).chain(iter::repeat(&[][..]));
+        let bytes = before_each.zip(pieces).flat_map(|(padding, piece)| [padding, piece.bytes()]);
+        let mut slices: Vec<_> = bytes.filter(|bytes| !bytes.is_empty()).map(IoSlice::new).collect();
+        let appended = self.output.append(&mut slices);
+        let written = appended.as_ref().map_or_else(|error| error.written, |()| usize::MAX);
+        self.keep(pieces, &paddings, written);
+        appended.map_err(|AppendError { cause, .. }| {
+            // The first error helps the user, not that cutting failed as well.
+            let _ = self.output.cut();
+            cause
+        })
+    }
+
+    /// Counts the whole records in the first `written` bytes of the pieces, which include padding, and checks
     /// their order.
-    fn keep(&mut self, group: &[Records], paddings: &[Vec<u8>], mut written: usize) {
-        for (index, records) in group.iter().enumerate() {
+    fn keep(&mut self, pieces: &[Piece<'_>], paddings: &[Vec<u8>], mut written: usize) {
+        let before = self.packets;
+        for (index, Piece { records, run }) in pieces.iter().enumerate() {
             let padding = paddings.get(index).map_or(0, Vec::len);
             if padding > written {
                 break;
             }
             self.output.keep(padding);
             written -= padding;
-            let is_whole = records.len() <= written;
-            let end = if is_whole { records.end() } else { records.prefix(u64::MAX, written) };
-            self.order.written(&records.entries[..end.entries], records.span);
-            self.output.keep(end.bytes);
-            self.packets += end.entries as u64;
-            if end != records.end() {
+            let len = run.end.bytes - run.start.bytes;
+            let end = match len <= written {
+                true => run.end,
+                false => records.run_within(run.start, Room { bytes: written as u64, ..Room::UNLIMITED }),
+            };
+            self.order.written(&records.entries[run.start.entries..end.entries], records.span);
+            self.output.keep(end.bytes - run.start.bytes);
+            self.packets += (end.entries - run.start.entries) as u64;
+            if end != run.end {
                 break;
             }
-            written -= end.bytes;
+            written -= len;
         }
+        if let Some(series) = &mut self.series {
+            series.add(self.packets - before);
+        }
+    }
+
+    /// Begins the next file of a series, for a packet with this time; without one, recording is complete.
+    fn next_file(&mut self, first_ns: u64) -> Result<(), RecordError> {
+        let Some(series) = &mut self.series else { return Ok(()) };
+        if series.is_last() {
+            self.is_complete = true;
+            return Ok(());
+        }
+        let next = series.open_next(first_ns)?;
+        let full = self.output.path().to_owned();
+        let (len, whereabouts) = (self.output.len(), self.output.whereabouts());
+        self.output.go_on_in(next)?;
+        self.complete_bytes += len;
+        // A file that was moved is where its owner wants it.
+        if matches!(whereabouts, Whereabouts::Deleted | Whereabouts::Cut) {
+            self.loss.get_or_insert(whereabouts);
+        }
+        series.complete(&full);
+        Ok(())
+    }
+
+    /// Whether files end by time, also if no packets come.
+    pub(crate) fn has_periods(&self) -> bool {
+        self.series.as_ref().is_some_and(Series::has_period) && !self.is_complete && self.failure.is_none()
+    }
+
+    /// Begins the next file if no packets of the current one will come any more.
+    pub(crate) fn end_period(&mut self, now_ns: u64) {
+        if !self.has_periods() || !self.series.as_ref().is_some_and(|series| series.is_over(now_ns)) {
+            return;
+        }
+        match self.next_file(now_ns) {
+            Err(cause) => {
+                self.stop(StopReason::Failed { output: self.number, cause: &cause });
+                self.failure = Some(cause);
+            }
+            Ok(()) if self.is_complete => self.stop(StopReason::FilesComplete),
+            Ok(()) => {}
+        }
+        self.show();
     }
 
     fn stop(&mut self, stop: StopReason<'_>) {
@@ -208,7 +321,8 @@ impl Appender {
     /// Writes the account after the packets, even after a failure: there may be room where the last record
     /// was cut off.
     pub(crate) fn close(&mut self, trailer: &Trailer, started: SystemTime) {
-        let bytes = trailer_bytes(trailer, self.only, self.output.format(), started, self.packets);
+        let written = (self.packets, self.series.as_ref().map_or(1, |series| series.number));
+        let bytes = trailer_bytes(trailer, self.only, self.output.format(), started, written);
         if let Err(AppendError { cause, .. }) = self.output.append_last(&bytes, self.failure.is_some()) {
             let cut = self.output.cut().err().map(RecordError::from);
             self.failure = self.failure.take().or(cut).or(Some(cause));
@@ -218,7 +332,11 @@ impl Appender {
     /// Closes the output, and returns the result.
     pub(crate) fn finish(self) -> Outcome {
         self.show();
-        let (written, whereabouts) = (self.progress.written(), self.output.whereabouts());
+        if let Some(series) = &self.series {
+            series.complete(self.output.path());
+        }
+        let (written, last) = (self.progress.written(), self.output.whereabouts());
+        let whereabouts = self.loss.unwrap_or(last);
         Outcome { written, failure: self.failure, whereabouts }
     }
 
@@ -226,9 +344,66 @@ impl Appender {
     fn show(&self) {
         let counters = &self.progress.counters;
         counters.packets.store(self.packets, Ordering::Relaxed);
-        counters.bytes.store(self.output.len(), Ordering::Relaxed);
+        counters.bytes.store(self.complete_bytes + self.output.len(), Ordering::Relaxed);
+        counters.files.store(self.series.as_ref().map_or(1, |series| series.number), Ordering::Relaxed);
         counters.out_of_order.store(self.order.late, Ordering::Relaxed);
     }
+}
+
+/// Some records of a group.
+#[derive(Debug, Clone)]
+struct Piece<'g> {
+    records: &'g Records,
+    run: Range<Position>,
+}
+
+impl<'g> Piece<'g> {
+    fn whole(records: &'g Records) -> Self {
+        Self { records, run: Position::default()..records.end() }
+    }
+
+    fn bytes(&self) -> &'g [u8] {
+        &self.records.bytes()[self.run.start.bytes..self.run.end.bytes]
+    }
+
+    fn part(&self) -> Part<'g> {
+        Part { bytes: self.bytes(), is_in_place: self.records.in_place.is_some() }
+    }
+
+    fn entries(&self) -> &'g [Entry] {
+        &self.records.entries[self.run.start.entries..self.run.end.entries]
+    }
+
+    fn first_ns(&self) -> Option<u64> {
+        self.entries().first().map(|entry| entry.time_ns)
+    }
+
+    fn first_len(&self) -> Option<u64> {
+        self.entries().first().map(|entry| entry.len.into())
+    }
+}
+
+/// Takes away the first pieces, as far as there is room. What is left in `pieces` begins with a record for
+/// which there is none.
+fn split<'g>(pieces: &mut Vec<Piece<'g>>, mut room: Room) -> Vec<Piece<'g>> {
+    let mut taken = Vec::new();
+    let mut rest = std::mem::take(pieces).into_iter();
+    for mut piece in rest.by_ref() {
+        let Range { start, end } = piece.run;
+        let full = piece.records.run_within(start, room);
+        room.packets -= (full.entries - start.entries) as u64;
+        room.bytes = room.bytes.saturating_sub((full.bytes - start.bytes) as u64);
+        if full == end {
+            taken.push(piece);
+            continue;
+        }
+        taken.push(Piece { records: piece.records, run: start..full });
+        piece.run.start = full;
+        pieces.push(piece);
+        break;
+    }
+    pieces.extend(rest);
+    taken
 }
 
 /// Cuts a group to its first packets.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-use super::appender::StopCallback;
+use super::{appender::StopCallback, rotation::Rotation};
 
 /// How to record a capture. By default, keeps all of every packet, and workers wait for a slow output.
 #[derive(Debug, Default)]
@@ -24,6 +24,9 @@ pub struct RecordConfig {
     /// Gives up writing when it is set, for instance by a signal handler: a write that waits for the reader
     /// of a pipe is given up at once. The recorder also sets it when it gives up a stalled output.
     pub give_up: Arc<AtomicBool>,
+    /// The series of each output, in their order, which have to be files; none means that each output is one
+    /// file.
+    pub rotations: Vec<Rotation>,
     /// Called at most once for each output, by the thread that writes it, when it writes nothing more
     /// although packets may still arrive.
     pub on_stop: Option<StopCallback>,

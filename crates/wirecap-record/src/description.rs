@@ -54,13 +54,13 @@ pub(crate) fn header_bytes(report: &Report, port: usize, format: Format, snaplen
 }
 
 /// The account of each port, or of the queue whose packets the file has. Empty for pcap, which cannot have
-/// it. `packets` is the number in the file.
+/// it. `written` is the number of packets that were written, and of the files that they are in.
 pub(crate) fn trailer_bytes(
     trailer: &Trailer,
     only: Option<Place>,
     format: Format,
     started: SystemTime,
-    packets: u64,
+    written: (u64, u64),
 ) -> Vec<u8> {
     let mut out = Vec::new();
     if format == Format::Pcap {
@@ -71,8 +71,10 @@ pub(crate) fn trailer_bytes(
     let accounts: Vec<_> = ports.map(|(interface, port)| (interface, port, account(port, only))).collect();
     let delivered: u64 = accounts.iter().map(|(_, _, account)| account.delivered).sum();
     let together = if only.is_none() { ", all interfaces together" } else { "" };
+    let (packets, files) = written;
     let unwritten = delivered.saturating_sub(packets);
-    let unwritten = (unwritten > 0).then(|| format!("delivered and not in this file{together}: {unwritten}"));
+    let place = if files == 1 { "this file".into() } else { format!("these {files} files") };
+    let unwritten = (unwritten > 0).then(|| format!("delivered and not in {place}{together}: {unwritten}"));
     let (start_ns, end_ns) = (nanoseconds(started), nanoseconds(SystemTime::now()));
     for (interface, port, account) in accounts {
         let own = account_comments(&account);
@@ -121,6 +123,6 @@ fn account_comments(account: &QueueAccount) -> Vec<String> {
     [sum].into_iter().chain(causes).collect()
 }
 
-fn nanoseconds(time: SystemTime) -> u64 {
+pub(crate) fn nanoseconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

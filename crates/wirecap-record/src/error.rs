@@ -19,6 +19,10 @@ pub enum RecordError {
     /// Only a file that [`Output::open`](crate::Output::open) opened can be written past the page cache.
     #[error("it is not a file, and only files are written past the page cache")]
     NoFile,
+    /// Only a file can be the first of a series:
+    /// [`RecordConfig::rotations`](crate::RecordConfig::rotations).
+    #[error("it is not a file, and only files are followed by others")]
+    NoFileToRotate,
     /// The file system accepts no writes past the page cache.
     #[error("its file system has no direct writes: {0}")]
     NoDirectWrites(#[source] io::Error),

@@ -76,6 +76,7 @@
 //! | packets as in the file, with their times beside them | `records`, `block`, `buffers` |
 //! | putting batches of a queue in order | [`Sequencer`] |
 //! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
+//! | a series of files | [`Rotation`] |
 //! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `sink`; past the page cache: `direct_io`, `alignment` |
 //! | the blocks around the packets | [`Trailer`], `description` |
 #![forbid(unsafe_code)]
@@ -103,6 +104,7 @@ mod progress;
 mod queues;
 mod recorder;
 mod records;
+mod rotation;
 mod sequencer;
 mod sink;
 mod writer;
@@ -116,5 +118,6 @@ pub use output::{Output, Whereabouts};
 pub use progress::{ForcedWrites, Progress, WrittenCounts};
 pub use queues::Queues;
 pub use recorder::Recorder;
+pub use rotation::{CompleteCallback, NextFile, OpenNext, Rotation};
 pub use sequencer::Sequencer;
 pub use writer::Writer;

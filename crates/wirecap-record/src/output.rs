@@ -10,7 +10,7 @@ use std::{
         fd::AsRawFd,
         unix::fs::{FileExt, MetadataExt},
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64},
@@ -57,6 +57,8 @@ pub struct Output {
     /// Whether it is new, and no capture is recorded in it.
     is_fresh: bool,
     lock_error: Option<io::Error>,
+    /// What it begins with.
+    header: Vec<u8>,
 }
 
 /// Where a file is at the end.
@@ -90,13 +92,22 @@ impl Output {
         let path = path.into();
         let OpenFile { file, is_regular, is_new, lock_error } = open::open(&path)?;
         let (sink, path) = (Sink::new(file), Some(path));
-        Ok(Self { sink, path, format, cuttable: is_regular, len: 0, is_fresh: is_new, lock_error })
+        let (cuttable, is_fresh, header) = (is_regular, is_new, Vec::new());
+        Ok(Self { sink, path, format, cuttable, len: 0, is_fresh, lock_error, header })
     }
 
     /// Takes an open file, for instance standard output, which is neither locked nor cut nor removed.
     pub fn stream(file: File, format: Format) -> Self {
-        let sink = Sink::new(file);
-        Self { sink, path: None, format, cuttable: false, len: 0, is_fresh: false, lock_error: None }
+        Self {
+            sink: Sink::new(file),
+            path: None,
+            format,
+            cuttable: false,
+            len: 0,
+            is_fresh: false,
+            lock_error: None,
+            header: Vec::new(),
+        }
     }
 
     /// Writes the file past the page cache from now on (`O_DIRECT`): its pages take no memory and no second
@@ -112,6 +123,11 @@ impl Output {
         }
         self.sink.direct = Some(DirectIo::new(&self.sink.file).map_err(RecordError::NoDirectWrites)?);
         Ok(self)
+    }
+
+    /// Whether it is a file, which others may follow.
+    pub(crate) fn is_file(&self) -> bool {
+        self.cuttable
     }
 
     /// Why the file could not be locked, on a file system without locks: then the caller has to make sure
@@ -133,6 +149,20 @@ impl Output {
         self.cut()?;
         self.append(&mut [IoSlice::new(header)]).map_err(|error| error.cause)?;
         self.keep(header.len());
+        self.header = header.to_vec();
+        Ok(())
+    }
+
+    /// Goes on with the next file of a series, whose contents it replaces by the header.
+    ///
+    /// # Errors
+    /// Why it cannot be written. The file before stays the output.
+    pub(crate) fn go_on_in(&mut self, mut next: Self) -> Result<(), RecordError> {
+        next.sink.give_up = Arc::clone(&self.sink.give_up);
+        next.sink.taken_bytes = Arc::clone(&self.sink.taken_bytes);
+        next.begin(&self.header)?;
+        next.settle();
+        *self = next;
         Ok(())
     }
 
@@ -170,12 +200,18 @@ impl Output {
         metadata.len() >= self.len && (read.is_err() || self.len == 0 || magic != [0; 4])
     }
 
+    /// Its path; empty for a stream.
+    pub(crate) fn path(&self) -> &Path {
+        self.path.as_deref().unwrap_or(Path::new(""))
+    }
+
     /// Bytes that it accepted, whole records or not, for others to read.
     pub(crate) fn taken_bytes(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.sink.taken_bytes)
     }
 
-    pub(crate) fn format(&self) -> Format {
+    /// The format that is written.
+    pub fn format(&self) -> Format {
         self.format
     }
 
@@ -271,8 +307,6 @@ impl Drop for Output {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn open(path: &Path) -> Result<Output, RecordError> {

@@ -30,6 +30,8 @@ pub struct WrittenCounts {
     pub packets: u64,
     /// Length of the output, in bytes.
     pub bytes: u64,
+    /// How many files were written: more than one if each is followed by another when it is full.
+    pub output_files: u64,
     /// Packets that follow a later one.
     pub out_of_order: u64,
     /// How often packets were written although another queue might have had an earlier one.
@@ -45,6 +47,7 @@ impl Sum for WrittenCounts {
         counts.fold(Self::default(), |sum, next| Self {
             packets: sum.packets + next.packets,
             bytes: sum.bytes + next.bytes,
+            output_files: sum.output_files + next.output_files,
             out_of_order: sum.out_of_order + next.out_of_order,
             forced: ForcedWrites {
                 memory: sum.forced.memory + next.forced.memory,
@@ -69,6 +72,7 @@ pub struct Progress {
 pub(crate) struct Counters {
     pub(crate) packets: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    pub(crate) files: AtomicU64,
     pub(crate) out_of_order: AtomicU64,
     pub(crate) forced_memory: AtomicU64,
     pub(crate) forced_time: AtomicU64,
@@ -76,7 +80,8 @@ pub(crate) struct Counters {
 
 impl Progress {
     pub(crate) fn new(output: &Output, backlog: Option<Arc<Backlog>>) -> Self {
-        let counters = Arc::new(Counters { bytes: output.len().into(), ..Counters::default() });
+        let counters =
+            Arc::new(Counters { bytes: output.len().into(), files: 1.into(), ..Counters::default() });
         Self { counters, output_bytes: output.taken_bytes(), backlog }
     }
 
@@ -87,6 +92,7 @@ impl Progress {
         WrittenCounts {
             packets: read(&counters.packets),
             bytes: read(&counters.bytes),
+            output_files: read(&counters.files),
             out_of_order: read(&counters.out_of_order),
             forced: ForcedWrites { memory: read(&counters.forced_memory), time: read(&counters.forced_time) },
             not_taken: self.backlog.as_ref().map_or(0, |backlog| backlog.not_taken()),

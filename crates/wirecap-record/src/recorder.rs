@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use wirecap::Capture;
+use wirecap::{Capture, report::QueueMode};
 use wirecap_file::Format;
 
 use super::{
@@ -30,6 +30,7 @@ use super::{
     pace::Pace,
     progress::Progress,
     queues::Queues,
+    rotation::Series,
     writer::{Recording, Writer},
 };
 
@@ -206,6 +207,9 @@ fn begin(
 ) -> Result<(Vec<StartedRecorder>, Vec<Lane>), OutputError> {
     let (report, snaplen) = (capture.report(), config.snaplen);
     for (number, (output, queues)) in parts.iter_mut().enumerate() {
+        if !config.rotations.is_empty() && !output.is_file() {
+            return Err(OutputError { output: number, cause: RecordError::NoFileToRotate });
+        }
         let header = config.header.clone();
         let port = queues.first_port();
         let header =
@@ -228,7 +232,10 @@ fn begin(
         true => WAITING_BLOCKS_OF_BACKLOG,
         false => (WAITING_BLOCKS / parts.len().max(1)).max(WAITING_BLOCKS_OF_QUEUE),
     };
+    let modes = report.ports.iter().flat_map(|port| &port.queues).map(|queue| queue.mode);
+    let is_live = !modes.into_iter().any(|mode| mode == QueueMode::Trace);
     let limit = Arc::new(Limit::new(config.max_packets.unwrap_or(u64::MAX)));
+    let mut rotations = config.rotations.into_iter();
     let mut started = Vec::new();
     for (number, (output, queues)) in parts.into_iter().enumerate() {
         let backlog = config.drop_when_behind.then(Arc::<Backlog>::default);
@@ -241,14 +248,18 @@ fn begin(
         let (finished, outcome) = sync_channel(1);
         let only = per_queue.then(|| queues.place(0));
         let (limit, on_stop) = (Arc::clone(&limit), config.on_stop.clone());
+        let started_at = SystemTime::now();
+        let begun_ns = is_live.then(|| description::nanoseconds(started_at));
+        let series = rotations.next().map(|rotation| Series::new(rotation, begun_ns));
         let recording = Recording {
-            started: SystemTime::now(),
+            started: started_at,
+            is_live,
             merger: Merger::new(queues.count()),
             lookout: Lookout::new(capture.horizons(), Arc::new(queues)),
             pace: Pace::default(),
             pending: VecDeque::new(),
             buffers: Buffers::new(returns.clone()),
-            appender: Appender::new(number, only, output, limit, progress.clone(), on_stop),
+            appender: Appender::new(number, only, output, series, limit, progress.clone(), on_stop),
             progress: progress.clone(),
             backlog,
         };

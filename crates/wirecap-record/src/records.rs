@@ -39,6 +39,19 @@ pub(crate) struct Position {
     pub(crate) bytes: usize,
 }
 
+/// How many more records may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// The time that none of them may have, and none after it; [`u64::MAX`] if it does not matter.
+    pub(crate) until_ns: u64,
+}
+
+impl Room {
+    pub(crate) const UNLIMITED: Self = Self { packets: u64::MAX, bytes: u64::MAX, until_ns: u64::MAX };
+}
+
 impl Position {
     fn advance(&mut self, entry: Entry) {
         self.entries += 1;
@@ -170,9 +183,23 @@ impl Records {
 
     /// The end of the longest prefix with at most this many packets and bytes.
     pub(crate) fn prefix(&self, max_packets: u64, max_bytes: usize) -> Position {
-        let mut end = Position::default();
-        for &entry in &self.entries {
-            if end.entries as u64 == max_packets || end.bytes + entry.len as usize > max_bytes {
+        let room = Room { packets: max_packets, bytes: max_bytes as u64, ..Room::UNLIMITED };
+        self.run_within(Position::default(), room)
+    }
+
+    /// The end of the longest run of records from `start` for which there is room.
+    pub(crate) fn run_within(&self, start: Position, room: Room) -> Position {
+        let all = self.end();
+        let (packets, bytes) = (all.entries - start.entries, all.bytes - start.bytes);
+        if packets as u64 <= room.packets && bytes as u64 <= room.bytes && self.span.newest_ns < room.until_ns
+        {
+            return all;
+        }
+        let mut end = start;
+        for &entry in &self.entries[start.entries..] {
+            let bytes = end.bytes - start.bytes + entry.len as usize;
+            let is_full = (end.entries - start.entries) as u64 == room.packets || bytes as u64 > room.bytes;
+            if is_full || entry.time_ns >= room.until_ns {
                 break;
             }
             end.advance(entry);

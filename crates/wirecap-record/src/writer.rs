@@ -11,7 +11,7 @@ use std::{
         atomic::Ordering,
         mpsc::{Receiver, RecvTimeoutError, SyncSender},
     },
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use super::{
@@ -19,7 +19,7 @@ use super::{
     backlog::Backlog,
     block::Block,
     buffers::Buffers,
-    description::Trailer,
+    description::{self, Trailer},
     lookout::Lookout,
     merge::Merger,
     pace::{ASK_PERIOD, Pace},
@@ -29,6 +29,9 @@ use super::{
 
 /// The most memory, in bytes, of packets that are held back until no earlier one can arrive.
 const MAX_HELD_BYTES: usize = 64 << 20;
+
+/// How often to look whether the period of a file has ended, while no packets come.
+const PERIOD_TICK: Duration = Duration::from_millis(250);
 
 /// The work of the thread that writes. [`Recorder::start`](crate::Recorder::start) creates it, and a thread
 /// of the caller runs it.
@@ -44,6 +47,8 @@ pub struct Writer {
 #[derive(Debug)]
 pub(crate) struct Recording {
     pub(crate) started: SystemTime,
+    /// Whether packets have the time at which they come, and not that of a trace.
+    pub(crate) is_live: bool,
     pub(crate) lookout: Lookout,
     pub(crate) merger: Merger,
     pub(crate) pace: Pace,
@@ -62,6 +67,7 @@ impl Writer {
         while recording.collect(&messages) {
             recording.merge(Instant::now());
             recording.write();
+            recording.end_period();
         }
         // Fails if the recorder has stopped waiting.
         let _ = outcome.send(recording.finish(&trailer));
@@ -73,6 +79,7 @@ impl Recording {
     /// next look at the queues. Returns whether a lane is still open.
     fn collect(&mut self, messages: &Receiver<Block>) -> bool {
         let first = match self.merger.held_bytes() {
+            0 if self.is_live && self.appender.has_periods() => messages.recv_timeout(PERIOD_TICK),
             0 => messages.recv().map_err(RecvTimeoutError::from),
             _ => messages.recv_timeout(ASK_PERIOD),
         };
@@ -127,6 +134,14 @@ impl Recording {
 
     fn write(&mut self) {
         self.appender.write_all(&mut self.pending, &mut self.buffers);
+    }
+
+    /// Goes on to the next file of a series if its time has come. The clock knows that only of packets that
+    /// come now, not of those in traces.
+    fn end_period(&mut self) {
+        if self.is_live && self.merger.held_bytes() == 0 && self.appender.has_periods() {
+            self.appender.end_period(description::nanoseconds(SystemTime::now()));
+        }
     }
 
     /// Writes what is held back, then the account. Without an account, for instance if the capture panicked,

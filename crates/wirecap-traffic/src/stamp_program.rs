@@ -12,8 +12,8 @@ use crate::{
 const STATE_SEQUENCE: i16 = 0;
 /// Offset of the next flow number (u64, written by the program).
 const STATE_FLOW: i16 = 8;
-/// Offset of the time of the frames, by the system clock (u64 nanoseconds, written by the program). Before each
-/// call it is set to 0: the caller may have to wait for a core between reading a clock and the call.
+/// Offset of the time of the frames, by the system clock (u64 nanoseconds, written by the program). Before
+/// each call it is set to 0: the caller may have to wait for a core between reading a clock and the call.
 const STATE_TIME: i16 = 16;
 /// Offset of how far the system clock is ahead of the monotonic one (u64 nanoseconds, written before each
 /// call).

@@ -25,8 +25,14 @@ pub(crate) fn start(plan: &Plan, report: &Report, files: Option<&FilesProgress>,
             warn!("{warning}");
         }
     }
-    if let (Some(destination @ Destination::FilePerQueue(..)), Some(files)) = (&plan.destination, files) {
-        note!("{} files, one for each queue: {}", files.count(), destination.describe());
+    if let (Some(name), Some(files)) = (plan.describe_destination(), files) {
+        let is_per_queue = matches!(plan.destination, Some(Destination::FilePerQueue(..)));
+        match (is_per_queue, plan.output.rotates()) {
+            (true, false) => note!("{} files, one for each queue: {name}", files.count()),
+            (true, true) => note!("{} series of files, one for each queue: {name}", files.count()),
+            (false, true) => note!("a series of files: {name}"),
+            (false, false) => {}
+        }
     }
     sizes(&plan.config, report).iter().for_each(|fact| note!("{fact}"));
 }

@@ -15,10 +15,7 @@ use std::{
 
 use wirecap::Report;
 
-use super::{
-    plan::{Destination, Plan},
-    written_files::FilesProgress,
-};
+use super::{plan::Plan, written_files::FilesProgress};
 use crate::{
     print::{status_line::StatusLine, stdio::print_stderr},
     process::signals::Signals,
@@ -63,7 +60,7 @@ impl<'a> Drain<'a> {
         let written = progress.as_ref().map_or(0, |progress| progress.total().packets);
         Self {
             signals,
-            output: progress.zip(plan.destination.as_ref().map(Destination::describe)),
+            output: progress.zip(plan.describe_destination()),
             limit: plan.output.count.unwrap_or(u64::MAX),
             quiet: plan.output.quiet,
             line: StatusLine::new(plan.output.quiet, plan.output.json),

@@ -7,6 +7,8 @@ use wirecap_core::choices;
 pub(crate) enum Notice {
     /// The requested number of packets was reached.
     CountReached,
+    /// The requested number of files is complete.
+    FilesComplete,
     /// The output accepts no more packets, and the error message.
     WriteFailed(String),
 }
@@ -20,6 +22,8 @@ choices! {
         Duration = "duration",
         /// The requested number of packets was reached.
         Count = "count",
+        /// The requested number of files is complete.
+        Files = "files",
         /// The output accepts no more packets.
         WriteFailed = "write_failed",
         /// Every trace file is read, and there is no interface.

@@ -8,17 +8,22 @@
 //!
 //! Rule: no two queues have the same file, and none has that of a trace that is read.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, bail};
 use wirecap::PreparedCapture;
 use wirecap_file::Format;
-use wirecap_record::Output;
+use wirecap_record::{Output, Rotation};
 
 use super::{
     output,
     place::{self, Place},
     plan::{Destination, Plan, labelled},
+    series::{self, Commands, Names},
     written_files::{OutputFile, QueueId},
 };
 use crate::process::signals::Signals;
@@ -61,32 +66,79 @@ pub(super) fn of_queues(plan: &Plan, places: &[Place], prepared: &PreparedCaptur
     Ok(files)
 }
 
-/// Opens the only output of a capture, if it has one. Waits for the reader of a pipe.
-///
-/// # Errors
-/// Why it cannot be written, and what to do about it.
-pub(super) fn open_one(plan: &Plan, signals: &Signals) -> Result<Vec<(OutputFile, Output)>> {
-    let Some(destination) = &plan.destination else { return Ok(Vec::new()) };
-    let output = match destination {
-        Destination::File(path, format) => output::open(path, *format, plan.output.direct_io, signals)?,
-        Destination::Stdout => output::stdout(destination.format())?,
-        Destination::FilePerQueue(..) => return Ok(Vec::new()),
-    };
-    Ok(vec![(OutputFile { name: destination.describe(), queue: None }, output)])
+/// An output that is open.
+#[derive(Debug)]
+pub(super) struct OpenOutput {
+    pub(super) file: OutputFile,
+    pub(super) output: Output,
+    /// What follows the file, if it is the first of a series.
+    pub(super) rotation: Option<Rotation>,
 }
 
-/// Opens the files of all queues.
-///
-/// # Errors
-/// Why one of them cannot be written, and what to do about it.
-pub(super) fn open(
-    files: Vec<QueueFile>,
-    plan: &Plan,
-    signals: &Signals,
-) -> Result<Vec<(OutputFile, Output)>> {
-    let open = |QueueFile { path, format, queue }| {
-        let output = output::open(&path, format, plan.output.direct_io, signals)?;
-        Ok((OutputFile { name: path.display().to_string(), queue: Some(queue) }, output))
-    };
-    files.into_iter().map(open).collect()
+/// Opens the outputs of a capture.
+#[derive(Debug)]
+pub(super) struct Opener<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) places: &'a [Place],
+    pub(super) signals: &'a Signals,
+    pub(super) commands: Option<&'a Commands>,
+}
+
+impl Opener<'_> {
+    /// Opens the only output, if there is one. Waits for the reader of a pipe.
+    ///
+    /// # Errors
+    /// Why it cannot be written, and what to do about it.
+    pub(super) fn one(&self) -> Result<Vec<OpenOutput>> {
+        let (Some(destination), Some(name)) = (&self.plan.destination, self.plan.describe_destination())
+        else {
+            return Ok(Vec::new());
+        };
+        let file = OutputFile { name, queue: None };
+        match destination {
+            Destination::File(path, format) => Ok(vec![self.open(file, path, *format)?]),
+            Destination::Stdout => {
+                Ok(vec![OpenOutput { file, output: output::stdout(destination.format())?, rotation: None }])
+            }
+            Destination::FilePerQueue(..) => Ok(Vec::new()),
+        }
+    }
+
+    /// Opens the files of all queues.
+    ///
+    /// # Errors
+    /// Why one of them cannot be written, and what to do about it.
+    pub(super) fn of_queues(&self, files: Vec<QueueFile>) -> Result<Vec<OpenOutput>> {
+        let open = |QueueFile { path, format, queue }| {
+            let name = match self.plan.output.rotates() {
+                true => Names::new(&path, &self.plan.output).pattern(),
+                false => path.clone(),
+            };
+            self.open(OutputFile { name: name.display().to_string(), queue: Some(queue) }, &path, format)
+        };
+        files.into_iter().map(open).collect()
+    }
+
+    /// Opens a file, or the first of a series.
+    fn open(&self, file: OutputFile, path: &Path, format: Format) -> Result<OpenOutput> {
+        let Self { plan, places, signals, commands } = self;
+        let direct_io = plan.output.direct_io;
+        if !plan.output.rotates() {
+            let output = output::open(path, format, direct_io, signals)?;
+            return Ok(OpenOutput { file, output, rotation: None });
+        }
+        let names = Names::new(path, &plan.output);
+        let first = names.path(1, series::now_ns())?;
+        place::check_not_read(places, &first)?;
+        let output = output::open(&first, format, direct_io, signals)?;
+        let traces = place::traces(places);
+        let open_next = move |path: &Path| {
+            place::check_no_trace(&traces, path).map_err(|error| io::Error::other(error.to_string()))?;
+            let output = Output::open(path, format)?;
+            if direct_io { output.direct() } else { Ok(output) }
+        };
+        let commands = commands.map(Commands::sender);
+        let rotation = series::rotation(first, names, &plan.output, commands, open_next);
+        Ok(OpenOutput { file, output, rotation: Some(rotation) })
+    }
 }

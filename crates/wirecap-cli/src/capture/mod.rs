@@ -11,7 +11,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | the threads, and what a worker does | [`threads`], [`worker`] |
-//! | the output, and the texts of its errors | [`output`]; names, and a file for each queue: [`files`]; what is in them: [`written`] |
+//! | the output, and the texts of its errors | [`output`]; names, and a file for each queue: [`files`]; a series of files: [`series`]; what is in them: [`written_files`] |
 //! | the blocks around the packets | [`describe`] |
 //! | what is captured, checked before anything is opened | [`plan`]; each interface is looked up once: [`known_interfaces`] |
 //! | interfaces and trace files, looked up and opened | [`place`] |
@@ -40,6 +40,7 @@ mod place;
 pub(crate) mod plan;
 mod progress;
 mod record;
+mod series;
 mod statistics;
 mod summary;
 mod threads;
@@ -56,8 +57,10 @@ use std::{sync::mpsc::channel, time::SystemTime};
 use anyhow::Result;
 
 use self::{
+    files::Opener,
     job::Job,
     plan::Plan,
+    series::Commands,
     statistics::Statistics,
     threads::{IdleThreads, Recording, Threads},
     watch::Watch,
@@ -77,11 +80,13 @@ use crate::{
 pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores())?;
     let places = place::look_up(&mut plan)?;
-    let mut outputs = files::open_one(&plan, &signals)?;
+    let commands = Commands::start(&plan.output)?;
+    let opener = Opener { plan: &plan, places: &places, signals: &signals, commands: commands.as_ref() };
+    let mut outputs = opener.one()?;
     let prepared = place::prepare(&plan, &places, &signals)?;
     let files = files::of_queues(&plan, &places, &prepared)?;
     limits::check(&plan, &prepared, files.len())?;
-    outputs.extend(files::open(files, &plan, &signals)?);
+    outputs.extend(opener.of_queues(files)?);
     let idle = IdleThreads::start(prepared.workers(), outputs)?;
     let mut capture = place::open(&plan, prepared, &signals)?;
     effect::check(&plan, &capture.report())?;
@@ -109,5 +114,7 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let watch = Watch::new(&plan, &signals, noticed, statistics, delays);
     let end = watch.until_end(&mut capture, &threads.workers, &mut job);
     let ended = close::EndedCapture { plan: &plan, head: &head, signals: &signals, end };
-    Ok(ended.close(capture, threads, &mut job))
+    let exit = ended.close(capture, threads, &mut job);
+    commands.into_iter().for_each(Commands::end);
+    Ok(exit)
 }

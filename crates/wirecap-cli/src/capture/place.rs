@@ -177,7 +177,7 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
             // Its files are checked when their names are known.
             Destination::FilePerQueue(..) => Err(ErrorKind::NotFound.into()),
         };
-        ensure!(!is_written(path, &written), would_be_overwritten(destination.describe()));
+        ensure!(!is_written(path, &written), would_be_overwritten(destination.name()));
     }
     Ok(trace_port::check(path)?)
 }
@@ -187,9 +187,25 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
 /// # Errors
 /// [`Usage`] that names the file.
 pub(super) fn check_not_read(places: &[Place], path: &Path) -> Result<(), Usage> {
+    check_no_trace(&traces(places), path)
+}
+
+/// The trace files among them.
+pub(super) fn traces(places: &[Place]) -> Vec<PathBuf> {
+    let trace = |place: &Place| match place {
+        Place::Trace(path) => Some(path.clone()),
+        Place::Interface(..) => None,
+    };
+    places.iter().filter_map(trace).collect()
+}
+
+/// The same, for traces that are read.
+///
+/// # Errors
+/// [`Usage`] that names the file.
+pub(super) fn check_no_trace(traces: &[PathBuf], path: &Path) -> Result<(), Usage> {
     let written = path.metadata();
-    let mut places = places.iter();
-    let is_read = places.any(|place| matches!(place, Place::Trace(read) if is_written(read, &written)));
+    let is_read = traces.iter().any(|read| is_written(read, &written));
     if is_read { Err(would_be_overwritten(path.display())) } else { Ok(()) }
 }
 

@@ -10,7 +10,11 @@ use anyhow::{Result, bail, ensure};
 use wirecap::{Builder, Config, Dispatch};
 use wirecap_file::Format;
 
-use super::{job::Job, known_interfaces::KnownInterfaces};
+use super::{
+    job::Job,
+    known_interfaces::KnownInterfaces,
+    series::{self, Names},
+};
 use crate::{exit::Usage, settings::OutputSettings, text::loss::Output};
 
 /// What this program takes beside its capture if it writes packets: those on their way to an output that is
@@ -74,8 +78,8 @@ impl Destination {
         if is_pipe.unwrap_or(*self == Destination::Stdout) { Output::Pipe } else { Output::File }
     }
 
-    /// Its name in messages; of several files, a pattern that their names match.
-    pub(crate) fn describe(&self) -> String {
+    /// Its name in messages.
+    fn describe(&self) -> String {
         match self {
             Destination::File(..) => self.name(),
             Destination::FilePerQueue(path, _) => labelled(path, "*").display().to_string(),
@@ -111,7 +115,27 @@ impl Plan {
             !output.direct_io || !matches!(destination, None | Some(Destination::Stdout)),
             usage!("--direct-io is for a file on a disk: name one with -w FILE, or leave it out")
         );
+        let path = match &destination {
+            Some(Destination::File(path, _) | Destination::FilePerQueue(path, _)) => Some(path.as_path()),
+            Some(Destination::Stdout) | None => None,
+        };
+        series::check(&output, path)?;
         Ok(Self { config, output, destination, interfaces })
+    }
+
+    /// The name of the destination in messages; of several files, a pattern that their names match.
+    pub(crate) fn describe_destination(&self) -> Option<String> {
+        let destination = self.destination.as_ref()?;
+        Some(match destination {
+            Destination::File(path, _) | Destination::FilePerQueue(path, _) if self.output.rotates() => {
+                let path = match destination {
+                    Destination::FilePerQueue(..) => labelled(path, "*"),
+                    _ => path.clone(),
+                };
+                Names::new(&path, &self.output).pattern().display().to_string()
+            }
+            destination => destination.describe(),
+        })
     }
 
     /// The builder for ports that have `queues` receive queues together.

@@ -91,8 +91,8 @@ impl Account<'_> {
         let mut text = format!("{queues}\n{workers}");
         text += &notes(self.report);
         text += &volume(self.report, plan.output.keeps_times());
-        if let Some((output, written)) = plan.destination.as_ref().zip(self.written.as_ref()) {
-            text += &in_output(self.report, &output.describe(), written, stage);
+        if let Some((output, written)) = plan.describe_destination().zip(self.written.as_ref()) {
+            text += &in_output(self.report, &output, written, stage);
         }
         text + &job.describe(self.report)
     }
@@ -152,13 +152,17 @@ fn volume(report: &Report, keeps_times: bool) -> String {
 fn in_output(report: &Report, output: &str, written: &WrittenFiles, stage: Stage) -> String {
     let WrittenFiles { total, files } = written;
     let (packets, bytes) = (counted(total.packets, "packet"), counted(total.bytes, "byte"));
-    let mut line = format!("{packets} written to {output}, {bytes}");
+    let series = match total.output_files {
+        count if count as usize > files.len() => format!("{count} files named "),
+        _ => String::new(),
+    };
+    let mut line = format!("{packets} written to {series}{output}, {bytes}");
     match report.total().delivered.saturating_sub(total.packets) {
         0 => {}
         unwritten if stage == Stage::Running => line += &format!("; {unwritten} more are on the way"),
         unwritten => {
             let (were, are) = (was(unwritten), is(unwritten));
-            let them = if files.len() == 1 { "it" } else { "them" };
+            let them = if total.output_files <= 1 && files.len() == 1 { "it" } else { "them" };
             line += &format!("; {unwritten} more {were} captured and {are} not in {them}");
         }
     }

@@ -4,11 +4,12 @@ use std::{collections::VecDeque, sync::mpsc::Sender, thread::JoinHandle};
 
 use anyhow::Result;
 use wirecap::{Capture, Worker};
-use wirecap_record::{Lane, Output, OutputError, RecordConfig, RecordError, Recorder, StopReason, Writer};
+use wirecap_record::{Lane, OutputError, RecordConfig, RecordError, Recorder, StopReason, Writer};
 
 use super::{
     describe,
     end::Notice,
+    files::OpenOutput,
     job::BatchHandler,
     output,
     place::Place,
@@ -28,19 +29,18 @@ pub(super) struct IdleThreads {
 /// A thread that will write, and its output.
 pub(super) struct IdleWriter {
     thread: IdleThread,
-    file: OutputFile,
-    output: Output,
+    open: OpenOutput,
 }
 
 impl IdleThreads {
-    pub(super) fn start(workers: usize, outputs: Vec<(OutputFile, Output)>) -> Result<Self> {
+    pub(super) fn start(workers: usize, outputs: Vec<OpenOutput>) -> Result<Self> {
         let worker = |number| IdleThread::start(&format!("wirecap-work-{number}"));
-        let writer = |(number, (file, output)): (usize, (OutputFile, Output))| {
-            let name = match file.queue {
+        let writer = |(number, open): (usize, OpenOutput)| {
+            let name = match open.file.queue {
                 None => "wirecap-writer".into(),
                 Some(_) => format!("wirecap-file-{number}"),
             };
-            IdleThread::start(&name).map(|thread| IdleWriter { thread, file, output })
+            IdleThread::start(&name).map(|thread| IdleWriter { thread, open })
         };
         let workers = (0..workers).map(worker).collect::<Result<_>>()?;
         let writers = outputs.into_iter().enumerate().map(writer).collect::<Result<_>>()?;
@@ -67,16 +67,19 @@ impl Recording {
         capture: &Capture,
         waits: bool,
     ) -> Result<Self> {
-        let (mut threads, mut files, mut outputs) = (VecDeque::new(), Vec::new(), Vec::new());
-        for IdleWriter { thread, file, output } in writers {
+        let (mut threads, mut files) = (VecDeque::new(), Vec::new());
+        let (mut outputs, mut rotations) = (Vec::new(), Vec::new());
+        for IdleWriter { thread, open: OpenOutput { file, output, rotation } } in writers {
             threads.push_back(thread);
             files.push(file);
             outputs.push(output);
+            rotations.extend(rotation);
         }
         let names: Vec<_> = files.iter().map(|file| file.name.clone()).collect();
         let config = RecordConfig {
             snaplen: plan.output.snaplen,
             max_packets: plan.output.count,
+            rotations,
             header: describe::header(plan, places, &capture.report()),
             drop_when_behind: !waits,
             give_up: signals.escalation.give_up_flag(),
@@ -108,6 +111,7 @@ fn notifier(names: Vec<String>, notices: Sender<Notice>) -> impl Fn(StopReason<'
     move |stop| {
         let notice = match stop {
             StopReason::LimitReached => Notice::CountReached,
+            StopReason::FilesComplete => Notice::FilesComplete,
             StopReason::Failed { cause: RecordError::GivenUp, .. } => return,
             StopReason::Failed { output, cause } => {
                 Notice::WriteFailed(output::cannot_write(&names[output], cause))

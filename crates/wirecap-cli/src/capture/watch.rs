@@ -108,18 +108,22 @@ impl<'a> Watch<'a> {
         end
     }
 
+    /// Nothing more is written: the end, unless the job goes on.
+    fn without_output(&mut self, job: &impl Job, end: End, why: &str) -> Option<End> {
+        let what = job.without_output();
+        what.iter().for_each(|what| self.progress.print(format_args!("wirecap: WARNING: {why}; {what}")));
+        what.is_none().then_some(end)
+    }
+
     fn wait_for_notice(&mut self, job: &impl Job) -> Option<End> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let tick = left.map_or(TICK, |left| left.min(TICK));
         match self.notices.recv_timeout(tick) {
             Ok(Notice::CountReached) => Some(End::Count),
-            Ok(Notice::WriteFailed(why)) => match job.without_output() {
-                None => Some(End::WriteFailed),
-                Some(what) => {
-                    self.progress.print(format_args!("wirecap: WARNING: {why}; {what}"));
-                    None
-                }
-            },
+            Ok(Notice::FilesComplete) => {
+                self.without_output(job, End::Files, "the requested number of files is complete")
+            }
+            Ok(Notice::WriteFailed(why)) => self.without_output(job, End::WriteFailed, &why),
             Err(RecvTimeoutError::Timeout) => None,
             // All senders are gone, and so are the workers: `look` reports that.
             Err(RecvTimeoutError::Disconnected) => {

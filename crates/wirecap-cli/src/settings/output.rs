@@ -19,6 +19,16 @@ pub(crate) struct OutputSettings {
     pub(crate) direct_io: bool,
     /// Write a file for each receive queue.
     pub(crate) file_per_queue: bool,
+    /// Begin a new file before one has more than this number of bytes.
+    pub(crate) rotate_size: Option<u64>,
+    /// Begin a new file each time this much time has passed.
+    #[serde(with = "text::time")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) rotate_time: Option<Duration>,
+    /// With a size, keep this number of files, and write over the oldest; with a time, stop after as many.
+    pub(crate) rotate_files: Option<u64>,
+    /// Run this program with the name of each file that is complete.
+    pub(crate) rotate_command: Option<String>,
     /// Stop after this number of packets.
     pub(crate) count: Option<u64>,
     /// Stop after this time.
@@ -42,6 +52,11 @@ pub(crate) struct OutputSettings {
 }
 
 impl OutputSettings {
+    /// Whether packets are written to a series of files.
+    pub(crate) fn rotates(&self) -> bool {
+        self.rotate_size.is_some() || self.rotate_time.is_some()
+    }
+
     /// Whether the times of packets are written or verified.
     pub(crate) fn keeps_times(&self) -> bool {
         self.write.is_some() || self.verify

@@ -80,6 +80,17 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_bytes(text).ok_or_else(|| "write a size with its unit, like 512M or 2G".into())
 }
 
+/// Parses the size of a file in bytes: 100 is that many millions, as with tcpdump, and 512k, 100M and 2G are
+/// in powers of two.
+pub(crate) fn file_size(text: &str) -> Result<u64, String> {
+    let bytes = match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => decimal(text, MILLION),
+        false => parse_bytes(&text.to_uppercase()),
+    };
+    let bytes = bytes.filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| "write a size like 100 (million bytes), 512k, 100M or 2G".into())
+}
+
 /// A list of cores. A newtype, because clap takes a `Vec` for a flag given several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cores(pub(crate) Vec<usize>);

@@ -148,7 +148,7 @@ fn a_full_disk_ends_the_capture_and_the_other_files_are_whole() {
     let words = [
         format!("cannot write {}: No space left on device", text(&full)),
         format!("kept {kept} packets"),
-        format!("{lost} packets were captured but not written"),
+        format!("; {lost} packet{} captured but not written", if lost == 1 { " was" } else { "s were" }),
     ];
     for words in words {
         assert!(ended.stderr.contains(&words), "{words}: {ended:#?}");

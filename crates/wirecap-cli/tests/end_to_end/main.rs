@@ -29,6 +29,7 @@ mod printed;
 mod queues;
 mod replay;
 mod replay_order;
+mod rotation;
 mod run;
 mod send_traces;
 mod settings;

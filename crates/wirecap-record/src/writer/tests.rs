@@ -53,12 +53,13 @@ fn a_held_batch_is_waited_for_until_the_timeout() {
     let limit = Arc::new(Limit::new(u64::MAX));
     let recording = Recording {
         started: SystemTime::now(),
+        is_live: true,
         lookout: Lookout::new(capture.horizons(), queues),
         merger: Merger::new(2),
         pace: Pace::default(),
         pending: VecDeque::new(),
         buffers: Buffers::new(vec![returns]),
-        appender: Appender::new(0, None, output, limit, progress.clone(), None),
+        appender: Appender::new(0, None, output, None, limit, progress.clone(), None),
         progress,
         backlog: None,
     };

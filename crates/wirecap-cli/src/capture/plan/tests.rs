@@ -79,6 +79,15 @@ fn invalid_arguments_are_wrong_usage_with_a_hint() {
         ("/proc/self/status", "write trace:/proc/self/status"),
         ("eth0 b.PCAP -c 1", "write trace:b.PCAP"),
         ("eth0 -w trace.txt", ".pcapng"),
+        ("eth0 -w a.pcapng -W 2", "add -C SIZE or -G TIME"),
+        ("eth0 -w a.pcapng -z gzip", "add -C SIZE or -G TIME"),
+        ("eth0 -w a.pcapng -C 1 -G 1 -W 2", "leave one of the three out"),
+        ("eth0 -w a.pcapng -C 1 -W 1", "keep two or more"),
+        ("eth0 -w a.pcapng -G 1ms", "-G takes 100 ms or more"),
+        ("eth0 -w %!.pcapng -G 1", "%% stands for a percent sign"),
+        ("eth0 -C 1", "name them with -w FILE.pcapng"),
+        ("eth0 -w - -G 1", "name them with -w FILE.pcapng"),
+        ("eth0 -w /dev/null -G 1", "which /dev/null is not"),
         ("eth0 eth1 -w trace.pcap", "trace.pcapng"),
     ] {
         let error = plan(arguments).expect_err(arguments);

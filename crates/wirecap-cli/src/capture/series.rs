@@ -1,0 +1,259 @@
+//! Series of files (`-C`, `-G`, `-W`, `-z`): their names, how they are opened, and what is run with each.
+//!
+//! ```text
+//!   -w x.pcapng -C 100                    x_00001.pcapng   x_00002.pcapng   …
+//!   -w x.pcapng -C 100 -W 2               x_00001.pcapng   x_00002.pcapng   x_00001.pcapng   …
+//!   -w %H%M%S.pcapng -G 60                121500.pcapng    121600.pcapng    …
+//!   -w %H%M%S.pcapng -G 60 -C 100         121500_00001.pcapng   121500_00002.pcapng   121600_00003.pcapng   …
+//! ```
+//!
+//! Rule: no file is written over another of the series, unless `-W` has it so, or a name of another day.
+
+use std::{
+    ffi::OsStr,
+    io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{Sender, channel},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Result, anyhow, ensure};
+use jiff::{Timestamp, fmt::strtime, tz::TimeZone};
+use wirecap_record::{NextFile, Output, RecordError, Rotation};
+
+use crate::settings::OutputSettings;
+
+/// The fewest digits of a number in a name.
+const DIGITS: usize = 5;
+/// The shortest period of a file.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Refuses settings of a series that contradict each other. `path` is the name of the file that is written,
+/// if it is one.
+///
+/// # Errors
+/// [`Usage`](crate::exit::Usage) that says which.
+pub(super) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> {
+    let OutputSettings { rotate_size, rotate_time, rotate_files, rotate_command, .. } = output;
+    if !output.rotates() {
+        ensure!(
+            rotate_files.is_none(),
+            usage!("-W is for a series of files: add -C SIZE or -G TIME, or leave it out")
+        );
+        ensure!(
+            rotate_command.is_none(),
+            usage!("-z is for a series of files: add -C SIZE or -G TIME, or leave it out")
+        );
+        return Ok(());
+    }
+    ensure!(
+        rotate_files.is_none() || rotate_size.is_none() || rotate_time.is_none(),
+        usage!("-W counts the files of -C, or those of -G: leave one of the three out")
+    );
+    ensure!(
+        *rotate_files != Some(1) || rotate_size.is_none(),
+        usage!(
+            "-W 1 would write the only file of -C over itself: keep two or more, or stop with -c or --duration"
+        )
+    );
+    ensure!(
+        rotate_time.is_none_or(|time| time >= SHORTEST),
+        usage!(
+            "a file each {} ms is too much: -G takes {} ms or more",
+            rotate_time.unwrap_or_default().as_millis(),
+            SHORTEST.as_millis()
+        )
+    );
+    let path = path.ok_or_else(|| {
+        usage!("-C and -G are for files: name them with -w FILE.pcapng, or leave these flags out")
+    })?;
+    ensure!(
+        !path.metadata().is_ok_and(|metadata| !metadata.is_file()),
+        usage!(
+            "-C and -G make names from that of a file, which {} is not: write -w FILE.pcapng",
+            path.display()
+        )
+    );
+    Names::new(path, output).path(1, now_ns()).map(drop)
+}
+
+/// The names of a series.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Names {
+    template: PathBuf,
+    /// Whether the template has the beginning of the period in it.
+    has_time: bool,
+    is_numbered: bool,
+    /// The number of names that are used in turn.
+    ring: Option<u64>,
+}
+
+impl Names {
+    pub(super) fn new(template: &Path, output: &OutputSettings) -> Self {
+        let has_percent = template.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'%'));
+        let has_time = has_percent && output.rotate_time.is_some();
+        let is_numbered = output.rotate_size.is_some() || !has_time;
+        let ring = output.rotate_files.filter(|_| output.rotate_size.is_some());
+        Self { template: template.into(), has_time, is_numbered, ring }
+    }
+
+    /// The name of the file with this number, from 1 on, whose period begins at this time.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::exit::Usage) if the template is wrong.
+    pub(super) fn path(&self, number: u64, begins_ns: u64) -> Result<PathBuf> {
+        let mut path = self.template.clone();
+        if self.has_time {
+            let name = path.file_name().and_then(OsStr::to_str);
+            let name =
+                name.ok_or_else(|| usage!("{} is not text, which a name with % has to be", path.display()))?;
+            let time = Timestamp::from_nanosecond(begins_ns.into())?.to_zoned_datetime(TimeZone::system());
+            let name = strtime::format(name, &time)
+                .map_err(|error| usage!("{name}: {error}; %% stands for a percent sign"))?;
+            ensure!(
+                !name.contains('/'),
+                usage!("{name}: a / in a time is not possible in the name of a file")
+            );
+            path.set_file_name(name);
+        }
+        if self.is_numbered {
+            let number = self.ring.map_or(number, |ring| (number - 1) % ring + 1);
+            path = numbered(&path, &format!("{number:0DIGITS$}"));
+        }
+        Ok(path)
+    }
+
+    /// A pattern for messages.
+    pub(super) fn pattern(&self) -> PathBuf {
+        if self.is_numbered { numbered(&self.template, "*") } else { self.template.clone() }
+    }
+}
+
+/// A path with a number in front of its extension.
+fn numbered(path: &Path, number: &str) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let extension = path.extension().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}_{number}.{extension}"))
+}
+
+pub(super) fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// The series that follows a first file. `open` opens the others, and `commands` gets the names of files that
+/// are complete.
+pub(super) fn rotation(
+    first_path: PathBuf,
+    names: Names,
+    settings: &OutputSettings,
+    commands: Option<Sender<Option<PathBuf>>>,
+    open: impl Fn(&Path) -> Result<Output, RecordError> + Send + Sync + 'static,
+) -> Rotation {
+    let last = Mutex::new(first_path);
+    let open_next = move |NextFile { number, begins_ns }| {
+        let path = names.path(number, begins_ns).map_err(|error| io::Error::other(format!("{error:#}")))?;
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        // A period may be shorter than what the name tells apart.
+        let path = if path == *last { numbered(&path, &format!("{number:0DIGITS$}")) } else { path };
+        let output = open(&path)?;
+        *last = path;
+        Ok(output)
+    };
+    let ends_with_files = settings.rotate_size.is_none();
+    Rotation {
+        max_bytes: settings.rotate_size,
+        max_packets: None,
+        period: settings.rotate_time,
+        max_files: settings.rotate_files.filter(|_| ends_with_files),
+        open: open_next.into(),
+        // Fails if the thread is gone.
+        on_complete: commands
+            .map(|commands| (move |path: &Path| _ = commands.send(Some(path.into()))).into()),
+    }
+}
+
+/// The thread that runs a command with each file that is complete.
+#[derive(Debug)]
+pub(super) struct Commands {
+    /// The end of the series is `None`.
+    names: Sender<Option<PathBuf>>,
+    thread: JoinHandle<()>,
+}
+
+impl Commands {
+    /// Starts the thread, if there is a command.
+    ///
+    /// # Errors
+    /// There are too many threads.
+    pub(super) fn start(settings: &OutputSettings) -> Result<Option<Self>> {
+        let Some(command) = settings.rotate_command.clone() else { return Ok(None) };
+        let (names, named) = channel::<Option<PathBuf>>();
+        let run = move || named.iter().map_while(|name| name).for_each(|path| run(&command, &path));
+        let thread = thread::Builder::new().name("wirecap-command".into()).spawn(run);
+        let thread = thread.map_err(|error| anyhow!("cannot start the thread for -z: {error}"))?;
+        Ok(Some(Self { names, thread }))
+    }
+
+    /// Where the names go.
+    pub(super) fn sender(&self) -> Sender<Option<PathBuf>> {
+        self.names.clone()
+    }
+
+    /// Waits until the command has run with all files.
+    pub(super) fn end(self) {
+        // Fails if the thread has panicked.
+        let _ = self.names.send(None);
+        let _ = self.thread.join();
+    }
+}
+
+/// Runs a command with a file, and reports its failure.
+fn run(command: &str, path: &Path) {
+    let name = path.display();
+    match Command::new(command).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => warn!("{command} {name} failed: {status}"),
+        Err(error) => warn!("cannot run {command} {name}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(template: &str, settings: OutputSettings) -> Names {
+        Names::new(Path::new(template), &settings)
+    }
+
+    #[test]
+    fn files_are_numbered_or_have_their_time() {
+        let size = || OutputSettings { rotate_size: Some(1), ..OutputSettings::default() };
+        let time =
+            || OutputSettings { rotate_time: Some(Duration::from_secs(60)), ..OutputSettings::default() };
+        let path = |names: &Names, number| names.path(number, 1_790_000_000_000_000_000).unwrap();
+        let numbered = names("d/x.pcapng", size());
+        assert_eq!(path(&numbered, 1), Path::new("d/x_00001.pcapng"));
+        assert_eq!(path(&numbered, 123_456), Path::new("d/x_123456.pcapng"));
+        assert_eq!(numbered.pattern(), Path::new("d/x_*.pcapng"));
+        assert_eq!(path(&names("x.pcapng", time()), 2), Path::new("x_00002.pcapng"));
+        let timed = names("d%Y/%Y-%j.pcapng", time());
+        assert_eq!(path(&timed, 2), Path::new("d%Y/2026-264.pcapng"));
+        assert_eq!(timed.pattern(), Path::new("d%Y/%Y-%j.pcapng"));
+        let both = OutputSettings { rotate_size: Some(1), ..time() };
+        assert_eq!(path(&names("%Y.pcap", both), 3), Path::new("2026_00003.pcap"));
+        assert_eq!(path(&names("%Y.pcap", size()), 3), Path::new("%Y_00003.pcap"), "without a time");
+        let ring = names("x.pcapng", OutputSettings { rotate_files: Some(3), ..size() });
+        let numbers: Vec<_> = (1..=5).map(|number| path(&ring, number).display().to_string()).collect();
+        assert_eq!(
+            numbers,
+            ["x_00001.pcapng", "x_00002.pcapng", "x_00003.pcapng", "x_00001.pcapng", "x_00002.pcapng"]
+        );
+        let wrong = names("%!.pcapng", time()).path(1, 0).unwrap_err().to_string();
+        assert!(wrong.contains("%% stands for a percent sign"), "{wrong}");
+    }
+}

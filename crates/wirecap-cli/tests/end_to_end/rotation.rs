@@ -1,0 +1,183 @@
+//! Series of files: no packet is lost or doubled at their borders.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+use wirecap_lab::{CapturedPacket, require_root};
+use wirecap_testing::wait_until;
+use wirecap_traffic::{FrameSpec, LiveOptions, Marks};
+
+use crate::lab::{Lab, assert_frames, cores, read};
+
+/// The traces in a directory, in the order of their names.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
+    files
+        .filter(|path| path.extension().is_some_and(|name| name == "pcapng"))
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
+fn packets(path: &Path) -> Vec<CapturedPacket> {
+    read(path).packets
+}
+
+fn sequences(packets: &[CapturedPacket]) -> Vec<u64> {
+    packets.iter().map(|packet| Marks::read(&packet.data).unwrap().sequence).collect()
+}
+
+/// Of several queues, at 100,000 packets/s.
+#[test]
+fn each_packet_is_in_one_file_of_its_time_and_each_file_is_whole() {
+    if !require_root("each_packet_is_in_one_file_of_its_time_and_each_file_is_whole") {
+        return;
+    }
+    const FRAMES: u64 = 100_000;
+    const PERIOD_NS: u64 = 500_000_000;
+    // What belongs to a period may come after the next one has begun, if the machine stalls for longer than
+    // packets are held back: then it is out of order, too.
+    for flags in [&[][..], &["--direct-io"], &["--timestamp", "kernel", "--xdp-mode", "copy"]] {
+        let lab = Lab::with_queues("rotation", 2);
+        // On a disk: not every file system in memory has direct writes.
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let name = directory.path().join("x.pcapng");
+        let arguments = ["r0", "-R", "512", "-w", name.to_str().unwrap(), "-G", "500ms"];
+        let running = lab.capture(&[&arguments, flags].concat());
+        let rate = 100_000 / cores() as u64;
+        let (lab, spec) = (&lab, FrameSpec::default());
+        std::thread::scope(|scope| {
+            for core in 0..cores() {
+                let options = LiveOptions { frame: spec, ..LiveOptions::default() };
+                scope.spawn(move || lab.send_at(Some(rate), 0, core, FRAMES, options));
+            }
+        });
+        let (ended, sent) = (running.stop(), FRAMES * cores() as u64);
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        let account = ended.account();
+        account.assert_lossless(sent);
+        let files = files(directory.path());
+        let written = ["packets", "output_files", "bytes"].map(|name| account.written(name));
+        let bytes = files.iter().map(|path| path.metadata().unwrap().len()).sum();
+        assert_eq!(written, [sent, files.len() as u64, bytes], "{flags:?}");
+        assert!(files.len() > 3, "{files:?}");
+        let traces: Vec<_> = files.iter().map(|path| packets(path)).collect();
+        let all: Vec<_> = traces.iter().flatten().collect();
+        for core in 0..cores() as u32 {
+            let own: Vec<_> = all.iter().copied().filter(|packet| packet.queue == Some(core)).collect();
+            assert_frames(&own, spec, usize::MAX);
+        }
+        if account.written("out_of_order") == 0 {
+            for (trace, path) in traces.iter().zip(&files) {
+                let times: Vec<_> = trace.iter().filter_map(|packet| packet.timestamp_ns).collect();
+                let (first, last) = (times.iter().min().unwrap_or(&0), times.iter().max().unwrap_or(&0));
+                assert!(last - first < PERIOD_NS, "{path:?}: {first} to {last}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_ring_of_files_keeps_the_newest_packets() {
+    if !require_root("a_ring_of_files_keeps_the_newest_packets") {
+        return;
+    }
+    const FRAMES: u64 = 40_000;
+    const MAX_BYTES: u64 = 256 << 10;
+    let lab = Lab::with_queues("ring", 1);
+    let directory = TempDir::new().unwrap();
+    let name = directory.path().join("x.pcapng");
+    let running =
+        lab.capture(&["r0", "-w", name.to_str().unwrap(), "-C", "256k", "-W", "3", "--snaplen", "60"]);
+    lab.send_at(Some(100_000), 0, 0, FRAMES, LiveOptions::default());
+    let ended = running.stop();
+    let account = ended.account();
+    account.assert_lossless(FRAMES);
+    assert_eq!(account.written("packets"), FRAMES);
+    let files = files(directory.path());
+    let names: Vec<_> = files.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["x_00001.pcapng", "x_00002.pcapng", "x_00003.pcapng"]);
+    let count = account.written("output_files");
+    assert!(count > 6, "{count}");
+    let mut kept = Vec::new();
+    for path in &files {
+        // The last one has the account as well.
+        let len = path.metadata().unwrap().len();
+        assert!(len <= MAX_BYTES + 1_000 && len > 0, "{path:?}: {len}");
+        kept.extend(sequences(&packets(path)));
+    }
+    kept.sort_unstable();
+    let first = FRAMES - kept.len() as u64;
+    assert!(kept.iter().copied().eq(first..FRAMES), "the newest {} of {FRAMES}", kept.len());
+}
+
+#[test]
+fn a_capture_ends_after_the_number_of_files_also_in_silence() {
+    if !require_root("a_capture_ends_after_the_number_of_files_also_in_silence") {
+        return;
+    }
+    let lab = Lab::with_queues("silence", 1);
+    let directory = TempDir::new().unwrap();
+    let name = directory.path().join("x.pcapng");
+    let running = lab.capture(&["r0", "-w", name.to_str().unwrap(), "-G", "200ms", "-W", "2"]);
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    // The first file ends by itself, and so does the second, without a packet.
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let account = ended.account();
+    assert_eq!(account.0["end"], "files", "{ended:#?}");
+    assert_eq!(files(directory.path()).len(), 2);
+    assert_eq!(account.written("packets"), 1_000);
+}
+
+#[test]
+fn a_command_gets_each_file_once_it_is_complete() {
+    if !require_root("a_command_gets_each_file_once_it_is_complete") {
+        return;
+    }
+    let lab = Lab::with_queues("command", 1);
+    let directory = TempDir::new().unwrap();
+    let (name, script) = (directory.path().join("x.pcapng"), directory.path().join("script"));
+    // The number of packets of a file that is complete, or an error.
+    fs::write(&script, "#!/bin/sh\ncapinfos -Mc \"$1\" > \"$1.count\" && chmod 400 \"$1\"\n").unwrap();
+    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let name = name.to_str().unwrap();
+    let running = lab.capture(&["r0", "-w", name, "-C", "64k", "-z", script.to_str().unwrap()]);
+    lab.send_at(Some(20_000), 0, 0, 5_000, LiveOptions::default());
+    let first = directory.path().join("x_00001.pcapng.count");
+    wait_until("the command has run with the first file", || first.exists());
+    let ended = running.stop();
+    ended.account().assert_lossless(5_000);
+    let files = files(directory.path());
+    assert!(files.len() > 3, "{files:?}");
+    for path in &files {
+        let count = fs::read_to_string(format!("{}.count", path.display())).unwrap();
+        assert!(count.contains(&format!(" {}\n", packets(path).len())), "{path:?}: {count}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_ends_the_capture_and_keeps_the_others() {
+    if !require_root("a_file_that_cannot_be_opened_ends_the_capture_and_keeps_the_others") {
+        return;
+    }
+    let lab = Lab::with_queues("unopened", 1);
+    let directory = TempDir::new().unwrap();
+    let name = directory.path().join("x.pcapng");
+    // In the place of the third file.
+    fs::create_dir(directory.path().join("x_00003.pcapng")).unwrap();
+    let running = lab.capture(&["r0", "-w", name.to_str().unwrap(), "-C", "64k"]);
+    lab.send_at(Some(20_000), 0, 0, 10_000, LiveOptions::default());
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("cannot write") && ended.stderr.contains("x_*.pcapng"), "{}", ended.stderr);
+    let account = ended.account();
+    let kept: Vec<_> =
+        ["x_00001.pcapng", "x_00002.pcapng"].map(|name| packets(&directory.path().join(name))).concat();
+    assert_eq!(account.written("packets"), kept.len() as u64);
+    assert!(sequences(&kept).into_iter().eq(0..kept.len() as u64));
+}

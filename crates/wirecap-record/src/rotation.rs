@@ -1,0 +1,213 @@
+//! A series of files: when one is full, the next one begins.
+//!
+//! ```text
+//!   packets   ··│·····│···│·······│···        by bytes, by packets, or by their times: from the start on, in
+//!   files      1│  2  │ 3 │   4   │ 5         steps of the period
+//!               ▲
+//!               a packet that would be too much is the first of the next file
+//! ```
+//!
+//! Rule: each packet is in one file, and each file is a whole trace. Only the last one has the account. Only
+//! the first and the last may be without packets.
+
+use std::{fmt, path::Path, sync::Arc, time::Duration};
+
+use super::{error::RecordError, output::Output, records::Room};
+
+/// When a file is full, and what comes after it:
+/// [`RecordConfig::rotations`](crate::RecordConfig::rotations).
+///
+/// ```
+/// use std::thread;
+///
+/// use wirecap::{Capture, port::null::NullPort};
+/// use wirecap_file::Format;
+/// use wirecap_record::{NextFile, Output, RecordConfig, Recorder, Rotation};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let nic = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 1000 };
+/// # let folder = directory.path().to_owned();
+/// let path = move |number| folder.join(format!("trace.{number}.pcapng"));
+/// let first = Output::open(path(1), Format::Pcapng)?;
+/// let rotation = Rotation {
+///     max_packets: Some(400),
+///     max_bytes: None,
+///     period: None,
+///     max_files: None,
+///     open: (move |next: NextFile| Output::open(path(next.number), Format::Pcapng)).into(),
+///     on_complete: None,
+/// };
+/// let config = RecordConfig { rotations: vec![rotation], ..RecordConfig::default() };
+/// let mut capture = Capture::builder().port(nic).chunks_per_pool(8).open()?;
+/// let mut recorder = Recorder::start(first, &capture, config, |writer| _ = thread::spawn(|| writer.run()))?;
+/// let (mut worker, mut lane) = (capture.take_workers().remove(0), recorder.take_lanes().remove(0));
+/// # while capture.report().total().delivered < 1000 {
+/// #     worker.next_batch().map(|batch| lane.record(batch)).transpose()?;
+/// # }
+/// # capture.stopper().stop();
+/// while let Some(batch) = worker.next_batch() {
+///     lane.record(batch)?;
+/// }
+/// drop((worker, lane));
+/// let outcome = recorder.finish(capture.finish());
+/// assert_eq!((outcome.written.packets, outcome.written.output_files), (1000, 3));
+/// # assert_eq!(std::fs::read_dir(directory.path())?.count(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Rotation {
+    /// The most bytes of a file, without the account at its end. A longer packet has a file of its own.
+    pub max_bytes: Option<u64>,
+    /// The most packets of a file.
+    pub max_packets: Option<u64>,
+    /// The span of time of a file, by the times of packets. A packet that comes after one of the next file is
+    /// in that file.
+    pub period: Option<Duration>,
+    /// The number of files after which nothing more is written; `None` means no limit.
+    pub max_files: Option<u64>,
+    /// Opens the next file.
+    pub open: OpenNext,
+    /// Called with each file that is complete.
+    pub on_complete: Option<CompleteCallback>,
+}
+
+/// A file that follows others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextFile {
+    /// Its number: 2 for the second.
+    pub number: u64,
+    /// When its period begins, in nanoseconds since 1970 (UTC); without a period, the time of its first
+    /// packet.
+    pub begins_ns: u64,
+}
+
+/// Opens the next file, in the thread that writes.
+#[derive(Clone)]
+pub struct OpenNext(Arc<dyn Fn(NextFile) -> Result<Output, RecordError> + Send + Sync>);
+
+impl<F: Fn(NextFile) -> Result<Output, RecordError> + Send + Sync + 'static> From<F> for OpenNext {
+    fn from(open: F) -> Self {
+        Self(Arc::new(open))
+    }
+}
+
+impl fmt::Debug for OpenNext {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("OpenNext")
+    }
+}
+
+/// A callback for the path of a complete file, in the thread that writes.
+#[derive(Clone)]
+pub struct CompleteCallback(Arc<dyn Fn(&Path) + Send + Sync>);
+
+impl<F: Fn(&Path) + Send + Sync + 'static> From<F> for CompleteCallback {
+    fn from(callback: F) -> Self {
+        Self(Arc::new(callback))
+    }
+}
+
+impl fmt::Debug for CompleteCallback {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("CompleteCallback")
+    }
+}
+
+/// How long after the end of a period packets of it may still be written: those that are held back until no
+/// earlier one can arrive, and some time for a machine that stalls.
+const LATE_NS: u64 = 3_000_000_000;
+
+/// The current file of a series.
+#[derive(Debug)]
+pub(crate) struct Series {
+    rotation: Rotation,
+    /// When the first period began; `None` until the first packet if that decides.
+    origin_ns: Option<u64>,
+    /// The end of the period.
+    until_ns: u64,
+    /// The number of the file, from 1 on.
+    pub(crate) number: u64,
+    /// Its packets.
+    packets: u64,
+}
+
+impl Series {
+    /// Of which the first file is open. `origin_ns` is when the first period begins; `None` means with the
+    /// first packet, as in traces.
+    pub(crate) fn new(rotation: Rotation, origin_ns: Option<u64>) -> Self {
+        let mut series = Self { rotation, origin_ns, until_ns: u64::MAX, number: 1, packets: 0 };
+        if let Some(origin_ns) = origin_ns {
+            series.begin_period(origin_ns);
+        }
+        series
+    }
+
+    /// Notes that this many packets are in the file now.
+    pub(crate) fn add(&mut self, packets: u64) {
+        self.packets += packets;
+    }
+
+    /// How much more may be written to the file, which has this many bytes, from a packet with this time on.
+    pub(crate) fn room(&mut self, file_bytes: u64, first_ns: u64) -> Room {
+        if self.origin_ns.is_none() {
+            self.origin_ns = Some(first_ns);
+            self.begin_period(first_ns);
+        }
+        let (max_packets, max_bytes) = (self.rotation.max_packets, self.rotation.max_bytes);
+        Room {
+            packets: max_packets.map_or(u64::MAX, |most| most.max(1).saturating_sub(self.packets)),
+            bytes: max_bytes.map_or(u64::MAX, |most| most.saturating_sub(file_bytes)),
+            until_ns: self.until_ns,
+        }
+    }
+
+    /// Whether the file has no packet yet, and so has to take the next one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// Whether no packet will be written to the file any more, since its period is over.
+    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
+        (self.packets > 0 || self.is_last()) && now_ns.saturating_sub(LATE_NS) >= self.until_ns
+    }
+
+    /// Whether the time alone may end a file.
+    pub(crate) fn has_period(&self) -> bool {
+        self.rotation.period.is_some()
+    }
+
+    /// Whether no file follows.
+    pub(crate) fn is_last(&self) -> bool {
+        self.rotation.max_files.is_some_and(|most| self.number >= most)
+    }
+
+    /// Opens the next file, for a packet with this time.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub(crate) fn open_next(&mut self, first_ns: u64) -> Result<Output, RecordError> {
+        let begins_ns = self.begin_period(first_ns);
+        self.number += 1;
+        self.packets = 0;
+        (self.rotation.open.0)(NextFile { number: self.number, begins_ns })
+    }
+
+    /// A file is complete.
+    pub(crate) fn complete(&self, path: &Path) {
+        if let Some(CompleteCallback(on_complete)) = &self.rotation.on_complete {
+            on_complete(path);
+        }
+    }
+
+    /// Begins the period of a time. Returns its beginning.
+    fn begin_period(&mut self, time_ns: u64) -> u64 {
+        let (Some(period), Some(origin_ns)) = (self.rotation.period, self.origin_ns) else { return time_ns };
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let begins_ns = origin_ns + time_ns.saturating_sub(origin_ns) / period_ns * period_ns;
+        self.until_ns = begins_ns.saturating_add(period_ns);
+        begins_ns
+    }
+}
+
+#[cfg(test)]
+mod tests;
