@@ -33,7 +33,7 @@ pub(crate) struct FileFlags {
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Keep at most this many bytes of each packet in the file; 0 keeps all [default: 0].
-    #[arg(long, value_name = "BYTES", value_parser = number::<u32>(ANY, "--snaplen 128"))]
+    #[arg(short, long, value_name = "BYTES", value_parser = number::<u32>(ANY, "--snaplen 128"))]
     snaplen: Option<u32>,
     /// Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk.
     #[arg(long)]
@@ -87,6 +87,10 @@ pub(crate) struct PoolFlags {
     /// Memory for the cells of all receive queues together, which determines R: 512M, 2G.
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "chunks_per_pool")]
     memory: Option<u64>,
+    /// The same in MiB, as with dumpcap: -B 512.
+    #[arg(short = 'B', value_name = "MIB", value_parser = number::<u32>(1..=u32::MAX.into(), "-B 512"),
+          conflicts_with_all = ["memory", "chunks_per_pool"])]
+    buffer_mib: Option<u32>,
     /// Size of a cell: 2048 or 4096. Larger packets take several cells [default: 2048].
     #[arg(long, value_name = "BYTES", value_parser = number::<u32>(ANY, "--cell-bytes 4096"))]
     cell_bytes: Option<u32>,
@@ -97,6 +101,8 @@ impl PoolFlags {
         set(&mut config.cells_per_chunk, self.cells_per_chunk);
         set(&mut config.pool_size, self.chunks_per_pool.map(PoolSize::Chunks));
         set(&mut config.pool_size, self.memory.map(PoolSize::Memory));
+        let buffer = self.buffer_mib.map(|mib| u64::from(mib) << 20);
+        set(&mut config.pool_size, buffer.map(PoolSize::Memory));
         set(&mut config.cell_bytes, self.cell_bytes);
     }
 }

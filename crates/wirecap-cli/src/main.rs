@@ -43,7 +43,7 @@ use clap::Parser;
 
 use self::{
     capture::known_interfaces::KnownInterfaces,
-    commands::{Command, Flags, forward, generate, interfaces, refusal, replay},
+    commands::{Command, Flags, forward, generate, interfaces, interfaces::InterfacesFlags, refusal, replay},
     exit::Exit,
     process::{privileges, signals::Signals},
     settings::Settings,
@@ -78,6 +78,9 @@ fn run(command: Command) -> Result<Exit> {
     // where SIGINT is ignored from the start, as in background jobs of a shell script, it is lost.
     let signals = Signals::listen()?;
     match command {
+        Command::Capture(flags) if flags.list_interfaces => {
+            interfaces::run(&InterfacesFlags::default()).map(|()| Exit::Fine)
+        }
         Command::Capture(flags) => {
             let (print, mut interfaces) = (flags.settings.print_config, KnownInterfaces::default());
             let settings = flags.into_settings(|name| interfaces.look_up(name).is_ok())?;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How the interfaces are listed.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct InterfacesFlags {
     /// Print one JSON array.
     #[arg(long)]

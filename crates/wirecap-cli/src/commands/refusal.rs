@@ -8,7 +8,7 @@ use clap::{
 };
 use wirecap::config::nearest;
 
-use super::Flags;
+use super::{Flags, capture::habits};
 use crate::{
     exit::Exit,
     flags::INTERFACE,
@@ -96,20 +96,30 @@ fn help(arguments: &[String]) -> String {
 /// no interface has such a name, and clap's suggestion, which can be any flag with a few letters in common.
 fn unknown_flag(name: &str, arguments: &[String]) -> String {
     let command = command(arguments);
+    let captures = command.as_ref().is_some_and(|command| command.get_name() == "capture");
     if let Some(long) = name.strip_prefix("--") {
         let known = command.iter().flat_map(Command::get_arguments).filter_map(Arg::get_long);
         return match nearest(long, known) {
-            None => format!("there is no flag {name}; {}", help(arguments)),
-            Some(meant) => format!("there is no flag {name}; did you mean --{meant}?"),
+            Some(meant) if habits::instead_of(name).is_none() || !captures => {
+                format!("there is no flag {name}; did you mean --{meant}?")
+            }
+            _ => unanswered(name, captures, arguments),
         };
     }
-    // `-ip[8]=1` is a filter, not the flag `-i` with a value.
+    // `-tcp[13]=2` is a filter, not the flag `-t` with a value.
     let is_filter = |argument: &&String| argument.starts_with(name) && argument.contains(['[', ' ', '(']);
-    let takes_filter = command.is_some_and(|command| command.get_name() == "capture");
-    match arguments.iter().find(is_filter).filter(|_| takes_filter) {
+    match arguments.iter().find(is_filter).filter(|_| captures) {
         Some(filter) => {
             format!("there is no flag {name}; a filter that begins with - is given with --filter '{filter}'")
         }
+        None => unanswered(name, captures, arguments),
+    }
+}
+
+/// The message for a flag that nothing is like, but perhaps one of another program.
+fn unanswered(name: &str, captures: bool, arguments: &[String]) -> String {
+    match habits::instead_of(name).filter(|_| captures) {
+        Some(instead) => format!("there is no flag {name}; {instead}"),
         None => format!("there is no flag {name}; {}", help(arguments)),
     }
 }
@@ -159,8 +169,8 @@ mod tests {
             ("generate -i eth0 --write x", "there is no flag --write; try wirecap generate --help"),
             ("forward a b --expect", "there is no flag --expect; try wirecap forward --help"),
             (
-                "capture eth0 -ip[8]=1",
-                "there is no flag -i; a filter that begins with - is given with --filter '-ip[8]=1'",
+                "capture eth0 -tcp[13]=2",
+                "there is no flag -t; a filter that begins with - is given with --filter '-tcp[13]=2'",
             ),
             (
                 "capture",
@@ -183,7 +193,13 @@ mod tests {
                 "replay needs --interface <IFACE>, <FILE>...; try wirecap replay --help, or wirecap interfaces for the interfaces",
             ),
             ("replay -i eth0", "replay needs <FILE>...; try wirecap replay --help"),
-            ("capture eth0 -i eth1", "there is no flag -i; try wirecap capture --help"),
+            ("capture eth0 -Y", "there is no flag -Y; try wirecap capture --help"),
+            (
+                "capture eth0 -r x.pcap",
+                "there is no flag -r; a trace file takes the place of an interface: wirecap capture trace:FILE -w out.pcapng",
+            ),
+            ("capture eth0 --nano", "there is no flag --nano; leave it out: files always have nanoseconds"),
+            ("forward eth0 eth1 -r x.pcap", "there is no flag -r; try wirecap forward --help"),
         ] {
             assert_eq!(refusal(arguments), words, "{arguments}");
         }

@@ -21,7 +21,7 @@ fn wrong_usage_is_found_without_asking_the_machine() {
         ("capture", "capture needs <IFACE>...; try wirecap capture --help, or wirecap interfaces"),
         ("capture r0 --workres 2", "did you mean --workers?"),
         ("capture r0 --foo", "there is no flag --foo; try"),
-        ("capture r0 --rotate 5", "there is no flag --rotate; try"),
+        ("capture r0 --rotate 5", "did you mean --rotate-size"),
         ("capture r0 -ip[8]=1", "is given with --filter '-ip[8]=1'"),
         ("capture no-such.pcapng", "write trace:no-such.pcapng"),
         (

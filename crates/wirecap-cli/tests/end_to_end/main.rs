@@ -14,6 +14,7 @@ mod filters_all;
 mod forward;
 mod frames;
 mod generate;
+mod habits;
 mod host_use;
 mod idle;
 mod interfaces;

@@ -46,3 +46,46 @@ fn wireshark_and_tcpdump_read_both_formats() {
         }
     }
 }
+
+/// The flags in a help text: `-s`, `--snapshot-length`, and each letter of `[-AbB#]`.
+fn flags(help: &str) -> Vec<String> {
+    let words = help.split(|letter: char| letter.is_whitespace() || "[],<|".contains(letter));
+    let mut flags = Vec::new();
+    for word in words {
+        match word.strip_prefix('-') {
+            Some(long) if long.starts_with('-') => flags.push(word.to_owned()),
+            Some(letters) => flags.extend(letters.chars().map(|letter| format!("-{letter}"))),
+            None => {}
+        }
+    }
+    flags
+}
+
+/// What the installed programs have, the book has.
+#[test]
+fn each_flag_of_tcpdump_and_dumpcap_is_in_the_table_of_habits() {
+    const PAGE: &str = include_str!("../../../../docs/book/reference/from-tcpdump.md");
+    let (tcpdump, dumpcap) = PAGE.split_once("## dumpcap").unwrap();
+    let text = |program: &str, flag: &str| {
+        let output = Command::new(program).arg(flag).output();
+        output.ok().map(|output| [output.stdout, output.stderr].concat())
+    };
+    for (program, help, table) in [("tcpdump", "--help", tcpdump), ("dumpcap", "-h", dumpcap)] {
+        let Some(text) = text(program, help) else {
+            assert!(ask(program, &[help]).is_none());
+            return;
+        };
+        let text = String::from_utf8(text).unwrap();
+        // Of dumpcap, the first words of the lines that explain flags; some words elsewhere have dashes, too.
+        let own = |line: &&str| program == "tcpdump" || line.starts_with("  -");
+        let lines: Vec<_> =
+            text.lines().filter(own).map(|line| line.split("  ").find(|part| !part.is_empty())).collect();
+        let known = match program {
+            "tcpdump" => flags(text.split_once("Usage:").unwrap().1),
+            _ => flags(&lines.into_iter().flatten().collect::<Vec<_>>().join(" ")),
+        };
+        assert!(known.len() > 30, "{program}: {known:?}");
+        let missing: Vec<_> = known.iter().filter(|flag| !table.contains(&format!("| `{flag}` |"))).collect();
+        assert!(missing.is_empty(), "{program}: {missing:?}");
+    }
+}

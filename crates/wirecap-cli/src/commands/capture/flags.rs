@@ -1,10 +1,15 @@
 //! The flags of `wirecap capture`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
-use clap::Args;
+use clap::{ArgAction, Args};
 use wirecap::{Dispatch, Fanout, Mode, Rss, TapHook, UnmatchedPolicy};
 
-use super::{settings::CaptureSettings, words};
+use super::{
+    settings::CaptureSettings,
+    words::{self, PacketDirection},
+};
 use crate::{
     flags::{
         ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set,
@@ -18,11 +23,23 @@ pub(crate) struct CaptureFlags {
     /// Interfaces, by name or alternative name. xdp:NAME takes an interface from the host, tap:NAME and
     /// packet:NAME capture beside it; NAME@2, NAME@0-3 and NAME@0,2 are receive queues. trace:FILE is a trace
     /// file (trace:- standard input). A filter may follow: 'tcp port 443 and net 10.0.0.0/8'.
-    #[arg(value_name = INTERFACE, required_unless_present_any = ["config", "print_config"])]
+    #[arg(value_name = INTERFACE, required_unless_present_any = ["config", "print_config", "interfaces", "list_interfaces"])]
     words: Vec<String>,
+    /// Interfaces in another form, as with tcpdump: the words that are no flags are the filter then.
+    #[arg(short = 'i', long = "interface", id = "interfaces", value_name = INTERFACE)]
+    interfaces: Vec<String>,
+    /// List the interfaces and exit, as wirecap interfaces does.
+    #[arg(short = 'D', long, conflicts_with_all = ["words", "interfaces"])]
+    pub(crate) list_interfaces: bool,
     /// The filter, if it could be mistaken for an interface or a flag.
-    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
+    #[arg(short = 'f', long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
+    /// Read the filter from FILE, where # begins a comment.
+    #[arg(short = 'F', long, value_name = "FILE", conflicts_with = "filter")]
+    filter_file: Option<PathBuf>,
+    /// Capture only packets that come in, or that leave: the same as the filter inbound or outbound.
+    #[arg(short = 'Q', long = "direction", id = "direction", value_parser = choice::<PacketDirection>())]
+    direction: Option<PacketDirection>,
     /// What becomes of packets that do not match the filter, on interfaces taken from the host [default:
     /// pass, where the filter runs in the kernel].
     #[arg(long, value_parser = choice::<UnmatchedPolicy>())]
@@ -80,8 +97,17 @@ pub(crate) struct CaptureFlags {
     #[arg(long, value_parser = choice::<TapHook>())]
     tap_hook: Option<TapHook>,
     /// Do not capture packets addressed to other stations.
-    #[arg(long)]
+    #[arg(short = 'p', long)]
     no_promiscuous: bool,
+    /// Accepted as a habit: names are never looked up.
+    #[arg(short = 'n', hide = true, action = ArgAction::Count)]
+    _numeric: u8,
+    /// Accepted as a habit: packets are always written at once.
+    #[arg(short = 'U', hide = true)]
+    _unbuffered: bool,
+    /// Accepted as a habit: lines are always printed at once.
+    #[arg(short = 'l', hide = true)]
+    _by_line: bool,
 
     /// Report what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they
     /// took. Exit with code 1 if frames were lost or duplicated, or none arrived.
@@ -115,7 +141,17 @@ impl CaptureFlags {
         set(&mut capture.tap_hook, self.tap_hook);
         capture.promiscuous &= !self.no_promiscuous;
         capture.unmatched = self.unmatched.or(capture.unmatched);
-        words::apply(&self.words, self.filter, capture, is_interface)?;
+        let filter = match &self.filter_file {
+            Some(path) => Some(words::read_filter(path)?),
+            None => self.filter,
+        };
+        match self.interfaces.as_slice() {
+            [] => words::apply(&self.words, filter, capture, is_interface)?,
+            interfaces => words::apply_beside(interfaces, &self.words, filter, capture)?,
+        }
+        if let Some(direction) = self.direction {
+            capture.filter = words::directed(direction, capture.filter.take());
+        }
 
         self.file.apply(output);
         output.file_per_queue |= self.file_per_queue;

@@ -2,6 +2,7 @@
 //! for `forward`.
 
 pub(crate) mod flags;
+pub(crate) mod habits;
 pub(crate) mod settings;
 mod verify;
 mod words;

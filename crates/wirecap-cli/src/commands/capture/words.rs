@@ -3,14 +3,17 @@
 //! Rule: the filter begins with the first word that is not an interface. The first word always is one, so
 //! that a misspelt name is reported as such.
 
+use std::path::Path;
+
 use anyhow::{Result, bail};
 use wirecap::{
     Config,
     config::prefix::{self, TRACE},
 };
+use wirecap_core::choices;
 use wirecap_filter::shortened;
 
-use crate::values::{is_trace, is_trace_path, ports};
+use crate::values::{is_trace, is_trace_path, ports, text_file};
 
 /// Stores ports and filter in the settings.
 ///
@@ -35,6 +38,66 @@ pub(super) fn apply(
     let expression = (!expression.is_empty()).then(|| expression.join(" "));
     config.filter = filter.or(expression).or(config.filter.take());
     Ok(())
+}
+
+/// The same where flags give the ports: all words are the filter.
+///
+/// # Errors
+/// [`Usage`](crate::exit::Usage) for words that cannot be ports or a filter.
+pub(super) fn apply_beside(
+    interfaces: &[String],
+    words: &[String],
+    filter: Option<String>,
+    config: &mut Config,
+) -> Result<()> {
+    if let (Some(filter), [word, ..]) = (&filter, words) {
+        let (word, filter) = (shortened(word), shortened(filter));
+        bail!(usage!("{word} is a second filter beside {filter:?}: write one"));
+    }
+    // `-ip[8]=1` is a filter, not the flag `-i` with a name.
+    if let Some(word) = interfaces.iter().find(|word| word.contains(['[', ' ', '('])) {
+        bail!(usage!(
+            "-i{word} is no interface; a filter that begins with - is given with --filter '-i{word}'"
+        ));
+    }
+    config.ports = ports(interfaces)?;
+    config.filter = filter.or((!words.is_empty()).then(|| words.join(" "))).or(config.filter.take());
+    Ok(())
+}
+
+/// The filter in a file, without comments.
+///
+/// # Errors
+/// [`Usage`](crate::exit::Usage) if it cannot be read, or is not text.
+pub(super) fn read_filter(path: &Path) -> Result<String> {
+    let text = text_file(path, "the filter", "write the filter as text")?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    Ok(lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" "))
+}
+
+choices! {
+    /// Which packets are captured.
+    pub(crate) enum PacketDirection {
+        /// Packets that come in.
+        In = "in",
+        /// Packets that leave.
+        Out = "out",
+        /// Both.
+        Both = "inout",
+    }
+}
+
+/// A filter for packets of one direction.
+pub(super) fn directed(direction: PacketDirection, filter: Option<String>) -> Option<String> {
+    let word = match direction {
+        PacketDirection::In => "inbound",
+        PacketDirection::Out => "outbound",
+        PacketDirection::Both => return filter,
+    };
+    match filter.filter(|filter| !filter.trim().is_empty()) {
+        Some(filter) => Some(format!("{word} and ({filter})")),
+        None => Some(word.into()),
+    }
 }
 
 /// The words that are ports, and those of the filter.

@@ -1,7 +1,7 @@
 //! The reference of the manual and the JSON Schemas: generated from the program, and committed.
 //!
 //! ```text
-//!   flags, as clap knows them ────────────┐
+//!   flags, and habits from tcpdump ───────┐
 //!   settings, with JsonSchema ────────────┼──► docs/book/reference/*.md
 //!   what --json prints, with JsonSchema ──┴──► docs/schemas/*.json
 //! ```
@@ -9,6 +9,7 @@
 //! Rule: the committed files are what this module generates. `./dev reference` rewrites them.
 
 mod flags;
+mod habits;
 pub(crate) mod json;
 mod markdown;
 mod settings;
@@ -23,8 +24,12 @@ struct GeneratedFile {
 
 fn generated() -> Vec<GeneratedFile> {
     let page = |name: &str, text| GeneratedFile { path: format!("docs/book/reference/{name}.md"), text };
-    let mut files =
-        vec![page("flags", flags::page()), page("settings", settings::page()), page("json", json::page())];
+    let mut files = vec![
+        page("flags", flags::page()),
+        page("from-tcpdump", habits::page()),
+        page("settings", settings::page()),
+        page("json", json::page()),
+    ];
     files.extend(json::schemas().into_iter().map(|(command, schema)| GeneratedFile {
         path: format!("docs/schemas/{command}.json"),
         text: serde_json::to_string_pretty(&schema).unwrap() + "\n",
