@@ -1,5 +1,5 @@
-//! What the flags of tcpdump and dumpcap are here: for the message about a flag that does not exist, and for a
-//! page of the book.
+//! What the flags of tcpdump and dumpcap are here: for the message about a flag that does not exist, and for
+//! a page of the book.
 //!
 //! Rule: each flag of either program is in the table, and means what it means there, or is answered.
 
