@@ -43,8 +43,11 @@ use clap::Parser;
 
 use self::{
     capture::known_interfaces::KnownInterfaces,
-    commands::{Command, Flags, forward, generate, interfaces, interfaces::InterfacesFlags, refusal, replay},
+    commands::{
+        Command, Flags, forward, generate, interfaces, interfaces::InterfacesFlags, refusal, replay, version,
+    },
     exit::Exit,
+    print::stdio,
     process::{privileges, signals::Signals},
     settings::Settings,
 };
@@ -55,6 +58,9 @@ fn arguments() -> Vec<String> {
 }
 
 fn main() -> ExitCode {
+    if let Some(details) = version::asked(&arguments()) {
+        return exit_code(stdio::print_stdout("the version", &details).map(|()| Exit::Fine.into()));
+    }
     let flags = match Flags::try_parse() {
         Ok(flags) => flags,
         Err(refused) => return refusal::refuse(&refused, &arguments()).into(),
@@ -63,6 +69,10 @@ fn main() -> ExitCode {
         Command::Run(flags) => commands::run::run(&flags),
         command => run(command).map(ExitCode::from),
     };
+    exit_code(exit)
+}
+
+fn exit_code(exit: Result<ExitCode>) -> ExitCode {
     exit.unwrap_or_else(|error| {
         // Not the chain of causes: each message already names its own.
         note!("{}", text::error::describe(&error));

@@ -14,6 +14,7 @@ pub(crate) mod interfaces;
 pub(crate) mod refusal;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod version;
 
 use clap::{Parser, Subcommand};
 

@@ -3,6 +3,8 @@
 use std::{fs, io};
 
 const CAP_NET_ADMIN: u32 = 12;
+const CAP_NET_RAW: u32 = 13;
+const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
@@ -12,6 +14,18 @@ const CAP_BPF: u32 = 39;
 pub fn may_attach_classifiers() -> bool {
     is_effective(CAP_NET_ADMIN)
         && (is_effective(CAP_SYS_ADMIN) || is_effective(CAP_BPF) && is_effective(CAP_PERFMON))
+}
+
+/// The capabilities that a capture may need, and whether this thread has each.
+pub fn capabilities() -> [(&'static str, bool); 5] {
+    let named = [
+        ("CAP_NET_ADMIN", CAP_NET_ADMIN),
+        ("CAP_NET_RAW", CAP_NET_RAW),
+        ("CAP_BPF", CAP_BPF),
+        ("CAP_PERFMON", CAP_PERFMON),
+        ("CAP_IPC_LOCK", CAP_IPC_LOCK),
+    ];
+    named.map(|(name, capability)| (name, is_effective(capability)))
 }
 
 /// Whether a refused access (`EACCES`) may be one that the verifier allows with CAP_PERFMON: arithmetic on

@@ -28,6 +28,7 @@ type CloseFn = unsafe extern "C" fn(Handle);
 type CompileFn = unsafe extern "C" fn(Handle, *mut BpfProgram, *const c_char, c_int, u32) -> c_int;
 type GetErrorFn = unsafe extern "C" fn(Handle) -> *const c_char;
 type FreeCodeFn = unsafe extern "C" fn(*mut BpfProgram);
+type VersionFn = unsafe extern "C" fn() -> *const c_char;
 
 /// The functions of a loaded libpcap. It stays loaded until the process ends.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub struct Library {
     compile: CompileFn,
     get_error: GetErrorFn,
     free_code: FreeCodeFn,
+    version: VersionFn,
     /// The compiler kept its state in globals before libpcap 1.8.
     compiling: Mutex<()>,
 }
@@ -62,9 +64,16 @@ impl Library {
                 compile: function(&shared, c"pcap_compile", "pcap_compile")?,
                 get_error: function(&shared, c"pcap_geterr", "pcap_geterr")?,
                 free_code: function(&shared, c"pcap_freecode", "pcap_freecode")?,
+                version: function(&shared, c"pcap_lib_version", "pcap_lib_version")?,
                 compiling: Mutex::new(()),
             })
         }
+    }
+
+    /// What it says of itself: `libpcap version 1.10.3 (with TPACKET_V3)`.
+    pub fn version(&self) -> String {
+        // SAFETY: no pointers go in; the text is zero-terminated and stays as it is.
+        unsafe { text((self.version)()) }
     }
 
     /// Compiles a filter expression for packets of a link type (a `DLT_` number), optimised. What is let
