@@ -76,12 +76,17 @@ fn a_narrow_terminal_gets_lines_that_fit_and_shows_a_slow_end() {
     const COLUMNS: usize = 50;
     let lab = Lab::with_queues("narrow", 1);
     let mut command = lab.right.command("script");
-    let capture = format!("{WIRECAP} capture r0 -w - --duration 2s | (sleep 5; cat >/dev/null)");
+    // The reader waits until the end is shown.
+    let (shown, read) = (lab.path("shown"), lab.path("read"));
+    let reader = format!("(until test -e {}; do sleep 0.1; done; cat >/dev/null)", read.display());
+    let capture = format!("{WIRECAP} capture r0 -w - --duration 2s | {reader}");
     let shell = format!("stty columns {COLUMNS} rows 24; {capture}");
-    command.args(["--quiet", "--flush", "--return", "--command", &shell, "/dev/null"]);
+    command.args(["--quiet", "--flush", "--return", "--command", &shell, shown.to_str().unwrap()]);
     let running = RunningCommand::spawn(command);
     wait_until(|| lab.right.enter(|| !netdev::interface("r0").unwrap().xdp_programs.is_empty()));
     lab.send(0, 0, 10_000, LiveOptions::default());
+    wait_until(|| fs::read(&shown).is_ok_and(|screen| String::from_utf8_lossy(&screen).contains("ended; ")));
+    fs::write(&read, "").unwrap();
     let screen = String::from_utf8(running.wait().stdout).unwrap();
     let statuses: Vec<_> = screen.split(CLEAR).skip(1).collect();
     assert!(statuses.iter().any(|line| line.starts_with("ended; ")), "{screen:?}");

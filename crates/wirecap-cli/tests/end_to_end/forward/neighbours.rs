@@ -44,6 +44,9 @@ fn entries_that_the_kernel_does_not_resolve_stay_unchanged() {
     if !require_root("forward::entries_that_the_kernel_does_not_resolve_stay_unchanged") {
         return;
     }
+    // All namespaces share one table of neighbours. Where a scan fills it up, the kernel removes entries
+    // without ARP.
+    let _alone = MachineLock::wait_for("neighbours");
     let cable = networks("permanent");
     // The right host has these addresses, and answers neither ARP requests nor neighbour solicitations for
     // them.
@@ -133,7 +136,7 @@ fn a_scan_of_addresses_that_no_host_has_starves_no_new_next_hop() {
     if !require_root("forward::a_scan_of_addresses_that_no_host_has_starves_no_new_next_hop") {
         return;
     }
-    // All namespaces share one table of neighbours, and two scans at a time fill it up.
+    // Two scans at a time fill up the table that all namespaces share.
     let _alone = MachineLock::wait_for("neighbours");
     let one = |_: u32| [192, 0, 2, 66_u8];
     let many = |number: u32| {

@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use wirecap_lab::{VethOptions, require_root};
+use wirecap_lab::{MachineLock, VethOptions, require_root};
 
 use super::{Cable, way};
 use crate::lab::{CommandOutput, READY, RunningCommand};
@@ -154,6 +154,8 @@ fn packets_without_an_answering_next_hop_do_not_use_up_the_pools() {
     if !require_root("forward::packets_without_an_answering_next_hop_do_not_use_up_the_pools") {
         return;
     }
+    // Another scan would fill up the kernel's table of neighbours, which all namespaces share.
+    let _alone = MachineLock::wait_for("neighbours");
     let cable = networks("scan");
     let table = "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1";
     let running = route(&cable, table, &["-M", "64", "-R", "4"]);
