@@ -9,6 +9,7 @@ use std::{
     io::IoSlice,
     iter,
     ops::Range,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -72,7 +73,20 @@ pub struct Outcome {
     pub written: WrittenCounts,
     /// Why the output is incomplete.
     pub failure: Option<RecordError>,
-    /// Where the file was at the end.
+    /// Where the file was at the end, of a series the last one.
+    pub whereabouts: Whereabouts,
+    /// The files of a series before it whose packets another program removed.
+    pub lost_files: Vec<LostFile>,
+}
+
+/// A file of a series that another program deleted or truncated while it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Packets that were written to it.
+    pub packets: u64,
+    /// What became of it.
     pub whereabouts: Whereabouts,
 }
 
@@ -122,8 +136,8 @@ pub(crate) struct Appender {
     complete_bytes: u64,
     /// Whether the last file of a series is full.
     is_complete: bool,
-    /// What became of a file that is complete, if its packets are lost.
-    loss: Option<Whereabouts>,
+    /// Those of them that another program has removed.
+    lost_files: Vec<LostFile>,
     /// Why nothing more is written.
     failure: Option<RecordError>,
     on_stop: Option<StopCallback>,
@@ -153,7 +167,7 @@ impl Appender {
             series,
             complete_bytes: 0,
             is_complete: false,
-            loss: None,
+            lost_files: Vec::new(),
             failure: None,
             on_stop,
         }
@@ -278,6 +292,7 @@ impl Appender {
             self.is_complete = true;
             return Ok(());
         }
+        let packets = series.packets();
         let next = series.open_next(first_ns)?;
         let full = self.output.path().to_owned();
         let (len, whereabouts) = (self.output.len(), self.output.whereabouts());
@@ -285,7 +300,7 @@ impl Appender {
         self.complete_bytes += len;
         // A file that was moved is where its owner wants it.
         if matches!(whereabouts, Whereabouts::Deleted | Whereabouts::Cut) {
-            self.loss.get_or_insert(whereabouts);
+            self.lost_files.push(LostFile { path: full.clone(), packets, whereabouts });
         }
         series.complete(&full);
         Ok(())
@@ -335,9 +350,8 @@ impl Appender {
         if let Some(series) = &self.series {
             series.complete(self.output.path());
         }
-        let (written, last) = (self.progress.written(), self.output.whereabouts());
-        let whereabouts = self.loss.unwrap_or(last);
-        Outcome { written, failure: self.failure, whereabouts }
+        let (written, whereabouts) = (self.progress.written(), self.output.whereabouts());
+        Outcome { written, failure: self.failure, whereabouts, lost_files: self.lost_files }
     }
 
     /// Publishes what was written.

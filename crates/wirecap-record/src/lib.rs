@@ -109,7 +109,7 @@ mod sequencer;
 mod sink;
 mod writer;
 
-pub use appender::{Outcome, StopCallback, StopReason};
+pub use appender::{LostFile, Outcome, StopCallback, StopReason};
 pub use config::RecordConfig;
 pub use description::Trailer;
 pub use error::{OutputError, RecordError};

@@ -170,7 +170,7 @@ impl Recorder {
         let _ = sender.send(trailer.into());
         let abandoned = |failure| {
             let (written, whereabouts) = (progress.written(), Whereabouts::InPlace);
-            Outcome { written, failure: Some(failure), whereabouts }
+            Outcome { written, failure: Some(failure), whereabouts, lost_files: Vec::new() }
         };
         let (mut bytes, mut since) = (progress.output_bytes(), Instant::now());
         loop {

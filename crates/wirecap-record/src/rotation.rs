@@ -161,6 +161,11 @@ impl Series {
         }
     }
 
+    /// Packets in the file.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
     /// Whether the file has no packet yet, and so has to take the next one.
     pub(crate) fn is_empty(&self) -> bool {
         self.packets == 0
@@ -187,9 +192,10 @@ impl Series {
     /// Why it cannot be opened.
     pub(crate) fn open_next(&mut self, first_ns: u64) -> Result<Output, RecordError> {
         let begins_ns = self.begin_period(first_ns);
-        self.number += 1;
-        self.packets = 0;
-        (self.rotation.open.0)(NextFile { number: self.number, begins_ns })
+        let number = self.number + 1;
+        let output = (self.rotation.open.0)(NextFile { number, begins_ns })?;
+        (self.number, self.packets) = (number, 0);
+        Ok(output)
     }
 
     /// A file is complete.

@@ -113,9 +113,14 @@ fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<F
         Whereabouts::Deleted => Some(Failure::Deleted { output: output(), packets: written.packets }),
         Whereabouts::Cut => Some(Failure::Cut(output())),
     };
+    let lost = outcome.lost_files.iter().map(|lost| match lost.whereabouts {
+        Whereabouts::Cut => Failure::Cut(lost.path.display().to_string()),
+        _ => Failure::Deleted { output: lost.path.display().to_string(), packets: lost.packets },
+    });
+    let lost: Vec<_> = lost.collect();
     let not_taken = Failure::NotTaken { output: output(), packets: written.not_taken };
     let not_taken = (written.not_taken > 0).then_some(not_taken);
-    write.into_iter().chain(not_taken).chain(place).collect()
+    write.into_iter().chain(not_taken).chain(lost).chain(place).collect()
 }
 
 /// A line about where the file is, if another program moved it.

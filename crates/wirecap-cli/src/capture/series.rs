@@ -10,8 +10,7 @@
 //! Rule: no file is written over another of the series, unless `-W` has it so, or a name of another day.
 
 use std::{
-    ffi::OsStr,
-    io,
+    env, io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -40,6 +39,10 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// [`Usage`](crate::exit::Usage) that says which.
 pub(super) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> {
     let OutputSettings { rotate_size, rotate_time, rotate_files, rotate_command, .. } = output;
+    ensure!(
+        *rotate_size != Some(0) && *rotate_files != Some(0),
+        usage!("a series of files takes a size and a number that are not 0")
+    );
     if !output.rotates() {
         ensure!(
             rotate_files.is_none(),
@@ -62,6 +65,14 @@ pub(super) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
         )
     );
     ensure!(
+        rotate_command.is_none() || rotate_files.is_none() || rotate_size.is_none(),
+        usage!(
+            "-C -W writes files again while the command of -z may still read them: leave one of them out, or have the command \
+             delete old files"
+        )
+    );
+    rotate_command.as_deref().map_or(Ok(()), check_command)?;
+    ensure!(
         rotate_time.is_none_or(|time| time >= SHORTEST),
         usage!(
             "a file each {} ms is too much: -G takes {} ms or more",
@@ -82,6 +93,22 @@ pub(super) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
     Names::new(path, output).path(1, now_ns()).map(drop)
 }
 
+/// Checks that the command of `-z` can be run.
+fn check_command(command: &str) -> Result<()> {
+    let search = env::var_os("PATH").unwrap_or_default();
+    let mut places: Vec<_> = env::split_paths(&search).map(|place| place.join(command)).collect();
+    if command.contains('/') {
+        places = vec![command.into()];
+    }
+    let is_there = !command.is_empty() && places.iter().any(|place| place.is_file());
+    let hint = match command.contains(' ') {
+        true => "it gets no other arguments than the file; name a script that has them",
+        false => "name a program, or a script with its path",
+    };
+    ensure!(is_there, usage!("-z {command:?}: there is no such program; {hint}"));
+    Ok(())
+}
+
 /// The names of a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names {
@@ -95,7 +122,7 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn new(template: &Path, output: &OutputSettings) -> Self {
-        let has_percent = template.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'%'));
+        let has_percent = template.as_os_str().as_encoded_bytes().contains(&b'%');
         let has_time = has_percent && output.rotate_time.is_some();
         let is_numbered = output.rotate_size.is_some() || !has_time;
         let ring = output.rotate_files.filter(|_| output.rotate_size.is_some());
@@ -109,17 +136,13 @@ impl Names {
     pub(super) fn path(&self, number: u64, begins_ns: u64) -> Result<PathBuf> {
         let mut path = self.template.clone();
         if self.has_time {
-            let name = path.file_name().and_then(OsStr::to_str);
+            let name = path.to_str();
             let name =
                 name.ok_or_else(|| usage!("{} is not text, which a name with % has to be", path.display()))?;
             let time = Timestamp::from_nanosecond(begins_ns.into())?.to_zoned_datetime(TimeZone::system());
             let name = strtime::format(name, &time)
                 .map_err(|error| usage!("{name}: {error}; %% stands for a percent sign"))?;
-            ensure!(
-                !name.contains('/'),
-                usage!("{name}: a / in a time is not possible in the name of a file")
-            );
-            path.set_file_name(name);
+            path = name.into();
         }
         if self.is_numbered {
             let number = self.ring.map_or(number, |ring| (number - 1) % ring + 1);
@@ -154,15 +177,18 @@ pub(super) fn rotation(
     commands: Option<Sender<Option<PathBuf>>>,
     open: impl Fn(&Path) -> Result<Output, RecordError> + Send + Sync + 'static,
 ) -> Rotation {
-    let last = Mutex::new(first_path);
+    let last_name = Mutex::new(first_path);
     let open_next = move |NextFile { number, begins_ns }| {
-        let path = names.path(number, begins_ns).map_err(|error| io::Error::other(format!("{error:#}")))?;
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = names.path(number, begins_ns).map_err(|error| io::Error::other(format!("{error:#}")))?;
+        let mut last_name = last_name.lock().unwrap_or_else(PoisonError::into_inner);
         // A period may be shorter than what the name tells apart.
-        let path = if path == *last { numbered(&path, &format!("{number:0DIGITS$}")) } else { path };
-        let output = open(&path)?;
-        *last = path;
-        Ok(output)
+        let path = match name == *last_name {
+            true => numbered(&name, &format!("{number:0DIGITS$}")),
+            false => name.clone(),
+        };
+        *last_name = name;
+        // The series is named in the message; this is which file of it.
+        open(&path).map_err(|error| io::Error::other(format!("{}: {error}", path.display())).into())
     };
     let ends_with_files = settings.rotate_size.is_none();
     Rotation {
@@ -193,7 +219,7 @@ impl Commands {
     pub(super) fn start(settings: &OutputSettings) -> Result<Option<Self>> {
         let Some(command) = settings.rotate_command.clone() else { return Ok(None) };
         let (names, named) = channel::<Option<PathBuf>>();
-        let run = move || named.iter().map_while(|name| name).for_each(|path| run(&command, &path));
+        let run = move || run_with_each(&command, named.iter().map_while(|name| name));
         let thread = thread::Builder::new().name("wirecap-command".into()).spawn(run);
         let thread = thread.map_err(|error| anyhow!("cannot start the thread for -z: {error}"))?;
         Ok(Some(Self { names, thread }))
@@ -212,13 +238,27 @@ impl Commands {
     }
 }
 
-/// Runs a command with a file, and reports its failure.
-fn run(command: &str, path: &Path) {
-    let name = path.display();
-    match Command::new(command).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).status() {
-        Ok(status) if status.success() => {}
-        Ok(status) => warn!("{command} {name} failed: {status}"),
-        Err(error) => warn!("cannot run {command} {name}: {error}"),
+/// How many failures of a command are reported one by one.
+const REPORTED: u64 = 3;
+
+/// Runs a command with each file, and reports its failures.
+fn run_with_each(command: &str, files: impl Iterator<Item = PathBuf>) {
+    let (mut count, mut failed) = (0_u64, 0_u64);
+    for path in files {
+        count += 1;
+        let result = Command::new(command).arg(&path).stdin(Stdio::null()).stdout(Stdio::null()).status();
+        let why = match result {
+            Ok(status) if status.success() => continue,
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        failed += 1;
+        if failed <= REPORTED {
+            warn!("{command} {} failed: {why}", path.display());
+        }
+    }
+    if failed > REPORTED {
+        warn!("{command} failed with {failed} of {count} files");
     }
 }
 
@@ -242,7 +282,7 @@ mod tests {
         assert_eq!(numbered.pattern(), Path::new("d/x_*.pcapng"));
         assert_eq!(path(&names("x.pcapng", time()), 2), Path::new("x_00002.pcapng"));
         let timed = names("d%Y/%Y-%j.pcapng", time());
-        assert_eq!(path(&timed, 2), Path::new("d%Y/2026-264.pcapng"));
+        assert_eq!(path(&timed, 2), Path::new("d2026/2026-264.pcapng"));
         assert_eq!(timed.pattern(), Path::new("d%Y/%Y-%j.pcapng"));
         let both = OutputSettings { rotate_size: Some(1), ..time() };
         assert_eq!(path(&names("%Y.pcap", both), 3), Path::new("2026_00003.pcap"));

@@ -83,7 +83,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 /// Parses the size of a file in bytes: 100 is that many millions, as with tcpdump, and 512k, 100M and 2G are
 /// in powers of two.
 pub(crate) fn file_size(text: &str) -> Result<u64, String> {
-    let bytes = match text.bytes().all(|byte| byte.is_ascii_digit()) {
+    let bytes = match is_decimal(text) {
         true => decimal(text, MILLION),
         false => parse_bytes(&text.to_uppercase()),
     };

@@ -4,14 +4,16 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use tempfile::TempDir;
+use wirecap_file::{PacketHeader, pcap};
 use wirecap_lab::{CapturedPacket, require_root};
 use wirecap_testing::wait_until;
-use wirecap_traffic::{FrameSpec, LiveOptions, Marks};
+use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 
-use crate::lab::{Lab, assert_frames, cores, read};
+use crate::lab::{Lab, WIRECAP, assert_frames, cores, read};
 
 /// The traces in a directory, in the order of their names.
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -180,4 +182,60 @@ fn a_file_that_cannot_be_opened_ends_the_capture_and_keeps_the_others() {
         ["x_00001.pcapng", "x_00002.pcapng"].map(|name| packets(&directory.path().join(name))).concat();
     assert_eq!(account.written("packets"), kept.len() as u64);
     assert!(sequences(&kept).into_iter().eq(0..kept.len() as u64));
+}
+
+/// Each period of 100 ms has the same name as the one before.
+#[test]
+fn names_that_do_not_tell_periods_apart_are_numbered() {
+    const FRAMES: u64 = 1_000;
+    let directory = TempDir::new().unwrap();
+    let (input, name) = (directory.path().join("input.pcap"), directory.path().join("%Y.pcapng"));
+    let mut bytes = Vec::new();
+    pcap::file_header(&mut bytes, 1, 0);
+    let mut template = Template::new(FrameSpec::default()).unwrap();
+    for sequence in 0..FRAMES {
+        let time_ns = 1_790_000_000_000_000_000 + sequence * 1_000_000;
+        let frame = template.stamp_at(0, sequence, time_ns);
+        let header = PacketHeader {
+            timestamp_ns: time_ns,
+            original_len: frame.len() as u32,
+            ..PacketHeader::default()
+        };
+        pcap::packet(&mut bytes, &header, 0, [frame]);
+    }
+    fs::write(&input, bytes).unwrap();
+    let port = format!("trace:{}", input.display());
+    let output = Command::new(WIRECAP)
+        .args(["capture", &port, "-w", name.to_str().unwrap(), "-G", "100ms", "-q"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let names: Vec<_> = files(directory.path())
+        .iter()
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    let numbered = (2..=10).map(|number| format!("2026_{number:05}"));
+    assert_eq!(names, ["2026".to_owned()].into_iter().chain(numbered).collect::<Vec<_>>());
+    let all: Vec<_> = files(directory.path()).iter().flat_map(|path| sequences(&packets(path))).collect();
+    assert!(all.into_iter().eq(0..FRAMES));
+}
+
+/// And no other: what is lost is known by file.
+#[test]
+fn a_file_that_is_deleted_while_it_is_written_is_named_with_its_packets() {
+    if !require_root("a_file_that_is_deleted_while_it_is_written_is_named_with_its_packets") {
+        return;
+    }
+    let lab = Lab::with_queues("lostfile", 1);
+    let directory = TempDir::new().unwrap();
+    let name = directory.path().join("x.pcapng");
+    let running = lab.capture(&["r0", "-w", name.to_str().unwrap(), "-C", "64k"]);
+    let first = directory.path().join("x_00001.pcapng");
+    fs::remove_file(&first).unwrap();
+    lab.send_at(Some(20_000), 0, 0, 5_000, LiveOptions::default());
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let kept: usize = files(directory.path()).iter().map(|path| packets(path).len()).sum();
+    let words = format!("{} was deleted while it was written; its {} packets", first.display(), 5_000 - kept);
+    assert!(ended.stderr.contains(&words), "{words}: {}", ended.stderr);
 }
