@@ -397,8 +397,7 @@ impl<'g> Piece<'g> {
     }
 }
 
-/// Takes away the first pieces, as far as there is room. What is left in `pieces` begins with a record for
-/// which there is none.
+/// Takes the first pieces away, as many records as fit. The first of those left in `pieces` does not fit.
 fn split<'g>(pieces: &mut Vec<Piece<'g>>, mut room: Room) -> Vec<Piece<'g>> {
     let mut taken = Vec::new();
     let mut rest = std::mem::take(pieces).into_iter();

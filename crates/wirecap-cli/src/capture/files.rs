@@ -18,6 +18,7 @@ use anyhow::{Result, bail};
 use wirecap::PreparedCapture;
 use wirecap_file::Format;
 use wirecap_record::{Output, Rotation};
+use wirecap_sys::clock::system_ns;
 
 use super::{
     output,
@@ -128,7 +129,7 @@ impl Opener<'_> {
             return Ok(OpenOutput { file, output, rotation: None });
         }
         let names = Names::new(path, &plan.output);
-        let first = names.path(1, series::now_ns())?;
+        let first = names.path(1, system_ns())?;
         place::check_not_read(places, &first)?;
         let output = output::open(&first, format, direct_io, signals)?;
         let traces = place::traces(places);

@@ -10,7 +10,8 @@
 //! Rule: no file is written over another of the series, unless `-W` has it so, or a name of another day.
 
 use std::{
-    env, io,
+    ffi::OsStr,
+    io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -18,14 +19,15 @@ use std::{
         mpsc::{Sender, channel},
     },
     thread::{self, JoinHandle},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use anyhow::{Result, anyhow, ensure};
 use jiff::{Timestamp, fmt::strtime, tz::TimeZone};
 use wirecap_record::{NextFile, Output, RecordError, Rotation};
+use wirecap_sys::clock::system_ns;
 
-use crate::settings::OutputSettings;
+use crate::{process::executable, settings::OutputSettings};
 
 /// The fewest digits of a number in a name.
 const DIGITS: usize = 5;
@@ -90,17 +92,15 @@ pub(super) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
             path.display()
         )
     );
-    Names::new(path, output).path(1, now_ns()).map(drop)
+    Names::new(path, output).path(1, system_ns()).map(drop)
 }
 
 /// Checks that the command of `-z` can be run.
 fn check_command(command: &str) -> Result<()> {
-    let search = env::var_os("PATH").unwrap_or_default();
-    let mut places: Vec<_> = env::split_paths(&search).map(|place| place.join(command)).collect();
-    if command.contains('/') {
-        places = vec![command.into()];
-    }
-    let is_there = !command.is_empty() && places.iter().any(|place| place.is_file());
+    let is_there = match command.contains('/') {
+        true => executable::is_program(Path::new(command)),
+        false => !command.is_empty() && executable::in_path(OsStr::new(command)).is_some(),
+    };
     let hint = match command.contains(' ') {
         true => "it gets no other arguments than the file; name a script that has them",
         false => "name a program, or a script with its path",
@@ -162,10 +162,6 @@ fn numbered(path: &Path, number: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{stem}_{number}.{extension}"))
-}
-
-pub(super) fn now_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// The series that follows a first file. `open` opens the others, and `commands` gets the names of files that

@@ -8,6 +8,7 @@
 //! | which users may run a program with capabilities | [`privileges`] |
 
 pub(crate) mod cores;
+pub(crate) mod executable;
 pub(crate) mod idle_thread;
 pub(crate) mod privileges;
 pub(crate) mod signals;

@@ -66,7 +66,7 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(Tcpdump, "-C", Same("-C 100 is 100 million bytes; the number is in front of the extension")),
     habit(Tcpdump, "-G", Same("-G 60 is a minute; 10m and 1h are understood as well")),
     habit(Tcpdump, "-W", Same("with -C a ring, numbered from 1; with -G the end; not with both")),
-    habit(Tcpdump, "-z", Same("it runs for the last file, too")),
+    habit(Tcpdump, "-z", Same("it runs for the last file, too; not beside -C -W")),
     habit(Tcpdump, "-F", Same("from # to the end of a line is a comment")),
     habit(Tcpdump, "-Q", Same("in, out or inout; a capture over AF_XDP sees only what comes in")),
     habit(Tcpdump, "--direction", Same("the same as -Q")),

@@ -1,19 +1,17 @@
 //! The program: where it is, and whether a library can be preloaded into it.
 
 use std::{
-    env,
     ffi::OsStr,
     fs::{self, File},
     io::Read,
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{MetadataExt, PermissionsExt},
-    },
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Result, bail};
 use wirecap_sys::file_capabilities::has_capabilities;
+
+use crate::process::executable;
 
 /// Bytes of an ELF file that are read: its head and its program headers.
 const HEAD_BYTES: u64 = 4096;
@@ -39,11 +37,7 @@ pub(super) fn find(name: &OsStr) -> Result<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Ok(name.into());
     }
-    let path = env::var_os("PATH").unwrap_or_default();
-    let is_program = |path: &PathBuf| {
-        fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    match env::split_paths(&path).map(|directory| directory.join(name)).find(is_program) {
+    match executable::in_path(name) {
         Some(found) => Ok(found),
         None => bail!(usage!("there is no program {} in PATH", name.to_string_lossy())),
     }
@@ -114,6 +108,8 @@ fn linkage(file: &mut impl Read) -> std::io::Result<Linkage> {
 
 #[cfg(test)]
 mod tests {
+    use std::env;
+
     use super::*;
 
     /// An ELF file of this class with one program header of this type.
