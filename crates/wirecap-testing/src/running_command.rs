@@ -121,9 +121,26 @@ impl RunningCommand {
         wait_or_explain(explain, || len() >= bytes);
     }
 
-    /// Sends `signal` to the process.
+    /// Sends `signal` to the process. After SIGSTOP, waits until none of its threads runs any more.
+    #[track_caller]
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+        if signal == Signal::SIGSTOP {
+            wait_or_explain(
+                || "every thread stops".into(),
+                || self.threads().all(|state| state == Some('T')),
+            );
+        }
+    }
+
+    /// The state of each thread, as in proc_pid_stat(5).
+    fn threads(&self) -> impl Iterator<Item = Option<char>> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        threads.map(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+            // The name, in brackets, may have any character.
+            stat.rsplit_once(") ")?.1.chars().next()
+        })
     }
 
     /// The account so far of a capture with `--json` whose packets go to standard output, asked for by

@@ -39,7 +39,8 @@ fn send(sender: &mut PacketSender, frames: usize) {
 
 fn forward(cable: &Cable) -> RunningCommand {
     let mut command = cable.middle.command(WIRECAP);
-    command.args(["forward", "m0", "m1", "--json", "-w", "-"]);
+    // The pool is for a machine on which the worker waits for its turn.
+    command.args(["forward", "m0", "m1", "--json", "-w", "-", "-R", "256"]);
     let running = RunningCommand::spawn_unread(command);
     running.wait_for(READY);
     running
