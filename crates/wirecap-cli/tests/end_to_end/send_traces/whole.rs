@@ -169,7 +169,7 @@ fn a_pipe_is_behind_when_a_due_packet_is_not_written_yet() {
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     const HEADER: usize = 24;
     const PACKET: usize = 16 + 100;
-    // Written in three parts of ten packets, one part every 0.2 s; the parts are due two seconds apart.
+    // Written in three parts of ten packets, one part every 0.6 s; the parts are due two seconds apart.
     let bytes = trace((0..30).map(|number| Sketch { time_ns: number / 10 * 2_000_000_000, len: 100 }));
     for (speed, times) in [("--top-speed", 2), ("--speed=1", 0), ("--speed=100", 2)] {
         let replay = start(&lab, &[pipe.to_str().unwrap(), speed]);
@@ -177,7 +177,7 @@ fn a_pipe_is_behind_when_a_due_packet_is_not_written_yet() {
         for part in 0..3 {
             let from = if part == 0 { 0 } else { HEADER + part * 10 * PACKET };
             writer.write_all(&bytes[from..HEADER + (part + 1) * 10 * PACKET]).unwrap();
-            std::thread::sleep(Duration::from_millis(200));
+            std::thread::sleep(Duration::from_millis(600));
         }
         drop(writer);
         let report = report(&replay.wait());
