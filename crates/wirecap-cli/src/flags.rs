@@ -9,7 +9,7 @@
 //! A command for which a flag differs slightly, in its default or its help, says so where it flattens the
 //! group (`mut_arg`).
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
@@ -19,7 +19,7 @@ use wirecap_sys::xsk::{BindChoice, BindMode};
 
 use crate::{
     settings::{OutputSettings, Settings, file},
-    values::{ANY, Cores, choice, choice_but, cores, duration, file_size, number, size},
+    values::{ANY, Cores, FileMode, choice, choice_but, cores, duration, file_size, number, size},
 };
 
 /// What arguments that take interfaces call their values.
@@ -38,6 +38,14 @@ pub(crate) struct FileFlags {
     /// Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk.
     #[arg(long)]
     direct_io: bool,
+    /// Permissions of the file, as for chmod [default: 0640 less the umask, or those of the file that it
+    /// replaces].
+    #[arg(long, value_name = "MODE", value_parser = FileMode::from_str)]
+    file_mode: Option<FileMode>,
+    /// Write FILE from the start under its own name, over a file that exists. Without it, it is FILE.partial
+    /// until it is complete.
+    #[arg(long)]
+    in_place: bool,
     /// Begin a new file before one has more than this: 100 (million bytes), 512k, 2G. -w x.pcapng gives
     /// x_00001.pcapng, x_00002.pcapng, ...
     #[arg(short = 'C', long, value_name = "SIZE", value_parser = file_size)]
@@ -59,6 +67,8 @@ impl FileFlags {
         output.write = self.write.or(output.write.take());
         set(&mut output.snaplen, self.snaplen);
         output.direct_io |= self.direct_io;
+        output.file_mode = self.file_mode.or(output.file_mode);
+        output.in_place |= self.in_place;
         output.rotate_size = self.rotate_size.or(output.rotate_size);
         output.rotate_time = self.rotate_time.or(output.rotate_time);
         output.rotate_files = self.rotate_files.or(output.rotate_files);

@@ -6,6 +6,7 @@
 //!                               ├─► generate     numbered frames ─► transmit queues
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
 //!                               ├─► run          a program ─► LD_PRELOAD
+//!                               ├─► extcap       Wireshark ─► its sentences, or a capture
 //!                               └─► interfaces   a list of interfaces, and what XDP can do on each
 //! ```
 //!
@@ -36,7 +37,7 @@ mod tests;
 mod text;
 mod values;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use anyhow::Result;
 use clap::Parser;
@@ -44,7 +45,8 @@ use clap::Parser;
 use self::{
     capture::known_interfaces::KnownInterfaces,
     commands::{
-        Command, Flags, forward, generate, interfaces, interfaces::InterfacesFlags, refusal, replay, version,
+        Command, Flags, extcap, forward, generate, interfaces, interfaces::InterfacesFlags, refusal, replay,
+        version,
     },
     exit::Exit,
     print::stdio,
@@ -52,18 +54,16 @@ use self::{
     settings::Settings,
 };
 
-/// The arguments of the command line; invalid UTF-8 is replaced.
-fn arguments() -> Vec<String> {
-    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect()
-}
-
 fn main() -> ExitCode {
-    if let Some(details) = version::asked(&arguments()) {
+    let arguments = extcap::with_command(env::args_os().collect());
+    // For messages: invalid UTF-8 is replaced.
+    let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(details) = version::asked(&words) {
         return exit_code(stdio::print_stdout("the version", &details).map(|()| Exit::Fine.into()));
     }
-    let flags = match Flags::try_parse() {
+    let flags = match Flags::try_parse_from(arguments) {
         Ok(flags) => flags,
-        Err(refused) => return refusal::refuse(&refused, &arguments()).into(),
+        Err(refused) => return refusal::refuse(&refused, &words).into(),
     };
     let exit = match flags.command {
         Command::Run(flags) => commands::run::run(&flags),
@@ -108,6 +108,7 @@ fn run(command: Command) -> Result<Exit> {
             warn_unless(flags.send.quiet);
             replay::run(&flags, &signals)
         }
+        Command::Extcap(flags) => extcap::run(*flags, signals),
         Command::Interfaces(_) | Command::Run(_) => unreachable!("handled above"),
     }
 }

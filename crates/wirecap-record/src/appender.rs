@@ -8,7 +8,6 @@ use std::{
     fmt,
     io::IoSlice,
     iter,
-    ops::Range,
     path::PathBuf,
     sync::{
         Arc,
@@ -18,15 +17,17 @@ use std::{
 };
 
 use super::{
-    alignment::{self, Part},
+    alignment,
     buffers::Buffers,
+    copy::OutputCopy,
     description::{Trailer, trailer_bytes},
     error::RecordError,
     order::Order,
     output::{AppendError, Output, Whereabouts},
+    pieces::{Piece, cut, split},
     progress::{Progress, WrittenCounts},
     queues::Place,
-    records::{Entry, Position, Records, Room},
+    records::{Records, Room},
     rotation::Series,
 };
 
@@ -75,6 +76,8 @@ pub struct Outcome {
     pub failure: Option<RecordError>,
     /// Where the file was at the end, of a series the last one.
     pub whereabouts: Whereabouts,
+    /// The name of the file if it is not complete, because of the failure: `NAME.partial`.
+    pub partial: Option<PathBuf>,
     /// The files of a series before it whose packets another program removed.
     pub lost_files: Vec<LostFile>,
 }
@@ -132,10 +135,13 @@ pub(crate) struct Appender {
     progress: Progress,
     /// If the output is a file of a series.
     series: Option<Series>,
+    copy: Option<OutputCopy>,
     /// Bytes of the files before it.
     complete_bytes: u64,
     /// Whether the last file of a series is full.
     is_complete: bool,
+    /// Whether everything is written that follows the packets.
+    is_closed: bool,
     /// Those of them that another program has removed.
     lost_files: Vec<LostFile>,
     /// Why nothing more is written.
@@ -145,17 +151,20 @@ pub(crate) struct Appender {
 
 impl Appender {
     /// For the output of this index, which gets the packets of all queues, or of only one, and may be the
-    /// first file of a series.
+    /// first file of a series, or have a copy.
     pub(crate) fn new(
         number: usize,
         only: Option<Place>,
         mut output: Output,
-        series: Option<Series>,
+        (series, mut copy): (Option<Series>, Option<OutputCopy>),
         limit: Arc<Limit>,
         progress: Progress,
         on_stop: Option<StopCallback>,
     ) -> Self {
         output.settle();
+        if let Some(copy) = &mut copy {
+            copy.add([output.header()].into_iter(), 0);
+        }
         Self {
             output,
             only,
@@ -165,8 +174,10 @@ impl Appender {
             order: Order::default(),
             progress,
             series,
+            copy,
             complete_bytes: 0,
             is_complete: false,
+            is_closed: false,
             lost_files: Vec::new(),
             failure: None,
             on_stop,
@@ -249,6 +260,10 @@ impl Appender {
         let appended = self.output.append(&mut slices);
         let written = appended.as_ref().map_or_else(|error| error.written, |()| usize::MAX);
         self.keep(pieces, &paddings, written);
+        if let (Some(copy), Ok(())) = (&mut self.copy, &appended) {
+            let packets = pieces.iter().map(|piece| piece.entries().len() as u64).sum();
+            copy.add(pieces.iter().map(Piece::bytes), packets);
+        }
         appended.map_err(|AppendError { cause, .. }| {
             // The first error helps the user, not that cutting failed as well.
             let _ = self.output.cut();
@@ -293,10 +308,14 @@ impl Appender {
             return Ok(());
         }
         let packets = series.packets();
-        let next = series.open_next(first_ns)?;
-        let full = self.output.path().to_owned();
-        let (len, whereabouts) = (self.output.len(), self.output.whereabouts());
-        self.output.go_on_in(next)?;
+        let whereabouts = self.output.whereabouts();
+        self.output.end().map_err(|error| error.cause)?;
+        if whereabouts != Whereabouts::Cut {
+            self.output.complete()?;
+        }
+        let (full, len) = (self.output.name().to_owned(), self.output.len());
+        // If there is no next file, the one before is complete even so.
+        self.output.go_on_in(series.open_next(first_ns)?)?;
         self.complete_bytes += len;
         // A file that was moved is where its owner wants it.
         if matches!(whereabouts, Whereabouts::Deleted | Whereabouts::Cut) {
@@ -304,6 +323,19 @@ impl Appender {
         }
         series.complete(&full);
         Ok(())
+    }
+
+    /// Whether the copy waits for its reader.
+    pub(crate) fn copy_waits(&self) -> bool {
+        self.copy.as_ref().is_some_and(OutputCopy::has_waiting)
+    }
+
+    /// Goes on with the copy, while no packets come.
+    pub(crate) fn go_on_copying(&mut self) {
+        if let Some(copy) = self.copy.as_mut().filter(|copy| copy.has_waiting()) {
+            copy.write_waiting();
+            self.show();
+        }
     }
 
     /// Whether files end by time, also if no packets come.
@@ -342,16 +374,24 @@ impl Appender {
             let cut = self.output.cut().err().map(RecordError::from);
             self.failure = self.failure.take().or(cut).or(Some(cause));
         }
+        self.is_closed = true;
     }
 
     /// Closes the output, and returns the result.
-    pub(crate) fn finish(self) -> Outcome {
+    pub(crate) fn finish(mut self) -> Outcome {
+        self.copy.iter_mut().for_each(OutputCopy::finish);
         self.show();
-        if let Some(series) = &self.series {
-            series.complete(self.output.path());
-        }
         let (written, whereabouts) = (self.progress.written(), self.output.whereabouts());
-        Outcome { written, failure: self.failure, whereabouts, lost_files: self.lost_files }
+        let is_whole = self.is_closed && self.failure.is_none();
+        if is_whole && whereabouts != Whereabouts::Cut {
+            self.failure = self.output.complete().err();
+        }
+        if let (Some(series), true, None) = (&self.series, is_whole, &self.failure) {
+            series.complete(self.output.name());
+        }
+        let is_there = matches!(whereabouts, Whereabouts::InPlace | Whereabouts::Cut);
+        let partial = self.output.partial().filter(|_| is_there).map(Into::into);
+        Outcome { written, failure: self.failure, whereabouts, partial, lost_files: self.lost_files }
     }
 
     /// Publishes what was written.
@@ -361,71 +401,8 @@ impl Appender {
         counters.bytes.store(self.complete_bytes + self.output.len(), Ordering::Relaxed);
         counters.files.store(self.series.as_ref().map_or(1, |series| series.number), Ordering::Relaxed);
         counters.out_of_order.store(self.order.late, Ordering::Relaxed);
-    }
-}
-
-/// Some records of a group.
-#[derive(Debug, Clone)]
-struct Piece<'g> {
-    records: &'g Records,
-    run: Range<Position>,
-}
-
-impl<'g> Piece<'g> {
-    fn whole(records: &'g Records) -> Self {
-        Self { records, run: Position::default()..records.end() }
-    }
-
-    fn bytes(&self) -> &'g [u8] {
-        &self.records.bytes()[self.run.start.bytes..self.run.end.bytes]
-    }
-
-    fn part(&self) -> Part<'g> {
-        Part { bytes: self.bytes(), is_in_place: self.records.in_place.is_some() }
-    }
-
-    fn entries(&self) -> &'g [Entry] {
-        &self.records.entries[self.run.start.entries..self.run.end.entries]
-    }
-
-    fn first_ns(&self) -> Option<u64> {
-        self.entries().first().map(|entry| entry.time_ns)
-    }
-
-    fn first_len(&self) -> Option<u64> {
-        self.entries().first().map(|entry| entry.len.into())
-    }
-}
-
-/// Takes the first pieces away, as many records as fit. The first of those left in `pieces` does not fit.
-fn split<'g>(pieces: &mut Vec<Piece<'g>>, mut room: Room) -> Vec<Piece<'g>> {
-    let mut taken = Vec::new();
-    let mut rest = std::mem::take(pieces).into_iter();
-    for mut piece in rest.by_ref() {
-        let Range { start, end } = piece.run;
-        let full = piece.records.run_within(start, room);
-        room.packets -= (full.entries - start.entries) as u64;
-        room.bytes = room.bytes.saturating_sub((full.bytes - start.bytes) as u64);
-        if full == end {
-            taken.push(piece);
-            continue;
-        }
-        taken.push(Piece { records: piece.records, run: start..full });
-        piece.run.start = full;
-        pieces.push(piece);
-        break;
-    }
-    pieces.extend(rest);
-    taken
-}
-
-/// Cuts a group to its first packets.
-fn cut(group: &mut [Records], mut packets: u64) {
-    for records in group {
-        if records.packets() > packets {
-            records.truncate(records.prefix(packets, usize::MAX));
-        }
-        packets -= records.packets();
+        let not_copied = self.copy.as_ref().map_or(0, OutputCopy::not_copied);
+        counters.not_copied.store(not_copied, Ordering::Relaxed);
     }
 }
 

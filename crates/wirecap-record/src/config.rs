@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-use super::{appender::StopCallback, rotation::Rotation};
+use super::{appender::StopCallback, copy::OutputCopy, rotation::Rotation};
 
 /// How to record a capture. By default, keeps all of every packet, and workers wait for a slow output.
 #[derive(Debug, Default)]
@@ -27,6 +27,9 @@ pub struct RecordConfig {
     /// The series of each output, in their order, which have to be files; none means that each output is one
     /// file.
     pub rotations: Vec<Rotation>,
+    /// Gets the header and the packets of the first output, too, in its format and not compressed. Packets
+    /// that it does not accept in time count as [`not_copied`](crate::WrittenCounts::not_copied).
+    pub copy: Option<OutputCopy>,
     /// Called at most once for each output, by the thread that writes it, when it writes nothing more
     /// although packets may still arrive.
     pub on_stop: Option<StopCallback>,

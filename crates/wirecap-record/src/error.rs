@@ -1,6 +1,6 @@
 //! Why packets cannot be recorded.
 
-use std::{io, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 
 /// Why an output cannot be opened, or accepts no more.
 ///
@@ -26,6 +26,15 @@ pub enum RecordError {
     /// The file system accepts no writes past the page cache.
     #[error("its file system has no direct writes: {0}")]
     NoDirectWrites(#[source] io::Error),
+    /// A link that anybody may have made: the link.
+    #[error(
+        "{} is a link in a directory that everyone may write to; name the file it leads to",
+        .0.display()
+    )]
+    SharedLink(PathBuf),
+    /// A complete file cannot be renamed to its name.
+    #[error("it is complete, but cannot be renamed: {0}")]
+    Unnamed(#[source] io::Error),
     /// Classic pcap has no interfaces, so a file can hold packets of only one. The number of ports.
     #[error("a pcap file holds packets of one interface, not of {0}; write pcapng")]
     SeveralPorts(usize),

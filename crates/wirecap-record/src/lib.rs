@@ -77,7 +77,8 @@
 //! | putting batches of a queue in order | [`Sequencer`] |
 //! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
 //! | a series of files | [`Rotation`] |
-//! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `sink`; past the page cache: `direct_io`, `alignment` |
+//! | a copy for a program that reads beside the file | [`OutputCopy`] |
+//! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `naming`, `sink`; compressed: [`Compression`]; past the page cache: `direct_io`, `alignment` |
 //! | the blocks around the packets | [`Trailer`], `description` |
 #![forbid(unsafe_code)]
 
@@ -86,7 +87,9 @@ mod appender;
 mod backlog;
 mod block;
 mod buffers;
+mod compress;
 mod config;
+mod copy;
 mod description;
 mod direct_io;
 mod encode;
@@ -96,10 +99,12 @@ mod in_place;
 mod lane;
 mod lookout;
 mod merge;
+mod naming;
 mod open;
 mod order;
 mod output;
 mod pace;
+mod pieces;
 mod progress;
 mod queues;
 mod recorder;
@@ -110,10 +115,13 @@ mod sink;
 mod writer;
 
 pub use appender::{LostFile, Outcome, StopCallback, StopReason};
+pub use compress::Compression;
 pub use config::RecordConfig;
+pub use copy::OutputCopy;
 pub use description::Trailer;
 pub use error::{OutputError, RecordError};
 pub use lane::Lane;
+pub use naming::FileOptions;
 pub use output::{Output, Whereabouts};
 pub use progress::{ForcedWrites, Progress, WrittenCounts};
 pub use queues::Queues;

@@ -3,16 +3,16 @@
 //! ```text
 //!   open ─┬─ a file: lock it ─┬─ held by another ──────► refused, and untouched
 //!         │                   ├─ replaced in between ──► opened again
-//!         │                   └─ ours ─────────────────► written
+//!         │                   └─ ours ─────────────────► written: NAME.partial, or NAME in place
 //!         ├─ a pipe without a reader ──────────────────► refused: the caller waits
 //!         └─ a pipe with a reader, a device ───────────► written
 //! ```
 
 use std::{
-    fs::{File, Metadata, OpenOptions},
+    fs::{File, Metadata, OpenOptions, Permissions},
     io::{self, ErrorKind, IsTerminal},
-    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
-    path::Path,
+    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
+    path::{Path, PathBuf},
 };
 
 use nix::{
@@ -21,30 +21,62 @@ use nix::{
 };
 use wirecap_sys::file_lock;
 
-use super::error::RecordError;
+use super::{
+    error::RecordError,
+    naming::{FileOptions, Target, partial_names},
+};
 
 /// Permissions of a new file: captured traffic is confidential.
-const OWNER_ONLY: u32 = 0o600;
+const NEW_FILE: u32 = 0o640;
+/// The bits of permissions, as in chmod(2).
+const PERMISSIONS: u32 = 0o7777;
 
 /// A file that is open for writing.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub(crate) file: File,
+    /// Its path now.
+    pub(crate) path: PathBuf,
+    /// What it becomes when it is complete.
+    pub(crate) becomes: Option<FutureName>,
     /// Whether it is a regular file, which can be cut and is locked.
     pub(crate) is_regular: bool,
     /// Whether opening created it.
     pub(crate) is_new: bool,
     /// Why it could not be locked, on a file system without locks.
     pub(crate) lock_error: Option<io::Error>,
+    /// A file that a capture of the same name has left, because it was killed.
+    pub(crate) left_over: Option<PathBuf>,
+}
+
+/// The name of a file that is not complete yet.
+#[derive(Debug)]
+pub(crate) struct FutureName {
+    pub(crate) path: PathBuf,
+    /// The file that has the name, locked, so that no other capture writes it meanwhile.
+    _replaced: Option<File>,
 }
 
 /// Opens a path for writing without changing its contents. Does not wait.
 ///
 /// # Errors
 /// Why it cannot be written.
-pub(crate) fn open(path: &Path) -> Result<OpenFile, RecordError> {
+pub(crate) fn open(path: &Path, options: FileOptions) -> Result<OpenFile, RecordError> {
+    match Target::of(path)? {
+        Target::File(path) if options.in_place => {
+            let mut opened = open_in_place(&path, OFlag::O_NOFOLLOW)?;
+            opened.set_permissions(options.mode)?;
+            Ok(opened)
+        }
+        Target::File(path) => open_partial(&path, options.mode),
+        Target::Other => open_in_place(path, OFlag::empty()),
+    }
+}
+
+/// Opens what has this path, or creates a file.
+fn open_in_place(path: &Path, flags: OFlag) -> Result<OpenFile, RecordError> {
     loop {
-        let (file, is_new) = open_path(path)
+        let (file, is_new) = open_path(path, flags)
             .map_err(|cause| if lacks_reader(path, &cause) { RecordError::NoReader } else { cause.into() })?;
         if file.is_terminal() {
             return Err(RecordError::Terminal);
@@ -52,23 +84,98 @@ pub(crate) fn open(path: &Path) -> Result<OpenFile, RecordError> {
         // From now on, writes wait for room.
         fcntl(&file, FcntlArg::F_SETFL(OFlag::empty())).map_err(io::Error::from)?;
         let is_regular = file.metadata()?.is_file();
-        let lock_error = match is_regular.then(|| file_lock::try_lock(&file)) {
+        let lock_error = match is_regular.then(|| lock(&file)) {
             // Another capture, which failed to start, removed it between the two steps.
-            Some(Ok(true)) if !is_at(&file, path) => continue,
-            Some(Ok(false)) => return Err(RecordError::InUse),
-            Some(Err(cause)) => Some(cause),
-            Some(Ok(true)) | None => None,
+            Some(Ok(None)) if !is_at(&file, path) => continue,
+            Some(lock_error) => lock_error?,
+            None => None,
         };
-        return Ok(OpenFile { file, is_regular, is_new: is_new && is_regular, lock_error });
+        let is_new = is_new && is_regular;
+        let (path, becomes, left_over) = (path.into(), None, None);
+        return Ok(OpenFile { file, path, becomes, is_regular, is_new, lock_error, left_over });
+    }
+}
+
+/// Creates the file that will have this path when it is complete.
+fn open_partial(path: &Path, mode: Option<u32>) -> Result<OpenFile, RecordError> {
+    let replaced = match open_existing(path) {
+        Ok(file) => {
+            lock(&file)?;
+            Some(file)
+        }
+        Err(cause) if cause.kind() == ErrorKind::NotFound => None,
+        Err(cause) => return Err(cause.into()),
+    };
+    let before = replaced.as_ref().map(File::metadata).transpose()?;
+    let mut left_over = None;
+    for name in partial_names(path) {
+        let file = match OpenOptions::new().write(true).create_new(true).mode(NEW_FILE).open(&name) {
+            Ok(file) => file,
+            Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
+                check_left_over(&name)?;
+                left_over = left_over.or(Some(name));
+                continue;
+            }
+            Err(cause) => return Err(cause.into()),
+        };
+        let lock_error = lock(&file)?;
+        let becomes = Some(FutureName { path: path.into(), _replaced: replaced });
+        let mut opened =
+            OpenFile { file, path: name, becomes, is_regular: true, is_new: true, lock_error, left_over };
+        if let Some(before) = before {
+            // Fails if this process may not give files away: then it is the owner's own.
+            let _ = fchown(&opened.file, Some(before.uid()), Some(before.gid()));
+            opened.set_permissions(Some(before.mode() & PERMISSIONS))?;
+        }
+        opened.set_permissions(mode)?;
+        return Ok(opened);
+    }
+    Err(io::Error::from(ErrorKind::AlreadyExists).into())
+}
+
+impl OpenFile {
+    fn set_permissions(&mut self, mode: Option<u32>) -> Result<(), RecordError> {
+        let Some(mode) = mode else { return Ok(()) };
+        if let Err(cause) = self.file.set_permissions(Permissions::from_mode(mode)) {
+            if self.is_new {
+                // The caller has the error that led here.
+                let _ = std::fs::remove_file(&self.path);
+            }
+            return Err(cause.into());
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a file that another capture is writing now. One that was killed holds no lock.
+fn check_left_over(path: &Path) -> Result<(), RecordError> {
+    // A link or a file of another user is none of ours.
+    open_existing(path).map_or(Ok(()), |file| lock(&file).map(drop))
+}
+
+/// Opens a file for writing, if there is one.
+fn open_existing(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    OpenOptions::new().write(true).custom_flags(flags.bits()).open(path)
+}
+
+/// Locks a file. Returns why not, on a file system without locks.
+///
+/// # Errors
+/// [`RecordError::InUse`].
+fn lock(file: &File) -> Result<Option<io::Error>, RecordError> {
+    match file_lock::try_lock(file) {
+        Ok(true) => Ok(None),
+        Ok(false) => Err(RecordError::InUse),
+        Err(cause) => Ok(Some(cause)),
     }
 }
 
 /// Opens the file, and returns whether it is new. Does not wait for the reader of a pipe.
-fn open_path(path: &Path) -> io::Result<(File, bool)> {
+fn open_path(path: &Path, flags: OFlag) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
-    options.write(true).mode(OWNER_ONLY).custom_flags(OFlag::O_NONBLOCK.bits());
+    options.write(true).mode(NEW_FILE).custom_flags((flags | OFlag::O_NONBLOCK).bits());
     match options.clone().create_new(true).open(path) {
-        // Still creates the file if the path is a link to one that does not exist.
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
             options.create(true).truncate(false).open(path).map(|file| (file, false))
         }

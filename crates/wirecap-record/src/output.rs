@@ -1,7 +1,7 @@
 //! Outputs: a file, a pipe, a device, or a stream that is already open.
 //!
-//! Rule: existing contents are not touched until the capture runs, and a file that was created for a capture
-//! that fails to start is removed.
+//! Rule: existing contents are not touched until the new file is complete, or in place until the capture
+//! runs, and a file that was created for a capture that fails to start is removed.
 
 use std::{
     fs::{self, File},
@@ -20,9 +20,11 @@ use std::{
 use wirecap_file::Format;
 
 use super::{
+    compress::Compressor,
     direct_io::DirectIo,
     error::RecordError,
-    open::{self, OpenFile},
+    naming::FileOptions,
+    open::{self, FutureName, OpenFile},
     sink::Sink,
 };
 
@@ -46,17 +48,21 @@ use super::{
 #[derive(Debug)]
 pub struct Output {
     sink: Sink,
+    compressor: Option<Compressor>,
     /// `None` for a stream.
     path: Option<PathBuf>,
+    /// The name that the file gets when it is complete, if that is not its path.
+    becomes: Option<FutureName>,
     format: Format,
     /// Whether it can be cut to a length: not a pipe or a device, and not a stream, which may be a file to
     /// which others append.
     cuttable: bool,
-    /// Bytes of whole records in it.
+    /// Bytes of whole records in it, compressed or not.
     len: u64,
     /// Whether it is new, and no capture is recorded in it.
     is_fresh: bool,
     lock_error: Option<io::Error>,
+    left_over: Option<PathBuf>,
     /// What it begins with.
     header: Vec<u8>,
 }
@@ -83,29 +89,47 @@ pub(crate) struct AppendError {
 }
 
 impl Output {
-    /// Opens a file, a pipe or a device for writing, without changing its contents. A new file is private to
-    /// its owner (mode 0600). A file is locked (`flock`), so that no other output writes it. Does not wait.
+    /// Opens a file, a pipe or a device for writing, without changing its contents. A file is `NAME.partial`
+    /// until it is complete, and only its owner and group can read it (mode 0640). It is locked (`flock`), so
+    /// that no other output writes it. Does not wait.
     ///
     /// # Errors
     /// Why it cannot be written. After [`RecordError::NoReader`], try again later.
-    pub fn open(path: impl Into<PathBuf>, format: Format) -> Result<Self, RecordError> {
-        let path = path.into();
-        let OpenFile { file, is_regular, is_new, lock_error } = open::open(&path)?;
-        let (sink, path) = (Sink::new(file), Some(path));
-        let (cuttable, is_fresh, header) = (is_regular, is_new, Vec::new());
-        Ok(Self { sink, path, format, cuttable, len: 0, is_fresh, lock_error, header })
+    pub fn open(path: impl AsRef<Path>, format: Format) -> Result<Self, RecordError> {
+        Self::open_with(path, format, FileOptions::default())
+    }
+
+    /// Like [`Self::open`], with options for a file.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        format: Format,
+        options: FileOptions,
+    ) -> Result<Self, RecordError> {
+        let OpenFile { file, path, becomes, is_regular, is_new, lock_error, left_over } =
+            open::open(path.as_ref(), options)?;
+        let mut output = Self::stream(file, format);
+        (output.path, output.becomes, output.left_over) = (Some(path), becomes, left_over);
+        (output.cuttable, output.is_fresh, output.lock_error) = (is_regular, is_new, lock_error);
+        output.compressor = options.compression.map(Compressor::new).transpose()?;
+        Ok(output)
     }
 
     /// Takes an open file, for instance standard output, which is neither locked nor cut nor removed.
     pub fn stream(file: File, format: Format) -> Self {
         Self {
             sink: Sink::new(file),
+            compressor: None,
             path: None,
+            becomes: None,
             format,
             cuttable: false,
             len: 0,
             is_fresh: false,
             lock_error: None,
+            left_over: None,
             header: Vec::new(),
         }
     }
@@ -134,6 +158,11 @@ impl Output {
     /// that no other program writes it.
     pub fn lock_error(&self) -> Option<&io::Error> {
         self.lock_error.as_ref()
+    }
+
+    /// A partial file of the same name that a capture has left, because it was killed. It is kept.
+    pub fn left_over(&self) -> Option<&Path> {
+        self.left_over.as_deref()
     }
 
     /// From now on, waiting writes are given up when this flag is set.
@@ -200,9 +229,30 @@ impl Output {
         metadata.len() >= self.len && (read.is_err() || self.len == 0 || magic != [0; 4])
     }
 
-    /// Its path; empty for a stream.
-    pub(crate) fn path(&self) -> &Path {
-        self.path.as_deref().unwrap_or(Path::new(""))
+    /// The name that it has when it is complete; empty for a stream.
+    pub(crate) fn name(&self) -> &Path {
+        let name = self.becomes.as_ref().map(|name| name.path.as_path());
+        name.or(self.path.as_deref()).unwrap_or(Path::new(""))
+    }
+
+    /// Where it is while it is not complete, if it has another name then.
+    pub(crate) fn partial(&self) -> Option<&Path> {
+        self.path.as_deref().filter(|_| self.becomes.is_some())
+    }
+
+    /// Gives the file its name, now that it is complete. A file that another program has moved or removed
+    /// keeps the name that it has.
+    ///
+    /// # Errors
+    /// [`RecordError::Unnamed`]; the file keeps its partial name.
+    pub(crate) fn complete(&mut self) -> Result<(), RecordError> {
+        let (true, Some(path), Some(name)) = (self.is_at_path(), &self.path, &self.becomes) else {
+            return Ok(());
+        };
+        fs::rename(path, &name.path).map_err(RecordError::Unnamed)?;
+        self.path = self.becomes.take().map(|name| name.path);
+        self.settle();
+        Ok(())
     }
 
     /// Bytes that it accepted, whole records or not, for others to read.
@@ -220,18 +270,40 @@ impl Output {
         self.sink.direct.as_ref().map(|direct| direct.position)
     }
 
+    /// What it begins with.
+    pub(crate) fn header(&self) -> &[u8] {
+        &self.header
+    }
+
     /// Bytes of whole records in it.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     /// Writes all of `slices`, with as few system calls as the kernel allows. Call [`Output::keep`] to keep
-    /// what was written, or [`Output::cut`] to remove it.
+    /// what was written, or [`Output::cut`] to remove it. A compressed output keeps all or nothing.
     ///
     /// # Errors
     /// Why not all was written, and how much was.
     pub(crate) fn append(&mut self, slices: &mut [IoSlice<'_>]) -> Result<(), AppendError> {
-        write_all(slices, |slices| self.sink.write(slices))
+        self.append_by(slices, Sink::write)
+    }
+
+    fn append_by(
+        &mut self,
+        slices: &mut [IoSlice<'_>],
+        write: impl Fn(&mut Sink, &[IoSlice<'_>]) -> Result<usize, RecordError>,
+    ) -> Result<(), AppendError> {
+        let Self { sink, compressor: Some(compressor), len, .. } = self else {
+            return write_all(slices, |slices| write(&mut self.sink, slices));
+        };
+        let nothing = |cause| AppendError { written: 0, cause };
+        let bytes = compressor.compress(slices).map_err(|cause| nothing(cause.into()))?;
+        write_all(&mut [IoSlice::new(&bytes)], |slices| write(sink, slices))
+            .map_err(|error| nothing(error.cause))?;
+        compressor.keep();
+        *len += bytes.len() as u64;
+        Ok(())
     }
 
     /// Writes what follows the packets. A file that was given up ends like any other, since it is cut to
@@ -242,17 +314,31 @@ impl Output {
     pub(crate) fn append_last(&mut self, trailer: &[u8], has_failed: bool) -> Result<(), AppendError> {
         let mut slices = [IoSlice::new(trailer)];
         match (self.cuttable, has_failed) {
-            (true, _) => write_all(&mut slices, |slices| Ok(self.sink.write_now(slices)?))?,
+            (true, _) => self.append_by(&mut slices, |sink, slices| Ok(sink.write_now(slices)?))?,
             (false, true) => return Ok(()),
             (false, false) => self.append(&mut slices)?,
         }
         self.keep(trailer.len());
+        self.end()
+    }
+
+    /// Writes what ends a compressed file.
+    ///
+    /// # Errors
+    /// Like [`Output::append`].
+    pub(crate) fn end(&mut self) -> Result<(), AppendError> {
+        let Self { sink, compressor: Some(compressor), len, .. } = self else { return Ok(()) };
+        let end = compressor.end_frame().map_err(|cause| AppendError { written: 0, cause: cause.into() })?;
+        write_all(&mut [IoSlice::new(end)], |slices| Ok(sink.write_now(slices)?))?;
+        *len += end.len() as u64;
         Ok(())
     }
 
     /// Keeps the next `bytes` of what was appended, which are whole records.
     pub(crate) fn keep(&mut self, bytes: usize) {
-        self.len += bytes as u64;
+        if self.compressor.is_none() {
+            self.len += bytes as u64;
+        }
     }
 
     /// Removes what was appended and not kept.
@@ -268,7 +354,10 @@ impl Output {
         if let Some(direct) = &mut self.sink.direct {
             direct.position = self.len;
         }
-        Ok(())
+        self.end().map_err(|error| match error.cause {
+            RecordError::Io(cause) => cause,
+            other => io::Error::other(other.to_string()),
+        })
     }
 }
 
@@ -306,125 +395,4 @@ impl Drop for Output {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn open(path: &Path) -> Result<Output, RecordError> {
-        Output::open(path, Format::Pcapng)
-    }
-
-    #[test]
-    fn a_failed_capture_removes_its_new_file_and_leaves_an_old_one_alone() {
-        let directory = tempfile::tempdir().unwrap();
-        let (new, old) = (directory.path().join("new.pcapng"), directory.path().join("old.pcapng"));
-        fs::write(&old, "precious").unwrap();
-        drop(open(&new).unwrap());
-        drop(open(&old).unwrap());
-        assert!(!new.exists());
-        assert_eq!(fs::read(&old).unwrap(), b"precious");
-    }
-
-    #[test]
-    fn truncation_by_another_program_is_noticed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("cut.pcapng");
-        let mut output = open(&path).unwrap();
-        output.begin(b"the beginning").unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::InPlace);
-        File::options().write(true).open(&path).unwrap().set_len(3).unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::Cut, "shorter");
-        File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
-        output.append(&mut [IoSlice::new(b"more")]).unwrap();
-        output.keep(4);
-        assert_eq!(output.whereabouts(), Whereabouts::Cut, "the same length, with a hole");
-    }
-
-    #[test]
-    fn a_dangling_link_creates_its_target() {
-        let directory = tempfile::tempdir().unwrap();
-        let (link, target) = (directory.path().join("link.pcapng"), directory.path().join("target.pcapng"));
-        std::os::unix::fs::symlink(&target, &link).unwrap();
-        open(&link).unwrap().begin(b"head").unwrap();
-        assert_eq!(fs::read(&target).unwrap(), b"head");
-    }
-
-    #[test]
-    fn a_file_that_replaced_ours_is_not_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("ours.pcapng");
-        let output = open(&path).unwrap();
-        fs::rename(&path, directory.path().join("moved.pcapng")).unwrap();
-        fs::write(&path, "theirs").unwrap();
-        drop(output);
-        assert_eq!(fs::read(&path).unwrap(), b"theirs");
-    }
-
-    #[test]
-    fn begin_replaces_old_contents_and_cut_leaves_kept_bytes() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.pcapng");
-        fs::write(&path, "a long text of another time").unwrap();
-        let mut output = open(&path).unwrap();
-        output.begin(b"head").unwrap();
-        output.append(&mut [IoSlice::new(b""), IoSlice::new(b"one"), IoSlice::new(b"two, torn")]).unwrap();
-        output.keep(3);
-        output.cut().unwrap();
-        output.append(&mut [IoSlice::new(b"tail")]).unwrap();
-        output.keep(4);
-        assert_eq!(output.len(), 11);
-        drop(output);
-        assert_eq!(fs::read(&path).unwrap(), b"headonetail");
-    }
-
-    #[test]
-    fn a_file_past_the_page_cache_is_cut_like_any_other() {
-        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let path = directory.path().join("a.pcapng");
-        let mut output = open(&path).unwrap().direct().unwrap();
-        output.begin(b"head").unwrap();
-        let bytes = vec![7; 300_000];
-        output.append(&mut [IoSlice::new(&bytes)]).unwrap();
-        output.keep(200_001);
-        output.cut().unwrap();
-        output.append(&mut [IoSlice::new(&bytes), IoSlice::new(b"tail")]).unwrap();
-        output.keep(300_004);
-        assert_eq!(output.whereabouts(), Whereabouts::InPlace);
-        assert_eq!(fs::read(&path).unwrap(), [b"head", &[7; 500_001][..], b"tail"].concat());
-    }
-
-    #[test]
-    fn only_files_are_written_past_the_page_cache() {
-        let device = Output::open("/dev/null", Format::Pcapng).unwrap();
-        assert!(matches!(device.direct(), Err(RecordError::NoFile)));
-        let directory = tempfile::tempdir().unwrap();
-        let stream = File::create(directory.path().join("stream")).unwrap();
-        assert!(matches!(Output::stream(stream, Format::Pcapng).direct(), Err(RecordError::NoFile)));
-    }
-
-    #[test]
-    fn a_second_writer_is_refused_and_leaves_the_file_alone() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.pcapng");
-        let mut first = open(&path).unwrap();
-        first.begin(b"head").unwrap();
-        assert!(matches!(open(&path), Err(RecordError::InUse)));
-        assert_eq!(fs::read(&path).unwrap(), b"head");
-        drop(first);
-        open(&path).unwrap();
-    }
-
-    #[test]
-    fn a_file_that_was_moved_or_deleted_is_noticed() {
-        let directory = tempfile::tempdir().unwrap();
-        let (path, other) = (directory.path().join("a.pcapng"), directory.path().join("b.pcapng"));
-        let mut output = open(&path).unwrap();
-        output.begin(b"head").unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::InPlace);
-        fs::rename(&path, &other).unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::Moved(other.canonicalize().unwrap()));
-        fs::write(&path, "another's").unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::Moved(other.canonicalize().unwrap()));
-        fs::remove_file(&other).unwrap();
-        assert_eq!(output.whereabouts(), Whereabouts::Deleted);
-    }
-}
+mod tests;

@@ -39,6 +39,8 @@ pub struct WrittenCounts {
     /// Packets that are not in the output because it did not accept them in time; see
     /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     pub not_taken: u64,
+    /// Packets that are not in its copy, if there is one, because the reader was behind.
+    pub not_copied: u64,
 }
 
 impl Sum for WrittenCounts {
@@ -54,6 +56,7 @@ impl Sum for WrittenCounts {
                 time: sum.forced.time + next.forced.time,
             },
             not_taken: sum.not_taken + next.not_taken,
+            not_copied: sum.not_copied + next.not_copied,
         })
     }
 }
@@ -76,6 +79,7 @@ pub(crate) struct Counters {
     pub(crate) out_of_order: AtomicU64,
     pub(crate) forced_memory: AtomicU64,
     pub(crate) forced_time: AtomicU64,
+    pub(crate) not_copied: AtomicU64,
 }
 
 impl Progress {
@@ -96,6 +100,7 @@ impl Progress {
             out_of_order: read(&counters.out_of_order),
             forced: ForcedWrites { memory: read(&counters.forced_memory), time: read(&counters.forced_time) },
             not_taken: self.backlog.as_ref().map_or(0, |backlog| backlog.not_taken()),
+            not_copied: read(&counters.not_copied),
         }
     }
 

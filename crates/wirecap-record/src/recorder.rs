@@ -51,7 +51,7 @@ const GIVING_UP: Duration = Duration::from_secs(1);
 
 /// Records a capture: see the example at the [head of the crate](crate).
 ///
-/// Dropping it leaves a file with all packets but without the account.
+/// Dropping it leaves a partial file, with all packets but without the account.
 #[derive(Debug)]
 pub struct Recorder {
     /// Until they are taken.
@@ -170,7 +170,7 @@ impl Recorder {
         let _ = sender.send(trailer.into());
         let abandoned = |failure| {
             let (written, whereabouts) = (progress.written(), Whereabouts::InPlace);
-            Outcome { written, failure: Some(failure), whereabouts, lost_files: Vec::new() }
+            Outcome { written, failure: Some(failure), whereabouts, partial: None, lost_files: Vec::new() }
         };
         let (mut bytes, mut since) = (progress.output_bytes(), Instant::now());
         loop {
@@ -236,6 +236,7 @@ fn begin(
     let is_live = !modes.into_iter().any(|mode| mode == QueueMode::Trace);
     let limit = Arc::new(Limit::new(config.max_packets.unwrap_or(u64::MAX)));
     let mut rotations = config.rotations.into_iter();
+    let mut copy = config.copy;
     let mut started = Vec::new();
     for (number, (output, queues)) in parts.into_iter().enumerate() {
         let backlog = config.drop_when_behind.then(Arc::<Backlog>::default);
@@ -259,7 +260,15 @@ fn begin(
             pace: Pace::default(),
             pending: VecDeque::new(),
             buffers: Buffers::new(returns.clone()),
-            appender: Appender::new(number, only, output, series, limit, progress.clone(), on_stop),
+            appender: Appender::new(
+                number,
+                only,
+                output,
+                (series, copy.take()),
+                limit,
+                progress.clone(),
+                on_stop,
+            ),
             progress: progress.clone(),
             backlog,
         };

@@ -30,6 +30,9 @@ use super::{
 /// The most memory, in bytes, of packets that are held back until no earlier one can arrive.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
+/// How often to look whether the reader of a copy has made room, while no packets come.
+const COPY_TICK: Duration = Duration::from_millis(2);
+
 /// How often to look whether the period of a file has ended, while no packets come.
 const PERIOD_TICK: Duration = Duration::from_millis(250);
 
@@ -67,6 +70,7 @@ impl Writer {
         while recording.collect(&messages) {
             recording.merge(Instant::now());
             recording.write();
+            recording.appender.go_on_copying();
             recording.end_period();
         }
         // Fails if the recorder has stopped waiting.
@@ -79,6 +83,7 @@ impl Recording {
     /// next look at the queues. Returns whether a lane is still open.
     fn collect(&mut self, messages: &Receiver<Block>) -> bool {
         let first = match self.merger.held_bytes() {
+            _ if self.appender.copy_waits() => messages.recv_timeout(COPY_TICK),
             0 if self.is_live && self.appender.has_periods() => messages.recv_timeout(PERIOD_TICK),
             0 => messages.recv().map_err(RecvTimeoutError::from),
             _ => messages.recv_timeout(ASK_PERIOD),

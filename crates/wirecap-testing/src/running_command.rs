@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     sync::{Arc, Condvar, Mutex},
     thread::{self, JoinHandle},
@@ -50,6 +50,13 @@ pub struct CommandOutput {
     pub stdout: Vec<u8>,
     /// Its standard error.
     pub stderr: String,
+}
+
+/// The name of a file while a capture writes it.
+pub fn partial(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
 }
 
 impl RunningCommand {
@@ -113,10 +120,10 @@ impl RunningCommand {
         }
     }
 
-    /// Waits until the file at `path` has at least `bytes` bytes.
+    /// Waits until the file at `path`, or the partial one that becomes it, has at least `bytes` bytes.
     #[track_caller]
     pub fn wait_for_bytes(&self, path: &Path, bytes: u64) {
-        let len = || fs::metadata(path).map_or(0, |file| file.len());
+        let len = || fs::metadata(partial(path)).or_else(|_| fs::metadata(path)).map_or(0, |file| file.len());
         let explain = || format!("{} has {} of {bytes} bytes\n{}", path.display(), len(), self.said());
         wait_or_explain(explain, || len() >= bytes);
     }

@@ -1,22 +1,31 @@
 //! The end of a capture: everything is written, the account is closed, and failures are reported.
 
-use std::thread::JoinHandle;
+use std::{io::ErrorKind, thread::JoinHandle};
 
 use wirecap::{Capture, Report};
-use wirecap_record::{Outcome, Recorder, Trailer, Whereabouts};
+use wirecap_record::{Outcome, RecordError, Recorder, Trailer, Whereabouts};
 
 use super::{
     describe,
     drain::Drain,
     end::End,
     failure::{self, Failure, PartialOutput},
+    helpers::Helpers,
     job::Job,
     plan::Plan,
     summary::{self, Account, CaptureEnd},
     threads::Threads,
     written_files::{FilesProgress, OutputFile},
 };
-use crate::{exit::Exit, print::head::Head, process::signals::Signals, text::loss};
+use crate::{
+    exit::Exit,
+    print::head::Head,
+    process::signals::Signals,
+    text::{
+        loss,
+        plural::{counted, was},
+    },
+};
 
 /// A capture that gets no more packets.
 pub(super) struct EndedCapture<'a> {
@@ -28,7 +37,13 @@ pub(super) struct EndedCapture<'a> {
 
 impl EndedCapture<'_> {
     /// Writes all packets, closes the account, and prints it.
-    pub(super) fn close(self, mut capture: Capture, threads: Threads, job: &mut impl Job) -> Exit {
+    pub(super) fn close<J: Job>(
+        self,
+        mut capture: Capture,
+        threads: Threads,
+        helpers: Helpers,
+        job: &mut J,
+    ) -> Exit {
         self.signals.escalation.begin_ending();
         // An interface may have gone since the last events; then the report says so.
         drop(capture.events());
@@ -41,9 +56,16 @@ impl EndedCapture<'_> {
         let report = capture.finish();
         let mut outputs = finish(recorders, &report, &mut drain);
         job.end();
+        let helpers = helpers.end(self.signals);
         let mut failures = Vec::from_iter(panicked.then_some(Failure::WorkerPanicked));
         failures.extend(self.failures(&report, panicked));
+        if J::READER_ENDS_IT {
+            outputs
+                .iter_mut()
+                .for_each(|(_, outcome)| _ = outcome.failure.take_if(|cause| is_gone_reader(cause)));
+        }
         failures.extend(outputs.iter_mut().flat_map(|(file, outcome)| of_output(file, outcome, &report)));
+        failures.extend(helpers);
         failures.extend(job.failure().map(Failure::Job));
         self.print(&report, outputs, &failures, job)
     }
@@ -74,13 +96,14 @@ impl EndedCapture<'_> {
         let loss = loss::verdict(report, self.plan.delays(job), job.lost(report));
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
-        let moved: Vec<_> = outputs.iter().filter_map(|(file, outcome)| moved(file, outcome)).collect();
+        let notes = |(file, outcome)| [moved(file, outcome), not_printed(outcome)].into_iter().flatten();
+        let notes: Vec<_> = outputs.iter().flat_map(|(file, outcome)| notes((file, outcome))).collect();
         let written = outputs.into_iter().map(|(file, outcome)| (file, outcome.written));
         let written = self.plan.destination.is_some().then(|| written.collect());
         let ending = Some(CaptureEnd { end: self.end, error });
         let account = Account { head: self.head, end: ending, report, written };
         let print_all = || {
-            moved.iter().for_each(|line| note!("{line}"));
+            notes.iter().for_each(|line| note!("{line}"));
             failures.iter().for_each(|failure| note!("{failure}"));
             let warning = if is_failure { "" } else { "WARNING: " };
             loss.iter().for_each(|loss| note!("{warning}{loss}"));
@@ -102,16 +125,25 @@ impl EndedCapture<'_> {
     }
 }
 
+/// Whether writing failed because the program that read it has ended.
+fn is_gone_reader(cause: &RecordError) -> bool {
+    matches!(cause, RecordError::Io(cause) if cause.kind() == ErrorKind::BrokenPipe)
+}
+
 /// Failures of an output.
 fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<Failure> {
     let (failure, written, output) = (outcome.failure.take(), outcome.written, || file.name.clone());
     let unwritten = file.delivered(report).saturating_sub(written.packets);
-    let kept = PartialOutput { packets: written.packets, bytes: written.bytes, unwritten };
+    let partial = outcome.partial.take();
+    let kept =
+        PartialOutput { packets: written.packets, bytes: written.bytes, unwritten, partial: partial.clone() };
     let write = failure.map(|cause| Failure::Write { output: output(), cause, kept });
     let place = match &outcome.whereabouts {
         Whereabouts::InPlace | Whereabouts::Moved(_) => None,
         Whereabouts::Deleted => Some(Failure::Deleted { output: output(), packets: written.packets }),
-        Whereabouts::Cut => Some(Failure::Cut(output())),
+        Whereabouts::Cut => {
+            Some(Failure::Cut(partial.map_or_else(output, |path| path.display().to_string())))
+        }
     };
     let lost = outcome.lost_files.iter().map(|lost| match lost.whereabouts {
         Whereabouts::Cut => Failure::Cut(lost.path.display().to_string()),
@@ -127,6 +159,15 @@ fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<F
 fn moved(OutputFile { name, .. }: &OutputFile, outcome: &Outcome) -> Option<String> {
     let Whereabouts::Moved(path) = &outcome.whereabouts else { return None };
     Some(format!("{name} was moved while it was written; the packets are in {}", path.display()))
+}
+
+/// A line about packets that were written, but for which tcpdump was too slow.
+fn not_printed(outcome: &Outcome) -> Option<String> {
+    let packets = outcome.written.not_copied;
+    let (counted, were) = (counted(packets, "packet"), was(packets));
+    (packets > 0).then(|| {
+        format!("WARNING: {counted} {were} written but not printed: tcpdump did not read them in time")
+    })
 }
 
 /// Has the recorders write the remaining packets and the account.

@@ -1,6 +1,6 @@
 //! Failures: reported on standard error, in the record, and by the exit code.
 
-use std::fmt;
+use std::{fmt, path::PathBuf, process::ExitStatus};
 
 use wirecap_record::RecordError;
 
@@ -47,18 +47,32 @@ pub(super) enum Failure {
         "another program truncated {0} while it was written; packets are missing, and the file is damaged"
     )]
     Cut(String),
+    /// The command of a series.
+    #[error(
+        "{command} failed with {failed} of {}, which are complete; the first failures are above",
+        counted(*.files, "file")
+    )]
+    Command { command: String, failed: u64, files: u64 },
+    #[error("the command of -z may not have run with the last files: a signal ended the wait")]
+    CommandGivenUp,
+    #[error("tcpdump, which prints the packets, failed: {0}")]
+    Printer(ExitStatus),
+    #[error("the last packets may not be printed: a signal ended the wait for tcpdump")]
+    PrintingGivenUp,
     /// The job of the capture failed: its message.
     #[error("{0}")]
     Job(String),
 }
 
 /// What is in an output that accepted no more packets.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct PartialOutput {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     /// Packets that were captured but are not in it.
     pub(super) unwritten: u64,
+    /// The name of the file, if it has not got its own.
+    pub(super) partial: Option<PathBuf>,
 }
 
 fn not_written(output: &str, cause: &RecordError, kept: &PartialOutput) -> String {
@@ -87,7 +101,11 @@ impl PartialOutput {
 
 impl fmt::Display for PartialOutput {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "kept {}, the last one complete; {}", self.volume(), self.rest())
+        write!(formatter, "kept {}, the last one complete", self.volume())?;
+        if let Some(partial) = &self.partial {
+            write!(formatter, ", in {}", partial.display())?;
+        }
+        write!(formatter, "; {}", self.rest())
     }
 }
 

@@ -21,9 +21,10 @@ use wirecap_record::{Output, Rotation};
 use wirecap_sys::clock::system_ns;
 
 use super::{
-    output,
+    file_name::labelled,
+    output::{self, Opening},
     place::{self, Place},
-    plan::{Destination, Plan, labelled},
+    plan::{Destination, Plan},
     series::{self, Commands, Names},
     written_files::{OutputFile, QueueId},
 };
@@ -101,7 +102,8 @@ impl Opener<'_> {
             Destination::Stdout => {
                 Ok(vec![OpenOutput { file, output: output::stdout(destination.format())?, rotation: None }])
             }
-            Destination::FilePerQueue(..) => Ok(Vec::new()),
+            // Opened later, or started.
+            Destination::FilePerQueue(..) | Destination::Printer => Ok(Vec::new()),
         }
     }
 
@@ -123,20 +125,20 @@ impl Opener<'_> {
     /// Opens a file, or the first of a series.
     fn open(&self, file: OutputFile, path: &Path, format: Format) -> Result<OpenOutput> {
         let Self { plan, places, signals, commands } = self;
-        let direct_io = plan.output.direct_io;
+        let opening = Opening::of(&plan.output);
         if !plan.output.rotates() {
-            let output = output::open(path, format, direct_io, signals)?;
-            return Ok(OpenOutput { file, output, rotation: None });
+            let output = output::open(path, format, opening, signals)?;
+            let rotation = plan.output.stop_size.map(series::end_at_size);
+            return Ok(OpenOutput { file, output, rotation });
         }
         let names = Names::new(path, &plan.output);
         let first = names.path(1, system_ns())?;
         place::check_not_read(places, &first)?;
-        let output = output::open(&first, format, direct_io, signals)?;
+        let output = output::open(&first, format, opening, signals)?;
         let traces = place::traces(places);
         let open_next = move |path: &Path| {
             place::check_no_trace(&traces, path).map_err(|error| io::Error::other(error.to_string()))?;
-            let output = Output::open(path, format)?;
-            if direct_io { output.direct() } else { Ok(output) }
+            opening.open(path, format)
         };
         let commands = commands.map(Commands::sender);
         let rotation = series::rotation(first, names, &plan.output, commands, open_next);

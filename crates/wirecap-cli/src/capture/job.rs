@@ -47,6 +47,9 @@ pub(crate) trait Job {
     /// What stops while a port has no link, in messages.
     const ACTIVITY: &'static str = "capture";
 
+    /// Whether the end of the program that reads the output is the end of the job, and no failure.
+    const READER_ENDS_IT: bool = false;
+
     /// What its workers do with batches.
     type BatchHandler: BatchHandler;
 

@@ -31,13 +31,16 @@ mod drain;
 mod effect;
 pub(crate) mod end;
 mod failure;
+mod file_name;
 mod files;
+mod helpers;
 pub(crate) mod job;
 pub(crate) mod known_interfaces;
 mod limits;
 mod output;
 mod place;
 pub(crate) mod plan;
+mod printing;
 mod progress;
 mod record;
 mod series;
@@ -58,6 +61,7 @@ use anyhow::Result;
 
 use self::{
     files::Opener,
+    helpers::Helpers,
     job::Job,
     plan::Plan,
     series::Commands,
@@ -80,14 +84,19 @@ use crate::{
 pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores())?;
     let places = place::look_up(&mut plan)?;
-    let commands = Commands::start(&plan.output)?;
-    let opener = Opener { plan: &plan, places: &places, signals: &signals, commands: commands.as_ref() };
+    let mut helpers = Helpers { commands: Commands::start(&plan.output)?, printer: None };
+    let commands = helpers.commands.as_ref();
+    let opener = Opener { plan: &plan, places: &places, signals: &signals, commands };
     let mut outputs = opener.one()?;
     let prepared = place::prepare(&plan, &places, &signals)?;
     let files = files::of_queues(&plan, &places, &prepared)?;
     limits::check(&plan, &prepared, files.len())?;
     outputs.extend(opener.of_queues(files)?);
-    let idle = IdleThreads::start(prepared.workers(), outputs)?;
+    let copy = match plan.output.print {
+        true => helpers.print(&plan, &mut outputs)?,
+        false => None,
+    };
+    let idle = IdleThreads::start(prepared.workers(), outputs, copy)?;
     let mut capture = place::open(&plan, prepared, &signals)?;
     effect::check(&plan, &capture.report())?;
     let started = SystemTime::now();
@@ -114,7 +123,5 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let watch = Watch::new(&plan, &signals, noticed, statistics, delays);
     let end = watch.until_end(&mut capture, &threads.workers, &mut job);
     let ended = close::EndedCapture { plan: &plan, head: &head, signals: &signals, end };
-    let exit = ended.close(capture, threads, &mut job);
-    commands.into_iter().for_each(Commands::end);
-    Ok(exit)
+    Ok(ended.close(capture, threads, helpers, &mut job))
 }

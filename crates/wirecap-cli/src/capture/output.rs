@@ -11,9 +11,9 @@ use std::{
 
 use anyhow::{Result, anyhow, ensure};
 use wirecap_file::Format;
-use wirecap_record::{Output, RecordError};
+use wirecap_record::{Compression, FileOptions, Output, RecordError};
 
-use crate::process::signals::Signals;
+use crate::{process::signals::Signals, settings::OutputSettings, values::FileMode};
 
 /// How often to check whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
@@ -26,18 +26,47 @@ pub(super) fn stdout(format: Format) -> Result<Output> {
     Ok(Output::stream(File::from(io::stdout().as_fd().try_clone_to_owned()?), format))
 }
 
-/// Opens a file without changing its contents, with `direct_io` for writes past the page cache. Waits for the
-/// reader of a pipe until a signal requests the end.
+/// How outputs are opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opening {
+    options: FileOptions,
+    /// Whether to write past the page cache.
+    direct_io: bool,
+    quiet: bool,
+}
+
+impl Opening {
+    pub(super) fn of(settings: &OutputSettings) -> Self {
+        let mode = settings.file_mode.map(|FileMode(mode)| mode);
+        let options = FileOptions { mode, in_place: settings.in_place, compression: None };
+        Self { options, direct_io: settings.direct_io, quiet: settings.quiet }
+    }
+
+    /// Opens an output without changing its contents.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub(super) fn open(self, path: &Path, format: Format) -> Result<Output, RecordError> {
+        let compression = Compression::from_path(path);
+        let output = Output::open_with(path, format, FileOptions { compression, ..self.options })?;
+        if let Some(left_over) = output.left_over() {
+            note!("{} is left from a capture that was killed; it is kept", left_over.display());
+        }
+        if self.direct_io { output.direct() } else { Ok(output) }
+    }
+}
+
+/// Opens an output without changing its contents. Waits for the reader of a pipe until a signal requests the
+/// end.
 ///
 /// # Errors
 /// Why it cannot be written, and what to do about it.
-pub(super) fn open(path: &Path, format: Format, direct_io: bool, signals: &Signals) -> Result<Output> {
+pub(super) fn open(path: &Path, format: Format, opening: Opening, signals: &Signals) -> Result<Output> {
     let mut waits = false;
     loop {
-        let opened = Output::open(path, format);
-        match if direct_io { opened.and_then(Output::direct) } else { opened } {
+        match opening.open(path, format) {
             Err(RecordError::NoReader) => {
-                if !waits {
+                if !waits && !opening.quiet {
                     note!("waiting for a program that reads {}", path.display());
                     waits = true;
                 }
@@ -83,6 +112,9 @@ fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let hint = match cause.kind() {
         ErrorKind::NotFound => format!("; make the directory first: mkdir -p {}", directory.display()),
+        ErrorKind::PermissionDenied if path.is_file() => {
+            "; choose a directory you may write to, or write over the file by --in-place".into()
+        }
         ErrorKind::PermissionDenied => {
             format!("; choose a directory you may write to, not {}", directory.display())
         }

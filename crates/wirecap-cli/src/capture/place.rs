@@ -174,6 +174,7 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
         let written = match destination {
             Destination::File(path, _) => path.metadata(),
             Destination::Stdout => of_fd(&io::stdout()),
+            Destination::Printer => Err(ErrorKind::NotFound.into()),
             // Its files are checked when their names are known.
             Destination::FilePerQueue(..) => Err(ErrorKind::NotFound.into()),
         };

@@ -9,8 +9,10 @@ use std::{
 use anyhow::{Result, bail, ensure};
 use wirecap::{Builder, Config, Dispatch};
 use wirecap_file::Format;
+use wirecap_record::Compression;
 
 use super::{
+    file_name::{self, labelled},
     job::Job,
     known_interfaces::KnownInterfaces,
     series::{self, Names},
@@ -47,6 +49,8 @@ pub(crate) enum Destination {
     FilePerQueue(PathBuf, Format),
     /// Standard output, as pcapng.
     Stdout,
+    /// A tcpdump that prints the packets.
+    Printer,
 }
 
 impl Destination {
@@ -54,7 +58,7 @@ impl Destination {
     pub(crate) fn format(&self) -> Format {
         match self {
             Destination::File(_, format) | Destination::FilePerQueue(_, format) => *format,
-            Destination::Stdout => Format::Pcapng,
+            Destination::Stdout | Destination::Printer => Format::Pcapng,
         }
     }
 
@@ -63,6 +67,7 @@ impl Destination {
         match self {
             Destination::File(path, _) | Destination::FilePerQueue(path, _) => path.display().to_string(),
             Destination::Stdout => "-".into(),
+            Destination::Printer => "tcpdump".into(),
         }
     }
 
@@ -71,6 +76,7 @@ impl Destination {
         let path = match self {
             Destination::File(path, _) => path,
             Destination::FilePerQueue(..) => return Output::File,
+            Destination::Printer => return Output::Pipe,
             Destination::Stdout => Path::new("/dev/stdout"),
         };
         let kind = path.metadata().map(|metadata| metadata.file_type());
@@ -81,7 +87,7 @@ impl Destination {
     /// Its name in messages.
     fn describe(&self) -> String {
         match self {
-            Destination::File(..) => self.name(),
+            Destination::File(..) | Destination::Printer => self.name(),
             Destination::FilePerQueue(path, _) => labelled(path, "*").display().to_string(),
             Destination::Stdout => "standard output".into(),
         }
@@ -105,19 +111,34 @@ impl Plan {
         let destination = match output.write.as_deref() {
             Some(path) if per_queue => Some(file_per_queue(path)?),
             Some(path) => Some(destination(path, config.ports.len())?),
-            None => None,
+            None => output.print.then_some(Destination::Printer),
         };
+        ensure!(
+            !output.print
+                || !matches!(destination, Some(Destination::Stdout | Destination::FilePerQueue(..))),
+            usage!(
+                "--print prints what goes to one file or is only printed: leave -w - or --file-per-queue out"
+            )
+        );
         ensure!(
             !per_queue || destination.is_some(),
             usage!("--file-per-queue is for packets that are written: add -w FILE.pcapng, or leave it out")
         );
         ensure!(
-            !output.direct_io || !matches!(destination, None | Some(Destination::Stdout)),
+            !output.direct_io
+                || !matches!(destination, None | Some(Destination::Stdout | Destination::Printer)),
             usage!("--direct-io is for a file on a disk: name one with -w FILE, or leave it out")
+        );
+        ensure!(
+            !output.direct_io || !output.write.as_deref().is_some_and(is_compressed),
+            usage!(
+                "--direct-io is for files that the disk reads from the memory of the packets, and not for compressed ones: leave \
+                 it out"
+            )
         );
         let path = match &destination {
             Some(Destination::File(path, _) | Destination::FilePerQueue(path, _)) => Some(path.as_path()),
-            Some(Destination::Stdout) | None => None,
+            Some(Destination::Stdout | Destination::Printer) | None => None,
         };
         series::check(&output, path)?;
         Ok(Self { config, output, destination, interfaces })
@@ -170,7 +191,7 @@ impl Plan {
 
     /// Whether packets go to standard output, so that results go to standard error.
     pub(crate) fn stdout_is_taken(&self) -> bool {
-        self.destination == Some(Destination::Stdout)
+        self.output.print || self.destination == Some(Destination::Stdout)
     }
 }
 
@@ -199,9 +220,8 @@ fn needs_no_suffix(path: &Path) -> bool {
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device() || kind.is_dir())
 }
 
-/// A path with a label in front of its extension.
-pub(super) fn labelled(path: &Path, label: &str) -> PathBuf {
-    path.with_extension(format!("{label}.{}", path.extension().unwrap_or_default().to_string_lossy()))
+fn is_compressed(path: &Path) -> bool {
+    Compression::from_path(path).is_some()
 }
 
 /// A file for each queue. Only a file can have several names.
@@ -215,7 +235,7 @@ fn file_per_queue(path: &Path) -> Result<Destination> {
             path.display()
         )
     );
-    let format = Format::from_path(path).map_err(|error| Usage(error.to_string()))?;
+    let format = file_name::format(path).map_err(|error| Usage(error.to_string()))?;
     Ok(Destination::FilePerQueue(path.into(), format))
 }
 
@@ -227,7 +247,7 @@ fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
         );
         return Ok(Destination::Stdout);
     }
-    let format = Format::from_path(path)
+    let format = file_name::format(path)
         .or_else(|error| if needs_no_suffix(path) { Ok(Format::Pcapng) } else { Err(error) })
         .map_err(|error| Usage(error.to_string()))?;
     if format == Format::Pcap && interfaces > 1 {

@@ -1,8 +1,10 @@
-//! Series of files (`-C`, `-G`, `-W`, `-z`): their names, how they are opened, and what is run with each.
+//! Series of files (`-C`, `-G`, `-b`, `-W`, `-z`): their names, how they are opened, and what is run with
+//! each.
 //!
 //! ```text
 //!   -w x.pcapng -C 100                    x_00001.pcapng   x_00002.pcapng   …
 //!   -w x.pcapng -C 100 -W 2               x_00001.pcapng   x_00002.pcapng   x_00001.pcapng   …
+//!   -w x.pcapng -C 100 -b files:2         …   x_00007.pcapng   x_00008.pcapng
 //!   -w %H%M%S.pcapng -G 60                121500.pcapng    121600.pcapng    …
 //!   -w %H%M%S.pcapng -G 60 -C 100         121500_00001.pcapng   121500_00002.pcapng   121600_00003.pcapng   …
 //! ```
@@ -10,8 +12,9 @@
 //! Rule: no file is written over another of the series, unless `-W` has it so, or a name of another day.
 
 use std::{
+    collections::VecDeque,
     ffi::OsStr,
-    io,
+    fs, io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -27,6 +30,7 @@ use jiff::{Timestamp, fmt::strtime, tz::TimeZone};
 use wirecap_record::{NextFile, Output, RecordError, Rotation};
 use wirecap_sys::clock::system_ns;
 
+use super::file_name::numbered;
 use crate::{process::executable, settings::OutputSettings};
 
 /// The fewest digits of a number in a name.
@@ -40,12 +44,25 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// # Errors
 /// [`Usage`](crate::exit::Usage) that says which.
 pub(super) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> {
-    let OutputSettings { rotate_size, rotate_time, rotate_files, rotate_command, .. } = output;
+    let OutputSettings { rotate_size, rotate_time, rotate_packets, rotate_files, rotate_command, .. } =
+        output;
+    let OutputSettings { keep_files, stop_files, stop_size, .. } = output;
+    let numbers = [rotate_size, rotate_packets, rotate_files, stop_files, stop_size];
     ensure!(
-        *rotate_size != Some(0) && *rotate_files != Some(0),
-        usage!("a series of files takes a size and a number that are not 0")
+        numbers.iter().all(|number| **number != Some(0)),
+        usage!("files take sizes and numbers that are not 0")
     );
     if !output.rotates() {
+        ensure!(
+            keep_files.is_none() && stop_files.is_none(),
+            usage!(
+                "a number of files is for a series: add -C SIZE, -G TIME or -b packets:N, or leave it out"
+            )
+        );
+        ensure!(
+            stop_size.is_none() || path.is_some_and(is_file_or_new),
+            usage!("-a filesize: is for a file: name one with -w FILE.pcapng, or leave it out")
+        );
         ensure!(
             rotate_files.is_none(),
             usage!("-W is for a series of files: add -C SIZE or -G TIME, or leave it out")
@@ -64,6 +81,27 @@ pub(super) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
         *rotate_files != Some(1) || rotate_size.is_none(),
         usage!(
             "-W 1 would write the only file of -C over itself: keep two or more, or stop with -c or --duration"
+        )
+    );
+    ensure!(
+        stop_size.is_none(),
+        usage!(
+            "-a filesize: is the size of one file, and -C that of each of a series: leave one of them out"
+        )
+    );
+    ensure!(
+        keep_files.is_none_or(|files| files > 1),
+        usage!("-b files: counts the file that is written, too: keep two or more")
+    );
+    ensure!(
+        keep_files.is_none() || rotate_files.is_none(),
+        usage!("-W and -b files: both say how many files there are: leave one of them out")
+    );
+    ensure!(
+        keep_files.is_none() || rotate_command.is_none(),
+        usage!(
+            "-b files: deletes files while the command of -z may still read them: leave one of them out, or have the command \
+             delete old files"
         )
     );
     ensure!(
@@ -86,13 +124,17 @@ pub(super) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
         usage!("-C and -G are for files: name them with -w FILE.pcapng, or leave these flags out")
     })?;
     ensure!(
-        !path.metadata().is_ok_and(|metadata| !metadata.is_file()),
+        is_file_or_new(path),
         usage!(
             "-C and -G make names from that of a file, which {} is not: write -w FILE.pcapng",
             path.display()
         )
     );
     Names::new(path, output).path(1, system_ns()).map(drop)
+}
+
+fn is_file_or_new(path: &Path) -> bool {
+    path.metadata().map_or(true, |metadata| metadata.is_file())
 }
 
 /// Checks that the command of `-z` can be run.
@@ -124,7 +166,8 @@ impl Names {
     pub(super) fn new(template: &Path, output: &OutputSettings) -> Self {
         let has_percent = template.as_os_str().as_encoded_bytes().contains(&b'%');
         let has_time = has_percent && output.rotate_time.is_some();
-        let is_numbered = output.rotate_size.is_some() || !has_time;
+        let by_volume = output.rotate_size.is_some() || output.rotate_packets.is_some();
+        let is_numbered = by_volume || !has_time;
         let ring = output.rotate_files.filter(|_| output.rotate_size.is_some());
         Self { template: template.into(), has_time, is_numbered, ring }
     }
@@ -157,13 +200,6 @@ impl Names {
     }
 }
 
-/// A path with a number in front of its extension.
-fn numbered(path: &Path, number: &str) -> PathBuf {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let extension = path.extension().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{stem}_{number}.{extension}"))
-}
-
 /// The series that follows a first file. `open` opens the others, and `commands` gets the names of files that
 /// are complete.
 pub(super) fn rotation(
@@ -173,7 +209,8 @@ pub(super) fn rotation(
     commands: Option<Sender<Option<PathBuf>>>,
     open: impl Fn(&Path) -> Result<Output, RecordError> + Send + Sync + 'static,
 ) -> Rotation {
-    let last_name = Mutex::new(first_path);
+    let last_name = Mutex::new(first_path.clone());
+    let kept = settings.keep_files.map(|files| Mutex::new(KeptFiles::new(first_path, files)));
     let open_next = move |NextFile { number, begins_ns }| {
         let name = names.path(number, begins_ns).map_err(|error| io::Error::other(format!("{error:#}")))?;
         let mut last_name = last_name.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,19 +220,72 @@ pub(super) fn rotation(
             false => name.clone(),
         };
         *last_name = name;
+        if let Some(kept) = &kept {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).add(path.clone());
+        }
         // The series is named in the message; this is which file of it.
         open(&path).map_err(|error| io::Error::other(format!("{}: {error}", path.display())).into())
     };
-    let ends_with_files = settings.rotate_size.is_none();
+    let by_number = settings.rotate_files.filter(|_| settings.rotate_size.is_none());
     Rotation {
         max_bytes: settings.rotate_size,
-        max_packets: None,
+        max_packets: settings.rotate_packets,
         period: settings.rotate_time,
-        max_files: settings.rotate_files.filter(|_| ends_with_files),
+        max_files: settings.stop_files.or(by_number),
         open: open_next.into(),
         // Fails if the thread is gone.
         on_complete: commands
             .map(|commands| (move |path: &Path| _ = commands.send(Some(path.into()))).into()),
+    }
+}
+
+/// The end of a file of this size, after which none follows.
+pub(super) fn end_at_size(max_bytes: u64) -> Rotation {
+    Rotation {
+        max_bytes: Some(max_bytes),
+        max_packets: None,
+        period: None,
+        max_files: Some(1),
+        open: (|_: NextFile| Err(io::Error::other("no file follows").into())).into(),
+        on_complete: None,
+    }
+}
+
+/// The newest files of a series. Older ones are deleted.
+#[derive(Debug)]
+struct KeptFiles {
+    paths: VecDeque<PathBuf>,
+    max_files: u64,
+    failures: u64,
+}
+
+impl KeptFiles {
+    fn new(first: PathBuf, max_files: u64) -> Self {
+        Self { paths: [first].into(), max_files, failures: 0 }
+    }
+
+    /// Makes room for a file that follows.
+    fn add(&mut self, path: PathBuf) {
+        while self.paths.len() as u64 >= self.max_files {
+            let Some(oldest) = self.paths.pop_front() else { break };
+            match fs::remove_file(&oldest) {
+                // Or somebody has taken it away.
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    self.failures += 1;
+                    if self.failures <= REPORTED {
+                        warn!(
+                            "{} cannot be deleted: {error}; more files are kept than requested",
+                            oldest.display()
+                        );
+                    }
+                }
+            }
+        }
+        // A name that comes again is the newest.
+        self.paths.retain(|known| *known != path);
+        self.paths.push_back(path);
     }
 }
 
@@ -204,7 +294,17 @@ pub(super) fn rotation(
 pub(super) struct Commands {
     /// The end of the series is `None`.
     names: Sender<Option<PathBuf>>,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<FailedCommands>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FailedCommands {
+    pub(super) command: String,
+    /// Files with which it failed.
+    pub(super) failed: u64,
+    /// Files that were complete.
+    pub(super) files: u64,
 }
 
 impl Commands {
@@ -226,19 +326,28 @@ impl Commands {
         self.names.clone()
     }
 
-    /// Waits until the command has run with all files.
-    pub(super) fn end(self) {
+    /// No more files follow.
+    pub(super) fn end_series(&self) {
         // Fails if the thread has panicked.
         let _ = self.names.send(None);
-        let _ = self.thread.join();
+    }
+
+    /// Whether the command has run with all files of a series that has ended.
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits until then. Returns whether it failed.
+    pub(super) fn end(self) -> Option<FailedCommands> {
+        self.thread.join().ok().filter(|failed| failed.failed > 0)
     }
 }
 
-/// How many failures of a command are reported one by one.
+/// How many failures of a kind are reported one by one.
 const REPORTED: u64 = 3;
 
 /// Runs a command with each file, and reports its failures.
-fn run_with_each(command: &str, files: impl Iterator<Item = PathBuf>) {
+fn run_with_each(command: &str, files: impl Iterator<Item = PathBuf>) -> FailedCommands {
     let (mut count, mut failed) = (0_u64, 0_u64);
     for path in files {
         count += 1;
@@ -253,9 +362,7 @@ fn run_with_each(command: &str, files: impl Iterator<Item = PathBuf>) {
             warn!("{command} {} failed: {why}", path.display());
         }
     }
-    if failed > REPORTED {
-        warn!("{command} failed with {failed} of {count} files");
-    }
+    FailedCommands { command: command.into(), failed, files: count }
 }
 
 #[cfg(test)]
@@ -264,6 +371,25 @@ mod tests {
 
     fn names(template: &str, settings: OutputSettings) -> Names {
         Names::new(Path::new(template), &settings)
+    }
+
+    #[test]
+    fn the_oldest_files_are_deleted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |number: u32| directory.path().join(format!("x_{number}"));
+        let mut kept = KeptFiles::new(path(1), 3);
+        for number in 1..=6 {
+            if number > 1 {
+                kept.add(path(number));
+            }
+            fs::write(path(number), "").unwrap();
+            let there: Vec<_> = (1..=6).filter(|&number| path(number).exists()).collect();
+            assert_eq!(there, (number.saturating_sub(2).max(1)..=number).collect::<Vec<_>>());
+        }
+        // Somebody moves the oldest, and a name comes again.
+        fs::remove_file(path(4)).unwrap();
+        kept.add(path(6));
+        assert_eq!((kept.paths, kept.failures), ([path(5), path(6)].into(), 0));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::{collections::VecDeque, sync::mpsc::Sender, thread::JoinHandle};
 
 use anyhow::Result;
 use wirecap::{Capture, Worker};
-use wirecap_record::{Lane, OutputError, RecordConfig, RecordError, Recorder, StopReason, Writer};
+use wirecap_record::{
+    Lane, OutputCopy, OutputError, RecordConfig, RecordError, Recorder, StopReason, Writer,
+};
 
 use super::{
     describe,
@@ -22,8 +24,14 @@ use crate::process::{idle_thread::IdleThread, signals::Signals};
 /// The threads of a capture before it runs.
 pub(super) struct IdleThreads {
     pub(super) workers: Vec<IdleThread>,
+    pub(super) writers: IdleWriters,
+}
+
+/// The threads that will write.
+pub(super) struct IdleWriters {
     /// One for each output; none when packets are only counted.
-    pub(super) writers: Vec<IdleWriter>,
+    threads: Vec<IdleWriter>,
+    copy: Option<OutputCopy>,
 }
 
 /// A thread that will write, and its output.
@@ -33,7 +41,7 @@ pub(super) struct IdleWriter {
 }
 
 impl IdleThreads {
-    pub(super) fn start(workers: usize, outputs: Vec<OpenOutput>) -> Result<Self> {
+    pub(super) fn start(workers: usize, outputs: Vec<OpenOutput>, copy: Option<OutputCopy>) -> Result<Self> {
         let worker = |number| IdleThread::start(&format!("wirecap-work-{number}"));
         let writer = |(number, open): (usize, OpenOutput)| {
             let name = match open.file.queue {
@@ -43,8 +51,8 @@ impl IdleThreads {
             IdleThread::start(&name).map(|thread| IdleWriter { thread, open })
         };
         let workers = (0..workers).map(worker).collect::<Result<_>>()?;
-        let writers = outputs.into_iter().enumerate().map(writer).collect::<Result<_>>()?;
-        Ok(Self { workers, writers })
+        let threads = outputs.into_iter().enumerate().map(writer).collect::<Result<_>>()?;
+        Ok(Self { workers, writers: IdleWriters { threads, copy } })
     }
 }
 
@@ -63,13 +71,13 @@ impl Recording {
         places: &[Place],
         signals: &Signals,
         notices: &Sender<Notice>,
-        writers: Vec<IdleWriter>,
+        writers: IdleWriters,
         capture: &Capture,
         waits: bool,
     ) -> Result<Self> {
         let (mut threads, mut files) = (VecDeque::new(), Vec::new());
         let (mut outputs, mut rotations) = (Vec::new(), Vec::new());
-        for IdleWriter { thread, open: OpenOutput { file, output, rotation } } in writers {
+        for IdleWriter { thread, open: OpenOutput { file, output, rotation } } in writers.threads {
             threads.push_back(thread);
             files.push(file);
             outputs.push(output);
@@ -82,6 +90,7 @@ impl Recording {
             rotations,
             header: describe::header(plan, places, &capture.report()),
             drop_when_behind: !waits,
+            copy: writers.copy,
             give_up: signals.escalation.give_up_flag(),
             on_stop: Some(notifier(names.clone(), notices.clone()).into()),
         };

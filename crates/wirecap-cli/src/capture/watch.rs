@@ -121,7 +121,7 @@ impl<'a> Watch<'a> {
         match self.notices.recv_timeout(tick) {
             Ok(Notice::CountReached) => Some(End::Count),
             Ok(Notice::FilesComplete) => {
-                self.without_output(job, End::Files, "the requested number of files is complete")
+                self.without_output(job, End::Files, "the files have the requested number or size")
             }
             Ok(Notice::WriteFailed(why)) => self.without_output(job, End::WriteFailed, &why),
             Err(RecvTimeoutError::Timeout) => None,

@@ -8,6 +8,7 @@
 //! `flags` if several commands share it.
 
 pub(crate) mod capture;
+pub(crate) mod extcap;
 pub(crate) mod forward;
 pub(crate) mod generate;
 pub(crate) mod interfaces;
@@ -20,6 +21,7 @@ use clap::{Parser, Subcommand};
 
 use self::{
     capture::flags::CaptureFlags,
+    extcap::flags::ExtcapFlags,
     forward::flags::ForwardFlags,
     generate::flags::{EXAMPLES as GENERATE_EXAMPLES, GenerateFlags},
     interfaces::InterfacesFlags,
@@ -130,6 +132,10 @@ pub(crate) enum Command {
     /// and other devices are served by libpcap itself. The program's exit code is the command's.
     #[command(after_help = RUN_EXAMPLES, override_usage = "wirecap run [OPTIONS] [--] <PROGRAM> [ARGUMENTS]...")]
     Run(RunFlags),
+    /// Answer Wireshark and tshark, which run this command through a link to it.
+    ///
+    /// The link is in the directory that tshark -G folders shows as the Extcap path.
+    Extcap(Box<ExtcapFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and which programs are attached.
     Interfaces(InterfacesFlags),
 }

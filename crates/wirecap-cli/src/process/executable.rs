@@ -18,3 +18,9 @@ pub(crate) fn in_path(name: &OsStr) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).map(|directory| directory.join(name)).find(|path| is_program(path))
 }
+
+/// The file of a program in PATH, or where programs for administrators are.
+pub(crate) fn in_path_or_sbin(name: &str) -> Option<PathBuf> {
+    let beside = ["/usr/sbin", "/sbin"].map(|directory| Path::new(directory).join(name));
+    in_path(OsStr::new(name)).or_else(|| beside.into_iter().find(|path| is_program(path)))
+}

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::text;
+use crate::values::FileMode;
 
 /// What becomes of the packets, what is printed about them, and when the command ends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -17,16 +18,36 @@ pub(crate) struct OutputSettings {
     pub(crate) snaplen: u32,
     /// Write the file past the page cache.
     pub(crate) direct_io: bool,
+    /// Permissions of files, in octal digits; without it 0640, or those of the file that is replaced.
+    #[serde(with = "text::parsed")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) file_mode: Option<FileMode>,
+    /// Write files under their own names from the start, over files that exist.
+    pub(crate) in_place: bool,
+    /// Print a line for each packet, by tcpdump.
+    pub(crate) print: bool,
     /// Write a file for each receive queue.
     pub(crate) file_per_queue: bool,
-    /// Begin a new file before one has more than this number of bytes.
+    /// Begin a new file before one has more than this number of bytes, or `512k`, `100M`, `2G`.
+    #[serde(with = "text::file_size")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub(crate) rotate_size: Option<u64>,
+    /// Begin a new file after this number of packets.
+    pub(crate) rotate_packets: Option<u64>,
     /// Begin a new file each time this much time has passed.
     #[serde(with = "text::time")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) rotate_time: Option<Duration>,
     /// With a size, keep this number of files, and write over the oldest; with a time, stop after as many.
     pub(crate) rotate_files: Option<u64>,
+    /// Keep this number of files of a series, the one that is written included, and delete the oldest.
+    pub(crate) keep_files: Option<u64>,
+    /// Stop after this number of files of a series.
+    pub(crate) stop_files: Option<u64>,
+    /// Stop before the file has more than this number of bytes.
+    #[serde(with = "text::file_size")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub(crate) stop_size: Option<u64>,
     /// Run this program with the name of each file that is complete.
     pub(crate) rotate_command: Option<String>,
     /// Stop after this number of packets.
@@ -54,11 +75,11 @@ pub(crate) struct OutputSettings {
 impl OutputSettings {
     /// Whether packets are written to a series of files.
     pub(crate) fn rotates(&self) -> bool {
-        self.rotate_size.is_some() || self.rotate_time.is_some()
+        self.rotate_size.is_some() || self.rotate_time.is_some() || self.rotate_packets.is_some()
     }
 
     /// Whether the times of packets are written or verified.
     pub(crate) fn keeps_times(&self) -> bool {
-        self.write.is_some() || self.verify
+        self.write.is_some() || self.print || self.verify
     }
 }

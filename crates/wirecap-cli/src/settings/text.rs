@@ -22,6 +22,35 @@ pub(crate) mod parsed {
     }
 }
 
+/// For `#[serde(with = …)]` on an optional size of a file: a number of bytes, or `512k`, `100M`, `2G`.
+pub(crate) mod file_size {
+    use super::{Deserialize, Deserializer, Error, Serialize, Serializer};
+    use crate::values;
+
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a number of bytes, or a size like \"512k\", \"100M\" or \"2G\"")]
+    enum Size {
+        Bytes(u64),
+        Text(String),
+    }
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+        bytes.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        match Size::deserialize(deserializer)? {
+            Size::Bytes(bytes) => Ok(Some(bytes)),
+            Size::Text(text) => {
+                let bytes = values::size_of_file(&text, 1);
+                let wrong =
+                    || D::Error::custom(format!("{text:?} is no size; write bytes, or 512k, 100M, 2G"));
+                bytes.ok_or_else(wrong).map(Some)
+            }
+        }
+    }
+}
+
 /// For `#[serde(with = …)]` on an optional length of time: `10s`, `500ms`.
 pub(crate) mod time {
     use std::time::Duration;

@@ -17,8 +17,22 @@ pub(crate) fn real(text: &str) -> Option<f64> {
     Some(decimal(text, MILLION)? as f64 / MILLION as f64)
 }
 
-/// Parses a number with a decimal suffix: 1000, 10k, 1.5M, 2.5G.
+/// Parses a number with an exponent: 1e6, 2.5e3. `None` if it is no whole number.
+pub(crate) fn with_exponent(text: &str) -> Option<u64> {
+    let (number, exponent) = text.split_once(['e', 'E'])?;
+    let (whole, fraction) = parts(number)?;
+    let digits = exponent.bytes().all(|byte| byte.is_ascii_digit());
+    let exponent: usize = digits.then(|| exponent.parse().ok()).flatten()?;
+    // A longer number does not fit anyway.
+    let zeros = exponent.checked_sub(fraction.len()).filter(|&zeros| zeros < 20)?;
+    format!("{whole}{fraction}{:0<zeros$}", "").parse().ok()
+}
+
+/// Parses a number with a decimal suffix or an exponent: 1000, 10k, 1.5M, 2.5G, 1e6.
 pub(crate) fn scaled(text: &str) -> Option<u64> {
+    if let Some(number) = with_exponent(text) {
+        return Some(number);
+    }
     let units = [('k', 1_000), ('K', 1_000), ('M', MILLION), ('G', 1_000 * MILLION)];
     let with_unit = units.iter().find_map(|&(letter, unit)| Some((text.strip_suffix(letter)?, unit)));
     let (digits, unit) = with_unit.unwrap_or((text, 1));
@@ -75,6 +89,15 @@ mod tests {
         );
         for bad in ["", "k", "1kk", "1 k", "1m", "1T", "99999999999G"] {
             assert_eq!(scaled(bad), None, "{bad}");
+        }
+        assert_eq!(
+            ["1e6", "1E3", "2.5e3", "0e0", "18446744073709551615e0"].map(with_exponent),
+            [MILLION, 1_000, 2_500, 0, u64::MAX].map(Some)
+        );
+        for bad in
+            ["e6", "1e", "1e-3", "1e+3", "2.55e1", "1e20", "2e19", "1e6k", "1e99999999999999999999", "é"]
+        {
+            assert_eq!((with_exponent(bad), scaled(bad)), (None, None), "{bad}");
         }
         assert_eq!((real("80"), real("0.8"), real("NaN")), (Some(80.0), Some(0.8), None));
     }

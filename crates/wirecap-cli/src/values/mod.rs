@@ -3,6 +3,7 @@
 //! Values that only one command has are in the folder of that command.
 
 mod decimal;
+mod file_mode;
 mod text_file;
 mod trace;
 
@@ -16,7 +17,8 @@ use wirecap::{
 
 use self::decimal::is_decimal;
 pub(crate) use self::{
-    decimal::{MILLION, decimal, real, scaled},
+    decimal::{MILLION, decimal, real, scaled, with_exponent},
+    file_mode::FileMode,
     text_file::text_file,
     trace::{is_trace, is_trace_path},
 };
@@ -69,26 +71,32 @@ pub(crate) fn ports(words: &[String]) -> Result<Vec<PortSpec>, Usage> {
     words.iter().map(port).collect()
 }
 
-/// Parses a number of packets: 1000, or with a decimal suffix 10k, 5M, 1G.
+/// Parses a number of packets: 1000, with a decimal suffix 10k, 5M, 1G, or with an exponent 1e6.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let packets = scaled(text).filter(|&packets| packets > 0 && !text.contains('.'));
     packets.ok_or_else(|| "write a number of packets from 1 on, like 1000, 10k or 5M".into())
 }
 
-/// Parses a size of memory in bytes: 512M, 2G, in powers of two.
+/// Parses a size of memory in bytes: 512M, 2G, in powers of two, or 1e9.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    parse_bytes(text).ok_or_else(|| "write a size with its unit, like 512M or 2G".into())
+    let bytes = parse_bytes(text).or_else(|| with_exponent(text)).filter(|&bytes| bytes > 0);
+    bytes.ok_or_else(|| "write a size with its unit, like 512M or 2G".into())
 }
 
-/// Parses the size of a file in bytes: 100 is that many millions, as with tcpdump, and 512k, 100M and 2G are
-/// in powers of two.
+/// Parses the size of a file in bytes: 100 is that many millions, as with tcpdump, 512k, 100M and 2G are in
+/// powers of two, and 1e8 is a number of bytes.
 pub(crate) fn file_size(text: &str) -> Result<u64, String> {
+    size_of_file(text, MILLION)
+        .ok_or_else(|| "write a size like 100 (million bytes), 512k, 100M, 2G or 1e8 (bytes)".into())
+}
+
+/// The size of a file in bytes. A number without a unit is in units of `unit` bytes.
+pub(crate) fn size_of_file(text: &str, unit: u64) -> Option<u64> {
     let bytes = match is_decimal(text) {
-        true => decimal(text, MILLION),
-        false => parse_bytes(&text.to_uppercase()),
+        true => decimal(text, unit),
+        false => with_exponent(text).or_else(|| parse_bytes(&text.to_uppercase())),
     };
-    let bytes = bytes.filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| "write a size like 100 (million bytes), 512k, 100M or 2G".into())
+    bytes.filter(|bytes| *bytes > 0)
 }
 
 /// A list of cores. A newtype, because clap takes a `Vec` for a flag given several times.
@@ -153,11 +161,20 @@ mod tests {
         {
             assert_eq!(count(text), Ok(packets), "{text}");
         }
+        assert_eq!(
+            (count("1e6"), size("1e9"), file_size("1e8")),
+            (Ok(MILLION), Ok(1_000 * MILLION), Ok(100 * MILLION))
+        );
+        assert_eq!(
+            (file_size("100"), file_size("64k"), size_of_file("64", 1_000)),
+            (Ok(100 * MILLION), Ok(65_536), Some(64_000))
+        );
         for bad in [
             "",
             "k",
             "0",
             "0k",
+            "0e3",
             "-1",
             "+1",
             "1m",

@@ -11,18 +11,21 @@ fn mode(path: &std::path::Path) -> u32 {
 }
 
 #[test]
-fn a_new_file_is_private_to_its_owner() {
-    if !require_root("a_new_file_is_private_to_its_owner") {
+fn a_new_file_is_private_to_its_owner_and_group() {
+    if !require_root("a_new_file_is_private_to_its_owner_and_group") {
         return;
     }
     let lab = Lab::with_queues("owner", 1);
-    let (new, old) = (lab.path("new.pcapng"), lab.path("old.pcap"));
+    let (new, old, asked) = (lab.path("new.pcapng"), lab.path("old.pcap"), lab.path("asked.pcap"));
     fs::write(&old, "").unwrap();
-    fs::set_permissions(&old, PermissionsExt::from_mode(0o640)).unwrap();
-    for path in [&new, &old] {
-        lab.capture(&["r0", "--duration", "50ms", "-w", path.to_str().unwrap()]).wait().account();
+    fs::set_permissions(&old, PermissionsExt::from_mode(0o604)).unwrap();
+    for (path, flags) in [(&new, &[][..]), (&old, &[]), (&asked, &["--file-mode", "0664"])] {
+        let arguments = ["r0", "--duration", "50ms", "-w", path.to_str().unwrap()];
+        lab.capture(&[&arguments, flags].concat()).wait().account();
     }
-    assert_eq!((mode(&new), mode(&old)), (0o600, 0o640), "an existing file keeps its permissions");
+    // Less what the umask of whoever runs the tests forbids.
+    assert_eq!((mode(&new) | 0o040, mode(&asked)), (0o640, 0o664));
+    assert_eq!(mode(&old), 0o604, "as the file that is replaced");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use wirecap_lab::{VethOptions, require_root};
 use wirecap_testing::kernel_is_at_least;
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
-use crate::lab::{Lab, RunningCommand, SmallDisk, WIRECAP, assert_frames, by_queue, read};
+use crate::lab::{Lab, RunningCommand, SmallDisk, WIRECAP, assert_frames, by_queue, partial, read};
 
 const WHOLE: usize = usize::MAX;
 
@@ -34,6 +34,7 @@ fn a_full_disk_keeps_what_fitted_and_closes_the_account() {
             ended.stderr.contains("No space left on device") && ended.stderr.contains("kept "),
             "{ended:#?}"
         );
+        let path = partial(&path);
         let (account, capture) = (ended.account(), read(&path));
         let kept = capture.packets.len() as u64;
         assert_eq!(account.written("packets"), kept);
@@ -62,7 +63,8 @@ fn the_file_of_a_killed_capture_is_readable() {
         running.signal(Signal::SIGKILL);
     });
     assert_eq!(running.wait().code, None);
-    let capture = Capture::read(std::fs::File::open(&path).unwrap()).unwrap();
+    assert!(!path.exists());
+    let capture = Capture::read(std::fs::File::open(partial(&path)).unwrap()).unwrap();
     assert!(matches!(capture.damage, None | Some(Error::Truncated { .. })), "{:?}", capture.damage);
     assert!(capture.packets.len() > 900);
     assert_frames(&capture.packets.iter().collect::<Vec<_>>(), FrameSpec::default(), WHOLE);

@@ -83,7 +83,7 @@ fn each_packet_is_in_the_file_of_its_queue_once_and_in_order() {
             let received = (statistics.interface, statistics.counters.received);
             assert_eq!(received, (interface, Some(expected)), "the account of its queue");
             let metadata = fs::metadata(&name).unwrap();
-            assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+            assert_eq!(metadata.permissions().mode() & 0o737, 0o600);
             let record = &files(&account)[names.len()];
             assert_eq!(record["file"], text(&name));
             assert_eq!((&record["port"], &record["queue"]), (&format!("r{interface}").into(), &queue.into()));

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_lab::{Namespace, VethOptions, VethPair};
 use wirecap_sys::{cpu, netdev};
-pub use wirecap_testing::running_command::{Account, CommandOutput, READY, RunningCommand};
+pub use wirecap_testing::running_command::{Account, CommandOutput, READY, RunningCommand, partial};
 use wirecap_testing::{LiveSender, SendAccount, wait_until};
 use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 

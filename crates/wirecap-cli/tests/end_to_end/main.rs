@@ -4,9 +4,11 @@
 //! the packets in the file with the frames sent. Every test checks the account.
 
 mod captures;
+mod compressed;
 mod confidential;
 mod endings;
 mod errors;
+mod extcap;
 mod faults;
 mod file_per_queue;
 mod filters;
@@ -27,7 +29,9 @@ mod order;
 mod outputs;
 mod passive;
 mod printed;
+mod printing;
 mod queues;
+mod replacing;
 mod replay;
 mod replay_order;
 mod rotation;

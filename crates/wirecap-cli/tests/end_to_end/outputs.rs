@@ -10,7 +10,7 @@ use wirecap_lab::Capture;
 use wirecap_lab::require_root;
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
-use crate::lab::{Lab, assert_frames, by_queue, cores, read};
+use crate::lab::{Lab, assert_frames, by_queue, cores, partial, read};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -203,7 +203,7 @@ fn a_file_that_is_deleted_or_moved_while_it_is_written_is_reported() {
     let (path, other) = (lab.path("a.pcapng"), lab.path("b.pcapng"));
     let running = lab.capture(&["r0", "-w", text(&path)]);
     lab.send(0, 0, 1_000, LiveOptions::default());
-    fs::rename(&path, &other).unwrap();
+    fs::rename(partial(&path), &other).unwrap();
     lab.send(0, 0, 1_000, LiveOptions::default());
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "nothing is lost: {ended:#?}");
@@ -215,7 +215,7 @@ fn a_file_that_is_deleted_or_moved_while_it_is_written_is_reported() {
     assert_eq!((path.exists(), read(&other).packets.len()), (false, 2_000));
 
     let running = lab.capture(&["r0", "-w", text(&path)]);
-    fs::remove_file(&path).unwrap();
+    fs::remove_file(partial(&path)).unwrap();
     lab.send(0, 0, 1_000, LiveOptions::default());
     let ended = running.stop();
     assert_eq!(ended.code, Some(1), "{ended:#?}");

@@ -19,7 +19,7 @@ use wirecap_lab::require_root;
 use wirecap_lab::{Capture, CapturedPacket};
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP, read};
+use crate::lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP, partial, read};
 
 fn start(directory: &Path, arguments: &[&str]) -> RunningCommand {
     let mut command = Command::new(WIRECAP);
@@ -288,7 +288,7 @@ fn a_silent_pipe_does_not_hold_up_an_interface() {
     let mut writer = OpenOptions::new().write(true).open(&pipe).unwrap();
     writer.write_all(&trace(0)).unwrap();
     running.wait_for(READY);
-    let mut length = fs::metadata(&path).unwrap().len();
+    let mut length = fs::metadata(partial(&path)).unwrap().len();
     let mut delays = [(); 5].map(|()| {
         let begun = Instant::now();
         lab.send(0, 0, 10, LiveOptions::default());

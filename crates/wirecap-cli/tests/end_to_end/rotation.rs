@@ -13,7 +13,7 @@ use wirecap_lab::{CapturedPacket, require_root};
 use wirecap_testing::wait_until;
 use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 
-use crate::lab::{Lab, WIRECAP, assert_frames, cores, read};
+use crate::lab::{Lab, WIRECAP, assert_frames, cores, partial, read};
 
 /// The traces in a directory, in the order of their names.
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -231,11 +231,77 @@ fn a_file_that_is_deleted_while_it_is_written_is_named_with_its_packets() {
     let name = directory.path().join("x.pcapng");
     let running = lab.capture(&["r0", "-w", name.to_str().unwrap(), "-C", "64k"]);
     let first = directory.path().join("x_00001.pcapng");
-    fs::remove_file(&first).unwrap();
+    fs::remove_file(partial(&first)).unwrap();
     lab.send_at(Some(20_000), 0, 0, 5_000, LiveOptions::default());
     let ended = running.stop();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     let kept: usize = files(directory.path()).iter().map(|path| packets(path).len()).sum();
     let words = format!("{} was deleted while it was written; its {} packets", first.display(), 5_000 - kept);
     assert!(ended.stderr.contains(&words), "{words}: {}", ended.stderr);
+}
+
+/// As dumpcap keeps them.
+#[test]
+fn the_newest_files_are_kept_and_a_number_of_files_or_a_size_ends_the_capture() {
+    if !require_root("the_newest_files_are_kept_and_a_number_of_files_or_a_size_ends_the_capture") {
+        return;
+    }
+    let lab = Lab::with_queues("keep", 1);
+    let directory = TempDir::new().unwrap();
+    let name = directory.path().join("x.pcapng");
+    let name = name.to_str().unwrap();
+    let running = lab.capture(&["r0", "-w", name, "-b", "packets:100", "-b", "files:3", "-a", "files:8"]);
+    lab.send_at(Some(5_000), 0, 0, 1_000, LiveOptions::default());
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let account = ended.account();
+    assert_eq!((&account.0["end"], account.written("output_files")), (&"files".into(), 8));
+    let names: Vec<_> =
+        files(directory.path()).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names, ["x_00006.pcapng", "x_00007.pcapng", "x_00008.pcapng"]);
+    let kept: Vec<_> = files(directory.path()).iter().flat_map(|path| sequences(&packets(path))).collect();
+    assert!(kept.into_iter().eq(500..800), "the newest");
+
+    let directory = TempDir::new().unwrap();
+    let name = directory.path().join("y.pcapng");
+    let running = lab.capture(&["r0", "-w", name.to_str().unwrap(), "-a", "filesize:50"]);
+    lab.send_at(Some(5_000), 0, 0, 2_000, LiveOptions::default());
+    let ended = running.wait();
+    let account = ended.account();
+    assert_eq!((ended.code, &account.0["end"]), (Some(0), &"files".into()), "{ended:#?}");
+    assert_eq!(files(directory.path()), std::slice::from_ref(&name), "its own name, and no other file");
+    let (len, kept) = (name.metadata().unwrap().len(), sequences(&packets(&name)));
+    assert!((45_000..51_000).contains(&len) && kept.len() < 2_000, "{len}");
+    assert!(kept.into_iter().eq(0..account.written("packets")));
+    for (flags, words) in [
+        (&["-b", "files:3"][..], "for a series"),
+        (&["-C", "1", "-b", "files:1"], "keep two or more"),
+        (&["-C", "1", "-W", "3", "-b", "files:3"], "leave one of them out"),
+        (&["-b", "files:x"], "like files:10"),
+        (&["-a", "filesize:10", "-C", "1"], "leave one of them out"),
+    ] {
+        let refused = lab.spawn(&[&["capture", "r0", "-w", name.to_str().unwrap()], flags].concat()).wait();
+        assert_eq!(refused.code, Some(2), "{flags:?}: {refused:#?}");
+        assert!(refused.stderr.contains(words), "{flags:?}: {}", refused.stderr);
+    }
+}
+
+/// The account says so, and so does the exit code.
+#[test]
+fn a_command_that_fails_is_in_the_account() {
+    if !require_root("a_command_that_fails_is_in_the_account") {
+        return;
+    }
+    let lab = Lab::with_queues("badcommand", 1);
+    let directory = TempDir::new().unwrap();
+    let name = directory.path().join("x.pcapng");
+    let running = lab.capture(&["r0", "-w", name.to_str().unwrap(), "-b", "packets:100", "-z", "false"]);
+    lab.send(0, 0, 950, LiveOptions::default());
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let account = ended.account();
+    account.assert_lossless(950);
+    let error = account.0["error"].as_str().unwrap();
+    assert!(error.contains("false failed with 10 of 10 files"), "{error}");
+    assert_eq!(files(directory.path()).len(), 10);
 }

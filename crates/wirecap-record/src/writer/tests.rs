@@ -9,7 +9,10 @@ use wirecap::{Batch, Capture, Worker, port::null::NullPort};
 use wirecap_file::Format;
 
 use super::{
-    super::{appender::Limit, encode::Encoding, output::Output, progress::ForcedWrites, queues::Queues},
+    super::{
+        appender::Limit, encode::Encoding, naming::FileOptions, output::Output, progress::ForcedWrites,
+        queues::Queues,
+    },
     *,
 };
 
@@ -46,7 +49,8 @@ fn a_held_batch_is_waited_for_until_the_timeout() {
 
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("late.pcapng");
-    let mut output = Output::open(path.clone(), Format::Pcapng).unwrap();
+    let in_place = FileOptions { in_place: true, ..FileOptions::default() };
+    let mut output = Output::open_with(&path, Format::Pcapng, in_place).unwrap();
     output.begin(b"").unwrap();
     let progress = Progress::new(&output, None);
     let (returns, _emptied) = sync_channel(4);
@@ -59,7 +63,7 @@ fn a_held_batch_is_waited_for_until_the_timeout() {
         pace: Pace::default(),
         pending: VecDeque::new(),
         buffers: Buffers::new(vec![returns]),
-        appender: Appender::new(0, None, output, None, limit, progress.clone(), None),
+        appender: Appender::new(0, None, output, (None, None), limit, progress.clone(), None),
         progress,
         backlog: None,
     };

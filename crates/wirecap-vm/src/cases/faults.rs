@@ -14,7 +14,7 @@ use wirecap_sys::netdev;
 use wirecap_traffic::FrameSpec;
 
 use super::{Case, command};
-use wirecap_testing::{check, crew::Crew, wait_until};
+use wirecap_testing::{check, crew::Crew, running_command::partial, wait_until};
 
 use crate::{
     host,
@@ -179,9 +179,9 @@ fn killed(machine: &Machine) {
     captures_again(machine);
 }
 
-/// The readable part of a file whose writer still runs or was killed.
+/// The readable part of the file of a capture that still runs or was killed.
 fn in_file(path: &Path) -> wirecap_lab::Capture {
-    wirecap_lab::Capture::read(File::open(path).unwrap()).unwrap()
+    wirecap_lab::Capture::read(File::open(partial(path)).unwrap()).unwrap()
 }
 
 /// The driver is unbound from the NIC during a capture and bound again: once while no worker reads and no

@@ -1,12 +1,13 @@
 //! The flags of `wirecap capture`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr};
 
 use anyhow::Result;
 use clap::{ArgAction, Args};
 use wirecap::{Dispatch, Fanout, Mode, Rss, TapHook, UnmatchedPolicy};
 
 use super::{
+    conditions::{self, NextFileCondition, StopCondition},
     settings::CaptureSettings,
     words::{self, PacketDirection},
 };
@@ -53,12 +54,23 @@ pub(crate) struct CaptureFlags {
     /// gives x.0.pcapng, x.1.pcapng, and with several interfaces x.eth1.0.pcapng.
     #[arg(long)]
     file_per_queue: bool,
+    /// Print a line for each packet, as tcpdump does and by it. Beside -w, what it is too slow for is written
+    /// and not printed.
+    #[arg(long)]
+    print: bool,
     /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): the file has exactly N.
     /// Without -w, packets that the workers already hold are counted, too.
     #[arg(short, long, value_name = "N", value_parser = count)]
     count: Option<u64>,
     #[command(flatten)]
     limit: TimeLimit,
+    /// Stop, as with dumpcap: -a duration:60, filesize:100000 (kB), files:10 (of a series), packets:1000.
+    #[arg(short = 'a', long = "autostop", value_name = "CONDITION", value_parser = StopCondition::from_str)]
+    stop: Vec<StopCondition>,
+    /// Begin the next file, as with dumpcap: -b duration:60, filesize:100000 (kB), packets:1000. With
+    /// -b files:10, the last ten are kept and older ones deleted.
+    #[arg(short = 'b', long = "ring-buffer", value_name = "CONDITION", value_parser = NextFileCondition::from_str)]
+    next_file: Vec<NextFileCondition>,
 
     #[command(flatten)]
     pool: PoolFlags,
@@ -155,10 +167,12 @@ impl CaptureFlags {
 
         self.file.apply(output);
         output.file_per_queue |= self.file_per_queue;
+        output.print |= self.print;
         output.count = self.count.or(output.count);
         output.duration = self.limit.duration.or(output.duration);
         output.verify |= self.verify;
         output.expect = self.expect.or(output.expect);
+        conditions::apply(&self.stop, &self.next_file, output);
         self.output.apply(output);
         // Counting needs no times of single packets; writing and verifying do.
         capture.stamp_packets |= output.keeps_times();

@@ -37,8 +37,9 @@ const fn habit(program: Program, flag: &'static str, answer: Answer) -> Habit {
     Habit { program, flag, answer }
 }
 
-const PRINTED: Answer =
-    Instead("wirecap prints no packets: pipe them into tcpdump, wirecap capture eth1 -w - | tcpdump -r - -n");
+const PRINTED: Answer = Instead(
+    "--print prints a line for each packet; for more, pipe them into tcpdump: wirecap capture eth1 -w - | tcpdump -r - -nv",
+);
 const LINK_TYPE: Answer =
     Instead("the link type is that of the interface; wirecap capture shows it in --json (link_type)");
 const MONITOR: Answer =
@@ -74,7 +75,7 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(Tcpdump, "-U", Same("packets are always written at once")),
     habit(Tcpdump, "--packet-buffered", Instead("leave it out: packets are always written at once")),
     habit(Tcpdump, "-l", Same("lines are always printed at once")),
-    habit(Tcpdump, "-q", Same("less is printed; no packets are printed in any case")),
+    habit(Tcpdump, "-q", Same("less is printed; --print prints packets")),
     habit(Tcpdump, "-h", Same("help")),
     habit(Tcpdump, "--help", Same("help, in full")),
     habit(Tcpdump, "--version", Instead("write wirecap --version")),
@@ -131,7 +132,11 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(Tcpdump, "-M", Instead("-M is the number of cells per chunk here; tcpdump -r checks digests")),
     habit(Tcpdump, "-T", Instead("-T is a threshold here; tcpdump -r -T interprets packets")),
     habit(Tcpdump, "-A", PRINTED),
-    habit(Tcpdump, "-b", PRINTED),
+    habit(
+        Tcpdump,
+        "-b",
+        Instead("-b begins the next file here, as with dumpcap; tcpdump -r -b prints the numbers of BGP"),
+    ),
     habit(Tcpdump, "-e", PRINTED),
     habit(Tcpdump, "-E", PRINTED),
     habit(Tcpdump, "-H", PRINTED),
@@ -139,7 +144,7 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(Tcpdump, "--dont-verify-checksums", PRINTED),
     habit(Tcpdump, "-N", PRINTED),
     habit(Tcpdump, "--number", PRINTED),
-    habit(Tcpdump, "--print", PRINTED),
+    habit(Tcpdump, "--print", Same("by tcpdump, beside -w or without it")),
     habit(Tcpdump, "-S", PRINTED),
     habit(Tcpdump, "--absolute-tcp-sequence-numbers", PRINTED),
     habit(Tcpdump, "-t", PRINTED),
@@ -159,15 +164,15 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(Dumpcap, "-w", Same("the format is that of the extension; without -w, packets are only counted")),
     habit(Dumpcap, "-q", Same("less is printed")),
     habit(Dumpcap, "-h", Same("help")),
-    habit(Dumpcap, "-a", Instead("stop with --duration 60s, -c 1000, or after files with -G 60 -W 10")),
+    habit(Dumpcap, "-a", Same("duration:, filesize:, files: and packets:; also -a filesize:100M")),
     habit(
         Dumpcap,
         "-b",
-        Instead("a series of files: -C 100M by size, -G 60 by time; -C 100M -W 10 keeps the last ten"),
+        Same("duration:, filesize:, files: and packets:; names have the number without the time"),
     ),
     habit(Dumpcap, "-n", Same("pcapng is the format of FILE.pcapng, and of -w -")),
     habit(Dumpcap, "-P", Instead("write -w FILE.pcap")),
-    habit(Dumpcap, "-g", Instead("a file keeps its mode: make it first, with chmod g+r")),
+    habit(Dumpcap, "-g", Instead("the group may read files (0640); --file-mode 0600 keeps it out")),
     habit(Dumpcap, "-y", LINK_TYPE),
     habit(Dumpcap, "-L", LINK_TYPE),
     habit(Dumpcap, "-I", MONITOR),
@@ -189,16 +194,8 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(Dumpcap, "--list-data-link-types", LINK_TYPE),
     habit(Dumpcap, "--time-stamp-type", CLOCKS),
     habit(Dumpcap, "--list-time-stamp-types", CLOCKS),
-    habit(
-        Dumpcap,
-        "--autostop",
-        Instead("stop with --duration 60s, -c 1000, or after files with -G 60 -W 10"),
-    ),
-    habit(
-        Dumpcap,
-        "--ring-buffer",
-        Instead("a series of files: -C 100M by size, -G 60 by time; -C 100M -W 10 keeps the last ten"),
-    ),
+    habit(Dumpcap, "--autostop", Same("the same as -a")),
+    habit(Dumpcap, "--ring-buffer", Same("the same as -b")),
     habit(Dumpcap, "--ifname", NAMES),
     habit(Dumpcap, "--ifdescr", NAMES),
     habit(Dumpcap, "--capture-comment", Instead("editcap --capture-comment adds one to a file")),

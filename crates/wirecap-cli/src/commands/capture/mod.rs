@@ -1,6 +1,7 @@
 //! `wirecap capture`: packets into a file, counted, or verified. The module `capture` runs the capture, as
 //! for `forward`.
 
+mod conditions;
 pub(crate) mod flags;
 pub(crate) mod habits;
 pub(crate) mod settings;

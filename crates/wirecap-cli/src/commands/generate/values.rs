@@ -116,6 +116,7 @@ mod tests {
         for (text, expected) in [
             ("1000", RateValue::Packets(1_000)),
             ("1.5M", RateValue::Packets(1_500_000)),
+            ("1e6", RateValue::Packets(1_000_000)),
             ("800kpps", RateValue::Packets(800_000)),
             ("2.5Gbps", RateValue::Bits(2_500_000_000)),
             ("9600bps", RateValue::Bits(9_600)),
@@ -125,7 +126,8 @@ mod tests {
             assert_eq!(rate(text), Ok(expected), "{text}");
         }
         for bad in [
-            "", "0", "-1", "1e6", "fast", "101%", "0%", "%", "1Tbps", "1 M", "Mpps", "inf", "0.1", "9999999G",
+            "", "0", "-1", "1e-6", "fast", "101%", "0%", "%", "1Tbps", "1 M", "Mpps", "inf", "0.1",
+            "9999999G",
         ] {
             assert_eq!(rate(bad), Err(RATE_HINT.into()), "{bad}");
         }

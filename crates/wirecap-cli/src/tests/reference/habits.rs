@@ -39,7 +39,7 @@ fn the_table_of_habits_is_true() {
         matches!(flag, "-h" | "--help") || capture.get_arguments().any(is)
     };
     for habit in HABITS {
-        let other = habit.program == Program::Tcpdump && matches!(habit.flag, "-B" | "-f")
+        let other = habit.program == Program::Tcpdump && matches!(habit.flag, "-B" | "-f" | "-b")
             || matches!(habit.flag, "-M" | "-T" | "-C" | "--count");
         match habit.answer {
             Answer::Same(_) => assert!(known(habit.flag), "{habit:?}"),

@@ -1,0 +1,91 @@
+//! Programs that run beside a capture: the command for each file of a series, and the tcpdump that prints.
+//!
+//! Rule: they get everything, and the capture ends after them, unless a signal gives them up.
+
+use std::{
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use wirecap_record::{Output, OutputCopy};
+
+use super::{
+    failure::Failure,
+    files::OpenOutput,
+    plan::{Destination, Plan},
+    printing::Printer,
+    series::{Commands, FailedCommands},
+    written_files::OutputFile,
+};
+use crate::process::signals::Signals;
+
+/// How often to check whether they have ended.
+const TICK: Duration = Duration::from_millis(10);
+/// When to say what is waited for.
+const LONG: Duration = Duration::from_secs(2);
+
+/// The programs of a capture.
+#[derive(Debug, Default)]
+pub(super) struct Helpers {
+    pub(super) commands: Option<Commands>,
+    pub(super) printer: Option<Printer>,
+}
+
+impl Helpers {
+    /// Starts the tcpdump that prints, whose standard input becomes an output, or the copy of the one there
+    /// is.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn print(&mut self, plan: &Plan, outputs: &mut Vec<OpenOutput>) -> Result<Option<OutputCopy>> {
+        let (printer, input) = Printer::start()?;
+        self.printer = Some(printer);
+        if plan.destination != Some(Destination::Printer) {
+            return Ok(Some(OutputCopy::to_pipe(input)?));
+        }
+        let file = OutputFile { name: Destination::Printer.name(), queue: None };
+        let output = Output::stream(input.into(), Destination::Printer.format());
+        outputs.push(OpenOutput { file, output, rotation: None });
+        Ok(None)
+    }
+
+    /// Waits for them, now that all outputs are closed. Returns what failed.
+    pub(super) fn end(self, signals: &Signals) -> Vec<Failure> {
+        let Self { commands, mut printer } = self;
+        let mut failures = Vec::new();
+        if let Some(printer) = &mut printer {
+            match wait(signals, "tcpdump prints the last packets", || printer.has_ended()) {
+                true => failures.extend(printer.failure().map(Failure::Printer)),
+                false => failures.push(Failure::PrintingGivenUp),
+            }
+        }
+        if let Some(commands) = commands {
+            commands.end_series();
+            match wait(signals, "the command of -z runs with the last files", || commands.is_finished()) {
+                true => failures.extend(commands.end().map(|FailedCommands { command, failed, files }| {
+                    Failure::Command { command, failed, files }
+                })),
+                false => failures.push(Failure::CommandGivenUp),
+            }
+        }
+        failures
+    }
+}
+
+/// Waits until `is_over`, or until a signal gives up. Returns whether it is over.
+fn wait(signals: &Signals, what: &str, mut is_over: impl FnMut() -> bool) -> bool {
+    let (begun, mut is_noted) = (Instant::now(), false);
+    while !is_over() {
+        if signals.escalation.give_up_flag().load(Ordering::Relaxed) {
+            return false;
+        }
+        if !is_noted && begun.elapsed() >= LONG {
+            note!("{what}; Ctrl-C (SIGINT, SIGTERM) does not wait for that");
+            is_noted = true;
+        }
+        thread::sleep(TICK);
+    }
+    true
+}

@@ -1,0 +1,192 @@
+//! Compresses files by their names: `x.pcapng.zst`, `x.pcap.lz4`.
+//!
+//! ```text
+//!   group of records ─► encoder, flushed ─► blocks of a frame ─► file
+//!                                              └── after a failure: cut here, then an empty last block
+//! ```
+//!
+//! Rule: after each group, the file can be decoded up to there, and a file that is cut there is whole.
+
+use std::{
+    fmt,
+    io::{self, IoSlice, Write},
+    path::Path,
+};
+
+/// How a file is compressed.
+///
+/// ```
+/// use wirecap_record::Compression;
+///
+/// assert_eq!(Compression::from_path("trace.pcapng.zst"), Some(Compression::Zstd));
+/// assert_eq!(Compression::from_path("trace.pcapng"), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Zstandard (RFC 8878), level 1.
+    Zstd,
+    /// LZ4 frames: faster, and larger.
+    Lz4,
+}
+
+impl Compression {
+    /// The compression that the last extension of a name stands for.
+    pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
+        let extension = path.as_ref().extension()?;
+        [Self::Zstd, Self::Lz4].into_iter().find(|one| extension.eq_ignore_ascii_case(one.extension()))
+    }
+
+    /// Its extension, without the period.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Zstd => "zst",
+            Self::Lz4 => "lz4",
+        }
+    }
+
+    /// The end of a frame behind a flushed block: a last block without contents. There are no checksums.
+    fn end_of_frame(self) -> &'static [u8] {
+        match self {
+            // RFC 8878, section 3.1.1.2: the last block, raw, with a size of 0.
+            Self::Zstd => &[1, 0, 0],
+            // EndMark in the description of the frame format.
+            Self::Lz4 => &[0; 4],
+        }
+    }
+}
+
+/// The level of zstd: beyond it, a writer falls behind a NIC.
+const ZSTD_LEVEL: i32 = 1;
+
+/// Compresses what is written to one output.
+#[derive(Debug)]
+pub(crate) struct Compressor {
+    compression: Compression,
+    encoder: Encoder,
+    /// Whether the output has the beginning of a frame.
+    is_open: bool,
+}
+
+enum Encoder {
+    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+    Lz4(Box<lz4_flex::frame::FrameEncoder<Vec<u8>>>),
+}
+
+impl Compressor {
+    pub(crate) fn new(compression: Compression) -> io::Result<Self> {
+        Ok(Self { compression, encoder: Encoder::new(compression)?, is_open: false })
+    }
+
+    /// Compresses slices up to a border at which the file can be cut.
+    pub(crate) fn compress(&mut self, slices: &[IoSlice<'_>]) -> io::Result<Vec<u8>> {
+        let encoder = self.encoder.as_write();
+        slices.iter().try_for_each(|slice| encoder.write_all(slice))?;
+        encoder.flush()?;
+        Ok(self.encoder.take())
+    }
+
+    /// What was compressed last is in the output.
+    pub(crate) fn keep(&mut self) {
+        self.is_open = true;
+    }
+
+    /// The bytes that end the frame behind what was kept, if there is one. What is compressed afterwards
+    /// begins another.
+    pub(crate) fn end_frame(&mut self) -> io::Result<&'static [u8]> {
+        let has_frame = std::mem::replace(&mut self.is_open, false);
+        self.encoder = Encoder::new(self.compression)?;
+        Ok(if has_frame { self.compression.end_of_frame() } else { &[] })
+    }
+}
+
+impl Encoder {
+    fn new(compression: Compression) -> io::Result<Self> {
+        Ok(match compression {
+            Compression::Zstd => Self::Zstd(zstd::stream::write::Encoder::new(Vec::new(), ZSTD_LEVEL)?),
+            Compression::Lz4 => Self::Lz4(Box::new(lz4_flex::frame::FrameEncoder::new(Vec::new()))),
+        })
+    }
+
+    fn as_write(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Zstd(encoder) => encoder,
+            Self::Lz4(encoder) => encoder.as_mut(),
+        }
+    }
+
+    /// The compressed bytes so far.
+    fn take(&mut self) -> Vec<u8> {
+        std::mem::take(match self {
+            Self::Zstd(encoder) => encoder.get_mut(),
+            Self::Lz4(encoder) => encoder.get_mut(),
+        })
+    }
+}
+
+impl fmt::Debug for Encoder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Encoder")
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    /// What readers of a compressed file get.
+    pub(crate) fn decoded(compression: Compression, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        match compression {
+            Compression::Zstd => zstd::stream::decode_all(bytes),
+            Compression::Lz4 => {
+                let mut decoded = Vec::new();
+                // A reader of one frame.
+                let mut rest = bytes;
+                while !rest.is_empty() {
+                    lz4_flex::frame::FrameDecoder::new(&mut rest).read_to_end(&mut decoded)?;
+                }
+                Ok(decoded)
+            }
+        }
+    }
+
+    #[test]
+    fn an_output_can_end_behind_each_group() {
+        for compression in [Compression::Zstd, Compression::Lz4] {
+            let mut compressor = Compressor::new(compression).unwrap();
+            let (mut file, mut plain) = (Vec::new(), Vec::new());
+            for group in 0..20_u8 {
+                let bytes = vec![group; 70_000];
+                let slices = [IoSlice::new(&bytes), IoSlice::new(b""), IoSlice::new(b"end")];
+                file.extend(compressor.compress(&slices).unwrap());
+                compressor.keep();
+                plain.extend([&bytes[..], b"end"].concat());
+                let cut = [&file, compression.end_of_frame()].concat();
+                assert_eq!(decoded(compression, &cut).unwrap(), plain, "{compression:?}, {group}");
+            }
+            assert!(file.len() < plain.len() / 10);
+            // After a failure.
+            compressor.compress(&[IoSlice::new(b"cut off")]).unwrap();
+            file.extend(compressor.end_frame().unwrap());
+            assert!(compressor.end_frame().unwrap().is_empty(), "there is no frame");
+            file.extend(compressor.compress(&[IoSlice::new(b"the account")]).unwrap());
+            compressor.keep();
+            file.extend(compressor.end_frame().unwrap());
+            assert_eq!(decoded(compression, &file).unwrap(), [&plain[..], b"the account"].concat());
+        }
+    }
+
+    #[test]
+    fn names_say_how_files_are_compressed() {
+        for (name, expected) in [
+            ("x.pcapng.zst", Some(Compression::Zstd)),
+            ("x.PCAP.LZ4", Some(Compression::Lz4)),
+            ("x.pcapng", None),
+            ("x.gz", None),
+            ("zst", None),
+        ] {
+            assert_eq!(Compression::from_path(name), expected, "{name}");
+        }
+    }
+}

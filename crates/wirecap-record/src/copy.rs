@@ -1,0 +1,174 @@
+//! A copy of what is written, for a program that reads it beside the file.
+//!
+//! ```text
+//!   Appender ── whole records ─┬─► output
+//!                              └─► at most 16 MiB wait ─► pipe ─► a program
+//!                                   └── no room, or the program has ended: not copied, counted
+//! ```
+//!
+//! Rule: the copy has whole records, and the output never waits for it.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, ErrorKind, Write},
+    os::fd::{AsFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use wirecap_sys::room::wait_for_room;
+
+/// The most bytes of records that wait for the program.
+const MAX_WAITING_BYTES: usize = 16 << 20;
+/// How long the program may read nothing at the end.
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for room at a time.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A pipe that gets a copy of what is written: [`RecordConfig::copy`](crate::RecordConfig::copy).
+#[derive(Debug)]
+pub struct OutputCopy {
+    pipe: File,
+    /// Records that the pipe had no room for.
+    waiting: VecDeque<Group>,
+    waiting_bytes: usize,
+    /// Whether the program has ended.
+    is_closed: bool,
+    /// Packets that are not in the copy.
+    not_copied: u64,
+}
+
+/// Records that were written together.
+#[derive(Debug)]
+struct Group {
+    bytes: Vec<u8>,
+    /// How many of these the pipe has.
+    written: usize,
+    packets: u64,
+}
+
+impl OutputCopy {
+    /// For the writing end of a pipe, of which no other process has a copy: writing no longer waits.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn to_pipe(pipe: OwnedFd) -> io::Result<Self> {
+        fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        let (waiting, pipe) = (VecDeque::new(), pipe.into());
+        Ok(Self { pipe, waiting, waiting_bytes: 0, is_closed: false, not_copied: 0 })
+    }
+
+    /// Copies whole records: what comes before the packets, or this number of packets.
+    pub(crate) fn add<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]> + Clone, packets: u64) {
+        let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
+        if self.is_closed || self.waiting_bytes + len > MAX_WAITING_BYTES {
+            self.not_copied += packets;
+            return;
+        }
+        let mut bytes = Vec::with_capacity(len);
+        pieces.for_each(|piece| bytes.extend_from_slice(piece));
+        self.waiting_bytes += len;
+        self.waiting.push_back(Group { bytes, written: 0, packets });
+        self.write_waiting();
+    }
+
+    /// Whether records wait.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Packets that the program does not get.
+    pub(crate) fn not_copied(&self) -> u64 {
+        self.not_copied
+    }
+
+    /// Writes what the pipe has room for.
+    pub(crate) fn write_waiting(&mut self) {
+        while let Some(group) = self.waiting.front_mut() {
+            match self.pipe.write(&group.bytes[group.written..]) {
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => return self.close(),
+                Ok(bytes) => {
+                    group.written += bytes;
+                    self.waiting_bytes -= bytes;
+                    if group.written == group.bytes.len() {
+                        self.waiting.pop_front();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes what waits, as long as the program reads, and closes the pipe.
+    pub(crate) fn finish(&mut self) {
+        let mut read = (self.waiting_bytes, Instant::now());
+        while self.has_waiting() {
+            wait_for_room(self.pipe.as_fd(), TICK);
+            self.write_waiting();
+            if self.waiting_bytes != read.0 {
+                read = (self.waiting_bytes, Instant::now());
+            }
+            if read.1.elapsed() >= STALL_TIMEOUT {
+                self.close();
+            }
+        }
+    }
+
+    /// Gives the program up.
+    fn close(&mut self) {
+        self.is_closed = true;
+        self.not_copied += self.waiting.drain(..).map(|group| group.packets).sum::<u64>();
+        self.waiting_bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read, thread};
+
+    use super::*;
+
+    #[test]
+    fn a_slow_reader_gets_whole_records_and_the_rest_is_counted() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
+        let record = [7; 1_000];
+        const GROUPS: u64 = 200;
+        for _ in 0..GROUPS {
+            copy.add((0..100).map(|_| &record[..]), 100);
+        }
+        let kept = GROUPS * 100 - copy.not_copied();
+        assert!(copy.has_waiting() && copy.not_copied() > 0 && kept >= 16_000, "{kept}");
+        let reading = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        copy.finish();
+        drop(copy);
+        assert_eq!(reading.join().unwrap(), vec![7; kept as usize * 1_000]);
+    }
+
+    #[test]
+    fn a_reader_that_ends_or_stalls_is_given_up() {
+        let (reader, writer) = io::pipe().unwrap();
+        let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
+        let record = [7; 1_000_000];
+        copy.add([&record[..]].into_iter(), 10);
+        assert_eq!((copy.has_waiting(), copy.not_copied()), (true, 0));
+        drop(reader);
+        copy.write_waiting();
+        copy.add([&record[..]].into_iter(), 5);
+        assert_eq!((copy.has_waiting(), copy.not_copied()), (false, 15));
+
+        let (reader, writer) = io::pipe().unwrap();
+        let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
+        copy.add([&record[..]].into_iter(), 10);
+        let begun = Instant::now();
+        copy.finish();
+        assert!((5..8).contains(&begun.elapsed().as_secs()) && copy.not_copied() == 10);
+        drop(reader);
+    }
+}
