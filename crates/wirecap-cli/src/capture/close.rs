@@ -1,6 +1,6 @@
 //! The end of a capture: everything is written, the account is closed, and failures are reported.
 
-use std::{io::ErrorKind, thread::JoinHandle};
+use std::{io::ErrorKind, path::Path, thread::JoinHandle};
 
 use wirecap::{Capture, Report};
 use wirecap_record::{Outcome, RecordError, Recorder, Trailer, Whereabouts};
@@ -96,7 +96,8 @@ impl EndedCapture<'_> {
         let loss = loss::verdict(report, self.plan.delays(job), job.lost(report));
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
-        let notes = |(file, outcome)| [moved(file, outcome), not_printed(outcome)].into_iter().flatten();
+        let pipe = self.plan.output.copy_pipe();
+        let notes = |(file, outcome)| [moved(file, outcome), not_copied(outcome, pipe)].into_iter().flatten();
         let notes: Vec<_> = outputs.iter().flat_map(|(file, outcome)| notes((file, outcome))).collect();
         let written = outputs.into_iter().map(|(file, outcome)| (file, outcome.written));
         let written = self.plan.destination.is_some().then(|| written.collect());
@@ -161,13 +162,15 @@ fn moved(OutputFile { name, .. }: &OutputFile, outcome: &Outcome) -> Option<Stri
     Some(format!("{name} was moved while it was written; the packets are in {}", path.display()))
 }
 
-/// A line about packets that were written, but for which tcpdump was too slow.
-fn not_printed(outcome: &Outcome) -> Option<String> {
+/// A line about packets that were written, but for which tcpdump, or the reader of the copy, was too slow.
+fn not_copied(outcome: &Outcome, pipe: Option<&Path>) -> Option<String> {
     let packets = outcome.written.not_copied;
     let (counted, were) = (counted(packets, "packet"), was(packets));
-    (packets > 0).then(|| {
-        format!("WARNING: {counted} {were} written but not printed: tcpdump did not read them in time")
-    })
+    let what = pipe.map_or_else(
+        || "not printed: tcpdump did not read them in time".into(),
+        |pipe| format!("not copied to {}: its reader did not take them in time", pipe.display()),
+    );
+    (packets > 0).then(|| format!("WARNING: {counted} {were} written but {what}"))
 }
 
 /// Has the recorders write the remaining packets and the account.

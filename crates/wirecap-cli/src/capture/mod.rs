@@ -58,6 +58,7 @@ pub(crate) use self::record::Record;
 use std::{sync::mpsc::channel, time::SystemTime};
 
 use anyhow::Result;
+use wirecap_record::OutputCopy;
 
 use self::{
     files::Opener,
@@ -92,9 +93,10 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let files = files::of_queues(&plan, &places, &prepared)?;
     limits::check(&plan, &prepared, files.len())?;
     outputs.extend(opener.of_queues(files)?);
-    let copy = match plan.output.print {
-        true => helpers.print(&plan, &mut outputs)?,
-        false => None,
+    let copy = match plan.output.copy_pipe() {
+        Some(pipe) => Some(OutputCopy::to_pipe(output::open_pipe(pipe, plan.output.quiet, &signals)?)?),
+        None if plan.output.print => helpers.print(&plan, &mut outputs)?,
+        None => None,
     };
     let idle = IdleThreads::start(prepared.workers(), outputs, copy)?;
     let mut capture = place::open(&plan, prepared, &signals)?;

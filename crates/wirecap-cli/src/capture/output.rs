@@ -1,15 +1,19 @@
 //! Opens the output, and has the texts of its errors.
 
 use std::{
-    fs::File,
+    fs::{File, OpenOptions},
     io::{self, ErrorKind},
-    os::fd::AsFd,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::{FileTypeExt, OpenOptionsExt},
+    },
     path::Path,
     thread,
     time::Duration,
 };
 
 use anyhow::{Result, anyhow, ensure};
+use nix::{errno::Errno, fcntl::OFlag};
 use wirecap_file::Format;
 use wirecap_record::{Compression, FileOptions, Output, RecordError};
 
@@ -83,6 +87,30 @@ pub(super) fn open(path: &Path, format: Format, opening: Opening, signals: &Sign
                 }
                 return Ok(output);
             }
+        }
+    }
+}
+
+/// Opens a named pipe that gets a copy. Waits for its reader until a signal requests the end.
+///
+/// # Errors
+/// Why it cannot be written, and what to do about it.
+pub(super) fn open_pipe(path: &Path, quiet: bool, signals: &Signals) -> Result<OwnedFd> {
+    let is_pipe = path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo());
+    ensure!(is_pipe, "--copy-to {}: that is no named pipe; make one first: mkfifo {0}", path.display());
+    let mut waits = quiet;
+    loop {
+        match OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path) {
+            Err(cause) if cause.raw_os_error() == Some(Errno::ENXIO as i32) => {
+                if !waits {
+                    note!("waiting for a program that reads {}", path.display());
+                    waits = true;
+                }
+                ensure!(!signals.end(), "no program reads {}, so nothing was captured", path.display());
+                thread::sleep(TICK);
+            }
+            Err(cause) => return Err(cannot_open(path, &cause.into())),
+            Ok(pipe) => return Ok(pipe.into()),
         }
     }
 }

@@ -121,6 +121,14 @@ impl Plan {
             )
         );
         ensure!(
+            output.copy_pipe().is_none()
+                || (matches!(destination, Some(Destination::File(..) | Destination::Stdout))
+                    && !output.print),
+            usage!(
+                "--copy-to PIPE copies what is written to one file: add -w FILE, and leave --print and --file-per-queue out"
+            )
+        );
+        ensure!(
             !per_queue || destination.is_some(),
             usage!("--file-per-queue is for packets that are written: add -w FILE.pcapng, or leave it out")
         );

@@ -1,6 +1,9 @@
 //! What becomes of captured packets.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +29,8 @@ pub(crate) struct OutputSettings {
     pub(crate) in_place: bool,
     /// Print a line for each packet, by tcpdump.
     pub(crate) print: bool,
+    /// Send a copy of each packet by this interface, or into the named pipe with this path.
+    pub(crate) copy_to: Option<String>,
     /// Write a file for each receive queue.
     pub(crate) file_per_queue: bool,
     /// Begin a new file before one has more than this number of bytes, or `512k`, `100M`, `2G`.
@@ -76,6 +81,16 @@ impl OutputSettings {
     /// Whether packets are written to a series of files.
     pub(crate) fn rotates(&self) -> bool {
         self.rotate_size.is_some() || self.rotate_time.is_some() || self.rotate_packets.is_some()
+    }
+
+    /// The named pipe that gets a copy of each packet.
+    pub(crate) fn copy_pipe(&self) -> Option<&Path> {
+        self.copy_to.as_deref().filter(|to| to.contains('/')).map(Path::new)
+    }
+
+    /// The interface that gets a copy of each packet.
+    pub(crate) fn copy_interface(&self) -> Option<&str> {
+        self.copy_to.as_deref().filter(|to| !to.contains('/'))
     }
 
     /// Whether the times of packets are written or verified.

@@ -6,6 +6,7 @@
 mod captures;
 mod compressed;
 mod confidential;
+mod copies;
 mod endings;
 mod errors;
 mod extcap;

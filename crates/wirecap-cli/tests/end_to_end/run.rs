@@ -18,7 +18,7 @@ use wirecap_traffic::LiveOptions;
 use crate::lab::{Lab, RunningCommand, WIRECAP, read};
 
 /// The library, which cargo builds beside this program.
-fn library() -> PathBuf {
+pub fn library() -> PathBuf {
     let own = env::current_exe().unwrap();
     let path = own.parent().unwrap().join("libwirecap_pcap.so");
     assert!(path.exists(), "cargo has not built {}", path.display());

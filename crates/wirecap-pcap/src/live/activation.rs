@@ -11,7 +11,7 @@ use wirecap::{
     Access, Builder, Capture, Config, Diagnostic, Dispatch, Error, Homes, Mode, PoolSize, PortSpec, Timestamp,
 };
 use wirecap_reasons::refusal;
-use wirecap_sys::cpu;
+use wirecap_sys::{cpu, netdev::bind_packet_socket};
 
 use super::{
     Live,
@@ -19,7 +19,7 @@ use super::{
     counts::Counts,
     failure::{Failure, failure},
     group::{MAX_MEMBERS, Membership, Share},
-    inject::{self, Injector},
+    inject::Injector,
     options::{self, OptionError, Options},
     running::{Format, Running},
     sieve::Sieve,
@@ -141,7 +141,7 @@ impl Live {
             // would be passive; they are if this fails. SAFETY: as above; the socket is open as long as the
             // handle.
             let socket = unsafe { BorrowedFd::borrow_raw((libpcap.pcap_fileno)(shadow)) };
-            let _ = inject::bind(socket, LOOPBACK);
+            let _ = bind_packet_socket(socket, LOOPBACK);
             return Ok(());
         }
         // SAFETY: as above.

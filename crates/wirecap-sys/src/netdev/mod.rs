@@ -14,7 +14,8 @@
 //!  LinkReader        both          counters and queues, asked again and again
 //!  PromiscuousMode   PACKET        a mode that ends with the process
 //!  HardwareStamping  ioctl         the NIC stamps what it receives, until this is dropped
-//!  bypass_queueing() PACKET        frames straight to the driver
+//!  FrameSocket       PACKET        frames, sent from an interface
+//!  bypass_queueing() PACKET        the same straight to the driver
 //!  longest_frame()   -             what the kernel lets out
 //!  RssReader         ethtool       how receive queues are chosen: read and set
 //!  Neighbours        rtnetlink     their Ethernet addresses, as the kernel finds them out
@@ -26,8 +27,8 @@
 //!
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
-//! privilege but [`PromiscuousMode`], [`HardwareStamping`], [`Neighbours::ask`], [`Neighbours::forget`],
-//! [`RssReader::set`] and [`Namespace::enter`].
+//! privilege but [`PromiscuousMode`], [`HardwareStamping`], [`FrameSocket`], [`Neighbours::ask`],
+//! [`Neighbours::forget`], [`RssReader::set`] and [`Namespace::enter`].
 
 mod attributes;
 mod bridge_table;
@@ -36,6 +37,7 @@ mod changes;
 mod error;
 mod ethtool;
 mod fault;
+mod frame_socket;
 mod ingress;
 mod interface;
 mod link;
@@ -66,6 +68,7 @@ pub use bypass::bypass_queueing;
 pub use changes::{LinkChanges, LinkEvent, changes};
 pub use error::{Error, Result};
 pub use fault::LinkFault;
+pub use frame_socket::{FrameSocket, bind_packet_socket};
 pub use ingress::ingress_filters;
 pub use interface::{
     finishes_in_software, interface, interface_with_index, interfaces, transmit_queues, xdp_programs,

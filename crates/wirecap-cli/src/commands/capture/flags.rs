@@ -58,6 +58,11 @@ pub(crate) struct CaptureFlags {
     /// and not printed.
     #[arg(long)]
     print: bool,
+    /// Send a copy of each packet by this interface, for a program that captures at its other end (a veth),
+    /// or beside -w into a named pipe, by its path: ./pipe. What they do not accept in time is counted, and
+    /// never delays the capture.
+    #[arg(long, value_name = "IFACE|PIPE")]
+    copy_to: Option<String>,
     /// Stop after N packets (10k, 5M and 1G are thousands, millions, billions): the file has exactly N.
     /// Without -w, packets that the workers already hold are counted, too.
     #[arg(short, long, value_name = "N", value_parser = count)]
@@ -168,6 +173,7 @@ impl CaptureFlags {
         self.file.apply(output);
         output.file_per_queue |= self.file_per_queue;
         output.print |= self.print;
+        output.copy_to = self.copy_to.or(output.copy_to.take());
         output.count = self.count.or(output.count);
         output.duration = self.limit.duration.or(output.duration);
         output.verify |= self.verify;

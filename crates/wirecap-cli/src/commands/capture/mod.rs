@@ -2,6 +2,7 @@
 //! for `forward`.
 
 mod conditions;
+pub(crate) mod copy_to;
 pub(crate) mod flags;
 pub(crate) mod habits;
 pub(crate) mod settings;
@@ -10,7 +11,7 @@ mod words;
 
 use anyhow::Result;
 
-use self::{settings::CaptureSettings, verify::VerifyJob};
+use self::{copy_to::CopyJob, settings::CaptureSettings, verify::VerifyJob};
 use crate::{
     capture::{self, job::CaptureJob, known_interfaces::KnownInterfaces, plan::Plan},
     exit::Exit,
@@ -26,8 +27,15 @@ pub(crate) fn run(settings: CaptureSettings, interfaces: KnownInterfaces, signal
     let CaptureSettings { capture: config, output } = settings;
     let plan = Plan::new(config, output, interfaces)?;
     let expected = plan.output.expect;
-    match plan.output.verify {
-        true => capture::run(plan, VerifyJob::new(expected), signals),
-        false => capture::run(plan, CaptureJob, signals),
+    match (plan.output.copy_interface(), plan.output.verify) {
+        (Some(_), true) => {
+            Err(usage!("--copy-to and --verify cannot be combined: verify where the copies arrive").into())
+        }
+        (Some(to), false) => {
+            let job = CopyJob::new(to, plan.config.ports.iter().map(ToString::to_string))?;
+            capture::run(plan, job, signals)
+        }
+        (None, true) => capture::run(plan, VerifyJob::new(expected), signals),
+        (None, false) => capture::run(plan, CaptureJob, signals),
     }
 }

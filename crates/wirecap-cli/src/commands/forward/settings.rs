@@ -76,6 +76,11 @@ impl ForwardSettings {
                     "it counts packets that are only written or captured",
                 ),
                 fixed(
+                    "copy_to",
+                    self.output.copy_interface().is_none(),
+                    "packets are sent on already; a pipe may have a copy of the file",
+                ),
+                fixed(
                     "file_per_queue",
                     !self.output.file_per_queue,
                     "one file has the packets of both directions",

@@ -11,7 +11,7 @@ use wirecap_traffic::Verdict;
 use super::markdown::{head, plain, row};
 use crate::{
     capture::{Record, end::End},
-    commands::{forward::stats::ForwardReport, generate, interfaces, replay},
+    commands::{capture::copy_to::CopyReport, forward::stats::ForwardReport, generate, interfaces, replay},
 };
 
 /// The account of `wirecap capture`.
@@ -23,6 +23,9 @@ struct CaptureAccount<'a> {
     /// What became of frames of `wirecap generate`; only with `--verify`.
     #[serde(skip_serializing_if = "Option::is_none")]
     verified: Option<Verdict>,
+    /// What became of copies of the packets; only with `--copy-to`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copied: Option<CopyReport>,
 }
 
 /// The account of `wirecap forward`.
@@ -119,7 +122,8 @@ pub(super) fn page() -> String {
         list(&schema, &schema, start, &mut fields, &mut unions);
         let _ = write!(page, "\n## wirecap {command}\n\n");
         if command == "forward" {
-            page += "All fields of [`wirecap capture`](#wirecap-capture) but `verified`, and:\n\n";
+            page +=
+                "All fields of [`wirecap capture`](#wirecap-capture) but `verified` and `copied`, and:\n\n";
             fields.retain(|field| !of_capture.contains(field));
         }
         page += "| field | value | meaning |\n|---|---|---|\n";

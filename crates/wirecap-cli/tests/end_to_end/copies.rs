@@ -1,0 +1,148 @@
+//! `--copy-to`: another program gets the packets while they are written.
+
+use std::{fs, io::Read, thread};
+
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use wirecap_lab::{Capture, VethOptions, VethPair, require_root};
+use wirecap_testing::wait_until;
+use wirecap_traffic::{FrameSpec, LiveOptions};
+
+use crate::lab::{Lab, RunningCommand, assert_frames, read};
+
+const FRAMES: u64 = 5_000;
+
+#[test]
+fn a_program_at_the_other_end_of_a_veth_gets_what_is_written() {
+    if !require_root("a_program_at_the_other_end_of_a_veth_gets_what_is_written") {
+        return;
+    }
+    let lab = Lab::with_queues("copied", 2);
+    let pair = VethPair::new(&lab.right, "c0", &lab.right, "c1", VethOptions::default()).unwrap();
+    let (written, copied) = (lab.path("x.pcapng"), lab.path("copy.pcap"));
+    let mut tcpdump = lab.right.command("tcpdump");
+    // All of them wait in its buffer, if need be.
+    tcpdump.args(["-i", "c1", "-B", "65536", "-Q", "in", "-Z", "root", "-w", copied.to_str().unwrap()]);
+    let listener = RunningCommand::spawn(tcpdump);
+    listener.wait_for("listening on");
+    let running = lab.capture(&["r0", "-R", "512", "-w", written.to_str().unwrap(), "--copy-to", "c0"]);
+    for core in 0..2 {
+        lab.send_at(Some(20_000), 0, core, FRAMES, LiveOptions::default());
+    }
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let account = ended.account();
+    account.assert_lossless(2 * FRAMES);
+    let report = &account.0["copied"];
+    assert_eq!((&report["to"], &report["packets"]), (&"c0".into(), &(2 * FRAMES).into()), "{report:#}");
+    let causes = report["dropped"].as_object().unwrap();
+    assert!(causes.values().all(|packets| packets == 0), "{report:#}");
+    listener.wait_for_bytes(&copied, 24 + (2 * FRAMES - 50) * 76);
+    let said = listener.stop().stderr;
+    assert!(said.contains(&format!("{} packets captured", 2 * FRAMES)), "{said}");
+    let bytes = |capture: Capture| {
+        let mut bytes: Vec<_> = capture.packets.into_iter().map(|packet| packet.data).collect();
+        bytes.sort();
+        bytes
+    };
+    assert!(bytes(read(&written)) == bytes(read(&copied)), "the same packets");
+
+    // An interface that is down, and one that is captured.
+    lab.right.ip(&["link", "set", "c0", "down"]).unwrap();
+    let running = lab.capture(&["r0", "-w", written.to_str().unwrap(), "--copy-to", "c0"]);
+    lab.send(0, 0, 100, LiveOptions::default());
+    let account = running.stop().account();
+    account.assert_lossless(100);
+    assert_eq!((account.written("packets"), &account.0["copied"]["dropped"]["refused"]), (100, &100.into()));
+    let refused = lab.spawn(&["capture", "r0", "--copy-to", "r0"]).wait();
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    drop(pair);
+}
+
+#[test]
+fn a_reader_of_a_pipe_gets_a_copy_and_never_delays_the_file() {
+    if !require_root("a_reader_of_a_pipe_gets_a_copy_and_never_delays_the_file") {
+        return;
+    }
+    const MANY: u64 = 400_000;
+    let lab = Lab::with_queues("pipecopy", 1);
+    let (path, pipe) = (lab.path("x.pcapng"), lab.path("pipe"));
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let arguments = [
+        "capture",
+        "--json",
+        "r0",
+        "-R",
+        "2048",
+        "-w",
+        path.to_str().unwrap(),
+        "--copy-to",
+        pipe.to_str().unwrap(),
+    ];
+    for stalls in [false, true] {
+        let running = lab.spawn(&arguments);
+        running.wait_for("waiting for a program that reads");
+        let mut reader = fs::File::open(&pipe).unwrap();
+        running.wait_for(crate::lab::READY);
+        let frames = if stalls { MANY } else { FRAMES };
+        let read_all = move || {
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).unwrap();
+            Capture::read(bytes.as_slice()).unwrap()
+        };
+        lab.send(0, 0, frames, LiveOptions::default());
+        running.wait_for_bytes(&path, frames * 92);
+        let (ended, copy) = thread::scope(|scope| {
+            let reading = scope.spawn(read_all);
+            (running.stop(), reading.join().unwrap())
+        });
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        let account = ended.account();
+        account.assert_lossless(frames);
+        let not_copied = account.written("not_copied");
+        assert_eq!(not_copied > 0, stalls, "{not_copied}");
+        assert!(copy.damage.is_none());
+        assert_eq!(copy.packets.len() as u64, frames - not_copied);
+        let warned = ended.stderr.contains(&format!("{not_copied} packets were written but not copied to"));
+        assert_eq!(warned, stalls, "{ended:#?}");
+        let packets = read(&path).packets;
+        assert_frames(&packets.iter().collect::<Vec<_>>(), FrameSpec::default(), usize::MAX);
+        assert_eq!(packets.len() as u64, frames);
+    }
+}
+
+/// The first of the ways in which an IDS can be fed beside the file; tcpdump stands for it.
+#[test]
+fn a_recorder_and_another_program_share_the_host_s_interface() {
+    if !require_root("a_recorder_and_another_program_share_the_host_s_interface") {
+        return;
+    }
+    let lab = Lab::with_queues("beside", 1);
+    lab.right.ip(&["address", "add", "192.0.2.2/24", "dev", "r0"]).unwrap();
+    lab.left.ip(&["address", "add", "192.0.2.1/24", "dev", "l0"]).unwrap();
+    let (written, seen) = (lab.path("x.pcapng"), lab.path("seen.pcap"));
+    let recorder = lab.capture(&["r0", "icmp", "-w", written.to_str().unwrap()]);
+    let mut program = lab.right.command(crate::lab::WIRECAP);
+    program.args([
+        "run",
+        "--",
+        "tcpdump",
+        "-i",
+        "r0",
+        "-U",
+        "-Z",
+        "root",
+        "-w",
+        seen.to_str().unwrap(),
+        "icmp",
+    ]);
+    program.env("WIRECAP_LIBRARY", super::run::library());
+    let program = RunningCommand::spawn(program);
+    program.wait_for("listening on");
+    let ping = lab.left.command("ping").args(["-q", "-c", "50", "-i", "0.01", "192.0.2.2"]).output().unwrap();
+    assert!(ping.status.success(), "the host answers: {ping:?}");
+    wait_until("tcpdump has all", || fs::metadata(&seen).is_ok_and(|file| file.len() >= 24 + 100 * 114));
+    program.stop();
+    let ended = recorder.stop();
+    assert_eq!(ended.account().sum("delivered"), 100, "{ended:#?}");
+    assert_eq!((read(&written).packets.len(), read(&seen).packets.len()), (100, 100));
+}
