@@ -94,7 +94,7 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     limits::check(&plan, &prepared, files.len())?;
     outputs.extend(opener.of_queues(files)?);
     let copy = match plan.output.copy_pipe() {
-        Some(pipe) => Some(OutputCopy::to_pipe(output::open_pipe(pipe, plan.output.quiet, &signals)?)?),
+        Some(pipe) => Some(OutputCopy::to_pipe(output::open_pipe(pipe, &signals)?)?),
         None if plan.output.print => helpers.print(&plan, &mut outputs)?,
         None => None,
     };

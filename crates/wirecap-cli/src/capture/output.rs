@@ -9,7 +9,7 @@ use std::{
     },
     path::Path,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Result, anyhow, ensure};
@@ -21,6 +21,8 @@ use crate::{process::signals::Signals, settings::OutputSettings, values::FileMod
 
 /// How often to check whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
+/// When to say that it has none: programs that start together need some time.
+const LONG: Duration = Duration::from_millis(500);
 
 /// Standard output, as an output.
 ///
@@ -36,14 +38,13 @@ pub(super) struct Opening {
     options: FileOptions,
     /// Whether to write past the page cache.
     direct_io: bool,
-    quiet: bool,
 }
 
 impl Opening {
     pub(super) fn of(settings: &OutputSettings) -> Self {
         let mode = settings.file_mode.map(|FileMode(mode)| mode);
         let options = FileOptions { mode, in_place: settings.in_place, compression: None };
-        Self { options, direct_io: settings.direct_io, quiet: settings.quiet }
+        Self { options, direct_io: settings.direct_io }
     }
 
     /// Opens an output without changing its contents.
@@ -60,23 +61,46 @@ impl Opening {
     }
 }
 
+/// The wait for the reader of a pipe.
+#[derive(Debug)]
+struct ReaderWait<'a> {
+    path: &'a Path,
+    signals: &'a Signals,
+    begun: Instant,
+    is_noted: bool,
+}
+
+impl<'a> ReaderWait<'a> {
+    fn new(path: &'a Path, signals: &'a Signals) -> Self {
+        Self { path, signals, begun: Instant::now(), is_noted: false }
+    }
+
+    /// Waits a little longer, and says so when it takes long.
+    ///
+    /// # Errors
+    /// A signal has requested the end.
+    fn go_on(&mut self) -> Result<()> {
+        let path = self.path.display();
+        if !self.is_noted && self.begun.elapsed() >= LONG {
+            note!("waiting for a program that reads {path}");
+            self.is_noted = true;
+        }
+        ensure!(!self.signals.end(), "no program reads {path}, so nothing was captured");
+        thread::sleep(TICK);
+        Ok(())
+    }
+}
+
 /// Opens an output without changing its contents. Waits for the reader of a pipe until a signal requests the
 /// end.
 ///
 /// # Errors
 /// Why it cannot be written, and what to do about it.
 pub(super) fn open(path: &Path, format: Format, opening: Opening, signals: &Signals) -> Result<Output> {
-    let mut waits = false;
+    let mut wait = ReaderWait::new(path, signals);
     loop {
         match opening.open(path, format) {
-            Err(RecordError::NoReader) => {
-                if !waits && !opening.quiet {
-                    note!("waiting for a program that reads {}", path.display());
-                    waits = true;
-                }
-                ensure!(!signals.end(), "no program reads {}, so nothing was captured", path.display());
-                thread::sleep(TICK);
-            }
+            Err(RecordError::NoReader) => wait.go_on()?,
             Err(error) => return Err(cannot_open(path, &error)),
             Ok(output) => {
                 if let Some(cause) = output.lock_error() {
@@ -95,20 +119,13 @@ pub(super) fn open(path: &Path, format: Format, opening: Opening, signals: &Sign
 ///
 /// # Errors
 /// Why it cannot be written, and what to do about it.
-pub(super) fn open_pipe(path: &Path, quiet: bool, signals: &Signals) -> Result<OwnedFd> {
+pub(super) fn open_pipe(path: &Path, signals: &Signals) -> Result<OwnedFd> {
     let is_pipe = path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo());
     ensure!(is_pipe, "--copy-to {}: that is no named pipe; make one first: mkfifo {0}", path.display());
-    let mut waits = quiet;
+    let mut wait = ReaderWait::new(path, signals);
     loop {
         match OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path) {
-            Err(cause) if cause.raw_os_error() == Some(Errno::ENXIO as i32) => {
-                if !waits {
-                    note!("waiting for a program that reads {}", path.display());
-                    waits = true;
-                }
-                ensure!(!signals.end(), "no program reads {}, so nothing was captured", path.display());
-                thread::sleep(TICK);
-            }
+            Err(cause) if cause.raw_os_error() == Some(Errno::ENXIO as i32) => wait.go_on()?,
             Err(cause) => return Err(cannot_open(path, &cause.into())),
             Ok(pipe) => return Ok(pipe.into()),
         }

@@ -1,6 +1,6 @@
 //! Output fits a terminal of 80 columns, however many queues there are, and `--quiet` silences it.
 
-use std::thread;
+use std::{path::Path, thread};
 
 use nix::sys::signal::Signal;
 use wirecap_lab::require_root;
@@ -9,7 +9,7 @@ use wirecap_traffic::LiveOptions;
 
 use crate::{
     forward::{Cable, routes::networks},
-    lab::{Lab, READY, RunningCommand, WIRECAP},
+    lab::{Lab, READY, RunningCommand, WIRECAP, partial},
     send_traces::{even, write},
 };
 
@@ -177,11 +177,12 @@ fn quiet_prints_nothing_but_errors() {
     std::fs::remove_file(path).unwrap();
     let running = lab.spawn(&["capture", "r0", "-q", "-w", path]);
     // wirecap prints nothing, but begins the file when it captures.
-    while !std::fs::metadata(path).is_ok_and(|file| file.len() > 0) {
+    let partial = partial(Path::new(path));
+    while !std::fs::metadata(&partial).is_ok_and(|file| file.len() > 0) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     std::thread::sleep(std::time::Duration::from_millis(300));
-    std::fs::remove_file(path).unwrap();
+    std::fs::remove_file(&partial).unwrap();
     running.signal(Signal::SIGTERM);
     let ended = running.wait();
     assert!(ended.code == Some(1) && ended.stderr.contains("was deleted while it was written"), "{ended:#?}");
