@@ -11,6 +11,7 @@
 //! | which processes hold a socket or a program | [`process`] |
 //! | cores and timers | [`cpu`] |
 //! | signals that end a command | [`signals`] |
+//! | capabilities, users and refused system calls of a thread | [`confinement`] |
 //! | what time it is, and what time another clock meant | [`clock`] |
 //! | capabilities of a program file | [`file_capabilities`] |
 //! | a file with one writer | [`file_lock`] |
@@ -25,6 +26,7 @@ compile_error!("wirecap needs a 64-bit target: the kernel's rings are mapped at 
 
 pub mod bpf;
 pub mod clock;
+pub mod confinement;
 pub mod cpu;
 pub mod file_capabilities;
 pub mod file_lock;

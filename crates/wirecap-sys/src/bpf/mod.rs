@@ -85,7 +85,7 @@ pub use insn::Insn;
 pub use insn::{Alu, Cond, Helper, Operand, Reg, Size};
 pub use link::{Link, XdpLink, link_holders, links};
 pub use map::{Map, MapKind, MapSpec, PerCpuValues};
-pub use privilege::{capabilities, may_attach_classifiers, may_calculate_addresses};
+pub use privilege::{capabilities, may_attach_classifiers, may_calculate_addresses, reading_is_refused};
 pub use program::{Program, ProgramKind, ProgramSpec};
 pub use tcx::{has_tcx, ingress_programs};
 #[cfg(feature = "testing")]

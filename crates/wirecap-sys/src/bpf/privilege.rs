@@ -2,6 +2,11 @@
 
 use std::{fs, io};
 
+use super::{
+    attr::{Command, MapElem},
+    syscall::bpf,
+};
+
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 const CAP_IPC_LOCK: u32 = 14;
@@ -39,6 +44,15 @@ pub(super) fn lacks_perfmon(refusal: &io::Error) -> bool {
 /// user namespace the kernel may refuse it all the same.
 pub fn may_calculate_addresses() -> bool {
     [CAP_PERFMON, CAP_SYS_ADMIN].into_iter().any(is_effective)
+}
+
+/// Whether the kernel refuses every call of bpf(2) to this thread, also those about what is open: before
+/// Linux 5.19 to threads without CAP_BPF, if `kernel.unprivileged_bpf_disabled` is set.
+pub fn reading_is_refused() -> bool {
+    let mut attr = MapElem { map_fd: u32::MAX, ..MapElem::default() };
+    // SAFETY: there is no map of this number, so the kernel reads and writes nothing.
+    let read = unsafe { bpf(Command::MapLookupElem, &mut attr) };
+    read.is_err_and(|cause| cause.raw_os_error() == Some(libc::EPERM))
 }
 
 /// Whether this thread has a capability.
@@ -83,6 +97,13 @@ mod tests {
         for capability in 0..41 {
             let effective = sets[capability as usize / 32].effective & (1 << (capability % 32)) != 0;
             assert_eq!(is_effective(capability), effective, "{capability}");
+        }
+    }
+
+    #[test]
+    fn whoever_has_capabilities_may_read_maps() {
+        if is_effective(CAP_BPF) {
+            assert!(!reading_is_refused());
         }
     }
 
