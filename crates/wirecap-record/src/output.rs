@@ -149,6 +149,12 @@ impl Output {
         Ok(self)
     }
 
+    /// Where it is, if it is a file: in the directory to which links lead, and under the name that it has
+    /// until it is complete.
+    pub fn file_path(&self) -> Option<&Path> {
+        self.path.as_deref().filter(|_| self.cuttable)
+    }
+
     /// Whether it is a file, which others may follow.
     pub(crate) fn is_file(&self) -> bool {
         self.cuttable

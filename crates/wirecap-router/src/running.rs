@@ -19,7 +19,16 @@ impl Router {
     /// # Errors
     /// When the kernel cannot be asked, or the thread cannot be started.
     pub fn start(self) -> Result<RunningRouter, Error> {
-        let resolver = Resolver::start(self.ifindexes.clone())?;
+        self.start_after(|| ())
+    }
+
+    /// Like [`Router::start`]; the thread calls `first` before anything else, for instance to give up
+    /// privileges that it does not need.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked, or the thread cannot be started.
+    pub fn start_after(self, first: impl FnOnce() + Send + 'static) -> Result<RunningRouter, Error> {
+        let resolver = Resolver::start(self.ifindexes.clone(), first)?;
         Ok(RunningRouter { router: Arc::new(self), resolver })
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     port::{
         self,
         contract::PreparedPort,
-        opening::{GiveUpFlag, Hooks},
+        opening::{GiveUpFlag, Hooks, ThreadHook},
     },
     reservation::Layout,
 };
@@ -203,6 +203,30 @@ impl Builder {
     /// checks the flag between its steps, each of which takes some milliseconds.
     pub fn give_up(mut self, once: Arc<AtomicBool>) -> Self {
         self.hooks.give_up = GiveUpFlag(once);
+        self
+    }
+
+    /// Has each capture thread ([`Dispatch::Push`]) call this before anything else, for instance to give up
+    /// privileges: they need none. Default: nothing.
+    ///
+    /// ```
+    /// # use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+    /// # use wirecap::{Capture, Dispatch, port::null::NullPort};
+    /// # let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
+    /// let threads = Arc::new(AtomicU32::new(0));
+    /// let counted = Arc::clone(&threads);
+    /// let capture = Capture::builder()
+    ///     .port(port)
+    ///     .chunks_per_pool(4)
+    ///     .dispatch(Dispatch::Push)
+    ///     .on_capture_thread(move || _ = counted.fetch_add(1, Ordering::Relaxed))
+    ///     .open()?;
+    /// capture.finish();
+    /// assert_eq!(threads.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn on_capture_thread(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.on_thread = ThreadHook(Some(Arc::new(hook)));
         self
     }
 

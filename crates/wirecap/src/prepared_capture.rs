@@ -132,7 +132,9 @@ impl PreparedCapture {
         let reported = reported.as_ref().unwrap_or(&memories[0]);
         let memory = layout.report(geometry, reported, bounded, ring_entries);
         let ports = open_ports;
-        let parts = Parts { changes, geometry, memory, ring_entries, memories, clock, ports, allocators };
+        let on_thread = hooks.on_thread.clone();
+        let parts =
+            Parts { changes, geometry, memory, ring_entries, memories, clock, ports, allocators, on_thread };
         Capture::start(&config, parts)
     }
 }

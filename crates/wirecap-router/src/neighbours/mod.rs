@@ -62,12 +62,16 @@ pub(crate) struct Resolver(WorkerEnd);
 
 impl Resolver {
     /// Starts the thread for these ports, by their interface indexes, in the network namespace of the calling
-    /// thread.
-    pub(crate) fn start(ports: Vec<u32>) -> Result<Self, Error> {
+    /// thread. The thread calls `first` before anything else.
+    pub(crate) fn start(ports: Vec<u32>, first: impl FnOnce() + Send + 'static) -> Result<Self, Error> {
         let (workers, end) = channel()?;
         let resolver = ResolverThread::open(ports, end)?;
         let thread = thread::Builder::new().name(THREAD.into());
-        thread.spawn(move || resolver.run()).map_err(|cause| Error::Thread { name: THREAD, cause })?;
+        let run = move || {
+            first();
+            resolver.run();
+        };
+        thread.spawn(run).map_err(|cause| Error::Thread { name: THREAD, cause })?;
         Ok(Self(workers))
     }
 

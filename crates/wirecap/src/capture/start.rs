@@ -22,7 +22,7 @@ use crate::{
         stop_state::StopState,
     },
     nic::link::LinkWatch,
-    port::open_port::OpenPort,
+    port::{open_port::OpenPort, opening::ThreadHook},
     report::MemoryReport,
     transmit::AllocatorParts,
 };
@@ -39,6 +39,8 @@ pub(crate) struct Parts {
     pub(crate) clock: BatchClock,
     pub(crate) ports: Vec<OpenPort>,
     pub(crate) allocators: Vec<AllocatorParts>,
+    /// What capture threads do first.
+    pub(crate) on_thread: ThreadHook,
 }
 
 impl Capture {
@@ -104,18 +106,28 @@ impl Capture {
             started: Instant::now(),
             shared,
         };
-        capture.start_threads(&config.capture_cores, producers)?;
+        capture.start_threads(&config.capture_cores, producers, &parts.on_thread)?;
         Ok(capture)
     }
 
     /// Starts a capture thread for each set of producers. They share the receive queues.
-    fn start_threads(&mut self, cores: &[usize], producers: Vec<Vec<CaptureProducer>>) -> Result<(), Error> {
+    fn start_threads(
+        &mut self,
+        cores: &[usize],
+        producers: Vec<Vec<CaptureProducer>>,
+        on_thread: &ThreadHook,
+    ) -> Result<(), Error> {
         let (queues, threads) = (self.shared.queues.len(), producers.len());
         for (index, producers) in producers.into_iter().enumerate() {
             let served = (index..queues).step_by(threads).collect();
             let thread = CaptureThread::new(&self.shared, index, core(cores, index), served, producers);
             let builder = thread::Builder::new().name(format!("wirecap-cap-{index}"));
-            self.threads.push(builder.spawn(move || thread.run()).map_err(Error::Thread)?);
+            let on_thread = on_thread.clone();
+            let run = move || {
+                on_thread.call();
+                thread.run();
+            };
+            self.threads.push(builder.spawn(run).map_err(Error::Thread)?);
         }
         Ok(())
     }

@@ -1,8 +1,11 @@
 //! What ports are opened with: the settings, what follows from them, and the caller's hooks.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use wirecap_core::Geometry;
@@ -25,8 +28,28 @@ pub(crate) struct Hooks {
     /// Called at a wait for a queue that another socket has, if the wait is longer than a moment.
     pub(crate) on_wait: Option<fn(&QueueWait)>,
     pub(crate) give_up: GiveUpFlag,
+    pub(crate) on_thread: ThreadHook,
     /// What the program takes beside the capture, in bytes, if it says so.
     pub(crate) rest_bytes: Option<u64>,
+}
+
+/// What each capture thread does before anything else.
+#[derive(Clone, Default)]
+pub(crate) struct ThreadHook(pub(crate) Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl ThreadHook {
+    /// Called by the thread.
+    pub(crate) fn call(&self) {
+        if let Some(hook) = &self.0 {
+            hook();
+        }
+    }
+}
+
+impl fmt::Debug for ThreadHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ThreadHook").field(&self.0.is_some()).finish()
+    }
 }
 
 /// Whether opening is given up: once the flag is set.
