@@ -1,0 +1,64 @@
+//! Enters the sandbox and tries one thing: what the tests of this crate watch from outside.
+//!
+//! `wirecap-sandbox-trial PROFILE DIRECTORY ACTION [PATH]` prints `ok`, or the number of the kernel's error.
+#![forbid(unsafe_code)]
+
+use std::{
+    env, fs, io,
+    net::{TcpListener, UdpSocket},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    thread,
+};
+
+use wirecap_sandbox::{Need, Profile, Sandbox, WritePaths};
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let [profile, directory, action, path @ ..] = arguments.as_slice() else { return ExitCode::from(2) };
+    let paths = WritePaths { directories: vec![PathBuf::from(directory)], names_files: true };
+    let profile = match profile.as_str() {
+        "worker" => Profile::Worker,
+        "writer" => Profile::Writer(paths),
+        "main" => Profile::Main(vec![Need::Interfaces]),
+        "main-names" => Profile::Main(vec![Need::NamesOfProcesses]),
+        "neighbours" => Profile::Neighbours,
+        "server" => Profile::Server,
+        _ => return ExitCode::from(2),
+    };
+    // What is open stays open.
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let sandbox = Sandbox::new(true, None).expect("a sandbox");
+    sandbox.enter(&profile);
+    let path = path.first().map_or(Path::new(""), Path::new);
+    match attempt(action, path, &socket) {
+        Ok(()) => print("ok"),
+        Err(error) => print(&error.raw_os_error().unwrap_or(-1).to_string()),
+    }
+    ExitCode::SUCCESS
+}
+
+fn attempt(action: &str, path: &Path, socket: &UdpSocket) -> io::Result<()> {
+    match action {
+        "nothing" => Ok(()),
+        "read" => fs::read(path).map(drop),
+        "create" => fs::File::create(path).map(drop),
+        "rename" => fs::rename(path, path.with_extension("renamed")),
+        "remove" => fs::remove_file(path),
+        "execute" => Err(Command::new("/bin/true").exec()),
+        "start" => Command::new("/bin/true").status().map(drop),
+        "thread" => thread::Builder::new().spawn(|| ()).map(drop),
+        "socket" => UdpSocket::bind("127.0.0.1:0").map(drop),
+        "listen" => TcpListener::bind("127.0.0.1:0").map(drop),
+        "send" => socket.send_to(b"x", "127.0.0.1:9").map(drop),
+        "become" => nix::unistd::setuid(0.into()).map_err(io::Error::from),
+        "enter" => nix::unistd::chroot("/").map_err(io::Error::from),
+        other => panic!("there is no action {other}"),
+    }
+}
+
+/// Prints by the one call that every thread may make.
+fn print(word: &str) {
+    nix::unistd::write(io::stdout(), word.as_bytes()).expect("standard output");
+}
