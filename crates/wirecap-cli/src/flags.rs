@@ -2,7 +2,7 @@
 //!
 //! | group | capture | forward | generate | replay |
 //! |---|---|---|---|---|
-//! | [`FileFlags`], [`PoolFlags`], [`WorkerFlags`], [`PortFlags`], [`OutputFlags`], [`ConfigFlags`] | x | x | | |
+//! | [`FileFlags`], [`PoolFlags`], [`WorkerFlags`], [`PortFlags`], [`ProcessFlags`], [`OutputFlags`], [`ConfigFlags`] | x | x | | |
 //! | [`TimeLimit`] | x | x | x | x |
 //! | [`SendFlags`] | | | x | x |
 //!
@@ -18,7 +18,7 @@ use wirecap_core::choices;
 use wirecap_sys::xsk::{BindChoice, BindMode};
 
 use crate::{
-    settings::{OutputSettings, Settings, file},
+    settings::{OutputSettings, ProcessSettings, Settings, file},
     values::{ANY, Cores, FileMode, choice, choice_but, cores, duration, file_size, number, size},
 };
 
@@ -159,6 +159,26 @@ impl PortFlags {
         let zero_copy = self.require_zero_copy.then_some(Modes::ZeroCopy);
         set(&mut config.xdp_mode, self.xdp_mode.or(zero_copy));
         config.timestamp = self.timestamp.or(config.timestamp);
+    }
+}
+
+/// What the process may do once everything is open.
+#[derive(Debug, Args)]
+pub(crate) struct ProcessFlags {
+    /// Become USER once everything is open; only root can. Files are opened with the permissions of USER, and
+    /// belong to USER.
+    #[arg(short = 'Z', long = "relinquish-privileges", id = "user", value_name = "USER")]
+    user: Option<String>,
+    /// Keep all privileges. By default, once everything is open, each thread gives up the capabilities,
+    /// system calls and files that it does not need.
+    #[arg(long)]
+    no_sandbox: bool,
+}
+
+impl ProcessFlags {
+    pub(crate) fn apply(self, process: &mut ProcessSettings) {
+        process.user = self.user.or(process.user.take());
+        process.sandbox &= !self.no_sandbox;
     }
 }
 

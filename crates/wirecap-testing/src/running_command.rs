@@ -193,6 +193,8 @@ impl RunningCommand {
         let stderr = text.0.join("\n");
         drop(text);
         let stdout = self.stdout.take().map_or_else(Vec::new, |reader| reader.join().unwrap());
+        // Whatever a test is about: a call that a thread makes is on its list.
+        assert!(!stderr.contains("BUG: the sandbox"), "{stderr}");
         check_records(&stdout);
         check_records(stderr.as_bytes());
         CommandOutput { code: status.code(), stdout, stderr }

@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use wirecap::PreparedCapture;
 use wirecap_file::Format;
 use wirecap_record::{Output, Rotation};
@@ -127,14 +127,14 @@ impl Opener<'_> {
         let Self { plan, places, signals, commands } = self;
         let opening = Opening::of(&plan.output);
         if !plan.output.rotates() {
-            let output = output::open(path, format, opening, signals)?;
+            let output = self.as_user(|| output::open(path, format, opening, signals))?;
             let rotation = plan.output.stop_size.map(series::end_at_size);
             return Ok(OpenOutput { file, output, rotation });
         }
         let names = Names::new(path, &plan.output);
         let first = names.path(1, system_ns())?;
         place::check_not_read(places, &first)?;
-        let output = output::open(&first, format, opening, signals)?;
+        let output = self.as_user(|| output::open(&first, format, opening, signals))?;
         let traces = place::traces(places);
         let open_next = move |path: &Path| {
             place::check_no_trace(&traces, path).map_err(|error| io::Error::other(error.to_string()))?;
@@ -143,5 +143,12 @@ impl Opener<'_> {
         let commands = commands.map(Commands::sender);
         let rotation = series::rotation(first, names, &plan.output, commands, open_next);
         Ok(OpenOutput { file, output, rotation: Some(rotation) })
+    }
+
+    /// Opens as the user that the process becomes: a directory where the later files of a series could not be
+    /// created is refused at once.
+    pub(super) fn as_user<T>(&self, open: impl FnOnce() -> Result<T>) -> Result<T> {
+        let opened = self.plan.sandbox.with_files_of_user(open);
+        opened.map_err(|cause| anyhow!("cannot open files as the user of -Z: {cause}"))?
     }
 }

@@ -40,7 +40,7 @@ impl Helpers {
     /// # Errors
     /// It cannot be started.
     pub(super) fn print(&mut self, plan: &Plan, outputs: &mut Vec<OpenOutput>) -> Result<Option<OutputCopy>> {
-        let (printer, input) = Printer::start()?;
+        let (printer, input) = Printer::start(&plan.sandbox)?;
         self.printer = Some(printer);
         if plan.destination != Some(Destination::Printer) {
             return Ok(Some(OutputCopy::to_pipe(input)?));

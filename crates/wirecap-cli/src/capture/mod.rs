@@ -6,7 +6,8 @@
 //!             watch: signals, limits, events ─► end ─► account
 //! ```
 //!
-//! Rule: all threads are started before the ports are opened, and wait for their work.
+//! Rules: all threads are started before the ports are opened, and wait for their work. When they get it,
+//! they give up what they do not need (`process/sandbox.rs`); the main thread is the last.
 //!
 //! | to read about | open |
 //! |---|---|
@@ -59,6 +60,7 @@ use std::{sync::mpsc::channel, time::SystemTime};
 
 use anyhow::Result;
 use wirecap_record::OutputCopy;
+use wirecap_sandbox::Profile;
 
 use self::{
     files::Opener,
@@ -75,7 +77,7 @@ use self::{
 use crate::{
     exit::Exit,
     print::head::Head,
-    process::{cores::check_cores, signals::Signals},
+    process::{cores::check_cores, sandbox, signals::Signals},
 };
 
 /// Captures as planned, to the end, with a job for the packets.
@@ -85,7 +87,7 @@ use crate::{
 pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores())?;
     let places = place::look_up(&mut plan)?;
-    let mut helpers = Helpers { commands: Commands::start(&plan.output)?, printer: None };
+    let mut helpers = Helpers { commands: Commands::start(&plan.output, &plan.sandbox)?, printer: None };
     let commands = helpers.commands.as_ref();
     let opener = Opener { plan: &plan, places: &places, signals: &signals, commands };
     let mut outputs = opener.one()?;
@@ -94,7 +96,10 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     limits::check(&plan, &prepared, files.len())?;
     outputs.extend(opener.of_queues(files)?);
     let copy = match plan.output.copy_pipe() {
-        Some(pipe) => Some(OutputCopy::to_pipe(output::open_pipe(pipe, &signals)?)?),
+        Some(pipe) => {
+            let pipe = opener.as_user(|| output::open_pipe(pipe, &signals))?;
+            Some(OutputCopy::to_pipe(pipe)?)
+        }
         None if plan.output.print => helpers.print(&plan, &mut outputs)?,
         None => None,
     };
@@ -118,7 +123,8 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let count = Count::new(plan.output.count, &notices);
     drop(notices);
     let work = workers.into_iter().zip(handler);
-    let threads = Threads::start(idle.workers, work, recording, &count);
+    let threads = Threads::start(idle.workers, work, recording, &count, &plan.sandbox);
+    plan.sandbox.enter(&Profile::Main(sandbox::needs(&plan.config, &capture.report(), plan.output.print)));
     drop(count);
     let head = Head::new(J::COMMAND, started);
     let statistics = Statistics::new(&plan, &head, progress);

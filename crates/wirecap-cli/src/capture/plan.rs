@@ -10,6 +10,7 @@ use anyhow::{Result, bail, ensure};
 use wirecap::{Builder, Config, Dispatch};
 use wirecap_file::Format;
 use wirecap_record::Compression;
+use wirecap_sandbox::{Profile, Sandbox, WritePaths};
 
 use super::{
     file_name::{self, labelled},
@@ -38,6 +39,8 @@ pub(crate) struct Plan {
     pub(crate) destination: Option<Destination>,
     /// The interfaces that were looked up.
     pub(crate) interfaces: KnownInterfaces,
+    /// What its threads give up.
+    pub(crate) sandbox: Sandbox,
 }
 
 /// Where packets are written.
@@ -103,6 +106,7 @@ impl Plan {
         mut config: Config,
         output: OutputSettings,
         interfaces: KnownInterfaces,
+        sandbox: Sandbox,
     ) -> Result<Self> {
         config.filter = config.filter.filter(|filter| !filter.trim().is_empty());
         check_flags(&config, &output)?;
@@ -149,7 +153,7 @@ impl Plan {
             Some(Destination::Stdout | Destination::Printer) | None => None,
         };
         series::check(&output, path)?;
-        Ok(Self { config, output, destination, interfaces })
+        Ok(Self { config, output, destination, interfaces, sandbox })
     }
 
     /// The name of the destination in messages; of several files, a pattern that their names match.
@@ -171,7 +175,11 @@ impl Plan {
     pub(crate) fn builder(&self, queues: usize) -> Builder {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.config.workers.unwrap_or(queues.min(cores));
-        let builder = Builder::from(self.config.clone()).workers(workers).interfaces(self.interfaces.fresh());
+        let sandbox = self.sandbox.clone();
+        let builder = Builder::from(self.config.clone())
+            .workers(workers)
+            .interfaces(self.interfaces.fresh())
+            .on_capture_thread(move || sandbox.enter(&Profile::Worker));
         let rest_bytes = match self.destination {
             // A tap has a stream for each core.
             Some(Destination::FilePerQueue(..)) => {
@@ -182,6 +190,17 @@ impl Plan {
             None => return builder,
         };
         builder.leave_memory(rest_bytes)
+    }
+
+    /// What a thread that writes does with files, the first of which is open, if it is one.
+    pub(crate) fn writer(&self, opened: Option<&Path>) -> Profile {
+        let mut paths = WritePaths { names_files: opened.is_some(), ..WritePaths::default() };
+        if let Some(Destination::File(path, _) | Destination::FilePerQueue(path, _)) = &self.destination {
+            paths.add(path);
+        }
+        // Where links lead.
+        opened.into_iter().for_each(|file| paths.add(file));
+        Profile::Writer(paths)
     }
 
     /// Cores that threads are pinned to.

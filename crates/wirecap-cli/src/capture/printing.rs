@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
+use wirecap_sandbox::Sandbox;
 
 use crate::process::executable;
 
@@ -31,17 +32,15 @@ impl Printer {
     ///
     /// # Errors
     /// It is not installed, or cannot be started.
-    pub(super) fn start() -> Result<(Self, OwnedFd)> {
+    pub(super) fn start(sandbox: &Sandbox) -> Result<(Self, OwnedFd)> {
         let program = executable::in_path_or_sbin(PROGRAM).ok_or_else(|| {
             anyhow!("--print prints by {PROGRAM}, which is not installed: install it, or leave --print out")
         })?;
-        let mut child = Command::new(program)
-            .args(ARGUMENTS)
-            // Ctrl-C ends the capture; tcpdump prints what is left.
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .spawn()
-            .map_err(|error| anyhow!("cannot start {PROGRAM}: {error}"))?;
+        let mut command = Command::new(program);
+        // Ctrl-C ends the capture; tcpdump prints what is left.
+        command.args(ARGUMENTS).process_group(0).stdin(Stdio::piped());
+        sandbox.run_as_user(&mut command);
+        let mut child = command.spawn().map_err(|error| anyhow!("cannot start {PROGRAM}: {error}"))?;
         let input = child.stdin.take().expect("a pipe");
         Ok((Self { child }, input.into()))
     }

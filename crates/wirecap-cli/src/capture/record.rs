@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use wirecap::{Diagnostic, Report};
 use wirecap_record::WrittenCounts;
+use wirecap_sandbox::SandboxReport;
 
 use super::{
     end::End,
@@ -31,6 +32,8 @@ pub(crate) struct Record<'a> {
     pub(super) report: Value,
     /// What was written; null without `-w`.
     pub(super) written: Option<WrittenFile<'a>>,
+    /// What the threads have given up.
+    pub(super) sandbox: SandboxReport,
     #[serde(flatten)]
     #[cfg_attr(test, schemars(skip))]
     pub(super) job: Map<String, Value>,

@@ -28,6 +28,7 @@ use std::{
 use anyhow::{Result, anyhow, ensure};
 use jiff::{Timestamp, fmt::strtime, tz::TimeZone};
 use wirecap_record::{NextFile, Output, RecordError, Rotation};
+use wirecap_sandbox::{Profile, Sandbox};
 use wirecap_sys::clock::system_ns;
 
 use super::file_name::numbered;
@@ -312,10 +313,14 @@ impl Commands {
     ///
     /// # Errors
     /// There are too many threads.
-    pub(super) fn start(settings: &OutputSettings) -> Result<Option<Self>> {
+    pub(super) fn start(settings: &OutputSettings, sandbox: &Sandbox) -> Result<Option<Self>> {
         let Some(command) = settings.rotate_command.clone() else { return Ok(None) };
         let (names, named) = channel::<Option<PathBuf>>();
-        let run = move || run_with_each(&command, named.iter().map_while(|name| name));
+        let sandbox = sandbox.clone();
+        let run = move || {
+            sandbox.enter(&Profile::Commands);
+            run_with_each(&command, named.iter().map_while(|name| name))
+        };
         let thread = thread::Builder::new().name("wirecap-command".into()).spawn(run);
         let thread = thread.map_err(|error| anyhow!("cannot start the thread for -z: {error}"))?;
         Ok(Some(Self { names, thread }))

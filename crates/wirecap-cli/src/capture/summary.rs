@@ -81,6 +81,7 @@ impl Account<'_> {
             error: self.end.as_ref().and_then(|ending| ending.error.as_deref()),
             report: with_texts(self.report),
             written,
+            sandbox: plan.sandbox.report(),
             job: job.json(self.report),
         })
     }

@@ -7,6 +7,7 @@ use wirecap::{Capture, Worker};
 use wirecap_record::{
     Lane, OutputCopy, OutputError, RecordConfig, RecordError, Recorder, StopReason, Writer,
 };
+use wirecap_sandbox::{Profile, Sandbox};
 
 use super::{
     describe,
@@ -78,7 +79,7 @@ impl Recording {
         let (mut threads, mut files) = (VecDeque::new(), Vec::new());
         let (mut outputs, mut rotations) = (Vec::new(), Vec::new());
         for IdleWriter { thread, open: OpenOutput { file, output, rotation } } in writers.threads {
-            threads.push_back(thread);
+            threads.push_back((thread, plan.writer(output.file_path())));
             files.push(file);
             outputs.push(output);
             rotations.extend(rotation);
@@ -95,7 +96,13 @@ impl Recording {
             on_stop: Some(notifier(names.clone(), notices.clone()).into()),
         };
         let spawn = |writer: Writer| {
-            threads.pop_front().map(|thread| thread.run(|| writer.run()));
+            let sandbox = plan.sandbox.clone();
+            threads.pop_front().map(|(thread, profile)| {
+                thread.run(move || {
+                    sandbox.enter(&profile);
+                    writer.run();
+                })
+            });
         };
         let started = match files.as_slice() {
             [] => return Ok(Self::default()),
@@ -144,13 +151,18 @@ impl Threads {
         work: impl Iterator<Item = (Worker, O)>,
         recording: Recording,
         count: &Count,
+        sandbox: &Sandbox,
     ) -> Self {
         let Recording { lanes, recorders } = recording;
         let lanes = lanes.into_iter().map(Sink::Record);
         let sinks = lanes.chain(std::iter::repeat_with(|| Sink::Count(count.clone())));
         let mut workers = Vec::new();
         for ((thread, (worker, handler)), sink) in idle.into_iter().zip(work).zip(sinks) {
-            workers.push(thread.run(move || worker::run(worker, sink, handler)));
+            let sandbox = sandbox.clone();
+            workers.push(thread.run(move || {
+                sandbox.enter(&Profile::Worker);
+                worker::run(worker, sink, handler);
+            }));
         }
         Self { workers, recorders }
     }

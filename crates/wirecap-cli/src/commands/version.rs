@@ -2,6 +2,7 @@
 
 use std::{env::consts, fmt::Write, fs, thread};
 
+use wirecap_sandbox::Support;
 use wirecap_sys::{bpf, pcap};
 
 /// The details, if these arguments ask for them: a version, and more than that, and nothing else.
@@ -32,6 +33,7 @@ fn details() -> String {
         ("kernel", format!("{} {}", kernel("kernel/osrelease"), kernel("kernel/version"))),
         ("libpcap", libpcap),
         ("this process has", has.join(", ")),
+        ("the sandbox restricts", Support::find().to_string()),
         ("cores", cores),
         ("net.core.bpf_jit_enable", kernel("net/core/bpf_jit_enable")),
         ("net.core.bpf_jit_harden", kernel("net/core/bpf_jit_harden")),
@@ -52,7 +54,7 @@ mod tests {
         let asked = |words: &str| asked(&words.split_whitespace().map(String::from).collect::<Vec<_>>());
         for words in ["wirecap --version -v", "wirecap -v -V", "wirecap -V --verbose"] {
             let details = asked(words).expect(words);
-            for name in ["build: ", "kernel: ", "libpcap: ", "CAP_BPF", "bpf_jit_harden: "] {
+            for name in ["build: ", "kernel: ", "libpcap: ", "CAP_BPF", "seccomp", "bpf_jit_harden: "] {
                 assert!(details.contains(name), "{details}");
             }
         }

@@ -6,10 +6,12 @@
 //! | threads that are started early | [`idle_thread`] |
 //! | cores that may be used | [`cores`] |
 //! | which users may run a program with capabilities | [`privileges`] |
+//! | what threads give up once everything is open | [`sandbox`] |
 
 pub(crate) mod cores;
 pub(crate) mod executable;
 pub(crate) mod idle_thread;
 pub(crate) mod privileges;
+pub(crate) mod sandbox;
 pub(crate) mod signals;
 pub(crate) mod step;

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | reading and printing files | [`mod@file`] |
 //! | what becomes of the packets | [`output`] |
+//! | what the process may do | [`process`] |
 //! | values that are text in files | [`text`] |
 //!
 //! Rule: a setting of the command is a field here or in the `settings.rs` of the command, a setting of the
@@ -16,9 +17,10 @@
 
 pub(crate) mod file;
 mod output;
+mod process;
 pub(crate) mod text;
 
-pub(crate) use self::{file::Settings, output::OutputSettings};
+pub(crate) use self::{file::Settings, output::OutputSettings, process::ProcessSettings};
 use crate::exit::Usage;
 
 /// A setting that a command fixes.

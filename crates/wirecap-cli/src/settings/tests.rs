@@ -262,11 +262,13 @@ proptest! {
             quiet,
             ..OutputSettings::default()
         };
-        let settings = CaptureSettings { capture: capture.clone(), output: output.clone() };
+        let process = ProcessSettings { sandbox: quiet, user: count.map(|count| format!("user{count}")) };
+        let settings =
+            CaptureSettings { capture: capture.clone(), output: output.clone(), process: process.clone() };
         prop_assert_eq!(parse::<CaptureSettings>(&printed(&settings)).unwrap(), settings);
         let set_source = vec!["a=02:00:00:00:00:01".into()];
         let forward = ForwardRules { set_source, ..ForwardRules::default() };
-        let settings = ForwardSettings { capture, forward, output };
+        let settings = ForwardSettings { capture, forward, output, process };
         prop_assert_eq!(parse::<ForwardSettings>(&printed(&settings)).unwrap(), settings);
     }
 }

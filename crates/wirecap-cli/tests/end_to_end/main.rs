@@ -37,6 +37,7 @@ mod replay;
 mod replay_order;
 mod rotation;
 mod run;
+mod sandbox;
 mod send_traces;
 mod settings;
 mod stalls;

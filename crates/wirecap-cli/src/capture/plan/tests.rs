@@ -15,8 +15,8 @@ fn plan(arguments: &str) -> Result<Plan> {
     let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
         unreachable!()
     };
-    let CaptureSettings { capture, output } = flags.into_settings(|word| word.starts_with("eth"))?;
-    Plan::new(capture, output, KnownInterfaces::default())
+    let CaptureSettings { capture, output, .. } = flags.into_settings(|word| word.starts_with("eth"))?;
+    Plan::new(capture, output, KnownInterfaces::default(), Sandbox::off())
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use wirecap::{Capture, port::null::NullPort};
+use wirecap_sandbox::Sandbox;
 
 use super::*;
 use crate::{
@@ -15,7 +16,9 @@ fn times(flags: &str) -> Times {
         unreachable!()
     };
     let settings = flags.into_settings(|_| true).unwrap();
-    Times::new(&Plan::new(settings.capture, settings.output, KnownInterfaces::default()).unwrap())
+    Times::new(
+        &Plan::new(settings.capture, settings.output, KnownInterfaces::default(), Sandbox::off()).unwrap(),
+    )
 }
 
 /// The report of a capture from memory, for tests to change.

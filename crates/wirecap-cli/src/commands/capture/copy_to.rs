@@ -25,6 +25,7 @@ use nix::errno::Errno;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use wirecap::{Batch, Capture, Report};
+use wirecap_sandbox::{Profile, Sandbox};
 use wirecap_sys::netdev::{self, FrameSocket, bypass_queueing};
 
 use crate::{
@@ -85,6 +86,7 @@ pub(crate) struct CopyJob {
     /// Until it begins.
     start: Option<(IdleThread, FrameSocket)>,
     thread: Option<JoinHandle<()>>,
+    sandbox: Sandbox,
 }
 
 impl CopyJob {
@@ -92,7 +94,7 @@ impl CopyJob {
     ///
     /// # Errors
     /// It is captured, too; there is none of this name; CAP_NET_RAW is missing.
-    pub(crate) fn new(to: &str, captured: impl Iterator<Item = String>) -> Result<Self> {
+    pub(crate) fn new(to: &str, captured: impl Iterator<Item = String>, sandbox: &Sandbox) -> Result<Self> {
         for port in captured {
             let name = port.rsplit(':').next().unwrap_or_default().split('@').next().unwrap_or_default();
             if name == to {
@@ -111,7 +113,8 @@ impl CopyJob {
         // A copy that waits in a queueing discipline is no use.
         bypass_queueing(socket.as_fd()).map_err(cannot)?;
         let thread = IdleThread::start("wirecap-copy")?;
-        Ok(Self { to: to.into(), counts: Arc::default(), start: Some((thread, socket)), thread: None })
+        let (start, sandbox) = (Some((thread, socket)), sandbox.clone());
+        Ok(Self { to: to.into(), counts: Arc::default(), start, thread: None, sandbox })
     }
 
     fn report(&self) -> CopyReport {
@@ -238,7 +241,11 @@ impl Job for CopyJob {
         };
         let workers = (0..workers).map(|_| worker()).collect();
         let (counts, empty) = (Arc::clone(&self.counts), Arc::clone(&empty));
-        self.thread = Some(thread.run(move || send_all(&socket, &waiting, &empty, &counts)));
+        let sandbox = self.sandbox.clone();
+        self.thread = Some(thread.run(move || {
+            sandbox.enter(&Profile::Worker);
+            send_all(&socket, &waiting, &empty, &counts);
+        }));
         Ok(workers)
     }
 
@@ -292,7 +299,8 @@ mod tests {
     #[test]
     fn a_captured_interface_is_no_place_for_copies() {
         for port in ["lo", "xdp:lo@0-3", "tap:lo"] {
-            let refused = CopyJob::new("lo", [port.to_owned()].into_iter()).unwrap_err().to_string();
+            let refused =
+                CopyJob::new("lo", [port.to_owned()].into_iter(), &Sandbox::off()).unwrap_err().to_string();
             assert!(refused.contains("that is captured"), "{port}: {refused}");
         }
     }

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     flags::{
-        ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set,
+        ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, ProcessFlags, TimeLimit,
+        WorkerFlags, set,
     },
     values::{ANY, Cores, choice, cores, count, number},
 };
@@ -134,6 +135,8 @@ pub(crate) struct CaptureFlags {
     #[arg(long, value_name = "FRAMES", value_parser = count)]
     expect: Option<u64>,
     #[command(flatten)]
+    process: ProcessFlags,
+    #[command(flatten)]
     output: OutputFlags,
 }
 
@@ -144,7 +147,7 @@ impl CaptureFlags {
     /// [`Usage`](crate::exit::Usage) for words that contradict each other, and for mistakes in the file.
     pub(crate) fn into_settings(self, is_interface: impl FnMut(&str) -> bool) -> Result<CaptureSettings> {
         let mut settings: CaptureSettings = self.settings.settings()?;
-        let CaptureSettings { capture, output } = &mut settings;
+        let CaptureSettings { capture, output, process } = &mut settings;
         self.pool.apply(capture);
         capture.ring_entries = self.ring.or(capture.ring_entries);
         capture.mode = mode(capture.mode, self.mode, self.threshold_percent)?;
@@ -180,6 +183,7 @@ impl CaptureFlags {
         output.expect = self.expect.or(output.expect);
         conditions::apply(&self.stop, &self.next_file, output);
         self.output.apply(output);
+        self.process.apply(process);
         // Counting needs no times of single packets; writing and verifying do.
         capture.stamp_packets |= output.keeps_times();
         Ok(settings)

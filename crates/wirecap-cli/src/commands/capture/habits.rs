@@ -105,13 +105,9 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(
         Tcpdump,
         "-Z",
-        Instead("start wirecap as that user, with capabilities: see the chapter on privileges"),
+        Same("the files belong to that user; the main thread keeps what it needs for giving interfaces back"),
     ),
-    habit(
-        Tcpdump,
-        "--relinquish-privileges",
-        Instead("start wirecap as that user, with capabilities: see the chapter on privileges"),
-    ),
+    habit(Tcpdump, "--relinquish-privileges", Same("the same as -Z")),
     habit(Tcpdump, "-y", LINK_TYPE),
     habit(Tcpdump, "--linktype", LINK_TYPE),
     habit(Tcpdump, "-L", LINK_TYPE),

@@ -15,7 +15,7 @@ use self::{copy_to::CopyJob, settings::CaptureSettings, verify::VerifyJob};
 use crate::{
     capture::{self, job::CaptureJob, known_interfaces::KnownInterfaces, plan::Plan},
     exit::Exit,
-    process::signals::Signals,
+    process::{sandbox, signals::Signals},
 };
 
 /// Captures until the end.
@@ -24,15 +24,16 @@ use crate::{
 /// Whatever keeps it from starting.
 pub(crate) fn run(settings: CaptureSettings, interfaces: KnownInterfaces, signals: Signals) -> Result<Exit> {
     settings.check()?;
-    let CaptureSettings { capture: config, output } = settings;
-    let plan = Plan::new(config, output, interfaces)?;
+    let CaptureSettings { capture: config, output, process } = settings;
+    let sandbox = sandbox::open(&process, output.quiet)?;
+    let plan = Plan::new(config, output, interfaces, sandbox)?;
     let expected = plan.output.expect;
     match (plan.output.copy_interface(), plan.output.verify) {
         (Some(_), true) => {
             Err(usage!("--copy-to and --verify cannot be combined: verify where the copies arrive").into())
         }
         (Some(to), false) => {
-            let job = CopyJob::new(to, plan.config.ports.iter().map(ToString::to_string))?;
+            let job = CopyJob::new(to, plan.config.ports.iter().map(ToString::to_string), &plan.sandbox)?;
             capture::run(plan, job, signals)
         }
         (None, true) => capture::run(plan, VerifyJob::new(expected), signals),

@@ -5,7 +5,7 @@ use wirecap::Config;
 
 use crate::{
     exit::Usage,
-    settings::{OutputSettings, Settings, fixed, refuse},
+    settings::{OutputSettings, ProcessSettings, Settings, fixed, refuse},
 };
 
 /// The settings of `wirecap capture`.
@@ -17,6 +17,8 @@ pub(crate) struct CaptureSettings {
     pub(crate) capture: Config,
     /// What becomes of the packets.
     pub(crate) output: OutputSettings,
+    /// What the process may do once everything is open.
+    pub(crate) process: ProcessSettings,
 }
 
 impl Settings for CaptureSettings {

@@ -24,7 +24,7 @@ use crate::{
     capture::{self, job::Job, known_interfaces::KnownInterfaces, plan::Plan, written_files::FilesProgress},
     exit::Exit,
     print::stdio::print_stdout,
-    process::signals::Signals,
+    process::{sandbox, signals::Signals},
     settings::OutputSettings,
     values::ports,
 };
@@ -87,7 +87,7 @@ fn capture(flags: &ExtcapFlags, interface: &str, pipe: &OsStr, signals: Signals)
     })?;
     let name = if flags.take { format!("xdp:{interface}") } else { interface.into() };
     let mut settings = CaptureSettings::default();
-    let CaptureSettings { capture, output } = &mut settings;
+    let CaptureSettings { capture, output, .. } = &mut settings;
     capture.ports = ports(&[name])?;
     capture.filter = flags.filter.clone();
     flags.apply(capture)?;
@@ -99,8 +99,10 @@ fn capture(flags: &ExtcapFlags, interface: &str, pipe: &OsStr, signals: Signals)
         ..OutputSettings::default()
     };
     capture.stamp_packets |= output.keeps_times();
-    let CaptureSettings { capture: config, output } = settings;
-    capture::run(Plan::new(config, output, KnownInterfaces::default())?, ExtcapJob, signals)
+    let CaptureSettings { capture: config, output, process } = settings;
+    let sandbox = sandbox::open(&process, output.quiet)?;
+    let plan = Plan::new(config, output, KnownInterfaces::default(), sandbox)?;
+    capture::run(plan, ExtcapJob, signals)
 }
 
 /// A capture that ends when the reader of its pipe does.

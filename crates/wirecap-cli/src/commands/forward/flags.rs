@@ -9,7 +9,8 @@ use wirecap_headers::{Ttl, VlanMap};
 use super::settings::{Checksums, ForwardSettings, FullRingPolicy};
 use crate::{
     flags::{
-        ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, TimeLimit, WorkerFlags, set,
+        ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, ProcessFlags, TimeLimit,
+        WorkerFlags, set,
     },
     values::{ANY, choice, number, ports},
 };
@@ -86,6 +87,8 @@ pub(crate) struct ForwardFlags {
     port: PortFlags,
 
     #[command(flatten)]
+    process: ProcessFlags,
+    #[command(flatten)]
     output: OutputFlags,
 }
 
@@ -96,7 +99,7 @@ impl ForwardFlags {
     /// A word that names no port; mistakes in the file.
     pub(crate) fn into_settings(self) -> Result<ForwardSettings> {
         let mut settings: ForwardSettings = self.settings.settings()?;
-        let ForwardSettings { capture, forward, output } = &mut settings;
+        let ForwardSettings { capture, forward, output, process } = &mut settings;
         if !self.ports.is_empty() {
             capture.ports = ports(&self.ports)?;
         }
@@ -118,6 +121,7 @@ impl ForwardFlags {
         self.file.apply(output);
         output.duration = self.limit.duration.or(output.duration);
         self.output.apply(output);
+        self.process.apply(process);
         capture.stamp_packets |= output.keeps_times();
         Ok(settings)
     }

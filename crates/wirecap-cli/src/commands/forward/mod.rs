@@ -33,7 +33,8 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 use wirecap_headers::Rewrite;
-use wirecap_router::{NextHopCounts, Router, RunningRouter};
+use wirecap_router::{NextHopCounts, RunningRouter};
+use wirecap_sandbox::Profile;
 use wirecap_sys::netdev::Interface;
 
 use self::{
@@ -64,7 +65,9 @@ const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 pub(crate) fn run(settings: ForwardSettings, signals: Signals) -> Result<Exit> {
     let ForwardPlan { capture, interfaces, rules, router, rewrite, warnings } =
         ForwardPlan::new(settings, &signals)?;
-    let router = router.map(Router::start).transpose()?;
+    let sandbox = capture.sandbox.clone();
+    let resolver = move || sandbox.enter(&Profile::Neighbours);
+    let router = router.map(|router| router.start_after(resolver)).transpose()?;
     let names = interfaces.iter().map(|interface| interface.name.clone()).collect();
     let job = ForwardJob {
         names,

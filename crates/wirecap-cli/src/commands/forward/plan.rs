@@ -17,7 +17,7 @@ use super::{
 use crate::{
     capture::{known_interfaces::KnownInterfaces, plan::Plan},
     exit::Usage,
-    process::{signals::Signals, step::Step},
+    process::{sandbox, signals::Signals, step::Step},
     text::forward::ForwardWarning,
     values::{is_trace, text_file},
 };
@@ -46,7 +46,8 @@ impl ForwardPlan {
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an unknown interface.
     pub(super) fn new(settings: ForwardSettings, signals: &Signals) -> Result<Self> {
         settings.check()?;
-        let ForwardSettings { capture: mut config, forward: rules, output } = settings;
+        let ForwardSettings { capture: mut config, forward: rules, output, process } = settings;
+        let sandbox = sandbox::open(&process, output.quiet)?;
         check_ports(&config.ports, &rules)?;
         let ring = config.transmit_entries;
         ensure!(
@@ -85,7 +86,7 @@ impl ForwardPlan {
         };
         let rules =
             Rules { complete_checksums, wait: rules.on_full == FullRingPolicy::Wait, batch_times: true };
-        let capture = Plan::new(config, output, known)?;
+        let capture = Plan::new(config, output, known, sandbox)?;
         Ok(Self { capture, interfaces, rules, router, rewrite, warnings })
     }
 }

@@ -9,7 +9,7 @@ use wirecap_headers::{Ttl, VlanMap};
 
 use crate::{
     exit::Usage,
-    settings::{OutputSettings, Settings, fixed, refuse, text},
+    settings::{OutputSettings, ProcessSettings, Settings, fixed, refuse, text},
 };
 
 /// The settings of `wirecap forward`.
@@ -23,6 +23,8 @@ pub(crate) struct ForwardSettings {
     pub(crate) forward: ForwardRules,
     /// What else becomes of the packets.
     pub(crate) output: OutputSettings,
+    /// What the process may do once everything is open.
+    pub(crate) process: ProcessSettings,
 }
 
 impl Default for ForwardSettings {
@@ -37,7 +39,12 @@ impl Default for ForwardSettings {
             transmit_entries: 2048,
             ..Config::default()
         };
-        Self { capture, forward: ForwardRules::default(), output: OutputSettings::default() }
+        Self {
+            capture,
+            forward: ForwardRules::default(),
+            output: OutputSettings::default(),
+            process: ProcessSettings::default(),
+        }
     }
 }
 
