@@ -17,6 +17,8 @@ pub(crate) enum Exit {
     Usage = 2,
     /// As asked, but packets were lost, and `--fail-on-loss` was given.
     Lost = 3,
+    /// As asked, but `wirecap doctor` found a problem or a warning, and `--fail-on-findings` was given.
+    Found = 4,
 }
 
 impl From<Exit> for ExitCode {

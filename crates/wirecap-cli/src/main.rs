@@ -7,7 +7,8 @@
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
 //!                               ├─► run          a program ─► LD_PRELOAD
 //!                               ├─► extcap       Wireshark ─► its sentences, or a capture
-//!                               └─► interfaces   a list of interfaces, and what XDP can do on each
+//!                               ├─► interfaces   a list of interfaces, and what XDP can do on each
+//!                               └─► doctor       a snapshot of the machine ─► findings ─► settings
 //! ```
 //!
 //! | to read about | open |
@@ -45,8 +46,8 @@ use clap::Parser;
 use self::{
     capture::known_interfaces::KnownInterfaces,
     commands::{
-        Command, Flags, extcap, forward, generate, interfaces, interfaces::InterfacesFlags, refusal, replay,
-        version,
+        Command, Flags, doctor, extcap, forward, generate, interfaces, interfaces::InterfacesFlags, refusal,
+        replay, version,
     },
     exit::Exit,
     print::stdio,
@@ -84,6 +85,9 @@ fn run(command: Command) -> Result<Exit> {
     if let Command::Interfaces(flags) = &command {
         return interfaces::run(flags).map(|()| Exit::Fine);
     }
+    if let Command::Doctor(flags) = &command {
+        return doctor::run(flags);
+    }
     // First of all: before this call a signal kills the process instead of ending it with an exit code, and
     // where SIGINT is ignored from the start, as in background jobs of a shell script, it is lost.
     let signals = Signals::listen()?;
@@ -109,7 +113,7 @@ fn run(command: Command) -> Result<Exit> {
             replay::run(&flags, &signals)
         }
         Command::Extcap(flags) => extcap::run(*flags, signals),
-        Command::Interfaces(_) | Command::Run(_) => unreachable!("handled above"),
+        Command::Interfaces(_) | Command::Doctor(_) | Command::Run(_) => unreachable!("handled above"),
     }
 }
 

@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 /// The schemas of `docs/schemas/` for the output of `wirecap COMMAND --json`.
-const SCHEMAS: [(&str, &str); 5] = [
+const SCHEMAS: [(&str, &str); 6] = [
     ("capture", include_str!("../../../docs/schemas/capture.json")),
     ("forward", include_str!("../../../docs/schemas/forward.json")),
     ("generate", include_str!("../../../docs/schemas/generate.json")),
     ("replay", include_str!("../../../docs/schemas/replay.json")),
     ("interfaces", include_str!("../../../docs/schemas/interfaces.json")),
+    ("doctor", include_str!("../../../docs/schemas/doctor.json")),
 ];
 
 /// Checks every record in the output of `wirecap` against the schema of its command. Returns the number of

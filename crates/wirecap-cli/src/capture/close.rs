@@ -9,6 +9,7 @@ use super::{
     describe,
     drain::Drain,
     end::End,
+    explain,
     failure::{self, Failure, PartialOutput},
     helpers::Helpers,
     job::Job,
@@ -108,6 +109,7 @@ impl EndedCapture<'_> {
             failures.iter().for_each(|failure| note!("{failure}"));
             let warning = if is_failure { "" } else { "WARNING: " };
             loss.iter().for_each(|loss| note!("{warning}{loss}"));
+            explain::pointers(report).iter().for_each(|line| note!("{line}"));
             summary::warn_of_unexplained(report);
         };
         let printed = if self.plan.output.json {

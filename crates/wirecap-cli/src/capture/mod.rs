@@ -19,6 +19,7 @@
 //! | limits of the process, and whether flags have an effect | [`limits`], [`effect`] |
 //! | what commands do with captured packets | [`job`] |
 //! | what ends a capture, and what happens then | [`end`], [`watch`], [`close`], [`drain`], [`failure`] |
+//! | settings of the machine that may explain a loss | [`explain`] |
 //! | problems with times, and with the order of packets | [`times`], [`disorder`] |
 //! | what is printed | [`announce`], [`progress`], [`alarm`], [`statistics`], [`summary`], [`accounts`] |
 
@@ -31,6 +32,7 @@ mod disorder;
 mod drain;
 mod effect;
 pub(crate) mod end;
+mod explain;
 mod failure;
 mod file_name;
 mod files;

@@ -8,6 +8,7 @@
 //! `flags` if several commands share it.
 
 pub(crate) mod capture;
+pub(crate) mod doctor;
 pub(crate) mod extcap;
 pub(crate) mod forward;
 pub(crate) mod generate;
@@ -21,6 +22,7 @@ use clap::{Parser, Subcommand};
 
 use self::{
     capture::flags::CaptureFlags,
+    doctor::flags::{DoctorFlags, EXAMPLES as DOCTOR_EXAMPLES},
     extcap::flags::ExtcapFlags,
     forward::flags::ForwardFlags,
     generate::flags::{EXAMPLES as GENERATE_EXAMPLES, GenerateFlags},
@@ -43,6 +45,7 @@ Examples:
   wirecap generate -i eth1 --rate 1Mpps            traffic that capture --verify can check at the other end
   wirecap run tcpdump -i eth1                      a libpcap program on the engine, unchanged
   wirecap interfaces                               the interfaces, and what XDP can do on each
+  wirecap doctor eth1                              settings of this machine that cost packets, and what helps
 
 Exit codes:
   0  as asked
@@ -50,6 +53,7 @@ Exit codes:
      wirecap generate were lost or duplicated, or none came
   2  the command line, or a file of settings or routes, is wrong; nothing was done
   3  as asked, but packets were lost: with --fail-on-loss
+  4  as asked, but wirecap doctor found a problem or a warning: with --fail-on-findings
 
 Signals:
   SIGINT, SIGTERM, SIGHUP  end the command: what was captured is still written. A second gives that up, a third exits at once
@@ -138,6 +142,12 @@ pub(crate) enum Command {
     Extcap(Box<ExtcapFlags>),
     /// List the interfaces: queues, speed, what XDP can do, and which programs are attached.
     Interfaces(InterfacesFlags),
+    /// Examine the settings of this machine that cost packets, and change them if asked.
+    ///
+    /// Reads the settings of the interfaces, the processors, the kernel and the disk, and reports what costs
+    /// packets: the evidence, the cost, the remedy, and the way back. Nothing is changed without --fix.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(Box<DoctorFlags>),
 }
 
 #[cfg(test)]

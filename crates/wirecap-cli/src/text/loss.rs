@@ -7,6 +7,8 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 
+use wirecap_doctor::LossCause;
+
 use crate::text::plural::was;
 
 /// What the workers wait for, besides their own work, which decides what helps against a pool that is used
@@ -118,6 +120,18 @@ impl Losses {
         ]
     }
 
+    /// The causes that occurred and that settings of the machine may have.
+    pub(crate) fn causes_on_machine(&self) -> Vec<LossCause> {
+        let LossCounts { no_free_cell, no_free_block, rx_ring_full, too_long, .. } = self.lost;
+        let causes = [
+            (no_free_cell + no_free_block, LossCause::NoBuffer),
+            (rx_ring_full, LossCause::RingFull),
+            (too_long, LossCause::TooLong),
+            (self.dropped_before_xdp, LossCause::BeforeXdp),
+        ];
+        causes.into_iter().filter(|(packets, _)| *packets > 0).map(|(_, cause)| cause).collect()
+    }
+
     /// The causes that occurred, each with its packets, its reason and its remedy.
     pub(crate) fn describe(&self, output: Output) -> String {
         let occurred = self.causes(output).into_iter().filter(|(_, packets, _)| *packets > 0);
@@ -214,6 +228,18 @@ mod tests {
         ] {
             assert!(losses.describe(output).ends_with(end), "{output:?}");
         }
+    }
+
+    #[test]
+    fn causes_that_the_machine_may_have_are_those_that_occurred() {
+        let causes = |lost, before_xdp| Losses::of(&report(lost, before_xdp)).causes_on_machine();
+        let lost = LossCounts { no_free_block: 2, too_long: 1, left_at_stop: 9, ..LossCounts::default() };
+        assert_eq!(causes(lost, 0), [LossCause::NoBuffer, LossCause::TooLong]);
+        assert_eq!(
+            causes(LossCounts { rx_ring_full: 1, ..LossCounts::default() }, 3),
+            [LossCause::RingFull, LossCause::BeforeXdp]
+        );
+        assert_eq!(causes(LossCounts { left_at_stop: 9, ..LossCounts::default() }, 0), []);
     }
 
     #[test]

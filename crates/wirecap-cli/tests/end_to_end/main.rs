@@ -7,6 +7,7 @@ mod captures;
 mod compressed;
 mod confidential;
 mod copies;
+mod doctor;
 mod endings;
 mod errors;
 mod extcap;

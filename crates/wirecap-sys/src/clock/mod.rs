@@ -13,6 +13,7 @@
 
 mod batch;
 mod description;
+mod discipline;
 mod error;
 mod leap;
 mod reading;
@@ -21,6 +22,7 @@ mod units;
 
 pub use batch::{BatchClock, Moment};
 pub use description::{Clock, ClockScale, CounterRefusal};
+pub use discipline::is_synchronised;
 pub use error::ClockError;
 pub use leap::{LeapSeconds, date};
 pub(crate) use reading::monotonic_ns;

@@ -18,6 +18,7 @@
 //!  bypass_queueing() PACKET        the same straight to the driver
 //!  longest_frame()   -             what the kernel lets out
 //!  RssReader         ethtool       how receive queues are chosen: read and set
+//!  NicSettings       ethtool       rings, queues, coalescing, flow control, offloads, RSS table: read and set
 //!  Neighbours        rtnetlink     their Ethernet addresses, as the kernel finds them out
 //!  NeighbourChanges  rtnetlink     found, stale, failed, removed: as it happens
 //!  changes()         rtnetlink     down, up, removed: as it happens
@@ -28,7 +29,8 @@
 //! Rule: every answer is about the *network namespace of the calling thread*, at the moment of the call. That
 //! is why sockets are asked, and not sysfs, which shows the namespace it was mounted in. Nothing here needs
 //! privilege but [`PromiscuousMode`], [`HardwareStamping`], [`FrameSocket`], [`Neighbours::ask`],
-//! [`Neighbours::forget`], [`RssReader::set`] and [`Namespace::enter`].
+//! [`Neighbours::forget`], [`RssReader::set`], what sets something in [`NicSettings`], and
+//! [`Namespace::enter`].
 
 mod attributes;
 mod bridge_table;
@@ -47,6 +49,7 @@ mod neighbour;
 mod neighbour_changes;
 mod neighbours;
 mod netlink;
+mod nic_settings;
 mod numa;
 mod promiscuous_mode;
 mod reader;
@@ -77,6 +80,7 @@ pub use namespace::Namespace;
 pub use neighbour::{Neighbour, NeighbourState};
 pub use neighbour_changes::{NeighbourChanges, NeighbourEvent};
 pub use neighbours::{AskedNeighbour, Neighbours};
+pub use nic_settings::{ChannelCounts, Coalescing, NicSettings, Offload, PauseFrames, RingSizes};
 pub use promiscuous_mode::PromiscuousMode;
 pub use reader::{LinkReader, LinkState};
 pub use routes::{Route, find_route};

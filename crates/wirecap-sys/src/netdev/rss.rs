@@ -166,13 +166,26 @@ impl RssReader {
     /// # Errors
     /// [`Error::NoSuchIndex`].
     pub fn lopsided_flows(&mut self) -> Result<Vec<&'static str>> {
+        self.flows_where(is_lopsided)
+    }
+
+    /// The kinds of flows, by the names of ethtool(8), that are hashed by their addresses and not by their
+    /// ports. Leaves out kinds that the driver does not report.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchIndex`].
+    pub fn flows_without_ports(&mut self) -> Result<Vec<&'static str>> {
+        self.flows_where(|fields| fields & (RXH_L4_SRC | RXH_L4_DST) == 0)
+    }
+
+    fn flows_where(&mut self, holds: impl Fn(u64) -> bool) -> Result<Vec<&'static str>> {
         let name = self.0.name()?;
-        let lopsided = |&(_, flow): &(&str, u32)| {
+        let chosen = |&(_, flow): &(&str, u32)| {
             let mut request = FlowFields::new(ETHTOOL_GRXFH);
             request.flow = flow;
-            self.0.ethtool.request(&name, &mut request).is_ok_and(|()| is_lopsided(request.fields))
+            self.0.ethtool.request(&name, &mut request).is_ok_and(|()| holds(request.fields))
         };
-        Ok(FLOWS.iter().filter(|flow| lopsided(flow)).map(|(name, _)| *name).collect())
+        Ok(FLOWS.iter().filter(|flow| chosen(flow)).map(|(name, _)| *name).collect())
     }
 }
 

@@ -11,7 +11,10 @@ use wirecap_traffic::Verdict;
 use super::markdown::{head, plain, row};
 use crate::{
     capture::{Record, end::End},
-    commands::{capture::copy_to::CopyReport, forward::stats::ForwardReport, generate, interfaces, replay},
+    commands::{
+        capture::copy_to::CopyReport, doctor::report::DoctorRecord, forward::stats::ForwardReport, generate,
+        interfaces, replay,
+    },
 };
 
 /// The account of `wirecap capture`.
@@ -63,6 +66,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("generate", schema::<generate::report::Report>()),
         ("replay", schema::<replay::report::Record>()),
         ("interfaces", schema::<Vec<interfaces::InterfaceRecord>>()),
+        ("doctor", schema::<DoctorRecord>()),
     ]
 }
 
@@ -201,6 +205,7 @@ fn heading(tag: &str, variants: &[[String; 3]]) -> &'static str {
         ("code", "zero_copy_spared" | "zero_copy_unavailable") => "Fallbacks of sending",
         ("kind", "not_offered") => "Reasons for copying",
         ("how", _) => "How a trace is held",
+        ("rule", _) => "Evidence of rules",
         (tag, first) => panic!("the union of {tag} that begins with {first} has no name"),
     }
 }

@@ -3,11 +3,13 @@
 //! ```text
 //!   flags, and habits from tcpdump ───────┐
 //!   settings, with JsonSchema ────────────┼──► docs/book/reference/*.md
+//!   rules of the doctor, and their advice ┤
 //!   what --json prints, with JsonSchema ──┴──► docs/schemas/*.json
 //! ```
 //!
 //! Rule: the committed files are what this module generates. `./dev reference` rewrites them.
 
+mod doctor;
 mod flags;
 mod habits;
 pub(crate) mod json;
@@ -29,6 +31,7 @@ fn generated() -> Vec<GeneratedFile> {
         page("from-tcpdump", habits::page()),
         page("settings", settings::page()),
         page("json", json::page()),
+        page("doctor-rules", doctor::page()),
     ];
     files.extend(json::schemas().into_iter().map(|(command, schema)| GeneratedFile {
         path: format!("docs/schemas/{command}.json"),

@@ -1,0 +1,79 @@
+//! Makes changes, once they are in the journal.
+
+use std::io;
+
+use super::{
+    Settings,
+    error::Error,
+    journal::{Entry, Journal},
+};
+use crate::setting::{Change, Value};
+
+/// What became of a change.
+#[derive(Debug)]
+pub struct Applied {
+    /// The change.
+    pub change: Change,
+    /// What became of it.
+    pub outcome: ApplyOutcome,
+}
+
+/// What became of a change.
+#[derive(Debug)]
+pub enum ApplyOutcome {
+    /// It was made, and reads so.
+    Made,
+    /// The kernel or the driver accepted it, and made it this instead.
+    Adjusted(Value),
+    /// The setting is no longer what it was when the snapshot was taken: it was left alone.
+    Stale(Value),
+    /// It was refused.
+    Refused(io::Error),
+}
+
+/// Makes changes in their order; of several of one setting, the first.
+///
+/// # Errors
+/// If the journal cannot be written; then nothing was changed.
+pub fn apply(
+    journal: &Journal,
+    settings: &impl Settings,
+    changes: impl IntoIterator<Item = Change>,
+) -> Result<Vec<Applied>, Error> {
+    let mut applied: Vec<Applied> = Vec::new();
+    let mut entries = Vec::new();
+    for change in changes {
+        if applied.iter().any(|earlier| earlier.change.setting == change.setting) {
+            continue;
+        }
+        let outcome = match settings.read(&change.setting) {
+            Err(cause) => ApplyOutcome::Refused(cause),
+            Ok(now) if now != change.from => ApplyOutcome::Stale(now),
+            Ok(_) => {
+                let ifindex = change.setting.interface().and_then(|interface| settings.ifindex(interface));
+                entries.push(Entry { place: journal.place.clone(), ifindex, change: change.clone() });
+                ApplyOutcome::Made
+            }
+        };
+        applied.push(Applied { change, outcome });
+    }
+    journal.append(&entries)?;
+    for Applied { change, outcome } in &mut applied {
+        if matches!(outcome, ApplyOutcome::Made) {
+            *outcome = make(settings, change);
+        }
+    }
+    Ok(applied)
+}
+
+fn make(settings: &impl Settings, change: &Change) -> ApplyOutcome {
+    let written = settings.write(&change.setting, &change.to);
+    match written.and_then(|()| settings.read(&change.setting)) {
+        Ok(now) if now == change.to => ApplyOutcome::Made,
+        Ok(now) if now == change.from => {
+            ApplyOutcome::Refused(io::Error::other("it reads as before, though nothing refused it"))
+        }
+        Ok(now) => ApplyOutcome::Adjusted(now),
+        Err(cause) => ApplyOutcome::Refused(cause),
+    }
+}

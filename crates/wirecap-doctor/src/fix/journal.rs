@@ -1,0 +1,219 @@
+//! The journal: what settings were before they were changed.
+//!
+//! ```text
+//!   machine.jsonl         settings of the machine
+//!   netns-INODE.jsonl     settings of interfaces of one network namespace     a line each: place, setting, from, to
+//!   undone-….jsonl        either, once it is undone
+//! ```
+//!
+//! Rule: a line is on disk before its setting is touched. A last line that is not whole was never acted upon.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+use wirecap_sys::file_lock::try_lock;
+
+use super::error::Error;
+use crate::setting::Change;
+
+/// Since when, and where, settings are valid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The number of this start of the machine. Settings do not survive a restart.
+    pub boot: String,
+    /// The network namespace, by its inode.
+    pub namespace: u64,
+}
+
+impl Place {
+    /// That of the calling thread.
+    ///
+    /// # Errors
+    /// Without `/proc`.
+    pub fn current() -> io::Result<Self> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+        let namespace = fs::metadata("/proc/thread-self/ns/net")?.ino();
+        Ok(Self { boot, namespace })
+    }
+}
+
+/// A line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    #[serde(flatten)]
+    pub(super) place: Place,
+    /// The index of the interface: another one may get its name.
+    pub(super) ifindex: Option<u32>,
+    #[serde(flatten)]
+    pub(super) change: Change,
+}
+
+/// The journal of a place, which one process uses at a time.
+#[derive(Debug)]
+pub struct Journal {
+    directory: PathBuf,
+    pub(super) place: Place,
+    /// Holds the lock.
+    _lock: File,
+}
+
+impl Journal {
+    /// Opens the journal in a directory, which is made if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Journal`], [`Error::Busy`].
+    pub fn open(directory: &Path, place: Place) -> Result<Self, Error> {
+        let failed = Error::journal(directory);
+        let lock = || {
+            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            let file = File::options().create(true).append(true).mode(0o600).open(directory.join("lock"))?;
+            Ok((try_lock(&file)?, file))
+        };
+        match lock() {
+            Ok((true, lock)) => Ok(Self { directory: directory.into(), place, _lock: lock }),
+            Ok((false, _)) => Err(Error::Busy { path: directory.into() }),
+            Err(cause) => Err(failed(cause)),
+        }
+    }
+
+    /// The two files, and whether each has settings of interfaces.
+    fn files(&self) -> [(PathBuf, bool); 2] {
+        let of_namespace = format!("netns-{}.jsonl", self.place.namespace);
+        [(self.directory.join("machine.jsonl"), false), (self.directory.join(of_namespace), true)]
+    }
+
+    /// Writes what will be changed, and returns once it is on disk.
+    pub(super) fn append(&self, entries: &[Entry]) -> Result<(), Error> {
+        for (path, of_interfaces) in self.files() {
+            let is_here = |entry: &&Entry| entry.change.setting.interface().is_some() == of_interfaces;
+            let lines: Vec<_> = entries.iter().filter(is_here).collect();
+            if lines.is_empty() {
+                continue;
+            }
+            let write = || {
+                drop_torn_line(&path)?;
+                let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
+                let lines =
+                    lines.iter().map(|entry| serde_json::to_string(entry).expect("names and numbers"));
+                file.write_all((lines.collect::<Vec<_>>().join("\n") + "\n").as_bytes())?;
+                file.sync_all()?;
+                self.sync_directory()
+            };
+            write().map_err(Error::journal(&path))?;
+        }
+        Ok(())
+    }
+
+    /// What was, or may have been, changed and is not undone, in the order of the changes.
+    pub(super) fn read(&self) -> Result<Vec<Entry>, Error> {
+        let mut entries = Vec::new();
+        for (path, _) in self.files() {
+            let text = match fs::read_to_string(&path) {
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+                text => text.map_err(Error::journal(&path))?,
+            };
+            let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+            for (number, line) in whole.lines().enumerate() {
+                let entry = serde_json::from_str(line);
+                entries.push(entry.map_err(|cause| Error::Damaged {
+                    path: path.clone(),
+                    line: number + 1,
+                    cause,
+                })?);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Renames the journal away: it is undone.
+    pub(super) fn retire(&self) -> Result<(), Error> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        for (path, _) in self.files() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let undone = self.directory.join(format!("undone-{}-{name}", now.as_nanos()));
+            match fs::rename(&path, &undone) {
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+                renamed => renamed.and_then(|()| self.sync_directory()).map_err(Error::journal(&path))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        File::open(&self.directory)?.sync_all()
+    }
+}
+
+/// Cuts off a line that a killed process did not finish.
+fn drop_torn_line(path: &Path) -> io::Result<()> {
+    let text = match fs::read(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+        text => text?,
+    };
+    let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    if whole < text.len() {
+        let file = OpenOptions::new().write(true).open(path)?;
+        file.set_len(whole as u64)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{setting::Setting, snapshot::Sysctl};
+
+    fn entry(to: u32) -> Entry {
+        let setting = Setting::Kernel { name: Sysctl::NetdevBudget };
+        Entry { place: place(), ifindex: None, change: Change::text(setting, 300, to) }
+    }
+
+    fn place() -> Place {
+        Place { boot: "b".into(), namespace: 7 }
+    }
+
+    #[test]
+    fn a_line_that_was_not_finished_does_not_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::open(directory.path(), place()).unwrap();
+        journal.append(&[entry(600)]).unwrap();
+        let path = directory.path().join("machine.jsonl");
+        let mut text = fs::read(&path).unwrap();
+        text.extend(b"{\"boot\":\"b\",");
+        fs::write(&path, &text).unwrap();
+        assert_eq!(journal.read().unwrap(), [entry(600)]);
+        journal.append(&[entry(900)]).unwrap();
+        assert_eq!(journal.read().unwrap(), [entry(600), entry(900)]);
+        fs::write(&path, "nonsense\n").unwrap();
+        assert!(matches!(journal.read(), Err(Error::Damaged { line: 1, .. })));
+    }
+
+    #[test]
+    fn one_process_has_the_journal() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::open(directory.path(), place()).unwrap();
+        assert!(matches!(Journal::open(directory.path(), place()), Err(Error::Busy { .. })));
+        drop(journal);
+        Journal::open(directory.path(), place()).unwrap();
+    }
+
+    #[test]
+    fn an_undone_journal_is_kept_under_another_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::open(directory.path(), place()).unwrap();
+        journal.append(&[entry(600)]).unwrap();
+        journal.retire().unwrap();
+        assert_eq!(journal.read().unwrap(), []);
+        let names = fs::read_dir(directory.path()).unwrap().flatten().map(|entry| entry.file_name());
+        let undone = names.filter(|name| name.to_string_lossy().starts_with("undone-")).count();
+        assert_eq!(undone, 1);
+        journal.retire().unwrap();
+    }
+}

@@ -1,0 +1,65 @@
+//! What an earlier capture reported: the part of `wirecap capture --json` that the rules need.
+
+use serde::{Deserialize, Serialize};
+
+/// A port of an earlier capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PortAccount {
+    /// Its name, as it was captured: `eth1`, `xdp:eth1`, `eth1@0-3`.
+    pub name: String,
+    /// Packets that the NIC or its driver dropped.
+    pub dropped_before_xdp: u64,
+    /// Its queues.
+    pub queues: Vec<QueueAccount>,
+}
+
+impl PortAccount {
+    /// What all queues lost.
+    pub fn lost(&self) -> LostPackets {
+        self.queues.iter().fold(LostPackets::default(), |sum, QueueAccount { lost, .. }| LostPackets {
+            no_free_cell: sum.no_free_cell + lost.no_free_cell,
+            no_free_block: sum.no_free_block + lost.no_free_block,
+            rx_ring_full: sum.rx_ring_full + lost.rx_ring_full,
+            too_long: sum.too_long + lost.too_long,
+        })
+    }
+
+    /// Packets that came.
+    pub fn seen(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.seen).sum()
+    }
+}
+
+/// A receive queue of an earlier capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueueAccount {
+    /// Its number.
+    pub queue: u32,
+    /// Packets that came.
+    pub seen: u64,
+    /// Packets that were lost.
+    pub lost: LostPackets,
+}
+
+/// Packets that were lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LostPackets {
+    /// The pool was used up.
+    pub no_free_cell: u64,
+    /// The same where packets lie in blocks.
+    pub no_free_block: u64,
+    /// The kernel's ring was full.
+    pub rx_ring_full: u64,
+    /// Longer than a cell.
+    pub too_long: u64,
+}
+
+impl LostPackets {
+    /// All causes together.
+    pub fn total(&self) -> u64 {
+        self.no_free_cell + self.no_free_block + self.rx_ring_full + self.too_long
+    }
+}
