@@ -14,9 +14,9 @@ const HARDWARE_GRO: &str = "rx-gro-hw";
 const VLAN_STRIPPING: &str = "rx-vlan-hw-parse";
 
 pub(super) fn examine(_: &Snapshot, interface: &Interface) -> Vec<Finding> {
-    let lro = offload(interface, LRO, Severity::Problem, |offload| Evidence::Lro { offload });
+    let lro = offload(interface, LRO, Severity::Warning, |offload| Evidence::Lro { offload });
     let gro =
-        offload(interface, HARDWARE_GRO, Severity::Problem, |offload| Evidence::HardwareGro { offload });
+        offload(interface, HARDWARE_GRO, Severity::Warning, |offload| Evidence::HardwareGro { offload });
     let hands_tags = interface.xdp.is_some_and(|xdp| xdp.vlan_tags);
     let vlan = (!hands_tags && is_nic(interface)).then(|| {
         offload(interface, VLAN_STRIPPING, Severity::Warning, |offload| Evidence::VlanStripping { offload })

@@ -37,7 +37,7 @@ pub(crate) fn of(rule: Rule) -> Advice {
             "a key that is not zero: ethtool -X IFACE hkey 6d:5a:… (repeated: the same both ways)",
         ),
         Rule::Lro | Rule::HardwareGro => (
-            "captured packets are not those of the wire: lengths, times and TCP headers are made up, and long ones are lost",
+            "a passive capture gets packets that the NIC made up, with other lengths and times; XDP needs it off, and some drivers refuse programs",
             "switch it off; the host's own TCP then costs more CPU time",
         ),
         Rule::VlanStripping => {
