@@ -166,7 +166,7 @@ rules! {
     LongCoalescing = "long-coalescing" {
         /// The delay, in microseconds.
         rx_usecs: u32,
-        /// Frames that can come meanwhile.
+        /// Frames that can come in this time.
         frames: u64,
         /// Descriptors of a queue.
         descriptors: u32,
@@ -180,7 +180,7 @@ rules! {
     GroFlushTimeout = "gro-flush-timeout" {
         /// `gro_flush_timeout`, in nanoseconds.
         timeout_ns: u64,
-        /// Frames that can come meanwhile.
+        /// Frames that can come in this time.
         frames: u64,
         /// Descriptors of a queue; 512 if the driver does not say.
         descriptors: u32,

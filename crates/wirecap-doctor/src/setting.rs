@@ -93,7 +93,7 @@ choices! {
     pub enum NapiFile {
         /// Empty polls before the interrupt is switched on again.
         DeferHardIrqs = "napi_defer_hard_irqs",
-        /// How long the kernel waits for the next poll meanwhile, in nanoseconds.
+        /// The interval at which the kernel then polls, in nanoseconds.
         GroFlushTimeout = "gro_flush_timeout",
         /// Whether kernel threads poll.
         Threaded = "threaded",

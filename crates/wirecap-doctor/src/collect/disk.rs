@@ -19,7 +19,7 @@ use crate::snapshot::{Disk, FileSystem};
 /// O_DIRECT needs memory and sizes that are multiples of a block of the device; a page is one of each.
 const ALIGNMENT: usize = 4096;
 const PIECE_BYTES: usize = 4 << 20;
-/// The measurement ends after this time, or after so many bytes.
+/// The measurement ends after this time, or after `MAX_BYTES`.
 const LONGEST: Duration = Duration::from_secs(3);
 const MAX_BYTES: u64 = 2 << 30;
 

@@ -47,7 +47,7 @@ impl Files {
     }
 }
 
-/// Reads a list such as `0-3,8-11`; leaves out what is none.
+/// Reads a list such as `0-3,8-11`; leaves out malformed parts.
 pub(super) fn list(text: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

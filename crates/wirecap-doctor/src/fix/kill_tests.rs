@@ -132,7 +132,7 @@ fn the_oldest_value_is_restored_after_several_runs() {
 }
 
 #[test]
-fn what_another_changed_meanwhile_is_left_alone() {
+fn a_setting_that_another_process_changed_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let state = RefCell::new(machine());
     let settings = Mortal { machine: &state, writes_left: Cell::new(100), ifindex: 7 };

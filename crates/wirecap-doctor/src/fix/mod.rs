@@ -1,4 +1,4 @@
-//! Changes settings so that they can be changed back, whatever happens meanwhile.
+//! Changes settings so that they can be changed back, even after a kill in the middle.
 //!
 //! ```text
 //!   apply   read each setting ─► journal: setting, from, to ─► fsync ─► write each ─► read it back

@@ -6,7 +6,7 @@ use crate::{
     snapshot::{Interface, PortAccount, Snapshot},
 };
 
-/// One missed packet of so many is no chance.
+/// Fewer missed packets than one in this number are not reported.
 const PACKETS_PER_MISS: u64 = 1_000_000;
 /// From this part of all packets on, in percent, a queue has most of them.
 const MOST_PERCENT: u64 = 60;

@@ -11,9 +11,9 @@ use crate::{
 const ENOUGH_BUDGET: u64 = 600;
 const ENOUGH_BUDGET_USECS: u64 = 8000;
 const ENOUGH_BACKLOG: u64 = 10_000;
-/// One round of so many packets that ends early is no chance.
+/// Fewer rounds that end early than one in this number of packets are not reported.
 const PACKETS_PER_SQUEEZE: u64 = 10_000;
-/// One dropped packet of so many is no chance.
+/// Fewer dropped packets than one in this number are not reported.
 const PACKETS_PER_DROP: u64 = 100_000;
 /// Clocks that cost a system call, or an access to a device, for each reading.
 const SLOW_CLOCKS: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen"];

@@ -9,7 +9,7 @@ choices! {
     pub enum LossCause {
         /// The pool was used up: workers, or what they wait for, were too slow.
         NoBuffer = "no-buffer",
-        /// The kernel's ring was full: nobody emptied it in time.
+        /// The kernel's ring was full: its thread was late.
         RingFull = "ring-full",
         /// Longer than a cell.
         TooLong = "too-long",

@@ -51,7 +51,7 @@ fn adaptive(interface: &Interface) -> Option<Finding> {
 fn long_coalescing(interface: &Interface) -> Option<Finding> {
     let now = interface.coalescing.filter(|coalescing| coalescing.adaptive_rx == 0)?;
     let (rx_usecs, descriptors) = (now.rx_usecs, interface.rx_ring()?);
-    let frames = meanwhile(interface.line_rate_pps()?, u64::from(rx_usecs) * 1000);
+    let frames = frames_in(interface.line_rate_pps()?, u64::from(rx_usecs) * 1000);
     (frames > u64::from(descriptors)).then(|| {
         let change = coalescing(interface, now, Coalescing { rx_usecs: rx_usecs.min(USUAL_USECS), ..now });
         let evidence = Evidence::LongCoalescing { rx_usecs, frames, descriptors };
@@ -76,7 +76,7 @@ fn gro_flush_timeout(interface: &Interface) -> Option<Finding> {
     let timeout_ns = interface.napi.gro_flush_timeout_ns.filter(|timeout| *timeout > 0)?;
     let is_deferred = interface.napi.defer_hard_irqs? > 0;
     let descriptors = interface.rx_ring().unwrap_or(USUAL_DESCRIPTORS);
-    let frames = meanwhile(interface.line_rate_pps()?, timeout_ns);
+    let frames = frames_in(interface.line_rate_pps()?, timeout_ns);
     (is_deferred && frames > u64::from(descriptors)).then(|| {
         let evidence = Evidence::GroFlushTimeout { timeout_ns, frames, descriptors };
         let ns = u64::from(USUAL_USECS) * 1000;
@@ -86,7 +86,7 @@ fn gro_flush_timeout(interface: &Interface) -> Option<Finding> {
 }
 
 /// Frames that come at a rate in a time.
-fn meanwhile(pps: u64, ns: u64) -> u64 {
+fn frames_in(pps: u64, ns: u64) -> u64 {
     u64::try_from(u128::from(pps) * u128::from(ns) / NS_PER_S).unwrap_or(u64::MAX)
 }
 

@@ -179,7 +179,7 @@ fn mlx5() -> Interface {
     }
 }
 
-/// Findings on the tuned machine after a change; without one there is none.
+/// Findings on the tuned machine after a change.
 pub(super) fn found_after(change: impl FnOnce(&mut Snapshot)) -> Vec<Finding> {
     let mut snapshot = tuned();
     change(&mut snapshot);

@@ -133,7 +133,7 @@ pub struct XdpProgram {
 pub struct Napi {
     /// `napi_defer_hard_irqs`: empty polls before the interrupt is switched on again.
     pub defer_hard_irqs: Option<u32>,
-    /// `gro_flush_timeout`: how long the kernel waits for the next poll meanwhile, in nanoseconds.
+    /// `gro_flush_timeout`: the kernel then polls at this interval, in nanoseconds.
     pub gro_flush_timeout_ns: Option<u64>,
     /// `threaded`: polled by kernel threads.
     pub threaded: Option<bool>,

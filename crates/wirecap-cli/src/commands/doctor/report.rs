@@ -308,7 +308,7 @@ fn describe_applied(applied: &Applied) -> String {
             format!("changed: {name}: {from} became {}, not {to}: its driver chose so", setting::value(now))
         }
         ApplyOutcome::Stale(now) => {
-            format!("left alone: {name} became {} meanwhile: examine it again", setting::value(now))
+            format!("left alone: {name} has become {}: examine it again", setting::value(now))
         }
         ApplyOutcome::Refused(cause) => format!("not changed: {name} from {from} to {to}: {cause}"),
     }

@@ -128,7 +128,7 @@ pub(crate) fn of(rule: Rule) -> Advice {
             "the governor performance; costs power",
         ),
         Rule::IdleStates => (
-            "a worker that sleeps wakes up late, and its queue fills meanwhile",
+            "a worker that sleeps wakes up late, and its queue fills until then",
             "no deep states (cpuidle/stateN/disable), or wirecap capture --wait busy; costs power",
         ),
         Rule::StealTime => (
