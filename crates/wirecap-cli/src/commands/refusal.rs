@@ -42,7 +42,7 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
     let context = |kind| refused.get(kind).map(ToString::to_string).unwrap_or_default();
     let (flag, value) = (context(ContextKind::InvalidArg), context(ContextKind::InvalidValue));
     // `--mode <MODE>`: users know it as `--mode`.
-    let name = flag.split([' ', '=']).next().unwrap_or_default();
+    let name = flag.split([' ', '=', '[']).next().unwrap_or_default();
     let help = help(arguments);
     match (refused.kind(), refused.source()) {
         (ErrorKind::ValueValidation, Some(reason)) => format!("{name} {value}: {reason}"),

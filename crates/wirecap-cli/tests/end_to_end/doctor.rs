@@ -108,7 +108,7 @@ fn a_doctor_that_is_killed_leaves_what_can_be_undone() {
     let planted = settings(&lab);
     let names = format!("--fix={}", FOUND.join(","));
     let journal = lab.path("journal");
-    let (mut killed_after_changes, mut finished) = (0, 0);
+    let mut finished = 0;
     for round in 0..30_u64 {
         let running = lab.spawn(&["doctor", "r0", &names, "--journal", journal.to_str().unwrap()]);
         // Some before they have begun, some in the middle, some after the end.
@@ -116,12 +116,11 @@ fn a_doctor_that_is_killed_leaves_what_can_be_undone() {
         running.signal(Signal::SIGKILL);
         let code = running.wait().code;
         finished += u32::from(code == Some(0));
-        killed_after_changes += u32::from(code.is_none() && settings(&lab) != planted);
         let undone = doctor(&lab, &["--undo", "--json"]);
         assert_eq!(undone.code, Some(0), "{undone:#?}");
         assert_eq!(settings(&lab), planted, "round {round}: {undone:#?}");
     }
-    println!("30 rounds: {finished} finished, {killed_after_changes} killed with settings changed");
+    assert!(finished < 30, "some were killed");
 }
 
 #[test]
@@ -153,8 +152,8 @@ fn settings_of_queues(lab: &Lab) -> String {
 }
 
 #[test]
-fn another_program_and_a_generic_device_are_found() {
-    if !require_root("another_program_and_a_generic_device_are_found") {
+fn a_program_of_another_is_found_and_sets_the_exit_code_on_request() {
+    if !require_root("a_program_of_another_is_found_and_sets_the_exit_code_on_request") {
         return;
     }
     let lab = Lab::new("docxdp", &[VethOptions::default()]);
@@ -171,10 +170,6 @@ fn another_program_and_a_generic_device_are_found() {
     let serious = doctor(&lab, &["r0", "--fail-on-findings"]);
     assert_eq!(serious.code, Some(4), "{serious:#?}");
     drop(link);
-    lab.right.ip(&["link", "add", "dum0", "type", "dummy"]).unwrap();
-    let found = record(&doctor(&lab, &["dum0", "--json"]));
-    let found = found["findings"].as_array().unwrap();
-    assert!(found.iter().any(|finding| finding["evidence"]["rule"] == "generic-xdp"), "{found:#?}");
 }
 
 #[test]
@@ -235,7 +230,7 @@ fn mistakes_are_reported() {
     fs::write(&text, "hello\n").unwrap();
     let text = text.to_str().unwrap();
     for (arguments, code, words) in [
-        (&["r9"][..], 1, "no interface named \"r9\" in this network namespace; did you mean \"r0\"?"),
+        (&["r9"][..], 1, "no interface named \"r9\" in this network namespace"),
         (&[], 2, "IFACE"),
         (&["r0", "--fix=ring-sise"], 2, "did you mean ring-size?"),
         (&["r0", "--account", text], 1, "is not what wirecap capture --json prints"),

@@ -70,6 +70,10 @@ pub(crate) struct DoctorFlags {
     pub(crate) json: bool,
 }
 
-fn rule(name: &str) -> Result<Rule, UnknownName> {
-    name.parse()
+/// Not with all names in the error: there are more than fifty.
+fn rule(name: &str) -> Result<Rule, String> {
+    name.parse().map_err(|UnknownName { nearest, .. }| match nearest {
+        Some(nearest) => format!("there is no such rule; did you mean {nearest}?"),
+        None => "there is no such rule; wirecap doctor names those that have a finding".into(),
+    })
 }
