@@ -46,7 +46,7 @@ use clap::Parser;
 use self::{
     capture::known_interfaces::KnownInterfaces,
     commands::{
-        Command, Flags, doctor, extcap, forward, generate, interfaces, interfaces::InterfacesFlags, refusal,
+        Command, Flags, doctor, extcap, forward, generate, help, interfaces, interfaces::InterfacesFlags, refusal,
         replay, version,
     },
     exit::Exit,
@@ -61,6 +61,9 @@ fn main() -> ExitCode {
     let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some(details) = version::asked(&words) {
         return exit_code(stdio::print_stdout("the version", &details).map(|()| Exit::Fine.into()));
+    }
+    if let Some(shown) = help::show(&words) {
+        return shown;
     }
     let flags = match Flags::try_parse_from(arguments) {
         Ok(flags) => flags,

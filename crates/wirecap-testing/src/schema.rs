@@ -13,6 +13,7 @@ const SCHEMAS: [(&str, &str); 6] = [
     ("forward", include_str!("../../../docs/schemas/forward.json")),
     ("generate", include_str!("../../../docs/schemas/generate.json")),
     ("replay", include_str!("../../../docs/schemas/replay.json")),
+    ("run", include_str!("../../../docs/schemas/run.json")),
     ("interfaces", include_str!("../../../docs/schemas/interfaces.json")),
     ("doctor", include_str!("../../../docs/schemas/doctor.json")),
 ];
@@ -24,14 +25,17 @@ const SCHEMAS: [(&str, &str); 6] = [
 /// With the mistakes, if a record does not match.
 pub fn check_records(printed: &[u8]) -> usize {
     let records = printed.split(|&byte| byte == b'\n').filter_map(record);
-    records
-        .map(|(command, record)| {
-            let (_, schema) =
-                SCHEMAS.iter().find(|(name, _)| *name == command).expect("the command has a schema");
-            let mistakes = mistakes(&serde_json::from_str(schema).expect("the schema is JSON"), &record);
-            assert!(mistakes.is_empty(), "docs/schemas/{command}.json: {mistakes:#?}\n{record:#}");
-        })
-        .count()
+    records.map(|(command, record)| check_record(&command, &record)).count()
+}
+
+/// Checks a record of a command against its schema.
+///
+/// # Panics
+/// With the mistakes, if it does not match; if the command has no schema.
+pub fn check_record(command: &str, record: &Value) {
+    let (_, schema) = SCHEMAS.iter().find(|(name, _)| *name == command).expect("the command has a schema");
+    let mistakes = mistakes(&serde_json::from_str(schema).expect("the schema is JSON"), record);
+    assert!(mistakes.is_empty(), "docs/schemas/{command}.json: {mistakes:#?}\n{record:#}");
 }
 
 /// The record in a line, with its command.

@@ -12,6 +12,7 @@ pub(crate) mod doctor;
 pub(crate) mod extcap;
 pub(crate) mod forward;
 pub(crate) mod generate;
+pub(crate) mod help;
 pub(crate) mod interfaces;
 pub(crate) mod refusal;
 pub(crate) mod replay;

@@ -26,6 +26,7 @@ mod lab;
 mod limits;
 mod loss;
 mod manual;
+mod manual_pages;
 mod memory;
 mod order;
 mod outputs;

@@ -12,7 +12,7 @@ use std::{
 use nix::{sys::signal::Signal, unistd::Pid};
 use serde_json::Value;
 use tempfile::TempDir;
-use wirecap_testing::{need_root, wait_until};
+use wirecap_testing::{need_root, schema::check_record, wait_until};
 use wirecap_traffic::LiveOptions;
 
 use crate::lab::{Lab, RunningCommand, WIRECAP, read};
@@ -257,6 +257,7 @@ fn settings_reach_the_library() {
         let record = ended.stderr.lines().find(|line| line.starts_with('{')).expect("an account");
         let record: Value = serde_json::from_str(record).unwrap();
         assert_eq!(record["device"], device);
+        check_record("run", &record);
         ["cells_per_chunk", "chunks_per_pool"].map(|name| record["report"]["memory"][name].as_u64().unwrap())
     };
     assert_eq!(memory(&["-M", "64", "-R", "200"], "r0"), [64, 200]);

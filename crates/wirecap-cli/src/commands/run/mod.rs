@@ -28,6 +28,13 @@ use self::{accounts::AccountFile, flags::RunFlags};
 /// The file of the library.
 const LIBRARY: &str = "libwirecap_pcap.so";
 
+/// Where packages of Debian and Ubuntu put it, seen from the directory of the command.
+const MULTIARCH_DIRECTORY: &str = if cfg!(target_arch = "x86_64") {
+    "../lib/x86_64-linux-gnu/wirecap"
+} else {
+    "../lib/aarch64-linux-gnu/wirecap"
+};
+
 /// Runs the program, and returns its exit code.
 ///
 /// # Errors
@@ -95,7 +102,12 @@ fn find_library() -> Result<PathBuf> {
     }
     let own = env::current_exe().context("cannot find out where this program is")?;
     let directory = own.parent().unwrap_or(Path::new("/"));
-    let places = [directory.to_owned(), directory.join("../lib/wirecap"), "/usr/lib/wirecap".into()];
+    let places = [
+        directory.to_owned(),
+        directory.join("../lib/wirecap"),
+        directory.join(MULTIARCH_DIRECTORY),
+        "/usr/lib/wirecap".into(),
+    ];
     let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.exists());
     found.ok_or_else(|| {
         let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();

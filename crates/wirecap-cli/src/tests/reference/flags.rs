@@ -1,17 +1,16 @@
 //! The flags of all commands, as clap knows them.
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory, builder::PossibleValue};
 
 use super::markdown::{head, row};
 use crate::commands::Flags;
 
 pub(super) fn page() -> String {
-    let mut flags = Flags::command();
-    flags.build();
+    let flags = complete();
     let about =
         "Everything that `wirecap COMMAND --help` prints. Flags override [a file of settings](settings.md).";
     let mut page = head("Commands and flags", about);
-    for command in flags.get_subcommands().filter(|command| command.get_name() != "help") {
+    for command in commands(&flags) {
         page += &section(command);
     }
     let rest = flags.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -26,44 +25,89 @@ fn section(command: &Command) -> String {
     let usage = usage.trim_start_matches("Usage: ").trim_end();
     let mut section = format!("\n## wirecap {name}\n\n    {usage}\n\n{about}\n\n");
     section += "| flag | default | meaning |\n|---|---|---|\n";
-    let arguments =
-        command.get_arguments().filter(|argument| !matches!(argument.get_id().as_str(), "help" | "version"));
-    arguments.for_each(|argument| section += &argument_row(argument));
+    arguments(command).for_each(|argument| section += &argument_row(argument));
     section
 }
 
-fn argument_row(argument: &Arg) -> String {
-    let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
-    let defaults = argument.get_default_values().iter().filter(|_| argument.get_action().takes_values());
-    let mut default = defaults.map(|value| value.to_string_lossy()).collect::<Vec<_>>().join(" ");
-    let mut meaning = help.clone();
-    if let Some((before, rest)) = help.split_once("[default: ") {
-        let (value, after) = rest.split_once(']').expect("a closing bracket");
-        (default, meaning) = (value.into(), format!("{}{after}", before.trim_end()));
-    }
-    for value in argument.get_possible_values().iter().filter(|value| !value.is_hide_set()) {
-        let explanation = value.get_help().map(ToString::to_string).unwrap_or_default();
-        if !matches!(value.get_name(), "true" | "false") {
-            meaning += &format!("<br>`{}`: {explanation}", value.get_name());
+/// The declaration of `wirecap`, complete with what clap adds to it.
+pub(super) fn complete() -> Command {
+    let mut flags = Flags::command();
+    flags.build();
+    flags
+}
+
+/// The commands, without `help`.
+pub(super) fn commands(flags: &Command) -> impl Iterator<Item = &Command> {
+    flags.get_subcommands().filter(|command| command.get_name() != "help" && !command.is_hide_set())
+}
+
+/// The flags and arguments of a command, without those that all have.
+pub(super) fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|argument| !matches!(argument.get_id().as_str(), "help" | "version"))
+}
+
+/// A flag, or an argument without one, as its declaration has it.
+pub(super) struct FlagText {
+    /// `-w`.
+    pub(super) short: Option<String>,
+    /// `--write`.
+    pub(super) long: Option<String>,
+    /// `FILE`; empty without a value.
+    pub(super) value: String,
+    /// Empty if there is none, or if it is in the meaning.
+    pub(super) default: String,
+    pub(super) meaning: String,
+    /// The names of its values, each with its explanation.
+    pub(super) values: Vec<[String; 2]>,
+}
+
+impl FlagText {
+    pub(super) fn of(argument: &Arg) -> Self {
+        let help =
+            argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
+        let defaults = argument.get_default_values().iter().filter(|_| argument.get_action().takes_values());
+        let mut default = defaults.map(|value| value.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let mut meaning = help.clone();
+        if let Some((before, rest)) = help.split_once("[default: ") {
+            let (value, after) = rest.split_once(']').expect("a closing bracket");
+            (default, meaning) = (value.into(), format!("{}{after}", before.trim_end()));
+        }
+        let values = argument
+            .get_possible_values()
+            .into_iter()
+            .filter(|value| !value.is_hide_set() && !matches!(value.get_name(), "true" | "false"));
+        let explained = |value: &PossibleValue| {
+            [value.get_name().to_owned(), value.get_help().map(ToString::to_string).unwrap_or_default()]
+        };
+        let value = argument
+            .get_value_names()
+            .filter(|_| argument.get_action().takes_values())
+            .map(|names| names[0].to_string());
+        Self {
+            short: argument.get_short().map(|short| format!("-{short}")),
+            long: argument.get_long().map(|long| format!("--{long}")),
+            value: value.unwrap_or_default(),
+            default,
+            meaning,
+            values: values.map(|value| explained(&value)).collect(),
         }
     }
-    row(&[&names(argument), &default, &meaning])
+}
+
+fn argument_row(argument: &Arg) -> String {
+    let flag = FlagText::of(argument);
+    let mut meaning = flag.meaning.clone();
+    for [name, explanation] in &flag.values {
+        meaning += &format!("<br>`{name}`: {explanation}");
+    }
+    row(&[&names(&flag), &flag.default, &meaning])
 }
 
 /// The flag with its value: `-w`, `--write FILE`.
-fn names(argument: &Arg) -> String {
-    let value = argument
-        .get_value_names()
-        .filter(|_| argument.get_action().takes_values())
-        .map(|names| names[0].to_string());
-    let value = value.unwrap_or_default();
-    let long = argument.get_long().map(|long| format!("--{long}"));
-    let short = argument.get_short().map(|short| format!("-{short}"));
-    match (short, long) {
-        (None, None) => format!("`<{value}>`"),
-        (short, long) => {
-            let names: Vec<_> = short.into_iter().chain(long).collect();
-            format!("`{}`", format!("{} {value}", names.join(", ")).trim_end())
-        }
+fn names(flag: &FlagText) -> String {
+    let names: Vec<_> = flag.short.iter().chain(&flag.long).map(String::as_str).collect();
+    match names.as_slice() {
+        [] => format!("`<{}>`", flag.value),
+        names => format!("`{}`", format!("{} {}", names.join(", "), flag.value).trim_end()),
     }
 }

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
 use serde_json::Value;
+use wirecap::Report;
 use wirecap_core::Choice;
 use wirecap_router::{DropCause, NextHopReport};
 use wirecap_traffic::Verdict;
@@ -43,6 +44,28 @@ struct ForwardAccount<'a> {
     next_hops: Option<NextHopReport>,
 }
 
+/// The account of a device of `wirecap run`, as the libpcap library writes it.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "its schema is asked for")]
+struct RunAccount {
+    /// Names the capture: the process that opened the device, and a number; null if its file could not be
+    /// made.
+    capture: Option<String>,
+    /// The process that read the packets.
+    pid: u32,
+    /// The device, as the program named it.
+    device: String,
+    /// Packets that the program's filter or direction has refused; they are among those delivered.
+    refused: u64,
+    /// Packets that were delivered to the library, and that the program had not read when it closed the
+    /// device.
+    unread: u64,
+    /// Whether the program has closed the device. If not, packets that waited count as left at the stop.
+    closed: bool,
+    /// The account.
+    report: Report,
+}
+
 /// Why a capture ended.
 pub(crate) fn ends(_: &mut SchemaGenerator) -> Schema {
     let ends = End::ALL.iter().map(|end| Value::from(end.name));
@@ -65,14 +88,22 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("forward", schema::<ForwardAccount>()),
         ("generate", schema::<generate::report::Report>()),
         ("replay", schema::<replay::report::Record>()),
+        ("run", unworded::<RunAccount>()),
         ("interfaces", schema::<Vec<interfaces::InterfaceRecord>>()),
         ("doctor", schema::<DoctorRecord>()),
     ]
 }
 
-fn schema<T: JsonSchema>() -> Value {
+/// The schema of what the libpcap library prints, without texts for people.
+fn unworded<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
+    word(&mut schema, "the record");
+    schema
+}
+
+fn schema<T: JsonSchema>() -> Value {
+    let mut schema = unworded::<T>();
     // The command adds a text to the code and the data of clocks and of a capture's diagnostics.
     for name in ["/$defs/Clock", "/$defs/Diagnostic"] {
         let Some(described) = schema.pointer_mut(name) else { continue };
@@ -80,7 +111,6 @@ fn schema<T: JsonSchema>() -> Value {
         described["properties"] = json_schema!({ "text": text }).to_value();
         described["required"] = vec!["text"].into();
     }
-    word(&mut schema, "the record");
     schema
 }
 
@@ -121,14 +151,17 @@ pub(super) fn page() -> String {
     let mut unions = BTreeMap::new();
     let mut of_capture = Vec::new();
     for (command, schema) in schemas() {
-        let mut fields = Vec::new();
-        let start = if command == "interfaces" { "." } else { "" };
-        list(&schema, &schema, start, &mut fields, &mut unions);
+        let mut fields = fields_of(command, &schema, &mut unions);
         let _ = write!(page, "\n## wirecap {command}\n\n");
         if command == "forward" {
             page +=
                 "All fields of [`wirecap capture`](#wirecap-capture) but `verified` and `copied`, and:\n\n";
             fields.retain(|field| !of_capture.contains(field));
+        }
+        if command == "run" {
+            page += "`.report` has the fields `.seconds`, `.ports`, `.workers` and `.memory` of [`wirecap capture`](#wirecap-capture), in which \
+                     clocks and diagnostics have no `text`.\n\n";
+            fields.retain(|[path, ..]| !path.starts_with(".report."));
         }
         page += "| field | value | meaning |\n|---|---|---|\n";
         for [path, value, meaning] in &fields {
@@ -147,8 +180,16 @@ pub(super) fn page() -> String {
     page
 }
 
+/// The fields of what a command prints, each with its type and its meaning; unions among them are added.
+pub(super) fn fields_of(command: &str, schema: &Value, unions: &mut Unions) -> Vec<[String; 3]> {
+    let mut fields = Vec::new();
+    let start = if command == "interfaces" { "." } else { "" };
+    list(schema, schema, start, &mut fields, unions);
+    fields
+}
+
 /// Unions that a field selects: by name, the field and the rows of their variants.
-type Unions = BTreeMap<String, (String, Vec<[String; 3]>)>;
+pub(super) type Unions = BTreeMap<String, (String, Vec<[String; 3]>)>;
 
 /// Lists the fields of a schema, including those of objects in it.
 fn list(root: &Value, schema: &Value, path: &str, fields: &mut Vec<[String; 3]>, unions: &mut Unions) {

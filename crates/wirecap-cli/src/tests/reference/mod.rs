@@ -4,15 +4,18 @@
 //!   flags, and habits from tcpdump ───────┐
 //!   settings, with JsonSchema ────────────┼──► docs/book/reference/*.md
 //!   rules of the doctor, and their advice ┤
-//!   what --json prints, with JsonSchema ──┴──► docs/schemas/*.json
+//!   what --json prints, with JsonSchema ──┼──► docs/schemas/*.json
+//!   and examples, written by hand ────────┴──► docs/man/*.1, dist/completions/*
 //! ```
 //!
 //! Rule: the committed files are what this module generates. `./dev reference` rewrites them.
 
 mod doctor;
+mod completions;
 mod flags;
 mod habits;
 pub(crate) mod json;
+mod man;
 mod markdown;
 mod settings;
 
@@ -33,6 +36,8 @@ fn generated() -> Vec<GeneratedFile> {
         page("json", json::page()),
         page("doctor-rules", doctor::page()),
     ];
+    files.extend(man::pages());
+    files.extend(completions::scripts());
     files.extend(json::schemas().into_iter().map(|(command, schema)| GeneratedFile {
         path: format!("docs/schemas/{command}.json"),
         text: serde_json::to_string_pretty(&schema).unwrap() + "\n",
@@ -46,6 +51,7 @@ fn the_reference_is_what_the_program_generates() {
     for GeneratedFile { path, text } in generated() {
         let file = root.join(&path);
         if std::env::var_os("UPDATE").is_some() {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(&file, text).unwrap();
         } else {
             let committed = fs::read_to_string(&file).unwrap_or_default();

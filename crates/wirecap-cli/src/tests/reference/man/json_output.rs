@@ -1,0 +1,53 @@
+//! JSON OUTPUT: every field of what a command prints with `--json`, from its schema.
+
+use std::collections::BTreeMap;
+
+use super::{
+    super::json::{fields_of, schemas},
+    roff::{ManPage, bold, inline},
+};
+
+/// Adds the section, if the command prints JSON.
+pub(super) fn add(page: &mut ManPage, command: &str, has_flag: bool) {
+    let schemas = schemas();
+    let Some((_, schema)) = schemas.iter().find(|(name, _)| *name == command) else {
+        assert!(!has_flag, "wirecap {command} --json has no schema: add it to `schemas` in json.rs");
+        return;
+    };
+    let mut unions = BTreeMap::new();
+    let fields = fields_of(command, schema, &mut unions);
+    page.section("JSON OUTPUT");
+    page.text(introduction(command));
+    page.paragraph(&format!(
+        "The fields, by their paths as jq(1) takes them. New fields do not change the version of the schema; a field that goes, or \
+         means something else, does. The package has the JSON Schema: `/usr/share/doc/wirecap/schemas/{command}.json`."
+    ));
+    for [path, kind, meaning] in &fields {
+        page.item(&format!("{} ({})", bold(path), inline(kind)), meaning);
+    }
+    for (name, (tag, variants)) in &unions {
+        page.subsection(name);
+        page.text(&format!("The values of `{tag}`, with the fields that stand beside them:"));
+        for [value, meaning, data] in variants {
+            page.item(&bold(value), meaning);
+            let fields = data.split("<br>").filter_map(|field| field.strip_prefix('`')?.split_once("`: "));
+            let fields: Vec<_> = fields.map(|(name, meaning)| [name.into(), meaning.into()]).collect();
+            page.items_below(&fields);
+        }
+    }
+}
+
+fn introduction(command: &str) -> &'static str {
+    match command {
+        "interfaces" => "`--json` prints one array on one line, with an object for each interface.",
+        "run" => {
+            "`--json` prints an object for each device on a line of its own, on standard error, once the program has ended."
+        }
+        "capture" | "forward" => {
+            "`--json` prints one object on one line, the last line of standard output (of standard error with `-w -`). With \
+             `--stats`, and for each SIGUSR1, one such line more comes before it, in which `.end` is null. When the command cannot \
+             start, standard output stays empty: the error is on standard error, and the exit status is not 0."
+        }
+        _ => "`--json` prints one object on one line, the last line of standard output.",
+    }
+}

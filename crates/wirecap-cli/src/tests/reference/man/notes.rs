@@ -1,0 +1,69 @@
+//! What the pages say about each command that neither its flags nor its schema has.
+
+/// Terms, each with its explanation.
+type List = &'static [[&'static str; 2]];
+
+/// What is written by hand about a command.
+#[derive(Default)]
+pub(super) struct Notes {
+    /// Its exit codes, if they are not those of all commands.
+    pub(super) exit: List,
+    /// Its signals, if they are not those of all commands; empty if it does not run long.
+    pub(super) signals: Option<List>,
+    pub(super) environment: List,
+    pub(super) files: List,
+    pub(super) see_also: &'static [&'static str],
+}
+
+const TZ: [&str; 2] = ["TZ", "The time zone of the times in names of files (`-G`)."];
+
+/// The notes about a command; without any, its page has what all pages have.
+pub(super) fn of(command: &str) -> Notes {
+    match command {
+        "capture" => Notes {
+            environment: &[TZ],
+            files: &[
+                ["/etc/wirecap/capture/NAME.toml", "The settings of the service wirecap-capture@NAME."],
+                ["/var/lib/wirecap", "Where that service writes files."],
+            ],
+            see_also: &["pcap-filter(7)", "strftime(3)", "tcpdump(8)", "wirecap-setcap(8)"],
+            ..Notes::default()
+        },
+        "forward" => Notes {
+            files: &[[
+                "/etc/wirecap/forward/NAME.conf",
+                "INTERFACES and OPTIONS of the service wirecap-forward@NAME.",
+            ]],
+            see_also: &["pcap-filter(7)", "ip-route(8)"],
+            ..Notes::default()
+        },
+        "replay" => Notes { see_also: &["tcpreplay(1)", "mergecap(1)"], ..Notes::default() },
+        "run" => Notes {
+            exit: &[
+                [
+                    "that of PROGRAM",
+                    "The program has ended; 128 and the number of the signal if one ended it.",
+                ],
+                ["1", "The program could not be started, or its account could not be read."],
+                ["2", "The command line is wrong, or there is no such program in PATH."],
+            ],
+            signals: Some(&[[
+                "SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH",
+                "Are passed on to the program.",
+            ]]),
+            environment: &[
+                ["WIRECAP_LIBRARY", "The file of the library, if it is not where wirecap looks for it."],
+                [
+                    "WIRECAP_M, WIRECAP_R, ...",
+                    "Settings of the library, which the flags above set; wirecap-libpcap(7) has all.",
+                ],
+            ],
+            files: &[["/etc/wirecap/libpcap.toml", "Settings of the library."]],
+            see_also: &["wirecap-libpcap(7)", "pcap(3PCAP)"],
+        },
+        "interfaces" => {
+            Notes { signals: Some(&[]), see_also: &["ip-link(8)", "ethtool(8)"], ..Notes::default() }
+        }
+        _ => Notes::default(),
+    }
+}

@@ -1,0 +1,128 @@
+//! The manual pages, as man(1) shows them: they have what the program and its schemas have.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+use crate::lab::WIRECAP;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Help of the program itself.
+fn help(arguments: &[&str]) -> String {
+    stdout(&Command::new(WIRECAP).args(arguments).output().unwrap())
+}
+
+/// The names of the commands, from the help.
+fn commands() -> Vec<String> {
+    let help = help(&["--help"]);
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = lines.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("    "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(String::from).collect()
+}
+
+/// The page of a command as text, without hyphenation.
+fn page(command: &str) -> String {
+    let file = repository().join(format!("docs/man/wirecap-{command}.1"));
+    let mut man = Command::new("man");
+    man.args(["--no-hyphenation", "--no-justification", "--local-file"]).arg(file);
+    let output = man.env("MANWIDTH", "1000").env("LC_ALL", "C.UTF-8").output().unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+    stdout(&output)
+}
+
+/// The flags in a help: `-w`, `--write`.
+fn flags(help: &str) -> BTreeSet<String> {
+    let declarations = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+    // `- busy: …` is a value.
+    let words = declarations.flat_map(|line| line.split("  ").next().unwrap_or_default().split([' ', ',']));
+    let names = words.filter(|word| word.starts_with('-') && word.len() > 1);
+    names.map(|name| name.trim_end_matches("...").to_owned()).collect()
+}
+
+/// The names of all properties in a schema.
+fn fields(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(object) => {
+            let properties = object.get("properties").and_then(Value::as_object);
+            found.extend(properties.into_iter().flat_map(|properties| properties.keys().cloned()));
+            object.values().for_each(|value| fields(value, found));
+        }
+        Value::Array(values) => values.iter().for_each(|value| fields(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn each_command_has_a_page_with_every_flag_exit_code_and_field() {
+    let commands = commands();
+    assert!(commands.len() >= 6, "{commands:?}");
+    let overview = fs::read_to_string(repository().join("docs/man/wirecap.1")).unwrap();
+    for command in &commands {
+        let page = page(command);
+        assert!(overview.contains(&format!("wirecap {command}\\fR")), "wirecap(1) lacks {command}");
+        let words: BTreeSet<_> =
+            page.split(|letter: char| letter.is_whitespace() || ",()[]:;|'".contains(letter)).collect();
+        let (head, _) = page.split_once("EXIT STATUS").expect("the section");
+        let flags = flags(&help(&[command, "--help"]));
+        assert!(flags.len() >= 3, "{command}: {flags:?}");
+        for flag in &flags {
+            let is_there = head.lines().any(|line| {
+                line.trim_start().starts_with('-') && line.split([' ', ',']).any(|word| word == flag)
+            });
+            assert!(is_there, "wirecap-{command}(1) lacks {flag}");
+        }
+        let (_, status) = page.split_once("EXIT STATUS").expect("the section");
+        for code in if command == "run" { &["1", "2"][..] } else { &["0", "1", "2", "3"] } {
+            let is_code = |line: &str| line.split_whitespace().next() == Some(code);
+            assert!(status.lines().any(is_code), "wirecap-{command}(1) lacks exit code {code}");
+        }
+        let file = repository().join(format!("docs/schemas/{command}.json"));
+        let Ok(schema) = fs::read_to_string(file) else { continue };
+        let mut names = BTreeSet::new();
+        fields(&serde_json::from_str(&schema).unwrap(), &mut names);
+        for name in names {
+            let is_there = words.iter().any(|word| {
+                word.rsplit('.').next() == Some(name.as_str())
+                    || word.trim_end_matches("[]").rsplit('.').next() == Some(&name)
+            });
+            assert!(is_there, "wirecap-{command}(1) lacks the field {name}");
+        }
+    }
+}
+
+#[test]
+fn help_shows_the_page_beside_the_program_and_else_the_long_help() {
+    let root = tempfile::tempdir().unwrap();
+    let pages = root.path().join("share/man/man1");
+    let program = root.path().join("bin/wirecap");
+    fs::create_dir_all(&pages).unwrap();
+    fs::create_dir_all(program.parent().unwrap()).unwrap();
+    fs::copy(WIRECAP, &program).unwrap();
+    let help =
+        |path: &str| Command::new(&program).args(["help", "replay"]).env("PATH", path).output().unwrap();
+    let path = std::env::var("PATH").unwrap();
+
+    let long = help(&path);
+    assert_eq!((long.status.code(), stdout(&long)), (Some(0), self::help(&["replay", "--help"])));
+    fs::copy(repository().join("docs/man/wirecap-replay.1"), pages.join("wirecap-replay.1")).unwrap();
+    let page = help(&path);
+    assert!(page.status.success() && stdout(&page).contains("JSON OUTPUT"), "{page:?}");
+    // Without man, the page is of no use.
+    assert_eq!(stdout(&help("/nowhere")), stdout(&long));
+    // A page of another command is not shown.
+    let other = Command::new(&program).args(["help", "capture"]).output().unwrap();
+    assert!(!stdout(&other).contains("JSON OUTPUT") && stdout(&other).contains("--direct-io"), "{other:?}");
+}
