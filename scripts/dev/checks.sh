@@ -4,6 +4,8 @@
 lint_steps() {
     step tidy scripts/tidy
     step shellcheck check_shell
+    step "manual pages" check_manual
+    step completions check_completions
     if command -v systemd-analyze >/dev/null; then step "systemd units" check_units; else step_cannot "systemd units" "systemd-analyze is not installed"; fi
     if has_rustfmt; then step rustfmt cargo fmt --all --check; else step_cannot rustfmt "cargo fmt is not installed"; fi
     if has_clippy; then step clippy check_clippy; else step_cannot clippy "cargo clippy is not installed"; fi
@@ -12,7 +14,8 @@ lint_steps() {
 check_shell() {
     # --check-sourced: with the scripts that ./dev sources.
     shellcheck --external-sources --check-sourced dev &&
-        shellcheck .ci/run scripts/tidy scripts/clean-namespaces scripts/book demo/*.sh vm/with-taps
+        shellcheck .ci/run scripts/tidy scripts/clean-namespaces scripts/book scripts/package scripts/package-check demo/*.sh vm/with-taps &&
+        shellcheck dist/debian/postinst dist/debian/prerm dist/debian/postrm dist/debian/wirecap-setcap
 }
 
 # Checks the units of dist/systemd/, with an existing program in place of wirecap. systemd-analyze succeeds
@@ -26,6 +29,33 @@ check_units() {
     said=$(systemd-analyze verify --man=no "$directory"/*.service 2>&1) || said+=" (failed)"
     rm -r "$directory"
     [[ -z $said ]] || { echo "$said" && return 1; }
+}
+
+# Checks the completions of each shell, and that bash and fish complete flags, values and interfaces.
+check_completions() {
+    local found
+    zsh -n dist/completions/_wirecap && bash -n dist/completions/wirecap.bash && fish --no-execute dist/completions/wirecap.fish ||
+        return 1
+    for found in 'capture --fil|--filter-file' 'capture --mode |advanced' 'capture l|lo' 'replay -i |lo' 'inter|interfaces'; do
+        completed_by_bash "${found%|*}" | grep -qxF -e "${found#*|}" || { echo "bash: wirecap ${found%|*}: no ${found#*|}" && return 1; }
+        completed_by_fish "${found%|*}" | grep -qxF -e "${found#*|}" || { echo "fish: wirecap ${found%|*}: no ${found#*|}" && return 1; }
+    done
+}
+
+# completed_by_bash WORDS: what bash completes the last of these words to, which may be empty.
+completed_by_bash() {
+    bash --norc -c '
+        source dist/completions/wirecap.bash
+        COMP_WORDS=(wirecap $1) COMP_LINE="wirecap $1"
+        [[ $1 != *" " ]] || COMP_WORDS+=("")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_POINT=${#COMP_LINE}
+        _wirecap wirecap "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf "%s\n" "${COMPREPLY[@]}"' bash "$1"
+}
+
+completed_by_fish() {
+    # shellcheck disable=SC2016 # fish expands it
+    fish --no-config -c 'source dist/completions/wirecap.fish; complete --do-complete "wirecap $argv[1]"' "$1" | cut -f1
 }
 
 check_clippy() {

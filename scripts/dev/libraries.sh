@@ -26,8 +26,6 @@ link_library() {
 
 # write_pkg_config FILE LIBDIR INCLUDEDIR
 write_pkg_config() {
-    local version
-    version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-    sed "s|@PREFIX@|$(dirname "$2")|; s|@LIBDIR@|$2|; s|@INCLUDEDIR@|$3|; s|@VERSION@|$version|" \
+    sed "s|@PREFIX@|$(dirname "$2")|; s|@LIBDIR@|$2|; s|@INCLUDEDIR@|$3|; s|@VERSION@|$(workspace_version)|" \
         "$PCAP_CRATE/wirecap.pc.in" >"$1"
 }

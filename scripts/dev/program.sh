@@ -39,6 +39,10 @@ split_debug() {
     mv "$small" "$program"
 }
 
+workspace_version() {
+    sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml
+}
+
 size_mib() {
     awk -v bytes="$(stat --format=%s "$1")" 'BEGIN { printf "%.1f MiB", bytes / 1048576 }'
 }

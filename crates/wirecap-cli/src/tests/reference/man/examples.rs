@@ -109,6 +109,14 @@ const RUN: &[Example] = &[
     ("wirecap run -- tcpdump -i xdp:eth1@0-3", "Four receive queues, taken from the host:"),
 ];
 
+const EXTCAP: &[Example] = &[
+    ("wirecap extcap --extcap-interfaces", "What Wireshark is answered when it asks for interfaces:"),
+    (
+        "wirecap extcap --extcap-interface wirecap-eth1 --capture --fifo /tmp/pipe",
+        "What Wireshark runs to capture from one of them:",
+    ),
+];
+
 const INTERFACES: &[Example] = &[
     ("wirecap interfaces", "What can be captured, and how:"),
     (
@@ -123,6 +131,7 @@ const ALL: &[(&str, &[Example])] = &[
     ("generate", GENERATE),
     ("replay", REPLAY),
     ("run", RUN),
+    ("extcap", EXTCAP),
     ("interfaces", INTERFACES),
 ];
 
