@@ -19,6 +19,9 @@ _wirecap() {
             wirecap,capture)
                 cmd="wirecap__subcmd__capture"
                 ;;
+            wirecap,extcap)
+                cmd="wirecap__subcmd__extcap"
+                ;;
             wirecap,forward)
                 cmd="wirecap__subcmd__forward"
                 ;;
@@ -39,6 +42,9 @@ _wirecap() {
                 ;;
             wirecap__subcmd__help,capture)
                 cmd="wirecap__subcmd__help__subcmd__capture"
+                ;;
+            wirecap__subcmd__help,extcap)
+                cmd="wirecap__subcmd__help__subcmd__extcap"
                 ;;
             wirecap__subcmd__help,forward)
                 cmd="wirecap__subcmd__help__subcmd__forward"
@@ -65,7 +71,7 @@ _wirecap() {
 
     case "${cmd}" in
         wirecap)
-            opts="-h -V --help --version interfaces capture forward generate replay run help"
+            opts="-h -V --help --version interfaces capture forward generate replay run extcap help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -79,7 +85,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__capture)
-            opts="-D -f -F -Q -w -s -C -G -W -z -c -M -R -B -T -p -n -U -l -q -i -h --list-interfaces --filter --filter-file --direction --unmatched --config --print-config --write --snaplen --direct-io --rotate-size --rotate-time --rotate-files --rotate-command --file-per-queue --count --duration --memory --cell-bytes --ring --mode --dispatch --workers --cores --wait --capture-threads --capture-cores --xdp-mode --require-zero-copy --timestamp --rss --fanout --tap-hook --no-promiscuous --verify --expect --json --stats --fail-on-loss --quiet --interface --help $(cd /sys/class/net && printf '%s ' *)"
+            opts="-D -f -F -Q -w -s -C -G -W -z -c -a -b -M -R -B -T -p -n -U -l -q -i -h --list-interfaces --filter --filter-file --direction --unmatched --config --print-config --write --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --file-per-queue --print --count --duration --autostop --ring-buffer --memory --cell-bytes --ring --mode --dispatch --workers --cores --wait --capture-threads --capture-cores --xdp-mode --require-zero-copy --timestamp --rss --fanout --tap-hook --no-promiscuous --verify --expect --json --stats --fail-on-loss --quiet --interface --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -133,6 +139,10 @@ _wirecap() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --file-mode)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --rotate-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -174,6 +184,22 @@ _wirecap() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --autostop)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ring-buffer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -b)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -276,8 +302,58 @@ _wirecap() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        wirecap__subcmd__extcap)
+            opts="-h --extcap-interfaces --extcap-version --extcap-dlts --extcap-config --extcap-capture-filter --capture --fifo --take --cells-per-chunk --chunks-per-queue --threshold --snaplen --promiscuous --extcap-interface --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --extcap-version)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --extcap-capture-filter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --fifo)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cells-per-chunk)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --chunks-per-queue)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threshold)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --snaplen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --promiscuous)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --extcap-interface)
+                    COMPREPLY=($(compgen -W "$(cd /sys/class/net && printf '%s ' *)" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         wirecap__subcmd__forward)
-            opts="-s -C -G -W -z -M -B -q -w -R -h --pass --drop --on-full --vlan --ttl --route --set-source --set-destination --checksums --config --print-config --snaplen --direct-io --rotate-size --rotate-time --rotate-files --rotate-command --duration --memory --cell-bytes --transmit-ring --cores --xdp-mode --require-zero-copy --json --stats --fail-on-loss --quiet --write --workers --wait --timestamp --help $(cd /sys/class/net && printf '%s ' *)"
+            opts="-s -C -G -W -z -M -B -q -w -R -h --pass --drop --on-full --vlan --ttl --route --set-source --set-destination --checksums --config --print-config --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --duration --memory --cell-bytes --transmit-ring --cores --xdp-mode --require-zero-copy --json --stats --fail-on-loss --quiet --write --workers --wait --timestamp --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -328,6 +404,10 @@ _wirecap() {
                     return 0
                     ;;
                 -s)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --file-mode)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -537,7 +617,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help)
-            opts="interfaces capture forward generate replay run help"
+            opts="interfaces capture forward generate replay run extcap help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -551,6 +631,20 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help__subcmd__capture)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        wirecap__subcmd__help__subcmd__extcap)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

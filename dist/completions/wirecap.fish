@@ -32,6 +32,7 @@ complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "forward" -d 'Forwar
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
+complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -l json -d 'Print one JSON array'
 complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -s h -l help -d 'Print help'
@@ -45,12 +46,15 @@ drop\t'They are dropped'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l config -d 'Read settings from FILE (TOML); flags override them. The book lists the keys' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s w -l write -d 'Write the packets to FILE.pcapng, FILE.pcap, a named pipe, or - (pcapng on standard output); without it they are only counted' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s s -l snaplen -d 'Keep at most this many bytes of each packet in the file; 0 keeps all [default: 0]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l file-mode -d 'Permissions of the file, as for chmod [default: 0640 less the umask, or those of the file that it replaces]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s C -l rotate-size -d 'Begin a new file before one has more than this: 100 (million bytes), 512k, 2G. -w x.pcapng gives x_00001.pcapng, x_00002.pcapng, ...' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s G -l rotate-time -d 'Begin a new file each time this has passed, by the times of packets: 60, 10m, 1h. The name may say when, in the local time: -w %Y-%m-%d_%H%M%S.pcapng (man strftime); else files are numbered' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s W -l rotate-files -d 'With -C, keep the last N files: file N+1 is written over the first. With -G, stop after N files' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s z -l rotate-command -d 'Run COMMAND FILE, without a shell, for each file of -C and -G that is complete: gzip' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s c -l count -d 'Stop after N packets (10k, 5M and 1G are thousands, millions, billions): the file has exactly N. Without -w, packets that the workers already hold are counted, too' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l duration -d 'Stop after this time: 10 or 10s, 500ms, 2m, 1h' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s a -l autostop -d 'Stop, as with dumpcap: -a duration:60, filesize:100000 (kB), files:10 (of a series), packets:1000' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s b -l ring-buffer -d 'Begin the next file, as with dumpcap: -b duration:60, filesize:100000 (kB), packets:1000. With -b files:10, the last ten are kept and older ones deleted' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s M -d 'M, cells per chunk: a power of two [default: 256]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s R -d 'R, chunks per receive queue. A queue can buffer R x M packets [default: 128, or fewer, so that all queues together take at most an eighth of the available memory]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l memory -d 'Memory for the cells of all receive queues together, which determines R: 512M, 2G' -r
@@ -90,7 +94,9 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s i -l interfa
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s D -l list-interfaces -d 'List the interfaces and exit, as wirecap interfaces does'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l print-config -d 'Print the settings in force, as --config reads them, and exit'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l direct-io -d 'Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk'
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l in-place -d 'Write FILE from the start under its own name, over a file that exists. Without it, it is FILE.partial until it is complete'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l file-per-queue -d 'Write a file for each receive queue, in the order of the queue, from a thread of its own: -w x.pcapng gives x.0.pcapng, x.1.pcapng, and with several interfaces x.eth1.0.pcapng'
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l print -d 'Print a line for each packet, as tcpdump does and by it. Beside -w, what it is too slow for is written and not printed'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l require-zero-copy -d 'Fail where packets would be copied; the same as --xdp-mode zero-copy'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s p -l no-promiscuous -d 'Do not capture packets addressed to other stations'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s n -d 'Accepted as a habit: names are never looked up'
@@ -115,6 +121,7 @@ keep\t'Change nothing'
 complete\t'Complete them on every port'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l config -d 'Read settings from FILE (TOML); flags override them. The book lists the keys' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s s -l snaplen -d 'Keep at most this many bytes of each packet in the file; 0 keeps all [default: 0]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l file-mode -d 'Permissions of the file, as for chmod [default: 0640 less the umask, or those of the file that it replaces]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s C -l rotate-size -d 'Begin a new file before one has more than this: 100 (million bytes), 512k, 2G. -w x.pcapng gives x_00001.pcapng, x_00002.pcapng, ...' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s G -l rotate-time -d 'Begin a new file each time this has passed, by the times of packets: 60, 10m, 1h. The name may say when, in the local time: -w %Y-%m-%d_%H%M%S.pcapng (man strftime); else files are numbered' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s W -l rotate-files -d 'With -C, keep the last N files: file N+1 is written over the first. With -G, stop after N files' -r
@@ -143,6 +150,7 @@ kernel\t'The XDP program stamps each packet, at some 50 ns each'
 batch\t'One time for all packets that one look finds; cheapest. The end says how far off it was'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l print-config -d 'Print the settings in force, as --config reads them, and exit'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l direct-io -d 'Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk'
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l in-place -d 'Write FILE from the start under its own name, over a file that exists. Without it, it is FILE.partial until it is complete'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l require-zero-copy -d 'Fail where packets would be copied; the same as --xdp-mode zero-copy'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l json -d 'Print the account as one JSON object, as the last line of standard output (of standard error with -w -)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l fail-on-loss -d 'Exit with code 3 if packets were lost and nothing else failed'
@@ -223,13 +231,30 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand run" -l account -d 'Prin
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -l json -d 'Print the accounts as JSON, a line each, on standard error'
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -s q -l quiet -d 'Print nothing about a program that did not capture on the engine'
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l extcap-version -d 'The version of Wireshark' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l extcap-capture-filter -d 'The filter; without --capture it is checked' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l fifo -d 'The pipe' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l cells-per-chunk -d 'M, cells per chunk' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l chunks-per-queue -d 'R, chunks per receive queue' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l threshold -d 'T: how full, in percent, a worker\'s pools are when its buddies begin to help' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l snaplen -d 'Keep at most this many bytes of each packet; 0 keeps all' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l promiscuous -d 'Capture packets addressed to other stations, too: true or false' -r -f -a "true\t''
+false\t''"
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l extcap-interface -d 'The interface, as it was listed' -r -f -a "(__fish_print_interfaces)"
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l extcap-interfaces -d 'List the interfaces'
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l extcap-dlts -d 'List the link types of the interface'
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l extcap-config -d 'List the settings of the interface'
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l capture -d 'Capture into a pipe'
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l take -d 'Take the interface from the host'
+complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -a "(__fish_complete_command)"

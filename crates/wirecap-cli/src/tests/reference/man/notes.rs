@@ -61,6 +61,7 @@ pub(super) fn of(command: &str) -> Notes {
             files: &[["/etc/wirecap/libpcap.toml", "Settings of the library."]],
             see_also: &["wirecap-libpcap(7)", "pcap(3PCAP)"],
         },
+        "extcap" => Notes { see_also: &["wireshark(1)", "extcap(4)"], ..Notes::default() },
         "interfaces" => {
             Notes { signals: Some(&[]), see_also: &["ip-link(8)", "ethtool(8)"], ..Notes::default() }
         }
