@@ -45,6 +45,8 @@ fn page(command: &str) -> String {
 
 /// The flags in a help: `-w`, `--write`.
 fn flags(help: &str) -> BTreeSet<String> {
+    // Behind the flags, wrapped lines may begin with one.
+    let help = help.split("\nExamples:").next().unwrap_or_default();
     let declarations = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
     // `- busy: …` is a value.
     let words = declarations.flat_map(|line| line.split("  ").next().unwrap_or_default().split([' ', ',']));
@@ -52,16 +54,24 @@ fn flags(help: &str) -> BTreeSet<String> {
     names.map(|name| name.trim_end_matches("...").to_owned()).collect()
 }
 
-/// The names of all properties in a schema.
-fn fields(schema: &Value, found: &mut BTreeSet<String>) {
-    match schema {
-        Value::Object(object) => {
-            let properties = object.get("properties").and_then(Value::as_object);
-            found.extend(properties.into_iter().flat_map(|properties| properties.keys().cloned()));
-            object.values().for_each(|value| fields(value, found));
-        }
-        Value::Array(values) => values.iter().for_each(|value| fields(value, found)),
-        _ => {}
+/// The names of the fields of a record. Those of values of several kinds are not among them: the reference
+/// has them in tables of their own.
+fn fields(root: &Value, schema: &Value, found: &mut BTreeSet<String>) {
+    if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
+        let target = root.pointer(target.trim_start_matches('#')).expect("a definition");
+        return fields(root, target, found);
+    }
+    for choice in schema.get("anyOf").and_then(Value::as_array).into_iter().flatten() {
+        fields(root, choice, found);
+    }
+    if let Some(items) = schema.get("items") {
+        fields(root, items, found);
+    }
+    let is_one_kind = schema.get("oneOf").is_none();
+    let properties = schema.get("properties").and_then(Value::as_object).filter(|_| is_one_kind);
+    for (name, property) in properties.into_iter().flatten() {
+        found.insert(name.clone());
+        fields(root, property, found);
     }
 }
 
@@ -92,7 +102,9 @@ fn each_command_has_a_page_with_every_flag_exit_code_and_field() {
         let file = repository().join(format!("docs/schemas/{command}.json"));
         let Ok(schema) = fs::read_to_string(file) else { continue };
         let mut names = BTreeSet::new();
-        fields(&serde_json::from_str(&schema).unwrap(), &mut names);
+        let schema: Value = serde_json::from_str(&schema).unwrap();
+        fields(&schema, &schema, &mut names);
+        assert!(names.len() >= 5, "{command}: {names:?}");
         for name in names {
             let is_there = words.iter().any(|word| {
                 word.rsplit('.').next() == Some(name.as_str())
