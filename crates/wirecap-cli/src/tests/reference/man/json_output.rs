@@ -1,4 +1,5 @@
-//! JSON OUTPUT: every field of what a command prints with `--json`, from its schema.
+//! JSON OUTPUT: the fields of what a command prints with `--json`, from its schema, and the values of several
+//! kinds among them.
 
 use std::collections::BTreeMap;
 
