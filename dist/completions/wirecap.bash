@@ -19,6 +19,9 @@ _wirecap() {
             wirecap,capture)
                 cmd="wirecap__subcmd__capture"
                 ;;
+            wirecap,doctor)
+                cmd="wirecap__subcmd__doctor"
+                ;;
             wirecap,extcap)
                 cmd="wirecap__subcmd__extcap"
                 ;;
@@ -42,6 +45,9 @@ _wirecap() {
                 ;;
             wirecap__subcmd__help,capture)
                 cmd="wirecap__subcmd__help__subcmd__capture"
+                ;;
+            wirecap__subcmd__help,doctor)
+                cmd="wirecap__subcmd__help__subcmd__doctor"
                 ;;
             wirecap__subcmd__help,extcap)
                 cmd="wirecap__subcmd__help__subcmd__extcap"
@@ -71,7 +77,7 @@ _wirecap() {
 
     case "${cmd}" in
         wirecap)
-            opts="-h -V --help --version interfaces capture forward generate replay run extcap help"
+            opts="-h -V --help --version interfaces capture forward generate replay run extcap doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -85,7 +91,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__capture)
-            opts="-D -f -F -Q -w -s -C -G -W -z -c -a -b -M -R -B -T -p -n -U -l -q -i -h --list-interfaces --filter --filter-file --direction --unmatched --config --print-config --write --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --file-per-queue --print --count --duration --autostop --ring-buffer --memory --cell-bytes --ring --mode --dispatch --workers --cores --wait --capture-threads --capture-cores --xdp-mode --require-zero-copy --timestamp --rss --fanout --tap-hook --no-promiscuous --verify --expect --json --stats --fail-on-loss --quiet --interface --help $(cd /sys/class/net && printf '%s ' *)"
+            opts="-D -f -F -Q -w -s -C -G -W -z -c -a -b -M -R -B -T -p -n -U -l -Z -q -i -h --list-interfaces --filter --filter-file --direction --unmatched --config --print-config --write --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --file-per-queue --print --copy-to --count --duration --autostop --ring-buffer --memory --cell-bytes --ring --mode --dispatch --workers --cores --wait --capture-threads --capture-cores --xdp-mode --require-zero-copy --timestamp --rss --fanout --tap-hook --no-promiscuous --verify --expect --relinquish-privileges --no-sandbox --json --stats --fail-on-loss --quiet --interface --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -172,6 +178,10 @@ _wirecap() {
                     return 0
                     ;;
                 -z)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --copy-to)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -283,6 +293,14 @@ _wirecap() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --relinquish-privileges)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -Z)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --stats)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -293,6 +311,48 @@ _wirecap() {
                     ;;
                 -i)
                     COMPREPLY=($(compgen -W "$(cd /sys/class/net && printf '%s ' *)" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        wirecap__subcmd__doctor)
+            opts="-h --fix --undo --disk --measure --account --cell-bytes --record --snapshot --journal --fail-on-findings --json --help $(cd /sys/class/net && printf '%s ' *)"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --fix)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --disk)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --account)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cell-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --snapshot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --journal)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)
@@ -353,7 +413,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__forward)
-            opts="-s -C -G -W -z -M -B -q -w -R -h --pass --drop --on-full --vlan --ttl --route --set-source --set-destination --checksums --config --print-config --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --duration --memory --cell-bytes --transmit-ring --cores --xdp-mode --require-zero-copy --json --stats --fail-on-loss --quiet --write --workers --wait --timestamp --help $(cd /sys/class/net && printf '%s ' *)"
+            opts="-s -C -G -W -z -M -B -Z -q -w -R -h --pass --drop --on-full --vlan --ttl --route --set-source --set-destination --checksums --config --print-config --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --duration --memory --cell-bytes --transmit-ring --cores --xdp-mode --require-zero-copy --relinquish-privileges --no-sandbox --json --stats --fail-on-loss --quiet --write --workers --wait --timestamp --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -473,6 +533,14 @@ _wirecap() {
                     ;;
                 --xdp-mode)
                     COMPREPLY=($(compgen -W "best zero-copy packed copy generic" -- "${cur}"))
+                    return 0
+                    ;;
+                --relinquish-privileges)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -Z)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --stats)
@@ -617,7 +685,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help)
-            opts="interfaces capture forward generate replay run extcap help"
+            opts="interfaces capture forward generate replay run extcap doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -631,6 +699,20 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help__subcmd__capture)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        wirecap__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

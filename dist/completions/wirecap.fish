@@ -33,6 +33,7 @@ complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "generate" -d 'Gener
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
+complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -l json -d 'Print one JSON array'
 complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -s h -l help -d 'Print help'
@@ -51,6 +52,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s C -l rotate-
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s G -l rotate-time -d 'Begin a new file each time this has passed, by the times of packets: 60, 10m, 1h. The name may say when, in the local time: -w %Y-%m-%d_%H%M%S.pcapng (man strftime); else files are numbered' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s W -l rotate-files -d 'With -C, keep the last N files: file N+1 is written over the first. With -G, stop after N files' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s z -l rotate-command -d 'Run COMMAND FILE, without a shell, for each file of -C and -G that is complete: gzip' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l copy-to -d 'Send a copy of each packet by this interface, for a program that captures at its other end (a veth), or beside -w into a named pipe, by its path: ./pipe. What they do not accept in time is counted, and never delays the capture' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s c -l count -d 'Stop after N packets (10k, 5M and 1G are thousands, millions, billions): the file has exactly N. Without -w, packets that the workers already hold are counted, too' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l duration -d 'Stop after this time: 10 or 10s, 500ms, 2m, 1h' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s a -l autostop -d 'Stop, as with dumpcap: -a duration:60, filesize:100000 (kB), files:10 (of a series), packets:1000' -r
@@ -89,6 +91,7 @@ cpu\t'By core on which they came in'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l tap-hook -d 'Where a tap copies packets that come in [default: tcx]. With xdp, the interface can have no second such tap and no capture over AF_XDP at the same time' -r -f -a "tcx\t'In traffic control, where every device has its packets; nothing changes for the host'
 xdp\t'In native XDP, before the kernel makes socket buffers of them: faster'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l expect -d 'Frames in each run; those missing at its start or end then count as lost' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s Z -l relinquish-privileges -d 'Become USER once everything is open; only root can. Files are opened with the permissions of USER, and belong to USER' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l stats -d 'Print the statistics so far on standard error at this interval: 10s, 1m. With --json, print the account so far as one JSON object on one line, to the stream that gets the account at the end' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s i -l interface -d 'Interfaces in another form, as with tcpdump: the words that are no flags are the filter then' -r -f -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s D -l list-interfaces -d 'List the interfaces and exit, as wirecap interfaces does'
@@ -103,6 +106,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s n -d 'Accept
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s U -d 'Accepted as a habit: packets are always written at once'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s l -d 'Accepted as a habit: lines are always printed at once'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l verify -d 'Report what became of frames of `wirecap generate`: lost, duplicated, reordered, and how long they took. Exit with code 1 if frames were lost or duplicated, or none arrived'
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l no-sandbox -d 'Keep all privileges. By default, once everything is open, each thread gives up the capabilities, system calls and files that it does not need'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l json -d 'Print the account as one JSON object, as the last line of standard output (of standard error with -w -)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l fail-on-loss -d 'Exit with code 3 if packets were lost and nothing else failed'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s q -l quiet -d 'Print only errors, losses, and what --json or --stats ask for'
@@ -138,6 +142,7 @@ zero-copy\t'The driver writes into the cells; else an error'
 packed\t'Native XDP: the program packs packets into blocks, one behind the other'
 copy\t'Native XDP, with one copy by the kernel'
 generic\t'Works with every driver, slowly'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s Z -l relinquish-privileges -d 'Become USER once everything is open; only root can. Files are opened with the permissions of USER, and belong to USER' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l stats -d 'Print the statistics so far on standard error at this interval: 10s, 1m. With --json, print the account so far as one JSON object on one line, to the stream that gets the account at the end' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s w -l write -d 'Also write all received packets to FILE.pcapng, FILE.pcap, a named pipe, or -' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s R -d 'R, chunks per receive queue. A queue can buffer R x M packets [default: 32, or fewer, so that all queues together take at most an eighth of the available memory]' -r
@@ -152,6 +157,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l print-config
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l direct-io -d 'Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l in-place -d 'Write FILE from the start under its own name, over a file that exists. Without it, it is FILE.partial until it is complete'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l require-zero-copy -d 'Fail where packets would be copied; the same as --xdp-mode zero-copy'
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l no-sandbox -d 'Keep all privileges. By default, once everything is open, each thread gives up the capabilities, system calls and files that it does not need'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l json -d 'Print the account as one JSON object, as the last line of standard output (of standard error with -w -)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l fail-on-loss -d 'Exit with code 3 if packets were lost and nothing else failed'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s q -l quiet -d 'Print only errors, losses, and what --json or --stats ask for'
@@ -247,14 +253,28 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l extcap-config
 complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l capture -d 'Capture into a pipe'
 complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l take -d 'Take the interface from the host'
 complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l fix -d 'Change what the findings name, as far as that is safe, and report what became of it; with --fix=RULE,RULE make all changes of these rules, and only these. Most settings are restored by a restart of the machine, too' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l disk -d 'Where packets are to be written: a directory, or a file in it' -r -F
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l account -d 'Explain the losses of a capture: a file with what `wirecap capture --json` printed' -r -F
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l cell-bytes -d 'Size of a cell in the planned capture: 2048 or 4096' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l record -d 'Write what is known of the machine to a file as well' -r -F
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l snapshot -d 'Examine a machine that --record has written to a file, instead of this one' -r -F
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l journal -d 'Directory of the journal that --fix writes and --undo reads' -r -F
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l undo -d 'Restore every setting that --fix has changed, of all interfaces, as it was before'
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l measure -d 'Write a test file there, for three seconds or up to 2 GiB, and measure the speed. The file has no name and is gone at the end'
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l fail-on-findings -d 'Exit with code 4 if there is a problem or a warning'
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l json -d 'Print one JSON object'
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap doctor help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap doctor help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap doctor help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap doctor help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap doctor help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap doctor help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap doctor help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap doctor help" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from interfaces capture forward generate replay run extcap doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -a "(__fish_complete_command)"
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -a "(__fish_print_interfaces)"

@@ -46,8 +46,8 @@ use clap::Parser;
 use self::{
     capture::known_interfaces::KnownInterfaces,
     commands::{
-        Command, Flags, doctor, extcap, forward, generate, help, interfaces, interfaces::InterfacesFlags, refusal,
-        replay, version,
+        Command, Flags, doctor, extcap, forward, generate, help, interfaces, interfaces::InterfacesFlags,
+        refusal, replay, version,
     },
     exit::Exit,
     print::stdio,

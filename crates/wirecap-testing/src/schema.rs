@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 /// The schemas of `docs/schemas/` for the output of `wirecap COMMAND --json`.
-const SCHEMAS: [(&str, &str); 6] = [
+const SCHEMAS: [(&str, &str); 7] = [
     ("capture", include_str!("../../../docs/schemas/capture.json")),
     ("forward", include_str!("../../../docs/schemas/forward.json")),
     ("generate", include_str!("../../../docs/schemas/generate.json")),

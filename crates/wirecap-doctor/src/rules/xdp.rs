@@ -153,12 +153,11 @@ mod tests {
     #[test]
     fn cells_count_by_whole_kib_in_three_drivers() {
         let with = |driver: &str, cell_bytes, zero_copy| {
-            let findings = found_after(|snapshot| {
+            found_after(|snapshot| {
                 snapshot.cell_bytes = cell_bytes;
                 snapshot.interfaces[0].driver = Some(driver.into());
                 snapshot.interfaces[0].xdp.as_mut().unwrap().zero_copy = zero_copy;
-            });
-            findings
+            })
         };
         let expected =
             Evidence::ZeroCopyCells { driver: "igc".into(), cell_bytes: 2048, room: 1024, longest: 1518 };

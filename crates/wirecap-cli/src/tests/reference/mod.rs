@@ -10,8 +10,8 @@
 //!
 //! Rule: the committed files are what this module generates. `./dev reference` rewrites them.
 
-mod doctor;
 mod completions;
+mod doctor;
 mod flags;
 mod habits;
 pub(crate) mod json;
