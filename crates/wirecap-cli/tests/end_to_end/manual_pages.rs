@@ -49,9 +49,10 @@ fn flags(help: &str) -> BTreeSet<String> {
     let help = help.split("\nExamples:").next().unwrap_or_default();
     let declarations = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
     // `- busy: …` is a value.
-    let words = declarations.flat_map(|line| line.split("  ").next().unwrap_or_default().split([' ', ',']));
+    let words =
+        declarations.flat_map(|line| line.split("  ").next().unwrap_or_default().split([' ', ',', '[', '=']));
     let names = words.filter(|word| word.starts_with('-') && word.len() > 1);
-    names.map(|name| name.trim_end_matches("...").to_owned()).collect()
+    names.map(|name| name.trim_end_matches('.').to_owned()).collect()
 }
 
 /// The names of the fields of a record. Those of values of several kinds are not among them: the reference
@@ -90,7 +91,8 @@ fn each_command_has_a_page_with_every_flag_exit_code_and_field() {
         assert!(flags.len() >= 3, "{command}: {flags:?}");
         for flag in &flags {
             let is_there = head.lines().any(|line| {
-                line.trim_start().starts_with('-') && line.split([' ', ',']).any(|word| word == flag)
+                line.trim_start().starts_with('-')
+                    && line.split([' ', ',', '[', '=']).any(|word| word == flag)
             });
             assert!(is_there, "wirecap-{command}(1) lacks {flag}");
         }
