@@ -2,7 +2,7 @@
 //! captures there.
 //!
 //! ```text
-//!   worker 0 ─ batch ─► frames, copied ─┐ at most 64 buffers      thread
+//!   worker 0 ─ batch ─► frames, copied ─┐ at most 16 MiB          thread
 //!   worker 1 ─ batch ─► frames, copied ─┴──────────────► packet socket ─► IFACE ═ veth ═ an IDS
 //!                        └── no room: dropped, counted
 //! ```
@@ -14,7 +14,7 @@ use std::{
     os::fd::AsFd,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread::JoinHandle,
@@ -38,13 +38,19 @@ use crate::{
     text::plural::counted,
 };
 
-/// Buffers that wait for the thread, of this many bytes.
-const WAITING_BUFFERS: usize = 64;
+/// The most bytes that wait for the thread, and buffers, which may be nearly empty.
+const WAITING_BYTES: usize = 16 << 20;
+const WAITING_BUFFERS: usize = 4096;
+/// When a buffer is handed over in the middle of a batch.
 const BUFFER_BYTES: usize = 128 << 10;
+/// Empty buffers that are kept.
+const EMPTY_BUFFERS: usize = 64;
 
 /// What became of copies. Relaxed: figures that order nothing.
 #[derive(Debug, Default)]
 struct Counts {
+    /// Bytes that wait for the thread.
+    waiting_bytes: AtomicUsize,
     sent: AtomicU64,
     sent_bytes: AtomicU64,
     behind: AtomicU64,
@@ -119,7 +125,7 @@ impl CopyJob {
 
     fn report(&self) -> CopyReport {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counts { sent, sent_bytes, behind, too_long, refused } = &*self.counts;
+        let Counts { sent, sent_bytes, behind, too_long, refused, .. } = &*self.counts;
         CopyReport {
             to: self.to.clone(),
             packets: read(sent),
@@ -166,8 +172,13 @@ impl CopyWorker {
         }
         let next = self.empty.lock().ok().and_then(|mut empty| empty.pop());
         let frames = std::mem::replace(&mut self.frames, next.unwrap_or_default());
-        if let Err(refused) = self.full.try_send(frames) {
-            let (TrySendError::Full(mut frames) | TrySendError::Disconnected(mut frames)) = refused;
+        let (len, waiting) = (frames.bytes.len(), &self.counts.waiting_bytes);
+        let refused = match waiting.fetch_add(len, Ordering::Relaxed) + len <= WAITING_BYTES {
+            true => self.full.try_send(frames).err(),
+            false => Some(TrySendError::Full(frames)),
+        };
+        if let Some(TrySendError::Full(mut frames) | TrySendError::Disconnected(mut frames)) = refused {
+            waiting.fetch_sub(len, Ordering::Relaxed);
             self.counts.behind.fetch_add(frames.ends.len() as u64, Ordering::Relaxed);
             frames.clear();
             self.frames = frames;
@@ -195,8 +206,10 @@ fn send_all(socket: &FrameSocket, full: &Receiver<Frames>, empty: &Mutex<Vec<Fra
         for frame in frames.each() {
             send(socket, frame, counts);
         }
+        counts.waiting_bytes.fetch_sub(frames.bytes.len(), Ordering::Relaxed);
         frames.clear();
-        if let Ok(mut empty) = empty.lock() {
+        let empty = empty.lock().ok().filter(|empty| empty.len() < EMPTY_BUFFERS);
+        if let Some(mut empty) = empty {
             empty.push(frames);
         }
     }
@@ -294,6 +307,12 @@ mod tests {
         assert_eq!(counts.behind.load(Ordering::Relaxed), 2);
         let frames = waiting.recv().unwrap();
         assert_eq!(frames.each().collect::<Vec<_>>(), [[0; 60]]);
+        // With room for a buffer, and not for its bytes.
+        counts.waiting_bytes.store(WAITING_BYTES, Ordering::Relaxed);
+        worker.frames.bytes.push(7);
+        worker.frames.ends.push(1);
+        worker.flush();
+        assert_eq!((counts.behind.load(Ordering::Relaxed), waiting.try_recv().is_err()), (3, true));
     }
 
     #[test]
