@@ -17,6 +17,11 @@ pub struct Support {
 const ACTIONS: [&str; 4] = ["kill_process", "trap", "errno", "allow"];
 
 impl Support {
+    /// Whether all that is used can be restricted.
+    pub fn is_complete(&self) -> bool {
+        self.system_calls && self.files
+    }
+
     /// Finds out.
     pub fn find() -> Self {
         let actions = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").unwrap_or_default();

@@ -46,11 +46,10 @@ fn outcome(output: &Output) -> Outcome {
 /// Whether this kernel has everything that these tests are about.
 fn is_supported(test: &str) -> bool {
     let support = Support::find();
-    let has_all = support.system_calls && support.files;
-    if !has_all {
+    if !support.is_complete() {
         skip(test, &format!("this kernel restricts only {support}"));
     }
-    has_all
+    support.is_complete()
 }
 
 #[test]
@@ -112,7 +111,7 @@ fn each_thread_does_what_it_has_to_and_nothing_else() {
     ] {
         let output = run(profile, &inside, action, path);
         assert_eq!(outcome(&output), expected, "{profile} {action} {}: {output:?}", path.display());
-        // A thread that is refused a call on no list names it, also when its caller takes no notice.
+        // A refused call that is on no list is reported, even if its caller ignores the error.
         let stderr = String::from_utf8_lossy(&output.stderr);
         let is_named = stderr.contains("the sandbox refuses system call ");
         assert_eq!(is_named, expected == REFUSED, "{profile} {action}: {stderr}");

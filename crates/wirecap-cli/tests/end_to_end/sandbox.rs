@@ -85,11 +85,10 @@ fn assert_kept(running: &RunningCommand, user: u32, expected: &[(&str, u64)]) {
 /// Whether this kernel has everything that these tests are about.
 fn is_supported(test: &str) -> bool {
     let support = Support::find();
-    let has_all = support.system_calls && support.files;
-    if !has_all {
+    if !support.is_complete() {
         skip(test, &format!("this kernel restricts only {support}"));
     }
-    has_all
+    support.is_complete()
 }
 
 /// The entry of a kind of thread in an account.

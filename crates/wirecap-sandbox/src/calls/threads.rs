@@ -49,6 +49,8 @@ pub(super) fn writer() -> Calls {
 pub(super) fn main() -> Calls {
     let own = any(&[
         libc::SYS_bpf,
+        // Whether it may attach a program again.
+        libc::SYS_capget,
         libc::SYS_bind,
         libc::SYS_getsockname,
         libc::SYS_setsockopt,

@@ -1,7 +1,7 @@
 //! The capabilities of a thread: capabilities(7).
 //!
-//! Rule: what is given up here cannot be had again, neither by this thread nor by programs that it starts,
-//! unless root starts them.
+//! Rule: a thread cannot regain what it gives up here, and neither can programs that it starts, unless
+//! they run as root.
 
 use std::{fmt, io};
 
