@@ -20,11 +20,11 @@ use std::{
     thread::JoinHandle,
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use nix::errno::Errno;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use wirecap::{Batch, Capture, Report};
+use wirecap::{Batch, Capture, PortSpec, Report};
 use wirecap_sandbox::{Profile, Sandbox};
 use wirecap_sys::netdev::{self, FrameSocket, bypass_queueing};
 
@@ -99,20 +99,25 @@ impl CopyJob {
     /// Opens the interface.
     ///
     /// # Errors
-    /// It is captured, too; there is none of this name; CAP_NET_RAW is missing.
-    pub(crate) fn new(to: &str, captured: impl Iterator<Item = String>, sandbox: &Sandbox) -> Result<Self> {
-        for port in captured {
-            let name = port.rsplit(':').next().unwrap_or_default().split('@').next().unwrap_or_default();
-            if name == to {
-                return Err(usage!(
-                    "--copy-to {to}: that is captured; name another interface, for instance a veth"
-                )
-                .into());
-            }
-        }
+    /// No interface has this name, the capture takes its packets from it, or CAP_NET_RAW is missing.
+    pub(crate) fn new(to: &str, captured: &[PortSpec], sandbox: &Sandbox) -> Result<Self> {
         let interface = netdev::interface(to)?;
+        // By number: an interface has several names.
+        let is_target = |port: &PortSpec| match port {
+            PortSpec::Interface { name, .. } => {
+                netdev::interface(name).is_ok_and(|captured| captured.ifindex == interface.ifindex)
+            }
+            _ => false,
+        };
+        if captured.iter().any(is_target) {
+            bail!(usage!("--copy-to {to}: that is captured; name another interface, for instance a veth"));
+        }
         let cannot = |cause: io::Error| {
-            anyhow!("cannot send to {to}: {cause}; run as root (sudo), or with the capability cap_net_raw")
+            let hint = match cause.kind() {
+                io::ErrorKind::PermissionDenied => "; run as root (sudo), or with the capability cap_net_raw",
+                _ => "",
+            };
+            anyhow!("cannot send to {to}: {cause}{hint}")
         };
         let socket = FrameSocket::new().map_err(cannot)?;
         socket.bind(interface.ifindex).map_err(cannot)?;
@@ -319,7 +324,7 @@ mod tests {
     fn a_captured_interface_is_no_place_for_copies() {
         for port in ["lo", "xdp:lo@0-3", "tap:lo"] {
             let refused =
-                CopyJob::new("lo", [port.to_owned()].into_iter(), &Sandbox::off()).unwrap_err().to_string();
+                CopyJob::new("lo", &[PortSpec::from(port)], &Sandbox::off()).unwrap_err().to_string();
             assert!(refused.contains("that is captured"), "{port}: {refused}");
         }
     }

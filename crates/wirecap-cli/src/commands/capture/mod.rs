@@ -33,7 +33,7 @@ pub(crate) fn run(settings: CaptureSettings, interfaces: KnownInterfaces, signal
             Err(usage!("--copy-to and --verify cannot be combined: verify where the copies arrive").into())
         }
         (Some(to), false) => {
-            let job = CopyJob::new(to, plan.config.ports.iter().map(ToString::to_string), &plan.sandbox)?;
+            let job = CopyJob::new(to, &plan.config.ports, &plan.sandbox)?;
             capture::run(plan, job, signals)
         }
         (None, true) => capture::run(plan, VerifyJob::new(expected), signals),
