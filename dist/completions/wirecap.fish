@@ -99,7 +99,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l print-config
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l direct-io -d 'Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l in-place -d 'Write FILE from the start under its own name, over a file that exists. Without it, it is FILE.partial until it is complete'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l file-per-queue -d 'Write a file for each receive queue, in the order of the queue, from a thread of its own: -w x.pcapng gives x.0.pcapng, x.1.pcapng, and with several interfaces x.eth1.0.pcapng'
-complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l print -d 'Print a line for each packet, as tcpdump does and by it. Beside -w, what it is too slow for is written and not printed'
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l print -d 'Print a line for each packet; tcpdump prints it. With -w, packets that tcpdump reads too slowly are written but not printed'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l require-zero-copy -d 'Fail where packets would be copied; the same as --xdp-mode zero-copy'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s p -l no-promiscuous -d 'Do not capture packets addressed to other stations'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s n -d 'Accepted as a habit: names are never looked up'

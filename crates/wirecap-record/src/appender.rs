@@ -314,7 +314,7 @@ impl Appender {
             self.output.complete()?;
         }
         let (full, len) = (self.output.name().to_owned(), self.output.len());
-        // If there is no next file, the one before is complete even so.
+        // If the next file cannot be opened, this one is still complete.
         self.output.go_on_in(series.open_next(first_ns)?)?;
         self.complete_bytes += len;
         // A file that was moved is where its owner wants it.

@@ -53,7 +53,7 @@ pub(crate) struct OpenFile {
 #[derive(Debug)]
 pub(crate) struct FutureName {
     pub(crate) path: PathBuf,
-    /// The file that has the name, locked, so that no other capture writes it meanwhile.
+    /// The file that has the name now. Its lock keeps other captures from writing it.
     _replaced: Option<File>,
 }
 
@@ -149,7 +149,7 @@ impl OpenFile {
 
 /// Refuses a file that another capture is writing now. One that was killed holds no lock.
 fn check_left_over(path: &Path) -> Result<(), RecordError> {
-    // A link or a file of another user is none of ours.
+    // Only another user's file, or a link, cannot be opened: no capture of ours writes it.
     open_existing(path).map_or(Ok(()), |file| lock(&file).map(drop))
 }
 

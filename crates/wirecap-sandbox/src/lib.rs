@@ -12,8 +12,8 @@
 //!
 //! Capabilities, users, filters and rules are those of single threads. All threads share memory, so what one
 //! thread keeps, an attacker in another may get: the process as a whole is as strong as the sum of its
-//! threads. None of them can start a program, send to the network but by the rings, or load code into memory;
-//! but for the thread of `-z`, which starts programs.
+//! threads. Only the thread of `-z` can start programs, send to the network other than by the rings, or load
+//! code into memory.
 //!
 //! | to read about | open |
 //! |---|---|

@@ -77,7 +77,7 @@ impl Profile {
     }
 
     /// What it keeps capabilities for. `is_root` is whether files are opened as root; `before_5_19`, whether
-    /// the kernel allows nobody to read a map without CAP_BPF.
+    /// the kernel lets a thread read maps only with CAP_BPF.
     pub(crate) fn needs(&self, is_root: bool, before_5_19: bool) -> Vec<Need> {
         let counters = before_5_19.then_some(Need::Counters);
         match self {

@@ -19,7 +19,7 @@ pub struct User {
 /// Why the process cannot become a user.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
-    /// There is none of this name.
+    /// No user has this name.
     #[error("there is no user {0}")]
     Unknown(String),
     /// This process is not root, or root of a container that may not.

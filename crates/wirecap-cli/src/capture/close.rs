@@ -164,7 +164,7 @@ fn moved(OutputFile { name, .. }: &OutputFile, outcome: &Outcome) -> Option<Stri
     Some(format!("{name} was moved while it was written; the packets are in {}", path.display()))
 }
 
-/// A line about packets that were written, but for which tcpdump, or the reader of the copy, was too slow.
+/// A line about packets that were written, and that tcpdump or the reader of the copy was too slow to read.
 fn not_copied(outcome: &Outcome, pipe: Option<&Path>) -> Option<String> {
     let packets = outcome.written.not_copied;
     let (counted, were) = (counted(packets, "packet"), was(packets));

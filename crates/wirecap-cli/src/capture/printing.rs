@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   with -w:      writer ─┬─► file
-//!                         └─► pipe ─► tcpdump -r - ─► standard output     what tcpdump is too slow for is not printed
+//!                         └─► pipe ─► tcpdump -r - ─► standard output     packets that tcpdump reads too slowly are not printed
 //!   without it:   writer ───► pipe ─► tcpdump -r - ─► standard output     workers wait, as for any output
 //! ```
 
@@ -47,7 +47,7 @@ impl Printer {
 
     /// Whether it has printed everything, after its standard input was closed.
     pub(super) fn has_ended(&mut self) -> bool {
-        // An error means that there is no such child any more.
+        // An error means that the child is gone.
         self.child.try_wait().map_or(true, |status| status.is_some())
     }
 

@@ -270,7 +270,7 @@ impl KeptFiles {
         while self.paths.len() as u64 >= self.max_files {
             let Some(oldest) = self.paths.pop_front() else { break };
             match fs::remove_file(&oldest) {
-                // Or somebody has taken it away.
+                // NotFound: another program has moved or deleted it.
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
@@ -391,7 +391,7 @@ mod tests {
             let there: Vec<_> = (1..=6).filter(|&number| path(number).exists()).collect();
             assert_eq!(there, (number.saturating_sub(2).max(1)..=number).collect::<Vec<_>>());
         }
-        // Somebody moves the oldest, and a name comes again.
+        // Another program moves the oldest file, and a name is used again.
         fs::remove_file(path(4)).unwrap();
         kept.add(path(6));
         assert_eq!((kept.paths, kept.failures), ([path(5), path(6)].into(), 0));

@@ -17,7 +17,7 @@ use crate::settings::ProcessSettings;
 /// The sandbox that is set, which no thread has entered yet.
 ///
 /// # Errors
-/// [`Usage`](crate::exit::Usage) for a user that there is not, or that this process cannot become.
+/// [`Usage`](crate::exit::Usage) for an unknown user, or one that this process cannot become.
 pub(crate) fn open(settings: &ProcessSettings, quiet: bool) -> Result<Sandbox> {
     let user = settings.user.as_deref().map(look_up).transpose()?;
     if !settings.sandbox && !quiet {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn users_that_there_are_not_are_wrong_usage() {
+    fn unknown_users_are_wrong_usage() {
         let settings = ProcessSettings { user: Some("no-such-user".into()), ..ProcessSettings::default() };
         let error = open(&settings, true).unwrap_err();
         assert!(error.is::<Usage>(), "{error}");

@@ -23,7 +23,7 @@ fn a_new_file_is_private_to_its_owner_and_group() {
         let arguments = ["r0", "--duration", "50ms", "-w", path.to_str().unwrap()];
         lab.capture(&[&arguments, flags].concat()).wait().account();
     }
-    // Less what the umask of whoever runs the tests forbids.
+    // Less the umask of the tests.
     assert_eq!((mode(&new) | 0o040, mode(&asked)), (0o640, 0o664));
     assert_eq!(mode(&old), 0o604, "as the file that is replaced");
 }

@@ -110,7 +110,7 @@ fn a_reader_of_a_pipe_gets_a_copy_and_never_delays_the_file() {
     }
 }
 
-/// The first of the ways in which an IDS can be fed beside the file; tcpdump stands for it.
+/// The IDS captures by the libpcap library; tcpdump takes its part.
 #[test]
 fn a_recorder_and_another_program_share_the_host_s_interface() {
     if !require_root("a_recorder_and_another_program_share_the_host_s_interface") {

@@ -58,7 +58,7 @@ fn what_is_printed_too_slowly_is_counted() {
     command.args(["capture", "r0", "--print", "--json", "-R", "2048", "-w", path.to_str().unwrap()]);
     let mut running = RunningCommand::spawn_unread(command);
     running.wait_for(READY);
-    // Nobody reads what tcpdump prints.
+    // The test does not read what tcpdump prints yet.
     lab.send(0, 0, MANY, LiveOptions::default());
     running.wait_for_bytes(&path, MANY * 92);
     let mut stdout = BufReader::new(running.take_stdout());

@@ -85,7 +85,7 @@ fn whenever_it_is_killed_undoing_restores_everything() {
             let changed =
                 changes().iter().filter(|change| state.borrow()[&change.setting] == change.to).count();
             assert_eq!(changed, fixed, "the first ones");
-            // The one that undoes is killed, too; the next one finishes.
+            // The undo is killed as well; the next one finishes.
             let killed = until_killed(|| _ = undo(&open(), &mortal(undone)).unwrap());
             assert_eq!(killed, undone < fixed, "{undone} of {fixed}");
             undo(&open(), &mortal(count)).unwrap();

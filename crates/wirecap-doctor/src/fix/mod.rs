@@ -39,8 +39,8 @@ pub trait Settings {
     /// As [`Settings::read`]; `InvalidInput` for a value of another kind of setting.
     fn write(&self, setting: &Setting, value: &Value) -> io::Result<()>;
 
-    /// The index of an interface, by which another one of the same name is told apart; `None` if there is
-    /// none.
+    /// The index of an interface, which distinguishes it from a later one of the same name; `None` if no
+    /// interface has the name.
     fn ifindex(&self, interface: &str) -> Option<u32>;
 }
 

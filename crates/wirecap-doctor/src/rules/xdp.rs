@@ -1,4 +1,4 @@
-//! What stands between a NIC and capture by XDP: the driver, the kernel, the MTU, other programs.
+//! What prevents capture by XDP, or slows it down: the driver, the kernel, the MTU, other programs.
 
 use super::of;
 use crate::{

@@ -83,7 +83,7 @@ fn permissions_are_as_requested_or_for_owner_and_group() {
         let options = FileOptions { mode, in_place, compression: None };
         let output = Output::open_with(&path, Format::Pcapng, options).unwrap();
         let mode = output.sink.file.metadata().unwrap().mode() & 0o777;
-        // Less what the umask of whoever runs the tests forbids.
+        // Less the umask of the tests.
         assert_eq!((mode | 0o040, mode & !expected), (expected | 0o040, 0), "{options:?}");
     }
 }

@@ -15,7 +15,7 @@ pub(crate) enum Argument {
     Is(u8, u32),
     /// It is a null pointer.
     IsNull(u8),
-    /// It has none of these bits, of the lower 32.
+    /// Of its lower 32 bits, all of these are clear.
     Lacks(u8, u32),
 }
 
@@ -34,7 +34,7 @@ pub(super) fn only(number: libc::c_long, only: impl Into<Vec<Argument>>) -> Call
 pub(crate) struct Calls {
     /// These succeed or fail as ever.
     pub(crate) allowed: Vec<Call>,
-    /// These fail with EACCES, and nobody is told: their callers ask only in passing, or have blocked the
-    /// signal by which the call would be reported.
+    /// These fail with EACCES and are not reported: their callers only probe, or have blocked the signal by
+    /// which the call would be reported.
     pub(crate) denied: Vec<Call>,
 }

@@ -65,7 +65,7 @@ fn set_groups(groups: &[u32]) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })
 }
 
-/// Sets the user that accesses files. Returns the one before; with a number that is none, nothing changes.
+/// Sets the user that accesses files. Returns the previous one; an invalid number changes nothing.
 fn set_file_user(user: u32) -> u32 {
     // SAFETY: it takes a number only.
     unsafe { libc::syscall(libc::SYS_setfsuid, user) as u32 }

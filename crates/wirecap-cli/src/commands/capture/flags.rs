@@ -55,8 +55,8 @@ pub(crate) struct CaptureFlags {
     /// gives x.0.pcapng, x.1.pcapng, and with several interfaces x.eth1.0.pcapng.
     #[arg(long)]
     file_per_queue: bool,
-    /// Print a line for each packet, as tcpdump does and by it. Beside -w, what it is too slow for is written
-    /// and not printed.
+    /// Print a line for each packet; tcpdump prints it. With -w, packets that tcpdump reads too slowly are
+    /// written but not printed.
     #[arg(long)]
     print: bool,
     /// Send a copy of each packet by this interface, for a program that captures at its other end (a veth),

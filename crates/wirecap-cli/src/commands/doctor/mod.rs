@@ -85,7 +85,7 @@ fn changes(findings: &[Finding], rules: &[wirecap_doctor::Rule]) -> Vec<Change> 
 }
 
 fn open(directory: &Path) -> Result<(Journal, LiveSettings)> {
-    let place = Place::current().map_err(|cause| anyhow!("cannot tell the network namespace: {cause}"))?;
+    let place = Place::current().map_err(|cause| anyhow!("cannot read the network namespace: {cause}"))?;
     Ok((Journal::open(directory, place).map_err(describe)?, LiveSettings::open()?))
 }
 

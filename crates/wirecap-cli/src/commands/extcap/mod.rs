@@ -83,7 +83,7 @@ fn interfaces() -> Result<Vec<String>> {
 
 fn capture(flags: &ExtcapFlags, interface: &str, pipe: &OsStr, signals: Signals) -> Result<Exit> {
     let interface = interface.strip_prefix(PREFIX).ok_or_else(|| {
-        usage!("{interface} is none of the interfaces that wirecap extcap --extcap-interfaces lists")
+        usage!("there is no interface {interface}; wirecap extcap --extcap-interfaces lists them")
     })?;
     let name = if flags.take { format!("xdp:{interface}") } else { interface.into() };
     let mut settings = CaptureSettings::default();

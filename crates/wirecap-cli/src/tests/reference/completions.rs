@@ -1,7 +1,7 @@
 //! Completions for shells, by clap_complete; the names of interfaces and programs are those of the machine.
 //!
 //! ```text
-//!   flags ─► a placeholder for each value ─► clap_complete ─► the shell's own way to list such values
+//!   flags ─► a token for each value ─► clap_complete ─► the shell's own way to list such values
 //! ```
 //!
 //! Rule: the scripts read only what every user may read, and start no program but the shell's own.
@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{commands::Flags, flags::INTERFACE};
 
-/// Stands for the names of interfaces.
+/// The token for names of interfaces, which each shell lists by itself.
 const INTERFACES: &str = "WIRECAP_INTERFACES";
-/// Stands for the programs in PATH.
+/// The token for programs in PATH.
 const PROGRAMS: &str = "WIRECAP_PROGRAMS";
 
 const BASH_INTERFACES: &str = "$(cd /sys/class/net && printf '%s ' *)";
@@ -34,7 +34,7 @@ pub(super) fn scripts() -> Vec<GeneratedFile> {
 }
 
 fn script(shell: Shell) -> String {
-    let mut flags = with_placeholders(Flags::command());
+    let mut flags = with_tokens(Flags::command());
     let mut text = Vec::new();
     generate(shell, &mut flags, "wirecap", &mut text);
     let text = String::from_utf8(text).expect("scripts are text");
@@ -53,8 +53,8 @@ fn script(shell: Shell) -> String {
     }
 }
 
-/// The declaration, with a placeholder in the place of interfaces and programs.
-fn with_placeholders(mut flags: Command) -> Command {
+/// The declaration, with a token for the values of interfaces and programs.
+fn with_tokens(mut flags: Command) -> Command {
     let values = |argument: &Arg| match argument.get_value_names().unwrap_or_default() {
         [name] if name == INTERFACE => Some(INTERFACES),
         [name] if name == "PROGRAM" => Some(PROGRAMS),
@@ -76,7 +76,7 @@ fn with_placeholders(mut flags: Command) -> Command {
     flags
 }
 
-/// clap_complete has no words that are not flags for fish.
+/// clap_complete completes only flags for fish; these lines complete the other words.
 fn fish_words() -> String {
     let mut lines = String::new();
     for command in commands(&complete()) {
@@ -97,7 +97,7 @@ fn fish_words() -> String {
 }
 
 #[test]
-fn no_placeholder_is_left_and_each_shell_lists_interfaces() {
+fn every_token_is_replaced_and_each_shell_lists_interfaces() {
     for (shell, interfaces) in [
         (Shell::Bash, "/sys/class/net"),
         (Shell::Zsh, "_net_interfaces"),

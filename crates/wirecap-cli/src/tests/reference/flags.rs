@@ -54,7 +54,7 @@ pub(super) struct FlagText {
     pub(super) long: Option<String>,
     /// `FILE`; empty without a value.
     pub(super) value: String,
-    /// Empty if there is none, or if it is in the meaning.
+    /// Empty without a default, or if the meaning names it.
     pub(super) default: String,
     pub(super) meaning: String,
     /// The names of its values, each with its explanation.

@@ -139,7 +139,7 @@ fn owned(entries: &[[&str; 2]]) -> Vec<[String; 2]> {
     entries.iter().map(|entry| entry.map(String::from)).collect()
 }
 
-/// `wirecap capture [OPTIONS] <IFACE>...`: bold what is written so, italic what stands for something else.
+/// `wirecap capture [OPTIONS] <IFACE>...`: literal words are bold, names of values italic.
 fn synopsis(usage: &str) -> String {
     let word = |word: &str| {
         if word.starts_with('-') || word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-') {

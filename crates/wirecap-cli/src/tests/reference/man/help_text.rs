@@ -9,7 +9,7 @@
 
 use clap::Command;
 
-/// The entries of the list with this heading in the help behind all flags; empty if there is none.
+/// The entries of the list with this heading in the help behind all flags; empty without such a list.
 pub(super) fn list_of(command: &Command, heading: &str) -> Vec<[String; 2]> {
     let help = command.get_after_long_help().or(command.get_after_help());
     entries(&help.map(ToString::to_string).unwrap_or_default(), heading)

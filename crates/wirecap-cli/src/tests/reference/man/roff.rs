@@ -32,7 +32,7 @@ impl ManPage {
         self.request("SS", title);
     }
 
-    /// A paragraph of text, in which code stands between backticks.
+    /// A paragraph of text, with code between backticks.
     pub(super) fn paragraph(&mut self, text: &str) {
         // A heading begins a paragraph by itself.
         let is_first = self.0.lines().last().is_some_and(|line| line.starts_with(".S"));
