@@ -53,8 +53,11 @@ fn a_program_at_the_other_end_of_a_veth_gets_what_is_written() {
     let account = running.stop().account();
     account.assert_lossless(100);
     assert_eq!((account.written("packets"), &account.0["copied"]["dropped"]["refused"]), (100, &100.into()));
-    let refused = lab.spawn(&["capture", "r0", "--copy-to", "r0"]).wait();
-    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    lab.right.ip(&["link", "property", "add", "dev", "r0", "altname", "mirror-port"]).unwrap();
+    for name in ["r0", "mirror-port"] {
+        let refused = lab.spawn(&["capture", "r0", "--copy-to", name]).wait();
+        assert!(refused.code == Some(2) && refused.stderr.contains("that is captured"), "{refused:#?}");
+    }
     drop(pair);
 }
 
