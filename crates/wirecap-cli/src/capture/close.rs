@@ -57,7 +57,7 @@ impl EndedCapture<'_> {
         let report = capture.finish();
         let mut outputs = finish(recorders, &report, &mut drain);
         job.end();
-        let helpers = helpers.end(self.signals);
+        let helpers = helpers.end(self.plan, self.signals);
         let mut failures = Vec::from_iter(panicked.then_some(Failure::WorkerPanicked));
         failures.extend(self.failures(&report, panicked));
         if J::READER_ENDS_IT {

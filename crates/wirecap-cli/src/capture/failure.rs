@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, process::ExitStatus};
 
 use wirecap_record::RecordError;
 
-use super::output;
+use super::{output, series::FailedCommands};
 
 use crate::text::plural::{counted, is, was};
 
@@ -49,10 +49,12 @@ pub(super) enum Failure {
     Cut(String),
     /// The command of a series.
     #[error(
-        "{command} failed with {failed} of {}, which are complete; the first failures are above",
-        counted(*.files, "file")
+        "{} failed with {} of {}, which are complete; the first failures are above",
+        .0.command,
+        .0.failed,
+        counted(.0.files, "file")
     )]
-    Command { command: String, failed: u64, files: u64 },
+    Command(FailedCommands),
     #[error("the command of -z may not have run with the last files: a signal ended the wait")]
     CommandGivenUp,
     #[error("tcpdump, which prints the packets, failed: {0}")]

@@ -16,7 +16,7 @@ use super::{
     files::OpenOutput,
     plan::{Destination, Plan},
     printing::Printer,
-    series::{Commands, FailedCommands},
+    series::Commands,
     written_files::OutputFile,
 };
 use crate::process::signals::Signals;
@@ -52,21 +52,20 @@ impl Helpers {
     }
 
     /// Waits for them, now that all outputs are closed. Returns what failed.
-    pub(super) fn end(self, signals: &Signals) -> Vec<Failure> {
+    pub(super) fn end(self, plan: &Plan, signals: &Signals) -> Vec<Failure> {
+        let wait = |what, is_over: &mut dyn FnMut() -> bool| wait(signals, what, plan.output.quiet, is_over);
         let Self { commands, mut printer } = self;
         let mut failures = Vec::new();
         if let Some(printer) = &mut printer {
-            match wait(signals, "tcpdump prints the last packets", || printer.has_ended()) {
+            match wait("tcpdump prints the last packets", &mut || printer.has_ended()) {
                 true => failures.extend(printer.failure().map(Failure::Printer)),
                 false => failures.push(Failure::PrintingGivenUp),
             }
         }
         if let Some(commands) = commands {
             commands.end_series();
-            match wait(signals, "the command of -z runs with the last files", || commands.is_finished()) {
-                true => failures.extend(commands.end().map(|FailedCommands { command, failed, files }| {
-                    Failure::Command { command, failed, files }
-                })),
+            match wait("the command of -z runs with the last files", &mut || commands.is_finished()) {
+                true => failures.extend(commands.end().map(Failure::Command)),
                 false => failures.push(Failure::CommandGivenUp),
             }
         }
@@ -75,8 +74,8 @@ impl Helpers {
 }
 
 /// Waits until `is_over`, or until a signal gives up. Returns whether it is over.
-fn wait(signals: &Signals, what: &str, mut is_over: impl FnMut() -> bool) -> bool {
-    let (begun, mut is_noted) = (Instant::now(), false);
+fn wait(signals: &Signals, what: &str, quiet: bool, is_over: &mut dyn FnMut() -> bool) -> bool {
+    let (begun, mut is_noted) = (Instant::now(), quiet);
     while !is_over() {
         if signals.escalation.give_up_flag().load(Ordering::Relaxed) {
             return false;

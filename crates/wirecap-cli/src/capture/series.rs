@@ -9,7 +9,8 @@
 //!   -w %H%M%S.pcapng -G 60 -C 100         121500_00001.pcapng   121500_00002.pcapng   121600_00003.pcapng   …
 //! ```
 //!
-//! Rule: no file is written over another of the series, unless `-W` has it so, or a name of another day.
+//! Rule: no file replaces another of the series, except in the ring of `-W`, and where a later day gives the
+//! same name.
 
 use std::{
     collections::VecDeque,
@@ -81,7 +82,7 @@ pub(super) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
     ensure!(
         *rotate_files != Some(1) || rotate_size.is_none(),
         usage!(
-            "-W 1 would write the only file of -C over itself: keep two or more, or stop with -c or --duration"
+            "-W 1 would replace the only file of -C by itself: keep two or more, or stop with -c or --duration"
         )
     );
     ensure!(
@@ -108,7 +109,7 @@ pub(super) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
     ensure!(
         rotate_command.is_none() || rotate_files.is_none() || rotate_size.is_none(),
         usage!(
-            "-C -W writes files again while the command of -z may still read them: leave one of them out, or have the command \
+            "-C -W replaces files while the command of -z may still read them: leave one of them out, or have the command \
              delete old files"
         )
     );

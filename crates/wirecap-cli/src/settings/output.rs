@@ -43,7 +43,7 @@ pub(crate) struct OutputSettings {
     #[serde(with = "text::time")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) rotate_time: Option<Duration>,
-    /// With a size, keep this number of files, and write over the oldest; with a time, stop after as many.
+    /// With a size, keep this number of files, and replace the oldest; with a time, stop after this number.
     pub(crate) rotate_files: Option<u64>,
     /// Keep this number of files of a series, the one that is written included, and delete the oldest.
     pub(crate) keep_files: Option<u64>,

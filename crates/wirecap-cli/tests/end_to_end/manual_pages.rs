@@ -55,22 +55,21 @@ fn flags(help: &str) -> BTreeSet<String> {
     names.map(|name| name.trim_end_matches('.').to_owned()).collect()
 }
 
-/// The names of the fields of a record. Those of values of several kinds are not among them: the reference
-/// has them in tables of their own.
+/// The names of the fields of a record, those of each kind of value included.
 fn fields(root: &Value, schema: &Value, found: &mut BTreeSet<String>) {
     if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(target.trim_start_matches('#')).expect("a definition");
         return fields(root, target, found);
     }
-    for choice in schema.get("anyOf").and_then(Value::as_array).into_iter().flatten() {
-        fields(root, choice, found);
+    for choices in ["anyOf", "oneOf"] {
+        for choice in schema.get(choices).and_then(Value::as_array).into_iter().flatten() {
+            fields(root, choice, found);
+        }
     }
     if let Some(items) = schema.get("items") {
         fields(root, items, found);
     }
-    let is_one_kind = schema.get("oneOf").is_none();
-    let properties = schema.get("properties").and_then(Value::as_object).filter(|_| is_one_kind);
-    for (name, property) in properties.into_iter().flatten() {
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         found.insert(name.clone());
         fields(root, property, found);
     }

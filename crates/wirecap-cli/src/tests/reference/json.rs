@@ -197,8 +197,19 @@ fn list(root: &Value, schema: &Value, path: &str, fields: &mut Vec<[String; 3]>,
     if let Some(items) = schema.get("items") {
         return list(root, items, &format!("{path}[]"), fields, unions);
     }
-    if let Some((tag, variants)) = union_of(root, schema) {
-        unions.insert(heading(&tag, &variants).into(), (tag, variants));
+    let of_variants = variants(root, schema).into_iter().flat_map(in_order);
+    match union_of(root, schema) {
+        Some((tag, variants)) => {
+            let name = heading(&tag, &variants);
+            // Unions that only its variants have.
+            if unions.insert(name.into(), (tag, variants)).is_none() {
+                of_variants.for_each(|(_, property)| list(root, property, "", &mut Vec::new(), unions));
+            }
+        }
+        // Objects of one field, which is in the type.
+        None => of_variants.for_each(|(name, property)| {
+            list(root, property, &format!("{path}.{name}"), fields, unions);
+        }),
     }
     let properties = if schema.get("oneOf").is_some() { Vec::new() } else { in_order(schema) };
     for (name, property) in properties {
@@ -232,9 +243,30 @@ fn resolved<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
         return resolved(root, root.pointer(target.trim_start_matches('#')).expect("a definition"));
     }
-    let choices = schema.get("anyOf").and_then(Value::as_array);
-    let other = choices.into_iter().flatten().find(|choice| choice["type"] != "null");
-    other.map_or(schema, |other| resolved(root, other))
+    match choices(schema).as_slice() {
+        [other] => resolved(root, other),
+        _ => schema,
+    }
+}
+
+/// The choices of a schema but null.
+fn choices(schema: &Value) -> Vec<&Value> {
+    let choices = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+    choices.filter(|choice| choice["type"] != "null").collect()
+}
+
+/// The variants of a union, those of unions in it included.
+fn variants<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s Value> {
+    match schema.get("oneOf").and_then(Value::as_array) {
+        Some(variants) => variants.iter().collect(),
+        None => choices(schema)
+            .into_iter()
+            .flat_map(|choice| {
+                let choice = resolved(root, choice);
+                if choice.get("oneOf").is_some() { variants(root, choice) } else { vec![choice] }
+            })
+            .collect(),
+    }
 }
 
 /// The heading of a union, by the field that selects its variant, and its first variant.
@@ -253,21 +285,26 @@ fn heading(tag: &str, variants: &[[String; 3]]) -> &'static str {
 
 /// The field that selects a variant, and the variants.
 fn union_of(root: &Value, schema: &Value) -> Option<(String, Vec<[String; 3]>)> {
-    let variants = schema.get("oneOf")?.as_array()?;
-    let tags = variants[0].get("properties")?.as_object()?;
+    let variants = variants(root, schema);
+    let tags = variants.first()?.get("properties")?.as_object()?;
     let (tag, _) = tags.iter().find(|(_, property)| property.get("const").is_some())?;
     let describe = |variant: &Value| {
-        let data = in_order(variant).into_iter().filter(|(name, _)| *name != tag).map(|(name, property)| {
-            let meaning = property["description"].as_str().unwrap_or_default().trim_end_matches('.');
-            format!("`{name}`: {meaning} ({})", type_of(root, property))
-        });
+        let data =
+            in_order(variant).into_iter().filter(|(name, _)| *name != tag).flat_map(|(name, property)| {
+                let meaning = property["description"].as_str().unwrap_or_default();
+                let mut fields = vec![[name.clone(), type_of(root, property), meaning.into()]];
+                list(root, property, name, &mut fields, &mut Unions::new());
+                fields
+            });
+        let data = data
+            .map(|[path, value, meaning]| format!("`{path}`: {} ({value})", meaning.trim_end_matches('.')));
         [
             variant["properties"][tag]["const"].as_str().unwrap_or_default().to_owned(),
             variant["description"].as_str().unwrap_or_default().to_owned(),
             data.collect::<Vec<_>>().join("<br>"),
         ]
     };
-    Some((tag.clone(), variants.iter().map(describe).collect()))
+    Some((tag.clone(), variants.into_iter().map(describe).collect()))
 }
 
 /// The type of a value, in a few words.

@@ -28,7 +28,7 @@ pub(super) fn add(page: &mut ManPage, command: &str, has_flag: bool) {
     }
     for (name, (tag, variants)) in &unions {
         page.subsection(name);
-        page.text(&format!("The values of `{tag}`, with the fields that stand beside them:"));
+        page.text(&format!("The values of `{tag}`, each with its own fields:"));
         for [value, meaning, data] in variants {
             page.item(&bold(value), meaning);
             let fields = data.split("<br>").filter_map(|field| field.strip_prefix('`')?.split_once("`: "));
