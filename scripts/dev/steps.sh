@@ -4,8 +4,8 @@
 # The directory of all files of a run; the output of the steps; a line for each step that has ended: result,
 # seconds, name.
 steps_dir='' steps_output='' steps_list=''
-# Lines of each failed step that the summary repeats.
-LAST_LINES=25
+# Lines of each failed step, and of each failed test, that the summary repeats.
+LAST_LINES=25 TEST_LINES=12
 
 skips_forbidden() {
     [[ -n ${WIRECAP_NO_SKIP:-} || ${CI:-} == true ]]
@@ -53,10 +53,20 @@ step() {
         {
             echo "── the last lines of: $name"
             tail -n +$((begun + 1)) "$steps_output" | tail -n "$LAST_LINES"
+            tail -n +$((begun + 1)) "$steps_output" | failed_tests
         } >>"$steps_dir/failures"
     fi
     step_result=$result
     printf '%-8s %5d s  %s\n' "$result" $((SECONDS - start)) "$name" >>"$steps_list"
+}
+
+# What each test that failed printed first, from the output of cargo's test runs.
+failed_tests() {
+    awk -v lines="$TEST_LINES" '
+        /^---- .* std(out|err) ----$/ { left = lines + 1; print "" }
+        /^(stack backtrace:|failures:|test result: .*)$/ { left = 0 }
+        left-- > 0 && NF
+    '
 }
 
 # step_cannot NAME REASON: skips a check that cannot run here.
