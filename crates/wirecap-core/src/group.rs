@@ -9,7 +9,9 @@
 //!
 //! Rule: a chunk never leaves its buddy group, so that traffic of an application stays with that
 //! application (section 3.2.1 of the paper). The functions are pure: backlogs come in, a worker
-//! comes out.
+//! comes out. T alone may change while they are called: each decision reads it once.
+
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::mode::Mode;
 
@@ -40,16 +42,22 @@ impl Load {
 }
 
 /// The workers of one application, which may help each other.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct BuddyGroup {
     members: Vec<usize>,
-    mode: Mode,
+    /// T in percent; `None` in basic mode. Written by whichever thread changes it, read once per decision. It
+    /// guards no other memory, so all accesses are relaxed; not an atomic of loom's, since no order matters.
+    threshold_percent: Option<AtomicU8>,
 }
 
 impl BuddyGroup {
     /// A group of workers, given by their numbers.
     pub fn new(members: Vec<usize>, mode: Mode) -> Self {
-        Self { members, mode }
+        let threshold_percent = match mode {
+            Mode::Basic => None,
+            Mode::Advanced { threshold_percent } => Some(threshold_percent.into()),
+        };
+        Self { members, threshold_percent }
     }
 
     /// The workers of the group.
@@ -57,14 +65,26 @@ impl BuddyGroup {
         &self.members
     }
 
-    /// Basic or advanced.
+    /// Basic, or advanced with T as it is now.
     pub fn mode(&self) -> Mode {
-        self.mode
+        self.threshold_percent().map_or(Mode::Basic, |threshold_percent| Mode::Advanced { threshold_percent })
+    }
+
+    /// T as it is now; `None` in basic mode.
+    pub fn threshold_percent(&self) -> Option<u8> {
+        self.threshold_percent.as_ref().map(|percent| percent.load(Ordering::Relaxed))
+    }
+
+    /// Changes T, from any thread: the next decisions use it. Does nothing in basic mode.
+    pub fn set_threshold_percent(&self, percent: u8) {
+        if let Some(threshold_percent) = &self.threshold_percent {
+            threshold_percent.store(percent, Ordering::Relaxed);
+        }
     }
 
     /// The buddies that worker `helper` may help: none in basic mode.
     pub fn helped_by(&self, helper: usize) -> impl Iterator<Item = usize> + '_ {
-        self.others(helper).filter(|_| self.mode != Mode::Basic)
+        self.others(helper).filter(|_| self.threshold_percent.is_some())
     }
 
     /// All members but one.
@@ -75,7 +95,7 @@ impl BuddyGroup {
     /// Where a chunk of worker `home` goes (steps 1.b to 1.d in section 3.2.2 of the paper): home,
     /// unless its backlog is over T and a buddy has a smaller one.
     pub fn destination(&self, home: usize, load: impl Fn(usize) -> Load) -> usize {
-        let Mode::Advanced { threshold_percent } = self.mode else { return home };
+        let Some(threshold_percent) = self.threshold_percent() else { return home };
         let home_load = load(home);
         if !home_load.gone && !home_load.is_over(threshold_percent) {
             return home;
@@ -90,7 +110,7 @@ impl BuddyGroup {
     /// Whom an idle worker helps: the buddy that is over T, and furthest in relation to its pools.
     /// `None` in basic mode and when no worker is over the threshold.
     pub fn buddy_in_need(&self, idle: usize, load: impl Fn(usize) -> Load) -> Option<usize> {
-        let Mode::Advanced { threshold_percent } = self.mode else { return None };
+        let threshold_percent = self.threshold_percent()?;
         self.others(idle)
             .map(|member| (load(member), member))
             .filter(|(buddy, _)| buddy.is_over(threshold_percent))
@@ -119,6 +139,20 @@ mod tests {
         assert_eq!(group(60).destination(0, loads([601, 601, 601])), 0, "equally busy is not less busy");
         assert_eq!(group(0).destination(0, loads([1, 0, 0])), 1);
         assert_eq!(group(100).destination(0, loads([1000, 0, 0])), 0);
+    }
+
+    #[test]
+    fn a_changed_threshold_decides_from_then_on() {
+        let group = group(60);
+        assert_eq!(group.destination(0, loads([500, 0, 100])), 0);
+        assert_eq!(group.buddy_in_need(1, loads([500, 0, 100])), None);
+        group.set_threshold_percent(40);
+        assert_eq!(group.mode(), Mode::Advanced { threshold_percent: 40 });
+        assert_eq!(group.destination(0, loads([500, 0, 100])), 1);
+        assert_eq!(group.buddy_in_need(1, loads([500, 0, 100])), Some(0));
+        let basic = BuddyGroup::new(vec![0, 1], Mode::Basic);
+        basic.set_threshold_percent(0);
+        assert_eq!((basic.mode(), basic.destination(0, loads([1000, 0, 0]))), (Mode::Basic, 0));
     }
 
     #[test]

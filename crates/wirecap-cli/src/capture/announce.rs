@@ -260,7 +260,8 @@ mod tests {
             ..MemoryReport::default()
         };
         let ports = modes.iter().map(port).collect();
-        let report = Report { seconds: 0.0, ports, workers: vec![WorkerReport::default()], memory };
+        let (workers, threshold_percent) = (vec![WorkerReport::default()], None);
+        let report = Report { seconds: 0.0, threshold_percent, ports, workers, memory };
         let mut lines = sizes(&Config::default(), &report);
         assert_eq!(lines.remove(0), "1 worker, pull; T = 60 %, advanced mode");
         let unseen = lines.iter().position(|line| line.contains("control group /g limits memory is unknown"));

@@ -96,7 +96,8 @@ mod tests {
     use crate::print::layout::fitted;
 
     fn report(seconds: f64) -> Report {
-        Report { seconds, ports: vec![], workers: vec![], memory: MemoryReport::default() }
+        let memory = MemoryReport::default();
+        Report { seconds, threshold_percent: None, ports: vec![], workers: vec![], memory }
     }
 
     #[test]

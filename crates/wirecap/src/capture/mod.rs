@@ -3,11 +3,13 @@
 //! ```text
 //!   Builder::open ──► Capture ── take_workers() ──► Worker, one for each application thread
 //!                        ├── report()     at any time
+//!                        ├── set_threshold_percent()     T, at any time
 //!                        ├── stopper()    ends it, from any thread
 //!                        └── finish()     the account, closed
 //! ```
 
 mod events;
+mod offloading;
 mod report_builder;
 mod start;
 mod stopper;

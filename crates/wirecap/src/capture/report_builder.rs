@@ -35,7 +35,9 @@ impl Capture {
             core: core.filter(|_| !state.unbound.load(Ordering::Relaxed)),
         });
         let seconds = self.started.elapsed().as_secs_f64();
-        Report { seconds, ports, workers: workers.collect(), memory: self.memory.clone() }
+        let threshold_percent = self.threshold_percent();
+        let (workers, memory) = (workers.collect(), self.memory.clone());
+        Report { seconds, threshold_percent, ports, workers, memory }
     }
 
     fn port(

@@ -66,12 +66,29 @@ pub struct WorkerReport {
     pub core: Option<usize>,
 }
 
+/// Packets of one worker's receive queues that a buddy took over: [`Capture::offloads`].
+///
+/// [`Capture::offloads`]: crate::Capture::offloads
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Offload {
+    /// The worker whose queues they came in by.
+    pub home: usize,
+    /// The worker that got them.
+    pub helper: usize,
+    /// How many, since the start.
+    pub packets: u64,
+}
+
 /// Everything there is to say about a capture.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Seconds since the capture was opened.
     pub seconds: f64,
+    /// T as it is now, in percent: how full a worker's pools are when its buddies begin to help; `None` in
+    /// basic mode.
+    pub threshold_percent: Option<u8>,
     /// The ports: interfaces and trace files.
     pub ports: Vec<PortReport>,
     /// The workers.

@@ -116,6 +116,38 @@ fn buddies_help_above_the_threshold_only_in_push() {
     buddies_help_above_the_threshold_only(Dispatch::Push);
 }
 
+/// With `pull` buddies take over what waits already, with `push` what comes from then on.
+fn a_lower_threshold_has_an_effect_at_once(dispatch: Dispatch) {
+    let lab = Lab::new("lowered", dispatch, Mode::advanced(100).unwrap(), Grouping::All);
+    let mut hot = lab.sender(0);
+    let half = POOL / 2;
+    hot.send(half);
+    wait_until("the hot queue sees its frames", || lab.capture.report().total().seen == half);
+    give_it_a_chance();
+    assert_eq!((taken_over(&lab.capture.report()), lab.crew.arrived()), (0, 0), "below T");
+    assert_eq!(lab.capture.set_threshold_percent(THRESHOLD), Ok(Some(100)));
+    hot.send(4 * CHUNK);
+    wait_until("a buddy helps", || lab.crew.arrived() > 0);
+    let sent = half + 4 * CHUNK;
+    let offloads = lab.capture.offloads();
+    assert!(!offloads.is_empty() && offloads.iter().all(|offload| offload.home == 0), "{offloads:?}");
+    let report = lab.finish(sent);
+    assert_eq!((report.total().lost.total(), report.threshold_percent), (0, Some(THRESHOLD as u8)));
+    assert!(offloaded(&report) > 0, "{report:#?}");
+}
+
+#[test]
+fn a_lower_threshold_has_an_effect_at_once_in_pull() {
+    need_root!("offload::a_lower_threshold_has_an_effect_at_once_in_pull");
+    a_lower_threshold_has_an_effect_at_once(Dispatch::Pull);
+}
+
+#[test]
+fn a_lower_threshold_has_an_effect_at_once_in_push() {
+    need_root!("offload::a_lower_threshold_has_an_effect_at_once_in_push");
+    a_lower_threshold_has_an_effect_at_once(Dispatch::Push);
+}
+
 /// T is a percentage of the pool of one queue: a worker that is late with one of its two queues is helped,
 /// even if the other one is empty.
 #[test]
