@@ -20,7 +20,7 @@ use super::{
     alignment,
     buffers::Buffers,
     copy::OutputCopy,
-    description::{Trailer, trailer_bytes},
+    description::{Trailer, nanoseconds, trailer_bytes},
     error::RecordError,
     order::Order,
     output::{AppendError, Output, Whereabouts},
@@ -316,12 +316,13 @@ impl Appender {
         let (full, len) = (self.output.name().to_owned(), self.output.len());
         // If the next file cannot be opened, this one is still complete.
         self.output.go_on_in(series.open_next(first_ns)?)?;
+        let next = self.output.name().to_owned();
         self.complete_bytes += len;
         // A file that was moved is where its owner wants it.
         if matches!(whereabouts, Whereabouts::Deleted | Whereabouts::Cut) {
             self.lost_files.push(LostFile { path: full.clone(), packets, whereabouts });
         }
-        series.complete(&full);
+        series.complete(&full, packets, Some((&next, first_ns)));
         Ok(())
     }
 
@@ -338,17 +339,38 @@ impl Appender {
         }
     }
 
-    /// Whether files end by time, also if no packets come.
-    pub(crate) fn has_periods(&self) -> bool {
-        self.series.as_ref().is_some_and(Series::has_period) && !self.is_complete && self.failure.is_none()
+    /// Whether another file may begin, also if no packets come.
+    pub(crate) fn has_series(&self) -> bool {
+        self.series.is_some() && !self.is_complete && self.failure.is_none()
     }
 
-    /// Begins the next file if no packets of the current one will come any more.
-    pub(crate) fn end_period(&mut self, now_ns: u64) {
-        if !self.has_periods() || !self.series.as_ref().is_some_and(|series| series.is_over(now_ns)) {
+    /// Takes requests for the next file of a series.
+    pub(crate) fn take_requests(&mut self, is_live: bool) {
+        let Some(series) = &mut self.series else { return };
+        series.take_requests(is_live);
+        if series.cut_ns().is_some() && is_live {
+            series.cut_if_late(nanoseconds(SystemTime::now()));
+        }
+    }
+
+    /// Where the file ends, if the next one was requested.
+    pub(crate) fn cut_ns(&self) -> Option<u64> {
+        self.series.as_ref().and_then(Series::cut_ns)
+    }
+
+    /// Begins the next file if no packets of the current one will come any more: `is_certain` says that of
+    /// one whose end was requested.
+    pub(crate) fn end_file(&mut self, now_ns: u64, is_certain: bool) {
+        if !self.has_series() {
             return;
         }
-        match self.next_file(now_ns) {
+        let is_over = self.series.as_ref().is_some_and(|series| series.is_over(now_ns));
+        let first_ns = match self.cut_ns() {
+            Some(cut_ns) if is_certain || is_over => now_ns.max(cut_ns),
+            _ if is_over => now_ns,
+            _ => return,
+        };
+        match self.next_file(first_ns) {
             Err(cause) => {
                 self.stop(StopReason::Failed { output: self.number, cause: &cause });
                 self.failure = Some(cause);
@@ -360,6 +382,9 @@ impl Appender {
     }
 
     fn stop(&mut self, stop: StopReason<'_>) {
+        if let (StopReason::Failed { .. }, Some(series)) = (&stop, &mut self.series) {
+            series.close();
+        }
         if let Some(StopCallback(on_stop)) = self.on_stop.take() {
             on_stop(stop);
         }
@@ -386,8 +411,11 @@ impl Appender {
         if is_whole && whereabouts != Whereabouts::Cut {
             self.failure = self.output.complete().err();
         }
-        if let (Some(series), true, None) = (&self.series, is_whole, &self.failure) {
-            series.complete(self.output.name());
+        if let Some(series) = &mut self.series {
+            if is_whole && self.failure.is_none() {
+                series.complete(self.output.name(), series.packets(), None);
+            }
+            series.close();
         }
         let is_there = matches!(whereabouts, Whereabouts::InPlace | Whereabouts::Cut);
         let partial = self.output.partial().filter(|_| is_there).map(Into::into);

@@ -76,7 +76,7 @@
 //! | packets as in the file, with their times beside them | `records`, `block`, `buffers` |
 //! | putting batches of a queue in order | [`Sequencer`] |
 //! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
-//! | a series of files | [`Rotation`] |
+//! | a series of files | [`Rotation`]; the next file on request: [`Rotator`] |
 //! | a copy for a program that reads beside the file | [`OutputCopy`] |
 //! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `naming`, `sink`; compressed: [`Compression`]; past the page cache: `direct_io`, `alignment` |
 //! | the blocks around the packets | [`Trailer`], `description` |
@@ -110,6 +110,7 @@ mod queues;
 mod recorder;
 mod records;
 mod rotation;
+mod rotator;
 mod sequencer;
 mod sink;
 mod writer;
@@ -127,5 +128,6 @@ pub use progress::{ForcedWrites, Progress, WrittenCounts};
 pub use queues::Queues;
 pub use recorder::Recorder;
 pub use rotation::{CompleteCallback, NextFile, OpenNext, Rotation};
+pub use rotator::{CompleteFile, Rotator};
 pub use sequencer::Sequencer;
 pub use writer::Writer;

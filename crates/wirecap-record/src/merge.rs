@@ -148,6 +148,22 @@ impl Merger {
         }
     }
 
+    /// Whether no packet from before this time can come any more: nothing is held, and each queue has passed
+    /// on or promised a later one. Asks those that have not.
+    pub(crate) fn is_certain(
+        &mut self,
+        time_ns: u64,
+        mut horizon: impl FnMut(usize) -> Option<Horizon>,
+    ) -> bool {
+        for (queue, asked) in self.queues.iter_mut().enumerate() {
+            if asked.certain_ns < time_ns && asked.horizon.is_none() {
+                asked.horizon = horizon(queue);
+                asked.keep_promise(self.sequencer.next(queue));
+            }
+        }
+        self.held_bytes == 0 && self.queues.iter().all(|queue| queue.certain_ns >= time_ns)
+    }
+
     /// Passes on packets that are certainly next.
     pub(crate) fn merge(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         self.pass_on(None, out, buffers);

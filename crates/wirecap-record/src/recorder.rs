@@ -31,6 +31,7 @@ use super::{
     progress::Progress,
     queues::Queues,
     rotation::Series,
+    rotator::{Requests, Rotator},
     writer::{Recording, Writer},
 };
 
@@ -57,6 +58,8 @@ pub struct Recorder {
     /// Until they are taken.
     lanes: Vec<Lane>,
     progress: Progress,
+    /// Of a series of files.
+    rotator: Option<Rotator>,
     give_up: Arc<AtomicBool>,
     trailer: Sender<Trailer>,
     outcome: Receiver<Outcome>,
@@ -156,6 +159,11 @@ impl Recorder {
         self.progress.clone()
     }
 
+    /// What begins the next file on request, from any thread; `None` unless a series of files is written.
+    pub fn rotator(&self) -> Option<Rotator> {
+        self.rotator.clone()
+    }
+
     /// Waits until everything is written, then writes what follows the packets: pass a [`wirecap::Report`] or
     /// a [`Trailer`]. Call it when the workers have ended, as it waits for all lanes to be dropped.
     pub fn finish(self, trailer: impl Into<Trailer>) -> Outcome {
@@ -164,7 +172,7 @@ impl Recorder {
 
     /// Like [`Self::finish`], but calls `tick` a hundred times a second while it waits, to show the progress.
     pub fn finish_with(self, trailer: impl Into<Trailer>, mut tick: impl FnMut()) -> Outcome {
-        let Self { lanes, progress, give_up, trailer: sender, outcome } = self;
+        let Self { lanes, progress, give_up, trailer: sender, outcome, .. } = self;
         drop(lanes);
         // Fails if the writer is gone, which is found below.
         let _ = sender.send(trailer.into());
@@ -251,7 +259,9 @@ fn begin(
         let (limit, on_stop) = (Arc::clone(&limit), config.on_stop.clone());
         let started_at = SystemTime::now();
         let begun_ns = is_live.then(|| description::nanoseconds(started_at));
-        let series = rotations.next().map(|rotation| Series::new(rotation, begun_ns));
+        let requests = Arc::<Requests>::default();
+        let series = rotations.next().map(|rotation| Series::new(rotation, begun_ns, Arc::clone(&requests)));
+        let rotator = series.is_some().then_some(Rotator(requests));
         let recording = Recording {
             started: started_at,
             is_live,
@@ -273,7 +283,7 @@ fn begin(
             backlog,
         };
         let give_up = Arc::clone(&config.give_up);
-        let recorder = Recorder { lanes: Vec::new(), progress, give_up, trailer, outcome };
+        let recorder = Recorder { lanes: Vec::new(), progress, rotator, give_up, trailer, outcome };
         started.push((recorder, Writer { messages, trailer: closed, outcome: finished, recording }));
     }
     Ok((started, lanes))

@@ -8,11 +8,21 @@
 //! ```
 //!
 //! Rule: each packet is in one file, and each file is a whole trace. Only the last one has the account. Only
-//! the first and the last may be without packets.
+//! the first, the last and one that was ended on request may be without packets.
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::Path,
+    sync::{Arc, mpsc::Sender},
+    time::Duration,
+};
 
-use super::{error::RecordError, output::Output, records::Room};
+use super::{
+    error::RecordError,
+    output::Output,
+    records::Room,
+    rotator::{CompleteFile, Request, Requests},
+};
 
 /// When a file is full, and what comes after it:
 /// [`RecordConfig::rotations`](crate::RecordConfig::rotations).
@@ -77,7 +87,7 @@ pub struct NextFile {
     /// Its number: 2 for the second.
     pub number: u64,
     /// When its period begins, in nanoseconds since 1970 (UTC); without a period, the time of its first
-    /// packet.
+    /// packet; if it was requested, the time of the request.
     pub begins_ns: u64,
 }
 
@@ -129,13 +139,20 @@ pub(crate) struct Series {
     pub(crate) number: u64,
     /// Its packets.
     packets: u64,
+    requests: Arc<Requests>,
+    /// Packets from this time on are for the next file, as was requested; 0 means all.
+    cut_ns: Option<u64>,
+    /// Where the file is sent that ends there.
+    replies: Vec<Sender<CompleteFile>>,
 }
 
 impl Series {
     /// Of which the first file is open. `origin_ns` is when the first period begins; `None` means with the
     /// first packet, as in traces.
-    pub(crate) fn new(rotation: Rotation, origin_ns: Option<u64>) -> Self {
-        let mut series = Self { rotation, origin_ns, until_ns: u64::MAX, number: 1, packets: 0 };
+    pub(crate) fn new(rotation: Rotation, origin_ns: Option<u64>, requests: Arc<Requests>) -> Self {
+        let (until_ns, number, packets) = (u64::MAX, 1, 0);
+        let (cut_ns, replies) = (None, Vec::new());
+        let mut series = Self { rotation, origin_ns, until_ns, number, packets, requests, cut_ns, replies };
         if let Some(origin_ns) = origin_ns {
             series.begin_period(origin_ns);
         }
@@ -145,6 +162,35 @@ impl Series {
     /// Notes that this many packets are in the file now.
     pub(crate) fn add(&mut self, packets: u64) {
         self.packets += packets;
+    }
+
+    /// Takes requests for the next file, whose place is where the time of the first of them is; `is_live`
+    /// says whether packets have the times at which they come.
+    pub(crate) fn take_requests(&mut self, is_live: bool) {
+        for Request { from_ns, reply } in self.requests.take() {
+            let from_ns = if is_live { from_ns } else { 0 };
+            self.cut_ns = Some(self.cut_ns.map_or(from_ns, |cut_ns| cut_ns.min(from_ns)));
+            self.replies.push(reply);
+        }
+    }
+
+    /// Where the file ends, if the next one was requested.
+    pub(crate) fn cut_ns(&self) -> Option<u64> {
+        self.cut_ns
+    }
+
+    /// Ends the file with the next packet, whatever its time, if it should have ended long ago: the clock
+    /// that stamps the packets is behind.
+    pub(crate) fn cut_if_late(&mut self, now_ns: u64) {
+        if self.cut_ns.is_some_and(|cut_ns| now_ns.saturating_sub(LATE_NS) >= cut_ns) {
+            self.cut_ns = Some(0);
+        }
+    }
+
+    /// Nothing more is written: requests are dropped.
+    pub(crate) fn close(&mut self) {
+        self.requests.close();
+        self.replies.clear();
     }
 
     /// How much more may be written to the file, which has this many bytes, from a packet with this time on.
@@ -157,7 +203,7 @@ impl Series {
         Room {
             packets: max_packets.map_or(u64::MAX, |most| most.max(1).saturating_sub(self.packets)),
             bytes: max_bytes.map_or(u64::MAX, |most| most.saturating_sub(file_bytes)),
-            until_ns: self.until_ns,
+            until_ns: self.cut_ns.map_or(self.until_ns, |cut_ns| cut_ns.min(self.until_ns)),
         }
     }
 
@@ -171,14 +217,12 @@ impl Series {
         self.packets == 0
     }
 
-    /// Whether no packet will be written to the file any more, since its period is over.
+    /// Whether no packet will be written to the file any more, since its period is over, or the place of a
+    /// request.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
-        (self.packets > 0 || self.is_last()) && now_ns.saturating_sub(LATE_NS) >= self.until_ns
-    }
-
-    /// Whether the time alone may end a file.
-    pub(crate) fn has_period(&self) -> bool {
-        self.rotation.period.is_some()
+        let late_ns = now_ns.saturating_sub(LATE_NS);
+        let period_is_over = (self.packets > 0 || self.is_last()) && late_ns >= self.until_ns;
+        period_is_over || self.cut_ns.is_some_and(|cut_ns| late_ns >= cut_ns)
     }
 
     /// Whether no file follows.
@@ -193,15 +237,31 @@ impl Series {
     pub(crate) fn open_next(&mut self, first_ns: u64) -> Result<Output, RecordError> {
         let begins_ns = self.begin_period(first_ns);
         let number = self.number + 1;
+        let begins_ns = self.reached_cut_ns(first_ns).map_or(begins_ns, |cut_ns| cut_ns.max(begins_ns));
         let output = (self.rotation.open.0)(NextFile { number, begins_ns })?;
         (self.number, self.packets) = (number, 0);
         Ok(output)
     }
 
-    /// A file is complete.
-    pub(crate) fn complete(&self, path: &Path) {
+    /// The place of a request, if a packet with this time is behind it.
+    fn reached_cut_ns(&self, first_ns: u64) -> Option<u64> {
+        self.cut_ns.filter(|&cut_ns| first_ns >= cut_ns)
+    }
+
+    /// A file with this many packets is complete. `next` is the file that follows, and the time of its first
+    /// packet.
+    pub(crate) fn complete(&mut self, path: &Path, packets: u64, next: Option<(&Path, u64)>) {
         if let Some(CompleteCallback(on_complete)) = &self.rotation.on_complete {
             on_complete(path);
+        }
+        if next.is_some_and(|(_, first_ns)| self.reached_cut_ns(first_ns).is_none()) {
+            return;
+        }
+        self.cut_ns = None;
+        let next = next.map(|(next, _)| next.to_owned());
+        for reply in self.replies.drain(..) {
+            // Fails if the requester has stopped waiting.
+            let _ = reply.send(CompleteFile { path: path.to_owned(), packets, next: next.clone() });
         }
     }
 

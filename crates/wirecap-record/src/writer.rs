@@ -33,8 +33,9 @@ const MAX_HELD_BYTES: usize = 64 << 20;
 /// How often to look whether the reader of a copy has made room, while no packets come.
 const COPY_TICK: Duration = Duration::from_millis(2);
 
-/// How often to look whether the period of a file has ended, while no packets come.
-const PERIOD_TICK: Duration = Duration::from_millis(250);
+/// How often to look whether the period of a file has ended, or the next one was requested, while no packets
+/// come.
+const SERIES_TICK: Duration = Duration::from_millis(250);
 
 /// The work of the thread that writes. [`Recorder::start`](crate::Recorder::start) creates it, and a thread
 /// of the caller runs it.
@@ -69,9 +70,10 @@ impl Writer {
         let Self { messages, trailer, outcome, mut recording } = self;
         while recording.collect(&messages) {
             recording.merge(Instant::now());
+            recording.appender.take_requests(recording.is_live);
             recording.write();
             recording.appender.go_on_copying();
-            recording.end_period();
+            recording.end_file();
         }
         // Fails if the recorder has stopped waiting.
         let _ = outcome.send(recording.finish(&trailer));
@@ -84,7 +86,7 @@ impl Recording {
     fn collect(&mut self, messages: &Receiver<Block>) -> bool {
         let first = match self.merger.held_bytes() {
             _ if self.appender.copy_waits() => messages.recv_timeout(COPY_TICK),
-            0 if self.is_live && self.appender.has_periods() => messages.recv_timeout(PERIOD_TICK),
+            0 if self.is_live && self.appender.has_series() => messages.recv_timeout(SERIES_TICK),
             0 => messages.recv().map_err(RecvTimeoutError::from),
             _ => messages.recv_timeout(ASK_PERIOD),
         };
@@ -141,12 +143,17 @@ impl Recording {
         self.appender.write_all(&mut self.pending, &mut self.buffers);
     }
 
-    /// Goes on to the next file of a series if its time has come. The clock knows that only of packets that
-    /// come now, not of those in traces.
-    fn end_period(&mut self) {
-        if self.is_live && self.merger.held_bytes() == 0 && self.appender.has_periods() {
-            self.appender.end_period(description::nanoseconds(SystemTime::now()));
+    /// Goes on to the next file of a series if its time has come, or if it was requested and no packet before
+    /// that can come any more. The clock knows that only of packets that come now, not of those in traces.
+    fn end_file(&mut self) {
+        if !self.is_live || self.merger.held_bytes() > 0 || !self.appender.has_series() {
+            return;
         }
+        let is_certain = self
+            .appender
+            .cut_ns()
+            .is_some_and(|cut_ns| self.merger.is_certain(cut_ns, |queue| self.lookout.horizon(queue)));
+        self.appender.end_file(description::nanoseconds(SystemTime::now()), is_certain);
     }
 
     /// Writes what is held back, then the account. Without an account, for instance if the capture panicked,

@@ -355,3 +355,16 @@ fn skipped_numbers_are_not_waited_for() {
     bed.merge();
     assert_eq!((numbers(&bed), bed.merger.held_bytes()), (vec![0, 1, 7, 8, 0], 0));
 }
+
+#[test]
+fn nothing_earlier_can_come_once_each_queue_has_passed_on_or_promised_a_later_packet() {
+    let mut bed = Bed::new(2);
+    bed.merger.accept(block(0, 0, &[10, 60]));
+    let promise = |time_ns| move |_| Some(Horizon { number: 0, time_ns });
+    assert!(!bed.merger.is_certain(50, promise(40)), "queue 1 may have a packet of 45");
+    bed.merge();
+    assert!(!bed.merger.is_certain(50, promise(70)), "the packet of 60 is still held");
+    bed.merge();
+    assert!(bed.merger.is_certain(50, |_| unreachable!("both have passed 50")));
+    assert_eq!(read(&bed.out).len(), 2);
+}

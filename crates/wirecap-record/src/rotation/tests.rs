@@ -1,8 +1,15 @@
 //! Which packets are in which file.
 
-use std::{collections::VecDeque, fs, path::Path, sync::Mutex};
+use std::{
+    collections::VecDeque,
+    fs,
+    path::Path,
+    sync::{Mutex, mpsc::TryRecvError},
+    time::{Duration, SystemTime},
+};
 
 use proptest::prelude::*;
+use wirecap::{Report, report::MemoryReport};
 use wirecap_file::Format;
 
 use super::*;
@@ -12,6 +19,7 @@ use crate::{
     naming::FileOptions,
     progress::{Progress, WrittenCounts},
     records::Records,
+    rotator::Rotator,
 };
 
 const HEADER: &[u8] = b"head";
@@ -22,8 +30,10 @@ const ORIGIN_NS: u64 = 1_000;
 type TestPacket = (u64, usize);
 
 /// A file that has its name before it has an account.
-fn open(path: &Path) -> Result<Output, RecordError> {
-    Output::open_with(path, Format::Pcapng, FileOptions { in_place: true, ..FileOptions::default() })
+const IN_PLACE: FileOptions = FileOptions { mode: None, in_place: true, compression: None };
+
+fn open(path: &Path, options: FileOptions) -> Result<Output, RecordError> {
+    Output::open_with(path, Format::Pcapng, options)
 }
 
 fn path(directory: &Path, number: u64) -> std::path::PathBuf {
@@ -42,7 +52,7 @@ struct Written {
 
 fn rotation(
     directory: &Path,
-    limits: Limits,
+    (limits, options): (Limits, FileOptions),
     complete: &Arc<Mutex<Vec<u64>>>,
     begins: &Arc<Mutex<Vec<u64>>>,
 ) -> Rotation {
@@ -54,7 +64,7 @@ fn rotation(
         max_files: limits.files,
         open: (move |next: NextFile| {
             begins.lock().unwrap().push(next.begins_ns);
-            open(&path(&directory, next.number))
+            open(&path(&directory, next.number), options)
         })
         .into(),
         on_complete: Some(
@@ -78,12 +88,12 @@ struct Limits {
 fn write(groups: &[Vec<TestPacket>], limits: Limits) -> Written {
     let directory = tempfile::tempdir().unwrap();
     let (complete, begins) = (Arc::default(), Arc::default());
-    let rotation = rotation(directory.path(), limits, &complete, &begins);
-    let mut output = open(&path(directory.path(), 1)).unwrap();
+    let rotation = rotation(directory.path(), (limits, IN_PLACE), &complete, &begins);
+    let mut output = open(&path(directory.path(), 1), IN_PLACE).unwrap();
     output.begin(HEADER).unwrap();
     let progress = Progress::new(&output, None);
     let limit = Arc::new(Limit::new(u64::MAX));
-    let series = Series::new(rotation, Some(ORIGIN_NS));
+    let series = Series::new(rotation, Some(ORIGIN_NS), Arc::default());
     let mut appender = Appender::new(0, None, output, (Some(series), None), limit, progress, None);
     let mut buffers = Buffers::new(Vec::new());
     let mut pending = VecDeque::new();
@@ -181,4 +191,123 @@ fn nothing_is_written_after_the_last_file() {
     let written = write(std::slice::from_ref(&packets), limits);
     assert_eq!(written.files, [&packets[..3], &packets[3..6]]);
     assert_eq!((written.counts.packets, written.counts.output_files), (6, 2));
+}
+
+/// A series that is written packet by packet, and rotated on request.
+struct Requested {
+    directory: tempfile::TempDir,
+    appender: Appender,
+    rotator: Rotator,
+    begins: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Requested {
+    fn new(limits: Limits) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let begins = Arc::default();
+        let options = FileOptions::default();
+        let rotation = rotation(directory.path(), (limits, options), &Arc::default(), &begins);
+        let mut output = open(&path(directory.path(), 1), options).unwrap();
+        output.begin(HEADER).unwrap();
+        let (progress, limit) = (Progress::new(&output, None), Arc::new(Limit::new(u64::MAX)));
+        let rotator = Rotator(Arc::default());
+        let series = Series::new(rotation, Some(ORIGIN_NS), Arc::clone(&rotator.0));
+        let appender = Appender::new(0, None, output, (Some(series), None), limit, progress, None);
+        Self { directory, appender, rotator, begins }
+    }
+
+    /// Writes packets of 100 bytes with these times, in one group.
+    fn write(&mut self, times: &[u64]) {
+        let mut records = Records::new(None);
+        times.iter().for_each(|&time_ns| records.push(time_ns, |bytes| bytes.resize(bytes.len() + 100, 0)));
+        self.appender.write_all(&mut VecDeque::from([records]), &mut Buffers::new(Vec::new()));
+    }
+
+    /// A file that has the name of a complete one. The next one does not yet.
+    fn complete(&self, number: u64, packets: u64) -> CompleteFile {
+        let [path, next] = [number, number + 1].map(|number| path(self.directory.path(), number));
+        assert!(path.exists() && !next.exists());
+        CompleteFile { path, packets, next: Some(next) }
+    }
+}
+
+fn at(time_ns: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(time_ns)
+}
+
+#[test]
+fn a_requested_file_begins_with_the_first_packet_of_its_time() {
+    let mut series = Requested::new(Limits::default());
+    series.write(&[1_010, 1_020]);
+    let complete = series.rotator.rotate(at(1_050));
+    series.appender.take_requests(true);
+    series.write(&[1_049]);
+    assert_eq!(complete.try_recv(), Err(TryRecvError::Empty));
+    series.write(&[1_049, 1_050, 1_060, 1_040]);
+    assert_eq!(complete.try_recv(), Ok(series.complete(1, 4)));
+    series.write(&[5_000]);
+    assert_eq!(*series.begins.lock().unwrap(), [1_050]);
+    let written = series.appender.finish().written;
+    assert_eq!((written.packets, written.output_files), (8, 2));
+}
+
+#[test]
+fn a_requested_file_begins_in_silence_once_no_earlier_packet_can_come() {
+    let mut series = Requested::new(Limits { period_ns: Some(1_000_000), ..Limits::default() });
+    let complete = series.rotator.rotate(at(1_050));
+    series.appender.take_requests(true);
+    series.appender.end_file(1_100, false);
+    assert_eq!(complete.try_recv(), Err(TryRecvError::Empty), "an earlier packet may come");
+    series.appender.end_file(1_100, true);
+    assert_eq!(complete.try_recv(), Ok(series.complete(1, 0)));
+    series.appender.end_file(1_200, true);
+    // The name has the time of the request, not that of the period.
+    assert_eq!(*series.begins.lock().unwrap(), [1_050]);
+    // A queue that promises nothing delays it only so long.
+    let late = series.rotator.rotate(at(1_300));
+    series.appender.take_requests(true);
+    series.appender.end_file(1_300 + LATE_NS, false);
+    assert_eq!(late.try_recv(), Ok(series.complete(2, 0)));
+}
+
+#[test]
+fn a_file_that_is_full_before_the_requested_place_is_not_the_one_requested() {
+    let mut series = Requested::new(Limits { packets: Some(2), ..Limits::default() });
+    let complete = series.rotator.rotate(at(1_050));
+    series.appender.take_requests(true);
+    series.write(&[1_010, 1_020, 1_030, 1_060]);
+    assert_eq!(complete.try_recv(), Ok(series.complete(2, 1)));
+}
+
+#[test]
+fn a_requested_file_of_a_trace_begins_with_the_next_packet() {
+    let mut series = Requested::new(Limits::default());
+    series.write(&[1_010]);
+    let complete = series.rotator.rotate(SystemTime::now());
+    series.appender.take_requests(false);
+    series.write(&[1_005, 1_020]);
+    assert_eq!(complete.try_recv(), Ok(series.complete(1, 1)));
+    // The end of the last file answers, too.
+    let last = series.rotator.rotate(SystemTime::now());
+    series.appender.take_requests(false);
+    let path = path(series.directory.path(), 2);
+    let (ports, workers, memory) = (Vec::new(), Vec::new(), MemoryReport::default());
+    let trailer = Report { seconds: 0.0, threshold_percent: None, ports, workers, memory }.into();
+    series.appender.close(&trailer, at(1_000));
+    series.appender.finish();
+    assert!(path.exists());
+    assert_eq!(last.try_recv(), Ok(CompleteFile { path, packets: 2, next: None }));
+}
+
+#[test]
+fn a_request_is_refused_once_nothing_more_is_written() {
+    let mut series = Requested::new(Limits::default());
+    fs::create_dir(path(series.directory.path(), 2)).unwrap();
+    let complete = series.rotator.rotate(at(1_050));
+    series.appender.take_requests(true);
+    series.write(&[1_060]);
+    assert_eq!(complete.try_recv(), Err(TryRecvError::Disconnected), "the next file cannot be opened");
+    let refused = series.rotator.rotate(at(1_050));
+    assert_eq!(refused.try_recv(), Err(TryRecvError::Disconnected));
+    assert!(series.appender.finish().failure.is_some());
 }
