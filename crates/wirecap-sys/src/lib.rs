@@ -18,6 +18,7 @@
 //! | a file or pipe that is read without waiting | [`input`] |
 //! | waiting until a pipe, a terminal or a socket takes more, or has something | [`room`] |
 //! | threads that wait, and what wakes them | [`wake`] |
+//! | who is at the other end of a Unix socket | [`peer`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
 //! | packet filters as machine code | [`machine_code`] |
 
@@ -39,6 +40,7 @@ pub mod netdev;
 pub mod packed;
 pub mod packet;
 pub mod pcap;
+pub mod peer;
 mod prefetch;
 pub mod process;
 pub mod room;

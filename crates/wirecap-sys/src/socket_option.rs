@@ -66,3 +66,23 @@ pub(crate) fn of_number<T: Integers>(
         unsafe { libc::getsockopt(number, level, option, ptr::from_mut(&mut value).cast(), &raw mut len) };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
+
+/// Reads an option that is a list of numbers, of at most `max` entries.
+pub(crate) fn get_list(
+    fd: impl AsFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    max: usize,
+) -> io::Result<Vec<u32>> {
+    let mut list = vec![0_u32; max];
+    let mut len = size_of_val(list.as_slice()) as libc::socklen_t;
+    let number = fd.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `len` bytes into the list, whose numbers may be any; both outlive the
+    // call.
+    let result = unsafe { libc::getsockopt(number, level, option, list.as_mut_ptr().cast(), &raw mut len) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    list.truncate(len as usize / size_of::<u32>());
+    Ok(list)
+}
