@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | writer | beneath its directories; the time zones | beneath its directories |
 //! | main | everything | nothing |
+//! | server | nothing | removes beneath the directories of its sockets |
 //! | others | nothing | nothing |
 //!
 //! None executes files, or binds or connects TCP ports, and only the main thread signals other processes,
@@ -70,6 +71,11 @@ pub(crate) fn restrict(profile: &Profile) -> Result<Option<()>, RulesetError> {
         for path in TIME_ZONES.iter().map(PathBuf::from).chain(from_environment) {
             let read = if path.is_dir() { READING } else { AccessFs::ReadFile.into() };
             ruleset = allow(ruleset, &path, read)?;
+        }
+    }
+    if let Profile::Server(directories) = profile {
+        for directory in directories {
+            ruleset = allow(ruleset, directory, AccessFs::RemoveFile.into())?;
         }
     }
     let status = ruleset.restrict_self()?;

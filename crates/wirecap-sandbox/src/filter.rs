@@ -89,7 +89,8 @@ mod tests {
             Profile::Writer(WritePaths::default()),
             Profile::Main(Vec::new()),
             Profile::Neighbours,
-            Profile::Server,
+            Profile::Server(Vec::new()),
+            Profile::Server(vec![".".into()]),
         ] {
             let filters = Filters::compile(&calls(&profile).unwrap()).unwrap();
             for program in filters.0 {

@@ -18,8 +18,9 @@ pub enum Profile {
     Main(Vec<Need>),
     /// Asks the kernel for neighbours.
     Neighbours,
-    /// Serves connections that others open: a control socket, metrics.
-    Server,
+    /// Serves connections that others open: a control socket, metrics. It may remove files, its sockets,
+    /// beneath these directories.
+    Server(Vec<PathBuf>),
     /// Starts programs (`-z`), which may do anything: it has neither a filter nor rules, and programs with
     /// capabilities or of other users work for it as for everyone.
     Commands,
@@ -71,7 +72,7 @@ impl Profile {
             Profile::Writer(_) => ThreadKind::Writer,
             Profile::Main(_) => ThreadKind::Main,
             Profile::Neighbours => ThreadKind::Neighbours,
-            Profile::Server => ThreadKind::Server,
+            Profile::Server(_) => ThreadKind::Server,
             Profile::Commands => ThreadKind::Commands,
         }
     }
@@ -83,7 +84,7 @@ impl Profile {
         match self {
             Profile::Worker => counters.into_iter().collect(),
             Profile::Writer(paths) if is_root && paths.names_files => vec![Need::FilesOfOthers],
-            Profile::Writer(_) | Profile::Server | Profile::Commands => Vec::new(),
+            Profile::Writer(_) | Profile::Server(_) | Profile::Commands => Vec::new(),
             Profile::Main(needs) => {
                 needs.iter().copied().chain(counters.filter(|_| !needs.is_empty())).collect()
             }

@@ -69,6 +69,7 @@ fn each_thread_does_what_it_has_to_and_nothing_else() {
         path
     };
     let (own, foreign) = (file(&inside, "own"), file(&outside, "foreign"));
+    let socket = file(&inside, "socket");
     for (profile, action, path, expected) in [
         ("worker", "nothing", passwd, Works),
         ("worker", "read", passwd, BY_RULES),
@@ -107,6 +108,11 @@ fn each_thread_does_what_it_has_to_and_nothing_else() {
         ("neighbours", "execute", passwd, Ends),
         ("server", "read", passwd, BY_RULES),
         ("server", "listen", passwd, REFUSED),
+        ("server", "create", &inside.join("more"), BY_RULES),
+        ("server", "rename", &socket, REFUSED),
+        ("server", "remove", &foreign, BY_RULES),
+        ("server", "remove", &socket, Works),
+        ("server-of-ports", "remove", &own.with_extension("renamed"), REFUSED),
         ("server", "execute", passwd, Ends),
     ] {
         let output = run(profile, &inside, action, path);

@@ -17,14 +17,16 @@ use wirecap_sandbox::{Need, Profile, Sandbox, WritePaths};
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let [profile, directory, action, path @ ..] = arguments.as_slice() else { return ExitCode::from(2) };
-    let paths = WritePaths { directories: vec![PathBuf::from(directory)], names_files: true };
+    let directories = vec![PathBuf::from(directory)];
+    let paths = WritePaths { directories: directories.clone(), names_files: true };
     let profile = match profile.as_str() {
         "worker" => Profile::Worker,
         "writer" => Profile::Writer(paths),
         "main" => Profile::Main(vec![Need::Interfaces]),
         "main-names" => Profile::Main(vec![Need::NamesOfProcesses]),
         "neighbours" => Profile::Neighbours,
-        "server" => Profile::Server,
+        "server" => Profile::Server(directories),
+        "server-of-ports" => Profile::Server(Vec::new()),
         _ => return ExitCode::from(2),
     };
     // What is open stays open.

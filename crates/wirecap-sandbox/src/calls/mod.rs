@@ -30,7 +30,7 @@ pub(crate) fn calls(profile: &Profile) -> Option<Calls> {
         Profile::Writer(_) => threads::writer(),
         Profile::Main(_) => threads::main(),
         Profile::Neighbours => threads::neighbours(),
-        Profile::Server => threads::server(),
+        Profile::Server(directories) => threads::server(!directories.is_empty()),
         Profile::Commands => return None,
     };
     let allowed = shared().into_iter().chain(own.allowed).collect();
@@ -52,7 +52,8 @@ mod tests {
             Profile::Writer(WritePaths::default()),
             Profile::Main(Vec::new()),
             Profile::Neighbours,
-            Profile::Server,
+            Profile::Server(Vec::new()),
+            Profile::Server(vec![".".into()]),
         ] {
             let Calls { allowed, denied } = calls(&profile).unwrap();
             let mut seen = BTreeSet::new();

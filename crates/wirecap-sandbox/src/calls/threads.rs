@@ -88,8 +88,8 @@ pub(super) fn neighbours() -> Calls {
     Calls { allowed: asking().collect(), denied: opening().collect() }
 }
 
-/// Serves connections to sockets that are open.
-pub(super) fn server() -> Calls {
+/// Serves connections to sockets that are open, and perhaps removes these sockets.
+pub(super) fn server(removes_sockets: bool) -> Calls {
     let own = any(&[
         libc::SYS_accept4,
         libc::SYS_shutdown,
@@ -107,8 +107,14 @@ pub(super) fn server() -> Calls {
         libc::SYS_getsockopt,
     ]);
     let counters = only(libc::SYS_bpf, [Argument::Is(0, BPF_MAP_LOOKUP_ELEM)]);
-    let allowed = own.chain(any(SERVING_OF_X86)).chain([counters]);
-    Calls { allowed: allowed.collect(), denied: opening().collect() }
+    // Connections do not block.
+    let not_blocking = only(libc::SYS_ioctl, [Argument::Is(1, libc::FIONBIO as u32)]);
+    let mut allowed: Vec<_> = own.chain(any(SERVING_OF_X86)).chain([counters, not_blocking]).collect();
+    if removes_sockets {
+        allowed.extend(any(&[libc::SYS_statx, libc::SYS_newfstatat, libc::SYS_unlinkat]));
+        allowed.extend(any(REMOVING_OF_X86));
+    }
+    Calls { allowed, denied: opening().collect() }
 }
 
 /// Size of `struct sockaddr_nl`. Addresses of other families are longer, so that nothing is sent to them.
@@ -165,6 +171,8 @@ const WRITING_HERE: &[libc::c_long] = &[38];
 const OPENING_OF_X86: &[libc::c_long] = &[libc::SYS_open];
 #[cfg(target_arch = "x86_64")]
 const SERVING_OF_X86: &[libc::c_long] = &[libc::SYS_accept, libc::SYS_epoll_wait];
+#[cfg(target_arch = "x86_64")]
+const REMOVING_OF_X86: &[libc::c_long] = &[libc::SYS_lstat, libc::SYS_unlink];
 
 #[cfg(not(target_arch = "x86_64"))]
 const LOOKING_OF_X86: &[libc::c_long] = &[];
@@ -174,3 +182,5 @@ const WRITING_HERE: &[libc::c_long] = &[];
 const OPENING_OF_X86: &[libc::c_long] = &[];
 #[cfg(not(target_arch = "x86_64"))]
 const SERVING_OF_X86: &[libc::c_long] = &[libc::SYS_accept];
+#[cfg(not(target_arch = "x86_64"))]
+const REMOVING_OF_X86: &[libc::c_long] = &[];
