@@ -2,7 +2,7 @@
 //!
 //! | group | capture | forward | generate | replay |
 //! |---|---|---|---|---|
-//! | [`FileFlags`], [`PoolFlags`], [`WorkerFlags`], [`PortFlags`], [`ProcessFlags`], [`OutputFlags`], [`ConfigFlags`] | x | x | | |
+//! | [`FileFlags`], [`PoolFlags`], [`WorkerFlags`], [`PortFlags`], [`ProcessFlags`], [`OutputFlags`], [`ServiceFlags`], [`ConfigFlags`] | x | x | | |
 //! | [`TimeLimit`] | x | x | x | x |
 //! | [`SendFlags`] | | | x | x |
 //!
@@ -18,7 +18,10 @@ use wirecap_core::choices;
 use wirecap_sys::xsk::{BindChoice, BindMode};
 
 use crate::{
-    settings::{OutputSettings, ProcessSettings, Settings, file},
+    settings::{
+        CaptureName, MetricsAddress, OutputSettings, ProcessSettings, ServiceSettings, Settings,
+        SocketChoice, file,
+    },
     values::{ANY, Cores, FileMode, choice, choice_but, cores, duration, file_size, number, size},
 };
 
@@ -207,6 +210,30 @@ impl OutputFlags {
         output.stats = self.stats.or(output.stats);
         output.fail_on_loss |= self.fail_on_loss;
         output.quiet |= self.quiet;
+    }
+}
+
+/// How the running capture is reached, watched and supervised.
+#[derive(Debug, Args)]
+pub(crate) struct ServiceFlags {
+    /// A name for wirecap status, stop, rotate and set, in the place of the process id.
+    #[arg(long, value_name = "NAME")]
+    name: Option<CaptureName>,
+    /// The socket by which wirecap status, stop, rotate and set reach the capture, or off [default:
+    /// /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user].
+    #[arg(long, value_name = "PATH")]
+    control: Option<SocketChoice>,
+    /// Serve metrics for Prometheus (OpenMetrics) over HTTP: on a port of this machine alone (9417), on
+    /// ADDRESS:PORT, or on unix:PATH.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<MetricsAddress>,
+}
+
+impl ServiceFlags {
+    pub(crate) fn apply(self, service: &mut ServiceSettings) {
+        service.name = self.name.or(service.name.take());
+        service.control = self.control.or(service.control.take());
+        service.metrics = self.metrics.or(service.metrics.take());
     }
 }
 

@@ -7,6 +7,7 @@
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
 //!                               ├─► run          a program ─► LD_PRELOAD
 //!                               ├─► extcap       Wireshark ─► its sentences, or a capture
+//!                               ├─► status, stop, rotate, set      a capture that runs, by its control socket
 //!                               ├─► interfaces   a list of interfaces, and what XDP can do on each
 //!                               └─► doctor       a snapshot of the machine ─► findings ─► settings
 //! ```
@@ -17,6 +18,9 @@
 //! | flags that several commands share; how values are parsed | `flags`, `values` |
 //! | settings: defaults, a file, flags | `settings` |
 //! | a capture from start to end, for every command that captures | `capture` |
+//! | the control of a running capture, by other processes | `control` |
+//! | metrics for Prometheus | `metrics` |
+//! | clients of sockets, served beside a capture | `serve` |
 //! | the texts of diagnostics, events, errors and losses | `text` |
 //! | standard output and standard error, tables, lines | `print` |
 //! | signals, threads, cores, privileges | `process` |
@@ -30,8 +34,11 @@ mod print;
 
 mod capture;
 mod commands;
+mod control;
 mod flags;
+mod metrics;
 mod process;
+mod serve;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -85,11 +92,14 @@ fn exit_code(exit: Result<ExitCode>) -> ExitCode {
 }
 
 fn run(command: Command) -> Result<Exit> {
-    if let Command::Interfaces(flags) = &command {
-        return interfaces::run(flags).map(|()| Exit::Fine);
-    }
-    if let Command::Doctor(flags) = &command {
-        return doctor::run(flags);
+    match &command {
+        Command::Interfaces(flags) => return interfaces::run(flags).map(|()| Exit::Fine),
+        Command::Status(flags) => return commands::control::status::run(flags),
+        Command::Stop(flags) => return commands::control::stop::run(flags),
+        Command::Rotate(flags) => return commands::control::rotate::run(flags),
+        Command::Set(flags) => return commands::control::set::run(flags),
+        Command::Doctor(flags) => return doctor::run(flags),
+        _ => {}
     }
     // First of all: before this call a signal kills the process instead of ending it with an exit code, and
     // where SIGINT is ignored from the start, as in background jobs of a shell script, it is lost.
@@ -116,7 +126,13 @@ fn run(command: Command) -> Result<Exit> {
             replay::run(&flags, &signals)
         }
         Command::Extcap(flags) => extcap::run(*flags, signals),
-        Command::Interfaces(_) | Command::Doctor(_) | Command::Run(_) => unreachable!("handled above"),
+        Command::Interfaces(_)
+        | Command::Doctor(_)
+        | Command::Status(_)
+        | Command::Stop(_)
+        | Command::Rotate(_)
+        | Command::Set(_)
+        | Command::Run(_) => unreachable!("handled above"),
     }
 }
 

@@ -14,11 +14,13 @@ use super::{
     helpers::Helpers,
     job::Job,
     plan::Plan,
+    service,
     summary::{self, Account, CaptureEnd},
     threads::Threads,
-    written_files::{FilesProgress, OutputFile},
+    written_files::{FilesProgress, OutputFile, WrittenFiles},
 };
 use crate::{
+    control::running::Control,
     exit::Exit,
     print::head::Head,
     process::signals::Signals,
@@ -33,6 +35,7 @@ pub(super) struct EndedCapture<'a> {
     pub(super) plan: &'a Plan,
     pub(super) head: &'a Head,
     pub(super) signals: &'a Signals,
+    pub(super) control: &'a Control,
     pub(super) end: End,
 }
 
@@ -46,6 +49,7 @@ impl EndedCapture<'_> {
         job: &mut J,
     ) -> Exit {
         self.signals.escalation.begin_ending();
+        self.control.board.begin_ending();
         // An interface may have gone since the last events; then the report says so.
         drop(capture.events());
         capture.stopper().stop();
@@ -101,9 +105,11 @@ impl EndedCapture<'_> {
         let notes = |(file, outcome)| [moved(file, outcome), not_copied(outcome, pipe)].into_iter().flatten();
         let notes: Vec<_> = outputs.iter().flat_map(|(file, outcome)| notes((file, outcome))).collect();
         let written = outputs.into_iter().map(|(file, outcome)| (file, outcome.written));
-        let written = self.plan.destination.is_some().then(|| written.collect());
-        let ending = Some(CaptureEnd { end: self.end, error });
-        let account = Account { head: self.head, end: ending, report, written };
+        let written: Option<WrittenFiles> = self.plan.destination.is_some().then(|| written.collect());
+        let ending = Some(CaptureEnd { end: self.end, error: error.clone() });
+        let changes = &service::changes(self.control);
+        let for_clients = written.clone();
+        let account = Account { head: self.head, end: ending, report, written, changes };
         let print_all = || {
             notes.iter().for_each(|line| note!("{line}"));
             failures.iter().for_each(|failure| note!("{failure}"));
@@ -120,11 +126,14 @@ impl EndedCapture<'_> {
             print_all();
             printed
         };
-        match (failures, printed) {
+        let exit = match (failures, printed) {
             ([], true) if is_failure => Exit::Lost,
             ([], true) => Exit::Fine,
             _ => Exit::Failed,
-        }
+        };
+        let written = for_clients.as_ref();
+        self.control.end(service::end_record(self.plan, exit, self.end, error.as_deref(), written));
+        exit
     }
 }
 

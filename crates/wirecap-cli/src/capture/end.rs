@@ -18,6 +18,8 @@ choices! {
     pub(crate) enum End {
         /// SIGINT, SIGTERM or SIGHUP.
         Signal = "signal",
+        /// `wirecap stop`.
+        Stopped = "stop",
         /// The requested time is over.
         Duration = "duration",
         /// The requested number of packets was reached.

@@ -21,6 +21,7 @@
 //! | what ends a capture, and what happens then | [`end`], [`watch`], [`close`], [`drain`], [`failure`] |
 //! | settings of the machine that may explain a loss | [`explain`] |
 //! | problems with times, and with the order of packets | [`times`], [`disorder`] |
+//! | clients of the control socket and of metrics | [`service`] |
 //! | what is printed | [`announce`], [`progress`], [`alarm`], [`statistics`], [`summary`], [`accounts`] |
 
 mod accounts;
@@ -47,6 +48,7 @@ mod printing;
 mod progress;
 mod record;
 mod series;
+mod service;
 mod statistics;
 mod summary;
 mod threads;
@@ -79,7 +81,7 @@ use self::{
 use crate::{
     exit::Exit,
     print::head::Head,
-    process::{cores::check_cores, sandbox, signals::Signals},
+    process::{cores::check_cores, sandbox, service_manager::ServiceManager, signals::Signals},
 };
 
 /// Captures as planned, to the end, with a job for the packets.
@@ -89,6 +91,7 @@ use crate::{
 pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
     check_cores(&plan.cores())?;
     let places = place::look_up(&mut plan)?;
+    let (control, mut desk) = service::start(&plan, J::COMMAND, &signals)?;
     let mut helpers = Helpers { commands: Commands::start(&plan.output, &plan.sandbox)?, printer: None };
     let commands = helpers.commands.as_ref();
     let opener = Opener { plan: &plan, places: &places, signals: &signals, commands };
@@ -115,6 +118,9 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let writers = idle.writers;
     let recording = Recording::start(&plan, &places, &signals, &notices, writers, &capture, waits)?;
     let progress = FilesProgress::of(&recording.recorders);
+    // A file that ends at a size is no series, though it is recorded as one.
+    let recorders = recording.recorders.iter().filter(|_| plan.output.rotates());
+    desk.set_rotators(recorders.filter_map(|(_, recorder)| recorder.rotator()).collect());
     if !plan.output.quiet {
         announce::start(&plan, &capture.report(), progress.as_ref(), &job);
     }
@@ -126,12 +132,14 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     drop(notices);
     let work = workers.into_iter().zip(handler);
     let threads = Threads::start(idle.workers, work, recording, &count, &plan.sandbox);
+    let manager = ServiceManager::from_env();
     plan.sandbox.enter(&Profile::Main(sandbox::needs(&plan.config, &capture.report(), plan.output.print)));
     drop(count);
     let head = Head::new(J::COMMAND, started);
-    let statistics = Statistics::new(&plan, &head, progress);
-    let watch = Watch::new(&plan, &signals, noticed, statistics, delays);
+    control.board.begin(head.started());
+    let statistics = Statistics::new(&plan, &head, &control, progress);
+    let watch = Watch::new(&plan, &signals, noticed, statistics, (desk, manager), delays);
     let end = watch.until_end(&mut capture, &threads.workers, &mut job);
-    let ended = close::EndedCapture { plan: &plan, head: &head, signals: &signals, end };
+    let ended = close::EndedCapture { plan: &plan, head: &head, signals: &signals, control: &control, end };
     Ok(ended.close(capture, threads, helpers, &mut job))
 }

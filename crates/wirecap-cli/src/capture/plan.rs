@@ -18,7 +18,11 @@ use super::{
     known_interfaces::KnownInterfaces,
     series::{self, Names},
 };
-use crate::{exit::Usage, settings::OutputSettings, text::loss::Output};
+use crate::{
+    exit::Usage,
+    settings::{OutputSettings, ServiceSettings},
+    text::loss::Output,
+};
 
 /// What this program takes beside its capture if it writes packets: those on their way to an output that is
 /// behind took 25 MiB at most.
@@ -41,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) interfaces: KnownInterfaces,
     /// What its threads give up.
     pub(crate) sandbox: Sandbox,
+    /// How the running capture is reached and supervised.
+    pub(crate) service: ServiceSettings,
 }
 
 /// Where packets are written.
@@ -153,7 +159,13 @@ impl Plan {
             Some(Destination::Stdout | Destination::Printer) | None => None,
         };
         series::check(&output, path)?;
-        Ok(Self { config, output, destination, interfaces, sandbox })
+        let service = ServiceSettings::default();
+        Ok(Self { config, output, destination, interfaces, sandbox, service })
+    }
+
+    /// The plan with other service settings than the defaults.
+    pub(crate) fn with_service(self, service: ServiceSettings) -> Self {
+        Self { service, ..self }
     }
 
     /// The name of the destination in messages; of several files, a pattern that their names match.

@@ -11,6 +11,7 @@ use super::{
     written_files::{OutputFile, QueueId, WrittenFiles},
 };
 use crate::{
+    control::protocol::Change,
     print::head::Head,
     text::{DiagnosticWithText, diagnostic::describe, report::clock, rss},
 };
@@ -21,11 +22,15 @@ use crate::{
 pub(crate) struct Record<'a> {
     #[serde(flatten)]
     pub(super) head: &'a Head,
+    /// The name of the capture (`--name`); null without one.
+    pub(super) name: Option<&'a str>,
     /// Why the capture ended; null while it runs.
     #[cfg_attr(test, schemars(schema_with = "crate::tests::reference::json::ends"))]
     pub(super) end: Option<End>,
     /// What went wrong, as text; null if the exit code is 0.
     pub(super) error: Option<&'a str>,
+    /// Settings that were changed while it ran (`wirecap set`), the last hundred.
+    pub(super) changes: &'a [Change],
     /// The report with the texts that [`with_texts`] adds.
     #[serde(flatten)]
     #[cfg_attr(test, schemars(with = "Report"))]

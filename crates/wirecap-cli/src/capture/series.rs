@@ -357,7 +357,12 @@ fn run_with_each(command: &str, files: impl Iterator<Item = PathBuf>) -> FailedC
     let (mut count, mut failed) = (0_u64, 0_u64);
     for path in files {
         count += 1;
-        let result = Command::new(command).arg(&path).stdin(Stdio::null()).stdout(Stdio::null()).status();
+        let result = Command::new(command)
+            .arg(&path)
+            .env_remove("NOTIFY_SOCKET")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status();
         let why = match result {
             Ok(status) if status.success() => continue,
             Ok(status) => status.to_string(),

@@ -19,10 +19,12 @@ use super::{
     job::Job,
     plan::Plan,
     progress::{Progress, line_since},
+    service,
     summary::{self, Account},
     written_files::FilesProgress,
 };
 use crate::{
+    control::{board::CaptureSnapshot, running::Control},
     print::{head::Head, status_line::Snapshot, stdio},
     process::signals::Signals,
 };
@@ -32,6 +34,7 @@ use crate::{
 pub(super) struct Statistics<'a> {
     plan: &'a Plan,
     head: &'a Head,
+    control: &'a Control,
     /// The progress of writing; `None` without a file.
     output: Option<FilesProgress>,
     /// When the next line of `--stats` is due, and the interval.
@@ -43,9 +46,14 @@ pub(super) struct Statistics<'a> {
 }
 
 impl<'a> Statistics<'a> {
-    pub(super) fn new(plan: &'a Plan, head: &'a Head, output: Option<FilesProgress>) -> Self {
+    pub(super) fn new(
+        plan: &'a Plan,
+        head: &'a Head,
+        control: &'a Control,
+        output: Option<FilesProgress>,
+    ) -> Self {
         let due = plan.output.stats.and_then(|period| Some((Instant::now().checked_add(period)?, period)));
-        Self { plan, head, output, due, snapshot: Snapshot::default(), is_blocked: false }
+        Self { plan, head, control, output, due, snapshot: Snapshot::default(), is_blocked: false }
     }
 
     /// Prints what is due or requested.
@@ -77,10 +85,17 @@ impl<'a> Statistics<'a> {
         }
     }
 
+    /// The capture now, for clients.
+    pub(super) fn snapshot(&self, capture: &Capture, job: &impl Job) -> CaptureSnapshot {
+        let changes = service::changes(self.control);
+        service::snapshot(self.plan, self.head, &changes, self.output.as_ref(), capture, job)
+    }
+
     /// Prints the account so far.
     fn print(&mut self, capture: &Capture, job: &impl Job, progress: &mut Progress) {
         let (report, written) = (capture.report(), self.output.as_ref().map(FilesProgress::written));
-        let account = Account { head: self.head, end: None, report: &report, written };
+        let changes = &service::changes(self.control);
+        let account = Account { head: self.head, end: None, report: &report, written, changes };
         let Err(cause) = account.offer(self.plan, job) else {
             self.is_blocked = false;
             return;

@@ -2,6 +2,7 @@
 
 use std::{io, path::Path};
 
+use serde_json::Value;
 use wirecap::Report;
 
 use super::{
@@ -15,6 +16,7 @@ use super::{
     written_files::WrittenFiles,
 };
 use crate::{
+    control::protocol::Change,
     print::{
         head::Head,
         layout::paragraph,
@@ -23,6 +25,7 @@ use crate::{
         stdio::{self, Stream},
         table::Table,
     },
+    settings::CaptureName,
     text::{
         self,
         diagnostic::describe,
@@ -38,6 +41,7 @@ pub(super) struct Account<'a> {
     pub(super) end: Option<CaptureEnd>,
     pub(super) report: &'a Report,
     pub(super) written: Option<WrittenFiles>,
+    pub(super) changes: &'a [Change],
 }
 
 /// How a capture ended.
@@ -69,14 +73,25 @@ impl Account<'_> {
     }
 
     fn json(&self, plan: &Plan, job: &impl Job) -> String {
+        self.with_record(plan, job, |record| json(record))
+    }
+
+    /// The account as JSON, for clients.
+    pub(super) fn record(&self, plan: &Plan, job: &impl Job) -> Value {
+        self.with_record(plan, job, |record| serde_json::to_value(record).expect("figures, names and texts"))
+    }
+
+    fn with_record<T>(&self, plan: &Plan, job: &impl Job, work: impl FnOnce(&Record<'_>) -> T) -> T {
         let written = plan.destination.as_ref().zip(self.written.as_ref());
         let written = written.map(|(output, written)| WrittenFile {
             file: output.name(),
             written: &written.total,
             files: QueueFileRecord::of(written, self.report),
         });
-        json(&Record {
+        work(&Record {
             head: self.head,
+            name: plan.service.name.as_ref().map(CaptureName::as_str),
+            changes: self.changes,
             end: self.end.as_ref().map(|ending| ending.end),
             error: self.end.as_ref().and_then(|ending| ending.error.as_deref()),
             report: with_texts(self.report),
@@ -86,7 +101,8 @@ impl Account<'_> {
         })
     }
 
-    fn describe(&self, plan: &Plan, job: &impl Job) -> String {
+    /// The account as text.
+    pub(super) fn describe(&self, plan: &Plan, job: &impl Job) -> String {
         let stage = if self.end.is_some() { Stage::Over } else { Stage::Running };
         let (queues, workers) = (accounts::queues(self.report, stage), accounts::workers(self.report));
         let mut text = format!("{queues}\n{workers}");

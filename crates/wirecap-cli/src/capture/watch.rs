@@ -14,12 +14,15 @@ use super::{
     end::{End, Notice},
     job::Job,
     plan::Plan,
-    progress::Progress,
+    progress::{Progress, line_since},
+    service::describe_change,
     statistics::Statistics,
     times::Times,
 };
 use crate::{
-    process::signals::Signals,
+    control::desk::{Desk, DeskEvent},
+    print::status_line::Snapshot,
+    process::{service_manager::ServiceManager, signals::Signals},
     text::{event::describe, loss::Output},
 };
 
@@ -50,9 +53,15 @@ fn end_by_itself(
 pub(crate) struct Watch<'a> {
     signals: &'a Signals,
     notices: Receiver<Notice>,
-    deadline: Option<Instant>,
+    started: Instant,
+    /// The limit on the time since then.
+    duration: Option<Duration>,
     progress: Progress,
     statistics: Statistics<'a>,
+    desk: Desk,
+    manager: ServiceManager,
+    /// The rates of the last status for the service manager.
+    manager_snapshot: Snapshot,
     /// When losses and times are checked again.
     next_report: Instant,
     alarm: Alarm,
@@ -67,17 +76,22 @@ impl<'a> Watch<'a> {
         signals: &'a Signals,
         notices: Receiver<Notice>,
         statistics: Statistics<'a>,
+        (desk, manager): (Desk, ServiceManager),
         output: Output,
     ) -> Self {
-        let deadline = plan.output.duration.and_then(|duration| Instant::now().checked_add(duration));
-        let next_report = Instant::now();
+        let (started, duration) = (Instant::now(), plan.output.duration);
+        let next_report = started;
         let (progress, alarm, times) = (Progress::new(plan), Alarm::new(output), Times::new(plan));
         Self {
             signals,
             notices,
-            deadline,
+            started,
+            duration,
             progress,
             statistics,
+            desk,
+            manager,
+            manager_snapshot: Snapshot::default(),
             next_report,
             alarm,
             times,
@@ -92,6 +106,7 @@ impl<'a> Watch<'a> {
         workers: &[JoinHandle<()>],
         job: &mut impl Job,
     ) -> End {
+        self.manager.ready();
         let end = loop {
             if let Some(end) = self.wait_for_notice(job).or_else(|| self.look(capture, workers, job)) {
                 break end;
@@ -102,10 +117,41 @@ impl<'a> Watch<'a> {
                 break end;
             }
             self.statistics.look(self.signals, capture, job, &mut self.progress);
+            if let Some(end) = self.serve(capture, job) {
+                break end;
+            }
             self.progress.show(capture);
+            let snapshot = &mut self.manager_snapshot;
+            self.manager.tick(Instant::now(), || line_since(snapshot, &capture.report()));
         };
+        self.manager.stopping();
         self.progress.clear();
+        // Clients that ask from now on get this one.
+        self.desk.publish(self.statistics.snapshot(capture, job));
         end
+    }
+
+    /// Does what clients want.
+    fn serve(&mut self, capture: &Capture, job: &impl Job) -> Option<End> {
+        let mut end = None;
+        for event in self.desk.take(capture, self.duration) {
+            match event {
+                DeskEvent::Stop => end = Some(End::Stopped),
+                DeskEvent::Changed(change) => {
+                    self.progress.print(format_args!("wirecap: {}", describe_change(&change)));
+                }
+                DeskEvent::EndsAfter(duration) => self.duration = Some(duration),
+            }
+        }
+        if self.desk.wants_snapshot(Instant::now()) {
+            self.desk.publish(self.statistics.snapshot(capture, job));
+        }
+        end
+    }
+
+    /// When the requested time is over.
+    fn deadline(&self) -> Option<Instant> {
+        self.duration.and_then(|duration| self.started.checked_add(duration))
     }
 
     /// Nothing more is written: the end, unless the job goes on.
@@ -116,7 +162,7 @@ impl<'a> Watch<'a> {
     }
 
     fn wait_for_notice(&mut self, job: &impl Job) -> Option<End> {
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = self.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let tick = left.map_or(TICK, |left| left.min(TICK));
         match self.notices.recv_timeout(tick) {
             Ok(Notice::CountReached) => Some(End::Count),
@@ -137,7 +183,7 @@ impl<'a> Watch<'a> {
         if self.signals.end() {
             return Some(End::Signal);
         }
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if self.deadline().is_some_and(|deadline| Instant::now() >= deadline) {
             return Some(End::Duration);
         }
         for event in capture.events() {

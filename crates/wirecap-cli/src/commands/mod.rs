@@ -8,6 +8,7 @@
 //! `flags` if several commands share it.
 
 pub(crate) mod capture;
+pub(crate) mod control;
 pub(crate) mod doctor;
 pub(crate) mod extcap;
 pub(crate) mod forward;
@@ -23,6 +24,7 @@ use clap::{Parser, Subcommand};
 
 use self::{
     capture::flags::CaptureFlags,
+    control::{rotate::RotateFlags, set::SetFlags, status::StatusFlags, stop::StopFlags},
     doctor::flags::{DoctorFlags, EXAMPLES as DOCTOR_EXAMPLES},
     extcap::flags::ExtcapFlags,
     forward::flags::ForwardFlags,
@@ -141,6 +143,24 @@ pub(crate) enum Command {
     ///
     /// The link is in the directory that tshark -G folders shows as the Extcap path.
     Extcap(Box<ExtcapFlags>),
+    /// List the captures that run, or print the account of one.
+    ///
+    /// CAPTURE is a process id, a --name or the path of a control socket. With it, the account so far is
+    /// printed as the capture prints it on SIGUSR1.
+    Status(StatusFlags),
+    /// End a capture as SIGINT does, wait until it has ended, and print how.
+    ///
+    /// The exit code is that of the capture.
+    Stop(StopFlags),
+    /// Begin the next file of a capture that writes a series (-C, -G).
+    ///
+    /// Packets that arrive from now on are in the next file, all earlier ones in the file before, which is
+    /// complete when the command ends.
+    Rotate(RotateFlags),
+    /// Change settings of a capture that runs.
+    ///
+    /// Each change is printed by the capture, and is in its account.
+    Set(SetFlags),
     /// List the interfaces: queues, speed, what XDP can do, and which programs are attached.
     Interfaces(InterfacesFlags),
     /// Examine the settings of this machine that cost packets, and change them if asked.

@@ -28,10 +28,15 @@ impl Head {
     pub(crate) fn new(command: &'static str, started: SystemTime) -> Self {
         Self { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), command, started: rfc3339(started) }
     }
+
+    /// When the command started.
+    pub(crate) fn started(&self) -> &str {
+        &self.started
+    }
 }
 
 /// A time in UTC, with milliseconds: `2026-11-25T14:04:27.123Z`.
-fn rfc3339(time: SystemTime) -> String {
+pub(crate) fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let (days, second) = (since.as_secs() / SECONDS_PER_DAY, since.as_secs() % SECONDS_PER_DAY);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);

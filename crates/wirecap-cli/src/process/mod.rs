@@ -5,6 +5,7 @@
 //! | signals | [`signals`]; long steps that a signal ends: [`step`] |
 //! | threads that are started early | [`idle_thread`] |
 //! | cores that may be used | [`cores`] |
+//! | notifications to systemd | [`service_manager`] |
 //! | which users may run a program with capabilities | [`privileges`] |
 //! | what threads give up once everything is open | [`sandbox`] |
 
@@ -13,5 +14,6 @@ pub(crate) mod executable;
 pub(crate) mod idle_thread;
 pub(crate) mod privileges;
 pub(crate) mod sandbox;
+pub(crate) mod service_manager;
 pub(crate) mod signals;
 pub(crate) mod step;

@@ -3,7 +3,7 @@
 //! | thread | enters it |
 //! |---|---|
 //! | worker, writer | when it gets its work, `capture/threads.rs` |
-//! | capture thread (push), next hops of a router, the commands of `-z` | when it starts |
+//! | capture thread (push), next hops of a router, the commands of `-z`, clients of sockets | when it starts |
 //! | main | when all others work, `capture/mod.rs` |
 //!
 //! Rule: whatever is opened with privileges is opened before. The crate `wirecap-sandbox` has the rest.

@@ -10,6 +10,7 @@
 //! | reading and printing files | [`mod@file`] |
 //! | what becomes of the packets | [`output`] |
 //! | what the process may do | [`process`] |
+//! | how a running capture is reached and supervised | [`service`] |
 //! | values that are text in files | [`text`] |
 //!
 //! Rule: a setting of the command is a field here or in the `settings.rs` of the command, a setting of the
@@ -18,9 +19,15 @@
 pub(crate) mod file;
 mod output;
 mod process;
+mod service;
 pub(crate) mod text;
 
-pub(crate) use self::{file::Settings, output::OutputSettings, process::ProcessSettings};
+pub(crate) use self::{
+    file::Settings,
+    output::OutputSettings,
+    process::ProcessSettings,
+    service::{CaptureName, MetricsAddress, ServiceSettings, SocketChoice},
+};
 use crate::exit::Usage;
 
 /// A setting that a command fixes.

@@ -263,12 +263,21 @@ proptest! {
             ..OutputSettings::default()
         };
         let process = ProcessSettings { sandbox: quiet, user: count.map(|count| format!("user{count}")) };
-        let settings =
-            CaptureSettings { capture: capture.clone(), output: output.clone(), process: process.clone() };
+        let service = ServiceSettings {
+            name: Some("uplink".parse().unwrap()),
+            control: Some("./x.sock".parse().unwrap()),
+            metrics: Some("9417".parse().unwrap()),
+        };
+        let settings = CaptureSettings {
+            capture: capture.clone(),
+            output: output.clone(),
+            process: process.clone(),
+            service: service.clone(),
+        };
         prop_assert_eq!(parse::<CaptureSettings>(&printed(&settings)).unwrap(), settings);
         let set_source = vec!["a=02:00:00:00:00:01".into()];
         let forward = ForwardRules { set_source, ..ForwardRules::default() };
-        let settings = ForwardSettings { capture, forward, output, process };
+        let settings = ForwardSettings { capture, forward, output, process, service };
         prop_assert_eq!(parse::<ForwardSettings>(&printed(&settings)).unwrap(), settings);
     }
 }

@@ -9,6 +9,7 @@
 //! Rule: what happened is a value until it comes here, and each value has its text in one place. What other
 //! front ends word as well is in `wirecap-reasons`.
 
+pub(crate) mod control;
 pub(crate) mod diagnostic;
 pub(crate) mod error;
 pub(crate) mod event;

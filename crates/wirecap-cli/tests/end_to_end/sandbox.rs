@@ -33,6 +33,8 @@ const MAIN: u64 = NET_ADMIN | SYS_PTRACE | BPF;
 const NOBODY: u32 = 65_534;
 /// The thread that runs the program of `-z`.
 const COMMANDS: &str = "wirecap-command";
+/// The thread that serves the control socket, and the capabilities that it keeps.
+const SERVER: (&str, u64) = ("wirecap-serve", 0);
 
 /// A thread, as /proc shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +123,7 @@ fn each_thread_of_a_capture_keeps_only_what_it_needs() {
     for (arguments, expected, kept) in [
         (
             writes(&["-z", "true"]),
-            vec![("wirecap-work-", 0), ("wirecap-writer", writer), ("wirecap", MAIN)],
+            vec![("wirecap-work-", 0), ("wirecap-writer", writer), SERVER, ("wirecap", MAIN)],
             json!([
                 { "capability": "CAP_NET_ADMIN", "reason": "interfaces" },
                 { "capability": "CAP_SYS_PTRACE", "reason": "names_of_processes" },
@@ -130,7 +132,7 @@ fn each_thread_of_a_capture_keeps_only_what_it_needs() {
         ),
         (
             vec!["tap:r0", "--file-per-queue", "-w", series],
-            vec![("wirecap-work-", 0), ("wirecap-file-", writer), ("wirecap", NET_ADMIN | BPF)],
+            vec![("wirecap-work-", 0), ("wirecap-file-", writer), SERVER, ("wirecap", NET_ADMIN | BPF)],
             json!([
                 { "capability": "CAP_NET_ADMIN", "reason": "interfaces" },
                 { "capability": "CAP_BPF", "reason": "interfaces" },
@@ -138,7 +140,7 @@ fn each_thread_of_a_capture_keeps_only_what_it_needs() {
         ),
         (
             vec!["r0", "--xdp-mode", "copy", "--dispatch", "push"],
-            vec![("wirecap-cap-", 0), ("wirecap-work-", 0), ("wirecap", MAIN)],
+            vec![("wirecap-cap-", 0), ("wirecap-work-", 0), SERVER, ("wirecap", MAIN)],
             Value::Null,
         ),
     ] {
@@ -154,6 +156,8 @@ fn each_thread_of_a_capture_keeps_only_what_it_needs() {
         assert_eq!(account["sandbox"]["state"], "on", "{account:#}");
         let worker = entry(&account, "worker");
         assert_eq!((&worker["capabilities"], &worker["system_calls"]["state"]), (&json!([]), &json!("on")));
+        let server = entry(&account, "server");
+        assert_eq!((&server["capabilities"], &server["files"]["state"]), (&json!([]), &json!("on")));
         if kept != Value::Null {
             assert_eq!(entry(&account, "main")["capabilities"], kept, "{account:#}");
         }
@@ -186,7 +190,7 @@ fn a_process_becomes_a_user_who_owns_its_files() {
     fs::write(&script, format!("#!/bin/sh\nid -u >>{}/who\n", directory.display())).unwrap();
     fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
     let running = lab.capture(&[&arguments[..], &["-z", script.to_str().unwrap()]].concat());
-    let expected = [("wirecap-work-", 0), ("wirecap-writer", 0), ("wirecap", MAIN)];
+    let expected = [("wirecap-work-", 0), ("wirecap-writer", 0), SERVER, ("wirecap", MAIN)];
     assert_kept(&running, NOBODY, &expected);
     assert!(threads(running.pid()).iter().all(|thread| thread.user == NOBODY), "the thread of -z, too");
     lab.send(0, 0, FRAMES, LiveOptions::default());
@@ -258,7 +262,7 @@ fn a_router_asks_for_neighbours_with_one_capability() {
     }
     let cable = networks("kept");
     let running = route(&cable, "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1\n", &[]);
-    let expected = [("wirecap-hops", NET_ADMIN), ("wirecap-work-", 0), ("wirecap", MAIN)];
+    let expected = [("wirecap-hops", NET_ADMIN), ("wirecap-work-", 0), SERVER, ("wirecap", MAIN)];
     assert_kept(&running, 0, &expected);
     // The next hop has to be found first.
     cable.assert_ping(1, &["198.51.100.1"]);

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     flags::{
-        ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, ProcessFlags, TimeLimit,
-        WorkerFlags, set,
+        ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, ProcessFlags, ServiceFlags,
+        TimeLimit, WorkerFlags, set,
     },
     values::{ANY, Cores, choice, cores, count, number},
 };
@@ -138,6 +138,8 @@ pub(crate) struct CaptureFlags {
     process: ProcessFlags,
     #[command(flatten)]
     output: OutputFlags,
+    #[command(flatten)]
+    service: ServiceFlags,
 }
 
 impl CaptureFlags {
@@ -147,7 +149,7 @@ impl CaptureFlags {
     /// [`Usage`](crate::exit::Usage) for words that contradict each other, and for mistakes in the file.
     pub(crate) fn into_settings(self, is_interface: impl FnMut(&str) -> bool) -> Result<CaptureSettings> {
         let mut settings: CaptureSettings = self.settings.settings()?;
-        let CaptureSettings { capture, output, process } = &mut settings;
+        let CaptureSettings { capture, output, process, service } = &mut settings;
         self.pool.apply(capture);
         capture.ring_entries = self.ring.or(capture.ring_entries);
         capture.mode = mode(capture.mode, self.mode, self.threshold_percent)?;
@@ -184,6 +186,7 @@ impl CaptureFlags {
         conditions::apply(&self.stop, &self.next_file, output);
         self.output.apply(output);
         self.process.apply(process);
+        self.service.apply(service);
         // Counting needs no times of single packets; writing and verifying do.
         capture.stamp_packets |= output.keeps_times();
         Ok(settings)

@@ -24,9 +24,9 @@ use crate::{
 /// Whatever keeps it from starting.
 pub(crate) fn run(settings: CaptureSettings, interfaces: KnownInterfaces, signals: Signals) -> Result<Exit> {
     settings.check()?;
-    let CaptureSettings { capture: config, output, process } = settings;
+    let CaptureSettings { capture: config, output, process, service } = settings;
     let sandbox = sandbox::open(&process, output.quiet)?;
-    let plan = Plan::new(config, output, interfaces, sandbox)?;
+    let plan = Plan::new(config, output, interfaces, sandbox)?.with_service(service);
     let expected = plan.output.expect;
     match (plan.output.copy_interface(), plan.output.verify) {
         (Some(_), true) => {

@@ -5,7 +5,7 @@ use wirecap::Config;
 
 use crate::{
     exit::Usage,
-    settings::{OutputSettings, ProcessSettings, Settings, fixed, refuse},
+    settings::{OutputSettings, ProcessSettings, ServiceSettings, Settings, fixed, refuse},
 };
 
 /// The settings of `wirecap capture`.
@@ -19,6 +19,8 @@ pub(crate) struct CaptureSettings {
     pub(crate) output: OutputSettings,
     /// What the process may do once everything is open.
     pub(crate) process: ProcessSettings,
+    /// How the running capture is reached and supervised.
+    pub(crate) service: ServiceSettings,
 }
 
 impl Settings for CaptureSettings {

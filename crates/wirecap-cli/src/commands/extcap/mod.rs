@@ -99,7 +99,7 @@ fn capture(flags: &ExtcapFlags, interface: &str, pipe: &OsStr, signals: Signals)
         ..OutputSettings::default()
     };
     capture.stamp_packets |= output.keeps_times();
-    let CaptureSettings { capture: config, output, process } = settings;
+    let CaptureSettings { capture: config, output, process, .. } = settings;
     let sandbox = sandbox::open(&process, output.quiet)?;
     let plan = Plan::new(config, output, KnownInterfaces::default(), sandbox)?;
     capture::run(plan, ExtcapJob, signals)

@@ -9,8 +9,8 @@ use wirecap_headers::{Ttl, VlanMap};
 use super::settings::{Checksums, ForwardSettings, FullRingPolicy};
 use crate::{
     flags::{
-        ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, ProcessFlags, TimeLimit,
-        WorkerFlags, set,
+        ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, ProcessFlags, ServiceFlags,
+        TimeLimit, WorkerFlags, set,
     },
     values::{ANY, choice, number, ports},
 };
@@ -90,6 +90,8 @@ pub(crate) struct ForwardFlags {
     process: ProcessFlags,
     #[command(flatten)]
     output: OutputFlags,
+    #[command(flatten)]
+    service: ServiceFlags,
 }
 
 impl ForwardFlags {
@@ -99,7 +101,7 @@ impl ForwardFlags {
     /// A word that names no port; mistakes in the file.
     pub(crate) fn into_settings(self) -> Result<ForwardSettings> {
         let mut settings: ForwardSettings = self.settings.settings()?;
-        let ForwardSettings { capture, forward, output, process } = &mut settings;
+        let ForwardSettings { capture, forward, output, process, service } = &mut settings;
         if !self.ports.is_empty() {
             capture.ports = ports(&self.ports)?;
         }
@@ -122,6 +124,7 @@ impl ForwardFlags {
         output.duration = self.limit.duration.or(output.duration);
         self.output.apply(output);
         self.process.apply(process);
+        self.service.apply(service);
         capture.stamp_packets |= output.keeps_times();
         Ok(settings)
     }

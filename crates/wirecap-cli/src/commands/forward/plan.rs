@@ -46,7 +46,7 @@ impl ForwardPlan {
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an unknown interface.
     pub(super) fn new(settings: ForwardSettings, signals: &Signals) -> Result<Self> {
         settings.check()?;
-        let ForwardSettings { capture: mut config, forward: rules, output, process } = settings;
+        let ForwardSettings { capture: mut config, forward: rules, output, process, service } = settings;
         let sandbox = sandbox::open(&process, output.quiet)?;
         check_ports(&config.ports, &rules)?;
         let ring = config.transmit_entries;
@@ -86,7 +86,7 @@ impl ForwardPlan {
         };
         let rules =
             Rules { complete_checksums, wait: rules.on_full == FullRingPolicy::Wait, batch_times: true };
-        let capture = Plan::new(config, output, known, sandbox)?;
+        let capture = Plan::new(config, output, known, sandbox)?.with_service(service);
         Ok(Self { capture, interfaces, rules, router, rewrite, warnings })
     }
 }

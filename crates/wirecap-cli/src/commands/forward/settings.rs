@@ -9,7 +9,7 @@ use wirecap_headers::{Ttl, VlanMap};
 
 use crate::{
     exit::Usage,
-    settings::{OutputSettings, ProcessSettings, Settings, fixed, refuse, text},
+    settings::{OutputSettings, ProcessSettings, ServiceSettings, Settings, fixed, refuse, text},
 };
 
 /// The settings of `wirecap forward`.
@@ -25,6 +25,8 @@ pub(crate) struct ForwardSettings {
     pub(crate) output: OutputSettings,
     /// What the process may do once everything is open.
     pub(crate) process: ProcessSettings,
+    /// How the running capture is reached and supervised.
+    pub(crate) service: ServiceSettings,
 }
 
 impl Default for ForwardSettings {
@@ -44,6 +46,7 @@ impl Default for ForwardSettings {
             forward: ForwardRules::default(),
             output: OutputSettings::default(),
             process: ProcessSettings::default(),
+            service: ServiceSettings::default(),
         }
     }
 }

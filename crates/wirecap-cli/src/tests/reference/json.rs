@@ -13,8 +13,8 @@ use super::markdown::{head, plain, row};
 use crate::{
     capture::{Record, end::End},
     commands::{
-        capture::copy_to::CopyReport, doctor::report::DoctorRecord, forward::stats::ForwardReport, generate,
-        interfaces, replay,
+        capture::copy_to::CopyReport, control, doctor::report::DoctorRecord, forward::stats::ForwardReport,
+        generate, interfaces, replay,
     },
 };
 
@@ -91,6 +91,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("run", unworded::<RunAccount>()),
         ("interfaces", schema::<Vec<interfaces::InterfaceRecord>>()),
         ("doctor", schema::<DoctorRecord>()),
+        ("status", schema::<Vec<control::status::RunningCapture>>()),
     ]
 }
 
@@ -143,7 +144,7 @@ pub(super) fn page() -> String {
     let mut page = head(
         "JSON",
         "`--json` prints one object on one line, the last line of standard output (of standard error with `-w -`). With `--stats`, and \
-         for each SIGUSR1, one such line more comes before it, in which `end` is null. `wirecap interfaces --json` prints one array. \
+         for each SIGUSR1, one such line more comes before it, in which `end` is null. `wirecap interfaces --json` and `wirecap status --json` print one array. \
          When a command cannot start, standard output stays empty: the error is on standard error, and the exit code is not 0.\n\n\
          Each table lists every field by its path, as `jq` takes it; the same is in the JSON Schemas in `docs/schemas/`. New fields do not \
          change `schema`; a field that goes, or means something else, does.",
@@ -183,7 +184,7 @@ pub(super) fn page() -> String {
 /// The fields of what a command prints, each with its type and its meaning; unions among them are added.
 pub(super) fn fields_of(command: &str, schema: &Value, unions: &mut Unions) -> Vec<[String; 3]> {
     let mut fields = Vec::new();
-    let start = if command == "interfaces" { "." } else { "" };
+    let start = if ["interfaces", "status"].contains(&command) { "." } else { "" };
     list(schema, schema, start, &mut fields, unions);
     fields
 }

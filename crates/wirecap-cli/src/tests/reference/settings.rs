@@ -48,7 +48,7 @@ pub(super) fn page() -> String {
     );
     let capture = tables::<CaptureSettings>();
     let forward = tables::<ForwardSettings>();
-    page += "\nThe tables `[capture]`, `[output]` and `[process]` are for both commands, `[forward]` is for `wirecap forward`. Defaults are those of \
+    page += "\nThe tables `[capture]`, `[output]`, `[process]` and `[service]` are for both commands, `[forward]` is for `wirecap forward`. Defaults are those of \
              `wirecap capture`; where `wirecap forward` has another, it follows in brackets.\n";
     for (name, keys) in &forward {
         page += &format!(

@@ -125,6 +125,33 @@ const INTERFACES: &[Example] = &[
     ),
 ];
 
+const STATUS: &[Example] = &[
+    ("wirecap status", "The captures that run:"),
+    ("wirecap status uplink", "The account so far of the capture that was started with --name uplink:"),
+    (
+        "wirecap status --json | jq -r '.[] | select(.lost > 0) | .pid'",
+        "The processes of captures that have lost packets:",
+    ),
+];
+
+const STOP: &[Example] = &[
+    ("wirecap stop uplink", "End a capture, and wait until everything is written:"),
+    ("wirecap stop 4711 --timeout 10s", "Wait for ten seconds at most:"),
+];
+
+const ROTATE: &[Example] = &[(
+    "wirecap rotate uplink",
+    "Begin the next file of a series, and print the name of the one that is complete:",
+)];
+
+const SET: &[Example] = &[
+    (
+        "wirecap set uplink -T 40",
+        "Have buddies help from the time on when a worker's pools are fuller than 40 %:",
+    ),
+    ("wirecap set uplink --duration 1h", "End a capture an hour after its start:"),
+];
+
 const ALL: &[(&str, &[Example])] = &[
     ("capture", CAPTURE),
     ("forward", FORWARD),
@@ -132,6 +159,10 @@ const ALL: &[(&str, &[Example])] = &[
     ("replay", REPLAY),
     ("run", RUN),
     ("extcap", EXTCAP),
+    ("status", STATUS),
+    ("stop", STOP),
+    ("rotate", ROTATE),
+    ("set", SET),
     ("interfaces", INTERFACES),
 ];
 

@@ -41,6 +41,10 @@ pub(super) fn add(page: &mut ManPage, command: &str, has_flag: bool) {
 fn introduction(command: &str) -> &'static str {
     match command {
         "interfaces" => "`--json` prints one array on one line, with an object for each interface.",
+        "status" => {
+            "`--json` prints one array on one line, with an object for each capture. With CAPTURE it prints the account of that one \
+             instead: the object that wirecap-capture(1) and wirecap-forward(1) explain."
+        }
         "run" => {
             "`--json` prints an object for each device on a line of its own, on standard error, once the program has ended."
         }

@@ -25,15 +25,19 @@ pub(super) fn of(command: &str) -> Notes {
             files: &[
                 ["/etc/wirecap/capture/NAME.toml", "The settings of the service wirecap-capture@NAME."],
                 ["/var/lib/wirecap", "Where that service writes files."],
+                ["/run/wirecap/PID.sock", "The control socket of a capture of root; see wirecap-status(1)."],
             ],
             see_also: &["pcap-filter(7)", "strftime(3)", "tcpdump(8)", "wirecap-setcap(8)"],
             ..Notes::default()
         },
         "forward" => Notes {
-            files: &[[
-                "/etc/wirecap/forward/NAME.conf",
-                "INTERFACES and OPTIONS of the service wirecap-forward@NAME.",
-            ]],
+            files: &[
+                [
+                    "/etc/wirecap/forward/NAME.conf",
+                    "INTERFACES and OPTIONS of the service wirecap-forward@NAME.",
+                ],
+                ["/run/wirecap/PID.sock", "The control socket; see wirecap-status(1)."],
+            ],
             see_also: &["pcap-filter(7)", "ip-route(8)"],
             ..Notes::default()
         },
@@ -62,6 +66,33 @@ pub(super) fn of(command: &str) -> Notes {
             see_also: &["wirecap-libpcap(7)", "pcap(3PCAP)"],
         },
         "extcap" => Notes { see_also: &["wireshark(1)", "extcap(4)"], ..Notes::default() },
+        "status" => Notes {
+            signals: Some(&[]),
+            environment: &[[
+                "XDG_RUNTIME_DIR",
+                "Captures of this user are looked for in its directory wirecap.",
+            ]],
+            files: &[
+                ["/run/wirecap/PID.sock", "The control socket of a capture of root."],
+                ["/run/wirecap/capture, /run/wirecap/forward", "Those of services."],
+            ],
+            ..Notes::default()
+        },
+        "stop" => Notes {
+            exit: &[
+                ["that of the capture", "It has ended: 0, 1 or 3."],
+                ["0", "The capture has ended as asked."],
+                [
+                    "1",
+                    "The capture failed, there is none, it may not be stopped by this user, or it was not waited for (--timeout).",
+                ],
+                ["2", "The command line is wrong; nothing was done."],
+                ["3", "The capture has ended as asked, but lost packets, with --fail-on-loss."],
+            ],
+            signals: Some(&[]),
+            ..Notes::default()
+        },
+        "rotate" | "set" => Notes { signals: Some(&[]), ..Notes::default() },
         "interfaces" => {
             Notes { signals: Some(&[]), see_also: &["ip-link(8)", "ethtool(8)"], ..Notes::default() }
         }

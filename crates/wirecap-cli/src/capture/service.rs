@@ -1,0 +1,100 @@
+//! A capture as its clients see it: what is known of it, snapshots while it runs, its end.
+
+use std::{sync::Arc, time::Instant};
+
+use anyhow::Result;
+use wirecap::Capture;
+
+use super::{
+    end::End,
+    job::Job,
+    plan::Plan,
+    summary::Account,
+    written_files::{FilesProgress, WrittenFiles},
+};
+use crate::{
+    control::{
+        board::{Board, CaptureSnapshot, Identity},
+        desk::{self, Desk},
+        protocol::{Change, EndRecord},
+        running::Control,
+    },
+    exit::Exit,
+    metrics::endpoint::MetricsEndpoint,
+    print::head::Head,
+    process::signals::Signals,
+    serve::endpoint::Endpoint,
+    text::control,
+};
+
+/// Begins to serve the clients of a capture that starts.
+///
+/// # Errors
+/// A socket or an address that the user has named cannot be used.
+pub(super) fn start(plan: &Plan, command: &'static str, signals: &Signals) -> Result<(Control, Desk)> {
+    let service = &plan.service;
+    let identity = Identity {
+        pid: std::process::id(),
+        name: service.name.as_ref().map(|name| name.as_str().into()),
+        command,
+        ports: plan.config.ports.iter().map(|port| port.name().to_owned()).collect(),
+        output: plan.describe_destination(),
+    };
+    let metrics = |board: &Arc<Board>| {
+        let Some(address) = &service.metrics else { return Ok(None) };
+        Ok(Some(Box::new(MetricsEndpoint::open(address, board)?) as Box<dyn Endpoint>))
+    };
+    let choice = service.control.as_ref();
+    let sandbox = (plan.output.quiet, &plan.sandbox);
+    Control::start(identity, choice, &signals.escalation, sandbox, metrics)
+}
+
+/// A capture at this moment.
+pub(super) fn snapshot(
+    plan: &Plan,
+    head: &Head,
+    changes: &[Change],
+    output: Option<&FilesProgress>,
+    capture: &Capture,
+    job: &impl Job,
+) -> CaptureSnapshot {
+    let (at, report) = (Instant::now(), capture.report());
+    let written = output.map(FilesProgress::written);
+    let total = written.as_ref().map(|written| written.total);
+    let account = Account { head, end: None, report: &report, written, changes };
+    let (record, text) = (account.record(plan, job), account.describe(plan, job));
+    CaptureSnapshot { at, offloads: capture.offloads(), written: total, account: record, text, report }
+}
+
+/// How a capture ended, for clients.
+pub(super) fn end_record(
+    plan: &Plan,
+    exit: Exit,
+    end: End,
+    error: Option<&str>,
+    written: Option<&WrittenFiles>,
+) -> EndRecord {
+    let total = written.map(|written| written.total).unwrap_or_default();
+    EndRecord {
+        exit_code: exit as u8,
+        end: end.as_str().into(),
+        error: error.map(Into::into),
+        output: plan.describe_destination(),
+        written: total.packets,
+        files: total.output_files,
+    }
+}
+
+/// The text of a change.
+pub(super) fn describe_change(change: &Change) -> String {
+    let &Change { before, after, uid, pid, .. } = change;
+    match change.setting.as_str() {
+        desk::THRESHOLD => control::threshold_changed(before, after, uid, pid),
+        _ => control::duration_changed(before, after, uid, pid),
+    }
+}
+
+/// The changes that an account has.
+pub(super) fn changes(control: &Control) -> Vec<Change> {
+    control.board.changes()
+}

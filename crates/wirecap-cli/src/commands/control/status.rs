@@ -1,0 +1,118 @@
+//! `wirecap status`: the captures that run, or the account of one of them.
+
+use std::{fs, io::ErrorKind, path::PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::TargetFlags;
+use crate::{
+    control::{
+        client::{FoundCapture, find},
+        place::directories,
+        protocol::{Request, Status},
+    },
+    exit::Exit,
+    print::{printable::json, stdio::print_stdout, table::Table},
+};
+
+/// What to show.
+#[derive(Debug, Args)]
+pub(crate) struct StatusFlags {
+    #[command(flatten)]
+    target: TargetFlags,
+    /// Print JSON: the account as the capture prints it with --json, or without CAPTURE an array of all
+    /// captures.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A capture that runs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct RunningCapture {
+    #[serde(flatten)]
+    status: Status,
+    /// Its control socket.
+    socket: String,
+}
+
+/// Prints the captures, or the account of one.
+///
+/// # Errors
+/// There is no such capture, or it does not answer.
+pub(crate) fn run(flags: &StatusFlags) -> Result<Exit> {
+    match &flags.target.target {
+        Some(_) => account(flags),
+        None => list(flags.json),
+    }
+}
+
+fn account(flags: &StatusFlags) -> Result<Exit> {
+    let answer = flags.target.connect()?.ask(&Request::Account)?;
+    let text = match flags.json {
+        true => json(&answer["account"]),
+        false => answer["text"].as_str().unwrap_or_default().to_owned() + "\n",
+    };
+    print_stdout("the account", &text)?;
+    Ok(Exit::Fine)
+}
+
+fn list(as_json: bool) -> Result<Exit> {
+    warn_of_hidden();
+    let (mut running, mut silent) = (Vec::new(), false);
+    for FoundCapture { socket, status } in find() {
+        let socket = socket.display().to_string();
+        match status {
+            Ok(status) => running.push(RunningCapture { status, socket }),
+            Err(cause) => {
+                note!("{socket}: {cause:#}");
+                silent = true;
+            }
+        }
+    }
+    let text = match (as_json, running.as_slice()) {
+        (true, _) => json(&running),
+        (false, []) => "no capture runs\n".into(),
+        (false, running) => table(running).to_string(),
+    };
+    print_stdout("the list", &text)?;
+    Ok(if silent { Exit::Failed } else { Exit::Fine })
+}
+
+/// Says where there may be captures that this user cannot see.
+fn warn_of_hidden() {
+    let mut hidden: Vec<PathBuf> = Vec::new();
+    for directory in directories() {
+        if hidden.iter().any(|other| directory.starts_with(other)) {
+            continue;
+        }
+        if fs::read_dir(&directory).is_err_and(|cause| cause.kind() == ErrorKind::PermissionDenied) {
+            note!(
+                "the captures in {} are hidden from this user: use sudo, or become a member of the group wirecap",
+                directory.display()
+            );
+            hidden.push(directory);
+        }
+    }
+}
+
+fn table(running: &[RunningCapture]) -> Table {
+    let mut table =
+        Table::new(&["pid", "name", "command", "interfaces", "since", "state", "packets", "lost"]);
+    for RunningCapture { status, .. } in running {
+        table.row(vec![
+            status.pid.to_string(),
+            status.name.clone().unwrap_or_else(|| "-".into()),
+            status.command.clone(),
+            status.ports.join(","),
+            // Without milliseconds.
+            status.started.split('.').next().unwrap_or_default().to_owned() + "Z",
+            status.state.to_string(),
+            status.delivered.to_string(),
+            status.lost.to_string(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,188 @@
+//! What a capture and the server of its clients share.
+//!
+//! ```text
+//!   server thread                         board                          thread that watches the capture
+//!   a client wants an account  ──────►  wanted                ──────►   once per tick: is one wanted?
+//!   is answered                ◄──────  snapshot, phase, end  ◄──────   publishes it, at most ten a second
+//! ```
+//!
+//! Rule: both sides hold the lock only to exchange pointers and a few fields, so neither waits for the other.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use wirecap::{Report, report::Offload};
+use wirecap_record::WrittenCounts;
+
+use super::protocol::{Change, EndRecord, Phase, Status};
+use crate::serve::waker::Waker;
+
+/// The shortest time between two snapshots, which read the counters of all queues.
+pub(crate) const SNAPSHOT_PERIOD: Duration = Duration::from_millis(100);
+/// Changes that are kept; an account has the last ones.
+const MAX_CHANGES: usize = 100;
+
+/// A capture at a moment.
+#[derive(Debug)]
+pub(crate) struct CaptureSnapshot {
+    /// When it was taken.
+    pub(crate) at: Instant,
+    pub(crate) report: Report,
+    pub(crate) offloads: Vec<Offload>,
+    /// What is written; `None` if packets are only counted.
+    pub(crate) written: Option<WrittenCounts>,
+    /// The account as JSON.
+    pub(crate) account: Value,
+    /// The account as text.
+    pub(crate) text: String,
+}
+
+/// What is known of a capture before it runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) pid: u32,
+    pub(crate) name: Option<String>,
+    pub(crate) command: &'static str,
+    pub(crate) ports: Vec<String>,
+    pub(crate) output: Option<String>,
+}
+
+/// The board.
+#[derive(Debug)]
+pub(crate) struct Board {
+    identity: Identity,
+    /// Wakes the server when something changes here.
+    waker: Arc<Waker>,
+    /// A client waits for a new snapshot. Set by the server, cleared by the thread that publishes it; the
+    /// lock below orders what they exchange.
+    wanted: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    started: String,
+    snapshot: Option<Arc<CaptureSnapshot>>,
+    changes: Vec<Change>,
+    end: Option<EndRecord>,
+}
+
+impl Board {
+    /// Of a capture that starts.
+    pub(crate) fn new(identity: Identity, started: String, waker: Arc<Waker>) -> Self {
+        let state = State { phase: Phase::Starting, started, snapshot: None, changes: Vec::new(), end: None };
+        Self { identity, waker, wanted: AtomicBool::new(false), state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The capture runs.
+    pub(crate) fn begin(&self, started: &str) {
+        let mut state = self.state();
+        (state.phase, state.started) = (Phase::Running, started.into());
+        drop(state);
+        self.waker.wake();
+    }
+
+    /// The capture gets no more packets.
+    pub(crate) fn begin_ending(&self) {
+        self.state().phase = Phase::Ending;
+        self.waker.wake();
+    }
+
+    /// The capture has ended.
+    pub(crate) fn end(&self, end: EndRecord) {
+        self.state().end = Some(end);
+        self.waker.wake();
+    }
+
+    /// How it ended; `None` before.
+    pub(super) fn ended(&self) -> Option<EndRecord> {
+        self.state().end.clone()
+    }
+
+    /// How far it is.
+    pub(crate) fn phase(&self) -> Phase {
+        self.state().phase
+    }
+
+    /// Publishes a snapshot.
+    pub(crate) fn publish(&self, snapshot: CaptureSnapshot) {
+        self.state().snapshot = Some(Arc::new(snapshot));
+        self.waker.wake();
+    }
+
+    /// Whether a snapshot is wanted. Asking takes the wish.
+    pub(super) fn take_wish(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) && self.wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// The snapshot for a client that asked at this time. `None`: it is too old, and a new one is on its way.
+    /// A capture that does not run has no newer one than the last.
+    pub(crate) fn snapshot_for(&self, asked: Instant) -> Option<Arc<CaptureSnapshot>> {
+        let state = self.state();
+        let is_fresh = |snapshot: &Arc<CaptureSnapshot>| snapshot.at + SNAPSHOT_PERIOD >= asked;
+        let runs = state.phase == Phase::Running && state.end.is_none();
+        let snapshot = state.snapshot.clone().filter(|snapshot| !runs || is_fresh(snapshot));
+        drop(state);
+        if snapshot.is_none() {
+            self.wanted.store(true, Ordering::Relaxed);
+        }
+        snapshot
+    }
+
+    /// A change of a setting.
+    pub(super) fn note(&self, change: Change) {
+        let mut state = self.state();
+        if state.changes.len() == MAX_CHANGES {
+            state.changes.remove(0);
+        }
+        state.changes.push(change);
+    }
+
+    /// The last changes.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        self.state().changes.clone()
+    }
+
+    /// The identity.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The state in a few figures, as of a snapshot.
+    pub(crate) fn status(&self, snapshot: Option<&CaptureSnapshot>) -> Status {
+        let (phase, started) = {
+            let state = self.state();
+            (state.phase, state.started.clone())
+        };
+        let Identity { pid, name, command, ports, output } = self.identity.clone();
+        let report = snapshot.map(|snapshot| &snapshot.report);
+        let total = report.map(Report::total).unwrap_or_default();
+        let early: u64 =
+            report.map_or(0, |report| report.ports.iter().map(|port| port.dropped_before_xdp).sum());
+        Status {
+            pid,
+            name,
+            command: command.into(),
+            ports,
+            started,
+            state: phase,
+            seconds: report.map_or(0.0, |report| report.seconds),
+            seen: total.seen,
+            delivered: total.delivered,
+            lost: total.lost.total() + early,
+            threshold_percent: report.and_then(|report| report.threshold_percent),
+            output,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The client's end of control sockets: finding captures, and asking them.
+//!
+//! Rule: no capture that hangs, and no socket that another user has put somewhere, holds a client up: each
+//! question has a timeout, and answers are bounded.
+
+use std::{
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, anyhow, bail, ensure};
+use serde_json::Value;
+
+use super::{
+    connect, place,
+    protocol::{Request, Status},
+    refusal::RefusalRecord,
+};
+
+/// How long a capture may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
+/// How long it may take to accept the connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The longest answer, in bytes.
+const MAX_ANSWER: u64 = 64 << 20;
+
+/// A connection to a capture.
+#[derive(Debug)]
+pub(crate) struct ControlClient {
+    path: PathBuf,
+    stream: BufReader<UnixStream>,
+}
+
+impl ControlClient {
+    /// Connects to a socket.
+    ///
+    /// # Errors
+    /// No capture is there, this user may not connect, or it accepts nothing.
+    pub(crate) fn connect(path: &Path) -> Result<Self> {
+        let name = path.display();
+        let stream = connect::within(path, CONNECT_TIMEOUT).map_err(|cause| match cause.kind() {
+            ErrorKind::NotFound => {
+                anyhow!("there is no control socket {name}; wirecap status lists the captures")
+            }
+            ErrorKind::ConnectionRefused => {
+                anyhow!(
+                    "the capture of {name} was killed: its socket is left over, and nothing answers there"
+                )
+            }
+            ErrorKind::PermissionDenied => anyhow!(
+                "this user may not connect to {name}: use sudo, or become a member of the group wirecap"
+            ),
+            _ => anyhow!("cannot connect to {name}: {cause}"),
+        })?;
+        Ok(Self { path: path.into(), stream: BufReader::new(stream) })
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// The capture refuses, has gone, or does not answer.
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<Value> {
+        self.send(request)?;
+        self.answer(Some(ANSWER_TIMEOUT))?.ok_or_else(|| self.gone())
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// The capture has gone.
+    pub(crate) fn send(&mut self, request: &Request) -> Result<()> {
+        let stream = self.stream.get_mut();
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.write_all(request.line().as_bytes()).map_err(|_| self.gone())
+    }
+
+    /// The next answer; `None` if the capture has closed the connection. Waits for any time without a
+    /// timeout.
+    ///
+    /// # Errors
+    /// The capture refuses, or does not answer in time.
+    pub(crate) fn answer(&mut self, timeout: Option<Duration>) -> Result<Option<Value>> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut line = Vec::new();
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            ensure!(left.is_none_or(|left| !left.is_zero()), TimedOut(self.path.clone()));
+            self.stream.get_ref().set_read_timeout(left)?;
+            let room = MAX_ANSWER - line.len() as u64;
+            match self.stream.by_ref().take(room).read_until(b'\n', &mut line) {
+                Ok(_) if line.ends_with(b"\n") => break,
+                Ok(_) if line.len() as u64 >= MAX_ANSWER => {
+                    bail!("{} answers without an end", self.path.display())
+                }
+                Ok(_) => return Ok(None),
+                Err(cause) if matches!(cause.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                Err(cause) if cause.kind() == ErrorKind::ConnectionReset => return Ok(None),
+                Err(cause) => return Err(cause.into()),
+            }
+        }
+        let fields: Value = serde_json::from_slice(&line)
+            .map_err(|_| anyhow!("{} is no control socket of wirecap", self.path.display()))?;
+        if fields["reply"] == "error" {
+            let refusal: RefusalRecord = serde_json::from_value(fields).map_err(|_| {
+                anyhow!("{} refuses, for no reason that this wirecap knows", self.path.display())
+            })?;
+            return Err(anyhow!(Refused(refusal)));
+        }
+        Ok(Some(fields))
+    }
+
+    fn gone(&self) -> anyhow::Error {
+        anyhow!(
+            "the capture of {} has closed the connection: it has just ended, or has too many clients",
+            self.path.display()
+        )
+    }
+
+    /// The state of the capture.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(crate) fn status(&mut self) -> Result<Status> {
+        let answer = self.ask(&Request::Status)?;
+        serde_json::from_value(answer)
+            .map_err(|cause| anyhow!("{} is no capture of this version: {cause}", self.path.display()))
+    }
+}
+
+/// The capture did not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the capture of {} does not answer", .0.display())]
+pub(crate) struct TimedOut(PathBuf);
+
+/// The capture refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.text)]
+pub(crate) struct Refused(pub(crate) RefusalRecord);
+
+/// A capture that was found.
+#[derive(Debug)]
+pub(crate) struct FoundCapture {
+    pub(crate) socket: PathBuf,
+    /// Its state, or why it is not known.
+    pub(crate) status: Result<Status>,
+}
+
+/// All captures that this user can reach. Sockets that were left over are none.
+pub(crate) fn find() -> Vec<FoundCapture> {
+    let sockets =
+        place::directories().into_iter().flat_map(|directory| place::sockets(&directory).unwrap_or_default());
+    let found = sockets.filter(|socket| !connect::is_left_over(socket)).map(|socket| {
+        let status = ControlClient::connect(&socket).and_then(|mut client| client.status());
+        FoundCapture { socket, status }
+    });
+    let mut found: Vec<_> = found.collect();
+    found.sort_by_key(|capture| capture.status.as_ref().map_or(u32::MAX, |status| status.pid));
+    found
+}
+
+/// The socket of a capture by its process id, its name, or the path of the socket; `None` means the only one.
+///
+/// # Errors
+/// There is none, or there are several.
+pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
+    if let Some(path) = target.filter(|target| target.contains('/')) {
+        return Ok(path.into());
+    }
+    if let Some(pid) = target.and_then(|target| target.parse::<u32>().ok()) {
+        let in_directory = |directory: PathBuf| directory.join(format!("{pid}.sock"));
+        let mut sockets = place::directories().into_iter().map(in_directory);
+        return sockets.find(|socket| socket.exists()).ok_or_else(|| {
+            anyhow!("no capture has process id {pid} and a control socket that this user can see; wirecap status lists them")
+        });
+    }
+    let mut found = find();
+    if let Some(name) = target {
+        let is_named = |capture: &FoundCapture| {
+            capture.status.as_ref().is_ok_and(|status| status.name.as_deref() == Some(name))
+        };
+        found.retain(is_named);
+    }
+    match found.as_slice() {
+        [one] => Ok(one.socket.clone()),
+        [] => match target {
+            Some(name) => bail!("no capture is named {name}; wirecap status lists them"),
+            None => bail!("no capture runs that this user can reach"),
+        },
+        several => {
+            let pids =
+                several.iter().filter_map(|capture| Some(capture.status.as_ref().ok()?.pid.to_string()));
+            let pids: Vec<_> = pids.collect();
+            bail!(usage!("there are several: write one of the process ids {}", pids.join(", ")))
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Where metrics are served: a TCP address or a Unix socket, which are opened before the capture starts.
+
+use std::{
+    io::ErrorKind,
+    net::TcpListener,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, anyhow};
+
+use super::{
+    encoding, families,
+    http::{self, MetricsRequest, Status},
+};
+use crate::{
+    control::{board::Board, place::ControlSocket, protocol::Phase},
+    serve::endpoint::{Dialogue, Endpoint, Listener, Step, Stream},
+    settings::MetricsAddress,
+};
+
+/// How long the capture may take for a snapshot.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The endpoint of metrics.
+#[derive(Debug)]
+pub(crate) struct MetricsEndpoint {
+    listener: Listener,
+    board: Arc<Board>,
+    /// Removed at the end.
+    socket: Option<ControlSocket>,
+}
+
+impl MetricsEndpoint {
+    /// Opens the address.
+    ///
+    /// # Errors
+    /// It is in use, not of this machine, or not allowed.
+    pub(crate) fn open(address: &MetricsAddress, board: &Arc<Board>) -> Result<Self> {
+        let board = Arc::clone(board);
+        match address {
+            MetricsAddress::Tcp(address) => {
+                let cannot = |cause: std::io::Error| {
+                    let hint = match cause.kind() {
+                        ErrorKind::AddrInUse => "; another program serves there, so choose another port",
+                        ErrorKind::AddrNotAvailable => "; it is no address of this machine",
+                        ErrorKind::PermissionDenied => "; choose a port from 1024 on",
+                        _ => "",
+                    };
+                    anyhow!("cannot serve metrics on {address}: {cause}{hint}")
+                };
+                let listener = TcpListener::bind(address).map_err(cannot)?;
+                listener.set_nonblocking(true)?;
+                Ok(Self { listener: Listener::Tcp(listener), board, socket: None })
+            }
+            MetricsAddress::Unix(path) => {
+                let socket = ControlSocket::at(path)?;
+                let listener = Listener::Unix(socket.listener()?);
+                Ok(Self { listener, board, socket: Some(socket) })
+            }
+        }
+    }
+}
+
+impl Endpoint for MetricsEndpoint {
+    fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        self.socket.as_ref().map(ControlSocket::directory)
+    }
+
+    fn connect(&self, _: &Stream) -> Option<Box<dyn Dialogue>> {
+        Some(Box::new(Scrape { board: Arc::clone(&self.board), request: None }))
+    }
+}
+
+/// A scrape.
+struct Scrape {
+    board: Arc<Board>,
+    /// What was requested, and when.
+    request: Option<(MetricsRequest, Instant)>,
+}
+
+impl Dialogue for Scrape {
+    fn receive(&mut self, input: &mut Vec<u8>, output: &mut Vec<u8>) -> Step {
+        let Some(len) = http::head_len(input) else { return Step::Listen };
+        let parsed = http::parse(&input[..len]);
+        // Nothing more of it is read.
+        input.clear();
+        match parsed {
+            Ok(request) => {
+                self.request = Some((request, Instant::now()));
+                self.proceed(output)
+            }
+            Err(status) => {
+                output.extend(http::refusal(status));
+                Step::Close
+            }
+        }
+    }
+
+    fn proceed(&mut self, output: &mut Vec<u8>) -> Step {
+        let Some((request, asked)) = self.request else { return Step::Listen };
+        let snapshot = self.board.snapshot_for(asked);
+        if snapshot.is_none() && self.board.phase() == Phase::Running {
+            if Instant::now() < asked + SNAPSHOT_TIMEOUT {
+                return Step::Wait(asked + SNAPSHOT_TIMEOUT);
+            }
+            output.extend(http::refusal(Status::Unavailable));
+            return Step::Close;
+        }
+        let status = self.board.status(snapshot.as_deref());
+        let families = families::of(self.board.identity(), &status, snapshot.as_deref());
+        output.extend(http::metrics(request, &encoding::text(families, request.format)));
+        Step::Close
+    }
+
+    fn refuse_length(&mut self, output: &mut Vec<u8>) {
+        output.extend(http::refusal(Status::HeadTooLarge));
+    }
+}

@@ -1,0 +1,19 @@
+//! Metrics for Prometheus: every figure of the account, over HTTP.
+//!
+//! ```text
+//!   GET /metrics ─► http: request, limits ─► board: a snapshot ─► families ─► encoding ─► OpenMetrics, or Prometheus text
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | which metrics there are | [`families`] |
+//! | how they are written | [`encoding`] |
+//! | requests and answers | [`http`] |
+//! | where they are served | [`endpoint`] |
+//!
+//! Rule: a scrape reads what the capture counts in any case, at most ten times a second, however many ask.
+
+mod encoding;
+pub(crate) mod endpoint;
+mod families;
+mod http;
