@@ -20,7 +20,7 @@ use super::{
     alignment,
     buffers::Buffers,
     copy::OutputCopy,
-    description::{Trailer, nanoseconds, trailer_bytes},
+    description::{Trailer, trailer_bytes},
     error::RecordError,
     order::Order,
     output::{AppendError, Output, Whereabouts},
@@ -344,12 +344,12 @@ impl Appender {
         self.series.is_some() && !self.is_complete && self.failure.is_none()
     }
 
-    /// Takes requests for the next file of a series.
-    pub(crate) fn take_requests(&mut self, is_live: bool) {
+    /// Takes requests for the next file of a series. `now_ns` is the time; it is asked for only if one waits.
+    pub(crate) fn take_requests(&mut self, is_live: bool, now_ns: impl FnOnce() -> u64) {
         let Some(series) = &mut self.series else { return };
         series.take_requests(is_live);
         if series.cut_ns().is_some() && is_live {
-            series.cut_if_late(nanoseconds(SystemTime::now()));
+            series.cut_if_late(now_ns());
         }
     }
 

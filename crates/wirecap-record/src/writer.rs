@@ -70,7 +70,8 @@ impl Writer {
         let Self { messages, trailer, outcome, mut recording } = self;
         while recording.collect(&messages) {
             recording.merge(Instant::now());
-            recording.appender.take_requests(recording.is_live);
+            let now_ns = || description::nanoseconds(SystemTime::now());
+            recording.appender.take_requests(recording.is_live, now_ns);
             recording.write();
             recording.appender.go_on_copying();
             recording.end_file();

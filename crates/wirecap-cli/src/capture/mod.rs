@@ -121,6 +121,9 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     // A file that ends at a size is no series, though it is recorded as one.
     let recorders = recording.recorders.iter().filter(|_| plan.output.rotates());
     desk.set_rotators(recorders.filter_map(|(_, recorder)| recorder.rotator()).collect());
+    let head = Head::new(J::COMMAND, started);
+    // Clients that come after the announcement find a capture that has begun; it answers in a moment.
+    control.board.begin(head.started());
     if !plan.output.quiet {
         announce::start(&plan, &capture.report(), progress.as_ref(), &job);
     }
@@ -135,8 +138,6 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let manager = ServiceManager::from_env();
     plan.sandbox.enter(&Profile::Main(sandbox::needs(&plan.config, &capture.report(), plan.output.print)));
     drop(count);
-    let head = Head::new(J::COMMAND, started);
-    control.board.begin(head.started());
     let statistics = Statistics::new(&plan, &head, &control, progress);
     let watch = Watch::new(&plan, &signals, noticed, statistics, (desk, manager), delays);
     let end = watch.until_end(&mut capture, &threads.workers, &mut job);
