@@ -344,12 +344,10 @@ impl Appender {
         self.series.is_some() && !self.is_complete && self.failure.is_none()
     }
 
-    /// Takes requests for the next file of a series. `now_ns` is the time; it is asked for only if one waits.
-    pub(crate) fn take_requests(&mut self, is_live: bool, now_ns: impl FnOnce() -> u64) {
-        let Some(series) = &mut self.series else { return };
-        series.take_requests(is_live);
-        if series.cut_ns().is_some() && is_live {
-            series.cut_if_late(now_ns());
+    /// Takes requests for the next file of a series.
+    pub(crate) fn take_requests(&mut self, is_live: bool) {
+        if let Some(series) = &mut self.series {
+            series.take_requests(is_live);
         }
     }
 
@@ -359,12 +357,12 @@ impl Appender {
     }
 
     /// Begins the next file if no packets of the current one will come any more: `is_certain` says that of
-    /// one whose end was requested.
-    pub(crate) fn end_file(&mut self, now_ns: u64, is_certain: bool) {
+    /// one whose end was requested. `is_idle`: everything that came is written, and for a while nothing came.
+    pub(crate) fn end_file(&mut self, now_ns: u64, is_certain: bool, is_idle: bool) {
         if !self.has_series() {
             return;
         }
-        let is_over = self.series.as_ref().is_some_and(|series| series.is_over(now_ns));
+        let is_over = is_idle && self.series.as_ref().is_some_and(|series| series.is_over(now_ns));
         let first_ns = match self.cut_ns() {
             Some(cut_ns) if is_certain || is_over => now_ns.max(cut_ns),
             _ if is_over => now_ns,
@@ -382,7 +380,7 @@ impl Appender {
     }
 
     fn stop(&mut self, stop: StopReason<'_>) {
-        if let (StopReason::Failed { .. }, Some(series)) = (&stop, &mut self.series) {
+        if let Some(series) = &mut self.series {
             series.close();
         }
         if let Some(StopCallback(on_stop)) = self.on_stop.take() {

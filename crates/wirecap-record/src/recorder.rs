@@ -281,6 +281,7 @@ fn begin(
             ),
             progress: progress.clone(),
             backlog,
+            is_idle: false,
         };
         let give_up = Arc::clone(&config.give_up);
         let recorder = Recorder { lanes: Vec::new(), progress, rotator, give_up, trailer, outcome };

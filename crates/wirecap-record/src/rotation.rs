@@ -142,7 +142,7 @@ pub(crate) struct Series {
     requests: Arc<Requests>,
     /// Packets from this time on are for the next file, as was requested; 0 means all.
     cut_ns: Option<u64>,
-    /// Where the file is sent that ends there.
+    /// Receives the file that ends there.
     replies: Vec<Sender<CompleteFile>>,
 }
 
@@ -164,8 +164,8 @@ impl Series {
         self.packets += packets;
     }
 
-    /// Takes requests for the next file, whose place is where the time of the first of them is; `is_live`
-    /// says whether packets have the times at which they come.
+    /// Takes requests for the next file, which begins at the earliest time requested. Unless `is_live`, when
+    /// packets are stamped as they come, it begins with the next packet.
     pub(crate) fn take_requests(&mut self, is_live: bool) {
         for Request { from_ns, reply } in self.requests.take() {
             let from_ns = if is_live { from_ns } else { 0 };
@@ -177,14 +177,6 @@ impl Series {
     /// Where the file ends, if the next one was requested.
     pub(crate) fn cut_ns(&self) -> Option<u64> {
         self.cut_ns
-    }
-
-    /// Ends the file with the next packet, whatever its time, if it should have ended long ago: the clock
-    /// that stamps the packets is behind.
-    pub(crate) fn cut_if_late(&mut self, now_ns: u64) {
-        if self.cut_ns.is_some_and(|cut_ns| now_ns.saturating_sub(LATE_NS) >= cut_ns) {
-            self.cut_ns = Some(0);
-        }
     }
 
     /// Nothing more is written: requests are dropped.
@@ -218,7 +210,7 @@ impl Series {
     }
 
     /// Whether no packet will be written to the file any more, since its period is over, or the place of a
-    /// request.
+    /// request. For a writer that has written everything.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         let late_ns = now_ns.saturating_sub(LATE_NS);
         let period_is_over = (self.packets > 0 || self.is_last()) && late_ns >= self.until_ns;
@@ -243,7 +235,7 @@ impl Series {
         Ok(output)
     }
 
-    /// The place of a request, if a packet with this time is behind it.
+    /// The requested end of the file, if a packet with this time is not before it.
     fn reached_cut_ns(&self, first_ns: u64) -> Option<u64> {
         self.cut_ns.filter(|&cut_ns| first_ns >= cut_ns)
     }

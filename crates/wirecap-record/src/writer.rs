@@ -62,6 +62,8 @@ pub(crate) struct Recording {
     pub(crate) appender: Appender,
     pub(crate) progress: Progress,
     pub(crate) backlog: Option<Arc<Backlog>>,
+    /// No block came within the last wait for one.
+    pub(crate) is_idle: bool,
 }
 
 impl Writer {
@@ -70,8 +72,7 @@ impl Writer {
         let Self { messages, trailer, outcome, mut recording } = self;
         while recording.collect(&messages) {
             recording.merge(Instant::now());
-            let now_ns = || description::nanoseconds(SystemTime::now());
-            recording.appender.take_requests(recording.is_live, now_ns);
+            recording.appender.take_requests(recording.is_live);
             recording.write();
             recording.appender.go_on_copying();
             recording.end_file();
@@ -96,6 +97,7 @@ impl Recording {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return false,
         };
+        self.is_idle = next.is_none();
         let (mut taken, mut bytes) = (0, 0);
         while let Some(block) = next {
             taken += 1;
@@ -154,7 +156,7 @@ impl Recording {
             .appender
             .cut_ns()
             .is_some_and(|cut_ns| self.merger.is_certain(cut_ns, |queue| self.lookout.horizon(queue)));
-        self.appender.end_file(description::nanoseconds(SystemTime::now()), is_certain);
+        self.appender.end_file(description::nanoseconds(SystemTime::now()), is_certain, self.is_idle);
     }
 
     /// Writes what is held back, then the account. Without an account, for instance if the capture panicked,

@@ -240,7 +240,7 @@ fn a_requested_file_begins_with_the_first_packet_of_its_time() {
     let mut series = Requested::new(Limits::default());
     series.write(&[1_010, 1_020]);
     let complete = series.rotator.rotate(at(1_050));
-    series.appender.take_requests(true, || 1_300);
+    series.appender.take_requests(true);
     series.write(&[1_049]);
     assert_eq!(complete.try_recv(), Err(TryRecvError::Empty));
     series.write(&[1_049, 1_050, 1_060, 1_040]);
@@ -255,18 +255,21 @@ fn a_requested_file_begins_with_the_first_packet_of_its_time() {
 fn a_requested_file_begins_in_silence_once_no_earlier_packet_can_come() {
     let mut series = Requested::new(Limits { period_ns: Some(1_000_000), ..Limits::default() });
     let complete = series.rotator.rotate(at(1_050));
-    series.appender.take_requests(true, || 1_300);
-    series.appender.end_file(1_100, false);
+    series.appender.take_requests(true);
+    series.appender.end_file(1_100, false, true);
     assert_eq!(complete.try_recv(), Err(TryRecvError::Empty), "an earlier packet may come");
-    series.appender.end_file(1_100, true);
+    series.appender.end_file(1_100, true, true);
     assert_eq!(complete.try_recv(), Ok(series.complete(1, 0)));
-    series.appender.end_file(1_200, true);
+    series.appender.end_file(1_200, true, false);
     // The name has the time of the request, not that of the period.
     assert_eq!(*series.begins.lock().unwrap(), [1_050]);
     // A queue that promises nothing delays it only so long.
     let late = series.rotator.rotate(at(1_300));
-    series.appender.take_requests(true, || 1_300);
-    series.appender.end_file(1_300 + LATE_NS, false);
+    series.appender.take_requests(true);
+    // Late, but a writer that is behind may still have earlier packets.
+    series.appender.end_file(1_300 + LATE_NS, false, false);
+    assert!(late.try_recv().is_err());
+    series.appender.end_file(1_300 + LATE_NS, false, true);
     assert_eq!(late.try_recv(), Ok(series.complete(2, 0)));
 }
 
@@ -274,7 +277,7 @@ fn a_requested_file_begins_in_silence_once_no_earlier_packet_can_come() {
 fn a_file_that_is_full_before_the_requested_place_is_not_the_one_requested() {
     let mut series = Requested::new(Limits { packets: Some(2), ..Limits::default() });
     let complete = series.rotator.rotate(at(1_050));
-    series.appender.take_requests(true, || 1_300);
+    series.appender.take_requests(true);
     series.write(&[1_010, 1_020, 1_030, 1_060]);
     assert_eq!(complete.try_recv(), Ok(series.complete(2, 1)));
 }
@@ -284,12 +287,12 @@ fn a_requested_file_of_a_trace_begins_with_the_next_packet() {
     let mut series = Requested::new(Limits::default());
     series.write(&[1_010]);
     let complete = series.rotator.rotate(SystemTime::now());
-    series.appender.take_requests(false, || 1_300);
+    series.appender.take_requests(false);
     series.write(&[1_005, 1_020]);
     assert_eq!(complete.try_recv(), Ok(series.complete(1, 1)));
     // The end of the last file answers, too.
     let last = series.rotator.rotate(SystemTime::now());
-    series.appender.take_requests(false, || 1_300);
+    series.appender.take_requests(false);
     let path = path(series.directory.path(), 2);
     let (ports, workers, memory) = (Vec::new(), Vec::new(), MemoryReport::default());
     let trailer = Report { seconds: 0.0, threshold_percent: None, ports, workers, memory }.into();
@@ -304,10 +307,18 @@ fn a_request_is_refused_once_nothing_more_is_written() {
     let mut series = Requested::new(Limits::default());
     fs::create_dir(path(series.directory.path(), 2)).unwrap();
     let complete = series.rotator.rotate(at(1_050));
-    series.appender.take_requests(true, || 1_300);
+    series.appender.take_requests(true);
     series.write(&[1_060]);
     assert_eq!(complete.try_recv(), Err(TryRecvError::Disconnected), "the next file cannot be opened");
     let refused = series.rotator.rotate(at(1_050));
     assert_eq!(refused.try_recv(), Err(TryRecvError::Disconnected));
     assert!(series.appender.finish().failure.is_some());
+}
+
+#[test]
+fn a_request_after_the_last_file_is_refused() {
+    let mut series = Requested::new(Limits { packets: Some(1), files: Some(1), ..Limits::default() });
+    series.write(&[1_010, 1_020]);
+    let refused = series.rotator.rotate(at(1_050));
+    assert_eq!(refused.try_recv(), Err(TryRecvError::Disconnected));
 }

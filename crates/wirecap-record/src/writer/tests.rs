@@ -56,6 +56,7 @@ fn a_held_batch_is_waited_for_until_the_timeout() {
     let (returns, _emptied) = sync_channel(4);
     let limit = Arc::new(Limit::new(u64::MAX));
     let recording = Recording {
+        is_idle: false,
         started: SystemTime::now(),
         is_live: true,
         lookout: Lookout::new(capture.horizons(), queues),
