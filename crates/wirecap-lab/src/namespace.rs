@@ -113,12 +113,23 @@ impl Namespace {
 
     /// Turns IPv6 off or on for an interface, or for `all` or `default`.
     pub(crate) fn disable_ipv6(&self, scope: &str, off: bool) -> Result<(), Error> {
-        let path = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");
-        match self.enter(|| fs::write(&path, if off { "1" } else { "0" })) {
+        match self.set_ipv6(scope, "disable_ipv6", if off { "1" } else { "0" }) {
             // A kernel without IPv6 has nothing to turn off.
-            Err(cause) if off && cause.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result.map_err(|cause| Error::Setting { action: format!("write {path}"), cause }),
+            Err(Error::Setting { cause, .. }) if off && cause.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
         }
+    }
+
+    /// Uses addresses of an interface at once, though another host might have them: on a machine with much to
+    /// do that check takes longer than its neighbours wait.
+    pub(crate) fn trust_ipv6_addresses(&self, interface: &str) -> Result<(), Error> {
+        self.set_ipv6(interface, "accept_dad", "0")
+    }
+
+    fn set_ipv6(&self, scope: &str, setting: &str, value: &str) -> Result<(), Error> {
+        let path = format!("/proc/sys/net/ipv6/conf/{scope}/{setting}");
+        let written = self.enter(|| fs::write(&path, value));
+        written.map_err(|cause| Error::Setting { action: format!("write {path}"), cause })
     }
 
     /// Moves the calling thread inside.

@@ -74,6 +74,7 @@ impl VethPair {
         let pair = Self { a: end(namespace_a, name_a), b: end(namespace_b, name_b) };
         for (end, addresses) in [(&pair.a, &options.addresses_a), (&pair.b, &options.addresses_b)] {
             if options.ipv6 {
+                end.namespace.trust_ipv6_addresses(&end.name)?;
                 end.namespace.disable_ipv6(&end.name, false)?;
             }
             for address in addresses {

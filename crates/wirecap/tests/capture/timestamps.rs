@@ -27,7 +27,8 @@ struct Run {
     begun_ns: u64,
     sent_ns: u64,
     released_ns: u64,
-    /// The packets of the waiting queue, in order, without the frame that held the worker up.
+    /// The frame that held the worker up, and those that waited behind it, in order.
+    first: Arrival,
     waited: Vec<Arrival>,
     report: Report,
 }
@@ -64,8 +65,9 @@ fn frames_that_wait(label: &str, source: Timestamp, modes: Modes) -> Run {
     let queues = check::in_order(&arrivals);
     let packets = &queues[&(0, 0)];
     check::increasing(&check::intact(packets.iter().copied(), FrameSpec::default()));
-    let waited = packets[1..].iter().map(|&arrival| arrival.clone()).collect();
-    Run { begun_ns, sent_ns, released_ns, waited, report }
+    let mut packets = packets.iter().map(|&arrival| arrival.clone());
+    let first = packets.next().unwrap();
+    Run { begun_ns, sent_ns, released_ns, first, waited: packets.collect(), report }
 }
 
 /// Both dispatches, with packets in cells and in blocks.
@@ -128,7 +130,8 @@ fn batch_times_are_uncertain_by_the_time_without_a_look() {
             );
         }
         let uncertainty = timestamp.uncertainty.expect("packets were captured");
-        let worst_ns = run.waited.iter().map(|arrival| arrival.uncertainty_ns).max();
+        let all = run.waited.iter().chain([&run.first]);
+        let worst_ns = all.map(|arrival| arrival.uncertainty_ns).max();
         assert_eq!((uncertainty.packets, Some(uncertainty.max_ns)), (1 + run.waited.len() as u64, worst_ns));
         assert!(uncertainty.max_ns >= run.released_ns - run.sent_ns, "{uncertainty:?}");
     }
