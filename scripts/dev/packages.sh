@@ -41,6 +41,23 @@ refresh_apt() {
     apt_is_fresh=yes
 }
 
+# unpack_package PACKAGE DIRECTORY: unpacks a package there, unless that was done before. For programs whose
+# package would start a service if it were installed.
+unpack_package() {
+    local package=$1 directory=$2 download
+    [[ ! -d $directory ]] || return 0
+    refresh_apt
+    say "unpacking $package into $directory: installed, it would start a service"
+    download=$(mktemp -d)
+    # Without apt's own user, who may not write here.
+    (cd "$download" && apt-get --quiet --quiet --option APT::Sandbox::User=root download "$package") ||
+        die "apt-get could not download $package"
+    mkdir -p "$(dirname "$directory")"
+    dpkg-deb --extract "$download"/*.deb "$directory.new"
+    rm -r "$download"
+    mv "$directory.new" "$directory"
+}
+
 # Prints only errors.
 apt_get() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet "$@" >/dev/null
