@@ -55,6 +55,9 @@ _wirecap() {
             wirecap,stop)
                 cmd="wirecap__subcmd__stop"
                 ;;
+            wirecap,top)
+                cmd="wirecap__subcmd__top"
+                ;;
             wirecap__subcmd__help,capture)
                 cmd="wirecap__subcmd__help__subcmd__capture"
                 ;;
@@ -94,6 +97,9 @@ _wirecap() {
             wirecap__subcmd__help,stop)
                 cmd="wirecap__subcmd__help__subcmd__stop"
                 ;;
+            wirecap__subcmd__help,top)
+                cmd="wirecap__subcmd__help__subcmd__top"
+                ;;
             *)
                 ;;
         esac
@@ -101,7 +107,7 @@ _wirecap() {
 
     case "${cmd}" in
         wirecap)
-            opts="-h -V --help --version status stop rotate set interfaces capture forward generate replay run extcap doctor help"
+            opts="-h -V --help --version status top stop rotate set interfaces capture forward generate replay run extcap doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -115,7 +121,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__capture)
-            opts="-D -f -F -Q -w -s -C -G -W -z -c -a -b -M -R -B -T -p -n -U -l -Z -q -i -h --list-interfaces --filter --filter-file --direction --unmatched --config --print-config --write --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --file-per-queue --print --copy-to --count --duration --autostop --ring-buffer --memory --cell-bytes --ring --mode --dispatch --workers --cores --wait --capture-threads --capture-cores --xdp-mode --require-zero-copy --timestamp --rss --fanout --tap-hook --no-promiscuous --verify --expect --relinquish-privileges --no-sandbox --json --stats --fail-on-loss --quiet --name --control --metrics --interface --help $(cd /sys/class/net && printf '%s ' *)"
+            opts="-D -f -F -Q -w -s -C -G -W -z -c -a -b -M -R -B -T -p -n -U -l -Z -q -i -h --list-interfaces --filter --filter-file --direction --unmatched --config --print-config --write --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --file-per-queue --print --copy-to --count --duration --autostop --ring-buffer --memory --cell-bytes --ring --mode --dispatch --workers --cores --wait --capture-threads --capture-cores --xdp-mode --require-zero-copy --timestamp --rss --fanout --tap-hook --no-promiscuous --verify --expect --relinquish-privileges --no-sandbox --json --stats --log --fail-on-loss --quiet --name --control --metrics --end-with --interface --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -329,6 +335,10 @@ _wirecap() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --log)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --name)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -338,6 +348,10 @@ _wirecap() {
                     return 0
                     ;;
                 --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --end-with)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -449,7 +463,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__forward)
-            opts="-s -C -G -W -z -M -B -Z -q -w -R -h --pass --drop --on-full --vlan --ttl --route --set-source --set-destination --checksums --config --print-config --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --duration --memory --cell-bytes --transmit-ring --cores --xdp-mode --require-zero-copy --relinquish-privileges --no-sandbox --json --stats --fail-on-loss --quiet --name --control --metrics --write --workers --wait --timestamp --help $(cd /sys/class/net && printf '%s ' *)"
+            opts="-s -C -G -W -z -M -B -Z -q -w -R -h --pass --drop --on-full --vlan --ttl --route --set-source --set-destination --checksums --config --print-config --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --duration --memory --cell-bytes --transmit-ring --cores --xdp-mode --require-zero-copy --relinquish-privileges --no-sandbox --json --stats --log --fail-on-loss --quiet --name --control --metrics --end-with --write --workers --wait --timestamp --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -583,6 +597,10 @@ _wirecap() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --log)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --name)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -592,6 +610,10 @@ _wirecap() {
                     return 0
                     ;;
                 --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --end-with)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -733,7 +755,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help)
-            opts="status stop rotate set interfaces capture forward generate replay run extcap doctor help"
+            opts="status top stop rotate set interfaces capture forward generate replay run extcap doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -915,6 +937,20 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help__subcmd__stop)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        wirecap__subcmd__help__subcmd__top)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1132,6 +1168,24 @@ _wirecap() {
             fi
             case "${prev}" in
                 --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        wirecap__subcmd__top)
+            opts="-h --interval --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --interval)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

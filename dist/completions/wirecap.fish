@@ -27,6 +27,7 @@ end
 complete -c wirecap -n "__fish_wirecap_needs_command" -s h -l help -d 'Print help'
 complete -c wirecap -n "__fish_wirecap_needs_command" -s V -l version -d 'Print version'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "status" -d 'List the captures that run, or print the account of one'
+complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, who helps whom, who talks'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "set" -d 'Change settings of a capture that runs'
@@ -41,11 +42,13 @@ complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "doctor" -d 'Examine
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand status" -l json -d 'Print JSON: the account as the capture prints it with --json, or without CAPTURE an array of all captures'
 complete -c wirecap -n "__fish_wirecap_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c wirecap -n "__fish_wirecap_using_subcommand stop" -l timeout -d 'Wait at most this long until everything is written, and exit with code 1 if it is not: the capture goes on ending [default: no limit]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand top" -l interval -d 'How often the figures are renewed: 100ms to 1m' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c wirecap -n "__fish_wirecap_using_subcommand stop" -l timeout -d 'Wait at most this long until everything is written, then exit with code 1; the capture still ends [default: no limit]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c wirecap -n "__fish_wirecap_using_subcommand rotate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c wirecap -n "__fish_wirecap_using_subcommand set" -s T -d 'T: how full, in percent, a worker\'s pools are when its buddies begin to help' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand set" -l duration -d 'Stop after this time, counted from the start of the capture; if it is over, now' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand set" -l duration -d 'Stop this long after the start of the capture; at once if that time has passed' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand set" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -l json -d 'Print one JSON array'
 complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -s h -l help -d 'Print help'
@@ -105,9 +108,12 @@ xdp\t'In native XDP, before the kernel makes socket buffers of them: faster'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l expect -d 'Frames in each run; those missing at its start or end then count as lost' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s Z -l relinquish-privileges -d 'Become USER once everything is open; only root can. Files are opened with the permissions of USER, and belong to USER' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l stats -d 'Print the statistics so far on standard error at this interval: 10s, 1m. With --json, print the account so far as one JSON object on one line, to the stream that gets the account at the end' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l name -d 'A name for wirecap status, stop, rotate and set, in the place of the process id' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l log -d 'How messages are written on standard error [default: text]' -r -f -a "text\t'A line of text; in the journal, with its level'
+json\t'A JSON object on one line: time, level, code and text'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a port of this machine alone (9417), on ADDRESS:PORT, or on unix:PATH' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l end-with -d 'End as by SIGINT when the process with this id does, which has to be the parent: of wirecap top' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s i -l interface -d 'Interfaces in another form, as with tcpdump: the words that are no flags are the filter then' -r -f -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s D -l list-interfaces -d 'List the interfaces and exit, as wirecap interfaces does'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l print-config -d 'Print the settings in force, as --config reads them, and exit'
@@ -159,9 +165,12 @@ copy\t'Native XDP, with one copy by the kernel'
 generic\t'Works with every driver, slowly'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s Z -l relinquish-privileges -d 'Become USER once everything is open; only root can. Files are opened with the permissions of USER, and belong to USER' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l stats -d 'Print the statistics so far on standard error at this interval: 10s, 1m. With --json, print the account so far as one JSON object on one line, to the stream that gets the account at the end' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l name -d 'A name for wirecap status, stop, rotate and set, in the place of the process id' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l log -d 'How messages are written on standard error [default: text]' -r -f -a "text\t'A line of text; in the journal, with its level'
+json\t'A JSON object on one line: time, level, code and text'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a port of this machine alone (9417), on ADDRESS:PORT, or on unix:PATH' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l end-with -d 'End as by SIGINT when the process with this id does, which has to be the parent: of wirecap top' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s w -l write -d 'Also write all received packets to FILE.pcapng, FILE.pcap, a named pipe, or -' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s R -d 'R, chunks per receive queue. A queue can buffer R x M packets [default: 32, or fewer, so that all queues together take at most an eighth of the available memory]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l workers -d 'Number of workers, at most as many as each interface has receive queues [default: that number, at most one per core]' -r
@@ -283,19 +292,20 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l measure -d 'W
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l fail-on-findings -d 'Exit with code 4 if there is a problem or a warning'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "status" -d 'List the captures that run, or print the account of one'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "set" -d 'Change settings of a capture that runs'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "status" -d 'List the captures that run, or print the account of one'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, who helps whom, who talks'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "set" -d 'Change settings of a capture that runs'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -a "(__fish_complete_command)"

@@ -18,6 +18,7 @@ use wirecap_core::choices;
 use wirecap_sys::xsk::{BindChoice, BindMode};
 
 use crate::{
+    print::log::LogFormat,
     settings::{
         CaptureName, MetricsAddress, OutputSettings, ProcessSettings, ServiceSettings, Settings,
         SocketChoice, file,
@@ -196,6 +197,9 @@ pub(crate) struct OutputFlags {
     /// account so far as one JSON object on one line, to the stream that gets the account at the end.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     stats: Option<Duration>,
+    /// How messages are written on standard error [default: text].
+    #[arg(long, value_parser = choice::<LogFormat>())]
+    log: Option<LogFormat>,
     /// Exit with code 3 if packets were lost and nothing else failed.
     #[arg(long)]
     fail_on_loss: bool,
@@ -208,6 +212,7 @@ impl OutputFlags {
     pub(crate) fn apply(&self, output: &mut OutputSettings) {
         output.json |= self.json;
         output.stats = self.stats.or(output.stats);
+        set(&mut output.log, self.log);
         output.fail_on_loss |= self.fail_on_loss;
         output.quiet |= self.quiet;
     }
@@ -216,17 +221,20 @@ impl OutputFlags {
 /// How the running capture is reached, watched and supervised.
 #[derive(Debug, Args)]
 pub(crate) struct ServiceFlags {
-    /// A name for wirecap status, stop, rotate and set, in the place of the process id.
+    /// A name for wirecap status, stop, rotate and set, instead of the process id.
     #[arg(long, value_name = "NAME")]
     name: Option<CaptureName>,
     /// The socket by which wirecap status, stop, rotate and set reach the capture, or off [default:
     /// /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user].
     #[arg(long, value_name = "PATH")]
     control: Option<SocketChoice>,
-    /// Serve metrics for Prometheus (OpenMetrics) over HTTP: on a port of this machine alone (9417), on
+    /// Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on
     /// ADDRESS:PORT, or on unix:PATH.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<MetricsAddress>,
+    /// End as by SIGINT when the process with this id does, which has to be the parent: of wirecap top.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub(crate) end_with: Option<u32>,
 }
 
 impl ServiceFlags {

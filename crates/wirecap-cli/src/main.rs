@@ -7,7 +7,7 @@
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
 //!                               ├─► run          a program ─► LD_PRELOAD
 //!                               ├─► extcap       Wireshark ─► its sentences, or a capture
-//!                               ├─► status, stop, rotate, set      a capture that runs, by its control socket
+//!                               ├─► status, top, stop, rotate, set      a capture that runs, by its control socket
 //!                               ├─► interfaces   a list of interfaces, and what XDP can do on each
 //!                               └─► doctor       a snapshot of the machine ─► findings ─► settings
 //! ```
@@ -24,6 +24,7 @@
 //! | the texts of diagnostics, events, errors and losses | `text` |
 //! | standard output and standard error, tables, lines | `print` |
 //! | signals, threads, cores, privileges | `process` |
+//! | what is said about what happens, as a value | `message` |
 //! | exit codes | `exit` |
 #![forbid(unsafe_code)]
 
@@ -36,6 +37,7 @@ mod capture;
 mod commands;
 mod control;
 mod flags;
+mod message;
 mod metrics;
 mod process;
 mod serve;
@@ -54,10 +56,10 @@ use self::{
     capture::known_interfaces::KnownInterfaces,
     commands::{
         Command, Flags, doctor, extcap, forward, generate, help, interfaces, interfaces::InterfacesFlags,
-        refusal, replay, version,
+        refusal, replay, top, version,
     },
     exit::Exit,
-    print::stdio,
+    print::{log, stdio},
     process::{privileges, signals::Signals},
     settings::Settings,
 };
@@ -86,7 +88,7 @@ fn main() -> ExitCode {
 fn exit_code(exit: Result<ExitCode>) -> ExitCode {
     exit.unwrap_or_else(|error| {
         // Not the chain of causes: each message already names its own.
-        note!("{}", text::error::describe(&error));
+        fail!("{}", text::error::describe(&error));
         exit::code_of(&error).into()
     })
 }
@@ -109,6 +111,7 @@ fn run(command: Command) -> Result<Exit> {
             interfaces::run(&InterfacesFlags::default()).map(|()| Exit::Fine)
         }
         Command::Capture(flags) => {
+            flags.service.end_with.map(process::end_with_parent).transpose()?;
             let (print, mut interfaces) = (flags.settings.print_config, KnownInterfaces::default());
             let settings = flags.into_settings(|name| interfaces.look_up(name).is_ok())?;
             print_or_run(print, settings, |settings| commands::capture::run(settings, interfaces, signals))
@@ -126,6 +129,7 @@ fn run(command: Command) -> Result<Exit> {
             replay::run(&flags, &signals)
         }
         Command::Extcap(flags) => extcap::run(*flags, signals),
+        Command::Top(flags) => top::run(&flags, &signals),
         Command::Interfaces(_)
         | Command::Doctor(_)
         | Command::Status(_)
@@ -141,6 +145,7 @@ fn print_or_run<T: Settings>(print: bool, settings: T, run: impl FnOnce(T) -> Re
     if print {
         return settings::file::print(&settings).map(|()| Exit::Fine);
     }
+    log::set_format(settings.output().log);
     warn_unless(settings.output().quiet);
     run(settings)
 }

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// The schemas of `docs/schemas/` for the output of `wirecap COMMAND --json`.
-const SCHEMAS: [(&str, &str); 7] = [
+/// The schemas of `docs/schemas/` for the output of `wirecap COMMAND --json`, and for messages of `--log
+/// json`.
+const SCHEMAS: [(&str, &str); 8] = [
     ("capture", include_str!("../../../docs/schemas/capture.json")),
     ("forward", include_str!("../../../docs/schemas/forward.json")),
     ("generate", include_str!("../../../docs/schemas/generate.json")),
@@ -16,6 +17,7 @@ const SCHEMAS: [(&str, &str); 7] = [
     ("run", include_str!("../../../docs/schemas/run.json")),
     ("interfaces", include_str!("../../../docs/schemas/interfaces.json")),
     ("doctor", include_str!("../../../docs/schemas/doctor.json")),
+    ("messages", include_str!("../../../docs/schemas/messages.json")),
 ];
 
 /// Checks every record in the output of `wirecap` against the schema of its command. Returns the number of

@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use wirecap::{Report, report::PortReport};
 
-use crate::text::{
-    loss::{Losses, Output},
-    plural::counted,
+use crate::{
+    message::{Message, Topic},
+    text::{
+        loss::{Losses, Output},
+        plural::counted,
+    },
 };
 
 /// The time between two warnings of a port, at first and at most.
@@ -39,16 +42,16 @@ impl Alarm {
         Self { output, ports: Vec::new() }
     }
 
-    /// Lines about the losses since the last lines.
-    pub(super) fn lines(&mut self, report: &Report, now: Instant) -> Vec<String> {
+    /// Messages about the losses since the last messages.
+    pub(super) fn messages(&mut self, report: &Report, now: Instant) -> Vec<Message> {
         self.ports.resize_with(report.ports.len(), PortAlarm::default);
         let ports = self.ports.iter_mut().zip(&report.ports);
-        ports.filter_map(|(warned, port)| warned.line(port, self.output, now)).collect()
+        ports.filter_map(|(warned, port)| warned.message(port, self.output, now)).collect()
     }
 }
 
 impl PortAlarm {
-    fn line(&mut self, port: &PortReport, output: Output, now: Instant) -> Option<String> {
+    fn message(&mut self, port: &PortReport, output: Output, now: Instant) -> Option<Message> {
         if self.silence.is_some_and(|(until, _)| now < until) {
             return None;
         }
@@ -60,13 +63,14 @@ impl PortAlarm {
         }
         let silence = self.silence.map_or(SHORTEST, |(_, silence)| (2 * silence).min(LONGEST));
         (self.losses, self.silence) = (losses, Some((now + silence, silence)));
-        Some(format!(
-            "wirecap: WARNING: {} lost {}, {} so far: {}",
+        let text = format!(
+            "{} lost {}, {} so far: {}",
             port.name,
             counted(since.total(), "packet"),
             losses.total(),
             since.describe(output)
-        ))
+        );
+        Some(Message::warning(text).about(Topic::Lost))
     }
 }
 
@@ -84,8 +88,8 @@ mod tests {
         let mut printed = Vec::new();
         for second in 0..100 {
             report.ports[0].queues[0].account.lost.no_free_cell += u64::from((3..95).contains(&second));
-            let lines = alarm.lines(&report, start + Duration::from_secs(second));
-            printed.extend(lines.into_iter().map(|line| (second, line)));
+            let messages = alarm.messages(&report, start + Duration::from_secs(second));
+            printed.extend(messages.into_iter().map(|message| (second, message.to_string())));
         }
         let seconds: Vec<_> = printed.iter().map(|(second, _)| *second).collect();
         assert_eq!(seconds, [3, 13, 33, 73], "{printed:#?}");
@@ -95,7 +99,7 @@ mod tests {
         // A loss within the interval is reported after it; after a quiet interval, a loss is news again.
         let mut at = |seconds, lost| {
             report.ports[0].queues[0].account.lost.no_free_cell += lost;
-            alarm.lines(&report, start + Duration::from_secs(seconds)).len()
+            alarm.messages(&report, start + Duration::from_secs(seconds)).len()
         };
         let later = [(132, 0), (133, 0), (192, 0), (193, 0), (201, 1), (205, 1), (211, 0)];
         assert_eq!(later.map(|(seconds, lost)| at(seconds, lost)), [0, 1, 0, 0, 1, 0, 1]);

@@ -22,8 +22,9 @@ use super::{
 use crate::{
     control::running::Control,
     exit::Exit,
-    print::head::Head,
-    process::signals::Signals,
+    message::{Message, Topic},
+    print::{head::Head, stdio::print_message},
+    process::{service_manager::ServiceManager, signals::Signals},
     text::{
         loss,
         plural::{counted, was},
@@ -46,6 +47,7 @@ impl EndedCapture<'_> {
         mut capture: Capture,
         threads: Threads,
         helpers: Helpers,
+        manager: ServiceManager,
         job: &mut J,
     ) -> Exit {
         self.signals.escalation.begin_ending();
@@ -54,14 +56,14 @@ impl EndedCapture<'_> {
         drop(capture.events());
         capture.stopper().stop();
         let Threads { workers, recorders } = threads;
-        let mut drain = Drain::new(self.plan, self.signals, FilesProgress::of(&recorders));
+        let mut drain = Drain::new(self.plan, self.signals, FilesProgress::of(&recorders), manager);
         drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
         // Joins all of them, even if the first panicked.
         let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
         let report = capture.finish();
         let mut outputs = finish(recorders, &report, &mut drain);
         job.end();
-        let helpers = helpers.end(self.plan, self.signals);
+        let helpers = helpers.end(self.plan, self.signals, || drain.extend());
         let mut failures = Vec::from_iter(panicked.then_some(Failure::WorkerPanicked));
         failures.extend(self.failures(&report, panicked));
         if J::READER_ENDS_IT {
@@ -102,8 +104,9 @@ impl EndedCapture<'_> {
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
         let pipe = self.plan.output.copy_pipe();
-        let notes = |(file, outcome)| [moved(file, outcome), not_copied(outcome, pipe)].into_iter().flatten();
-        let notes: Vec<_> = outputs.iter().flat_map(|(file, outcome)| notes((file, outcome))).collect();
+        let of_output = |(file, outcome)| [moved(file, outcome), not_copied(outcome, pipe)];
+        let messages = outputs.iter().flat_map(|(file, outcome)| of_output((file, outcome))).flatten();
+        let messages: Vec<_> = messages.collect();
         let written = outputs.into_iter().map(|(file, outcome)| (file, outcome.written));
         let written: Option<WrittenFiles> = self.plan.destination.is_some().then(|| written.collect());
         let ending = Some(CaptureEnd { end: self.end, error: error.clone() });
@@ -111,10 +114,10 @@ impl EndedCapture<'_> {
         let for_clients = written.clone();
         let account = Account { head: self.head, end: ending, report, written, changes };
         let print_all = || {
-            notes.iter().for_each(|line| note!("{line}"));
-            failures.iter().for_each(|failure| note!("{failure}"));
-            let warning = if is_failure { "" } else { "WARNING: " };
-            loss.iter().for_each(|loss| note!("{warning}{loss}"));
+            messages.iter().for_each(print_message);
+            failures.iter().for_each(|failure| fail!("{failure}"));
+            let level = if is_failure { Message::error } else { Message::warning };
+            loss.iter().for_each(|loss| print_message(&level(loss.clone()).about(Topic::Lost)));
             explain::pointers(report).iter().for_each(|line| note!("{line}"));
             summary::warn_of_unexplained(report);
         };
@@ -168,20 +171,21 @@ fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<F
 }
 
 /// A line about where the file is, if another program moved it.
-fn moved(OutputFile { name, .. }: &OutputFile, outcome: &Outcome) -> Option<String> {
+fn moved(OutputFile { name, .. }: &OutputFile, outcome: &Outcome) -> Option<Message> {
     let Whereabouts::Moved(path) = &outcome.whereabouts else { return None };
-    Some(format!("{name} was moved while it was written; the packets are in {}", path.display()))
+    let text = format!("{name} was moved while it was written; the packets are in {}", path.display());
+    Some(Message::note(text))
 }
 
 /// A line about packets that were written, and that tcpdump or the reader of the copy was too slow to read.
-fn not_copied(outcome: &Outcome, pipe: Option<&Path>) -> Option<String> {
+fn not_copied(outcome: &Outcome, pipe: Option<&Path>) -> Option<Message> {
     let packets = outcome.written.not_copied;
     let (counted, were) = (counted(packets, "packet"), was(packets));
     let what = pipe.map_or_else(
         || "not printed: tcpdump did not read them in time".into(),
         |pipe| format!("not copied to {}: its reader did not take them in time", pipe.display()),
     );
-    (packets > 0).then(|| format!("WARNING: {counted} {were} written but {what}"))
+    (packets > 0).then(|| Message::warning(format!("{counted} {were} written but {what}")))
 }
 
 /// Has the recorders write the remaining packets and the account.

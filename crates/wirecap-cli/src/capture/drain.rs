@@ -17,8 +17,9 @@ use wirecap::Report;
 
 use super::{plan::Plan, written_files::FilesProgress};
 use crate::{
-    print::{status_line::StatusLine, stdio::print_stderr},
-    process::signals::Signals,
+    message::{Message, Topic},
+    print::{status_line::StatusLine, stdio::print_message},
+    process::{service_manager::ServiceManager, signals::Signals},
     text::{
         plural::{counted, is},
         units::rate,
@@ -45,6 +46,7 @@ pub(super) struct Drain<'a> {
     next_line: Instant,
     /// The packets that were written when the capture ended, and that time.
     begun: (u64, Instant),
+    manager: ServiceManager,
 }
 
 /// What is left to write.
@@ -55,7 +57,12 @@ struct Rest {
 }
 
 impl<'a> Drain<'a> {
-    pub(super) fn new(plan: &Plan, signals: &'a Signals, progress: Option<FilesProgress>) -> Self {
+    pub(super) fn new(
+        plan: &Plan,
+        signals: &'a Signals,
+        progress: Option<FilesProgress>,
+        manager: ServiceManager,
+    ) -> Self {
         let now = Instant::now();
         let written = progress.as_ref().map_or(0, |progress| progress.total().packets);
         Self {
@@ -66,6 +73,7 @@ impl<'a> Drain<'a> {
             line: StatusLine::new(plan.output.quiet, plan.output.json),
             next_line: now + FIRST_LINE,
             begun: (written, now),
+            manager,
         }
     }
 
@@ -78,6 +86,11 @@ impl<'a> Drain<'a> {
         self.clear();
     }
 
+    /// Has the service manager wait, since the end goes on. Call it many times a second.
+    pub(super) fn extend(&mut self) {
+        self.manager.extend(Instant::now());
+    }
+
     /// Removes the status line.
     pub(super) fn clear(&mut self) {
         self.line.clear();
@@ -85,6 +98,7 @@ impl<'a> Drain<'a> {
 
     /// Shows the progress if it is due. Call it many times a second.
     pub(super) fn show(&mut self, report: impl Fn() -> Report) {
+        self.extend();
         let Some((progress, output)) = &self.output else { return };
         let now = Instant::now();
         let is_asked = self.signals.take_report_request();
@@ -100,7 +114,7 @@ impl<'a> Drain<'a> {
         if line_is_due {
             self.next_line = now + PERIOD;
             self.line.clear();
-            print_stderr(rest.line(output));
+            print_message(&rest.message(output));
         } else {
             self.line.show(&rest.status());
         }
@@ -120,17 +134,18 @@ impl Rest {
         (self.pps > 0.0 && seconds < 1e9).then(|| seconds.ceil() as u64)
     }
 
-    fn line(&self, output: &str) -> String {
+    fn message(&self, output: &str) -> Message {
         let left = match self.seconds() {
             Some(seconds) => format!(" at {}, about {seconds} s", rate(self.pps)),
             None => ", which accepts none".into(),
         };
         let packets = counted(self.packets, "packet");
-        format!(
-            "wirecap: the capture has ended; {packets} {} still to be written to {output}{left}; Ctrl-C (SIGINT, SIGTERM) \
+        let text = format!(
+            "the capture has ended; {packets} {} still to be written to {output}{left}; Ctrl-C (SIGINT, SIGTERM) \
              gives them up",
             is(self.packets)
-        )
+        );
+        Message::note(text).about(Topic::Progress)
     }
 
     /// The fields of the status line.
@@ -152,7 +167,7 @@ mod tests {
     fn the_rest_is_reported_with_the_time_it_takes() {
         let slow = Rest { packets: 31_768, pps: 2_000.0 };
         assert_eq!(
-            slow.line("standard output"),
+            slow.message("standard output").to_string(),
             "wirecap: the capture has ended; 31768 packets are still to be written to standard output at 2.00 kpps, \
              about 16 s; Ctrl-C (SIGINT, SIGTERM) gives them up"
         );
@@ -169,7 +184,8 @@ mod tests {
         let stuck = Rest { packets: 1, pps: 0.0 };
         assert!(
             stuck
-                .line("a.pcapng")
+                .message("a.pcapng")
+                .to_string()
                 .contains("1 packet is still to be written to a.pcapng, which accepts none")
         );
         assert_eq!(stuck.status(), ["ended; 1 packet to write", "Ctrl-C gives up", "0 packets/s"]);

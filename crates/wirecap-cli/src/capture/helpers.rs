@@ -52,8 +52,16 @@ impl Helpers {
     }
 
     /// Waits for them, now that all outputs are closed. Returns what failed.
-    pub(super) fn end(self, plan: &Plan, signals: &Signals) -> Vec<Failure> {
-        let wait = |what, is_over: &mut dyn FnMut() -> bool| wait(signals, what, plan.output.quiet, is_over);
+    /// `goes_on` is called many times a second.
+    pub(super) fn end(self, plan: &Plan, signals: &Signals, mut goes_on: impl FnMut()) -> Vec<Failure> {
+        let quiet = plan.output.quiet;
+        let mut wait = |what, is_over: &mut dyn FnMut() -> bool| {
+            let mut is_over = || {
+                goes_on();
+                is_over()
+            };
+            wait(signals, what, quiet, &mut is_over)
+        };
         let Self { commands, mut printer } = self;
         let mut failures = Vec::new();
         if let Some(printer) = &mut printer {

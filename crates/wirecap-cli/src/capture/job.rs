@@ -14,7 +14,7 @@ use anyhow::Result;
 use wirecap::{Batch, Capture, HostUse, Report};
 
 use super::{end::End, written_files::FilesProgress};
-use crate::text::loss::ForwardLosses;
+use crate::{message::Message, text::loss::ForwardLosses};
 
 /// How long a worker waits for packets when it has nothing else to do.
 const LONG: Duration = Duration::from_secs(1);
@@ -64,8 +64,8 @@ pub(crate) trait Job {
         output: Option<FilesProgress>,
     ) -> Result<Vec<Self::BatchHandler>>;
 
-    /// Called many times a second. Returns lines to print, and why the capture has to end, if it has to.
-    fn look(&mut self, _: &Capture) -> (Vec<String>, Option<End>) {
+    /// Called many times a second. Returns what to print, and why the capture has to end, if it has to.
+    fn look(&mut self, _: &Capture) -> (Vec<Message>, Option<End>) {
         (Vec::new(), None)
     }
 

@@ -122,7 +122,7 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let recorders = recording.recorders.iter().filter(|_| plan.output.rotates());
     desk.set_rotators(recorders.filter_map(|(_, recorder)| recorder.rotator()).collect());
     let head = Head::new(J::COMMAND, started);
-    // Clients that come after the announcement find a capture that has begun; it answers in a moment.
+    // Before the announcement, so that clients that wait for it find a running capture.
     control.board.begin(head.started());
     if !plan.output.quiet {
         announce::start(&plan, &capture.report(), progress.as_ref(), &job);
@@ -134,13 +134,14 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let count = Count::new(plan.output.count, &notices);
     drop(notices);
     let work = workers.into_iter().zip(handler);
-    let threads = Threads::start(idle.workers, work, recording, &count, &plan.sandbox);
+    let sampler = &control.board.sampler;
+    let threads = Threads::start(idle.workers, work, recording, &count, sampler, &plan.sandbox);
     let manager = ServiceManager::from_env();
     plan.sandbox.enter(&Profile::Main(sandbox::needs(&plan.config, &capture.report(), plan.output.print)));
     drop(count);
     let statistics = Statistics::new(&plan, &head, &control, progress);
     let watch = Watch::new(&plan, &signals, noticed, statistics, (desk, manager), delays);
-    let end = watch.until_end(&mut capture, &threads.workers, &mut job);
+    let (end, manager) = watch.until_end(&mut capture, &threads.workers, &mut job);
     let ended = close::EndedCapture { plan: &plan, head: &head, signals: &signals, control: &control, end };
-    Ok(ended.close(capture, threads, helpers, &mut job))
+    Ok(ended.close(capture, threads, helpers, manager, &mut job))
 }

@@ -1,15 +1,14 @@
 //! Standard error while a capture runs: the status line, and the lines that interrupt it.
 
-use std::fmt::Display;
-
 use wirecap::{Capture, Report};
 
 use super::plan::Plan;
 use crate::{
+    message::Message,
     print::{
         layout::GAP,
         status_line::{Rates, Snapshot, StatusLine},
-        stdio::print_stderr,
+        stdio::print_message,
     },
     text::{plural::counted, units::rate},
 };
@@ -42,15 +41,15 @@ impl Progress {
     }
 
     /// Prints what `--quiet` does not suppress: an error, a loss, what the user asked for.
-    pub(crate) fn print(&mut self, line: impl Display) {
+    pub(crate) fn print(&mut self, message: &Message) {
         self.clear();
-        print_stderr(line);
+        print_message(message);
     }
 
     /// Prints what `--quiet` suppresses.
-    pub(crate) fn note(&mut self, line: impl Display) {
+    pub(crate) fn note(&mut self, message: &Message) {
         if !self.quiet {
-            self.print(line);
+            self.print(message);
         }
     }
 }

@@ -18,10 +18,12 @@ use crate::{
         desk::{self, Desk},
         protocol::{Change, EndRecord},
         running::Control,
+        sample::Sampler,
     },
     exit::Exit,
     metrics::endpoint::MetricsEndpoint,
     print::head::Head,
+    process::network_namespace,
     process::signals::Signals,
     serve::endpoint::Endpoint,
     text::control,
@@ -38,6 +40,7 @@ pub(super) fn start(plan: &Plan, command: &'static str, signals: &Signals) -> Re
         name: service.name.as_ref().map(|name| name.as_str().into()),
         command,
         ports: plan.config.ports.iter().map(|port| port.name().to_owned()).collect(),
+        network_namespace: network_namespace(),
         output: plan.describe_destination(),
     };
     let metrics = |board: &Arc<Board>| {
@@ -54,6 +57,7 @@ pub(super) fn snapshot(
     plan: &Plan,
     head: &Head,
     changes: &[Change],
+    sampler: &Sampler,
     output: Option<&FilesProgress>,
     capture: &Capture,
     job: &impl Job,
@@ -63,7 +67,8 @@ pub(super) fn snapshot(
     let total = written.as_ref().map(|written| written.total);
     let account = Account { head, end: None, report: &report, written, changes };
     let (record, text) = (account.record(plan, job), account.describe(plan, job));
-    CaptureSnapshot { at, offloads: capture.offloads(), written: total, account: record, text, report }
+    let (offloads, sample) = (capture.offloads(), sampler.take(&report));
+    CaptureSnapshot { at, offloads, sample, written: total, account: record, text, report }
 }
 
 /// How a capture ended, for clients.

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     control::{board::CaptureSnapshot, running::Control},
+    message::{Message, Topic},
     print::{head::Head, status_line::Snapshot, stdio},
     process::signals::Signals,
 };
@@ -81,14 +82,15 @@ impl<'a> Statistics<'a> {
             self.print(capture, job, progress);
         } else {
             let line = line_since(&mut self.snapshot, &capture.report());
-            progress.print(format_args!("wirecap: {line}"));
+            progress.print(&Message::note(line).about(Topic::Progress));
         }
     }
 
     /// The capture now, for clients.
     pub(super) fn snapshot(&self, capture: &Capture, job: &impl Job) -> CaptureSnapshot {
         let changes = service::changes(self.control);
-        service::snapshot(self.plan, self.head, &changes, self.output.as_ref(), capture, job)
+        let (sampler, output) = (&self.control.board.sampler, self.output.as_ref());
+        service::snapshot(self.plan, self.head, &changes, sampler, output, capture, job)
     }
 
     /// Prints the account so far.
@@ -109,7 +111,7 @@ impl<'a> Statistics<'a> {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => "its reader is too slow".into(),
                 _ => cause.to_string(),
             };
-            progress.print(format_args!("wirecap: WARNING: an account could not be printed: {reason}"));
+            progress.print(&Message::warning(format!("an account could not be printed: {reason}")));
         }
     }
 }

@@ -1,6 +1,10 @@
 //! The threads of a capture: started before the ports are opened, then given their work.
 
-use std::{collections::VecDeque, sync::mpsc::Sender, thread::JoinHandle};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, mpsc::Sender},
+    thread::JoinHandle,
+};
 
 use anyhow::Result;
 use wirecap::{Capture, Worker};
@@ -20,7 +24,10 @@ use super::{
     worker::{self, Count, Sink},
     written_files::OutputFile,
 };
-use crate::process::{idle_thread::IdleThread, signals::Signals};
+use crate::{
+    control::sample::Sampler,
+    process::{idle_thread::IdleThread, signals::Signals},
+};
 
 /// The threads of a capture before it runs.
 pub(super) struct IdleThreads {
@@ -151,6 +158,7 @@ impl Threads {
         work: impl Iterator<Item = (Worker, O)>,
         recording: Recording,
         count: &Count,
+        sampler: &Arc<Sampler>,
         sandbox: &Sandbox,
     ) -> Self {
         let Recording { lanes, recorders } = recording;
@@ -158,10 +166,10 @@ impl Threads {
         let sinks = lanes.chain(std::iter::repeat_with(|| Sink::Count(count.clone())));
         let mut workers = Vec::new();
         for ((thread, (worker, handler)), sink) in idle.into_iter().zip(work).zip(sinks) {
-            let sandbox = sandbox.clone();
+            let (sandbox, sampler) = (sandbox.clone(), Arc::clone(sampler));
             workers.push(thread.run(move || {
                 sandbox.enter(&Profile::Worker);
-                worker::run(worker, sink, handler);
+                worker::run(worker, sink, handler, &sampler);
             }));
         }
         Self { workers, recorders }

@@ -19,7 +19,10 @@ use wirecap::{
 };
 
 use super::plan::Plan;
-use crate::text::{diagnostic::describe, plural::counted, units::at_most};
+use crate::{
+    message::Message,
+    text::{diagnostic::describe, plural::counted, units::at_most},
+};
 
 /// Times of batches that are more uncertain than this are worth a warning. A worker sleeps at most a
 /// millisecond.
@@ -100,18 +103,18 @@ impl Times {
     }
 
     /// New warnings.
-    pub(super) fn lines(&mut self, report: &Report) -> Vec<String> {
-        let mut lines = Vec::new();
+    pub(super) fn warnings(&mut self, report: &Report) -> Vec<Message> {
+        let mut warnings = Vec::new();
         for port in &report.ports {
             for trouble in TimeTrouble::of(port, self.are_kept) {
                 let next = self.warned.entry((port.name.clone(), discriminant(&trouble))).or_default();
                 if trouble.size() >= *next {
                     *next = trouble.next();
-                    lines.push(format!("wirecap: WARNING: {}: {trouble}", port.name));
+                    warnings.push(Message::warning(format!("{}: {trouble}", port.name)));
                 }
             }
         }
-        lines
+        warnings
     }
 }
 

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     control::desk::{Desk, DeskEvent},
+    message::{Message, Topic},
     print::status_line::Snapshot,
     process::{service_manager::ServiceManager, signals::Signals},
     text::{event::describe, loss::Output},
@@ -105,14 +106,14 @@ impl<'a> Watch<'a> {
         capture: &mut Capture,
         workers: &[JoinHandle<()>],
         job: &mut impl Job,
-    ) -> End {
+    ) -> (End, ServiceManager) {
         self.manager.ready();
         let end = loop {
             if let Some(end) = self.wait_for_notice(job).or_else(|| self.look(capture, workers, job)) {
                 break end;
             }
-            let (lines, end) = job.look(capture);
-            lines.into_iter().for_each(|line| self.progress.note(line));
+            let (messages, end) = job.look(capture);
+            messages.iter().for_each(|message| self.progress.note(message));
             if let Some(end) = end {
                 break end;
             }
@@ -128,7 +129,7 @@ impl<'a> Watch<'a> {
         self.progress.clear();
         // Clients that ask from now on get this one.
         self.desk.publish(self.statistics.snapshot(capture, job));
-        end
+        (end, self.manager)
     }
 
     /// Does what clients want.
@@ -138,7 +139,7 @@ impl<'a> Watch<'a> {
             match event {
                 DeskEvent::Stop => end = Some(End::Stopped),
                 DeskEvent::Changed(change) => {
-                    self.progress.print(format_args!("wirecap: {}", describe_change(&change)));
+                    self.progress.print(&Message::note(describe_change(&change)).about(Topic::Changed));
                 }
                 DeskEvent::EndsAfter(duration) => self.duration = Some(duration),
             }
@@ -157,7 +158,7 @@ impl<'a> Watch<'a> {
     /// Nothing more is written: the end, unless the job goes on.
     fn without_output(&mut self, job: &impl Job, end: End, why: &str) -> Option<End> {
         let what = job.without_output();
-        what.iter().for_each(|what| self.progress.print(format_args!("wirecap: WARNING: {why}; {what}")));
+        what.iter().for_each(|what| self.progress.print(&Message::warning(format!("{why}; {what}"))));
         what.is_none().then_some(end)
     }
 
@@ -193,8 +194,8 @@ impl<'a> Watch<'a> {
         if now >= self.next_report {
             self.next_report = now + PERIOD;
             let report = capture.report();
-            self.alarm.lines(&report, now).into_iter().for_each(|line| self.progress.print(line));
-            self.times.lines(&report).into_iter().for_each(|line| self.progress.note(line));
+            self.alarm.messages(&report, now).iter().for_each(|loss| self.progress.print(loss));
+            self.times.warnings(&report).iter().for_each(|warning| self.progress.note(warning));
         }
         end_by_itself(
             || workers.iter().any(JoinHandle::is_finished),
@@ -212,17 +213,17 @@ impl<'a> Watch<'a> {
             PortEvent::Read(_) => !capture.is_at_end(),
             _ => true,
         };
-        let line = describe(event, J::ACTIVITY, |host_use| job.deprives(host_use));
-        let Some(line) = line.filter(|_| is_news) else { return };
+        let message = describe(event, J::ACTIVITY, |host_use| job.deprives(host_use));
+        let Some(message) = message.filter(|_| is_news) else { return };
         match event {
             PortEvent::Down(_)
             | PortEvent::NoCarrier(_)
             | PortEvent::Up(_)
             | PortEvent::Read(_)
             | PortEvent::Warning { warning: Diagnostic::RssChanged { .. }, .. } => {
-                self.progress.note(format_args!("wirecap: {line}"));
+                self.progress.note(&message);
             }
-            _ => self.progress.print(format_args!("wirecap: {line}")),
+            _ => self.progress.print(&message),
         }
     }
 }

@@ -10,6 +10,7 @@ use wirecap::{Batch, WaitOutcome, Worker};
 use wirecap_record::Lane;
 
 use super::{end::Notice, job::BatchHandler};
+use crate::control::sample::Sampler;
 
 /// Where a worker's packets go before the job gets them.
 #[derive(Debug)]
@@ -61,10 +62,13 @@ impl Count {
 }
 
 /// Takes batches until the capture has ended and everything was delivered.
-pub(super) fn run(mut worker: Worker, mut sink: Sink, mut handler: impl BatchHandler) {
+pub(super) fn run(mut worker: Worker, mut sink: Sink, mut handler: impl BatchHandler, sampler: &Sampler) {
     loop {
         let goes_on = match worker.next_batch_within(handler.timeout()) {
-            WaitOutcome::Batch(batch) => sink.take(batch, &mut handler),
+            WaitOutcome::Batch(batch) => {
+                sampler.look(&batch);
+                sink.take(batch, &mut handler)
+            }
             WaitOutcome::Idle => {
                 handler.idle();
                 if let Sink::Record(lane) = &mut sink {

@@ -18,6 +18,7 @@ pub(crate) mod interfaces;
 pub(crate) mod refusal;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod top;
 pub(crate) mod version;
 
 use clap::{Parser, Subcommand};
@@ -32,6 +33,7 @@ use self::{
     interfaces::InterfacesFlags,
     replay::flags::{EXAMPLES as REPLAY_EXAMPLES, ReplayFlags},
     run::flags::{EXAMPLES as RUN_EXAMPLES, RunFlags},
+    top::flags::{EXAMPLES as TOP_EXAMPLES, TopFlags},
 };
 
 const EXAMPLES: &str = "\
@@ -47,6 +49,7 @@ Examples:
   wirecap replay old.pcap -i eth1                  a trace file, sent as it was recorded
   wirecap generate -i eth1 --rate 1Mpps            traffic that capture --verify can check at the other end
   wirecap run tcpdump -i eth1                      a libpcap program on the engine, unchanged
+  wirecap top eth1                                 rates, pools and losses, live in the terminal
   wirecap interfaces                               the interfaces, and what XDP can do on each
   wirecap doctor eth1                              settings of this machine that cost packets, and what helps
 
@@ -148,6 +151,12 @@ pub(crate) enum Command {
     /// CAPTURE is a process id, a --name or the path of a control socket. With it, the account so far is
     /// printed as the capture prints it on SIGUSR1.
     Status(StatusFlags),
+    /// Show a capture live in the terminal: rates, pools, losses, who helps whom, who talks.
+    ///
+    /// Watching does not slow a running capture down, and it goes on when the command ends. Interfaces that
+    /// no capture has are captured until the command ends; their packets are only counted.
+    #[command(after_help = TOP_EXAMPLES, override_usage = "wirecap top [OPTIONS] [CAPTURE|IFACE]... [-- FLAGS...]")]
+    Top(TopFlags),
     /// End a capture as SIGINT does, wait until it has ended, and print how.
     ///
     /// The exit code is that of the capture.

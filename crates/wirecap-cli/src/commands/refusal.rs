@@ -23,7 +23,7 @@ pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
             // A reader that is gone has read enough.
             Err(cause) if cause.kind() != BrokenPipe => {
                 let what = if refused.kind() == ErrorKind::DisplayHelp { "help" } else { "version" };
-                note!("cannot print the {what} on standard output: {cause}");
+                fail!("cannot print the {what} on standard output: {cause}");
                 Exit::Failed
             }
             _ => Exit::Fine,
@@ -33,7 +33,7 @@ pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
         let _ = print_styled(Stream::Stderr, &refused.render());
         return Exit::Usage;
     }
-    note!("{}", describe(refused, arguments));
+    fail!("{}", describe(refused, arguments));
     Exit::Usage
 }
 

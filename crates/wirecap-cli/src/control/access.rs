@@ -6,8 +6,8 @@
 //! | members of the group of the socket | yes, as the socket has mode 0660 | yes |
 //! | others | only if somebody has opened the socket to them (chmod o+rw) | no |
 //!
-//! Rule: the kernel says who connects (SO_PEERCRED), and who may connect at all by the mode of the socket. No
-//! client says who it is.
+//! Rule: the kernel identifies the peer (SO_PEERCRED), and the mode of the socket decides who may connect.
+//! What clients claim about themselves does not count.
 
 use wirecap_sys::peer::Peer;
 

@@ -20,7 +20,10 @@ use serde_json::Value;
 use wirecap::{Report, report::Offload};
 use wirecap_record::WrittenCounts;
 
-use super::protocol::{Change, EndRecord, Phase, Status};
+use super::{
+    protocol::{Change, EndRecord, Phase, Status},
+    sample::{Sample, Sampler},
+};
 use crate::serve::waker::Waker;
 
 /// The shortest time between two snapshots, which read the counters of all queues.
@@ -37,6 +40,8 @@ pub(crate) struct CaptureSnapshot {
     pub(crate) offloads: Vec<Offload>,
     /// What is written; `None` if packets are only counted.
     pub(crate) written: Option<WrittenCounts>,
+    /// What its packets are; `None` unless a client wants that.
+    pub(crate) sample: Option<Sample>,
     /// The account as JSON.
     pub(crate) account: Value,
     /// The account as text.
@@ -50,6 +55,8 @@ pub(crate) struct Identity {
     pub(crate) name: Option<String>,
     pub(crate) command: &'static str,
     pub(crate) ports: Vec<String>,
+    /// The inode of its network namespace.
+    pub(crate) network_namespace: Option<u64>,
     pub(crate) output: Option<String>,
 }
 
@@ -57,6 +64,7 @@ pub(crate) struct Identity {
 #[derive(Debug)]
 pub(crate) struct Board {
     identity: Identity,
+    pub(crate) sampler: Arc<Sampler>,
     /// Wakes the server when something changes here.
     waker: Arc<Waker>,
     /// A client waits for a new snapshot. Set by the server, cleared by the thread that publishes it; the
@@ -78,7 +86,13 @@ impl Board {
     /// Of a capture that starts.
     pub(crate) fn new(identity: Identity, started: String, waker: Arc<Waker>) -> Self {
         let state = State { phase: Phase::Starting, started, snapshot: None, changes: Vec::new(), end: None };
-        Self { identity, waker, wanted: AtomicBool::new(false), state: Mutex::new(state) }
+        Self {
+            identity,
+            sampler: Arc::default(),
+            waker,
+            wanted: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -121,7 +135,7 @@ impl Board {
         self.waker.wake();
     }
 
-    /// Whether a snapshot is wanted. Asking takes the wish.
+    /// Whether a snapshot is wanted; clears the flag.
     pub(super) fn take_wish(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) && self.wanted.swap(false, Ordering::Relaxed)
     }
@@ -135,9 +149,14 @@ impl Board {
         let snapshot = state.snapshot.clone().filter(|snapshot| !runs || is_fresh(snapshot));
         drop(state);
         if snapshot.is_none() {
-            self.wanted.store(true, Ordering::Relaxed);
+            self.want();
         }
         snapshot
+    }
+
+    /// A new snapshot is wanted.
+    pub(super) fn want(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
     }
 
     /// A change of a setting.
@@ -165,7 +184,7 @@ impl Board {
             let state = self.state();
             (state.phase, state.started.clone())
         };
-        let Identity { pid, name, command, ports, output } = self.identity.clone();
+        let Identity { pid, name, command, ports, network_namespace, output } = self.identity.clone();
         let report = snapshot.map(|snapshot| &snapshot.report);
         let total = report.map(Report::total).unwrap_or_default();
         let early: u64 =
@@ -175,6 +194,7 @@ impl Board {
             name,
             command: command.into(),
             ports,
+            network_namespace,
             started,
             state: phase,
             seconds: report.map_or(0.0, |report| report.seconds),

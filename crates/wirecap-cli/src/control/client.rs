@@ -1,7 +1,7 @@
 //! The client's end of control sockets: finding captures, and asking them.
 //!
-//! Rule: no capture that hangs, and no socket that another user has put somewhere, holds a client up: each
-//! question has a timeout, and answers are bounded.
+//! Rule: neither a capture that hangs nor a socket that another user has planted holds a client up: each
+//! request has a timeout, and answers are bounded.
 
 use std::{
     io::{BufRead, BufReader, ErrorKind, Read, Write},
@@ -92,7 +92,7 @@ impl ControlClient {
             match self.stream.by_ref().take(room).read_until(b'\n', &mut line) {
                 Ok(_) if line.ends_with(b"\n") => break,
                 Ok(_) if line.len() as u64 >= MAX_ANSWER => {
-                    bail!("{} answers without an end", self.path.display())
+                    bail!("the answer from {} is too long", self.path.display())
                 }
                 Ok(_) => return Ok(None),
                 Err(cause) if matches!(cause.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
@@ -105,7 +105,10 @@ impl ControlClient {
             .map_err(|_| anyhow!("{} is no control socket of wirecap", self.path.display()))?;
         if fields["reply"] == "error" {
             let refusal: RefusalRecord = serde_json::from_value(fields).map_err(|_| {
-                anyhow!("{} refuses, for no reason that this wirecap knows", self.path.display())
+                anyhow!(
+                    "{} refuses for a reason that this version of wirecap does not know",
+                    self.path.display()
+                )
             })?;
             return Err(anyhow!(Refused(refusal)));
         }
@@ -125,8 +128,9 @@ impl ControlClient {
     /// As [`Self::ask`].
     pub(crate) fn status(&mut self) -> Result<Status> {
         let answer = self.ask(&Request::Status)?;
-        serde_json::from_value(answer)
-            .map_err(|cause| anyhow!("{} is no capture of this version: {cause}", self.path.display()))
+        serde_json::from_value(answer).map_err(|cause| {
+            anyhow!("{} belongs to a capture of another version: {cause}", self.path.display())
+        })
     }
 }
 
@@ -148,7 +152,7 @@ pub(crate) struct FoundCapture {
     pub(crate) status: Result<Status>,
 }
 
-/// All captures that this user can reach. Sockets that were left over are none.
+/// All captures that this user can reach. Skips left-over sockets.
 pub(crate) fn find() -> Vec<FoundCapture> {
     let sockets =
         place::directories().into_iter().flat_map(|directory| place::sockets(&directory).unwrap_or_default());
@@ -173,7 +177,7 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
         let in_directory = |directory: PathBuf| directory.join(format!("{pid}.sock"));
         let mut sockets = place::directories().into_iter().map(in_directory);
         return sockets.find(|socket| socket.exists()).ok_or_else(|| {
-            anyhow!("no capture has process id {pid} and a control socket that this user can see; wirecap status lists them")
+            anyhow!("no capture has process id {pid}, or its control socket is hidden from this user; wirecap status lists captures")
         });
     }
     let mut found = find();
@@ -193,7 +197,7 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
             let pids =
                 several.iter().filter_map(|capture| Some(capture.status.as_ref().ok()?.pid.to_string()));
             let pids: Vec<_> = pids.collect();
-            bail!(usage!("there are several: write one of the process ids {}", pids.join(", ")))
+            bail!(usage!("there are several captures: write one of the process ids {}", pids.join(", ")))
         }
     }
 }

@@ -187,7 +187,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// Either all of them can be changed, or none is.
+    /// Checks all settings before any is changed, so that either all are or none.
     fn parse(settings: &Map<String, Value>, capture: &Capture) -> Result<Self, Refusal> {
         let mut parsed = Self::default();
         for (setting, value) in settings {
@@ -263,8 +263,14 @@ mod tests {
     impl Bed {
         fn new() -> Self {
             let waker = Arc::new(Waker::new().unwrap());
-            let identity =
-                Identity { pid: 1, name: None, command: "capture", ports: vec!["eth1".into()], output: None };
+            let identity = Identity {
+                pid: 1,
+                name: None,
+                command: "capture",
+                ports: vec!["eth1".into()],
+                network_namespace: None,
+                output: None,
+            };
             let board = Arc::new(Board::new(identity, String::new(), Arc::clone(&waker)));
             let (commands, received) = channel();
             Self { desk: Desk::new(board, received), commands, waker }
@@ -344,6 +350,7 @@ mod tests {
         assert!(bed.desk.board.snapshot_for(now).is_none());
         assert!(bed.desk.wants_snapshot(now));
         let snapshot = |at| CaptureSnapshot {
+            sample: None,
             at,
             report: capture.report(),
             offloads: Vec::new(),

@@ -6,7 +6,7 @@
 //! | `rotate`, `set` | the desk |
 //! | `stop` | the board, once the capture has ended |
 //!
-//! Rule: a client has one request under way; what it sends meanwhile waits in its own buffer.
+//! Rule: a client has one request under way; further input waits in the client's own buffer.
 
 use std::{
     path::Path,
@@ -25,6 +25,7 @@ use super::{
     place::ControlSocket,
     protocol::{Phase, Reply, Request},
     refusal::Refusal,
+    sample::Watcher,
 };
 use crate::serve::{
     endpoint::{Dialogue, Endpoint, Listener, Step, Stream},
@@ -58,6 +59,19 @@ struct Context {
     escalation: Arc<Escalation>,
 }
 
+impl Context {
+    /// Ends the capture as SIGINT does.
+    fn stop(&self) {
+        match self.board.phase() {
+            // No thread watches it yet: the steps of the start look at the signals.
+            Phase::Starting => self.escalation.raise(),
+            // Fails if it has just ended.
+            Phase::Running => _ = self.commands.send(Command::Stop),
+            Phase::Ending => {}
+        }
+    }
+}
+
 impl ControlEndpoint {
     /// # Errors
     /// The process has too many files open.
@@ -84,7 +98,7 @@ impl Endpoint for ControlEndpoint {
     }
 
     fn connect(&self, stream: &Stream) -> Option<Box<dyn Dialogue>> {
-        // Without knowing who it is, nothing is said.
+        // A peer that cannot be identified is disconnected.
         let peer = Peer::of(stream).ok()?;
         let may_change = self.socket.owner.may_change(&peer);
         Some(Box::new(ControlDialogue {
@@ -100,9 +114,20 @@ impl Endpoint for ControlEndpoint {
 #[derive(Debug)]
 enum Pending {
     Nothing,
-    Status { asked: Instant },
-    Account { asked: Instant },
-    Watch { interval: Duration, next: Instant, sequence: u64 },
+    Status {
+        asked: Instant,
+    },
+    Account {
+        asked: Instant,
+    },
+    Watch {
+        interval: Duration,
+        next: Instant,
+        sequence: u64,
+        sampling: Option<Watcher>,
+        /// When the last snapshot that was sent was taken.
+        sent: Option<Instant>,
+    },
     Command(Receiver<Reply>),
     End,
 }
@@ -168,13 +193,14 @@ impl ControlDialogue {
         self.pending = match request {
             Request::Status => Pending::Status { asked: now },
             Request::Account => Pending::Account { asked: now },
-            Request::Watch { interval_ms } => {
+            Request::Watch { interval_ms, sample } => {
                 let interval = interval_ms.map_or(USUAL_INTERVAL, Duration::from_millis);
                 let interval = interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
-                Pending::Watch { interval, next: now, sequence: 0 }
+                let sampling = sample.then(|| self.context.board.sampler.watch());
+                Pending::Watch { interval, next: now, sequence: 0, sampling, sent: None }
             }
             Request::Stop => {
-                self.stop();
+                self.context.stop();
                 say(&Reply::Stopping, output);
                 Pending::End
             }
@@ -185,16 +211,6 @@ impl ControlDialogue {
             }
         };
         Ok(())
-    }
-
-    fn stop(&self) {
-        match self.context.board.phase() {
-            // No thread watches it yet: the steps of the start look at the signals.
-            Phase::Starting => self.context.escalation.raise(),
-            // Fails if it has just ended.
-            Phase::Running => _ = self.context.commands.send(Command::Stop),
-            Phase::Ending => {}
-        }
     }
 
     fn command(&self, command: impl FnOnce(Answer) -> Command) -> Result<Pending, Refusal> {
@@ -232,7 +248,9 @@ impl ControlDialogue {
 
     /// Adds a report if it is time for one and the client has taken the last one.
     fn watch(&mut self, now: Instant, output: &mut Vec<u8>) -> Step {
-        let Pending::Watch { interval, next, sequence } = &mut self.pending else { return Step::Listen };
+        let Pending::Watch { interval, next, sequence, sampling, sent } = &mut self.pending else {
+            return Step::Listen;
+        };
         let board = &self.context.board;
         if let Some(end) = board.ended() {
             say(&Reply::Ended(end), output);
@@ -242,14 +260,22 @@ impl ControlDialogue {
             return Step::Wait(*next);
         }
         if !output.is_empty() {
-            // It takes less than it asks for: it gets fewer.
+            // The client reads too slowly, so it gets fewer reports.
             *next = now + *interval;
             return Step::Wait(*next);
         }
-        let Some(snapshot) = board.snapshot_for(*next) else { return Step::Wait(now + *interval) };
+        // Not the one that was sent last, even if it is recent enough.
+        let is_new = |snapshot: &Arc<CaptureSnapshot>| Some(snapshot.at) != *sent;
+        let Some(snapshot) = board.snapshot_for(*next).filter(is_new) else {
+            sampling.iter().for_each(Watcher::ask);
+            board.want();
+            return Step::Wait(now + *interval);
+        };
+        *sent = Some(snapshot.at);
         let status = board.status(Some(&snapshot));
         let (account, offloads) = (snapshot.account.clone(), snapshot.offloads.clone());
-        say(&Reply::Report { sequence: *sequence, status, account, offloads }, output);
+        let sample = snapshot.sample.clone().filter(|_| sampling.is_some());
+        say(&Reply::Report { sequence: *sequence, status, account, offloads, sample }, output);
         *sequence += 1;
         // Reports that were missed are skipped.
         *next = (*next + *interval).max(now);

@@ -1,7 +1,7 @@
 //! The control of a running capture: other processes ask it, stop it, and change it, over a Unix socket.
 //!
 //! ```text
-//!   wirecap status, stop, rotate, set ─► client ─► socket ─► dialogue, in the server's thread
+//!   wirecap status, top, stop, rotate, set ─► client ─► socket ─► dialogue, in the server's thread
 //!                                                              │ commands        ▲ snapshots, the end
 //!                                                              ▼                 │
 //!                                                             desk ─────────── board
@@ -15,11 +15,12 @@
 //! | who may do what | [`access`] |
 //! | a client's request, from the line to the answer | [`dialogue`] |
 //! | what the capture does for it | [`desk`], [`board`] |
+//! | a sample of its packets | [`sample`] |
 //! | starting and ending all that | [`running`] |
 //! | the other end | [`client`] |
 //!
-//! Rule: the packet path knows nothing of this. The thread that watches looks here once per tick, and never
-//! waits for a client.
+//! Rule: the packet path knows nothing of this, except that workers sample a few packets while a client wants
+//! that. The watching thread serves the desk once per tick, and never waits for a client.
 
 mod access;
 pub(crate) mod board;
@@ -31,4 +32,5 @@ pub(crate) mod place;
 pub(crate) mod protocol;
 pub(crate) mod refusal;
 pub(crate) mod running;
+pub(crate) mod sample;
 mod version;

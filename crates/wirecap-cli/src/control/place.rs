@@ -6,8 +6,8 @@
 //!   any other user    $XDG_RUNTIME_DIR/wirecap/PID.sock     directory 0700
 //! ```
 //!
-//! Rule: a socket appears under its name when it accepts connections. So a name that refuses them is left
-//! over from a process that was killed, and the next capture removes it.
+//! Rule: a socket appears under its name only once it accepts connections. One that refuses them was
+//! therefore left over by a killed process, and the next capture removes it.
 
 use std::{
     env, fs,
@@ -42,7 +42,7 @@ pub(crate) struct ControlSocket {
     listener: UnixListener,
     pub(super) owner: SocketOwner,
     path: PathBuf,
-    /// What tells it from another one of the same name.
+    /// Distinguishes it from another socket of the same name.
     inode: u64,
 }
 
@@ -58,13 +58,13 @@ fn own_directory() -> Result<PathBuf> {
     let from_env = |name: &str| env::split_paths(&env::var_os(name)?).find(|path| path.is_absolute());
     let of_service = from_env("RUNTIME_DIRECTORY");
     if geteuid().is_root() {
-        // In others, nobody would look for it.
+        // Clients do not search other directories.
         let is_ours = |path: &PathBuf| OF_SERVICES.iter().any(|ours| path == Path::new(ours));
         return Ok(of_service.filter(is_ours).unwrap_or(SYSTEM.into()));
     }
     of_service
         .or_else(|| from_env("XDG_RUNTIME_DIR").map(|directory| directory.join("wirecap")))
-        .ok_or_else(|| anyhow!("this user has no directory for it ($XDG_RUNTIME_DIR)"))
+        .ok_or_else(|| anyhow!("XDG_RUNTIME_DIR names no directory"))
 }
 
 impl ControlSocket {
@@ -92,7 +92,7 @@ impl ControlSocket {
         if let Ok(metadata) = path.symlink_metadata() {
             ensure!(
                 metadata.file_type().is_socket(),
-                "{name} is there already, and is no socket; choose another name"
+                "{name} exists and is not a socket; choose another name"
             );
             ensure!(connect::is_left_over(path), "{name} is the socket of another program that runs");
         }
@@ -219,7 +219,7 @@ mod tests {
         assert!(!left_over.exists() && path.exists(), "{inode}");
         fs::write(directory.path().join("3.sock"), "").unwrap();
         let error = ControlSocket::at(&directory.path().join("3.sock")).unwrap_err().to_string();
-        assert!(error.contains("is no socket"), "{error}");
+        assert!(error.contains("is not a socket"), "{error}");
     }
 
     #[test]

@@ -7,8 +7,10 @@
 //!                                                   ◄─   {"protocol":1,"reply":"error","code":"not_permitted",…}
 //! ```
 //!
-//! Rule: a request or a field that is new does not change `protocol`; one that goes, or means something else,
-//! does. Clients decide by codes, never by texts. The book documents this for clients of other makers.
+//! Rule: adding a request or a field does not change `protocol`; removing one, or changing its meaning, does.
+//! Clients decide by codes, never by texts. The book documents the protocol for third-party clients.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,8 +19,10 @@ use wirecap_core::choices;
 
 use super::{
     refusal::{Refusal, RefusalRecord},
+    sample::Sample,
     version::{PROTOCOL, REQUESTS},
 };
+use crate::text::plural::counted;
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +37,9 @@ pub(crate) enum Request {
         /// The interval.
         #[serde(default)]
         interval_ms: Option<u64>,
+        /// With a sample of the packets.
+        #[serde(default)]
+        sample: bool,
     },
     /// The end, as by SIGINT.
     Stop,
@@ -100,6 +107,9 @@ pub(crate) struct Status {
     pub(crate) command: String,
     /// Its interfaces and trace files.
     pub(crate) ports: Vec<String>,
+    /// The network namespace of the interfaces: the inode of `/proc/PID/ns/net`; null if that cannot be read.
+    #[serde(default)]
+    pub(crate) network_namespace: Option<u64>,
     /// Since when it captures, or else when it began to start: UTC, in the format of RFC 3339.
     pub(crate) started: String,
     /// How far it is.
@@ -164,6 +174,18 @@ pub(crate) struct EndRecord {
     pub(crate) files: u64,
 }
 
+impl fmt::Display for EndRecord {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the capture has ended with exit code {}", self.exit_code)?;
+        if let Some(error) = &self.error {
+            write!(formatter, ": {error}")?;
+        }
+        let Some(output) = &self.output else { return Ok(()) };
+        let files = if self.files > 1 { format!("{} files named ", self.files) } else { String::new() };
+        write!(formatter, "; {} in {files}{output}", counted(self.written, "packet"))
+    }
+}
+
 /// What is answered.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
@@ -180,6 +202,8 @@ pub(crate) enum Reply {
         status: Status,
         account: Value,
         offloads: Vec<Offload>,
+        /// `None` unless it was asked for.
+        sample: Option<Sample>,
     },
     /// The end was requested; `Ended` follows.
     Stopping,
@@ -222,8 +246,8 @@ mod tests {
         for request in [
             Request::Status,
             Request::Account,
-            Request::Watch { interval_ms: Some(500) },
-            Request::Watch { interval_ms: None },
+            Request::Watch { interval_ms: Some(500), sample: true },
+            Request::Watch { interval_ms: None, sample: false },
             Request::Stop,
             Request::Rotate,
             Request::Set { settings },
@@ -235,6 +259,20 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    #[test]
+    fn the_end_is_told_with_code_error_and_files() {
+        let fine =
+            EndRecord { exit_code: 0, end: "stop".into(), error: None, output: None, written: 0, files: 0 };
+        assert_eq!(fine.to_string(), "the capture has ended with exit code 0");
+        let series = EndRecord { output: Some("x_*.pcapng".into()), written: 1, files: 3, ..fine.clone() };
+        assert_eq!(
+            series.to_string(),
+            "the capture has ended with exit code 0; 1 packet in 3 files named x_*.pcapng"
+        );
+        let failed = EndRecord { exit_code: 1, error: Some("eth1 is gone".into()), ..fine };
+        assert_eq!(failed.to_string(), "the capture has ended with exit code 1: eth1 is gone");
     }
 
     #[test]

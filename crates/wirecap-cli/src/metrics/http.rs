@@ -1,7 +1,7 @@
 //! As much of HTTP/1.1 as a scrape takes: one GET, one answer, and the connection is closed.
 //!
 //! Rule: a request is its first line and the header `Accept`; everything else in it is bounded by the server
-//! and ignored. What is no such request gets a status that says so.
+//! and ignored. Anything else is answered with an error status.
 
 use super::encoding::Format;
 

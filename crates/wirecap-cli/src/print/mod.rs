@@ -3,7 +3,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | the streams, which may be full | [`stdio`] |
-//! | lines that begin with `wirecap: ` | [`messages`] |
+//! | messages about what happens: `wirecap: …`, or JSON | [`messages`]; their formats: [`log`] |
 //! | escaping of names and other foreign text | [`printable`] |
 //! | lines and tables that fit a terminal | [`layout`], [`table`] |
 //! | the line that shows the progress | [`status_line`] |
@@ -14,6 +14,7 @@ mod messages;
 
 pub(crate) mod head;
 pub(crate) mod layout;
+pub(crate) mod log;
 pub(crate) mod printable;
 pub(crate) mod report;
 pub(crate) mod status_line;

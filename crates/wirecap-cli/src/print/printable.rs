@@ -1,7 +1,7 @@
 //! Escapes foreign text: names of files, interfaces and processes, and texts from trace files.
 //!
 //! ```text
-//!   a line about what happens ── print_stderr ───────┐
+//!   a message ── messages ────────────────────────────┐
 //!   the progress line ── stdio::show_over ───────────┤
 //!   a cell of a table ── table ──────────────────────┤
 //!   a line of a report as text ── layout::paragraph ─┼─► printable ─► terminal, log

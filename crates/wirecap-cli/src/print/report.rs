@@ -25,7 +25,7 @@ impl ReportFormat {
             Self { stream, .. } => print(stream, &text()),
         };
         if let Err(cause) = &printed {
-            note!("cannot print {name}: {cause}");
+            fail!("cannot print {name}: {cause}");
         }
         printed.is_ok()
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     layout::GAP,
+    log,
     stdio::{Stream, columns, show_over},
 };
 
@@ -55,9 +56,11 @@ pub(crate) struct StatusLine {
 }
 
 impl StatusLine {
-    /// The line of a command with these flags. Never shown unless standard error is a terminal.
+    /// The line of a command with these flags. Never shown unless standard error is a terminal, and messages
+    /// are text.
     pub(crate) fn new(quiet: bool, json: bool) -> Self {
-        let enabled = columns(Stream::Stderr).is_some() && !quiet && !json;
+        let is_wanted = !quiet && !json && !log::is_json();
+        let enabled = is_wanted && columns(Stream::Stderr).is_some();
         Self { enabled, shown: false, last: Instant::now(), snapshot: Snapshot::default() }
     }
 

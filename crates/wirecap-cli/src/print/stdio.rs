@@ -1,13 +1,13 @@
 //! Standard output and standard error, which may be full.
 //!
 //! ```text
-//!   print_stderr, print, offer, show_over ─► printable ─► wait for room ─► standard output, standard error
+//!   print_message, print_line, print, offer, show_over ─► printable ─► wait for room ─► standard output, standard error
 //! ```
 //!
 //! | function | waits for room |
 //! |---|---|
 //! | [`print()`]: the account, a report, help | as long as it takes |
-//! | [`print_stderr`]: a line about what happens | two seconds; dropped lines are counted and reported later |
+//! | [`print_message`], [`print_line`]: a line about what happens, or of a result | two seconds; dropped lines are counted and reported later |
 //! | [`offer`]: an account that another will follow | not at all |
 //! | [`show_over`]: the line that is written over and over | not at all |
 //!
@@ -15,7 +15,6 @@
 //! that another program has made non-blocking like for any other, and no full stream holds up a capture.
 
 use std::{
-    fmt::Display,
     io::{self, ErrorKind, IsTerminal},
     os::fd::{AsFd, BorrowedFd},
     sync::atomic::{AtomicU64, Ordering},
@@ -29,8 +28,10 @@ use terminal_size::{Width, terminal_size_of};
 use wirecap_sys::room::{PIECE, wait_for_room};
 
 use crate::{
+    message::Message,
     print::{
-        layout::{COLUMNS, fitted, wrapped},
+        layout::{COLUMNS, fitted},
+        log,
         printable::{printable, printable_lines},
     },
     text::plural::{counted, was},
@@ -42,8 +43,6 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(1);
 /// The longest wait of one system call.
 const TURN: Duration = Duration::from_secs(1);
-/// Continuation lines are indented to the text behind the prefix.
-const INDENT: usize = "wirecap: ".len();
 /// Returns to the start of the line and clears it.
 const CLEAR: &str = "\r\x1b[K";
 
@@ -57,29 +56,33 @@ pub(crate) enum Stream {
 /// Lines that standard error had no room for. Process-wide, like standard error.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// Writes a line to standard error, wrapped on a terminal. A closed standard error is no error.
-pub(crate) fn print_stderr(line: impl Display) {
+/// Writes a message to standard error, wrapped on a terminal. A closed standard error is no error.
+pub(crate) fn print_message(message: &Message) {
+    write_stderr(shaped(message));
+}
+
+fn shaped(message: &Message) -> String {
+    log::shaped(message, columns(Stream::Stderr))
+}
+
+/// Writes a line of a result to standard error.
+pub(crate) fn print_line(line: &str) {
+    write_stderr(format!("{}\n", printable(line)));
+}
+
+fn write_stderr(mut text: String) {
     let dropped = DROPPED.load(Ordering::Relaxed);
     // Standard error was full last time: do not wait again.
     let timeout = if dropped == 0 { TIMEOUT } else { Duration::ZERO };
-    let mut text = shaped(&line.to_string());
     if dropped > 0 {
         let (lines, were) = (counted(dropped, "line"), was(dropped));
-        text = shaped(&format!("wirecap: WARNING: {lines} {were} dropped: standard error was full")) + &text;
+        let missing = Message::warning(format!("{lines} {were} dropped: standard error was full"));
+        text = shaped(&missing) + &text;
     }
     match write(Stream::Stderr, text.as_bytes(), Some(timeout)) {
         Err(cause) if cause.kind() == ErrorKind::TimedOut => _ = DROPPED.fetch_add(1, Ordering::Relaxed),
         Err(_) => {}
         Ok(()) => _ = DROPPED.fetch_sub(dropped, Ordering::Relaxed),
-    }
-}
-
-/// A line as standard error shows it, with its line break.
-fn shaped(line: &str) -> String {
-    let line = printable(line);
-    match columns(Stream::Stderr) {
-        Some(columns) => wrapped(&line, columns, INDENT) + "\n",
-        None => format!("{line}\n"),
     }
 }
 

@@ -17,3 +17,27 @@ pub(crate) mod sandbox;
 pub(crate) mod service_manager;
 pub(crate) mod signals;
 pub(crate) mod step;
+
+use std::{fs, os::unix::fs::MetadataExt};
+
+use anyhow::{Context, Result, ensure};
+use nix::{
+    sys::{prctl::set_pdeathsig, signal::Signal},
+    unistd::getppid,
+};
+
+/// Has this process end, as by SIGINT, when its parent does, which has this id.
+///
+/// # Errors
+/// The parent has ended.
+pub(crate) fn end_with_parent(pid: u32) -> Result<()> {
+    set_pdeathsig(Signal::SIGINT).context("cannot ask for a signal at the end of the parent")?;
+    // It may have ended before that call.
+    ensure!(u32::try_from(getppid().as_raw()) == Ok(pid), "the process {pid}, with which to end, has ended");
+    Ok(())
+}
+
+/// The inode of this process's network namespace; `None` without /proc.
+pub(crate) fn network_namespace() -> Option<u64> {
+    fs::metadata("/proc/self/ns/net").ok().map(|metadata| metadata.ino())
+}

@@ -2,12 +2,13 @@
 //! names.
 //!
 //! ```text
-//!   opened ─► READY=1 ─► STATUS=…, WATCHDOG=1 while the capture is watched ─► STOPPING=1 ─► the process ends
+//!   opened ─► READY=1 ─► STATUS=…, WATCHDOG=1 while the capture is watched
+//!     ─► STOPPING=1 ─► EXTEND_TIMEOUT_USEC=… while the rest is written ─► the process ends
 //! ```
 //!
-//! Rule: only the thread that watches the capture notifies, so a watchdog that starves means that nobody
-//! watches. No notification waits, and none that fails ends anything. The socket is connected before the
-//! thread enters the sandbox, in which it can open and address none.
+//! Rule: only the thread that watches the capture notifies, so a watchdog that expires means that this thread
+//! hangs. Notifications never block, and failed ones are ignored. The socket is connected before the thread
+//! enters the sandbox, where it can neither open nor address one.
 
 use std::{
     env,
@@ -20,6 +21,8 @@ use std::{
 
 /// How often the status is renewed.
 const STATUS_PERIOD: Duration = Duration::from_secs(5);
+/// How long the manager waits for the end after it was last told that there is something left to write.
+const EXTENSION: Duration = Duration::from_secs(30);
 /// What a status may have, in bytes.
 const MAX_STATUS: usize = 512;
 
@@ -31,6 +34,9 @@ pub(crate) struct ServiceManager {
     watchdog: Option<Duration>,
     next_watchdog: Option<Instant>,
     next_status: Option<Instant>,
+    /// Whether it knows that packets are captured.
+    is_ready: bool,
+    next_extension: Option<Instant>,
 }
 
 impl ServiceManager {
@@ -42,7 +48,7 @@ impl ServiceManager {
 
     fn new(socket: Option<String>, watchdog_usec: Option<String>, watchdog_pid: Option<String>) -> Self {
         let socket = socket.as_deref().and_then(connect);
-        // A process of its own may be meant.
+        // WATCHDOG_PID may name another process.
         let is_meant = watchdog_pid.is_none_or(|pid| pid.parse() == Ok(std::process::id()));
         let usec =
             watchdog_usec.and_then(|usec| usec.parse().ok()).filter(|&usec: &u64| usec > 0 && is_meant);
@@ -50,14 +56,17 @@ impl ServiceManager {
     }
 
     /// Packets are captured.
-    pub(crate) fn ready(&self) {
-        self.notify("READY=1\nSTATUS=capturing");
+    pub(crate) fn ready(&mut self) {
+        self.is_ready = self.notify("READY=1\nSTATUS=capturing");
     }
 
     /// The capture is watched; `status` is a line about it.
     pub(crate) fn tick(&mut self, now: Instant, status: impl FnOnce() -> String) {
         if self.socket.is_none() {
             return;
+        }
+        if !self.is_ready {
+            self.ready();
         }
         if let Some(watchdog) = self.watchdog.filter(|_| self.next_watchdog.is_none_or(|next| now >= next)) {
             self.next_watchdog = Some(now + watchdog / 2);
@@ -70,15 +79,23 @@ impl ServiceManager {
     }
 
     /// The capture ends.
-    pub(crate) fn stopping(&self) {
+    pub(crate) fn stopping(&mut self) {
         self.notify("STOPPING=1\nSTATUS=writing what was captured");
     }
 
-    fn notify(&self, text: &str) {
-        if let Some(socket) = &self.socket {
-            // Fails if the manager is gone or busy: the next one follows.
-            let _ = socket.send(text.as_bytes());
+    /// The rest is still being written: the time limit on the end counts from now. Call it many times a
+    /// second.
+    pub(crate) fn extend(&mut self, now: Instant) {
+        if self.next_extension.is_none_or(|next| now >= next) {
+            self.next_extension = Some(now + STATUS_PERIOD);
+            self.notify(&format!("EXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros()));
         }
+    }
+
+    /// Returns whether the manager got it.
+    fn notify(&self, text: &str) -> bool {
+        // Fails if the manager is gone or busy.
+        self.socket.as_ref().is_some_and(|socket| socket.send(text.as_bytes()).is_ok())
     }
 }
 
@@ -132,6 +149,7 @@ mod tests {
                 manager.tick(now + seconds * second, || format!("lost {seconds}\nREADY=0"));
             }
             manager.stopping();
+            (0..9).for_each(|seconds| manager.extend(now + seconds * second));
             let expected = [
                 "READY=1\nSTATUS=capturing",
                 "WATCHDOG=1",
@@ -141,15 +159,33 @@ mod tests {
                 "STATUS=lost 5 READY=0",
                 "WATCHDOG=1",
                 "STOPPING=1\nSTATUS=writing what was captured",
+                "EXTEND_TIMEOUT_USEC=30000000",
+                "EXTEND_TIMEOUT_USEC=30000000",
             ];
             assert_eq!(received(&socket), expected);
         }
     }
 
     #[test]
+    fn readiness_is_repeated_until_the_manager_has_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        let mut manager = ServiceManager::new(Some(path.to_str().unwrap().into()), None, None);
+        // The manager is busy: its queue is full.
+        while manager.notify("STATUS=x") {}
+        manager.ready();
+        assert!(received(&socket).iter().all(|text| text == "STATUS=x"));
+        manager.tick(Instant::now(), String::new);
+        manager.tick(Instant::now(), String::new);
+        assert_eq!(received(&socket), ["READY=1\nSTATUS=capturing", "STATUS="]);
+    }
+
+    #[test]
     fn without_a_manager_or_a_watchdog_nothing_is_notified() {
         let mut none = ServiceManager::new(None, Some("1".into()), None);
         none.ready();
+        none.extend(Instant::now());
         none.tick(Instant::now(), || unreachable!("no manager shows it"));
         let of_other = ServiceManager::new(None, Some("4000000".into()), Some("1".into()));
         assert_eq!(of_other.watchdog, None);

@@ -14,7 +14,7 @@ use super::endpoint::{Dialogue, Step, Stream};
 pub(super) const MAX_REQUEST: usize = 8 << 10;
 /// How long a client may take to send a request, or the rest of it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long it may take nothing of an answer.
+/// How long it may read nothing of an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes that are read at a time.
 const PIECE: usize = 4 << 10;
@@ -23,7 +23,7 @@ const PIECE: usize = 4 << 10;
 pub(super) struct Client {
     stream: Stream,
     dialogue: Box<dyn Dialogue>,
-    /// Bytes that no request has been made of.
+    /// Bytes received and not yet parsed as a request.
     input: Vec<u8>,
     /// Bytes that the client has not taken.
     output: Vec<u8>,
@@ -88,7 +88,8 @@ impl Client {
     /// Reads, answers and writes as far as that is possible now. `woken`: the capture may have an answer.
     /// Returns whether the client stays.
     pub(super) fn serve(&mut self, ready: PollFlags, woken: bool, now: Instant) -> bool {
-        if ready.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL) {
+        let is_gone = ready.contains(PollFlags::POLLHUP) && !ready.contains(PollFlags::POLLIN);
+        if is_gone || ready.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL) {
             return false;
         }
         if ready.contains(PollFlags::POLLIN) && !self.read(now) {
@@ -103,7 +104,8 @@ impl Client {
             Step::Listen => self.has_ended,
             Step::Close => true,
         };
-        !(is_over && self.output.is_empty()) && !self.has_stalled(now)
+        let is_over = is_over && self.output.is_empty();
+        !is_over && !self.has_stalled(now)
     }
 
     fn has_stalled(&self, now: Instant) -> bool {
@@ -143,7 +145,10 @@ impl Client {
         }
         // One at a time, so that no client has the thread for itself; the next one follows in the next round.
         let before = self.input.len();
-        if self.step == Step::Listen && before > 0 {
+        if !self.output.is_empty() {
+            // Whoever does not read its answers gets no more of them.
+            self.has_more |= before > 0;
+        } else if self.step == Step::Listen && before > 0 {
             self.step = self.dialogue.receive(&mut self.input, &mut self.output);
             let has_asked = self.input.len() < before || self.step != Step::Listen;
             self.has_asked |= has_asked;
@@ -159,7 +164,7 @@ impl Client {
 
     /// Whether input waits that may have another request.
     pub(super) fn may_continue(&self) -> bool {
-        self.step == Step::Listen && self.has_more
+        self.step == Step::Listen && self.has_more && self.output.is_empty()
     }
 
     fn write(&mut self, now: Instant) -> bool {

@@ -95,7 +95,7 @@ impl Service {
         }
     }
 
-    /// Waits until something happens, and serves whom it concerns.
+    /// Waits for an event or a deadline, then serves the clients.
     fn round(&mut self, waker: &Waker, end: Option<Instant>, is_ending: bool) {
         let now = Instant::now();
         self.paused_until = self.paused_until.filter(|&until| now < until);
@@ -107,7 +107,7 @@ impl Service {
         let deadlines = self.clients.iter().map(|(_, client)| client.deadline());
         let next = deadlines.chain(self.paused_until).chain(end).min();
         let sleep = next.map_or(MAX_SLEEP, |next| next.saturating_duration_since(now).min(MAX_SLEEP));
-        // Rounded up: a deadline that is a part of a millisecond away is no reason to poll in a loop.
+        // Rounded up, so that a deadline less than a millisecond away does not make it spin.
         let more = self.clients.iter().any(|(_, client)| client.may_continue());
         let sleep = if more { Duration::ZERO } else { sleep + Duration::from_millis(1) };
         // A signal ends the wait early.

@@ -20,7 +20,7 @@ impl Waker {
 
     /// Wakes the thread now, or keeps it from sleeping the next time.
     pub(crate) fn wake(&self) {
-        // Fails only if so many wait to be seen that it is awake in any case.
+        // Fails only if the counter is full; then the thread is awake in any case.
         let _ = self.0.write(1);
     }
 

@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::text;
-use crate::values::FileMode;
+use crate::{print::log::LogFormat, values::FileMode};
 
 /// What becomes of the packets, what is printed about them, and when the command ends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -71,6 +71,8 @@ pub(crate) struct OutputSettings {
     #[serde(with = "text::time")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) stats: Option<Duration>,
+    /// How messages are written on standard error.
+    pub(crate) log: LogFormat,
     /// Exit with a code of its own if packets were lost.
     pub(crate) fail_on_loss: bool,
     /// Print only errors, losses, and what was asked for.

@@ -60,7 +60,7 @@ impl FromStr for CaptureName {
             || !text.starts_with(|letter: char| letter.is_ascii_alphanumeric())
         {
             return Err(format!(
-                "write a name of at most {MAX_NAME} letters and digits that begins with one of them and is no number, like uplink"
+                "write a name of at most {MAX_NAME} characters that begins with a letter or digit and is not a number, like uplink"
             ));
         }
         if !text.chars().all(is_allowed) {
@@ -121,7 +121,7 @@ impl FromStr for MetricsAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const EXAMPLES: &str = "write a port of this machine alone, like 9417, an address and a port, like 192.0.2.1:9417 or \
+        const EXAMPLES: &str = "write a loopback port, like 9417, an address and a port, like 192.0.2.1:9417 or \
                                 [::]:9417, or a socket, like unix:/run/wirecap/metrics.sock";
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.is_empty() {
@@ -131,7 +131,7 @@ impl FromStr for MetricsAddress {
             };
         }
         if let Ok(port) = text.parse::<u16>() {
-            // Only this machine: who else may read the metrics is a decision.
+            // Loopback only: wider access has to be asked for.
             return Ok(MetricsAddress::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
         }
         text.parse().map(MetricsAddress::Tcp).map_err(|_| EXAMPLES.into())

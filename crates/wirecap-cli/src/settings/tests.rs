@@ -20,6 +20,7 @@ use crate::{
         forward::settings::{ForwardRules, ForwardSettings, FullRingPolicy},
     },
     exit::{self, Exit},
+    print::log::LogFormat,
 };
 
 /// The settings of `wirecap capture` with these arguments and this file.
@@ -259,6 +260,7 @@ proptest! {
             duration: ns.map(Duration::from_nanos),
             direct_io: quiet,
             file_per_queue: quiet,
+            log: if quiet { LogFormat::Json } else { LogFormat::Text },
             quiet,
             ..OutputSettings::default()
         };

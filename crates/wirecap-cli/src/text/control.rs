@@ -5,17 +5,17 @@ use std::time::Duration;
 /// T was changed, by a process of a user.
 pub(crate) fn threshold_changed(before: Option<u64>, after: u64, uid: u32, pid: u32) -> String {
     let before = before.map(|before| format!("; it was {before} %")).unwrap_or_default();
-    format!("T is {after} % now{before} ({})", by(uid, pid))
+    format!("T is now {after} %{before} ({})", by(uid, pid))
 }
 
 /// The time at which the capture ends was changed.
 pub(crate) fn duration_changed(before: Option<u64>, after: u64, uid: u32, pid: u32) -> String {
     let seconds = |ms: u64| Duration::from_millis(ms).as_secs_f64();
     let before = match before {
-        Some(before) => format!("after {} s before", seconds(before)),
-        None => "without a limit before".into(),
+        Some(before) => format!("it was {} s", seconds(before)),
+        None => "there was no limit".into(),
     };
-    format!("the capture ends {} s after its start now, {before} ({})", seconds(after), by(uid, pid))
+    format!("the capture now ends {} s after its start; {before} ({})", seconds(after), by(uid, pid))
 }
 
 fn by(uid: u32, pid: u32) -> String {
@@ -33,12 +33,9 @@ mod tests {
     fn a_change_has_both_values_and_who_made_it() {
         assert_eq!(
             threshold_changed(Some(60), 40, 0, 12),
-            "T is 40 % now; it was 60 % (set by user 0, process 12)"
+            "T is now 40 %; it was 60 % (set by user 0, process 12)"
         );
         let text = duration_changed(None, 1_500, 5, 0);
-        assert_eq!(
-            text,
-            "the capture ends 1.5 s after its start now, without a limit before (set by user 5)"
-        );
+        assert_eq!(text, "the capture now ends 1.5 s after its start; there was no limit (set by user 5)");
     }
 }

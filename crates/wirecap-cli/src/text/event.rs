@@ -3,30 +3,42 @@
 use wirecap::{HostUse, PortEvent, QueueWait};
 
 use super::diagnostic;
-use crate::text::host_use;
+use crate::{
+    message::{Message, Topic},
+    text::host_use,
+};
 
-/// The text of an event; `None` if it does not matter, because no user of the interface `is_deprived` of
-/// packets. `activity` is what stops without a link.
+/// The message about an event; `None` if it does not matter, because no user of the interface `is_deprived`
+/// of packets. `activity` is what stops without a link.
 pub(crate) fn describe(
     event: &PortEvent,
     activity: &str,
     is_deprived: impl Fn(&HostUse) -> bool,
-) -> Option<String> {
+) -> Option<Message> {
+    let note = |topic, text| Message::note(text).about(topic);
     Some(match event {
-        PortEvent::Down(port) => format!("{port} is down; {activity} resumes when it comes back up"),
-        PortEvent::NoCarrier(port) => {
-            format!("{port} has no carrier; {activity} resumes when the other end is connected and up again")
+        PortEvent::Down(port) => {
+            note(Topic::Down, format!("{port} is down; {activity} resumes when it comes back up"))
         }
-        PortEvent::Up(port) => format!("{port} is up"),
+        PortEvent::NoCarrier(port) => note(
+            Topic::NoCarrier,
+            format!("{port} has no carrier; {activity} resumes when the other end is connected and up again"),
+        ),
+        PortEvent::Up(port) => note(Topic::Up, format!("{port} is up")),
         PortEvent::Removed(port) => {
-            format!("{port} was removed, or moved to another network namespace; its packets so far are kept")
+            let text = format!(
+                "{port} was removed, or moved to another network namespace; its packets so far are kept"
+            );
+            Message::warning(text).about(Topic::Removed)
         }
-        PortEvent::Read(port) => format!("{port} is read; the capture continues with the other ports"),
+        PortEvent::Read(port) => {
+            note(Topic::Read, format!("{port} is read; the capture continues with the other ports"))
+        }
         PortEvent::InUse { port, uses } => {
-            format!("WARNING: {}", host_use::begun(port, uses, is_deprived)?)
+            Message::warning(host_use::begun(port, uses, is_deprived)?).about(Topic::InUse)
         }
         PortEvent::Warning { port, warning } => {
-            format!("WARNING: {port}: {}", diagnostic::describe(warning))
+            Message::warning(format!("{port}: {}", diagnostic::describe(warning))).with_code(warning.code())
         }
     })
 }
@@ -50,18 +62,18 @@ mod tests {
 
     #[test]
     fn an_event_names_its_port_and_a_warning_is_the_diagnostic() {
-        let words = |event| describe(&event, "capture", |_| true).unwrap();
+        let words = |event| describe(&event, "capture", |_| true).unwrap().to_string();
         assert_eq!(
             words(PortEvent::Down("in0".into())),
-            "in0 is down; capture resumes when it comes back up"
+            "wirecap: in0 is down; capture resumes when it comes back up"
         );
         let no_carrier = PortEvent::NoCarrier("m1".into());
         assert_eq!(
-            describe(&no_carrier, "forwarding", |_| true).unwrap(),
-            "m1 has no carrier; forwarding resumes when the other end is connected and up again"
+            describe(&no_carrier, "forwarding", |_| true).unwrap().to_string(),
+            "wirecap: m1 has no carrier; forwarding resumes when the other end is connected and up again"
         );
         let warning = Diagnostic::QueuesGone { queues: 1 };
-        let text = format!("WARNING: in0: {}", diagnostic::describe(&warning));
+        let text = format!("wirecap: WARNING: in0: {}", diagnostic::describe(&warning));
         assert_eq!(words(PortEvent::Warning { port: "in0".into(), warning }), text);
     }
 

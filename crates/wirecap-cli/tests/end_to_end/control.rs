@@ -228,7 +228,7 @@ fn a_threshold_is_changed_printed_and_in_the_account() {
         let (running, socket) = capture(&lab, &["-T", "60", "--dispatch", dispatch]);
         let set = wirecap(&["set", &socket, "-T", "40"]);
         assert_eq!(stdout(&set), "threshold_percent is 40; it was 60\n", "{set:?}");
-        running.wait_for("wirecap: T is 40 % now; it was 60 % (set by user 0, process ");
+        running.wait_for("wirecap: T is now 40 %; it was 60 % (set by user 0, process ");
         let mut client = Client::connect(&socket);
         assert_eq!(client.ask(json!({ "request": "status" }))["threshold_percent"], 40);
         let refused = client.ask(json!({ "request": "set", "settings": { "workers": 3 } }));
@@ -307,7 +307,7 @@ fn hostile_clients_do_not_disturb_a_capture_or_others() {
     let lab = Lab::with_queues("hostile", 1);
     let (running, socket) =
         capture(&lab, &["-R", "1024", "--metrics", &format!("unix:{}.metrics", lab.path("m").display())]);
-    // A thousand, of which some hundreds stay: a process may have so many files open.
+    // A thousand, of which 300 stay open: a process has a limit on open files.
     let mut idle = VecDeque::new();
     for _ in 0..1_000 {
         idle.push_back(UnixStream::connect(&socket).unwrap());
@@ -416,4 +416,17 @@ fn a_capture_without_a_socket_runs_and_one_whose_socket_cannot_be_made_does_not(
     assert!(second.code == Some(1) && second.stderr.contains("of another program that runs"), "{second:#?}");
     first.signal(Signal::SIGINT);
     assert_eq!(first.wait().code, Some(0));
+}
+
+#[test]
+fn a_client_that_asks_for_the_end_and_leaves_has_asked_for_it() {
+    if !require_root("a_client_that_asks_for_the_end_and_leaves_has_asked_for_it") {
+        return;
+    }
+    let lab = Lab::with_queues("leaves", 1);
+    let (running, socket) = capture(&lab, &[]);
+    let mut client = UnixStream::connect(&socket).unwrap();
+    client.write_all(b"{\"protocol\":1,\"request\":\"stop\"}\n").unwrap();
+    drop(client);
+    assert_eq!(running.wait().account().0["end"], "stop");
 }

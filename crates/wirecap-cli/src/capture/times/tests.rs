@@ -34,14 +34,14 @@ fn packets_without_a_stamp_cause_one_warning() {
     let mut report = report();
     let mut times = times("");
     (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (Timestamp::Hardware, 7);
-    let lines = times.lines(&report);
+    let lines = times.warnings(&report);
     assert_eq!(lines.len(), 1);
     assert!(
-        lines[0].contains("WARNING: null: 7 packets had no hardware timestamp and have the time"),
+        lines[0].to_string().contains("WARNING: null: 7 packets had no hardware timestamp and have the time"),
         "{lines:?}"
     );
     report.ports[0].timestamp.unstamped = 7_000;
-    assert_eq!(times.lines(&report), Vec::<String>::new(), "once");
+    assert_eq!(times.warnings(&report), [], "once");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn packets_that_have_a_stamp_or_need_none_cause_no_warning() {
         let mut report = report();
         (report.ports[0].timestamp.source, report.ports[0].timestamp.unstamped) = (source, count);
         let mut times = times("");
-        assert_eq!(times.lines(&report), Vec::<String>::new(), "{source:?}");
+        assert_eq!(times.warnings(&report), [], "{source:?}");
     }
 }
 
@@ -65,9 +65,12 @@ fn kept_batch_times_cause_a_warning_whenever_they_are_ten_times_worse() {
     let mut warned_at = Vec::new();
     for max_ns in [9, 11, 50, 109, 111, 1_109, 1_110, 3_900, 12_000].map(|ms| ms * 1_000_000) {
         report.ports[0].timestamp.uncertainty = off_by(max_ns);
-        assert_eq!(counted_only.lines(&report), Vec::<String>::new());
-        let lines = kept.lines(&report);
-        assert!(lines.iter().all(|line| line.contains("--timestamp kernel stamps each")), "{lines:?}");
+        assert_eq!(counted_only.warnings(&report), []);
+        let lines = kept.warnings(&report);
+        assert!(
+            lines.iter().all(|line| line.to_string().contains("--timestamp kernel stamps each")),
+            "{lines:?}"
+        );
         warned_at.extend(lines.iter().map(|_| max_ns / 1_000_000));
     }
     assert_eq!(warned_at, [11, 111, 1_110, 12_000]);
@@ -79,7 +82,7 @@ fn a_clock_that_is_set_back_causes_a_warning_each_time() {
     let mut kept = times(KEPT);
     for (set_back_ns, expected) in [(0, 0), (1_500_000_000, 1), (1_500_000_000, 0), (3_000_000_000, 1)] {
         report.ports[0].timestamp.set_back_ns = set_back_ns;
-        let lines = kept.lines(&report);
+        let lines = kept.warnings(&report);
         assert_eq!(lines.len(), expected, "{lines:?}");
     }
 }

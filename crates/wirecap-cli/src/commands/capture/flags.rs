@@ -139,7 +139,7 @@ pub(crate) struct CaptureFlags {
     #[command(flatten)]
     output: OutputFlags,
     #[command(flatten)]
-    service: ServiceFlags,
+    pub(crate) service: ServiceFlags,
 }
 
 impl CaptureFlags {

@@ -25,7 +25,7 @@ pub(crate) struct RotateFlags {
 pub(crate) fn run(flags: &RotateFlags) -> Result<Exit> {
     let answer = flags.target.connect()?.ask(&Request::Rotate)?;
     let files: Vec<CompleteFileRecord> = serde_json::from_value(answer["files"].clone())
-        .map_err(|cause| anyhow!("the answer of the capture is not understood: {cause}"))?;
+        .map_err(|cause| anyhow!("cannot parse the answer of the capture: {cause}"))?;
     print_stdout("the complete files", &files.iter().map(describe).collect::<String>())?;
     Ok(Exit::Fine)
 }

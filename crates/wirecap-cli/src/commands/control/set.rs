@@ -25,7 +25,7 @@ pub(crate) struct SetFlags {
     /// T: how full, in percent, a worker's pools are when its buddies begin to help.
     #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(0..=100, "-T 60"))]
     threshold_percent: Option<u32>,
-    /// Stop after this time, counted from the start of the capture; if it is over, now.
+    /// Stop this long after the start of the capture; at once if that time has passed.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
 }
@@ -45,7 +45,7 @@ pub(crate) fn run(flags: &SetFlags) -> Result<Exit> {
     );
     let answer = flags.target.connect()?.ask(&Request::Set { settings })?;
     let changes: Vec<Change> = serde_json::from_value(answer["changes"].clone())
-        .map_err(|cause| anyhow!("the answer of the capture is not understood: {cause}"))?;
+        .map_err(|cause| anyhow!("cannot parse the answer of the capture: {cause}"))?;
     print_stdout("the changes", &changes.iter().map(describe).collect::<String>())?;
     Ok(Exit::Fine)
 }

@@ -67,7 +67,7 @@ fn list(as_json: bool) -> Result<Exit> {
         match status {
             Ok(status) => running.push(RunningCapture { status, socket }),
             Err(cause) => {
-                note!("{socket}: {cause:#}");
+                fail!("{socket}: {cause:#}");
                 silent = true;
             }
         }
@@ -82,7 +82,7 @@ fn list(as_json: bool) -> Result<Exit> {
 }
 
 /// Says where there may be captures that this user cannot see.
-fn warn_of_hidden() {
+pub(crate) fn warn_of_hidden() {
     let mut hidden: Vec<PathBuf> = Vec::new();
     for directory in directories() {
         if hidden.iter().any(|other| directory.starts_with(other)) {

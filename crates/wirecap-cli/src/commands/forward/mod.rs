@@ -46,6 +46,7 @@ use self::{
 use crate::{
     capture::{self, end::End, job::Job, written_files::FilesProgress},
     exit::Exit,
+    message::{Message, Topic},
     print::{layout::paragraph, table::Table},
     process::signals::Signals,
     text::{
@@ -136,16 +137,16 @@ impl ForwardJob {
         reports.collect()
     }
 
-    /// Lines about packets dropped since the last ones, at most once in a period.
-    fn complaints(&mut self, capture: &Capture) -> Vec<String> {
+    /// Messages about packets dropped since the last ones, at most once in a period.
+    fn complaints(&mut self, capture: &Capture) -> Vec<Message> {
         if self.last.is_some_and(|last| last.elapsed() < COMPLAINT_PERIOD) {
             return Vec::new();
         }
         self.last = Some(Instant::now());
-        let mut lines = Vec::new();
+        let mut messages = Vec::new();
         for (port, report) in self.reports().iter().enumerate() {
             if let Some(since) = self.dropped.since(port, report.packets_dropped()) {
-                lines.push(format!("wirecap: {}", describe(report, since)));
+                messages.push(Message::warning(describe(report, since)).about(Topic::Dropped));
             }
         }
         for (number, port) in capture.report().ports.iter().enumerate() {
@@ -153,26 +154,29 @@ impl ForwardJob {
             let (unsent, by_whom) = unsent(port);
             if let Some(since) = self.unsent.since(number, unsent) {
                 let since = counted(since, "packet");
-                lines.push(format!("wirecap: {name} did not send {since} that it got; so far: {by_whom}"));
+                let text = format!("{name} did not send {since} that it got; so far: {by_whom}");
+                messages.push(Message::warning(text).about(Topic::Unsent));
             }
         }
         let not_taken = self.output.as_ref().map_or(0, |output| output.total().not_taken);
         if let Some(since) = self.not_taken.since(0, not_taken) {
-            lines.push(format!(
-                "wirecap: WARNING: {} not written, because the output does not accept them in time; so far {not_taken}; forwarding \
+            let text = format!(
+                "{} not written, because the output does not accept them in time; so far {not_taken}; forwarding \
                  continues",
                 counted(since, "packet")
-            ));
+            );
+            messages.push(Message::warning(text).about(Topic::NotTaken));
         }
         let refused = self.next_hops.as_ref().map_or(0, |next_hops| next_hops.report().table_full);
         if let Some(since) = self.refused_hops.since(0, refused) {
-            lines.push(format!(
-                "wirecap: WARNING: the kernel's neighbour table is full, so {} could not be resolved; raise \
+            let text = format!(
+                "the kernel's neighbour table is full, so {} could not be resolved; raise \
                  net.ipv4.neigh.default.gc_thresh3 and net.ipv6.neigh.default.gc_thresh3",
                 counted(since, "next hop")
-            ));
+            );
+            messages.push(Message::warning(text).about(Topic::NeighbourTableFull));
         }
-        lines
+        messages
     }
 }
 
@@ -256,7 +260,7 @@ impl Job for ForwardJob {
         Ok(forwarders.collect())
     }
 
-    fn look(&mut self, capture: &Capture) -> (Vec<String>, Option<End>) {
+    fn look(&mut self, capture: &Capture) -> (Vec<Message>, Option<End>) {
         let gone = capture.removed_ports();
         let end = (!gone.is_empty()).then_some(End::Cut);
         (self.complaints(capture), end)

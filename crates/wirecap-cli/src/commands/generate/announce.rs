@@ -10,10 +10,9 @@ use crate::text::{host_use, numbered, sending::describe, units::rate};
 pub(super) fn start(plan: &Plan, queues: &[QueueReport]) {
     if !plan.flags.send.quiet {
         let warnings = host_use::unknown(&plan.interface.name, &plan.choice.uses);
-        let warnings = warnings.map(|warning| format!("WARNING: {warning}"));
-        for fact in of_engine(plan, queues).into_iter().chain(warnings).chain(of_frames(plan)) {
-            note!("{fact}");
-        }
+        of_engine(plan, queues).iter().for_each(|fact| note!("{fact}"));
+        warnings.for_each(|warning| warn!("{warning}"));
+        of_frames(plan).iter().for_each(|fact| note!("{fact}"));
     }
 }
 

@@ -99,7 +99,7 @@ fn send<E: Engine>(engine: &mut E, plan: &Plan, signals: &Signals) -> Result<Sen
     }
     line.clear();
     if let End::Failed(error) = &outcome.end {
-        note!("{error}");
+        fail!("{error}");
     }
     Ok(SendResult { outcome, totals: engine.totals(), counters, queues: Vec::new(), in_flight: 0 })
 }

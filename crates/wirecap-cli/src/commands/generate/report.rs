@@ -179,7 +179,7 @@ impl Report {
         if self.frames > 0 && self.taken == Some(0) {
             let error =
                 wirecap_traffic::Error::NothingTaken { interface: interface.clone(), frames: self.frames };
-            note!("{error}");
+            fail!("{error}");
         } else if let Some(dropped) = self.dropped.filter(|&dropped| dropped > 0) {
             let advice = if self.error.is_some() { "" } else { "; send more slowly, or in smaller bursts" };
             warn!("{interface} dropped {}{advice}", counted(dropped, "frame"));

@@ -62,7 +62,7 @@ pub(super) fn print(
         warn!("{warning}");
     }
     // Last, because they are why it ended.
-    errors.iter().for_each(|error| note!("{error}"));
+    errors.iter().for_each(|error| fail!("{error}"));
     if errors.is_empty() && is_printed { Exit::Fine } else { Exit::Failed }
 }
 

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use nix::fcntl::OFlag;
 use serde_json::Value;
 
-use crate::print::{stdio::print_stderr, table::Table};
+use crate::print::{stdio::print_line, table::Table};
 
 /// Columns that every account has, then those that are printed if one of them is not 0.
 const ALWAYS: [&str; 4] = ["seen", "delivered", "refused", "lost"];
@@ -152,10 +152,10 @@ impl Accounts {
     pub(super) fn print(&self, as_json: bool) -> Result<()> {
         if as_json {
             for record in self.of_devices() {
-                print_stderr(format_args!("{record}"));
+                print_line(&record.to_string());
             }
         } else if self.of_devices().next().is_some() {
-            self.table().to_string().lines().for_each(|line| print_stderr(format_args!("{line}")));
+            self.table().to_string().lines().for_each(print_line);
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ fn clients_that_say_nothing_or_take_nothing_do_not_keep_others_out() {
     stalled.get_mut().write_all(b"big\n").unwrap();
     let mut idle = Vec::new();
     for _ in 0..1_000 {
-        // Some hundreds stay: a process may have so many files open.
+        // Only 300 stay open: a process has a limit on open files.
         idle.push(bed.connect());
         idle.truncate(300);
     }
@@ -145,4 +145,31 @@ fn a_request_that_is_too_long_is_refused() {
     // The server may close before it has read everything.
     let _ = client.get_mut().write_all(&[b'x'; 64 << 10]);
     assert_eq!(answer(&mut client), "too long\n");
+}
+
+#[test]
+fn a_client_that_asks_without_reading_gets_no_more_answers() {
+    let bed = Bed::new();
+    let mut flood = bed.connect();
+    flood.get_ref().set_nonblocking(true).unwrap();
+    let line = [[b'x'; 1_023].as_slice(), b"\n"].concat();
+    let (begun, mut bytes) = (Instant::now(), 0);
+    while begun.elapsed() < Duration::from_secs(1) {
+        match flood.get_mut().write(&line) {
+            Ok(written) => bytes += written,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    // What the two sockets and the server hold.
+    assert!(bytes < 4 << 20, "{bytes}");
+    assert_eq!(ask(&mut bed.connect(), "x\n"), "x\n");
+    // Once it reads, it gets all of them.
+    flood.get_ref().set_nonblocking(false).unwrap();
+    let lines = bytes.div_ceil(line.len());
+    if bytes % line.len() > 0 {
+        flood.get_mut().write_all(&line[bytes % line.len()..]).unwrap();
+    }
+    for number in 0..lines {
+        assert_eq!(answer(&mut flood).len(), line.len(), "{number}");
+    }
 }

@@ -16,6 +16,7 @@ use crate::{
         capture::copy_to::CopyReport, control, doctor::report::DoctorRecord, forward::stats::ForwardReport,
         generate, interfaces, replay,
     },
+    print::log::MessageRecord,
 };
 
 /// The account of `wirecap capture`.
@@ -81,7 +82,10 @@ pub(crate) fn drop_causes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "properties": properties, "required": names })
 }
 
-/// The schema of each command's `--json` output.
+/// The name of the schema of messages.
+const MESSAGES: &str = "messages";
+
+/// The schema of each command's `--json` output, and of the messages of `--log json`.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("capture", schema::<CaptureAccount>()),
@@ -92,6 +96,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("interfaces", schema::<Vec<interfaces::InterfaceRecord>>()),
         ("doctor", schema::<DoctorRecord>()),
         ("status", schema::<Vec<control::status::RunningCapture>>()),
+        (MESSAGES, schema::<MessageRecord>()),
     ]
 }
 
@@ -153,7 +158,11 @@ pub(super) fn page() -> String {
     let mut of_capture = Vec::new();
     for (command, schema) in schemas() {
         let mut fields = fields_of(command, &schema, &mut unions);
-        let _ = write!(page, "\n## wirecap {command}\n\n");
+        if command == MESSAGES {
+            page += "\n## Messages\n\nWith `--log json`, each message on standard error is an object on one line.\n\n";
+        } else {
+            let _ = write!(page, "\n## wirecap {command}\n\n");
+        }
         if command == "forward" {
             page +=
                 "All fields of [`wirecap capture`](#wirecap-capture) but `verified` and `copied`, and:\n\n";

@@ -134,6 +134,14 @@ const STATUS: &[Example] = &[
     ),
 ];
 
+const TOP: &[Example] = &[
+    ("wirecap top uplink", "Watch the capture that was started with --name uplink:"),
+    (
+        "wirecap top eth1 -- -T 40 'tcp port 443'",
+        "Capture an interface to watch it, with flags and a filter of wirecap-capture(1):",
+    ),
+];
+
 const STOP: &[Example] = &[
     ("wirecap stop uplink", "End a capture, and wait until everything is written:"),
     ("wirecap stop 4711 --timeout 10s", "Wait for ten seconds at most:"),
@@ -145,10 +153,7 @@ const ROTATE: &[Example] = &[(
 )];
 
 const SET: &[Example] = &[
-    (
-        "wirecap set uplink -T 40",
-        "Have buddies help from the time on when a worker's pools are fuller than 40 %:",
-    ),
+    ("wirecap set uplink -T 40", "Have buddies help once a worker's pools are more than 40 % full:"),
     ("wirecap set uplink --duration 1h", "End a capture an hour after its start:"),
 ];
 
@@ -160,6 +165,7 @@ const ALL: &[(&str, &[Example])] = &[
     ("run", RUN),
     ("extcap", EXTCAP),
     ("status", STATUS),
+    ("top", TOP),
     ("stop", STOP),
     ("rotate", ROTATE),
     ("set", SET),

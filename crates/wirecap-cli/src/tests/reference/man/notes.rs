@@ -78,13 +78,28 @@ pub(super) fn of(command: &str) -> Notes {
             ],
             ..Notes::default()
         },
+        "top" => Notes {
+            exit: &[
+                ["0", "The user or the capture has ended it."],
+                ["1", "There is no such capture, it was killed, or a capture of its own failed."],
+                ["2", "The command line is wrong, or there is no terminal."],
+                ["3", "A capture of its own has lost packets, with --fail-on-loss."],
+            ],
+            signals: Some(&[["SIGHUP, SIGINT, SIGTERM", "End the command, and a capture of its own."]]),
+            environment: &[
+                ["NO_COLOR", "Without colours, if it is not empty."],
+                ["LC_ALL, LC_CTYPE, LANG", "Bars are of ASCII characters unless the locale is of UTF-8."],
+            ],
+            see_also: &["wirecap-capture(1)", "wirecap-status(1)"],
+            ..Notes::default()
+        },
         "stop" => Notes {
             exit: &[
                 ["that of the capture", "It has ended: 0, 1 or 3."],
                 ["0", "The capture has ended as asked."],
                 [
                     "1",
-                    "The capture failed, there is none, it may not be stopped by this user, or it was not waited for (--timeout).",
+                    "The capture failed or does not exist, this user may not stop it, or the timeout expired (--timeout).",
                 ],
                 ["2", "The command line is wrong; nothing was done."],
                 ["3", "The capture has ended as asked, but lost packets, with --fail-on-loss."],

@@ -1,0 +1,221 @@
+//! The terminal: shows the view, and takes keys, until the user or the capture ends it.
+//!
+//! Rule: keys are read in a thread of their own: a terminal that is gone may keep its reader for ever, and a
+//! signal still has to end the command.
+
+use std::{
+    sync::mpsc::{RecvTimeoutError, Sender},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use ratatui::{
+    DefaultTerminal,
+    crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
+};
+
+use super::{
+    history::History,
+    source::{News, Shown, Source},
+    style::Look,
+    view::View,
+};
+use crate::{
+    message::{Level, Message},
+    process::signals::Signals,
+};
+
+/// How often to look for signals while nothing comes.
+const TICK: Duration = Duration::from_millis(50);
+/// The longest time between two pictures: ages grow.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// What a key asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Quit,
+    Pause,
+    Up,
+    Down,
+    First,
+    Last,
+}
+
+/// The screen. Dropping it gives the terminal back as it was.
+#[derive(Debug)]
+pub(super) struct Screen {
+    terminal: DefaultTerminal,
+    look: Look,
+    interval: Duration,
+    is_own: bool,
+    history: History,
+    message: Option<Message>,
+    is_paused: bool,
+    scrolled: usize,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// The terminal cannot be drawn on.
+    pub(super) fn open(source: &Source, interval: Duration) -> Result<Self> {
+        // Restores the terminal if there is a panic, too.
+        let terminal = ratatui::try_init().inspect_err(|_| _ = ratatui::try_restore());
+        let terminal = terminal.context("cannot draw on this terminal")?;
+        let keys = source.sender();
+        thread::Builder::new()
+            .name("wirecap-keys".into())
+            .spawn(move || read_keys(&keys))
+            .context("cannot start a thread")?;
+        Ok(Self {
+            terminal,
+            look: Look::from_env(),
+            interval,
+            is_own: source.is_own(),
+            history: History::default(),
+            message: None,
+            is_paused: false,
+            scrolled: 0,
+        })
+    }
+
+    /// Shows the capture. Returns why nothing more is shown.
+    ///
+    /// # Errors
+    /// The terminal is gone, or the capture refuses.
+    pub(super) fn run(&mut self, source: &mut Source, signals: &Signals) -> Result<Shown> {
+        let mut drawn: Option<Instant> = None;
+        loop {
+            if signals.end() {
+                return Ok(Shown::Quit);
+            }
+            if drawn.is_none_or(|drawn| drawn.elapsed() >= LONGEST) {
+                self.draw()?;
+                drawn = Some(Instant::now());
+            }
+            let news = match source.news.recv_timeout(TICK) {
+                Ok(news) => news,
+                // Never disconnected: the source keeps a sender.
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => continue,
+            };
+            // All that has come, then one picture.
+            for news in [news].into_iter().chain(source.news.try_iter()) {
+                match news {
+                    News::Report(_) if self.is_paused => {}
+                    News::Report(report) => self.history.add(*report, Instant::now()),
+                    News::Message(message) if self.is_worth_a_line(&message) => self.message = Some(message),
+                    News::Message(_) => {}
+                    News::Terminal(event) => match action(&event) {
+                        Some(Action::Quit) => return Ok(Shown::Quit),
+                        Some(action) => self.act(action),
+                        None => {}
+                    },
+                    News::Ended(end) => return Ok(Shown::Ended(end)),
+                    News::Failed(error) => return Err(error),
+                }
+                drawn = None;
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Quit => {}
+            Action::Pause => self.is_paused = !self.is_paused,
+            Action::Up => self.scrolled = self.scrolled.saturating_sub(1),
+            Action::Down => self.scrolled += 1,
+            Action::First => self.scrolled = 0,
+            Action::Last => self.scrolled = usize::MAX,
+        }
+        self.scrolled = self.scrolled.min(self.most_scrolled());
+    }
+
+    /// Warnings and errors stay until the next one; notes do not hide them.
+    fn is_worth_a_line(&self, message: &Message) -> bool {
+        let shown = self.message.as_ref().map(Message::level);
+        message.level() != Level::Note || shown.is_none_or(|level| level == Level::Note)
+    }
+
+    /// Scrolling further than to the last row would have to be undone, key by key.
+    fn most_scrolled(&self) -> usize {
+        let account = self.history.account();
+        account.map_or(0, |account| {
+            let queues: usize = account.ports.iter().map(|port| port.queues.len()).sum();
+            queues.max(account.workers.len()).saturating_sub(1)
+        })
+    }
+
+    fn draw(&mut self) -> Result<()> {
+        let view = View {
+            history: &self.history,
+            look: self.look,
+            now: Instant::now(),
+            interval: self.interval,
+            is_own: self.is_own,
+            is_paused: self.is_paused,
+            scrolled: self.scrolled,
+            message: self.message.as_ref(),
+        };
+        self.terminal.draw(|frame| frame.render_widget(&view, frame.area())).context("cannot draw")?;
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // The terminal may be gone.
+        let _ = ratatui::try_restore();
+    }
+}
+
+/// Passes on keys and changes of the size, until the terminal is gone or nobody listens.
+fn read_keys(news: &Sender<News>) {
+    loop {
+        let event = event::read().context("cannot read keys").map_or_else(News::Failed, News::Terminal);
+        let is_last = matches!(event, News::Failed(_));
+        if news.send(event).is_err() || is_last {
+            break;
+        }
+    }
+}
+
+fn action(event: &Event) -> Option<Action> {
+    let Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) = event else { return None };
+    let control = modifiers.contains(KeyModifiers::CONTROL);
+    Some(match code {
+        KeyCode::Char('c' | 'd') if control => Action::Quit,
+        KeyCode::Char('q' | 'Q') | KeyCode::Esc => Action::Quit,
+        KeyCode::Char('p' | 'P' | ' ') => Action::Pause,
+        KeyCode::Up | KeyCode::Char('k') => Action::Up,
+        KeyCode::Down | KeyCode::Char('j') => Action::Down,
+        KeyCode::Home => Action::First,
+        KeyCode::End => Action::Last,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_their_actions_and_others_none() {
+        let key = |code, modifiers| action(&Event::Key(KeyEvent::new(code, modifiers)));
+        let plain = |code| key(code, KeyModifiers::NONE);
+        for (code, expected) in [
+            (KeyCode::Char('q'), Some(Action::Quit)),
+            (KeyCode::Esc, Some(Action::Quit)),
+            (KeyCode::Char(' '), Some(Action::Pause)),
+            (KeyCode::Down, Some(Action::Down)),
+            (KeyCode::End, Some(Action::Last)),
+            (KeyCode::Char('c'), None),
+            (KeyCode::Char('x'), None),
+        ] {
+            assert_eq!(plain(code), expected, "{code:?}");
+        }
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Action::Quit));
+        assert_eq!(action(&Event::Resize(80, 24)), None);
+    }
+}
