@@ -1,0 +1,149 @@
+//! Skew between queues: Table 1, Figures 11 and 12.
+
+use wirecap_core::GeometryError;
+
+use super::burst::{PF_RING_BUFFER, PF_RING_COPY_NS, RING};
+use crate::{
+    HANDLER_PPS,
+    engines::{
+        copy::CopyEngine,
+        ring::{Release, RingEngine},
+        wirecap::WirecapEngine,
+    },
+    outcome::Outcome,
+    table::{Table, percent},
+    traffic::Traffic,
+};
+
+/// How long the trace of the paper is.
+const SECONDS: f64 = 32.0;
+/// The mean length of a burst of the traffic that stands in for it. The paper gives one of 2,724 packets
+/// within 110 ms at queue 3.
+const MEAN_BURST: f64 = 60.0;
+
+/// The traffic that stands in for the trace of the border router, on this number of queues: 5 million packets
+/// in 32 s, of which queue 0 gets about half (80,000 packets/s) and the others the rest, each 20,000
+/// packets/s with six queues (section 2.2).
+pub fn traffic(queues: usize, seed: u64) -> Traffic {
+    const TOTAL_PPS: f64 = 5e6 / SECONDS;
+    const HOT_PPS: f64 = 80_000.0;
+    let others = TOTAL_PPS - HOT_PPS;
+    let rates: Vec<_> = match queues {
+        1 => vec![TOTAL_PPS],
+        // The flows that make queue 0 hot stay together, however many queues there are.
+        _ => [HOT_PPS].into_iter().chain((1..queues).map(|_| others / (queues - 1) as f64)).collect(),
+    };
+    Traffic::bursty(&rates, MEAN_BURST, SECONDS, seed)
+}
+
+/// Runs an engine.
+type RunEngine = Box<dyn Fn(&Traffic) -> Result<Outcome, GeometryError>>;
+
+/// Engines with the sizes of section 4.
+fn engines() -> [(&'static str, RunEngine); 6] {
+    let ring = |release| RingEngine { ring: RING, release, pace_pps: HANDLER_PPS };
+    let (dna, netmap) = (ring(Release::Each), ring(Release::Batch));
+    let pf_ring =
+        CopyEngine { ring: RING, buffer: PF_RING_BUFFER, copy_ns: PF_RING_COPY_NS, pace_pps: HANDLER_PPS };
+    [
+        ("NETMAP", Box::new(move |traffic| Ok(netmap.run(traffic)))),
+        ("DNA", Box::new(move |traffic| Ok(dna.run(traffic)))),
+        ("PF_RING", Box::new(move |traffic| Ok(pf_ring.run(traffic)))),
+        ("B-(256, 100)", Box::new(|traffic| WirecapEngine::basic(256, 100, HANDLER_PPS).run(traffic))),
+        ("B-(256, 500)", Box::new(|traffic| WirecapEngine::basic(256, 500, HANDLER_PPS).run(traffic))),
+        (
+            "A-(256, 100, 60 %)",
+            Box::new(|traffic| WirecapEngine::advanced(256, 100, 60, HANDLER_PPS).run(traffic)),
+        ),
+    ]
+}
+
+/// Table 1: six queues, of which 0 is hot and 3 has bursts.
+///
+/// # Errors
+/// Never with these figures.
+pub fn table_1(seed: u64) -> Result<Table, GeometryError> {
+    // Capture and delivery drops of queue 0, then of queue 3.
+    const PAPER: [(&str, [f64; 4]); 3] = [
+        ("NETMAP", [46.5, 0.0, 33.4, 0.0]),
+        ("DNA", [50.1, 0.0, 9.3, 0.0]),
+        ("PF_RING", [0.0, 56.8, 0.8, 0.0]),
+    ];
+    let traffic = traffic(6, seed);
+    let head = ["engine", "queue 0: capture", "delivery", "queue 3: capture", "delivery", "paper"];
+    let mut table = Table::new("Table 1: packets lost", &head);
+    for (name, run) in engines() {
+        let outcome = run(&traffic)?;
+        let share = |lost: u64, queue: usize| {
+            percent(100.0 * lost as f64 / outcome.queues[queue].offered.max(1) as f64)
+        };
+        let cells = [0, 3].into_iter().flat_map(|queue| {
+            let of = outcome.queues[queue];
+            [share(of.not_captured, queue), share(of.not_delivered, queue)]
+        });
+        let paper = PAPER.iter().find(|(engine, _)| *engine == name);
+        let paper =
+            paper.map_or_else(String::new, |(_, figures)| figures.map(|one| format!("{one}")).join(" / "));
+        table.row([name.to_owned()].into_iter().chain(cells).chain([paper]));
+    }
+    Ok(table)
+}
+
+/// Figure 11: one to six queues, all engines.
+///
+/// # Errors
+/// Never with these figures.
+pub fn figure_11(seed: u64) -> Result<Table, GeometryError> {
+    let mut table =
+        Table::new("Figure 11: packets lost, with so many queues", &["engine", "1", "2", "3", "4", "5", "6"]);
+    let traffic: Vec<_> = (1..=6).map(|queues| traffic(queues, seed)).collect();
+    for (name, run) in engines() {
+        let lost =
+            traffic.iter().map(|traffic| run(traffic).map(|outcome| percent(outcome.total().lost_percent())));
+        let lost: Result<Vec<_>, _> = lost.collect();
+        table.row([name.to_owned()].into_iter().chain(lost?));
+    }
+    Ok(table)
+}
+
+/// Figure 12: T from 50 to 90 %.
+///
+/// # Errors
+/// Never with these figures.
+pub fn figure_12(seed: u64) -> Result<Table, GeometryError> {
+    let mut table =
+        Table::new("Figure 12: packets lost by A-(256, 100, T), with so many queues", &["T", "4", "5", "6"]);
+    let traffic: Vec<_> = (4..=6).map(|queues| traffic(queues, seed)).collect();
+    for threshold in [50, 60, 70, 80, 90] {
+        let lost = traffic.iter().map(|traffic| {
+            let engine = WirecapEngine::advanced(256, 100, threshold, HANDLER_PPS);
+            engine.run(traffic).map(|outcome| percent(outcome.total().lost_percent()))
+        });
+        let lost: Result<Vec<_>, _> = lost.collect();
+        table.row([format!("{threshold} %")].into_iter().chain(lost?));
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_traffic_is_the_trace_of_the_paper_in_figures() {
+        let traffic = traffic(6, 1);
+        assert!((traffic.packets() as f64 - 5e6).abs() < 0.05 * 5e6, "{}", traffic.packets());
+    }
+
+    #[test]
+    fn advanced_mode_loses_nothing_with_six_queues_where_the_others_lose_a_quarter() {
+        let traffic = traffic(6, 1);
+        for (name, run) in engines() {
+            let lost = run(&traffic).unwrap().total().lost_percent();
+            match name {
+                "A-(256, 100, 60 %)" => assert_eq!(lost, 0.0, "{name}"),
+                _ => assert!(lost > 20.0, "{name}: {lost}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The experiments of the WireCAP paper (Wu and DeMar, IMC 2014) in simulation: discrete events, seeded, the
+//! same figures every time.
+//!
+//! ```text
+//!   Traffic ─► arrivals of each queue ─► Engine ─► workers of a fixed pace
+//!                                          │
+//!                                          ├─ wirecap: the pools, dispatchers and buddy groups of wirecap-core, unchanged
+//!                                          ├─ ring: the ring is the buffer (Type II: DNA, NETMAP)
+//!                                          └─ copy: copied into a second ring by the same core (Type I: PF_RING)
+//!   Outcome: offered, delivered, lost, by queue
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | packets: when, and in which queue | [`traffic`] |
+//! | the engines | [`engines`] |
+//! | what happened | [`outcome`] |
+//! | the experiments of the paper, with its own figures beside ours | [`experiments`] |
+//! | what arithmetic says | [`closed_form`] |
+//!
+//! Rule: a simulated figure is never mistaken for a measured one: whatever is printed says that it is
+//! simulated. What is calibrated has its source beside it; nothing is fitted to the answer of an experiment.
+#![forbid(unsafe_code)]
+
+pub mod closed_form;
+pub mod engines;
+pub mod experiments;
+pub mod outcome;
+pub mod random;
+pub mod table;
+pub mod traffic;
+
+/// Nanoseconds in a second.
+pub const SECOND_NS: u64 = 1_000_000_000;
+
+/// The packets per second of 64-byte frames on 10 Gigabit Ethernet: 84 bytes each on the wire.
+pub const WIRE_RATE_PPS: f64 = 10e9 / (84.0 * 8.0);
+
+/// The pace of the paper's handler with 300 filters per packet, at 2.4 GHz (section 2.2).
+pub const HANDLER_PPS: f64 = 38_844.0;
