@@ -15,8 +15,8 @@ use super::plan::Plan;
 const OTHER_FILES: u64 = 8;
 /// Entries of the fill and receive rings together, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
-/// The stack of a Rust thread.
-const STACK_BYTES: u64 = 2 << 20;
+/// What a thread takes: the stack of a Rust thread, and an arena of glibc's malloc.
+const THREAD_BYTES: u64 = (2 + 64) << 20;
 /// Blocks on the way to the file, and everything else.
 const OTHER_BYTES: u64 = 64 << 20;
 
@@ -51,10 +51,11 @@ fn address_space(plan: &Plan, prepared: &PreparedCapture, written: u64) -> Resul
         return Ok(());
     }
     let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
-    let threads = cores + written + if plan.config.dispatch == Dispatch::Push { cores } else { 0 };
+    let server = u64::from(plan.service.is_served());
+    let threads = cores + written + server + if plan.config.dispatch == Dispatch::Push { cores } else { 0 };
     let rings = u64::from(prepared.geometry().ring_entries()) * RING_ENTRY_BYTES;
     let packets = prepared.cells_bytes();
-    let needed = packets + prepared.queues() as u64 * rings + threads * STACK_BYTES + OTHER_BYTES + in_use();
+    let needed = packets + prepared.queues() as u64 * rings + threads * THREAD_BYTES + OTHER_BYTES + in_use();
     ensure!(
         soft >= needed,
         "packet memory of {} MiB, rings and threads take about {} MiB of address space, and this process may have {} \

@@ -125,6 +125,7 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     // Before the announcement, so that clients that wait for it find a running capture.
     control.board.begin(head.started());
     if !plan.output.quiet {
+        service::announce(&control);
         announce::start(&plan, &capture.report(), progress.as_ref(), &job);
     }
     announce::warn(&capture.report());

@@ -181,6 +181,9 @@ pub(super) fn cannot_write(output: &str, error: &RecordError) -> String {
             ErrorKind::FileTooLarge => {
                 "; raise the limit on the size of files (ulimit -f), or stop earlier with -c"
             }
+            _ if cause.raw_os_error() == Some(Errno::EMFILE as i32) => {
+                "; raise the limit on open files (ulimit -n, LimitNOFILE= in a service)"
+            }
             _ => "",
         },
         RecordError::WriterGone => ": the thread that writes panicked, please report this",

@@ -48,8 +48,17 @@ pub(super) fn start(plan: &Plan, command: &'static str, signals: &Signals) -> Re
         Ok(Some(Box::new(MetricsEndpoint::open(address, board)?) as Box<dyn Endpoint>))
     };
     let choice = service.control.as_ref();
-    let sandbox = (plan.output.quiet, &plan.sandbox);
-    Control::start(identity, choice, &signals.escalation, sandbox, metrics)
+    Control::start(identity, choice, &signals.escalation, &plan.sandbox, metrics)
+}
+
+/// Says why the capture has no control socket, if it should have one.
+pub(super) fn announce(control: &Control) {
+    if let Some(cause) = &control.missing {
+        note!(
+            "no control socket, so wirecap status and stop do not reach this capture: {cause}; name one with --control PATH, \
+             or write --control off"
+        );
+    }
 }
 
 /// A capture at this moment.

@@ -44,7 +44,6 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 /// The endpoint.
 #[derive(Debug)]
 pub(super) struct ControlEndpoint {
-    listener: Listener,
     context: Context,
     /// Removed at the end.
     socket: ControlSocket,
@@ -73,24 +72,21 @@ impl Context {
 }
 
 impl ControlEndpoint {
-    /// # Errors
-    /// The process has too many files open.
     pub(super) fn new(
         socket: ControlSocket,
         board: Arc<Board>,
         commands: Sender<Command>,
         waker: Arc<Waker>,
         escalation: Arc<Escalation>,
-    ) -> std::io::Result<Self> {
-        let listener = Listener::Unix(socket.listener()?);
+    ) -> Self {
         let context = Context { board, commands, waker, escalation };
-        Ok(Self { listener, context, socket })
+        Self { context, socket }
     }
 }
 
 impl Endpoint for ControlEndpoint {
     fn listener(&self) -> &Listener {
-        &self.listener
+        self.socket.listener()
     }
 
     fn directory(&self) -> Option<&Path> {

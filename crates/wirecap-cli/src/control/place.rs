@@ -23,6 +23,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use nix::unistd::{Group, getegid, geteuid};
 
 use super::{access::SocketOwner, connect};
+use crate::serve::endpoint::Listener;
 
 /// The directory of root's captures.
 const SYSTEM: &str = "/run/wirecap";
@@ -39,7 +40,7 @@ const SOCKET_MODE: u32 = 0o660;
 /// A control socket that accepts connections. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
-    listener: UnixListener,
+    listener: Listener,
     pub(super) owner: SocketOwner,
     path: PathBuf,
     /// Distinguishes it from another socket of the same name.
@@ -110,7 +111,7 @@ impl ControlSocket {
         };
         let metadata = finish().inspect_err(|_| _ = fs::remove_file(&new)).with_context(cannot)?;
         let owner = SocketOwner { uid: geteuid().as_raw(), gid };
-        Ok(Self { listener, owner, path: path.into(), inode: metadata.ino() })
+        Ok(Self { listener: Listener::Unix(listener), owner, path: path.into(), inode: metadata.ino() })
     }
 
     /// Its directory.
@@ -118,12 +119,9 @@ impl ControlSocket {
         self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
-    /// What accepts its connections, without blocking.
-    ///
-    /// # Errors
-    /// The process has too many files open.
-    pub(crate) fn listener(&self) -> io::Result<UnixListener> {
-        self.listener.try_clone()
+    /// Where clients connect. It does not block.
+    pub(crate) fn listener(&self) -> &Listener {
+        &self.listener
     }
 }
 
@@ -205,7 +203,7 @@ mod tests {
         let error = ControlSocket::at(&path).unwrap_err().to_string();
         assert!(error.contains("of another program that runs"), "{error}");
         // Without its destructor, as in a process that is killed.
-        let ControlSocket { listener, .. } = &socket;
+        let Listener::Unix(listener) = &socket.listener else { unreachable!() };
         let listener = listener.try_clone().unwrap();
         let inode = socket.inode;
         std::mem::forget(socket);

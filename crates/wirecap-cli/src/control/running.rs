@@ -28,6 +28,8 @@ pub(crate) struct Control {
     pub(crate) board: Arc<Board>,
     /// `None` if nothing is served.
     server: Option<Server>,
+    /// Why there is no control socket, though there should be one.
+    pub(crate) missing: Option<String>,
 }
 
 impl Control {
@@ -40,24 +42,20 @@ impl Control {
         identity: Identity,
         choice: Option<&SocketChoice>,
         escalation: &Arc<Escalation>,
-        (quiet, sandbox): (bool, &Sandbox),
+        sandbox: &Sandbox,
         more: impl FnOnce(&Arc<Board>) -> Result<Option<Box<dyn Endpoint>>>,
     ) -> Result<(Self, Desk)> {
         let waker = Arc::new(Waker::new().context("cannot make an eventfd for the control socket")?);
         let board = Arc::new(Board::new(identity, rfc3339(SystemTime::now()), Arc::clone(&waker)));
         let (commands, received) = channel();
+        let mut missing = None;
         let socket = match choice {
             Some(SocketChoice::Off) => None,
             Some(SocketChoice::At(path)) => Some(ControlSocket::at(path)?),
             None => match ControlSocket::usual() {
                 Ok(socket) => Some(socket),
                 Err(cause) => {
-                    if !quiet {
-                        note!(
-                            "no control socket, so wirecap status and stop do not reach this capture: {cause:#}; name one \
-                             with --control PATH, or write --control off"
-                        );
-                    }
+                    missing = Some(format!("{cause:#}"));
                     None
                 }
             },
@@ -66,7 +64,7 @@ impl Control {
         if let Some(socket) = socket {
             let (board, waker) = (Arc::clone(&board), Arc::clone(&waker));
             let endpoint = ControlEndpoint::new(socket, board, commands, waker, Arc::clone(escalation));
-            endpoints.push(Box::new(endpoint.context("cannot serve the control socket")?));
+            endpoints.push(Box::new(endpoint));
         }
         endpoints.extend(more(&board)?);
         let server = match endpoints.is_empty() {
@@ -74,7 +72,7 @@ impl Control {
             false => Some(Server::start(endpoints, waker, sandbox.clone())?),
         };
         let desk = Desk::new(Arc::clone(&board), received);
-        Ok((Self { board, server }, desk))
+        Ok((Self { board, server, missing }, desk))
     }
 
     /// The capture has ended like this.

@@ -26,10 +26,16 @@ const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The endpoint of metrics.
 #[derive(Debug)]
 pub(crate) struct MetricsEndpoint {
-    listener: Listener,
+    address: Address,
     board: Arc<Board>,
+}
+
+/// Where metrics are served.
+#[derive(Debug)]
+enum Address {
+    Tcp(Listener),
     /// Removed at the end.
-    socket: Option<ControlSocket>,
+    Unix(ControlSocket),
 }
 
 impl MetricsEndpoint {
@@ -52,12 +58,10 @@ impl MetricsEndpoint {
                 };
                 let listener = TcpListener::bind(address).map_err(cannot)?;
                 listener.set_nonblocking(true)?;
-                Ok(Self { listener: Listener::Tcp(listener), board, socket: None })
+                Ok(Self { address: Address::Tcp(Listener::Tcp(listener)), board })
             }
             MetricsAddress::Unix(path) => {
-                let socket = ControlSocket::at(path)?;
-                let listener = Listener::Unix(socket.listener()?);
-                Ok(Self { listener, board, socket: Some(socket) })
+                Ok(Self { address: Address::Unix(ControlSocket::at(path)?), board })
             }
         }
     }
@@ -65,11 +69,17 @@ impl MetricsEndpoint {
 
 impl Endpoint for MetricsEndpoint {
     fn listener(&self) -> &Listener {
-        &self.listener
+        match &self.address {
+            Address::Tcp(listener) => listener,
+            Address::Unix(socket) => socket.listener(),
+        }
     }
 
     fn directory(&self) -> Option<&Path> {
-        self.socket.as_ref().map(ControlSocket::directory)
+        match &self.address {
+            Address::Tcp(_) => None,
+            Address::Unix(socket) => Some(socket.directory()),
+        }
     }
 
     fn connect(&self, _: &Stream) -> Option<Box<dyn Dialogue>> {

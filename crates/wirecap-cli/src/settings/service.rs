@@ -33,6 +33,13 @@ pub(crate) struct ServiceSettings {
     pub(crate) metrics: Option<MetricsAddress>,
 }
 
+impl ServiceSettings {
+    /// Whether clients are served.
+    pub(crate) fn is_served(&self) -> bool {
+        self.control != Some(SocketChoice::Off) || self.metrics.is_some()
+    }
+}
+
 /// The name of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CaptureName(String);

@@ -67,7 +67,7 @@ fn the_named_number_of_open_files_suffices() {
             ]);
             RunningCommand::spawn(command).wait()
         };
-        let refused = run("12");
+        let refused = run("16");
         let (_, behind) = refused.stderr.split_once("takes about ").unwrap_or_else(|| panic!("{refused:#?}"));
         let named = behind.split(' ').next().unwrap();
         let ended = run(named);
@@ -84,7 +84,7 @@ fn sufficient_limits_and_those_that_can_be_raised_are_no_hindrance() {
     let path = lab.path("enough.pcapng");
     // 8 queues x 64 x 64 cells of 2 KiB are 64 MiB.
     let small = ["--duration", "100ms", "-M", "64", "-R", "64", "-w", path.to_str().unwrap()];
-    for limit in ["ulimit -n 64", "ulimit -Sn 16", "ulimit -v 400000"] {
+    for limit in ["ulimit -n 64", "ulimit -Sn 16", "ulimit -v 700000"] {
         let ended = limited(&lab, limit, &small);
         assert_eq!(ended.code, Some(0), "{limit}: {ended:#?}");
         ended.account();

@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    fs,
     path::PathBuf,
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
@@ -18,13 +19,17 @@ use wirecap_traffic::LiveOptions;
 
 use crate::lab::{Lab, WIRECAP};
 
-/// A server of tmux of its own, in a namespace, with one window of 80 columns and 24 rows. It ends with this.
+/// In front of the exit code.
+const EXIT: &str = "exit code of the command: ";
+
+/// A server of tmux of its own, in a namespace, with one window of 80 columns and 24 rows. It ends with
+/// this.
 struct Terminal {
     socket: PathBuf,
 }
 
 impl Terminal {
-    /// Runs a line of the shell in it, and keeps the window when that has ended.
+    /// Runs a line of the shell in it.
     fn run(lab: &Lab, namespace: &Namespace, line: &str) -> Self {
         // A server that ends still has its socket for a moment.
         static COUNTER: AtomicUsize = AtomicUsize::new(0);
@@ -32,8 +37,8 @@ impl Terminal {
         let terminal = Self { socket: lab.path(&format!("tmux{number}")) };
         let mut command = namespace.command("tmux");
         command.arg("-S").arg(&terminal.socket).args(["-f", "/dev/null"]);
-        command.args(["set-option", "-g", "remain-on-exit", "on", ";"]);
-        command.args(["new-session", "-d", "-x", "80", "-y", "24", line]);
+        let line = format!("{line}; echo \"{EXIT}$?;\"; exec sleep 1000");
+        command.args(["new-session", "-d", "-x", "80", "-y", "24", &line]);
         // As over ssh from a terminal that few know.
         command.env("TERM", "xterm").env("LC_ALL", "C").env_remove("NO_COLOR");
         assert!(command.status().unwrap().success(), "{command:?}");
@@ -79,17 +84,15 @@ impl Terminal {
 
     /// Waits for the end of the command; returns its exit code.
     fn exit_code(&self) -> i32 {
-        let mut status = String::new();
-        wait_until("the command ends", || {
-            status = self.format("#{pane_dead_status}");
-            !status.is_empty()
-        });
-        status.parse().unwrap()
+        let printed = self.wait_for_printed(EXIT);
+        printed.split_once(EXIT).and_then(|(_, code)| code.split_once(';')?.0.parse().ok()).expect("a number")
     }
 
-    /// The process of the command.
+    /// The process of the command: the child of the shell.
     fn pid(&self) -> Pid {
-        Pid::from_raw(self.format("#{pane_pid}").parse().unwrap())
+        let shell = self.format("#{pane_pid}");
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        Pid::from_raw(children.trim().parse().unwrap())
     }
 }
 
@@ -120,7 +123,7 @@ fn a_running_capture_is_shown_on_80_by_24_and_goes_on() {
     let (socket, file) = (socket.to_str().unwrap(), lab.path("x.pcapng"));
     let flags = ["--xdp-mode", "packed", "--workers", "2", "-w", file.to_str().unwrap()];
     let running = lab.capture(&[&["r0", "--name", "uplink", "--control", socket], &flags[..]].concat());
-    let terminal = Terminal::run(&lab, &lab.right, &format!("exec {WIRECAP} top {socket} --interval 100ms"));
+    let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top {socket} --interval 100ms"));
     terminal.wait_for("0 packets to ");
     // While packets come, the sample has them.
     wait_until("the sample is shown", || {
@@ -177,7 +180,7 @@ fn losses_are_shown_with_cause_place_and_time() {
     let socket = lab.path("control.sock");
     let small = ["r0", "-M", "64", "-R", "4", "--xdp-mode", "packed", "--control", socket.to_str().unwrap()];
     let running = lab.capture(&small);
-    let terminal = Terminal::run(&lab, &lab.right, &format!("exec {WIRECAP} top {}", socket.display()));
+    let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top {}", socket.display()));
     terminal.wait_for("0 packets, counted and not written");
     running.signal(Signal::SIGSTOP);
     lab.send(0, 0, 20_000, LiveOptions::default());
@@ -204,7 +207,7 @@ fn an_interface_that_nobody_captures_is_captured_until_the_end() {
     }
     let lab = Lab::with_queues("topown", 1);
     let is_captured = || !lab.right.enter(|| netdev::interface("r0")).unwrap().xdp_programs.is_empty();
-    let terminal = Terminal::run(&lab, &lab.right, &format!("exec {WIRECAP} top r0 -- -T 40"));
+    let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0 -- -T 40"));
     let screen = terminal.wait_for("0 packets, counted and not written");
     assert!(screen.contains("(own capture ") && screen.contains("T 40 %") && is_captured(), "{screen}");
     lab.send(0, 0, 1_000, LiveOptions::default());
@@ -217,7 +220,7 @@ fn an_interface_that_nobody_captures_is_captured_until_the_end() {
     drop(terminal);
 
     // A terminal that is gone takes the command and its capture with it.
-    let terminal = Terminal::run(&lab, &lab.right, &format!("exec {WIRECAP} top r0"));
+    let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0"));
     terminal.wait_for("0 packets, counted and not written");
     let pid = terminal.pid();
     drop(terminal);
@@ -226,7 +229,7 @@ fn an_interface_that_nobody_captures_is_captured_until_the_end() {
 
     // A loss is reported once.
     let small = "-- -M 64 -R 4 --xdp-mode packed";
-    let terminal = Terminal::run(&lab, &lab.right, &format!("exec {WIRECAP} top r0 {small}"));
+    let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0 {small}"));
     let screen = terminal.wait_for("0 packets, counted and not written");
     let own = screen.split_once("(own capture ").unwrap().1.split(')').next().unwrap().parse().unwrap();
     kill(Pid::from_raw(own), Signal::SIGSTOP).unwrap();
@@ -240,25 +243,25 @@ fn an_interface_that_nobody_captures_is_captured_until_the_end() {
     drop(terminal);
 
     // Killed, it cannot end its capture, which ends all the same.
-    let terminal = Terminal::run(&lab, &lab.right, &format!("exec {WIRECAP} top r0"));
+    let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0"));
     terminal.wait_for("0 packets, counted and not written");
     kill(terminal.pid(), Signal::SIGKILL).unwrap();
     lab.wait_until_given_back("r0");
     drop(terminal);
 
     // A signal ends it like the key, and gives the terminal back.
-    let terminal = Terminal::run(&lab, &lab.right, &format!("exec {WIRECAP} top r0"));
+    let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0"));
     terminal.wait_for("0 packets, counted and not written");
     kill(terminal.pid(), Signal::SIGTERM).unwrap();
     assert_eq!(terminal.exit_code(), 0);
     assert_eq!(terminal.format("#{alternate_on}"), "0");
     drop(terminal);
 
-    let terminal = Terminal::run(&lab, &lab.right, &format!("exec {WIRECAP} top no-such-if"));
+    let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top no-such-if"));
     assert_eq!(terminal.exit_code(), 1);
     terminal.wait_for_printed("no-such-if");
     drop(terminal);
-    let terminal = Terminal::run(&lab, &lab.right, &format!("exec {WIRECAP} top r0 -- --no-such-flag"));
+    let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0 -- --no-such-flag"));
     assert_eq!(terminal.exit_code(), 2);
     terminal.wait_for_printed("--no-such-flag");
 }
@@ -273,7 +276,7 @@ fn nothing_is_coloured_with_no_color_and_nothing_is_shown_off_a_terminal() {
     let running = lab.capture(&["r0"]);
     let pid = running.pid().to_string();
     for (variables, target, is_coloured) in [("", "r0", true), ("NO_COLOR=1 ", pid.as_str(), false)] {
-        let line = format!("{variables}exec {WIRECAP} top {target}");
+        let line = format!("{variables}{WIRECAP} top {target}");
         let terminal = Terminal::run(&lab, &lab.right, &line);
         let screen = terminal.wait_for("0 packets, counted and not written");
         assert!(screen.contains(&format!("(capture {pid})")), "{screen}");
