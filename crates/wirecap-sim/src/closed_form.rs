@@ -1,15 +1,15 @@
 //! What arithmetic says about the experiments: the simulator is checked against it.
 
 /// Packets that a burst of `packets` loses, if they come at `arrival_pps` and are handled at `pace_pps`, and
-/// `buffer` of them can wait: what comes while the buffer is full and nothing is handled.
+/// `buffer` of them can wait (section 3.2.2 of the paper).
 pub fn burst_loss(packets: u64, arrival_pps: f64, pace_pps: f64, buffer: u64) -> f64 {
     let handled_meanwhile = packets as f64 / arrival_pps * pace_pps;
     (packets as f64 - buffer as f64 - handled_meanwhile).max(0.0)
 }
 
 /// The share of packets that a queue for `places` packets, the one that is handled included, loses, if
-/// packets come at random (Poisson) with `load` packets per time of handling, which is constant: M/D/1/K. By
-/// its embedded Markov chain (Gravey, Louvion and Boyer, 1990).
+/// packets come at random (Poisson) with `load` packets per time of handling, which is constant: M/D/1/K, by
+/// the Markov chain at the ends of handling.
 pub fn mdk_loss(load: f64, places: usize) -> f64 {
     // The number of arrivals in one time of handling.
     let arrivals = |count: usize| (1..=count).fold((-load).exp(), |term, number| term * load / number as f64);

@@ -26,12 +26,12 @@ impl Random {
 
     /// Exponentially distributed with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.uniform()).ln()
+        -mean * libm::log(1.0 - self.uniform())
     }
 
     /// Distributed as Pareto with this least value and shape; the mean exists for shapes above 1.
     pub fn pareto(&mut self, least: f64, shape: f64) -> f64 {
-        least / (1.0 - self.uniform()).powf(1.0 / shape)
+        least / libm::pow(1.0 - self.uniform(), 1.0 / shape)
     }
 }
 

@@ -17,9 +17,14 @@ impl Table {
         Self { title: format!("{} (simulated)", title.into()), head, rows: Vec::new() }
     }
 
-    /// Adds a row, with as many cells as the head.
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// It has not as many cells as the head.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        let cells: Vec<_> = cells.into_iter().collect();
+        assert_eq!(cells.len(), self.head.len(), "{cells:?}");
+        self.rows.push(cells);
     }
 }
 

@@ -54,43 +54,72 @@ impl Traffic {
         Self { queues: vec![runs.collect()] }
     }
 
-    /// Bursts for each queue whose mean rates are given, over this time. A burst has a length distributed as
-    /// Pareto (shape 1.5, at most 4,000 packets) and comes at a tenth of the wire rate of 10 Gigabit
-    /// Ethernet; between two bursts is a time at random that leads to the mean rate.
-    pub fn bursty(pps: &[f64], mean_burst: f64, seconds: f64, seed: u64) -> Self {
-        const SHAPE: f64 = 1.5;
-        const MOST: f64 = 4_000.0;
-        const PEAK_PPS: f64 = 1_488_095.0;
-        let least = mean_burst * (SHAPE - 1.0) / SHAPE;
-        let end_ns = seconds * SECOND_NS as f64;
-        let queue = |(number, &pps): (usize, &f64)| {
+    /// Bursts for each queue, at the mean rates of its phases. A burst has a length distributed as Pareto
+    /// (shape 1.5, at most 4,000 packets) and comes at a tenth of the wire rate of 10 Gigabit Ethernet; the
+    /// silence between two bursts is exponentially distributed.
+    pub fn bursty(queues: &[Vec<Phase>], mean_burst: f64, seed: u64) -> Self {
+        let least = least_burst(mean_burst);
+        let gap_ns = SECOND_NS as f64 / PEAK_PPS;
+        let queue = |(number, phases): (usize, &Vec<Phase>)| {
             let mut random = Random::new(seed.wrapping_add(number as u64));
-            let (mut now_ns, mut runs) = (0.0, Vec::new());
-            if pps <= 0.0 {
-                return runs;
-            }
-            loop {
-                let packets = random.pareto(least, SHAPE).min(MOST).round().max(1.0);
-                let lasts_ns = packets / PEAK_PPS * SECOND_NS as f64;
-                // As much silence as makes the mean of this burst, and on average of all, the rate.
-                let silence_ns = (packets / pps * SECOND_NS as f64 - lasts_ns).max(0.0);
-                now_ns += random.exponential(silence_ns);
-                if now_ns + lasts_ns > end_ns {
-                    break;
+            let mut runs = Vec::new();
+            for &Phase { from_s, until_s, pps } in phases {
+                let until_ns = until_s * SECOND_NS as f64;
+                let silence_ns = mean_burst * (SECOND_NS as f64 / pps - gap_ns);
+                let mut now_ns = from_s * SECOND_NS as f64;
+                loop {
+                    now_ns += random.exponential(silence_ns);
+                    let packets = random.pareto(least, SHAPE).min(LONGEST_BURST).round();
+                    let lasts_ns = packets * gap_ns;
+                    if now_ns + lasts_ns > until_ns {
+                        break;
+                    }
+                    runs.push(Run { from_ns: now_ns, gap_ns, packets: packets as u64 });
+                    now_ns += lasts_ns;
                 }
-                let gap_ns = SECOND_NS as f64 / PEAK_PPS;
-                runs.push(Run { from_ns: now_ns, gap_ns, packets: packets as u64 });
-                now_ns += lasts_ns;
             }
             runs
         };
-        Self { queues: pps.iter().enumerate().map(queue).collect() }
+        Self { queues: queues.iter().enumerate().map(queue).collect() }
     }
 
     /// All packets.
     pub fn packets(&self) -> u64 {
         self.queues.iter().flatten().map(|run| run.packets).sum()
     }
+}
+
+/// A time in which a queue has one mean rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Phase {
+    /// From then on, in seconds.
+    pub from_s: f64,
+    /// Until then.
+    pub until_s: f64,
+    /// Packets per second; more than 0.
+    pub pps: f64,
+}
+
+/// The shape of the distribution of lengths.
+const SHAPE: f64 = 1.5;
+/// The longest burst, in packets.
+const LONGEST_BURST: f64 = 4_000.0;
+/// The rate within a burst.
+const PEAK_PPS: f64 = 1_488_095.0;
+
+/// The least length with which bursts have this mean, by bisection: what is cut off at the longest one
+/// counts.
+fn least_burst(mean: f64) -> f64 {
+    let mean_of = |least: f64| {
+        let beyond = libm::pow(least, SHAPE) * libm::pow(LONGEST_BURST, 1.0 - SHAPE) / (SHAPE - 1.0);
+        least * SHAPE / (SHAPE - 1.0) - beyond
+    };
+    let (mut low, mut high) = (0.0, mean);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if mean_of(middle) < mean { low = middle } else { high = middle }
+    }
+    low.max(1.0)
 }
 
 /// A cursor over the packets of a queue.
@@ -167,16 +196,28 @@ mod tests {
     }
 
     #[test]
-    fn bursts_have_the_mean_rate_of_each_queue_and_a_seed_repeats_them() {
-        let rates = [80_000.0, 20_000.0, 0.0];
-        let traffic = Traffic::bursty(&rates, 30.0, 32.0, 1);
-        for (runs, rate) in traffic.queues.iter().zip(rates) {
-            let packets: u64 = runs.iter().map(|run| run.packets).sum();
-            assert!((packets as f64 - rate * 32.0).abs() <= 0.05 * rate * 32.0, "{packets} at {rate}");
-            let ends = |run: &Run| run.from_ns + run.gap_ns * (run.packets - 1) as f64;
-            assert!(runs.windows(2).all(|two| ends(&two[0]) < two[1].from_ns));
+    fn bursts_have_their_mean_rates_and_lengths_and_a_seed_repeats_them() {
+        let phase = |from_s, until_s, pps| Phase { from_s, until_s, pps };
+        let queues =
+            [vec![phase(0.0, 10.0, 14_000.0), phase(10.0, 60.0, 80_000.0)], vec![phase(1.0, 60.0, 20_000.0)]];
+        let traffic = Traffic::bursty(&queues, 60.0, 1);
+        for (runs, phases) in traffic.queues.iter().zip(&queues) {
+            for phase in phases {
+                let is_in = |run: &&Run| (phase.from_s..phase.until_s).contains(&(run.from_ns / 1e9));
+                let packets: u64 = runs.iter().filter(is_in).map(|run| run.packets).sum();
+                let expected = phase.pps * (phase.until_s - phase.from_s);
+                // Lengths vary much: five standard deviations of the sum of so many bursts.
+                let error = 5.0 * 200.0 * (expected / 60.0).sqrt();
+                assert!((packets as f64 - expected).abs() < error, "{packets} {expected} {error}");
+            }
+            let end = |run: &Run| run.from_ns + run.gap_ns * (run.packets - 1) as f64;
+            assert!(runs.windows(2).all(|two| end(&two[0]) < two[1].from_ns));
         }
-        assert_eq!(traffic, Traffic::bursty(&rates, 30.0, 32.0, 1));
-        assert_ne!(traffic, Traffic::bursty(&rates, 30.0, 32.0, 2));
+        let all = traffic.queues.concat();
+        let mean = traffic.packets() as f64 / all.len() as f64;
+        assert!((mean - 60.0).abs() < 3.0, "{mean}");
+        assert_eq!(all.iter().map(|run| run.packets).max(), Some(4_000));
+        assert_eq!(traffic, Traffic::bursty(&queues, 60.0, 1));
+        assert_ne!(traffic, Traffic::bursty(&queues, 60.0, 2));
     }
 }

@@ -5,8 +5,6 @@
 //! handled. With NETMAP the application takes all that is there, and its next system call (NIOCRXSYNC) frees
 //! all of them together.
 
-use std::collections::VecDeque;
-
 use crate::{
     SECOND_NS,
     outcome::{Outcome, QueueOutcome},
@@ -84,28 +82,10 @@ impl RingEngine {
     }
 }
 
-/// Packets that wait in a buffer of their own, by the time at which each is there.
-#[derive(Debug, Default)]
-pub(super) struct Backlog(VecDeque<f64>);
-
-impl Backlog {
-    pub(super) fn push(&mut self, at_ns: f64) {
-        self.0.push_back(at_ns);
-    }
-
-    pub(super) fn pop(&mut self) -> Option<f64> {
-        self.0.pop_front()
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HANDLER_PPS, WIRE_RATE_PPS, closed_form};
+    use crate::{HANDLER_PPS, WIRE_RATE_PPS, closed_form, traffic::Phase};
 
     fn dna(ring: u64, pace_pps: f64) -> RingEngine {
         RingEngine { ring, release: Release::Each, pace_pps }
@@ -138,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_is_freed_in_batches_loses_more() {
-        let traffic = Traffic::bursty(&[20_000.0], 200.0, 10.0, 3);
+        let traffic = Traffic::bursty(&[vec![Phase { from_s: 0.0, until_s: 10.0, pps: 20_000.0 }]], 200.0, 3);
         let each = dna(1_024, HANDLER_PPS).run(&traffic).total().lost();
         let batch =
             RingEngine { release: Release::Batch, ..dna(1_024, HANDLER_PPS) }.run(&traffic).total().lost();

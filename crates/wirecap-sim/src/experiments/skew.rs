@@ -12,28 +12,28 @@ use crate::{
     },
     outcome::Outcome,
     table::{Table, percent},
-    traffic::Traffic,
+    traffic::{Phase, Traffic},
 };
 
-/// How long the trace of the paper is.
-const SECONDS: f64 = 32.0;
-/// The mean length of a burst of the traffic that stands in for it. The paper gives one of 2,724 packets
-/// within 110 ms at queue 3.
+/// The mean length of a burst of the traffic that stands in for the trace. Assumed: the paper gives only one,
+/// of 2,724 packets within 110 ms at queue 3.
 const MEAN_BURST: f64 = 60.0;
 
 /// The traffic that stands in for the trace of the border router, on this number of queues: 5 million packets
-/// in 32 s, of which queue 0 gets about half (80,000 packets/s) and the others the rest, each 20,000
-/// packets/s with six queues (section 2.2).
+/// in 32 s (section 2.2). Queue 0 gets 80,000 packets/s from 10 s on, and 14,000 before, which is what is
+/// left of the 5 million; the others get 100,000 together from 1 s on: 20,000 each with six queues. That the
+/// hot flows stay in one queue however many there are is assumed.
 pub fn traffic(queues: usize, seed: u64) -> Traffic {
-    const TOTAL_PPS: f64 = 5e6 / SECONDS;
-    const HOT_PPS: f64 = 80_000.0;
-    let others = TOTAL_PPS - HOT_PPS;
-    let rates: Vec<_> = match queues {
-        1 => vec![TOTAL_PPS],
-        // The flows that make queue 0 hot stay together, however many queues there are.
-        _ => [HOT_PPS].into_iter().chain((1..queues).map(|_| others / (queues - 1) as f64)).collect(),
+    let phase = |from_s, until_s, pps| Phase { from_s, until_s, pps };
+    let hot = [phase(0.0, 10.0, 14_000.0), phase(10.0, 32.0, 80_000.0)];
+    let phases: Vec<Vec<Phase>> = match queues {
+        1 => vec![vec![phase(0.0, 1.0, 14_000.0), phase(1.0, 10.0, 114_000.0), phase(10.0, 32.0, 180_000.0)]],
+        _ => {
+            let other = vec![phase(1.0, 32.0, 100_000.0 / (queues - 1) as f64)];
+            [hot.to_vec()].into_iter().chain((1..queues).map(|_| other.clone())).collect()
+        }
     };
-    Traffic::bursty(&rates, MEAN_BURST, SECONDS, seed)
+    Traffic::bursty(&phases, MEAN_BURST, seed)
 }
 
 /// Runs an engine.
@@ -70,7 +70,7 @@ pub fn table_1(seed: u64) -> Result<Table, GeometryError> {
         ("PF_RING", [0.0, 56.8, 0.8, 0.0]),
     ];
     let traffic = traffic(6, seed);
-    let head = ["engine", "queue 0: capture", "delivery", "queue 3: capture", "delivery", "paper"];
+    let head = ["engine", "queue 0: capture", "delivery", "queue 3: capture", "delivery", "paper (percent)"];
     let mut table = Table::new("Table 1: packets lost", &head);
     for (name, run) in engines() {
         let outcome = run(&traffic)?;
@@ -130,19 +130,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_traffic_is_the_trace_of_the_paper_in_figures() {
-        let traffic = traffic(6, 1);
-        assert!((traffic.packets() as f64 - 5e6).abs() < 0.05 * 5e6, "{}", traffic.packets());
+    fn the_traffic_has_the_figures_of_the_paper() {
+        for queues in 1..=6 {
+            let traffic = traffic(queues, 1);
+            assert!((traffic.packets() as f64 - 5e6).abs() < 0.02 * 5e6, "{queues}: {}", traffic.packets());
+        }
     }
 
+    /// Advanced mode loses nothing with six queues; basic mode loses what is too much for the worker of queue
+    /// 0, less what its pool holds, and the others lose bursts besides.
     #[test]
-    fn advanced_mode_loses_nothing_with_six_queues_where_the_others_lose_a_quarter() {
+    fn only_advanced_mode_loses_nothing_with_six_queues() {
         let traffic = traffic(6, 1);
+        let too_much = 22.0 * (80_000.0 - HANDLER_PPS);
         for (name, run) in engines() {
-            let lost = run(&traffic).unwrap().total().lost_percent();
+            let outcome = run(&traffic).unwrap();
+            let total = outcome.total();
+            assert_eq!(total.offered, traffic.packets(), "{name}");
+            assert_eq!(total.handled + total.lost(), total.offered, "{name}");
+            let lost = total.lost() as f64;
             match name {
                 "A-(256, 100, 60 %)" => assert_eq!(lost, 0.0, "{name}"),
-                _ => assert!(lost > 20.0, "{name}: {lost}"),
+                "B-(256, 100)" => assert!((lost + 25_600.0 - too_much).abs() < 0.05 * too_much, "{lost}"),
+                "B-(256, 500)" => assert!((lost + 128_000.0 - too_much).abs() < 0.05 * too_much, "{lost}"),
+                _ => assert!((too_much..2.0 * too_much).contains(&lost), "{name}: {lost}"),
             }
         }
     }
