@@ -121,7 +121,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__capture)
-            opts="-D -f -F -Q -w -s -C -G -W -z -c -a -b -M -R -B -T -p -n -U -l -Z -q -i -h --list-interfaces --filter --filter-file --direction --unmatched --config --print-config --write --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --file-per-queue --print --copy-to --count --duration --autostop --ring-buffer --memory --cell-bytes --ring --mode --dispatch --workers --cores --wait --capture-threads --capture-cores --xdp-mode --require-zero-copy --timestamp --rss --fanout --tap-hook --no-promiscuous --verify --expect --relinquish-privileges --no-sandbox --json --stats --log --fail-on-loss --quiet --name --control --metrics --end-with --interface --help $(cd /sys/class/net && printf '%s ' *)"
+            opts="-D -f -F -Q -w -s -C -G -W -z -c -a -b -M -R -B -T -p -n -U -l -Z -q -i -h --list-interfaces --filter --filter-file --direction --unmatched --config --print-config --write --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --file-per-queue --print --copy-to --count --duration --autostop --ring-buffer --memory --cell-bytes --ring --mode --dispatch --workers --cores --wait --capture-threads --capture-cores --xdp-mode --require-zero-copy --timestamp --rss --fanout --tap-hook --no-promiscuous --verify --expect --relinquish-privileges --no-sandbox --json --stats --log --fail-on-loss --quiet --name --control --metrics --interface --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -463,7 +463,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__forward)
-            opts="-s -C -G -W -z -M -B -Z -q -w -R -h --pass --drop --on-full --vlan --ttl --route --set-source --set-destination --checksums --config --print-config --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --duration --memory --cell-bytes --transmit-ring --cores --xdp-mode --require-zero-copy --relinquish-privileges --no-sandbox --json --stats --log --fail-on-loss --quiet --name --control --metrics --end-with --write --workers --wait --timestamp --help $(cd /sys/class/net && printf '%s ' *)"
+            opts="-s -C -G -W -z -M -B -Z -q -w -R -h --pass --drop --on-full --vlan --ttl --route --set-source --set-destination --checksums --config --print-config --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --duration --memory --cell-bytes --transmit-ring --cores --xdp-mode --require-zero-copy --relinquish-privileges --no-sandbox --json --stats --log --fail-on-loss --quiet --name --control --metrics --write --workers --wait --timestamp --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -610,10 +610,6 @@ _wirecap() {
                     return 0
                     ;;
                 --metrics)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --end-with)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -27,8 +27,8 @@ end
 complete -c wirecap -n "__fish_wirecap_needs_command" -s h -l help -d 'Print help'
 complete -c wirecap -n "__fish_wirecap_needs_command" -s V -l version -d 'Print version'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "status" -d 'List the captures that run, or print the account of one'
-complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, who helps whom, who talks'
-complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how'
+complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, helping workers, talkers'
+complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how it ended'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "set" -d 'Change settings of a capture that runs'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
@@ -42,7 +42,7 @@ complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "doctor" -d 'Examine
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand status" -l json -d 'Print JSON: the account as the capture prints it with --json, or without CAPTURE an array of all captures'
 complete -c wirecap -n "__fish_wirecap_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c wirecap -n "__fish_wirecap_using_subcommand top" -l interval -d 'How often the figures are renewed: 100ms to 1m' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand top" -l interval -d 'The interval between updates: 100ms to 1m' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c wirecap -n "__fish_wirecap_using_subcommand stop" -l timeout -d 'Wait at most this long until everything is written, then exit with code 1; the capture still ends [default: no limit]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -113,7 +113,6 @@ json\t'A JSON object on one line: time, level, code and text'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l end-with -d 'End as by SIGINT when the process with this id does, which has to be the parent: of wirecap top' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s i -l interface -d 'Interfaces in another form, as with tcpdump: the words that are no flags are the filter then' -r -f -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s D -l list-interfaces -d 'List the interfaces and exit, as wirecap interfaces does'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l print-config -d 'Print the settings in force, as --config reads them, and exit'
@@ -170,7 +169,6 @@ json\t'A JSON object on one line: time, level, code and text'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l end-with -d 'End as by SIGINT when the process with this id does, which has to be the parent: of wirecap top' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s w -l write -d 'Also write all received packets to FILE.pcapng, FILE.pcap, a named pipe, or -' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s R -d 'R, chunks per receive queue. A queue can buffer R x M packets [default: 32, or fewer, so that all queues together take at most an eighth of the available memory]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l workers -d 'Number of workers, at most as many as each interface has receive queues [default: that number, at most one per core]' -r
@@ -293,8 +291,8 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l fail-on-findi
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "status" -d 'List the captures that run, or print the account of one'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, who helps whom, who talks'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, helping workers, talkers'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how it ended'
 complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "set" -d 'Change settings of a capture that runs'
 complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces capture forward generate replay run extcap doctor help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'

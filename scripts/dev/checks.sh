@@ -78,7 +78,7 @@ unit_steps() {
 
 check_e2e() {
     can_be_root || warn "neither root nor sudo: the end-to-end tests will SKIP what needs root"
-    # Without it, one test skips what it would check.
+    # Without promtool, one test skips its checks.
     (unpack_package prometheus "$(target_dir)/prometheus") || warn "promtool cannot be had"
     # Most of them wait most of the time.
     RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * $(nproc)))}" cargo_test --no-fail-fast --test '*' --examples

@@ -49,7 +49,7 @@ unpack_package() {
     refresh_apt
     say "unpacking $package into $directory: installed, it would start a service"
     download=$(mktemp -d)
-    # Without apt's own user, who may not write here.
+    # As root: apt's own user may not write here.
     (cd "$download" && apt-get --quiet --quiet --option APT::Sandbox::User=root download "$package") ||
         die "apt-get could not download $package"
     mkdir -p "$(dirname "$directory")"

@@ -32,7 +32,6 @@ mod scenario;
 mod search;
 mod sender;
 mod stats;
-mod table;
 mod tcpdump;
 mod wire;
 

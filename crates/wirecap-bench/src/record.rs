@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use wirecap_lab::table::Table;
 
 use crate::machine::Machine;
-use crate::table::Table;
 
 /// The two files of one run of the benchmarks.
 #[derive(Debug)]

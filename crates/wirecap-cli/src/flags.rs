@@ -232,9 +232,6 @@ pub(crate) struct ServiceFlags {
     /// ADDRESS:PORT, or on unix:PATH.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<MetricsAddress>,
-    /// End as by SIGINT when the process with this id does, which has to be the parent: of wirecap top.
-    #[arg(long, value_name = "PID", hide = true)]
-    pub(crate) end_with: Option<u32>,
 }
 
 impl ServiceFlags {

@@ -24,7 +24,7 @@
 //! | the texts of diagnostics, events, errors and losses | `text` |
 //! | standard output and standard error, tables, lines | `print` |
 //! | signals, threads, cores, privileges | `process` |
-//! | what is said about what happens, as a value | `message` |
+//! | messages about what happens, as values | `message` |
 //! | exit codes | `exit` |
 #![forbid(unsafe_code)]
 
@@ -111,7 +111,7 @@ fn run(command: Command) -> Result<Exit> {
             interfaces::run(&InterfacesFlags::default()).map(|()| Exit::Fine)
         }
         Command::Capture(flags) => {
-            flags.service.end_with.map(process::end_with_parent).transpose()?;
+            flags.end_with.map(process::parent::end_with).transpose()?;
             let (print, mut interfaces) = (flags.settings.print_config, KnownInterfaces::default());
             let settings = flags.into_settings(|name| interfaces.look_up(name).is_ok())?;
             print_or_run(print, settings, |settings| commands::capture::run(settings, interfaces, signals))

@@ -1,6 +1,6 @@
-//! What is said about what happens: a text, how serious it is, and what it is about.
+//! Messages about what happens: a text, a level and a topic.
 //!
-//! Rule: the level of a message is a field of its own, never only part of its text. The account is a result,
+//! Rule: the level of a message is a separate field, never only part of its text. The account is a result,
 //! not a message.
 
 use std::fmt;
@@ -66,7 +66,7 @@ choices! {
     }
 }
 
-/// What is said about what happens.
+/// A message about what happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     level: Level,

@@ -36,6 +36,7 @@ mod namespace;
 mod root;
 mod run;
 mod sweep;
+pub mod table;
 pub mod trace_bytes;
 mod traces;
 mod veth;

@@ -120,8 +120,8 @@ impl Namespace {
         }
     }
 
-    /// Uses addresses of an interface at once, though another host might have them: on a machine with much to
-    /// do that check takes longer than its neighbours wait.
+    /// Uses addresses of an interface at once, without checking whether another host has them: on a busy
+    /// machine the check takes longer than its neighbours wait.
     pub(crate) fn trust_ipv6_addresses(&self, interface: &str) -> Result<(), Error> {
         self.set_ipv6(interface, "accept_dad", "0")
     }

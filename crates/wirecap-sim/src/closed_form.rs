@@ -1,4 +1,4 @@
-//! What arithmetic says about the experiments: the simulator is checked against it.
+//! The results of the experiments by arithmetic: tests check the simulator against them.
 
 /// Packets that a burst of `packets` loses, if they come at `arrival_pps` and are handled at `pace_pps`, and
 /// `buffer` of them can wait (section 3.2.2 of the paper).
@@ -7,9 +7,9 @@ pub fn burst_loss(packets: u64, arrival_pps: f64, pace_pps: f64, buffer: u64) ->
     (packets as f64 - buffer as f64 - handled_meanwhile).max(0.0)
 }
 
-/// The share of packets that a queue for `places` packets, the one that is handled included, loses, if
-/// packets come at random (Poisson) with `load` packets per time of handling, which is constant: M/D/1/K, by
-/// the Markov chain at the ends of handling.
+/// The share of packets lost by a queue for `places` packets, including the one being handled. Packets come
+/// at random (Poisson), `load` per handling time, which is constant: M/D/1/K, by the Markov chain at the ends
+/// of handling.
 pub fn mdk_loss(load: f64, places: usize) -> f64 {
     // The number of arrivals in one time of handling.
     let arrivals = |count: usize| (1..=count).fold((-load).exp(), |term, number| term * load / number as f64);
@@ -46,7 +46,7 @@ mod tests {
         let load = 0.7_f64;
         let expected = 1.0 - 1.0 / ((-load).exp() + load);
         assert!((mdk_loss(load, 2) - expected).abs() < 1e-9);
-        // Under overload, a large queue loses what is too much.
+        // Under overload, a large queue loses the excess.
         assert!((mdk_loss(2.0, 60) - 0.5).abs() < 1e-6);
     }
 }

@@ -1,5 +1,7 @@
 //! What became of the packets of an experiment.
 
+use crate::traffic::{Run, Traffic};
+
 /// The packets of one receive queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueOutcome {
@@ -35,6 +37,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The outcome of independent queues, each run separately.
+    pub fn of_separate(traffic: &Traffic, run: impl Fn(&[Run]) -> QueueOutcome) -> Self {
+        Self { queues: traffic.queues.iter().map(|runs| run(runs)).collect(), offloaded: 0 }
+    }
+
     /// All queues together.
     pub fn total(&self) -> QueueOutcome {
         self.queues.iter().fold(QueueOutcome::default(), |sum, queue| QueueOutcome {

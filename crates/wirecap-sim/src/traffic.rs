@@ -7,7 +7,12 @@
 //!
 //! Rule: packets are described by runs, so that many of them cost as much as one.
 
-use crate::{SECOND_NS, random::Random};
+use wirecap_traffic::Random;
+
+use crate::{
+    SECOND_NS,
+    random::{exponential, pareto},
+};
 
 /// Packets of one queue, with the same time between each two.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,7 +53,7 @@ impl Traffic {
         let mut random = Random::new(seed);
         let mut now_ns = 0.0;
         let runs = (0..packets).map(|_| {
-            now_ns += random.exponential(SECOND_NS as f64 / pps);
+            now_ns += exponential(&mut random, SECOND_NS as f64 / pps);
             Run { from_ns: now_ns, gap_ns: 0.0, packets: 1 }
         });
         Self { queues: vec![runs.collect()] }
@@ -68,8 +73,8 @@ impl Traffic {
                 let silence_ns = mean_burst * (SECOND_NS as f64 / pps - gap_ns);
                 let mut now_ns = from_s * SECOND_NS as f64;
                 loop {
-                    now_ns += random.exponential(silence_ns);
-                    let packets = random.pareto(least, SHAPE).min(LONGEST_BURST).round();
+                    now_ns += exponential(&mut random, silence_ns);
+                    let packets = pareto(&mut random, least, SHAPE).min(LONGEST_BURST).round();
                     let lasts_ns = packets * gap_ns;
                     if now_ns + lasts_ns > until_ns {
                         break;
@@ -107,8 +112,8 @@ const LONGEST_BURST: f64 = 4_000.0;
 /// The rate within a burst.
 const PEAK_PPS: f64 = 1_488_095.0;
 
-/// The least length with which bursts have this mean, by bisection: what is cut off at the longest one
-/// counts.
+/// The least length that gives bursts this mean, by bisection, with the limit on their length taken into
+/// account.
 fn least_burst(mean: f64) -> f64 {
     let mean_of = |least: f64| {
         let beyond = libm::pow(least, SHAPE) * libm::pow(LONGEST_BURST, 1.0 - SHAPE) / (SHAPE - 1.0);
@@ -136,7 +141,7 @@ impl<'t> Arrivals<'t> {
         Self { runs, taken: 0 }
     }
 
-    /// When the packet comes before which there are `ahead` others; `None` if there are not so many.
+    /// When the packet behind `ahead` others comes; `None` if there is no such packet.
     pub fn time_ns(&self, mut ahead: u64) -> Option<f64> {
         let mut taken = self.taken;
         for run in self.runs {
@@ -150,7 +155,7 @@ impl<'t> Arrivals<'t> {
         None
     }
 
-    /// Takes the packets that have come until this time, at most so many. Returns their number.
+    /// Takes the packets that have come until `until_ns`, at most `most`. Returns their number.
     pub fn take(&mut self, until_ns: f64, most: u64) -> u64 {
         let mut sum = 0;
         while let Some(run) = self.runs.first() {
@@ -206,7 +211,7 @@ mod tests {
                 let is_in = |run: &&Run| (phase.from_s..phase.until_s).contains(&(run.from_ns / 1e9));
                 let packets: u64 = runs.iter().filter(is_in).map(|run| run.packets).sum();
                 let expected = phase.pps * (phase.until_s - phase.from_s);
-                // Lengths vary much: five standard deviations of the sum of so many bursts.
+                // Lengths vary much: five standard deviations of the sum of the bursts.
                 let error = 5.0 * 200.0 * (expected / 60.0).sqrt();
                 assert!((packets as f64 - expected).abs() < error, "{packets} {expected} {error}");
             }

@@ -10,6 +10,7 @@
 
 use anyhow::Result;
 use wirecap_core::Geometry;
+use wirecap_lab::table::{Table, grouped, verdict};
 
 use super::{Context, PACE_PPS, SHORT_FRAME, figures, measured};
 use crate::arguments::Scenario;
@@ -18,7 +19,6 @@ use crate::competitor::{Competitor, Measurement};
 use crate::predict::{Drain, difference_percent};
 use crate::search::{self, Bounds};
 use crate::stats::{Summary, show};
-use crate::table::{Table, grouped, verdict};
 
 const BURST: u64 = 100_000;
 /// M and R of the paper, and an engine without a pool: one ring of 1,024.

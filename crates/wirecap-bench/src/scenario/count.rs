@@ -10,12 +10,12 @@
 //! And no loss.
 
 use anyhow::Result;
+use wirecap_lab::table::{Table, verdict};
 
 use super::{Context, FCS_BYTES, SHORT_FRAME, one_queue};
 use crate::arguments::Scenario;
 use crate::competitor::{Competitor, Peers};
 use crate::stats::show;
-use crate::table::{Table, verdict};
 
 const PACKED: usize = 3;
 const PACKED_STAMPED: usize = 4;

@@ -4,13 +4,13 @@
 
 use anyhow::Result;
 use serde_json::json;
+use wirecap_lab::table::{Table, mib, verdict};
 
 use super::{Context, figures, measured};
 use crate::arguments::Scenario;
 use crate::bed::SENDER_CORE;
 use crate::competitor::{Competitor, Outcome};
 use crate::stats::{Summary, show};
-use crate::table::{Table, mib, verdict};
 
 const TARGET_NS: f64 = 7.0;
 /// M and R: from a pool whose packets stay in the cache to the paper's largest.

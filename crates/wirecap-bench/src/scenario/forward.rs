@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use wirecap_lab::table::{Table, millions, verdict};
 
 use super::{Context, SHORT_FRAME, figures, measured, ratios, wirecap_path};
 use crate::arguments::Scenario;
@@ -16,7 +17,6 @@ use crate::forwarder::Forwarder;
 use crate::machine::{StealWatch, StolenTime};
 use crate::search::{self, Rated, Rates};
 use crate::stats::{Summary, show};
-use crate::table::{Table, millions, verdict};
 use crate::wire::{Wire, WireCounts};
 
 /// One round of one competitor.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::json;
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, pcap};
+use wirecap_lab::table::{Table, millions, verdict};
 use wirecap_traffic::{FrameSpec, Template};
 
 use super::{Context, SHORT_FRAME, figures, measured, ratios, wirecap_path};
@@ -22,7 +23,6 @@ use crate::arguments::Scenario;
 use crate::bed::{FLOWS, Link, SENDER};
 use crate::run::{Process, ReadySign};
 use crate::stats::{Summary, show};
-use crate::table::{Table, millions, verdict};
 
 /// The measurement starts after this time, once caches and page pools are warm.
 const WARM_UP: Duration = Duration::from_millis(300);

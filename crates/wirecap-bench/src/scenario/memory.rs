@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
+use wirecap_lab::table::{Table, grouped, mib};
 
 use super::{Context, SHORT_FRAME, figures, measured};
 use crate::arguments::Scenario;
@@ -11,7 +12,6 @@ use crate::bed::{Amount, Traffic};
 use crate::competitor::{Competitor, Outcome};
 use crate::machine::ResidentMemory;
 use crate::stats::{Summary, line, show};
-use crate::table::{Table, grouped, mib};
 
 const GEOMETRIES: [(u64, u64); 3] = [(64, 100), (256, 128), (256, 500)];
 const CELL_BYTES: u64 = 2048;

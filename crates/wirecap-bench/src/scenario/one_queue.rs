@@ -2,6 +2,7 @@
 //! three sizes.
 
 use anyhow::Result;
+use wirecap_lab::table::{Table, millions};
 
 use super::{Context, FCS_BYTES, Results, SHORT_FRAME, figures, measured, ratios};
 use crate::arguments::Scenario;
@@ -9,7 +10,6 @@ use crate::bed::{Amount, Traffic};
 use crate::competitor::{Competitor, Measurement};
 use crate::search::{self, Rated, Rates};
 use crate::stats::{Summary, show};
-use crate::table::{Table, millions};
 
 /// Frame lengths without FCS.
 pub(super) const FRAMES: [usize; 3] = [SHORT_FRAME, 512 - FCS_BYTES, 1500 - FCS_BYTES];

@@ -9,12 +9,12 @@
 //! counts packets, copies none, and leaves them to the host.
 
 use anyhow::Result;
+use wirecap_lab::table::{Table, verdict};
 
 use super::{Context, FCS_BYTES, one_queue};
 use crate::arguments::Scenario;
 use crate::competitor::{Competitor, Peers};
 use crate::stats::show;
-use crate::table::{Table, verdict};
 
 const TPACKET: usize = 3;
 const XDP_PASS: usize = 4;

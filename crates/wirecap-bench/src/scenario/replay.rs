@@ -14,6 +14,7 @@ use std::{fs, path::Path, process::Command, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use wirecap_file::{LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pcap};
+use wirecap_lab::table::{Table, millions, verdict};
 use wirecap_traffic::Random;
 
 use super::{Context, SHORT_FRAME, figures, measured, ratios, wirecap_path, write::Scratch};
@@ -21,7 +22,6 @@ use crate::arguments::Scenario;
 use crate::bed::{Link, RECEIVER, SENDER};
 use crate::run::{Process, ReadySign, wait_until_quiet_file};
 use crate::stats::{Summary, show};
-use crate::table::{Table, millions, verdict};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Offset of the number in a frame.

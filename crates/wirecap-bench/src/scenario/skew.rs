@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use wirecap_lab::table::{Table, grouped, verdict};
 use wirecap_traffic::FrameSpec;
 
 use super::{Context, PACE_PPS, figures, measured};
@@ -22,7 +23,6 @@ use crate::competitor::{Competitor, Outcome};
 use crate::predict::{Drain, difference_percent};
 use crate::sender::{PacedFrames, PacedSender};
 use crate::stats::{Summary, show};
-use crate::table::{Table, grouped, verdict};
 
 /// Packets per second to each queue. The first one is hot.
 pub(super) const RATES_PPS: [u32; 6] = [80_000, 20_000, 20_000, 20_000, 20_000, 20_000];

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
+use wirecap_lab::table::{Table, grouped, mib, verdict};
 use wirecap_traffic::FrameSpec;
 
 use super::{Context, forward, skew};
@@ -16,7 +17,6 @@ use crate::competitor::Outcome;
 use crate::machine::{ResidentMemory, StolenTime};
 use crate::run::Process;
 use crate::sender::PacedSender;
-use crate::table::{Table, grouped, mib, verdict};
 
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// R: over T = 60, the pool has room for a quarter of a second of the hot queue's traffic, so that short

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use serde_json::json;
+use wirecap_lab::table::{Table, millions, verdict};
 use wirecap_sys::clock::{BatchClock, system_ns};
 
 use super::{Context, SHORT_FRAME, figures, measured};
@@ -15,7 +16,6 @@ use crate::arguments::Scenario;
 use crate::bed::{Amount, Traffic};
 use crate::competitor::{Competitor, Measurement};
 use crate::stats::{Summary, show};
-use crate::table::{Table, millions, verdict};
 
 /// Readings of a clock that are timed together.
 const READINGS: u32 = 2_000_000;

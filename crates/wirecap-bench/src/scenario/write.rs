@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use wirecap_file::{Reader, Record};
+use wirecap_lab::table::{Table, millions, verdict};
 use wirecap_testing::SendAccount;
 
 use super::{Context, FCS_BYTES, SHORT_FRAME, figures, measured, one_queue, ratios, wirecap_path};
@@ -23,7 +24,6 @@ use crate::bed::{Amount, RECEIVER, Traffic, sent_json};
 use crate::run::{Process, ProcessOutput, ReadySign, wait_until_quiet_file};
 use crate::search::{self, Rated, Rates};
 use crate::stats::{Summary, show};
-use crate::table::{Table, millions, verdict};
 use crate::tcpdump::{Library, Tcpdump};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
+use wirecap_lab::table::{Table, millions};
 use wirecap_traffic::FrameSpec;
 
 use super::{Context, FCS_BYTES, figures, measured, ratios, wirecap_path, write::TIMEOUT};
@@ -20,7 +21,6 @@ use crate::{
     run::{Process, ReadySign, wait_until_quiet},
     sender::PacedSender,
     stats::{Summary, show},
-    table::{Table, millions},
 };
 
 /// Frames of 512 bytes, where copying counts.

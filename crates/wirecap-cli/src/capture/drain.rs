@@ -86,7 +86,7 @@ impl<'a> Drain<'a> {
         self.clear();
     }
 
-    /// Has the service manager wait, since the end goes on. Call it many times a second.
+    /// Keeps the service manager waiting while the capture ends. Call it many times a second.
     pub(super) fn extend(&mut self) {
         self.manager.extend(Instant::now());
     }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use anyhow::Result;
 use wirecap::Capture;
+use wirecap_sys::netdev::namespace_id;
 
 use super::{
     end::End,
@@ -23,7 +24,6 @@ use crate::{
     exit::Exit,
     metrics::endpoint::MetricsEndpoint,
     print::head::Head,
-    process::network_namespace,
     process::signals::Signals,
     serve::endpoint::Endpoint,
     text::control,
@@ -40,7 +40,7 @@ pub(super) fn start(plan: &Plan, command: &'static str, signals: &Signals) -> Re
         name: service.name.as_ref().map(|name| name.as_str().into()),
         command,
         ports: plan.config.ports.iter().map(|port| port.name().to_owned()).collect(),
-        network_namespace: network_namespace(),
+        network_namespace: namespace_id().ok().map(|(_, inode)| inode),
         output: plan.describe_destination(),
     };
     let metrics = |board: &Arc<Board>| {
@@ -51,7 +51,7 @@ pub(super) fn start(plan: &Plan, command: &'static str, signals: &Signals) -> Re
     Control::start(identity, choice, &signals.escalation, &plan.sandbox, metrics)
 }
 
-/// Says why the capture has no control socket, if it should have one.
+/// Reports why the capture lacks the control socket that it should have.
 pub(super) fn announce(control: &Control) {
     if let Some(cause) = &control.missing {
         note!(

@@ -132,7 +132,7 @@ impl<'a> Watch<'a> {
         (end, self.manager)
     }
 
-    /// Does what clients want.
+    /// Executes the requests of clients.
     fn serve(&mut self, capture: &Capture, job: &impl Job) -> Option<End> {
         let mut end = None;
         for event in self.desk.take(capture, self.duration) {

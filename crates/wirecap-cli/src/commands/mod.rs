@@ -151,24 +151,24 @@ pub(crate) enum Command {
     /// CAPTURE is a process id, a --name or the path of a control socket. With it, the account so far is
     /// printed as the capture prints it on SIGUSR1.
     Status(StatusFlags),
-    /// Show a capture live in the terminal: rates, pools, losses, who helps whom, who talks.
+    /// Show a capture live in the terminal: rates, pools, losses, helping workers, talkers.
     ///
-    /// Watching does not slow a running capture down, and it goes on when the command ends. Interfaces that
-    /// no capture has are captured until the command ends; their packets are only counted.
+    /// Watching does not slow down a running capture, which continues when the command ends. If no capture
+    /// has the interfaces, the command captures on them until it ends, and only counts packets.
     #[command(after_help = TOP_EXAMPLES, override_usage = "wirecap top [OPTIONS] [CAPTURE|IFACE]... [-- FLAGS...]")]
     Top(TopFlags),
-    /// End a capture as SIGINT does, wait until it has ended, and print how.
+    /// End a capture as SIGINT does, wait until it has ended, and print how it ended.
     ///
     /// The exit code is that of the capture.
     Stop(StopFlags),
     /// Begin the next file of a capture that writes a series (-C, -G).
     ///
-    /// Packets that arrive from now on are in the next file, all earlier ones in the file before, which is
-    /// complete when the command ends.
+    /// Packets that arrive from now on go to the next file; all earlier ones are in the previous file, which
+    /// is complete when the command ends.
     Rotate(RotateFlags),
     /// Change settings of a capture that runs.
     ///
-    /// Each change is printed by the capture, and is in its account.
+    /// The capture prints each change, and records it in its account.
     Set(SetFlags),
     /// List the interfaces: queues, speed, what XDP can do, and which programs are attached.
     Interfaces(InterfacesFlags),

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | root, and the user of the capture | yes | yes |
 //! | members of the group of the socket | yes, as the socket has mode 0660 | yes |
-//! | others | only if somebody has opened the socket to them (chmod o+rw) | no |
+//! | others | only if the socket was opened to them (chmod o+rw) | no |
 //!
 //! Rule: the kernel identifies the peer (SO_PEERCRED), and the mode of the socket decides who may connect.
 //! What clients claim about themselves does not count.
@@ -39,7 +39,7 @@ mod tests {
         };
         assert!(may(owner, 0, &[0]) && may(owner, 100, &[5]) && may(owner, 101, &[5, 7]));
         assert!(!may(owner, 101, &[5, 0, 100]));
-        // The own group of the user is that of all users on some systems: it is not the socket's.
+        // The user's own group does not count: on some systems it is the group of all users.
         assert!(!may(SocketOwner { gid: None, ..owner }, 101, &[7]));
     }
 }

@@ -83,7 +83,7 @@ struct State {
 }
 
 impl Board {
-    /// Of a capture that starts.
+    /// The board of a capture that starts.
     pub(crate) fn new(identity: Identity, started: String, waker: Arc<Waker>) -> Self {
         let state = State { phase: Phase::Starting, started, snapshot: None, changes: Vec::new(), end: None };
         Self {
@@ -141,7 +141,7 @@ impl Board {
     }
 
     /// The snapshot for a client that asked at this time. `None`: it is too old, and a new one is on its way.
-    /// A capture that does not run has no newer one than the last.
+    /// Unless the capture runs, its last snapshot is recent enough.
     pub(crate) fn snapshot_for(&self, asked: Instant) -> Option<Arc<CaptureSnapshot>> {
         let state = self.state();
         let is_fresh = |snapshot: &Arc<CaptureSnapshot>| snapshot.at + SNAPSHOT_PERIOD >= asked;

@@ -100,7 +100,7 @@ impl Desk {
         self.rotators = rotators;
     }
 
-    /// Does what clients want; `duration` is the limit that is in force.
+    /// Executes the commands of clients; `duration` is the limit that is in force.
     pub(crate) fn take(&mut self, capture: &Capture, mut duration: Option<Duration>) -> Vec<DeskEvent> {
         let mut events = Vec::new();
         for command in self.commands.try_iter().take(MAX_COMMANDS) {
@@ -138,7 +138,7 @@ impl Desk {
         events
     }
 
-    /// Whether a client wants a snapshot, and there may be one now.
+    /// Whether a client wants a snapshot, and the last one is old enough.
     pub(crate) fn wants_snapshot(&self, now: Instant) -> bool {
         let is_early = self.published.is_some_and(|published| now < published + SNAPSHOT_PERIOD);
         !is_early && self.board.take_wish()
@@ -152,7 +152,7 @@ impl Desk {
 }
 
 impl Rotation {
-    /// Takes what is complete; `None` once it is answered.
+    /// Collects complete files; `None` once the request is answered.
     fn proceed(mut self) -> Option<Self> {
         let mut left = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {

@@ -34,7 +34,7 @@ use crate::serve::{
 
 /// How long the watching thread may take for a snapshot: it may have to wait for a full standard error.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A time that does not come: the capture wakes the server.
+/// A deadline that never comes: the capture wakes the server instead.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 /// The interval of `watch`: by default, and its limits.
 const USUAL_INTERVAL: Duration = Duration::from_millis(500);
@@ -62,7 +62,7 @@ impl Context {
     /// Ends the capture as SIGINT does.
     fn stop(&self) {
         match self.board.phase() {
-            // No thread watches it yet: the steps of the start look at the signals.
+            // No thread watches the capture yet: the steps of the start check the signals.
             Phase::Starting => self.escalation.raise(),
             // Fails if it has just ended.
             Phase::Running => _ = self.commands.send(Command::Stop),

@@ -19,8 +19,8 @@
 //! | starting and ending all that | [`running`] |
 //! | the other end | [`client`] |
 //!
-//! Rule: the packet path knows nothing of this, except that workers sample a few packets while a client wants
-//! that. The watching thread serves the desk once per tick, and never waits for a client.
+//! Rule: this stays off the packet path, except that workers sample a few packets while a client requests
+//! samples. The watching thread serves the desk once per tick, and never waits for a client.
 
 mod access;
 pub(crate) mod board;

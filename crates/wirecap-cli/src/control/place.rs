@@ -27,12 +27,12 @@ use crate::serve::endpoint::Listener;
 
 /// The directory of root's captures.
 const SYSTEM: &str = "/run/wirecap";
-/// Those of services, by the units in `dist/systemd`: beneath it, since systemd gives each to the user of its
-/// unit.
+/// The directories of services with the units in `dist/systemd`: subdirectories, since systemd gives each to
+/// the user of its unit.
 const OF_SERVICES: [&str; 2] = ["/run/wirecap/capture", "/run/wirecap/forward"];
 /// The group whose members may control them.
 const GROUP: &str = "wirecap";
-/// Left-over sockets that are looked at in one start.
+/// The most left-over sockets that one start checks.
 const MAX_LOOKED_AT: usize = 1_000;
 /// The mode of a socket.
 const SOCKET_MODE: u32 = 0o660;
@@ -145,7 +145,7 @@ fn socket_group() -> Option<u32> {
     Group::from_name(GROUP).ok().flatten().map(|group| group.gid.as_raw()).filter(may_give)
 }
 
-/// Makes the directory, or checks the one that is there: nobody else may put sockets into it.
+/// Makes the directory, or checks the one that is there: no other user may put sockets into it.
 fn make_directory(directory: &Path, group: Option<u32>) -> Result<()> {
     let name = directory.display();
     let mode = if group.is_some() { 0o750 } else { 0o700 };

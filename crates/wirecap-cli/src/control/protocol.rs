@@ -110,7 +110,7 @@ pub(crate) struct Status {
     /// The network namespace of the interfaces: the inode of `/proc/PID/ns/net`; null if that cannot be read.
     #[serde(default)]
     pub(crate) network_namespace: Option<u64>,
-    /// Since when it captures, or else when it began to start: UTC, in the format of RFC 3339.
+    /// When the capture began; before that, when it was started: UTC, in the format of RFC 3339.
     pub(crate) started: String,
     /// How far it is.
     pub(crate) state: Phase,

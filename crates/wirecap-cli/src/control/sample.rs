@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   worker ── a few heads of a batch ──► Sampler ──► thread that watches the capture ──► Sample, in the report
-//!             if somebody watches                    with each snapshot
+//!             if a client watches                    with each snapshot
 //! ```
 //!
 //! Rule: while no client watches, a sample costs the packet path one read of a flag per batch. A worker never
@@ -43,7 +43,7 @@ struct Head {
     len: usize,
     bytes: [u8; HEAD_BYTES],
     original_len: u64,
-    /// For how many packets of its batch it stands.
+    /// How many packets of its batch it stands for.
     weight: u64,
 }
 
@@ -62,13 +62,13 @@ struct Reservoir {
 }
 
 impl Reservoir {
-    /// Where the next head has a place, if it has one.
+    /// The place of the next head; `None` if it is not kept.
     fn place(&mut self) -> Option<usize> {
         self.offered += 1;
         if self.heads.len() < CAPACITY {
             return Some(self.heads.len());
         }
-        // Xorshift; nobody can gain by guessing it.
+        // Xorshift suffices: predicting it gains a sender nothing.
         let mut random = self.random | 1;
         random ^= random << 13;
         random ^= random >> 7;
@@ -88,19 +88,19 @@ impl Reservoir {
 /// What workers and the thread that watches share.
 #[derive(Debug, Default)]
 pub(crate) struct Sampler {
-    /// How many clients want samples. Only a wish: the lock below orders what is exchanged.
+    /// How many clients want samples. Relaxed, since the lock below orders the heads.
     watchers: AtomicUsize,
-    /// One of them waits for a snapshot with a sample. A wish, too.
+    /// Whether one of them waits for a snapshot with a sample. Relaxed, too.
     is_asked: AtomicBool,
     reservoir: Mutex<Reservoir>,
 }
 
-/// The wish of a client for samples; it ends when this is dropped.
+/// A client's subscription to samples; dropping it ends the subscription.
 #[derive(Debug)]
 pub(super) struct Watcher(Arc<Sampler>);
 
 impl Watcher {
-    /// The next snapshot is to have a sample.
+    /// Requests a sample with the next snapshot.
     pub(super) fn ask(&self) {
         self.0.is_asked.store(true, Ordering::Relaxed);
     }
@@ -113,10 +113,10 @@ impl Drop for Watcher {
 }
 
 impl Sampler {
-    /// Another client wants samples.
+    /// Subscribes another client.
     pub(super) fn watch(self: &Arc<Self>) -> Watcher {
         if self.watchers.fetch_add(1, Ordering::Relaxed) == 0 {
-            // Without what the last watcher left.
+            // Discards what was sampled for earlier clients.
             let mut reservoir = self.reservoir();
             *reservoir = Reservoir { random: reservoir.random, ..Reservoir::default() };
             reservoir.heads.reserve_exact(CAPACITY);
@@ -128,7 +128,7 @@ impl Sampler {
         self.reservoir.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the first packets of a batch, if somebody watches.
+    /// Samples the first packets of a batch while a client watches.
     #[inline]
     pub(crate) fn look(&self, batch: &Batch) {
         if self.watchers.load(Ordering::Relaxed) > 0 {
@@ -245,7 +245,7 @@ pub(crate) fn sort(shares: &mut [Share]) {
     shares.sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
 }
 
-/// From where to where a packet goes.
+/// The source and destination of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Talkers {
     Ip(IpAddr, IpAddr),
@@ -365,7 +365,7 @@ mod tests {
             name(&sample.talkers),
             ["192.0.2.1 > 192.0.2.2 1814", "02:00:00:00:00:01 > ff:ff:ff:ff:ff:ff 60"]
         );
-        // What stands for several packets counts as many times.
+        // A head that stands for several packets counts that many times.
         let heavy = Head { weight: 10, ..heads[2].clone() };
         let sample = Sample::of(&[heads[0].clone(), heavy], |_| true);
         assert_eq!((sample.packets, sample.bytes, sample.protocols[1].packets), (2, 2_414, 10));

@@ -104,8 +104,8 @@ fn client_unit(unit: Unit) -> Option<ClientUnit> {
     }
 }
 
-/// OpenMetrics names families without the suffix of their samples, and has heads that Prometheus' own format
-/// has not.
+/// OpenMetrics names families without the suffix of their samples, and has heads that the text format of
+/// Prometheus lacks.
 fn to_prometheus(text: &str) -> String {
     let (mut out, mut help) = (String::with_capacity(text.len()), None);
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a scrape takes: one GET, one answer, and the connection is closed.
+//! The part of HTTP/1.1 that a scrape needs: one GET, one answer, and the connection is closed.
 //!
 //! Rule: a request is its first line and the header `Accept`; everything else in it is bounded by the server
 //! and ignored. Anything else is answered with an error status.

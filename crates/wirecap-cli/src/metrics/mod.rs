@@ -11,7 +11,8 @@
 //! | requests and answers | [`http`] |
 //! | where they are served | [`endpoint`] |
 //!
-//! Rule: a scrape reads what the capture counts in any case, at most ten times a second, however many ask.
+//! Rule: a scrape reads counters that the capture has anyway, at most ten times a second for all clients
+//! together.
 
 mod encoding;
 pub(crate) mod endpoint;

@@ -56,7 +56,7 @@ static JSON: AtomicBool = AtomicBool::new(false);
 static JOURNAL: LazyLock<bool> =
     LazyLock::new(|| env::var("JOURNAL_STREAM").is_ok_and(|stream| is_stderr(&stream)));
 
-/// Chooses how messages are written from now on. Call it while files may be looked at.
+/// Chooses how messages are written from now on. Call it before the sandbox restricts access to files.
 pub(crate) fn set_format(format: LogFormat) {
     JSON.store(format == LogFormat::Json, Ordering::Relaxed);
     LazyLock::force(&JOURNAL);
@@ -67,8 +67,8 @@ pub(super) fn is_json() -> bool {
     JSON.load(Ordering::Relaxed)
 }
 
-/// A message as standard error gets it, with its line break. `columns` are those of its terminal, if it is
-/// one.
+/// A message in the form for standard error, with its line break. `columns`: the width of its terminal;
+/// `None` without one.
 pub(super) fn shaped(message: &Message, columns: Option<usize>) -> String {
     match columns {
         _ if is_json() => as_json(message, SystemTime::now()),

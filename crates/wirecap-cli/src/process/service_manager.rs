@@ -21,16 +21,16 @@ use std::{
 
 /// How often the status is renewed.
 const STATUS_PERIOD: Duration = Duration::from_secs(5);
-/// How long the manager waits for the end after it was last told that there is something left to write.
+/// How long the manager waits for the end after the last notification that data is still being written.
 const EXTENSION: Duration = Duration::from_secs(30);
-/// What a status may have, in bytes.
+/// The longest status, in bytes.
 const MAX_STATUS: usize = 512;
 
-/// The service manager, if there is one.
+/// The connection to the service manager; does nothing without one.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceManager {
     socket: Option<UnixDatagram>,
-    /// The interval of its watchdog, of which half is kept.
+    /// The interval of its watchdog, which is notified twice per interval.
     watchdog: Option<Duration>,
     next_watchdog: Option<Instant>,
     next_status: Option<Instant>,
@@ -40,7 +40,7 @@ pub(crate) struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// The one that has started this process.
+    /// The service manager that started this process.
     pub(crate) fn from_env() -> Self {
         let variable = |name: &str| env::var(name).ok();
         Self::new(variable("NOTIFY_SOCKET"), variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"))

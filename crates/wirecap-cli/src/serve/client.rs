@@ -30,11 +30,11 @@ pub(super) struct Client {
     step: Step,
     /// When it last sent or took something.
     active: Instant,
-    /// It sends nothing more.
+    /// The client has closed its sending side.
     has_ended: bool,
-    /// Whether input is left after a request, which may have another one.
+    /// Whether input remains after a request: it may contain another one.
     has_more: bool,
-    /// Whether a request of it was complete.
+    /// Whether it has sent a complete request.
     pub(super) has_asked: bool,
 }
 
@@ -65,7 +65,7 @@ impl Client {
         interest
     }
 
-    /// When it has to be looked at without an event.
+    /// When to serve it even without an event.
     pub(super) fn deadline(&self) -> Instant {
         match (self.output.is_empty(), self.step) {
             (false, Step::Wait(at)) => at.min(self.active + ANSWER_TIMEOUT),
@@ -80,13 +80,13 @@ impl Client {
         self.active
     }
 
-    /// Whether nothing is left to send, and nothing is waited for.
+    /// Whether all output is sent, and no answer is pending.
     pub(super) fn is_done(&self) -> bool {
         self.output.is_empty() && !matches!(self.step, Step::Wait(_))
     }
 
-    /// Reads, answers and writes as far as that is possible now. `woken`: the capture may have an answer.
-    /// Returns whether the client stays.
+    /// Reads, answers and writes as much as is possible now. `woken`: the capture may have an answer. Returns
+    /// whether the client stays.
     pub(super) fn serve(&mut self, ready: PollFlags, woken: bool, now: Instant) -> bool {
         let is_gone = ready.contains(PollFlags::POLLHUP) && !ready.contains(PollFlags::POLLIN);
         if is_gone || ready.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL) {
@@ -143,10 +143,10 @@ impl Client {
             }
             self.step = self.dialogue.proceed(&mut self.output);
         }
-        // One at a time, so that no client has the thread for itself; the next one follows in the next round.
+        // One at a time, so that no client monopolises the thread; the next one follows in the next round.
         let before = self.input.len();
         if !self.output.is_empty() {
-            // Whoever does not read its answers gets no more of them.
+            // A client that does not read its answers gets no more of them.
             self.has_more |= before > 0;
         } else if self.step == Step::Listen && before > 0 {
             self.step = self.dialogue.receive(&mut self.input, &mut self.output);

@@ -113,10 +113,10 @@ pub(crate) enum Step {
 
 /// What is said to one client. Its calls do not block.
 pub(crate) trait Dialogue: Send {
-    /// Removes a whole request from the input, if there is one, and adds to the output.
+    /// Once the input has a complete request, removes it and adds to the output.
     fn receive(&mut self, input: &mut Vec<u8>, output: &mut Vec<u8>) -> Step;
 
-    /// Adds to the output what was waited for. `output` has everything that the client has not taken yet.
+    /// Adds the pending answer to the output. `output` has everything that the client has not taken yet.
     fn proceed(&mut self, output: &mut Vec<u8>) -> Step;
 
     /// A request is too long: adds the answer after which the client is disconnected.

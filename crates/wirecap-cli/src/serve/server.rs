@@ -20,7 +20,7 @@ use crate::process::idle_thread::IdleThread;
 
 /// The most clients of an endpoint.
 const MAX_CLIENTS: usize = 32;
-/// How long no connections are accepted after the process had too many files open.
+/// How long to accept no connections after the process had too many files open.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// How long the last answers may take once the capture has ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves these endpoints from a thread of its own, in the sandbox. That thread drops them, too.
+    /// Serves these endpoints from a separate thread in the sandbox, which also drops them.
     ///
     /// # Errors
     /// The kernel allows no more threads.
@@ -130,7 +130,7 @@ impl Service {
         }
     }
 
-    /// Accepts the connections that wait, up to as many as there may be.
+    /// Accepts the connections that wait, up to the limit.
     fn accept(&mut self, endpoint: usize, now: Instant) {
         for _ in 0..MAX_CLIENTS {
             match self.endpoints[endpoint].listener().accept() {
@@ -149,8 +149,8 @@ impl Service {
         }
     }
 
-    /// Whether there may be one more client. If there are too many, the one that has asked for nothing for
-    /// the longest time has to go: idle connections do not keep others out.
+    /// Whether the endpoint has room for one more client. If it is full, disconnects the client that has been
+    /// idle for longest without ever sending a request, so that idle connections do not keep others out.
     fn make_room(&mut self, endpoint: usize) -> bool {
         let of_endpoint = |(of, _): &&(usize, Client)| *of == endpoint;
         if self.clients.iter().filter(of_endpoint).count() < MAX_CLIENTS {

@@ -138,7 +138,7 @@ impl FromStr for MetricsAddress {
             };
         }
         if let Ok(port) = text.parse::<u16>() {
-            // Loopback only: wider access has to be asked for.
+            // Loopback only: wider access needs an explicit address.
             return Ok(MetricsAddress::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
         }
         text.parse().map(MetricsAddress::Tcp).map_err(|_| EXAMPLES.into())

@@ -140,7 +140,7 @@ fn stopping_waits_for_a_slow_output_and_gives_the_code_of_the_capture() {
     assert_eq!(client.ask(json!({ "request": "status" }))["state"], "ending");
     assert_eq!(client.ask(json!({ "request": "rotate" }))["code"], "ending");
     assert_eq!(client.ask(json!({ "request": "account" }))["account"]["end"], Value::Null);
-    // Its reader goes: the capture fails, and so does whoever waits for it.
+    // Its reader goes: the capture fails, and so does a `wirecap stop` that waits for it.
     let waiting = std::thread::spawn({
         let socket = socket.to_owned();
         move || wirecap(&["stop", &socket])
@@ -345,7 +345,7 @@ fn hostile_clients_do_not_disturb_a_capture_or_others() {
     assert!(!ended.stderr.contains("WARNING"), "{}", ended.stderr);
 }
 
-/// Under a name of its own: other tests start captures, which remove what is left over in the usual place.
+/// With its own path: other tests start captures, which remove left-over sockets in the usual place.
 #[test]
 fn a_socket_of_a_killed_capture_is_recognised_and_replaced_by_the_next() {
     if !require_root("a_socket_of_a_killed_capture_is_recognised_and_replaced_by_the_next") {

@@ -115,7 +115,7 @@ fn promtool(what: &str, arguments: &[&str], input: &str) {
     assert!(output.status.success(), "{what}: {output:?}\n{input}");
 }
 
-/// What `dist/prometheus` uses is there, in a capture in which everything happens that it shows.
+/// Every metric that `dist/prometheus` uses exists, in a capture that produces all of them.
 #[test]
 fn the_rules_and_the_dashboard_use_metrics_that_exist() {
     if !require_root("the_rules_and_the_dashboard_use_metrics_that_exist") {

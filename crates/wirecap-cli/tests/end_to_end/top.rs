@@ -22,8 +22,8 @@ use crate::lab::{Lab, WIRECAP};
 /// In front of the exit code.
 const EXIT: &str = "exit code of the command: ";
 
-/// A server of tmux of its own, in a namespace, with one window of 80 columns and 24 rows. It ends with
-/// this.
+/// A separate tmux server in a namespace, with one window of 80 columns and 24 rows. Dropping it ends the
+/// server.
 struct Terminal {
     socket: PathBuf,
 }
@@ -39,7 +39,7 @@ impl Terminal {
         command.arg("-S").arg(&terminal.socket).args(["-f", "/dev/null"]);
         let line = format!("{line}; echo \"{EXIT}$?;\"; exec sleep 1000");
         command.args(["new-session", "-d", "-x", "80", "-y", "24", &line]);
-        // As over ssh from a terminal that few know.
+        // As over ssh from a rare type of terminal.
         command.env("TERM", "xterm").env("LC_ALL", "C").env_remove("NO_COLOR");
         assert!(command.status().unwrap().success(), "{command:?}");
         terminal
@@ -55,7 +55,7 @@ impl Terminal {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// Waits for words on the screen that the command has left, from where tmux may have scrolled them away.
+    /// Waits for words that the command has printed, even if tmux has scrolled them off the screen.
     fn wait_for_printed(&self, words: &str) -> String {
         self.wait_within(words, &["-J", "-S", "-200"])
     }
@@ -132,7 +132,7 @@ fn a_running_capture_is_shown_on_80_by_24_and_goes_on() {
     });
     let talkers = terminal.screen();
     assert!(talkers.lines().any(|line| line.contains("%  198.18.") && line.contains(" > ")), "{talkers}");
-    // Then nothing changes any more but the time.
+    // Then only the time changes.
     let account = |terminal: &Terminal| masked(&terminal.screen());
     terminal.wait_for("of a sample of 0 packets");
     let captured = running.pid();
@@ -151,7 +151,7 @@ fn a_running_capture_is_shown_on_80_by_24_and_goes_on() {
         "r0              0 packed           0        0           0  ",
         "r0              1 packed           0        0           0  ",
         "worker  core packets/s    Mbit/s                  who helps whom, and in all",
-        "     0     -         0       0.0                  nobody has needed help",
+        "     0     -         0       0.0                  no help needed so far",
         "     1     -         0       0.0",
         "       lost  cause              where                last",
         "    nothing",
@@ -242,7 +242,7 @@ fn an_interface_that_nobody_captures_is_captured_until_the_end() {
     assert_eq!(printed.matches("WARNING: r0 lost ").count(), 1, "{printed}");
     drop(terminal);
 
-    // Killed, it cannot end its capture, which ends all the same.
+    // If it is killed, it cannot end its capture, which still ends.
     let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0"));
     terminal.wait_for("0 packets, counted and not written");
     kill(terminal.pid(), Signal::SIGKILL).unwrap();

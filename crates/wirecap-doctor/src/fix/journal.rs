@@ -11,13 +11,13 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Serialize};
-use wirecap_sys::file_lock::try_lock;
+use wirecap_sys::{file_lock::try_lock, netdev::namespace_id};
 
 use super::error::Error;
 use crate::setting::Change;
@@ -38,7 +38,7 @@ impl Place {
     /// Without `/proc`.
     pub fn current() -> io::Result<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
-        let namespace = fs::metadata("/proc/thread-self/ns/net")?.ino();
+        let (_, namespace) = namespace_id()?;
         Ok(Self { boot, namespace })
     }
 }

@@ -14,17 +14,16 @@ pub struct CopyEngine {
     pub ring: u64,
     /// Packets that the buffer holds: `pf_ring`.
     pub buffer: u64,
-    /// What the kernel does for each packet, which the handler cannot use: interrupt, NAPI, copy.
+    /// The kernel's time for each packet, which the handler cannot use: interrupt, NAPI, copy.
     pub copy_ns: f64,
     /// Packets per second that a handler can handle on a core of its own.
     pub pace_pps: f64,
 }
 
 impl CopyEngine {
-    /// Runs it. Queues know nothing of each other.
+    /// Runs it.
     pub fn run(&self, traffic: &Traffic) -> Outcome {
-        let queues = traffic.queues.iter().map(|runs| self.run_queue(runs)).collect();
-        Outcome { queues, offloaded: 0 }
+        Outcome::of_separate(traffic, |runs| self.run_queue(runs))
     }
 
     /// One packet at a time: the kernel has the core first, so a packet that comes while the handler works

@@ -32,10 +32,9 @@ pub struct RingEngine {
 }
 
 impl RingEngine {
-    /// Runs it. Queues know nothing of each other.
+    /// Runs it.
     pub fn run(&self, traffic: &Traffic) -> Outcome {
-        let queues = traffic.queues.iter().map(|runs| self.run_queue(runs)).collect();
-        Outcome { queues, offloaded: 0 }
+        Outcome::of_separate(traffic, |runs| self.run_queue(runs))
     }
 
     fn run_queue(&self, runs: &[Run]) -> QueueOutcome {

@@ -5,8 +5,8 @@
 //!               at most `ring` cells    └── wirecap-core ──┴────────────────┘                            recycle
 //! ```
 //!
-//! An event is the end of a worker's batch, or a look of a capture thread: a while after the chunk that is
-//! filled has become full, or after a packet has come for a worker for whom nothing waits. Between two events
+//! An event is the end of a worker's batch, or a look of a capture thread: `look_ns` after the current chunk
+//! has become full, or after a packet has come for a worker whose capture queue is empty. Between two events
 //! packets only fill cells, many at once. The dispatch is `push`, as in the paper; capture threads have cores
 //! of their own.
 
@@ -26,7 +26,7 @@ use crate::{
     traffic::{Arrivals, Traffic},
 };
 
-/// Bytes of a cell, of which the simulation has no memory.
+/// Bytes of a cell; the simulation allocates no memory for it.
 const CELL_BYTES: u32 = 2_048;
 /// Length of the packets, which nothing depends on.
 const PACKET_BYTES: u32 = 60;
@@ -45,7 +45,7 @@ pub struct WirecapEngine {
     /// Packets per second that a worker can handle.
     pub pace_pps: f64,
     /// How long a capture thread takes to see that a chunk is full, or that a packet has come for a worker
-    /// for whom nothing waits.
+    /// whose capture queue is empty.
     pub look_ns: f64,
 }
 
@@ -84,7 +84,7 @@ struct Queue<'t> {
     ring_entries: u32,
     pool: Pool,
     dispatcher: Dispatcher,
-    /// What found no room in the capture queue of its worker.
+    /// A handover that found no room in the capture queue of its worker.
     held_back: Option<Handover>,
     outcome: QueueOutcome,
     /// The look that is planned; an older one is void.
@@ -101,7 +101,7 @@ impl Queue<'_> {
         self.pool.attach(room, |address| ring.push_back(address));
     }
 
-    /// Takes the packets that have come, as far as the chunk that is filled has room.
+    /// Takes the packets that have come, up to the room in the current chunk.
     fn fill(&mut self, now: Time) {
         let most = (self.ring.len() as u32).min(self.pool.space());
         let come = self.arrivals.take(now.0, most.into());
@@ -115,7 +115,7 @@ impl Queue<'_> {
         }
     }
 
-    /// What has come and found no cell is lost.
+    /// Counts packets that came and found no cell as lost.
     fn lose(&mut self, now: Time) {
         if self.ring.is_empty() {
             let lost = self.arrivals.take(now.0, u64::MAX);
@@ -125,7 +125,7 @@ impl Queue<'_> {
     }
 }
 
-/// A worker, and what it has in its hands.
+/// A worker, and its current batch.
 #[derive(Default)]
 struct Worker {
     batch: Vec<ChunkRange>,
@@ -229,8 +229,8 @@ impl<'t> Machine<'t> {
         Outcome { queues, offloaded: self.offloaded }
     }
 
-    /// A capture thread: takes what has come, hands over what may go, then gives free cells to the NIC, which
-    /// had none of them before.
+    /// A capture thread: takes the packets that have come, hands over what it can, then gives free cells to
+    /// the NIC, which had none of them before.
     fn serve(&mut self, queue: usize, now: Time) {
         loop {
             self.queues[queue].fill(now);
@@ -245,7 +245,7 @@ impl<'t> Machine<'t> {
         self.plan(queue, now);
     }
 
-    /// Hands over what may go. Returns whether something did.
+    /// Hands over the next packets that can go. Returns whether there were any.
     fn hand_over(&mut self, queue: usize, now: Time) -> bool {
         let Self { queues, producers, consumers, group, capacity, .. } = self;
         let at = &mut queues[queue];
@@ -294,7 +294,7 @@ impl<'t> Machine<'t> {
     fn done(&mut self, worker: usize, now: Time) {
         for range in std::mem::take(&mut self.workers[worker].batch) {
             let home = self.numbers[&range.pool()];
-            // What came before had to do without these cells.
+            // Packets that came before could not use these cells.
             self.serve(home, now);
             let at = &mut self.queues[home];
             // A packet has one cell.
@@ -318,7 +318,7 @@ impl<'t> Machine<'t> {
     fn plan(&mut self, queue: usize, now: Time) {
         let at = &self.queues[queue];
         let (space, filled) = (u64::from(at.pool.space()), at.pool.filled_cells() > 0);
-        // Without cells, whoever brings some home looks.
+        // Without cells, `done` plans the next look when it recycles some.
         let has_cells = !at.ring.is_empty() || filled;
         // When there is something to see: at once, with the next packet, or once the chunk is full.
         let seen_ns = match at.waits {
@@ -388,7 +388,7 @@ mod tests {
         assert!(basic.queues[1..].iter().all(|queue| queue.lost() == 0));
         let advanced = WirecapEngine::advanced(256, 100, 60, HANDLER_PPS).run(&traffic).unwrap();
         assert_eq!(closed(&advanced, &traffic).lost(), 0);
-        // What is too much for one, but for what waits below T.
+        // The excess for one worker, except packets that wait below T.
         let expected = 20.0 * (80_000.0 - HANDLER_PPS);
         assert!((advanced.offloaded as f64 - expected).abs() < 0.05 * expected, "{advanced:?}");
     }

@@ -4,8 +4,7 @@ pub mod burst;
 pub mod skew;
 
 use wirecap_core::{GeometryError, choices};
-
-use crate::table::Table;
+use wirecap_lab::table::Table;
 
 choices! {
     /// An experiment of the paper.
@@ -59,7 +58,7 @@ mod tests {
         let document = fs::read_to_string(path).unwrap();
         let (before, after) = document.split_once(MARK).expect("the mark");
         let tables = Experiment::ALL.iter().flat_map(|experiment| experiment.value.tables(1).unwrap());
-        let expected: String = tables.map(|table| format!("\n```text\n{table}```\n")).collect();
+        let expected: String = tables.map(|table| format!("\n{table}")).collect();
         if env::var_os("UPDATE").is_some() {
             fs::write(path, format!("{before}{MARK}{expected}")).unwrap();
         } else {

@@ -1,6 +1,7 @@
 //! Skew between queues: Table 1, Figures 11 and 12.
 
 use wirecap_core::GeometryError;
+use wirecap_lab::table::Table;
 
 use super::burst::{PF_RING_BUFFER, PF_RING_COPY_NS, RING};
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
         wirecap::WirecapEngine,
     },
     outcome::Outcome,
-    table::{Table, percent},
+    table::{percent, simulated},
     traffic::{Phase, Traffic},
 };
 
@@ -20,9 +21,9 @@ use crate::{
 const MEAN_BURST: f64 = 60.0;
 
 /// The traffic that stands in for the trace of the border router, on this number of queues: 5 million packets
-/// in 32 s (section 2.2). Queue 0 gets 80,000 packets/s from 10 s on, and 14,000 before, which is what is
-/// left of the 5 million; the others get 100,000 together from 1 s on: 20,000 each with six queues. That the
-/// hot flows stay in one queue however many there are is assumed.
+/// in 32 s (section 2.2). Queue 0 gets 80,000 packets/s from 10 s on, and 14,000 before, the rest of the 5
+/// million; the others get 100,000 together from 1 s on: 20,000 each with six queues. That the hot flows stay
+/// in one queue however many there are is assumed.
 pub fn traffic(queues: usize, seed: u64) -> Traffic {
     let phase = |from_s, until_s, pps| Phase { from_s, until_s, pps };
     let hot = [phase(0.0, 10.0, 14_000.0), phase(10.0, 32.0, 80_000.0)];
@@ -71,7 +72,7 @@ pub fn table_1(seed: u64) -> Result<Table, GeometryError> {
     ];
     let traffic = traffic(6, seed);
     let head = ["engine", "queue 0: capture", "delivery", "queue 3: capture", "delivery", "paper (percent)"];
-    let mut table = Table::new("Table 1: packets lost", &head);
+    let mut table = simulated("Table 1: packets lost", &head);
     for (name, run) in engines() {
         let outcome = run(&traffic)?;
         let share = |lost: u64, queue: usize| {
@@ -95,7 +96,7 @@ pub fn table_1(seed: u64) -> Result<Table, GeometryError> {
 /// Never with these figures.
 pub fn figure_11(seed: u64) -> Result<Table, GeometryError> {
     let mut table =
-        Table::new("Figure 11: packets lost, with so many queues", &["engine", "1", "2", "3", "4", "5", "6"]);
+        simulated("Figure 11: packets lost, with so many queues", &["engine", "1", "2", "3", "4", "5", "6"]);
     let traffic: Vec<_> = (1..=6).map(|queues| traffic(queues, seed)).collect();
     for (name, run) in engines() {
         let lost =
@@ -112,7 +113,7 @@ pub fn figure_11(seed: u64) -> Result<Table, GeometryError> {
 /// Never with these figures.
 pub fn figure_12(seed: u64) -> Result<Table, GeometryError> {
     let mut table =
-        Table::new("Figure 12: packets lost by A-(256, 100, T), with so many queues", &["T", "4", "5", "6"]);
+        simulated("Figure 12: packets lost by A-(256, 100, T), with so many queues", &["T", "4", "5", "6"]);
     let traffic: Vec<_> = (4..=6).map(|queues| traffic(queues, seed)).collect();
     for threshold in [50, 60, 70, 80, 90] {
         let lost = traffic.iter().map(|traffic| {
@@ -137,8 +138,8 @@ mod tests {
         }
     }
 
-    /// Advanced mode loses nothing with six queues; basic mode loses what is too much for the worker of queue
-    /// 0, less what its pool holds, and the others lose bursts besides.
+    /// Advanced mode loses nothing with six queues; basic mode loses the excess for the worker of queue 0,
+    /// less what its pool holds, and the other queues lose bursts as well.
     #[test]
     fn only_advanced_mode_loses_nothing_with_six_queues() {
         let traffic = traffic(6, 1);

@@ -76,7 +76,7 @@ pub use ingress::ingress_filters;
 pub use interface::{
     finishes_in_software, interface, interface_with_index, interfaces, transmit_queues, xdp_programs,
 };
-pub use namespace::Namespace;
+pub use namespace::{Namespace, namespace_id};
 pub use neighbour::{Neighbour, NeighbourState};
 pub use neighbour_changes::{NeighbourChanges, NeighbourEvent};
 pub use neighbours::{AskedNeighbour, Neighbours};

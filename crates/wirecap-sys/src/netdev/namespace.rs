@@ -16,6 +16,15 @@ use nix::sched::{CloneFlags, setns};
 /// Where the kernel shows the namespace of the calling thread.
 const PATH: &str = "/proc/thread-self/ns/net";
 
+/// Device and inode of the calling thread's network namespace, which distinguish it from all others that
+/// exist.
+///
+/// # Errors
+/// When `/proc` is not mounted.
+pub fn namespace_id() -> io::Result<(u64, u64)> {
+    std::fs::metadata(PATH).map(|namespace| (namespace.dev(), namespace.ino()))
+}
+
 /// A network namespace, kept alive by this value.
 #[derive(Debug)]
 pub struct Namespace(File);
@@ -52,8 +61,8 @@ impl Namespace {
     }
 
     fn is_current(&self) -> io::Result<bool> {
-        let (ours, here) = (self.0.metadata()?, std::fs::metadata(PATH)?);
-        Ok((ours.dev(), ours.ino()) == (here.dev(), here.ino()))
+        let ours = self.0.metadata()?;
+        Ok((ours.dev(), ours.ino()) == namespace_id()?)
     }
 }
 

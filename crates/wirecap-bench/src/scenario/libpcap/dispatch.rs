@@ -8,6 +8,7 @@
 //! And no loss. libpcap has a buffer of 64 MiB; the pools have 64 MiB of blocks.
 
 use anyhow::{Context as _, Result};
+use wirecap_lab::table::{Table, verdict};
 
 use super::{
     super::{Context, FCS_BYTES, one_queue},
@@ -16,7 +17,6 @@ use super::{
 use crate::arguments::Scenario;
 use crate::competitor::{Competitor, Peers};
 use crate::stats::show;
-use crate::table::{Table, verdict};
 
 const RUST: usize = 0;
 const ON_WIRECAP: usize = 1;

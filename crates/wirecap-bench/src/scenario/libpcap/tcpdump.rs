@@ -17,6 +17,7 @@ use std::{
 
 use anyhow::Result;
 use serde_json::json;
+use wirecap_lab::table::{Table, millions, verdict};
 use wirecap_traffic::FrameSpec;
 
 use super::{
@@ -32,7 +33,6 @@ use crate::{
     search::{self, Rated, Rates},
     sender::PacedSender,
     stats::{Summary, show},
-    table::{Table, millions, verdict},
     tcpdump::{Library, Tcpdump},
 };
 

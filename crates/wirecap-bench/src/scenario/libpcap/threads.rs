@@ -15,6 +15,7 @@ use std::{process::Command, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use serde_json::json;
+use wirecap_lab::table::{Table, grouped, verdict};
 use wirecap_traffic::FrameSpec;
 
 use super::super::{Context, figures, measured};
@@ -24,7 +25,6 @@ use crate::{
     run::{Process, ReadySign},
     sender::PacedSender,
     stats::{Summary, show},
-    table::{Table, grouped, verdict},
 };
 
 const PROGRAM: &str = "pcap_threads";

@@ -139,7 +139,10 @@ pub(crate) struct CaptureFlags {
     #[command(flatten)]
     output: OutputFlags,
     #[command(flatten)]
-    pub(crate) service: ServiceFlags,
+    service: ServiceFlags,
+    /// End as by SIGINT when the parent process, which has this id, ends. For wirecap top.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub(crate) end_with: Option<u32>,
 }
 
 impl CaptureFlags {

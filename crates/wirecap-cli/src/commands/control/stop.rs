@@ -16,7 +16,7 @@ use crate::{
     values::duration,
 };
 
-/// How long a capture that has said how it ended may take to close its connections.
+/// How long a capture may take to close its connections after it has reported its end.
 const CLOSING: Duration = Duration::from_secs(5);
 
 /// What to end.
@@ -61,7 +61,7 @@ pub(crate) fn run(flags: &StopFlags) -> Result<Exit> {
     })
 }
 
-/// The process ends just after it has said so.
+/// Waits for the process, which ends just after it has reported its end.
 fn wait_for_close(capture: &mut ControlClient) {
     let _ = capture.answer(Some(CLOSING));
 }

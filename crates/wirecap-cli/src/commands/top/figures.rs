@@ -1,4 +1,4 @@
-//! What a capture reports to its clients, as far as it is shown.
+//! The fields of a capture's reports that the screen shows.
 
 use std::collections::BTreeMap;
 

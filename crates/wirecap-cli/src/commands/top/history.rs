@@ -1,4 +1,4 @@
-//! What was before the last report: rates, two minutes of them, and when packets were last lost.
+//! Earlier reports: rates over the last two minutes, and when packets were last lost.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,7 +8,7 @@ use std::{
 use super::figures::{Account, Cause, Report};
 use crate::control::sample::{Sample, Share, sort};
 
-/// What the line of rates shows.
+/// The time that the line of rates covers.
 const SPAN: Duration = Duration::from_secs(120);
 /// The most points of that line.
 const MAX_POINTS: usize = 1_200;
@@ -33,7 +33,7 @@ pub(super) struct Rates {
     pub(super) bps: f64,
 }
 
-/// The reports so far, as far as they are shown.
+/// The parts of the reports so far that the screen shows.
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub(super) last: Option<Report>,
@@ -45,12 +45,13 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Takes a report that came at this time.
+    /// Adds a report received at `now`.
     pub(super) fn add(&mut self, mut report: Report, now: Instant) {
-        let same_time = |last: &Report| last.account.seconds.total_cmp(&report.account.seconds).is_eq();
-        if self.last.as_ref().is_some_and(same_time) {
-            // The same account once more: the capture is ending.
-            self.last.iter_mut().for_each(|last| last.status.clone_from(&report.status));
+        let seconds = report.account.seconds;
+        if let Some(last) = self.last.as_mut().filter(|last| last.account.seconds.total_cmp(&seconds).is_eq())
+        {
+            // The account has not changed: the capture is ending.
+            last.status = report.status;
             return;
         }
         let is_first = self.last.is_none();
@@ -86,7 +87,7 @@ impl History {
         }
     }
 
-    /// What workers are given per second.
+    /// Packets and bits per second that workers are given.
     pub(super) fn delivered(&self) -> Rates {
         let delivered = |report: &Report| report.account.delivered();
         Rates {
@@ -95,12 +96,12 @@ impl History {
         }
     }
 
-    /// The largest rate of each of `columns` equal parts of the last two minutes, the latest last; `None`
-    /// where nothing is known.
+    /// The largest rate of each of `columns` equal parts of the last two minutes, the latest last; `None` for
+    /// a part without reports.
     pub(super) fn line(&self, columns: usize, now: Instant) -> Vec<Option<f64>> {
         let mut line = vec![None; columns];
         for &(at, pps) in &self.points {
-            // From the right, in whole columns.
+            // The age in whole columns, counted from the right.
             let age = now.saturating_duration_since(at).as_nanos() * columns as u128 / SPAN.as_nanos();
             if let Some(column) = usize::try_from(age).ok().and_then(|age| columns.checked_sub(age + 1)) {
                 if let Some(largest) = line.get_mut(column) {

@@ -4,19 +4,19 @@
 //!   a capture that runs ──┐                                                       ┌─► keys
 //!                         ├─► control socket ─► Report, twice a second ─► History ─┴─► view ─► terminal
 //!   wirecap capture, ─────┘   control::client   figures.rs                rates, losses
-//!   as a child of its own
+//!   as a child process
 //! ```
 //!
 //! | to read about | open |
 //! |---|---|
 //! | which capture, or which interfaces | [`flags`], [`source`] |
 //! | what a report says | [`figures`] |
-//! | what was before: rates, two minutes, the last losses | [`history`] |
+//! | earlier reports: rates of two minutes, the last losses | [`history`] |
 //! | what is on the screen | [`view`]; what it looks like: [`style`] |
 //! | the terminal and its keys | [`screen`] |
 //!
-//! Rule: it knows captures only by their control sockets, its own one included, which ends with it. What it
-//! draws, and only that, reaches standard output past `print`.
+//! Rule: the command uses captures only over their control sockets, even the one that it starts, which ends
+//! with it. Only the screen is written to standard output without `print`.
 
 mod figures;
 pub(crate) mod flags;
@@ -36,7 +36,7 @@ use crate::{exit::Exit, process::signals::Signals};
 /// What captures serve.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
 
-/// Shows a capture until the user or the capture ends it.
+/// Shows a capture until the user quits or the capture ends.
 ///
 /// # Errors
 /// There is no terminal, no such capture, or the capture cannot start.
@@ -59,6 +59,6 @@ pub(crate) fn run(flags: &TopFlags, signals: &Signals) -> Result<Exit> {
         }
         Err(error) => Err(error),
     };
-    // The screen is as it was before.
+    // The terminal has been restored.
     source.close(shown)
 }

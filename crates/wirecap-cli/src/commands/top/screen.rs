@@ -1,7 +1,7 @@
-//! The terminal: shows the view, and takes keys, until the user or the capture ends it.
+//! The terminal: shows the view and reads keys until the user quits or the capture ends.
 //!
-//! Rule: keys are read in a thread of their own: a terminal that is gone may keep its reader for ever, and a
-//! signal still has to end the command.
+//! Rule: a separate thread reads keys: a read from a terminal that is gone may block for ever, and a signal
+//! must still end the command.
 
 use std::{
     sync::mpsc::{RecvTimeoutError, Sender},
@@ -26,9 +26,9 @@ use crate::{
     process::signals::Signals,
 };
 
-/// How often to look for signals while nothing comes.
+/// How often to check for signals while no news arrives.
 const TICK: Duration = Duration::from_millis(50);
-/// The longest time between two pictures: ages grow.
+/// The longest time between two redraws, since the ages on the screen grow.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// What a key asks for.
@@ -42,7 +42,7 @@ enum Action {
     Last,
 }
 
-/// The screen. Dropping it gives the terminal back as it was.
+/// The screen. Dropping it restores the terminal.
 #[derive(Debug)]
 pub(super) struct Screen {
     terminal: DefaultTerminal,
@@ -61,7 +61,7 @@ impl Screen {
     /// # Errors
     /// The terminal cannot be drawn on.
     pub(super) fn open(source: &Source, interval: Duration) -> Result<Self> {
-        // Restores the terminal if there is a panic, too.
+        // Restores the terminal after a panic, too.
         let terminal = ratatui::try_init().inspect_err(|_| _ = ratatui::try_restore());
         let terminal = terminal.context("cannot draw on this terminal")?;
         let keys = source.sender();
@@ -81,7 +81,7 @@ impl Screen {
         })
     }
 
-    /// Shows the capture. Returns why nothing more is shown.
+    /// Shows the capture. Returns why the display ended.
     ///
     /// # Errors
     /// The terminal is gone, or the capture refuses.
@@ -100,7 +100,7 @@ impl Screen {
                 // Never disconnected: the source keeps a sender.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => continue,
             };
-            // All that has come, then one picture.
+            // Handles all pending news, then redraws once.
             for news in [news].into_iter().chain(source.news.try_iter()) {
                 match news {
                     News::Report(_) if self.is_paused => {}
@@ -170,7 +170,7 @@ impl Drop for Screen {
     }
 }
 
-/// Passes on keys and changes of the size, until the terminal is gone or nobody listens.
+/// Forwards keys and resizes until the terminal is gone or the receiver is dropped.
 fn read_keys(news: &Sender<News>) {
     loop {
         let event = event::read().context("cannot read keys").map_or_else(News::Failed, News::Terminal);

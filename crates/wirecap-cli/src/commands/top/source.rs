@@ -20,6 +20,7 @@ use nix::{
 };
 use serde::Deserialize;
 use serde_json::Value;
+use wirecap_sys::netdev::namespace_id;
 
 use ratatui::crossterm::event::Event;
 
@@ -33,12 +34,12 @@ use crate::{
     exit::Exit,
     message::{Level, Message},
     print::stdio::{print_message, print_stdout},
-    process::{network_namespace, signals::Signals},
+    process::signals::Signals,
 };
 
 /// How often to look for the socket of a capture that starts.
 const TICK: Duration = Duration::from_millis(20);
-/// From when on the user is told what the end waits for.
+/// How long the end may take before a message says what it waits for.
 const LONG: Duration = Duration::from_secs(2);
 /// Messages that are kept until the end.
 const MAX_MESSAGES: usize = 1_000;
@@ -47,7 +48,7 @@ const MAX_MESSAGES: usize = 1_000;
 #[derive(Debug)]
 pub(super) enum News {
     Report(Box<Report>),
-    /// A message of a capture of one's own.
+    /// A message of the capture that the command started.
     Message(Message),
     /// A key, or another size of the terminal.
     Terminal(Event),
@@ -57,7 +58,7 @@ pub(super) enum News {
     Failed(anyhow::Error),
 }
 
-/// Why nothing more is shown.
+/// Why the display ended.
 #[derive(Debug)]
 pub(super) enum Shown {
     /// The user has seen enough.
@@ -69,7 +70,7 @@ pub(super) enum Shown {
 /// A capture that is watched.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// Until it is watched.
+    /// Taken when watching begins.
     client: Option<ControlClient>,
     own: Option<OwnCapture>,
     sender: Sender<News>,
@@ -80,7 +81,7 @@ impl Source {
     /// Finds the capture, or starts one.
     ///
     /// # Errors
-    /// No capture or several match, or the own capture cannot start.
+    /// No capture or several match, or the new capture cannot start.
     pub(super) fn open(flags: &TopFlags, signals: &Signals) -> Result<Self> {
         let (sender, news) = channel();
         let running = if flags.capture.is_empty() { socket_for(&flags.targets)? } else { None };
@@ -94,7 +95,7 @@ impl Source {
         Ok(Self { client: Some(client), own, sender, news })
     }
 
-    /// Whether it is a capture of one's own.
+    /// Whether the command started the capture.
     pub(super) fn is_own(&self) -> bool {
         self.own.is_some()
     }
@@ -104,7 +105,7 @@ impl Source {
         self.sender.clone()
     }
 
-    /// Requests reports, and receives them in a thread of its own.
+    /// Requests reports, and receives them in a separate thread.
     ///
     /// # Errors
     /// The capture is gone, or there are too many threads.
@@ -132,7 +133,7 @@ impl Source {
         Ok(())
     }
 
-    /// Ends a capture of one's own, and prints what the user should know once the screen is gone.
+    /// Ends a capture that the command started, and prints what the user should know once the screen is gone.
     ///
     /// # Errors
     /// Those of `shown`; the capture failed.
@@ -165,7 +166,7 @@ fn socket_for(targets: &[String]) -> Result<Option<PathBuf>> {
         return socket_of(Some(target)).map(Some);
     }
     warn_of_hidden();
-    let own = network_namespace();
+    let own = namespace_id().ok().map(|(_, inode)| inode);
     let matches = |status: &Status| {
         // Other namespaces have interfaces of the same names.
         let is_here = own.is_none() || status.network_namespace.is_none() || status.network_namespace == own;
@@ -246,7 +247,7 @@ impl OwnCapture {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let account = thread::spawn(move || {
             let mut text = String::new();
-            // What was read before an error is the account as far as it came.
+            // After an error, keeps the part of the account that was read.
             let _ = stdout.map(|mut stdout| stdout.read_to_string(&mut text));
             text
         });
@@ -255,7 +256,7 @@ impl OwnCapture {
             let mut kept = VecDeque::new();
             for line in lines.into_iter().flatten() {
                 let message = message(line);
-                // Fails once nobody listens any more.
+                // Fails once the receiver is dropped.
                 let _ = news.send(News::Message(message.clone()));
                 if message.level() != Level::Note {
                     if kept.len() == MAX_MESSAGES {

@@ -7,7 +7,7 @@ use ratatui::{
     symbols::bar,
 };
 
-/// From here on a pool is nearly full, in percent.
+/// The level from which a pool counts as nearly full, in percent.
 const NEARLY_FULL: f64 = 90.0;
 
 /// Bars of characters that every terminal has.
@@ -51,7 +51,7 @@ impl Look {
         if self.unicode { ['█', '░', '▏'] } else { ['#', '.', '|'] }
     }
 
-    /// What follows a text that is cut.
+    /// The mark at the end of a text that is cut.
     pub(super) fn cut(self) -> char {
         if self.unicode { '…' } else { '~' }
     }

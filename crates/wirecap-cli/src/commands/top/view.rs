@@ -55,9 +55,9 @@ pub(super) struct View<'a> {
     /// The capture ends with this command.
     pub(super) is_own: bool,
     pub(super) is_paused: bool,
-    /// The first queue and worker that are shown, if not all have room.
+    /// The index of the first queue and worker shown, if there is no room for all.
     pub(super) scrolled: usize,
-    /// The last message of a capture of one's own.
+    /// The last message of the capture that the command started.
     pub(super) message: Option<&'a Message>,
 }
 
@@ -71,8 +71,8 @@ struct Rows {
 }
 
 impl Rows {
-    /// Divides the rows below the fixed ones. Each section gets its share of what 24 rows have, then what is
-    /// left, as far as it needs it.
+    /// Divides the rows below the fixed ones. Each section first gets its share of a screen of 24 rows; the
+    /// remaining rows then go to sections that need more, in order.
     fn of(height: u16, wanted: Self) -> Self {
         const SHARES: Rows = Rows { queues: 4, workers: 3, losses: 2, sample: 3 };
         let mut left = height.saturating_sub(FIXED_ROWS);
@@ -186,7 +186,7 @@ impl View<'_> {
         }
     }
 
-    /// The queues, from the one on to which the user has scrolled.
+    /// The queues, starting with the one scrolled to.
     fn queues(&self, page: &mut Page<'_>, report: &Report, queues: &[(&Port, &Queue)], rows: u16) {
         if rows == 0 {
             return;
@@ -268,12 +268,12 @@ impl View<'_> {
         }
     }
 
-    /// Who helps whom: those that do now first.
+    /// The pairs of workers that help each other: currently active ones first.
     fn helpers(&self, report: &Report) -> Vec<String> {
         if report.offloads.is_empty() {
             let why = match report.status.threshold_percent {
-                None => "nobody, in basic mode",
-                Some(_) => "nobody has needed help",
+                None => "no helping in basic mode",
+                Some(_) => "no help needed so far",
             };
             return vec![why.into()];
         }
@@ -370,7 +370,7 @@ fn find<'a>(account: &'a Account, port: &Port, queue: &Queue) -> Option<&'a Queu
     port.queues.iter().find(|other| (other.queue, &other.mode) == (queue.queue, &queue.mode))
 }
 
-/// The first of `len` things to show in so many rows, and how many are not shown, if any.
+/// The index of the first of `len` rows to show, and the range shown if there is no room for all.
 fn window(len: usize, rows: u16, scrolled: usize) -> (usize, Option<String>) {
     let rows = usize::from(rows);
     let first = scrolled.min(len.saturating_sub(rows));
@@ -394,7 +394,7 @@ fn gauge(look: Look, used: f64, peak: f64) -> String {
 /// A figure in at most five characters: `999`, `1.23k`, `12.3M`.
 fn short(figure: f64) -> String {
     let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-    // What is rounded up to the next unit has that unit.
+    // A figure that rounds up to the next unit takes that unit.
     match units.into_iter().find(|(size, _)| figure >= size * 0.9995) {
         None => format!("{figure:.0}"),
         Some((size, unit)) => {
@@ -434,7 +434,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The next rows, if they are there.
+    /// The next rows; `None` below the end of the area.
     fn take(&mut self, rows: u16) -> Option<Rect> {
         let left = self.area.height.saturating_sub(self.row);
         let area = Rect { y: self.area.y + self.row, height: rows.min(left), ..self.area };
@@ -461,7 +461,7 @@ impl Page<'_> {
         self.line(&[(cut, left.1), right]);
     }
 
-    /// A text in exactly so many columns.
+    /// A text, cut or padded to `columns`.
     fn cut(&self, text: &str, columns: usize) -> String {
         let text = printable(text);
         if text.chars().count() <= columns {

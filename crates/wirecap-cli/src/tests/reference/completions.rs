@@ -39,6 +39,7 @@ fn script(shell: Shell) -> String {
     generate(shell, &mut flags, "wirecap", &mut text);
     let text = String::from_utf8(text).expect("scripts are text");
     let text: String = text.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+    let text = without_hidden(&text);
     match shell {
         Shell::Bash => text.replace(INTERFACES, BASH_INTERFACES).replace(PROGRAMS, BASH_PROGRAMS),
         Shell::Zsh => text
@@ -51,6 +52,21 @@ fn script(shell: Shell) -> String {
             text + &fish_words()
         }
     }
+}
+
+/// A script without the flags that are hidden, which clap_complete lists like others.
+fn without_hidden(text: &str) -> String {
+    let declared = complete();
+    let hidden =
+        commands(&declared).flat_map(Command::get_arguments).filter(|argument| argument.is_hide_set());
+    let names: Vec<_> = hidden.filter_map(Arg::get_long).collect();
+    let is_about = |line: &str, name: &str| {
+        let line = line.trim_start();
+        // In bash the flag is also one of the words of a line.
+        line.starts_with(&format!("'--{name}")) || line.contains(&format!(" -l {name} "))
+    };
+    let lines = text.split_inclusive('\n').filter(|line| !names.iter().any(|name| is_about(line, name)));
+    names.iter().fold(lines.collect(), |text: String, name| text.replace(&format!(" --{name} "), " "))
 }
 
 /// The declaration, with a token for the values of interfaces and programs.
@@ -105,6 +121,9 @@ fn every_token_is_replaced_and_each_shell_lists_interfaces() {
     ] {
         let text = script(shell);
         assert!(!text.contains("WIRECAP_"), "{shell}");
+        // In bash, a value of the flag is still completed.
+        let offered = text.lines().filter(|line| line.contains("end-with") && line.trim() != "--end-with)");
+        assert_eq!(offered.count(), 0, "{shell}: a hidden flag is offered");
         let lines = text.lines().filter(|line| line.contains(interfaces)).count();
         assert!(lines >= 4, "{shell}: {lines} lines have interfaces");
     }

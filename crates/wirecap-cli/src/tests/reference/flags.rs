@@ -41,9 +41,12 @@ pub(super) fn commands(flags: &Command) -> impl Iterator<Item = &Command> {
     flags.get_subcommands().filter(|command| command.get_name() != "help" && !command.is_hide_set())
 }
 
-/// The flags and arguments of a command, without those that all have.
+/// The flags and arguments of a command, without those that all have, or that are hidden.
 pub(super) fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
-    command.get_arguments().filter(|argument| !matches!(argument.get_id().as_str(), "help" | "version"))
+    let is_shown = |argument: &&Arg| {
+        !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version")
+    };
+    command.get_arguments().filter(is_shown)
 }
 
 /// A flag, or an argument without one, as its declaration has it.

@@ -259,7 +259,7 @@ fn resolved<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     }
 }
 
-/// The choices of a schema but null.
+/// The choices of a schema, except null.
 fn choices(schema: &Value) -> Vec<&Value> {
     let choices = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
     choices.filter(|choice| choice["type"] != "null").collect()

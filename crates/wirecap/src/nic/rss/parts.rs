@@ -5,11 +5,9 @@
 //!   port eth1@1 ── Part ──┴─► Change of eth1: made for the first, undone when the last has left
 //! ```
 
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use wirecap_sys::netdev::namespace_id;
 
 use super::change::{Change, RssDevice};
 use crate::{
@@ -27,8 +25,7 @@ pub(super) struct Place {
 impl Place {
     /// An interface of the calling thread's network namespace; `None` without /proc.
     pub(super) fn of(ifindex: u32) -> Option<Self> {
-        let namespace = fs::metadata("/proc/thread-self/ns/net").ok()?;
-        Some(Self { namespace: (namespace.dev(), namespace.ino()), ifindex })
+        Some(Self { namespace: namespace_id().ok()?, ifindex })
     }
 }
 

@@ -80,7 +80,7 @@ fn what_has_no_room_is_missing_as_whole_rows_from_the_bottom() {
     assert_eq!(Rows::of(18, wanted), rows(5, 3, 0, 0));
     assert_eq!(Rows::of(12, wanted), rows(3, 0, 0, 0));
     assert_eq!(Rows::of(8, wanted), Rows::default());
-    // Never more rows than there are, whatever the size.
+    // Never more rows than the screen has, at any size.
     let now = Instant::now();
     let history = history(now);
     for (columns, height) in [(80, 24), (200, 60), (40, 10), (20, 3), (1, 1), (80, 8), (5, 40)] {
