@@ -13,7 +13,7 @@
 //! | the competitors | [`competitor`], [`child`], [`forwarder`], [`tcpdump`] |
 //! | the network | [`bed`], [`sender`], [`wire`] |
 //! | the predicted losses | [`predict`] |
-//! | the output | [`record`], [`table`] |
+//! | the output | [`record`], [`table`](wirecap_lab::table) |
 //!
 //! Rule: compare a figure only with figures of the same run, measured in turn with it, round by round.
 #![forbid(unsafe_code)]
