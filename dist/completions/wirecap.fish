@@ -65,7 +65,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s s -l snaplen
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l file-mode -d 'Permissions of the file, as for chmod [default: 0640 less the umask, or those of the file that it replaces]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s C -l rotate-size -d 'Begin a new file before one has more than this: 100 (million bytes), 512k, 2G. -w x.pcapng gives x_00001.pcapng, x_00002.pcapng, ...' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s G -l rotate-time -d 'Begin a new file each time this has passed, by the times of packets: 60, 10m, 1h. The name may say when, in the local time: -w %Y-%m-%d_%H%M%S.pcapng (man strftime); else files are numbered' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s W -l rotate-files -d 'With -C, keep the last N files: file N+1 replaces the first. With -G, stop after N files' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s W -l rotate-files -d 'With -C, keep the last N files: file N+1 replaces the first, also over restarts. With -G, stop after N files' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s z -l rotate-command -d 'Run COMMAND FILE, without a shell, for each file of -C and -G that is complete: gzip' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l copy-to -d 'Send a copy of each packet by this interface, for a program that captures at its other end (a veth), or beside -w into a named pipe, by its path: ./pipe. What they do not accept in time is counted, and never delays the capture' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s c -l count -d 'Stop after N packets (10k, 5M and 1G are thousands, millions, billions): the file has exactly N. Without -w, packets that the workers already hold are counted, too' -r
@@ -148,7 +148,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s s -l snaplen
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l file-mode -d 'Permissions of the file, as for chmod [default: 0640 less the umask, or those of the file that it replaces]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s C -l rotate-size -d 'Begin a new file before one has more than this: 100 (million bytes), 512k, 2G. -w x.pcapng gives x_00001.pcapng, x_00002.pcapng, ...' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s G -l rotate-time -d 'Begin a new file each time this has passed, by the times of packets: 60, 10m, 1h. The name may say when, in the local time: -w %Y-%m-%d_%H%M%S.pcapng (man strftime); else files are numbered' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s W -l rotate-files -d 'With -C, keep the last N files: file N+1 replaces the first. With -G, stop after N files' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s W -l rotate-files -d 'With -C, keep the last N files: file N+1 replaces the first, also over restarts. With -G, stop after N files' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s z -l rotate-command -d 'Run COMMAND FILE, without a shell, for each file of -C and -G that is complete: gzip' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l duration -d 'Stop after this time: 10 or 10s, 500ms, 2m, 1h' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s M -d 'M, cells per chunk: a power of two [default: 256]' -r

@@ -58,7 +58,8 @@ pub(crate) struct FileFlags {
     /// when, in the local time: -w %Y-%m-%d_%H%M%S.pcapng (man strftime); else files are numbered.
     #[arg(short = 'G', long, value_name = "TIME", value_parser = duration)]
     rotate_time: Option<Duration>,
-    /// With -C, keep the last N files: file N+1 replaces the first. With -G, stop after N files.
+    /// With -C, keep the last N files: file N+1 replaces the first, also over restarts. With -G, stop after N
+    /// files.
     #[arg(short = 'W', long, value_name = "N", value_parser = number::<u64>(1..=u64::MAX, "-W 10"))]
     rotate_files: Option<u64>,
     /// Run COMMAND FILE, without a shell, for each file of -C and -G that is complete: gzip.

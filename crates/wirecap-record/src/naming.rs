@@ -9,8 +9,9 @@
 //! others may have put there.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs, io,
+    ops::Range,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
@@ -21,6 +22,10 @@ use super::{compress::Compression, error::RecordError};
 
 /// The most links that lead from one to the next, as in the kernel.
 const MAX_LINKS: u32 = 40;
+/// The extension of a file that is not complete.
+const PARTIAL: &str = "partial";
+/// The numbers of partial files beside the first one.
+const OTHERS: Range<u32> = 2..1_000;
 /// Write permission for everyone.
 const WORLD_WRITABLE: u32 = 0o002;
 
@@ -117,8 +122,30 @@ pub(crate) fn partial_names(path: &Path) -> impl Iterator<Item = PathBuf> + use<
         name.push(suffix);
         PathBuf::from(name)
     };
-    let others = (2..1_000).map(move |number| name(&format!(".{number}.partial")));
-    [name(".partial")].into_iter().chain(others)
+    let others = OTHERS.map(move |number| name(&format!(".{number}.{PARTIAL}")));
+    [name(&format!(".{PARTIAL}"))].into_iter().chain(others)
+}
+
+/// The name that a file gets when it is complete, if its own is that of a partial file.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use wirecap_record::complete_name;
+///
+/// assert_eq!(complete_name(Path::new("d/x.pcapng.partial")).as_deref(), Some(Path::new("d/x.pcapng")));
+/// assert_eq!(complete_name(Path::new("d/x.pcapng.2.partial")).as_deref(), Some(Path::new("d/x.pcapng")));
+/// assert_eq!(complete_name(Path::new("d/x.pcapng")), None);
+/// ```
+#[must_use]
+pub fn complete_name(path: &Path) -> Option<PathBuf> {
+    if path.extension()? != PARTIAL {
+        return None;
+    }
+    let name = path.with_extension("");
+    let is_number = |text: &str| text.parse().is_ok_and(|number: u32| OTHERS.contains(&number));
+    let has_number = name.extension().and_then(OsStr::to_str).is_some_and(is_number);
+    Some(if has_number { name.with_extension("") } else { name })
 }
 
 #[cfg(test)]
@@ -174,5 +201,12 @@ mod tests {
             names,
             ["d/x.pcapng.partial", "d/x.pcapng.2.partial", "d/x.pcapng.3.partial"].map(PathBuf::from)
         );
+        for name in partial_names(Path::new("d/x.pcapng")) {
+            assert_eq!(complete_name(&name).as_deref(), Some(Path::new("d/x.pcapng")), "{name:?}");
+        }
+        for (name, complete) in [("x.1.partial", "x.1"), ("x.02a.partial", "x.02a"), (".partial", "")] {
+            let expected = Some(Path::new(complete)).filter(|name| !name.as_os_str().is_empty());
+            assert_eq!(complete_name(Path::new(name)).as_deref(), expected, "{name}");
+        }
     }
 }

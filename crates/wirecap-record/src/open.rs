@@ -112,7 +112,7 @@ fn open_partial(path: &Path, mode: Option<u32>) -> Result<OpenFile, RecordError>
         let file = match OpenOptions::new().write(true).create_new(true).mode(NEW_FILE).open(&name) {
             Ok(file) => file,
             Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
-                check_left_over(&name)?;
+                check_unused(&name)?;
                 left_over = left_over.or(Some(name));
                 continue;
             }
@@ -148,7 +148,10 @@ impl OpenFile {
 }
 
 /// Refuses a file that another capture is writing now. One that was killed holds no lock.
-fn check_left_over(path: &Path) -> Result<(), RecordError> {
+///
+/// # Errors
+/// [`RecordError::InUse`].
+pub fn check_unused(path: &Path) -> Result<(), RecordError> {
     // Only another user's file, or a link, cannot be opened: no capture of ours writes it.
     open_existing(path).map_or(Ok(()), |file| lock(&file).map(drop))
 }

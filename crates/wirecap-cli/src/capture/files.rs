@@ -18,14 +18,13 @@ use anyhow::{Result, anyhow, bail};
 use wirecap::PreparedCapture;
 use wirecap_file::Format;
 use wirecap_record::{Output, Rotation};
-use wirecap_sys::clock::system_ns;
 
 use super::{
     file_name::labelled,
     output::{self, Opening},
     place::{self, Place},
     plan::{Destination, Plan},
-    series::{self, Commands, Names},
+    series::{self, Commands, Names, Series, SeriesBegin},
     written_files::{OutputFile, QueueId},
 };
 use crate::process::signals::Signals;
@@ -75,6 +74,15 @@ pub(super) struct OpenOutput {
     pub(super) output: Output,
     /// What follows the file, if it is the first of a series.
     pub(super) rotation: Option<Rotation>,
+    /// What the thread that writes a series does first.
+    pub(super) begin: Option<SeriesBegin>,
+}
+
+impl OpenOutput {
+    /// Without files that follow.
+    pub(super) fn stream(file: OutputFile, output: Output) -> Self {
+        Self { file, output, rotation: None, begin: None }
+    }
 }
 
 /// Opens the outputs of a capture.
@@ -99,9 +107,7 @@ impl Opener<'_> {
         let file = OutputFile { name, queue: None };
         match destination {
             Destination::File(path, format) => Ok(vec![self.open(file, path, *format)?]),
-            Destination::Stdout => {
-                Ok(vec![OpenOutput { file, output: output::stdout(destination.format())?, rotation: None }])
-            }
+            Destination::Stdout => Ok(vec![OpenOutput::stream(file, output::stdout(destination.format())?)]),
             // Opened later, or started.
             Destination::FilePerQueue(..) | Destination::Printer => Ok(Vec::new()),
         }
@@ -129,20 +135,22 @@ impl Opener<'_> {
         if !plan.output.rotates() {
             let output = self.as_user(|| output::open(path, format, opening, signals))?;
             let rotation = plan.output.stop_size.map(series::end_at_size);
-            return Ok(OpenOutput { file, output, rotation });
+            return Ok(OpenOutput { file, output, rotation, begin: None });
         }
-        let names = Names::new(path, &plan.output);
-        let first = names.path(1, system_ns())?;
-        place::check_not_read(places, &first)?;
-        let output = self.as_user(|| output::open(&first, format, opening, signals))?;
+        let series = self.as_user(|| Series::find(path, &plan.output))?;
+        place::check_not_read(places, series.first())?;
+        let output = self.as_user(|| output::open(series.first(), format, opening, signals))?;
+        if let Some(note) = series.describe() {
+            note!("{note}");
+        }
         let traces = place::traces(places);
         let open_next = move |path: &Path| {
             place::check_no_trace(&traces, path).map_err(|error| io::Error::other(error.to_string()))?;
             opening.open(path, format)
         };
         let commands = commands.map(Commands::sender);
-        let rotation = series::rotation(first, names, &plan.output, commands, open_next);
-        Ok(OpenOutput { file, output, rotation: Some(rotation) })
+        let (rotation, begin) = series.rotation(&plan.output, commands, open_next);
+        Ok(OpenOutput { file, output, rotation: Some(rotation), begin: Some(begin) })
     }
 
     /// Opens as the user that the process becomes: a directory where the later files of a series could not be

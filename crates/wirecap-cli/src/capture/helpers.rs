@@ -47,7 +47,7 @@ impl Helpers {
         }
         let file = OutputFile { name: Destination::Printer.name(), queue: None };
         let output = Output::stream(input.into(), Destination::Printer.format());
-        outputs.push(OpenOutput { file, output, rotation: None });
+        outputs.push(OpenOutput::stream(file, output));
         Ok(None)
     }
 

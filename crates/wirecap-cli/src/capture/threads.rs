@@ -85,8 +85,8 @@ impl Recording {
     ) -> Result<Self> {
         let (mut threads, mut files) = (VecDeque::new(), Vec::new());
         let (mut outputs, mut rotations) = (Vec::new(), Vec::new());
-        for IdleWriter { thread, open: OpenOutput { file, output, rotation } } in writers.threads {
-            threads.push_back((thread, plan.writer(output.file_path())));
+        for IdleWriter { thread, open: OpenOutput { file, output, rotation, begin } } in writers.threads {
+            threads.push_back((thread, plan.writer(output.file_path()), begin));
             files.push(file);
             outputs.push(output);
             rotations.extend(rotation);
@@ -104,9 +104,12 @@ impl Recording {
         };
         let spawn = |writer: Writer| {
             let sandbox = plan.sandbox.clone();
-            threads.pop_front().map(|(thread, profile)| {
+            threads.pop_front().map(|(thread, profile, begin)| {
                 thread.run(move || {
                     sandbox.enter(&profile);
+                    if let Some(begin) = begin {
+                        begin.begin();
+                    }
                     writer.run();
                 })
             });

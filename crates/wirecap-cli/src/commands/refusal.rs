@@ -48,7 +48,11 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
         (ErrorKind::ValueValidation, Some(reason)) => format!("{name} {value}: {reason}"),
         (ErrorKind::InvalidValue, _) if value.is_empty() => format!("{name} takes a value: {flag}; {help}"),
         (ErrorKind::InvalidValue, _) => {
-            format!("{name} {value}: write one of {}", context(ContextKind::ValidValue))
+            let hint = match name == "--mode" && is_octal(&value) {
+                true => "; permissions of files are --file-mode",
+                false => "",
+            };
+            format!("{name} {value}: write one of {}{hint}", context(ContextKind::ValidValue))
         }
         (ErrorKind::UnknownArgument, _) => unknown_flag(name, arguments),
         (ErrorKind::InvalidSubcommand, _) => {
@@ -68,6 +72,10 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
         }
         _ => format!("{}; {help}", condense(&refused.to_string())),
     }
+}
+
+fn is_octal(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'7'))
 }
 
 /// The command that these arguments name.
@@ -158,6 +166,10 @@ mod tests {
                 "--count 1x: write a number of packets from 1 on, like 1000, 10k or 5M",
             ),
             ("capture eth0 --mode fast", "--mode fast: write one of basic, advanced"),
+            (
+                "capture eth0 --mode 0640",
+                "--mode 0640: write one of basic, advanced; permissions of files are --file-mode",
+            ),
             ("capture eth0 --mode", "--mode takes a value: --mode <MODE>; try wirecap capture --help"),
             ("catpure eth0", "there is no command catpure; did you mean capture?"),
             ("sing", "there is no command sing; try wirecap --help"),

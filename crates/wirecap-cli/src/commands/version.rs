@@ -29,7 +29,8 @@ fn details() -> String {
     let cores =
         thread::available_parallelism().map_or_else(|error| error.to_string(), |cores| cores.to_string());
     let facts = [
-        ("build", format!("{build}, {} {}", consts::ARCH, consts::OS)),
+        ("build", format!("{build}, {} {}, by {}", consts::ARCH, consts::OS, env!("WIRECAP_COMPILER"))),
+        ("commit", env!("WIRECAP_COMMIT").into()),
         ("kernel", format!("{} {}", kernel("kernel/osrelease"), kernel("kernel/version"))),
         ("libpcap", libpcap),
         ("this process has", has.join(", ")),
@@ -54,7 +55,16 @@ mod tests {
         let asked = |words: &str| asked(&words.split_whitespace().map(String::from).collect::<Vec<_>>());
         for words in ["wirecap --version -v", "wirecap -v -V", "wirecap -V --verbose"] {
             let details = asked(words).expect(words);
-            for name in ["build: ", "kernel: ", "libpcap: ", "CAP_BPF", "seccomp", "bpf_jit_harden: "] {
+            for name in [
+                "build: ",
+                ", by rustc ",
+                "commit: ",
+                "kernel: ",
+                "libpcap: ",
+                "CAP_BPF",
+                "seccomp",
+                "bpf_jit_harden: ",
+            ] {
                 assert!(details.contains(name), "{details}");
             }
         }

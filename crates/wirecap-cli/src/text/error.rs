@@ -27,6 +27,8 @@ pub(crate) const MORE_THREADS: &str =
     "; raise the limit on threads: pids.max of its control group (TasksMax= in a service), or ulimit -u";
 /// What every command needs, filters in the kernel included, as in the book.
 const CAPABILITIES: &str = "cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock";
+/// The device of libpcap that stands for all interfaces.
+const ANY: &str = "any";
 const LESS_BLOCKS: &str = "; lower -R or --memory";
 const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
 
@@ -151,6 +153,11 @@ fn since(reason: Option<&PassiveReason>) -> String {
 fn interface(error: &netdev::Error) -> Option<String> {
     use netdev::Error::{NameInvalid, NameTooLong, NoSuchIndex, NoSuchInterface};
     match error {
+        NoSuchInterface { name, nearest } if name == ANY && nearest.is_empty() => Some(
+            "; libpcap's device for all interfaces is none of them: name those that matter (`wirecap interfaces` lists \
+             them), or use it by wirecap run -- tcpdump -i any"
+                .into(),
+        ),
         // The message ends with a question mark.
         NoSuchInterface { nearest, .. } if !nearest.is_empty() => {
             Some(" `wirecap interfaces` lists them".into())
@@ -375,6 +382,8 @@ mod tests {
         }
         let replayed = wirecap_replay::Error::from(missing(&[]));
         assert!(describe(&replayed.into()).ends_with("; `wirecap interfaces` lists them all"));
+        let any = netdev::Error::NoSuchInterface { name: "any".into(), nearest: Vec::new() };
+        assert!(describe(&any.into()).ends_with("by wirecap run -- tcpdump -i any"));
     }
 
     #[test]

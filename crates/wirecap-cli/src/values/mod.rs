@@ -117,7 +117,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// Parses a time: a number, optionally with a fraction, of us, ms, s (or no unit), m or h.
+/// Parses a time: a number, optionally with a fraction, of us, ms, s (or no unit), m, h or d.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit_ns = match &text[digits.len()..] {
@@ -126,8 +126,11 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         "" | "s" => SECOND_NS,
         "m" => 60 * SECOND_NS,
         "h" => 3600 * SECOND_NS,
+        "d" => 24 * 3600 * SECOND_NS,
         unit => {
-            return Err(format!("{unit:?} is not a unit of time; use us, ms, s, m or h, like 500ms or 2m"));
+            return Err(format!(
+                "{unit:?} is not a unit of time; use us, ms, s, m, h or d, like 500ms or 2m"
+            ));
         }
     };
     if !is_decimal(digits) {
@@ -197,10 +200,11 @@ mod tests {
         assert_eq!(ms("500ms"), Ok(500));
         assert_eq!(ms("2m"), Ok(120_000));
         assert_eq!(ms("1h"), Ok(3_600_000));
+        assert_eq!(ms("1d"), Ok(86_400_000));
         assert_eq!(ms("1.5s"), Ok(1_500));
         assert_eq!(duration("20us"), Ok(Duration::from_micros(20)));
         assert_eq!(time("0"), Ok(Duration::ZERO));
-        for bad in ["", "s", "0", "0ms", "-1", "1d", "10 s", "1e3", "inf", "NaN", "1..2", "9e99", "+5", "5ss"]
+        for bad in ["", "s", "0", "0ms", "-1", "1w", "10 s", "1e3", "inf", "NaN", "1..2", "9e99", "+5", "5ss"]
         {
             assert!(duration(bad).is_err(), "{bad}");
         }

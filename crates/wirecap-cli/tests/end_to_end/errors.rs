@@ -40,7 +40,7 @@ fn wrong_usage_is_found_without_asking_the_machine() {
         ("capture r0 --workers many", "like --workers 4"),
         ("capture r0 --cores 1000", "core 1000 cannot be used; this process may use 0"),
         ("capture r0 --dispatch push --capture-cores 0,1000", "core 1000 cannot be used"),
-        ("capture r0 --duration 5d", "ms, s, m or h"),
+        ("capture r0 --duration 5w", "ms, s, m, h or d"),
         ("capture r0 --cores 3-1", "1-3"),
         ("capture r0 -w trace.txt", ".pcapng"),
         ("capture r0 xdp:r1 -w trace.pcap", "trace.pcapng"),

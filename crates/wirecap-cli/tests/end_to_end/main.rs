@@ -40,6 +40,7 @@ mod queues;
 mod replacing;
 mod replay;
 mod replay_order;
+mod restarts;
 mod rotation;
 mod run;
 mod sandbox;

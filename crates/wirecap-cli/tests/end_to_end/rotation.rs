@@ -170,9 +170,9 @@ fn a_file_that_cannot_be_opened_ends_the_capture_and_keeps_the_others() {
     let lab = Lab::with_queues("unopened", 1);
     let directory = TempDir::new().unwrap();
     let name = directory.path().join("x.pcapng");
-    // In the place of the third file.
-    fs::create_dir(directory.path().join("x_00003.pcapng")).unwrap();
     let running = lab.capture(&["r0", "-w", name.to_str().unwrap(), "-C", "64k"]);
+    // In the place of the third file. If it were there already, the run would begin behind it.
+    fs::create_dir(directory.path().join("x_00003.pcapng")).unwrap();
     lab.send_at(Some(20_000), 0, 0, 10_000, LiveOptions::default());
     let ended = running.wait();
     assert_eq!(ended.code, Some(1), "{ended:#?}");

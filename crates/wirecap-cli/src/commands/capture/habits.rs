@@ -66,7 +66,11 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(Tcpdump, "--no-promiscuous-mode", Instead("write -p, or --no-promiscuous")),
     habit(Tcpdump, "-C", Same("-C 100 is 100 million bytes; the number is in front of the extension")),
     habit(Tcpdump, "-G", Same("-G 60 is a minute; 10m and 1h are understood as well")),
-    habit(Tcpdump, "-W", Same("with -C a ring, numbered from 1; with -G the end; not with both")),
+    habit(
+        Tcpdump,
+        "-W",
+        Same("with -C a ring from 1, which a later run continues; with -G the end; not with both"),
+    ),
     habit(Tcpdump, "-z", Same("it runs for the last file, too; not beside -C -W")),
     habit(Tcpdump, "-F", Same("from # to the end of a line is a comment")),
     habit(Tcpdump, "-Q", Same("in, out or inout; a capture over AF_XDP sees only what comes in")),
@@ -164,7 +168,9 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(
         Dumpcap,
         "-b",
-        Same("duration:, filesize:, files: and packets:; names have the number without the time"),
+        Same(
+            "duration:, filesize:, files: and packets:; names have the number without the time; files: counts those of earlier runs, too",
+        ),
     ),
     habit(Dumpcap, "-n", Same("pcapng is the format of FILE.pcapng, and of -w -")),
     habit(Dumpcap, "-P", Instead("write -w FILE.pcap")),

@@ -166,6 +166,6 @@ mod tests {
             (gap("50us"), gap("10ms")),
             (Ok(Duration::from_micros(50)), Ok(Duration::from_millis(10)))
         );
-        assert!(["0us", "us", "-1us", "1d", ""].iter().all(|bad| gap(bad).is_err()));
+        assert!(["0us", "us", "-1us", "1w", ""].iter().all(|bad| gap(bad).is_err()));
     }
 }

@@ -1,0 +1,192 @@
+//! Files that earlier runs of a series have left: the next run continues behind them.
+//!
+//! ```text
+//!   x_00006.pcapng   x_00007.pcapng   x_00008.pcapng.partial          killed there
+//!                                     └─ one of the series, too ─►    x_00009.pcapng is the next
+//! ```
+//!
+//! Rule: what an earlier run has captured counts as the files of this one do, whether it is complete or not.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use wirecap_record::{RecordError, check_unused, complete_name};
+
+use super::names::{Names, entries};
+
+/// A file of an earlier run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EarlierFile {
+    pub(super) path: PathBuf,
+    /// Its name, or the one it would have got.
+    pub(super) complete_name: PathBuf,
+    number: u64,
+    modified: SystemTime,
+    /// Whether it is a regular file. Something else has only its name.
+    is_file: bool,
+}
+
+impl EarlierFile {
+    pub(super) fn is_complete(&self) -> bool {
+        self.path == self.complete_name
+    }
+}
+
+/// All files of earlier runs of a series, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct EarlierFiles(pub(super) Vec<EarlierFile>);
+
+impl EarlierFiles {
+    /// Looks for them in the directories of the series. One that does not exist has none.
+    ///
+    /// # Errors
+    /// A directory cannot be read.
+    pub(super) fn find(names: &Names) -> io::Result<Self> {
+        let mut files = Vec::new();
+        for directory in names.directories() {
+            let entries = match entries(&directory) {
+                Ok(entries) => entries,
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+                Err(cause) => return Err(cause),
+            };
+            for entry in entries {
+                files.extend(earlier_file(names, directory.join(entry?.file_name())));
+            }
+        }
+        match names.is_ordered_by_number() {
+            true => files.sort_by_key(|file| (file.number, file.modified)),
+            false => files.sort_by_key(|file| (file.modified, file.number)),
+        }
+        Ok(Self(files))
+    }
+
+    /// Refuses a series that another capture is writing now.
+    ///
+    /// # Errors
+    /// The file that it writes, and [`RecordError::InUse`].
+    pub(super) fn check_unused(&self) -> Result<(), (&Path, RecordError)> {
+        let newest = self.0.last();
+        let open = self.0.iter().filter(|file| !file.is_complete()).chain(newest);
+        let mut regular = open.filter(|file| file.is_file);
+        regular.try_for_each(|file| check_unused(&file.path).map_err(|error| (file.path.as_path(), error)))
+    }
+
+    /// The number that the next file follows.
+    pub(super) fn last_number(&self, names: &Names) -> u64 {
+        let is_in_ring = |file: &&EarlierFile| names.ring().is_none_or(|ring| file.number <= ring);
+        self.0.iter().rfind(is_in_ring).map_or(0, |file| file.number)
+    }
+
+    /// Those that have contents.
+    pub(super) fn regular(&self) -> impl Iterator<Item = &EarlierFile> {
+        self.0.iter().filter(|file| file.is_file)
+    }
+}
+
+/// What has this path, if its name is one of the series.
+fn earlier_file(names: &Names, path: PathBuf) -> Option<EarlierFile> {
+    let complete_name = complete_name(&path).unwrap_or_else(|| path.clone());
+    let number = names.number_in(&complete_name)?;
+    let metadata = fs::symlink_metadata(&path).ok()?;
+    let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+    Some(EarlierFile { path, complete_name, number, modified, is_file: metadata.is_file() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, os::unix::fs::symlink, time::Duration};
+
+    use wirecap_sys::file_lock;
+
+    use super::*;
+    use crate::settings::OutputSettings;
+
+    /// Files in this order of time, of a series with these settings.
+    fn earlier(settings: OutputSettings, template: &str, files: &[&str]) -> (tempfile::TempDir, Names) {
+        let directory = tempfile::tempdir().unwrap();
+        for (age, file) in files.iter().enumerate() {
+            let file = File::create(directory.path().join(file)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000 + age as u64)).unwrap();
+        }
+        let names = Names::new(&directory.path().join(template), &settings);
+        (directory, names)
+    }
+
+    fn found(names: &Names) -> (Vec<String>, u64) {
+        let files = EarlierFiles::find(names).unwrap();
+        let name = |file: &EarlierFile| file.path.file_name().unwrap().to_str().unwrap().to_owned();
+        (files.0.iter().map(name).collect(), files.last_number(names))
+    }
+
+    fn by_size() -> OutputSettings {
+        OutputSettings { rotate_size: Some(1), ..OutputSettings::default() }
+    }
+
+    #[test]
+    fn numbers_order_a_series_without_an_end() {
+        let files = [
+            "x_00003.pcapng",
+            "x_00001.pcapng",
+            "x_00004.pcapng.2.partial",
+            "x_00002.pcapng",
+            "y_00009.pcapng",
+        ];
+        let (directory, names) = earlier(by_size(), "x.pcapng", &files);
+        let expected = ["x_00001.pcapng", "x_00002.pcapng", "x_00003.pcapng", "x_00004.pcapng.2.partial"];
+        assert_eq!(found(&names), (expected.map(String::from).to_vec(), 4));
+        symlink("nowhere", directory.path().join("x_00007.pcapng")).unwrap();
+        let files = EarlierFiles::find(&names).unwrap();
+        assert_eq!(
+            (files.last_number(&names), files.regular().count()),
+            (7, 4),
+            "a link keeps its name only"
+        );
+    }
+
+    #[test]
+    fn a_ring_continues_behind_the_newest_file() {
+        let settings = || OutputSettings { rotate_files: Some(3), ..by_size() };
+        let files = [
+            "x_00009.pcapng",
+            "x_00003.pcapng",
+            "x_00001.pcapng",
+            "x_00002.pcapng.partial",
+            "x_00004.pcapng",
+        ];
+        let (_directory, names) = earlier(settings(), "x.pcapng", &files);
+        assert_eq!(found(&names).1, 2, "numbers that the ring does not have are no part of it");
+        let (_directory, names) = earlier(settings(), "x.pcapng", &[]);
+        assert_eq!(found(&names), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn times_order_what_has_no_number() {
+        let settings =
+            OutputSettings { rotate_time: Some(Duration::from_secs(1)), ..OutputSettings::default() };
+        let files = ["235959.pcapng", "000000.pcapng", "000000_00002.pcapng", "other.pcapng"];
+        let (_directory, names) = earlier(settings, "%H%M%S.pcapng", &files);
+        assert_eq!(found(&names).0, files[..3]);
+    }
+
+    #[test]
+    fn a_series_that_another_capture_writes_is_refused() {
+        let (directory, names) =
+            earlier(by_size(), "x.pcapng", &["x_00001.pcapng", "x_00002.pcapng.partial"]);
+        let files = EarlierFiles::find(&names).unwrap();
+        files.check_unused().unwrap();
+        let path = directory.path().join("x_00002.pcapng.partial");
+        let open = File::open(&path).unwrap();
+        assert!(file_lock::try_lock(&open).unwrap());
+        let refused = files.check_unused();
+        assert!(matches!(refused, Err((in_use, RecordError::InUse)) if in_use == path), "{refused:?}");
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_has_no_files() {
+        let names = Names::new(Path::new("no/such/x.pcapng"), &by_size());
+        assert_eq!(found(&names), (Vec::new(), 0));
+    }
+}

@@ -1,0 +1,25 @@
+//! Series of files (`-C`, `-G`, `-b`, `-W`, `-z`): their names, which of them are deleted, and what is run
+//! with each.
+//!
+//! ```text
+//!   settings ─► check     template ─► names ◄── earlier: files of earlier runs
+//!                                       │           │
+//!                                    rotation       └─► old files, deleted before the next one begins
+//!                                       └─ complete ─► commands
+//! ```
+//!
+//! Rule: a run continues where the one before it has ended. No file is deleted before the capture runs.
+
+mod check;
+mod commands;
+mod earlier;
+mod names;
+mod old_files;
+mod rotation;
+
+pub(super) use self::{
+    check::check,
+    commands::{Commands, FailedCommands},
+    names::Names,
+    rotation::{Series, SeriesBegin, end_at_size},
+};

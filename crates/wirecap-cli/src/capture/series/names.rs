@@ -1,0 +1,322 @@
+//! The names of a series.
+//!
+//! ```text
+//!   -w x.pcapng -C 100                    x_00001.pcapng   x_00002.pcapng   …
+//!   -w x.pcapng -C 100 -W 2               x_00001.pcapng   x_00002.pcapng   x_00001.pcapng   …
+//!   -w %H%M%S.pcapng -G 60                121500.pcapng    121600.pcapng    …
+//!   -w %H%M%S.pcapng -G 60 -C 100         121500_00001.pcapng   121500_00002.pcapng   121600_00003.pcapng   …
+//! ```
+//!
+//! Rule: a run uses no name of an earlier one, except in the ring of `-W`, and where a later day gives the
+//! same name.
+
+use std::{
+    fs::{self, DirEntry},
+    io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use anyhow::{Result, anyhow};
+use jiff::{
+    Timestamp,
+    fmt::strtime::{self, BrokenDownTime},
+    tz::TimeZone,
+};
+
+use crate::{
+    capture::file_name::{any_number, numbered, without_number},
+    settings::OutputSettings,
+};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The names of a series.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Names {
+    template: PathBuf,
+    /// Whether the template has the beginning of the period in it.
+    has_time: bool,
+    is_numbered: bool,
+    /// The number of names that are used in turn.
+    ring: Option<u64>,
+    /// The number in the last name of an earlier run.
+    last_number: u64,
+}
+
+impl Names {
+    pub(crate) fn new(template: &Path, output: &OutputSettings) -> Self {
+        let has_percent = template.as_os_str().as_encoded_bytes().contains(&b'%');
+        let has_time = has_percent && output.rotate_time.is_some();
+        let by_volume = output.rotate_size.is_some() || output.rotate_packets.is_some();
+        let is_numbered = by_volume || !has_time;
+        let ring = output.rotate_files.filter(|_| output.rotate_size.is_some());
+        let template = template.components().collect();
+        Self { template, has_time, is_numbered, ring, last_number: 0 }
+    }
+
+    /// Numbers the files of this run behind that of an earlier one.
+    pub(super) fn continue_behind(&mut self, last_number: u64) {
+        self.last_number = last_number;
+    }
+
+    /// The name of the file with this number, from 1 on, whose period begins at this time.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::exit::Usage) if the template is wrong; there are no more numbers.
+    pub(crate) fn path(&self, number: u64, begins_ns: u64) -> Result<PathBuf> {
+        let path = self.at_time(begins_ns)?;
+        if !self.is_numbered {
+            return Ok(path);
+        }
+        let number = match self.ring {
+            Some(ring) => (self.last_number % ring + number - 1) % ring + 1,
+            None => self.last_number.checked_add(number).ok_or_else(|| {
+                anyhow!(
+                    "there is a file with the number {}, and none can follow: move it to another directory",
+                    self.last_number
+                )
+            })?,
+        };
+        Ok(numbered(&path, number))
+    }
+
+    /// The template with this time in it.
+    fn at_time(&self, time_ns: u64) -> Result<PathBuf> {
+        if !self.has_time {
+            return Ok(self.template.clone());
+        }
+        let name = self.template.to_str().ok_or_else(|| {
+            usage!("{} is not text, which a name with % has to be", self.template.display())
+        })?;
+        let time = Timestamp::from_nanosecond(time_ns.into())?.to_zoned_datetime(TimeZone::system());
+        let name = strtime::format(name, &time)
+            .map_err(|error| usage!("{name}: {error}; %% stands for a percent sign"))?;
+        Ok(name.into())
+    }
+
+    /// The name for a file that would have the same as the one before it: with a number that is free.
+    pub(super) fn with_free_number(&self, name: &Path, number: u64) -> PathBuf {
+        let mut names = (number.max(2)..).map(|number| numbered(name, number));
+        names.find(|name| !name.exists()).unwrap_or_else(|| name.to_owned())
+    }
+
+    /// Whether there is a file with this name whose period the name does not tell from the one that begins
+    /// at this time: that of a run that ended a moment ago, not that of the same hour of the day before.
+    pub(super) fn is_used(&self, name: &Path, begins_ns: u64) -> bool {
+        if self.is_numbered {
+            return false;
+        }
+        let Ok(modified) = name.metadata().and_then(|metadata| metadata.modified()) else { return false };
+        let modified_ns = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let modified_ns = u64::try_from(modified_ns).unwrap_or(u64::MAX);
+        // Steps that double: they do not step over the hour (or minute, or day) before this one, which has
+        // another name.
+        let steps = (0..31).map(|power| begins_ns.saturating_sub(SECOND_NS << power));
+        let mut between =
+            steps.take_while(|time_ns| *time_ns > modified_ns).chain([modified_ns.min(begins_ns)]);
+        between.all(|time_ns| self.at_time(time_ns).is_ok_and(|at| at == name))
+    }
+
+    /// The number in a name of the series, 0 if it has none; `None` for any other name.
+    pub(super) fn number_in(&self, path: &Path) -> Option<u64> {
+        match without_number(path) {
+            Some((rest, number)) if self.is_template(&rest) => Some(number),
+            _ => (!self.is_numbered && self.is_template(path)).then_some(0),
+        }
+    }
+
+    /// Whether the template makes this path at some time.
+    fn is_template(&self, path: &Path) -> bool {
+        if self.has_time { is_time(&self.template, path) } else { *path == *self.template }
+    }
+
+    /// The directories that files of the series may be in.
+    pub(super) fn directories(&self) -> Vec<PathBuf> {
+        let mut directories = vec![PathBuf::new()];
+        for part in self.template.parent().into_iter().flat_map(Path::components) {
+            let part = Path::new(&part);
+            let has_time = self.has_time && part.as_os_str().as_encoded_bytes().contains(&b'%');
+            directories = match has_time {
+                false => directories.iter().map(|directory| directory.join(part)).collect(),
+                true => directories.iter().flat_map(|directory| matching(directory, part)).collect(),
+            };
+        }
+        directories
+    }
+
+    /// Whether the number says which of two files is older. If not, their times do.
+    pub(super) fn is_ordered_by_number(&self) -> bool {
+        self.is_numbered && self.ring.is_none()
+    }
+
+    /// The number of names that are used in turn.
+    pub(super) fn ring(&self) -> Option<u64> {
+        self.ring
+    }
+
+    /// A pattern for messages.
+    pub(crate) fn pattern(&self) -> PathBuf {
+        if self.is_numbered { any_number(&self.template) } else { self.template.clone() }
+    }
+}
+
+/// The directories in this one whose names a part of a template makes.
+fn matching(directory: &Path, part: &Path) -> Vec<PathBuf> {
+    let is_member = |entry: &DirEntry| {
+        is_time(part, Path::new(&entry.file_name())) && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    };
+    let entries = entries(directory).into_iter().flatten().flatten();
+    entries.filter(is_member).map(|entry| directory.join(entry.file_name())).collect()
+}
+
+/// What is in a directory; the empty path is that of the process.
+pub(super) fn entries(directory: &Path) -> io::Result<fs::ReadDir> {
+    fs::read_dir(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
+}
+
+/// Whether a template for times makes exactly this path at some time.
+fn is_time(template: &Path, path: &Path) -> bool {
+    let (Some(template), Some(path)) = (template.to_str(), path.to_str()) else { return false };
+    let made = BrokenDownTime::parse(template, path).and_then(|time| time.to_string(template));
+    made.is_ok_and(|made| made == path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn names(template: &str, settings: OutputSettings) -> Names {
+        Names::new(Path::new(template), &settings)
+    }
+
+    fn by_size() -> OutputSettings {
+        OutputSettings { rotate_size: Some(1), ..OutputSettings::default() }
+    }
+
+    fn by_time() -> OutputSettings {
+        OutputSettings { rotate_time: Some(Duration::from_secs(60)), ..OutputSettings::default() }
+    }
+
+    #[test]
+    fn files_are_numbered_or_have_their_by_time() {
+        let path = |names: &Names, number| names.path(number, 1_790_000_000_000_000_000).unwrap();
+        let numbered = names("d/x.pcapng", by_size());
+        assert_eq!(path(&numbered, 1), Path::new("d/x_00001.pcapng"));
+        assert_eq!(path(&numbered, 123_456), Path::new("d/x_123456.pcapng"));
+        assert_eq!(numbered.pattern(), Path::new("d/x_*.pcapng"));
+        assert_eq!(path(&names("x.pcapng", by_time()), 2), Path::new("x_00002.pcapng"));
+        let timed = names("d%Y/%Y-%j.pcapng", by_time());
+        assert_eq!(path(&timed, 2), Path::new("d2026/2026-264.pcapng"));
+        assert_eq!(timed.pattern(), Path::new("d%Y/%Y-%j.pcapng"));
+        let both = OutputSettings { rotate_size: Some(1), ..by_time() };
+        assert_eq!(path(&names("%Y.pcap", both), 3), Path::new("2026_00003.pcap"));
+        assert_eq!(path(&names("%Y.pcap", by_size()), 3), Path::new("%Y_00003.pcap"), "without a time");
+        let ring = names("x.pcapng", OutputSettings { rotate_files: Some(3), ..by_size() });
+        let numbers: Vec<_> = (1..=5).map(|number| path(&ring, number).display().to_string()).collect();
+        assert_eq!(
+            numbers,
+            ["x_00001.pcapng", "x_00002.pcapng", "x_00003.pcapng", "x_00001.pcapng", "x_00002.pcapng"]
+        );
+        let wrong = names("%!.pcapng", by_time()).path(1, 0).unwrap_err().to_string();
+        assert!(wrong.contains("%% stands for a percent sign"), "{wrong}");
+    }
+    #[test]
+    fn a_run_continues_behind_the_last_number() {
+        let path = |names: &Names, number| names.path(number, 0).unwrap();
+        let mut endless = names("x.pcapng", by_size());
+        endless.continue_behind(7);
+        assert_eq!(path(&endless, 1), Path::new("x_00008.pcapng"));
+        endless.continue_behind(u64::MAX);
+        assert!(endless.path(1, 0).unwrap_err().to_string().contains("none can follow"));
+        let mut ring = names("x.pcapng", OutputSettings { rotate_files: Some(3), ..by_size() });
+        for (last, next) in [(1, 2), (2, 3), (3, 1), (0, 1)] {
+            ring.continue_behind(last);
+            assert_eq!(path(&ring, 1), numbered(Path::new("x.pcapng"), next), "behind {last}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_the_series_are_recognised() {
+        let number = |names: &Names, path: &str| names.number_in(Path::new(path));
+        let endless = names("d/x.pcapng.zst", by_size());
+        assert_eq!(number(&endless, "d/x_00012.pcapng.zst"), Some(12));
+        for other in [
+            "d/x.pcapng.zst",
+            "d/x_12.pcapng.zst",
+            "d/y_00012.pcapng.zst",
+            "d/x_00012.pcapng",
+            "x_00012.pcapng.zst",
+        ] {
+            assert_eq!(number(&endless, other), None, "{other}");
+        }
+        let timed = names("%Y-%m-%d/%H%M%S.pcapng", by_time());
+        assert_eq!(number(&timed, "2026-11-26/060708.pcapng"), Some(0));
+        assert_eq!(number(&timed, "2026-11-26/060708_00002.pcapng"), Some(2));
+        for other in [
+            "2026-11-26/66070.pcapng",
+            "2026-11-26/256060.pcapng",
+            "2026-11-26/60708.pcapng",
+            "2026-13-26/060708.pcapng",
+        ] {
+            assert_eq!(number(&timed, other), None, "{other}");
+        }
+        let both = names("%H.pcapng", OutputSettings { rotate_size: Some(1), ..by_time() });
+        assert_eq!((number(&both, "12_00002.pcapng"), number(&both, "12.pcapng")), (Some(2), None));
+        for template in [
+            "%s.pcapng",
+            "%Y%m%d_%H%M%S.pcapng",
+            "%F_%T.pcapng",
+            "%Y-%j.pcapng",
+            "mon %b %e.pcapng",
+            "%a%%.pcapng",
+        ] {
+            let timed = names(template, by_time());
+            let name = timed.path(1, 1_790_000_000 * SECOND_NS).unwrap();
+            assert_eq!(timed.number_in(&name), Some(0), "{template}: {name:?}");
+        }
+    }
+
+    #[test]
+    fn directories_with_times_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["2026-11-25", "2026-11-26", "other"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        fs::write(directory.path().join("2026-11-27"), "").unwrap();
+        let template = directory.path().join("%Y-%m-%d/%H.pcapng");
+        let mut found = Names::new(&template, &by_time()).directories();
+        found.sort();
+        assert_eq!(found, ["2026-11-25", "2026-11-26"].map(|name| directory.path().join(name)));
+        assert_eq!(names("x.pcapng", by_size()).directories(), [PathBuf::new()]);
+        assert_eq!(names("%H/x.pcapng", by_size()).directories(), [PathBuf::from("%H")], "without a time");
+    }
+
+    #[test]
+    fn a_name_of_the_same_hour_is_used_and_one_of_the_day_before_is_not() {
+        const HOUR_NS: u64 = 3_600 * SECOND_NS;
+        let directory = tempfile::tempdir().unwrap();
+        let names = Names::new(&directory.path().join("%H.pcapng"), &by_time());
+        // Some hour, at ten past.
+        let now_ns = 1_790_000_000 * SECOND_NS / HOUR_NS * HOUR_NS + 600 * SECOND_NS;
+        let path = names.path(1, now_ns).unwrap();
+        assert!(!names.is_used(&path, now_ns), "no file");
+        let file = fs::File::create(&path).unwrap();
+        let is_used = |modified_ns| {
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(modified_ns)).unwrap();
+            names.is_used(&path, now_ns)
+        };
+        for seconds in [0, 1, 2, 3, 64, 65, 599] {
+            assert!(is_used(now_ns - seconds * SECOND_NS), "{seconds} s before");
+        }
+        assert!(is_used(now_ns + SECOND_NS), "the clock was set back");
+        for seconds in [601, 1_200, 3_600, 23 * 3_600 + 1, 24 * 3_600, 25 * 3_600, 24 * 3_600 * 365] {
+            assert!(!is_used(now_ns - seconds * SECOND_NS), "{seconds} s before");
+        }
+        assert_eq!(names.with_free_number(&path, 1), numbered(&path, 2));
+        fs::write(numbered(&path, 2), "").unwrap();
+        assert_eq!(names.with_free_number(&path, 2), numbered(&path, 3));
+    }
+}
