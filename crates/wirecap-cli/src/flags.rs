@@ -116,11 +116,17 @@ impl PoolFlags {
         set(&mut config.cells_per_chunk, self.cells_per_chunk);
         set(&mut config.pool_size, self.chunks_per_pool.map(PoolSize::Chunks));
         set(&mut config.pool_size, self.memory.map(PoolSize::Memory));
+        if let Some(mib) = self.buffer_mib.filter(|&mib| mib >= LARGE_MIB) {
+            note!("-B {mib} is {:.1} GiB, as with dumpcap; tcpdump's -B counts KiB", f64::from(mib) / 1024.0);
+        }
         let buffer = self.buffer_mib.map(|mib| u64::from(mib) << 20);
         set(&mut config.pool_size, buffer.map(PoolSize::Memory));
         set(&mut config.cell_bytes, self.cell_bytes);
     }
 }
+
+/// A buffer of `-B` that may have been meant in the unit of tcpdump, whose default is 2048.
+const LARGE_MIB: u32 = 1024;
 
 /// The threads that take packets.
 #[derive(Debug, Args)]

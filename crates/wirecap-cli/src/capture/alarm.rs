@@ -1,12 +1,15 @@
 //! Warns of losses while a capture runs.
 //!
 //! Rule: the first loss of a port is reported within a second, further ones at growing intervals while losses
-//! continue; each line has everything that was lost since the line before.
+//! continue; each line has everything that was lost since the line before. At the end, a line says when the
+//! first and the last loss were noticed.
 
 use std::time::{Duration, Instant};
 
+use jiff::{Timestamp, tz::TimeZone};
 use wirecap::{Report, report::PortReport};
 
+use super::pulse;
 use crate::{
     message::{Message, Topic},
     text::{
@@ -26,6 +29,12 @@ pub(super) struct Alarm {
     output: Output,
     /// By port, in the order of the report.
     ports: Vec<PortAlarm>,
+    /// How long the process had not run when a loss was last reported.
+    stood: Duration,
+    /// Packets that were lost at the last look.
+    lost: u64,
+    /// When the first and the last loss were noticed.
+    noticed: Option<(Timestamp, Timestamp)>,
 }
 
 /// The warnings of one port.
@@ -39,19 +48,45 @@ struct PortAlarm {
 
 impl Alarm {
     pub(super) fn new(output: Output) -> Self {
-        Self { output, ports: Vec::new() }
+        Self { output, ..Self::default() }
     }
 
-    /// Messages about the losses since the last messages.
-    pub(super) fn messages(&mut self, report: &Report, now: Instant) -> Vec<Message> {
+    /// Messages about the losses since the last messages. `stood` is how long the process has not run so far.
+    pub(super) fn messages(&mut self, report: &Report, now: Instant, stood: Duration) -> Vec<Message> {
+        self.note_time(report, Timestamp::now());
         self.ports.resize_with(report.ports.len(), PortAlarm::default);
+        let why = pulse::describe(stood.saturating_sub(self.stood));
         let ports = self.ports.iter_mut().zip(&report.ports);
-        ports.filter_map(|(warned, port)| warned.message(port, self.output, now)).collect()
+        let texts = ports.filter_map(|(warned, port)| warned.text(port, self.output, now));
+        let texts = texts.map(|text| why.iter().fold(text, |text, why| format!("{text}; {why}")));
+        let messages: Vec<_> = texts.map(|text| Message::warning(text).about(Topic::Lost)).collect();
+        if !messages.is_empty() {
+            self.stood = stood;
+        }
+        messages
+    }
+
+    fn note_time(&mut self, report: &Report, now: Timestamp) {
+        let lost = Losses::of(report).total();
+        if std::mem::replace(&mut self.lost, lost) < lost {
+            self.noticed = Some((self.noticed.map_or(now, |(first, _)| first), now));
+        }
+    }
+
+    /// When the first and the last loss were noticed, as text; nothing without losses while the capture ran.
+    pub(super) fn describe_times(&self) -> Option<String> {
+        let (first, last) = self.noticed?;
+        let text = |time: Timestamp| time.to_zoned_datetime(TimeZone::system()).strftime("%F %T").to_string();
+        let (first, last) = (text(first), text(last));
+        Some(match first == last {
+            true => format!("the loss was noticed at {first}"),
+            false => format!("the first loss was noticed at {first}, the last at {last}"),
+        })
     }
 }
 
 impl PortAlarm {
-    fn message(&mut self, port: &PortReport, output: Output, now: Instant) -> Option<Message> {
+    fn text(&mut self, port: &PortReport, output: Output, now: Instant) -> Option<String> {
         if self.silence.is_some_and(|(until, _)| now < until) {
             return None;
         }
@@ -63,14 +98,13 @@ impl PortAlarm {
         }
         let silence = self.silence.map_or(SHORTEST, |(_, silence)| (2 * silence).min(LONGEST));
         (self.losses, self.silence) = (losses, Some((now + silence, silence)));
-        let text = format!(
+        Some(format!(
             "{} lost {}, {} so far: {}",
             port.name,
             counted(since.total(), "packet"),
             losses.total(),
             since.describe(output)
-        );
-        Some(Message::warning(text).about(Topic::Lost))
+        ))
     }
 }
 
@@ -88,7 +122,7 @@ mod tests {
         let mut printed = Vec::new();
         for second in 0..100 {
             report.ports[0].queues[0].account.lost.no_free_cell += u64::from((3..95).contains(&second));
-            let messages = alarm.messages(&report, start + Duration::from_secs(second));
+            let messages = alarm.messages(&report, start + Duration::from_secs(second), Duration::ZERO);
             printed.extend(messages.into_iter().map(|message| (second, message.to_string())));
         }
         let seconds: Vec<_> = printed.iter().map(|(second, _)| *second).collect();
@@ -99,9 +133,35 @@ mod tests {
         // A loss within the interval is reported after it; after a quiet interval, a loss is news again.
         let mut at = |seconds, lost| {
             report.ports[0].queues[0].account.lost.no_free_cell += lost;
-            alarm.messages(&report, start + Duration::from_secs(seconds)).len()
+            alarm.messages(&report, start + Duration::from_secs(seconds), Duration::ZERO).len()
         };
         let later = [(132, 0), (133, 0), (192, 0), (193, 0), (201, 1), (205, 1), (211, 0)];
         assert_eq!(later.map(|(seconds, lost)| at(seconds, lost)), [0, 1, 0, 0, 1, 0, 1]);
+    }
+    #[test]
+    fn a_loss_while_the_process_stood_says_so_and_when() {
+        let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
+        let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
+        let (mut alarm, start) = (Alarm::default(), Instant::now());
+        let mut at = |seconds: u64, lost: u64, stood: u64| {
+            report.ports[0].queues[0].account.lost.no_free_cell += lost;
+            let time = Timestamp::from_second(1_790_000_000 + seconds as i64).unwrap();
+            alarm.note_time(&report, time);
+            let now = start + Duration::from_secs(seconds);
+            let messages = alarm.messages(&report, now, Duration::from_secs(stood));
+            let text = messages.first().map(|message| message.to_string()).unwrap_or_default();
+            (text.contains("did not run for 3.0 s"), text.contains("did not run"), alarm.describe_times())
+        };
+        assert_eq!(at(1, 0, 0), (false, false, None));
+        let (stood, _, times) = at(5, 7, 3);
+        let first = times.unwrap();
+        assert!(stood && first.starts_with("the loss was noticed at 2026-09-2"), "{first}");
+        let (_, stood, times) = at(100, 1, 3);
+        assert!(!stood, "once");
+        let last = times.unwrap();
+        assert!(
+            last.starts_with(&first.replace("the loss", "the first loss")) && last.contains(", the last at "),
+            "{last}"
+        );
     }
 }

@@ -37,8 +37,8 @@ pub(crate) fn start(plan: &Plan, report: &Report, files: Option<&FilesProgress>,
     sizes(&plan.config, report).iter().for_each(|fact| note!("{fact}"));
 }
 
-/// Warns about packets that are too long for this geometry, also with `-q`. Not for trace files: the report
-/// at the end counts their long packets.
+/// Warns about packets that are too long for this geometry, and of programs that get packets first, also with
+/// `-q`. Not about long packets of trace files: the report at the end counts those.
 pub(crate) fn warn(report: &Report) {
     for port in &report.ports {
         for fallback in port.fallbacks.iter().filter(|fallback| is_warned_of(port, fallback)) {
@@ -48,7 +48,10 @@ pub(crate) fn warn(report: &Report) {
 }
 
 fn is_warned_of(port: &PortReport, fallback: &Diagnostic) -> bool {
-    matches!(fallback, Diagnostic::PacketsTooLong { .. }) && !is_trace(port)
+    match fallback {
+        Diagnostic::PacketsTooLong { .. } => !is_trace(port),
+        fallback => matches!(fallback, Diagnostic::XdpProgramFirst { .. }),
+    }
 }
 
 /// Warnings about users of a port that no longer get its packets. Why a port is captured passively is a

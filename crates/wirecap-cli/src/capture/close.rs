@@ -38,6 +38,8 @@ pub(super) struct EndedCapture<'a> {
     pub(super) signals: &'a Signals,
     pub(super) control: &'a Control,
     pub(super) end: End,
+    /// Lines that help to explain losses.
+    pub(super) on_losses: Vec<String>,
 }
 
 impl EndedCapture<'_> {
@@ -118,6 +120,9 @@ impl EndedCapture<'_> {
             failures.iter().for_each(|failure| fail!("{failure}"));
             let level = if is_failure { Message::error } else { Message::warning };
             loss.iter().for_each(|loss| print_message(&level(loss.clone()).about(Topic::Lost)));
+            if loss.is_some() {
+                self.on_losses.iter().for_each(|line| note!("{line}"));
+            }
             explain::pointers(report).iter().for_each(|line| note!("{line}"));
             summary::warn_of_unexplained(report);
         };

@@ -27,7 +27,7 @@ use super::{
     series::{self, Commands, Names, Series, SeriesBegin},
     written_files::{OutputFile, QueueId},
 };
-use crate::process::signals::Signals;
+use crate::{exit::Usage, process::signals::Signals};
 
 /// The file of a queue, before it is opened.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) struct QueueFile {
 /// The file of each queue, in the order of ports and queues; none without `--file-per-queue`.
 ///
 /// # Errors
-/// [`Usage`](crate::exit::Usage) if two of them, or one and a trace that is read, would be the same.
+/// [`Usage`] if two of them, or one and a trace that is read, would be the same.
 pub(super) fn of_queues(plan: &Plan, places: &[Place], prepared: &PreparedCapture) -> Result<Vec<QueueFile>> {
     let Some(Destination::FilePerQueue(template, format)) = &plan.destination else { return Ok(Vec::new()) };
     let (mut files, mut known) = (Vec::new(), HashMap::new());
@@ -157,6 +157,10 @@ impl Opener<'_> {
     /// created is refused at once.
     pub(super) fn as_user<T>(&self, open: impl FnOnce() -> Result<T>) -> Result<T> {
         let opened = self.plan.sandbox.with_files_of_user(open);
-        opened.map_err(|cause| anyhow!("cannot open files as the user of -Z: {cause}"))?
+        let opened = opened.map_err(|cause| anyhow!("cannot open files as the user of -Z: {cause}"))?;
+        opened.map_err(|error| match self.plan.sandbox.report().user {
+            Some(user) if !error.is::<Usage>() => anyhow!("as the user {user} of -Z: {error}"),
+            _ => error,
+        })
     }
 }

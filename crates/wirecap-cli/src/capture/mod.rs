@@ -19,6 +19,7 @@
 //! | limits of the process, and whether flags have an effect | [`limits`], [`effect`] |
 //! | what commands do with captured packets | [`job`] |
 //! | what ends a capture, and what happens then | [`end`], [`watch`], [`close`], [`drain`], [`failure`] |
+//! | whether the process ran at all | [`pulse`] |
 //! | settings of the machine that may explain a loss | [`explain`] |
 //! | problems with times, and with the order of packets | [`times`], [`disorder`] |
 //! | clients of the control socket and of metrics | [`service`] |
@@ -46,6 +47,7 @@ mod place;
 pub(crate) mod plan;
 mod printing;
 mod progress;
+mod pulse;
 mod record;
 mod series;
 mod service;
@@ -142,7 +144,9 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     drop(count);
     let statistics = Statistics::new(&plan, &head, &control, progress);
     let watch = Watch::new(&plan, &signals, noticed, statistics, (desk, manager), delays);
-    let (end, manager) = watch.until_end(&mut capture, &threads.workers, &mut job);
-    let ended = close::EndedCapture { plan: &plan, head: &head, signals: &signals, control: &control, end };
-    Ok(ended.close(capture, threads, helpers, manager, &mut job))
+    let watched = watch.until_end(&mut capture, &threads.workers, &mut job);
+    let (end, on_losses) = (watched.end, watched.on_losses);
+    let (plan, head, signals, control) = (&plan, &head, &signals, &control);
+    let ended = close::EndedCapture { plan, head, signals, control, end, on_losses };
+    Ok(ended.close(capture, threads, helpers, watched.manager, &mut job))
 }

@@ -159,6 +159,12 @@ impl Plan {
             Some(Destination::Stdout | Destination::Printer) | None => None,
         };
         series::check(&output, path)?;
+        if let Some(path) = path.filter(|path| output.rotate_time.is_none() && has_percent(path)) {
+            note!(
+                "{}: % stays in the name, since only -G or -b duration: put times into names",
+                path.display()
+            );
+        }
         let service = ServiceSettings::default();
         Ok(Self { config, output, destination, interfaces, sandbox, service })
     }
@@ -297,6 +303,10 @@ fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
         ));
     }
     Ok(Destination::File(path.into(), format))
+}
+
+fn has_percent(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().contains(&b'%')
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl Account<'_> {
         text += &notes(self.report);
         text += &volume(self.report, plan.output.keeps_times());
         if let Some((output, written)) = plan.describe_destination().zip(self.written.as_ref()) {
-            text += &in_output(self.report, &output, written, stage);
+            text += &in_output(self.report, &output, written, plan.output.kept_files(), stage);
         }
         text + &job.describe(self.report)
     }
@@ -165,8 +165,14 @@ fn volume(report: &Report, keeps_times: bool) -> String {
     text
 }
 
-/// What was written.
-fn in_output(report: &Report, output: &str, written: &WrittenFiles, stage: Stage) -> String {
+/// What was written. `most` is the number of files of each series that are kept.
+fn in_output(
+    report: &Report,
+    output: &str,
+    written: &WrittenFiles,
+    most: Option<u64>,
+    stage: Stage,
+) -> String {
     let WrittenFiles { total, files } = written;
     let (packets, bytes) = (counted(total.packets, "packet"), counted(total.bytes, "byte"));
     let series = match total.output_files {
@@ -182,6 +188,10 @@ fn in_output(report: &Report, output: &str, written: &WrittenFiles, stage: Stage
             let them = if total.output_files <= 1 && files.len() == 1 { "it" } else { "them" };
             line += &format!("; {unwritten} more {were} captured and {are} not in {them}");
         }
+    }
+    if let Some(most) = most.filter(|most| files.iter().any(|(_, counts)| counts.output_files > *most)) {
+        let of_each = if files.len() > 1 { " of each queue" } else { "" };
+        line += &format!("; the last {most}{of_each} are kept");
     }
     let mut text = paragraph(&line);
     if total.out_of_order > 0 {
@@ -239,7 +249,7 @@ mod tests {
             (OutputFile { name, queue: Some(QueueId { port: 0, number: queue }) }, written)
         };
         let written: WrittenFiles = (0..32).map(file).collect();
-        let text = in_output(&report, "x.*.pcapng", &written, Stage::Over);
+        let text = in_output(&report, "x.*.pcapng", &written, None, Stage::Over);
         let expected = "\
 10 packets written to x.*.pcapng, 3800 bytes; 2 more were captured and are not
     in them
@@ -252,7 +262,15 @@ without packets: 31        0   3100            0
         // One file for all queues is a line.
         let all = OutputFile { name: "x.pcapng".into(), queue: None };
         let one = [(all, written.total)].into_iter().collect();
-        let text = in_output(&report, "x.pcapng", &one, Stage::Running);
+        let text = in_output(&report, "x.pcapng", &one, None, Stage::Running);
         assert_eq!(text, "10 packets written to x.pcapng, 3800 bytes; 2 more are on the way\n");
+        // A ring that has turned.
+        let counts = WrittenCounts { output_files: 57, packets: 12, bytes: 900, ..WrittenCounts::default() };
+        let ring: WrittenFiles =
+            [(OutputFile { name: "x_*.pcapng".into(), queue: None }, counts)].into_iter().collect();
+        let text = |most| in_output(&report, "x_*.pcapng", &ring, Some(most), Stage::Over);
+        assert_eq!(text(57), "12 packets written to 57 files named x_*.pcapng, 900 bytes\n");
+        let expected = "12 packets written to 57 files named x_*.pcapng, 900 bytes; the last 20 are kept\n";
+        assert_eq!(text(20).replace("\n    ", " "), expected);
     }
 }

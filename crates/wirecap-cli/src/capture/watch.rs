@@ -15,6 +15,7 @@ use super::{
     job::Job,
     plan::Plan,
     progress::{Progress, line_since},
+    pulse::{self, Pulse},
     service::describe_change,
     statistics::Statistics,
     times::Times,
@@ -49,6 +50,14 @@ fn end_by_itself(
     }
 }
 
+/// What is known about a capture that has ended.
+pub(crate) struct Watched {
+    pub(crate) end: End,
+    pub(crate) manager: ServiceManager,
+    /// Lines that help to explain losses: when they were noticed, and whether the process ran.
+    pub(crate) on_losses: Vec<String>,
+}
+
 /// Watches a capture.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
@@ -66,6 +75,7 @@ pub(crate) struct Watch<'a> {
     /// When losses and times are checked again.
     next_report: Instant,
     alarm: Alarm,
+    pulse: Pulse,
     times: Times,
     /// Ports that are down, or without a carrier, now.
     down: HashSet<String>,
@@ -95,6 +105,7 @@ impl<'a> Watch<'a> {
             manager_snapshot: Snapshot::default(),
             next_report,
             alarm,
+            pulse: Pulse::new(),
             times,
             down: HashSet::new(),
         }
@@ -106,7 +117,7 @@ impl<'a> Watch<'a> {
         capture: &mut Capture,
         workers: &[JoinHandle<()>],
         job: &mut impl Job,
-    ) -> (End, ServiceManager) {
+    ) -> Watched {
         self.manager.ready();
         let end = loop {
             if let Some(end) = self.wait_for_notice(job).or_else(|| self.look(capture, workers, job)) {
@@ -129,7 +140,8 @@ impl<'a> Watch<'a> {
         self.progress.clear();
         // Clients that ask from now on get this one.
         self.desk.publish(self.statistics.snapshot(capture, job));
-        (end, self.manager)
+        let (times, stood) = (self.alarm.describe_times(), pulse::describe(self.pulse.stood()));
+        Watched { end, manager: self.manager, on_losses: times.into_iter().chain(stood).collect() }
     }
 
     /// Executes the requests of clients.
@@ -190,11 +202,15 @@ impl<'a> Watch<'a> {
         for event in capture.events() {
             self.report(&event, capture, job);
         }
+        self.pulse.look();
         let now = Instant::now();
         if now >= self.next_report {
             self.next_report = now + PERIOD;
             let report = capture.report();
-            self.alarm.messages(&report, now).iter().for_each(|loss| self.progress.print(loss));
+            self.alarm
+                .messages(&report, now, self.pulse.stood())
+                .iter()
+                .for_each(|loss| self.progress.print(loss));
             self.times.warnings(&report).iter().for_each(|warning| self.progress.note(warning));
         }
         end_by_itself(

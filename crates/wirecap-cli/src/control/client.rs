@@ -165,6 +165,15 @@ pub(crate) fn find() -> Vec<FoundCapture> {
     found
 }
 
+/// Captures to choose from: `312 (eth1), 498 (sensor: eth2, eth3)`.
+pub(crate) fn choices<'a>(statuses: impl IntoIterator<Item = &'a Status>) -> String {
+    let choice = |status: &Status| {
+        let name = status.name.iter().map(|name| format!("{name}: ")).collect::<String>();
+        format!("{} ({name}{})", status.pid, status.ports.join(", "))
+    };
+    statuses.into_iter().map(choice).collect::<Vec<_>>().join(", ")
+}
+
 /// The socket of a capture by its process id, its name, or the path of the socket; `None` means the only one.
 ///
 /// # Errors
@@ -194,10 +203,8 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
             None => bail!("no capture runs that this user can reach"),
         },
         several => {
-            let pids =
-                several.iter().filter_map(|capture| Some(capture.status.as_ref().ok()?.pid.to_string()));
-            let pids: Vec<_> = pids.collect();
-            bail!(usage!("there are several captures: write one of the process ids {}", pids.join(", ")))
+            let statuses = several.iter().filter_map(|capture| capture.status.as_ref().ok());
+            bail!(usage!("there are several captures: write one of the process ids {}", choices(statuses)))
         }
     }
 }

@@ -85,6 +85,11 @@ impl OutputSettings {
         self.rotate_size.is_some() || self.rotate_time.is_some() || self.rotate_packets.is_some()
     }
 
+    /// How many files of a series are kept, if not all.
+    pub(crate) fn kept_files(&self) -> Option<u64> {
+        self.keep_files.or(self.rotate_files.filter(|_| self.rotate_size.is_some()))
+    }
+
     /// The named pipe that gets a copy of each packet.
     pub(crate) fn copy_pipe(&self) -> Option<&Path> {
         self.copy_to.as_deref().filter(|to| to.contains('/')).map(Path::new)

@@ -2,7 +2,7 @@
 //!
 //! Rule: the hint follows from the type of the error, never from its text.
 
-use std::{env, io};
+use std::{env, io, path::Path};
 
 use wirecap::{
     Error, PassiveReason, PortSpec, XdpTapRefusal,
@@ -27,6 +27,9 @@ pub(crate) const MORE_THREADS: &str =
     "; raise the limit on threads: pids.max of its control group (TasksMax= in a service), or ulimit -u";
 /// What every command needs, filters in the kernel included, as in the book.
 const CAPABILITIES: &str = "cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock";
+/// Where a package installs the program, and what gives it capabilities for members of a group only.
+const PACKAGED: &str = "/usr/bin/wirecap";
+const SETCAP: &str = "/usr/sbin/wirecap-setcap";
 /// The device of libpcap that stands for all interfaces.
 const ANY: &str = "any";
 const LESS_BLOCKS: &str = "; lower -R or --memory";
@@ -35,6 +38,11 @@ const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
 /// The remedy for a lack of privilege, ready to be appended. `more` are capabilities that few commands need.
 fn privileges(more: &str) -> String {
     let program = env::current_exe().map_or_else(|_| "wirecap".into(), |path| path.display().to_string());
+    if more.is_empty() && program == PACKAGED && Path::new(SETCAP).exists() {
+        return "; run as root (sudo), or let members of the group wirecap capture: sudo wirecap-setcap enable, then \
+                sudo adduser $USER wirecap, and log in again"
+            .into();
+    }
     format!(
         "; run as root (sudo), or give the program the capabilities: sudo setcap {CAPABILITIES}{more}+ep {program}"
     )

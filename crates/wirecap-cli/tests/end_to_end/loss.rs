@@ -57,6 +57,33 @@ fn a_loss_causes_warnings_during_the_capture_and_at_the_end() {
     }
 }
 
+/// The remedy for a pool that is too small would mislead.
+#[test]
+fn a_loss_while_the_process_was_stopped_says_so_and_when() {
+    if !require_root("a_loss_while_the_process_was_stopped_says_so_and_when") {
+        return;
+    }
+    let lab = Lab::with_queues("stood", 1);
+    let running = lab.spawn(&[&["capture", "r0"], &SMALL[..]].concat());
+    running.wait_for(READY);
+    // It watches a moment after it is ready.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    running.signal(Signal::SIGSTOP);
+    lab.send(0, 0, FRAMES, LiveOptions::default());
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    running.signal(Signal::SIGCONT);
+    running.wait_for("WARNING: r0 lost ");
+    let ended = running.stop();
+    let seconds = |line: &str| {
+        let (_, rest) = line.split_once("the process did not run for ")?;
+        rest.split_once(" s: it was stopped")?.0.parse::<f64>().ok()
+    };
+    let warning = lines(&ended, "WARNING: r0 lost ")[0];
+    assert!(seconds(warning).is_some_and(|seconds| seconds >= 1.5), "{ended:#?}");
+    assert_eq!(lines(&ended, "the loss was noticed at 20").len(), 1, "{ended:#?}");
+    assert_eq!(lines(&ended, "wirecap: the process did not run for ").len(), 1, "{ended:#?}");
+}
+
 #[test]
 fn a_loss_is_reported_even_with_quiet_and_in_the_exit_code_on_request() {
     if !require_root("a_loss_is_reported_even_with_quiet_and_in_the_exit_code_on_request") {

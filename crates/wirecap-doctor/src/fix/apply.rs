@@ -9,6 +9,13 @@ use super::{
 };
 use crate::setting::{Change, Value};
 
+impl Applied {
+    /// Whether the setting is another one now.
+    pub fn is_made(&self) -> bool {
+        matches!(self.outcome, ApplyOutcome::Made | ApplyOutcome::Adjusted(_))
+    }
+}
+
 /// What became of a change.
 #[derive(Debug)]
 pub struct Applied {

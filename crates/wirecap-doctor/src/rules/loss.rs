@@ -34,7 +34,6 @@ impl LossCause {
                 Rule::StealTime,
                 Rule::ClockSource,
                 Rule::Governor,
-                Rule::QueuesBeyondCores,
             ],
             Self::RingFull => &[
                 Rule::StealTime,

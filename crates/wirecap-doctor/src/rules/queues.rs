@@ -19,9 +19,10 @@ pub(super) fn examine(snapshot: &Snapshot, interface: &Interface) -> Vec<Finding
     number.into_iter().chain(of_rss.flatten()).collect()
 }
 
+/// Not of veth: there, native XDP needs as many receive queues as the other end has transmit queues.
 fn beyond_cores(interface: &Interface, cores: u32) -> Option<Finding> {
-    let queues = interface.queues;
-    (cores > 0 && queues > cores).then(|| {
+    let (queues, is_veth) = (interface.queues, interface.driver.as_deref() == Some("veth"));
+    (cores > 0 && queues > cores && !is_veth).then(|| {
         let evidence = Evidence::QueuesBeyondCores { queues, cores };
         of(interface, Severity::Hint, evidence, channels(interface, cores))
     })
@@ -120,6 +121,11 @@ mod tests {
             assert_eq!(findings.len(), found, "{queues}: {findings:?}");
             assert!(findings.iter().all(|finding| finding.rule() == Rule::QueuesBeyondCores), "{findings:?}");
         }
+        let of_veth = found_after(|snapshot| {
+            let interface = &mut snapshot.interfaces[0];
+            (interface.queues, interface.rss, interface.driver) = (9, None, Some("veth".into()));
+        });
+        assert!(of_veth.iter().all(|finding| finding.rule() != Rule::QueuesBeyondCores), "{of_veth:?}");
     }
 
     #[test]

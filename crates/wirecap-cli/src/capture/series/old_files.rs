@@ -32,8 +32,8 @@ pub(super) struct OldFiles {
 impl OldFiles {
     /// Of a series of which there are these files.
     pub(super) fn new(earlier: &EarlierFiles, settings: &OutputSettings) -> Self {
-        let is_ring = settings.rotate_files.is_some() && settings.rotate_size.is_some();
         let max_files = settings.keep_files;
+        let is_ring = max_files.is_none() && settings.kept_files().is_some();
         let newest = earlier.regular().filter(|_| max_files.is_some()).map(|file| file.path.clone());
         let left_over = earlier.regular().filter(|file| is_ring && !file.is_complete());
         let left_over =

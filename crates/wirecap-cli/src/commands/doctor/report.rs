@@ -1,9 +1,12 @@
 //! What was found and done, as text or as JSON.
 
+use std::io;
+
+use nix::errno::Errno;
 use serde::Serialize;
 use wirecap_core::Choice;
 use wirecap_doctor::{
-    Change, Evidence, Finding, Rule, Severity, Snapshot,
+    Change, Evidence, Finding, Rule, Setting, Severity, Snapshot,
     fix::{Applied, ApplyOutcome, Restored, UndoOutcome},
     snapshot::Interface,
 };
@@ -200,7 +203,9 @@ impl Diagnosis {
             Some(applied) if applied.is_empty() => text += "nothing was changed\n",
             Some(applied) => {
                 text.extend(applied.iter().map(|applied| paragraph(&describe_applied(applied))));
-                text += "wirecap doctor --undo restores these settings\n";
+                if applied.iter().any(Applied::is_made) {
+                    text += "wirecap doctor --undo restores these settings\n";
+                }
             }
         }
         text
@@ -296,6 +301,14 @@ impl AppliedRecord {
     }
 }
 
+/// Whether an XDP program on the interface may be the reason.
+fn is_refused_for_xdp(setting: &Setting, cause: &io::Error) -> bool {
+    let depends =
+        matches!(setting, Setting::Rings { .. } | Setting::Channels { .. } | Setting::Offload { .. });
+    let errors = [Errno::EINVAL, Errno::EBUSY, Errno::EOPNOTSUPP].map(|errno| errno as i32);
+    depends && cause.raw_os_error().is_some_and(|errno| errors.contains(&errno))
+}
+
 fn describe_applied(applied: &Applied) -> String {
     let (name, from, to) = (
         setting::name(&applied.change.setting),
@@ -310,7 +323,15 @@ fn describe_applied(applied: &Applied) -> String {
         ApplyOutcome::Stale(now) => {
             format!("left alone: {name} has become {}: examine it again", setting::value(now))
         }
-        ApplyOutcome::Refused(cause) => format!("not changed: {name} from {from} to {to}: {cause}"),
+        ApplyOutcome::Refused(cause) => {
+            let hint = match is_refused_for_xdp(&applied.change.setting, cause) {
+                true => {
+                    "; drivers refuse this while an XDP program is attached, as by a capture: end that first"
+                }
+                false => "",
+            };
+            format!("not changed: {name} from {from} to {to}: {cause}{hint}")
+        }
     }
 }
 
@@ -345,4 +366,33 @@ fn describe_restored(restored: &[Restored]) -> String {
         })
     };
     restored.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap_doctor::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_a_program_may_cause_says_so() {
+        let refused = |setting: Setting, errno: Errno| {
+            let change = Change { setting, from: Value::Switch(true), to: Value::Switch(false) };
+            describe_applied(&Applied { change, outcome: ApplyOutcome::Refused(errno.into()) })
+        };
+        let (interface, name) = ("eth1".to_owned(), "rx-lro".to_owned());
+        let (rings, offload) = (
+            Setting::Rings { interface: interface.clone() },
+            Setting::Offload { interface: interface.clone(), name },
+        );
+        for (setting, errno, named) in [
+            (rings.clone(), Errno::EINVAL, true),
+            (rings, Errno::EPERM, false),
+            (offload, Errno::EBUSY, true),
+            (Setting::Pause { interface }, Errno::EINVAL, false),
+        ] {
+            let text = refused(setting, errno);
+            assert_eq!(text.contains("while an XDP program is attached"), named, "{text}");
+        }
+    }
 }

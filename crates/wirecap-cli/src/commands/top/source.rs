@@ -28,7 +28,7 @@ use super::{figures::Report, flags::TopFlags};
 use crate::{
     commands::control::status::warn_of_hidden,
     control::{
-        client::{ControlClient, find, socket_of},
+        client::{ControlClient, choices, find, socket_of},
         protocol::{EndRecord, Request, Status},
     },
     exit::Exit,
@@ -180,8 +180,8 @@ fn socket_for(targets: &[String]) -> Result<Option<PathBuf>> {
     let found = find().into_iter().filter_map(|capture| Some((capture.status.ok()?, capture.socket)));
     let mut found: Vec<_> = found.filter(|(status, _)| matches(status)).collect();
     if found.len() > 1 {
-        let pids: Vec<_> = found.iter().map(|(status, _)| status.pid.to_string()).collect();
-        bail!(usage!("several captures match: write one of the process ids {}", pids.join(", ")));
+        let statuses = found.iter().map(|(status, _)| status);
+        bail!(usage!("several captures match: write one of the process ids {}", choices(statuses)));
     }
     Ok(found.pop().map(|(_, socket)| socket))
 }
