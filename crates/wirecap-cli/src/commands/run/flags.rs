@@ -10,7 +10,7 @@ use crate::values::{ANY, Cores, choice, choice_but, cores, number, size};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   wirecap run tcpdump -i eth1 -w trace.pcap            tcpdump on the engine, unchanged
-  wirecap run -R 500 --account -- tshark -i eth1       with a larger pool, and the account at the end
+  wirecap run -R 500 --account -- ngrep -d eth1        with a larger pool, and the account at the end
   wirecap run -- tcpdump -i 'eth1?M=64&R=2000'         settings of one device stand behind its name
   wirecap run -- tcpdump -i xdp:eth1@0-3               four receive queues, taken from the host";
 

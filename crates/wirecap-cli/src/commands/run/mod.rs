@@ -28,6 +28,9 @@ use self::{accounts::AccountFile, flags::RunFlags};
 /// The file of the library.
 const LIBRARY: &str = "libwirecap_pcap.so";
 
+/// Programs that lack the privileges for the engine when they capture.
+const GIVE_UP: [&str; 3] = ["dumpcap", "tshark", "wireshark"];
+
 /// Where packages of Debian and Ubuntu put it, seen from the directory of the command.
 const MULTIARCH_DIRECTORY: &str = if cfg!(target_arch = "x86_64") {
     "../lib/x86_64-linux-gnu/wirecap"
@@ -48,6 +51,13 @@ pub(crate) fn run(flags: &RunFlags) -> Result<ExitCode> {
     let mut command = Command::new(&path);
     command.arg0(name).args(arguments).envs(flags.variables());
     command.env("LD_PRELOAD", preloaded(&library)).env("WIRECAP_ACCOUNT", accounts.path());
+    if !flags.quiet && path.file_name().is_some_and(|name| GIVE_UP.iter().any(|program| name == *program)) {
+        note!(
+            "{} gives its privileges up before it opens an interface, so that it gets a packet socket; tshark and Wireshark \
+             capture on the engine by tshark -i wirecap-eth1 (man wirecap-extcap)",
+            name.to_string_lossy()
+        );
+    }
     let signals = signals::Forwarder::listen()?;
     let mut child = command.spawn().map_err(|error| anyhow!("cannot start {}: {error}", path.display()))?;
     signals.forward_to(child.id());

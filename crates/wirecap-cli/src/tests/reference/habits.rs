@@ -10,7 +10,7 @@ use crate::commands::{
 
 pub(super) fn page() -> String {
     let about = "Each flag of tcpdump 4.99 and of dumpcap 4, and what it is in `wirecap capture`. [`wirecap run`](../existing-programs.md) \
-                 runs either of them on the engine, with all its flags.";
+                 runs tcpdump on the engine, with all its flags.";
     let mut page = head("From tcpdump and dumpcap", about);
     for (program, name) in [(Program::Tcpdump, "tcpdump"), (Program::Dumpcap, "dumpcap")] {
         page += &format!("\n## {name}\n\n| {name} | here | |\n|---|---|---|\n");

@@ -104,7 +104,7 @@ const REPLAY: &[Example] = &[
 
 const RUN: &[Example] = &[
     ("wirecap run tcpdump -i eth1 -w trace.pcap", "tcpdump on the engine, unchanged:"),
-    ("wirecap run -R 500 --account -- tshark -i eth1", "A larger pool, and the account at the end:"),
+    ("wirecap run -R 500 --account -- ngrep -d eth1", "A larger pool, and the account at the end:"),
     ("wirecap run -- tcpdump -i 'eth1?M=64&R=2000'", "Settings of one device stand behind its name:"),
     ("wirecap run -- tcpdump -i xdp:eth1@0-3", "Four receive queues, taken from the host:"),
 ];
