@@ -116,7 +116,7 @@ fn opening_waits_for_a_queue_that_is_being_given_back_and_reports_that() {
     let wire = Wire::with_queues("givenback", 2);
     let socket = wire.inside.enter(|| CopySender::open(wire.veth.b().ifindex().unwrap(), 1, 64).unwrap());
     let ending = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(700));
+        wait_until("the capture waits", || !WAITS.lock().unwrap().is_empty());
         drop(socket);
     });
     drop(wire.capture_of("in0@1", reporting()));
