@@ -49,6 +49,9 @@ _wirecap() {
             wirecap,set)
                 cmd="wirecap__subcmd__set"
                 ;;
+            wirecap,size)
+                cmd="wirecap__subcmd__size"
+                ;;
             wirecap,status)
                 cmd="wirecap__subcmd__status"
                 ;;
@@ -91,6 +94,9 @@ _wirecap() {
             wirecap__subcmd__help,set)
                 cmd="wirecap__subcmd__help__subcmd__set"
                 ;;
+            wirecap__subcmd__help,size)
+                cmd="wirecap__subcmd__help__subcmd__size"
+                ;;
             wirecap__subcmd__help,status)
                 cmd="wirecap__subcmd__help__subcmd__status"
                 ;;
@@ -107,7 +113,7 @@ _wirecap() {
 
     case "${cmd}" in
         wirecap)
-            opts="-h -V --help --version status top stop rotate set interfaces capture forward generate replay run extcap doctor help"
+            opts="-h -V --help --version status top stop rotate set interfaces size capture forward generate replay run extcap doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -751,7 +757,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help)
-            opts="status top stop rotate set interfaces capture forward generate replay run extcap doctor help"
+            opts="status top stop rotate set interfaces size capture forward generate replay run extcap doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -905,6 +911,20 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help__subcmd__set)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        wirecap__subcmd__help__subcmd__size)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1132,6 +1152,48 @@ _wirecap() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        wirecap__subcmd__size)
+            opts="-M -h --queues --rate --packet --burst --worker --skew --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --queues)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --packet)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --burst)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --worker)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --skew)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -M)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

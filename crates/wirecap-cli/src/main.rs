@@ -101,6 +101,7 @@ fn run(command: Command) -> Result<Exit> {
         Command::Rotate(flags) => return commands::control::rotate::run(flags),
         Command::Set(flags) => return commands::control::set::run(flags),
         Command::Doctor(flags) => return doctor::run(flags),
+        Command::Size(flags) => return commands::size::run(flags),
         _ => {}
     }
     // First of all: before this call a signal kills the process instead of ending it with an exit code, and
@@ -132,6 +133,7 @@ fn run(command: Command) -> Result<Exit> {
         Command::Top(flags) => top::run(&flags, &signals),
         Command::Interfaces(_)
         | Command::Doctor(_)
+        | Command::Size(_)
         | Command::Status(_)
         | Command::Stop(_)
         | Command::Rotate(_)

@@ -17,6 +17,7 @@
 //! | what happened | [`outcome`] |
 //! | the experiments of the paper, with its own figures beside ours | [`experiments`] |
 //! | what arithmetic says | [`closed_form`] |
+//! | how large pools have to be | [`sizing`] |
 //!
 //! Rule: a simulated figure is never mistaken for a measured one: whatever is printed says that it is
 //! simulated. What is calibrated has its source beside it; nothing is fitted to the answer of an experiment.
@@ -24,9 +25,12 @@
 
 pub mod closed_form;
 pub mod engines;
+#[cfg(feature = "experiments")]
 pub mod experiments;
 pub mod outcome;
 pub mod random;
+pub mod sizing;
+#[cfg(feature = "experiments")]
 pub mod table;
 pub mod traffic;
 

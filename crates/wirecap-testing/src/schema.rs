@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The schemas of `docs/schemas/` for the output of `wirecap COMMAND --json`, and for messages of `--log
 /// json`.
-const SCHEMAS: [(&str, &str); 8] = [
+const SCHEMAS: [(&str, &str); 9] = [
     ("capture", include_str!("../../../docs/schemas/capture.json")),
     ("forward", include_str!("../../../docs/schemas/forward.json")),
     ("generate", include_str!("../../../docs/schemas/generate.json")),
@@ -17,6 +17,7 @@ const SCHEMAS: [(&str, &str); 8] = [
     ("run", include_str!("../../../docs/schemas/run.json")),
     ("interfaces", include_str!("../../../docs/schemas/interfaces.json")),
     ("doctor", include_str!("../../../docs/schemas/doctor.json")),
+    ("size", include_str!("../../../docs/schemas/size.json")),
     ("messages", include_str!("../../../docs/schemas/messages.json")),
 ];
 

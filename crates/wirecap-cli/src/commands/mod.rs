@@ -18,6 +18,7 @@ pub(crate) mod interfaces;
 pub(crate) mod refusal;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod size;
 pub(crate) mod top;
 pub(crate) mod version;
 
@@ -33,6 +34,7 @@ use self::{
     interfaces::InterfacesFlags,
     replay::flags::{EXAMPLES as REPLAY_EXAMPLES, ReplayFlags},
     run::flags::{EXAMPLES as RUN_EXAMPLES, RunFlags},
+    size::flags::{EXAMPLES as SIZE_EXAMPLES, SizeFlags},
     top::flags::{EXAMPLES as TOP_EXAMPLES, TopFlags},
 };
 
@@ -172,6 +174,13 @@ pub(crate) enum Command {
     Set(SetFlags),
     /// List the interfaces: queues, speed, what XDP can do, and which programs are attached.
     Interfaces(InterfacesFlags),
+    /// Compute how large pools have to be for some traffic, by simulation.
+    ///
+    /// The engine's own core runs in virtual time, with packets that come at a constant rate and workers of a
+    /// constant pace. Nothing is captured, and no privilege is needed. The exit code is 1 if no pool is
+    /// large enough.
+    #[command(after_help = SIZE_EXAMPLES)]
+    Size(SizeFlags),
     /// Examine the settings of this machine that cost packets, and change them if asked.
     ///
     /// Reads the settings of the interfaces, the processors, the kernel and the disk, and reports what costs

@@ -132,6 +132,10 @@ fn hint(error: &Error) -> Option<String> {
             )
         }
         Error::NotPermitted(_) => privileges(""),
+        // Nor does anybody without privileges see whose program that is.
+        Error::Held { .. } if !may_attach() => {
+            format!("; to capture takes privileges, too{}", privileges(""))
+        }
         Error::JoinNotPermitted { .. } => privileges(",cap_sys_admin"),
         Error::Rss { .. } => "; omit --rss symmetric to capture without it".into(),
         Error::PassiveRss(name) => format!(
@@ -151,6 +155,11 @@ fn hint(error: &Error) -> Option<String> {
         Error::Thread { .. } => MORE_THREADS.into(),
         _ => return None,
     })
+}
+
+/// Whether the process could attach a program of its own.
+fn may_attach() -> bool {
+    bpf::capabilities().iter().all(|(name, has)| *has || !["CAP_NET_ADMIN", "CAP_BPF"].contains(name))
 }
 
 /// Why an interface is left to the host; empty if the user asked for that.

@@ -47,6 +47,7 @@ mod sandbox;
 mod send_traces;
 mod service;
 mod settings;
+mod size;
 mod stalls;
 mod start;
 mod streams;

@@ -14,7 +14,7 @@ use crate::{
     capture::{Record, end::End},
     commands::{
         capture::copy_to::CopyReport, control, doctor::report::DoctorRecord, forward::stats::ForwardReport,
-        generate, interfaces, replay,
+        generate, interfaces, replay, size::report::SizeRecord,
     },
     print::log::MessageRecord,
 };
@@ -95,6 +95,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("run", unworded::<RunAccount>()),
         ("interfaces", schema::<Vec<interfaces::InterfaceRecord>>()),
         ("doctor", schema::<DoctorRecord>()),
+        ("size", schema::<SizeRecord<'_>>()),
         ("status", schema::<Vec<control::status::RunningCapture>>()),
         (MESSAGES, schema::<MessageRecord>()),
     ]

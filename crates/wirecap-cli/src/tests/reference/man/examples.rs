@@ -142,6 +142,14 @@ const TOP: &[Example] = &[
     ),
 ];
 
+const SIZE: &[Example] = &[
+    (
+        "wirecap size --queues 8 --rate 10Gbit --packet 300 --burst 100ms --worker 400k --skew 3",
+        "Bursts of a tenth of a second, of which one queue gets three times its share:",
+    ),
+    ("wirecap size --queues 4 --rate 2Mpps --worker 600k --skew 2", "A rate that lasts:"),
+];
+
 const STOP: &[Example] = &[
     ("wirecap stop uplink", "End a capture, and wait until everything is written:"),
     ("wirecap stop 4711 --timeout 10s", "Wait for ten seconds at most:"),
@@ -170,6 +178,7 @@ const ALL: &[(&str, &[Example])] = &[
     ("rotate", ROTATE),
     ("set", SET),
     ("interfaces", INTERFACES),
+    ("size", SIZE),
 ];
 
 /// The first example of each command.

@@ -107,6 +107,16 @@ pub(super) fn of(command: &str) -> Notes {
             signals: Some(&[]),
             ..Notes::default()
         },
+        "size" => Notes {
+            exit: &[
+                ["0", "Pools of some size do it."],
+                ["1", "No pool is large enough, as the output says, or it could not be printed."],
+                ["2", "The command line is wrong."],
+            ],
+            signals: Some(&[]),
+            see_also: &["wirecap-capture(1)"],
+            ..Notes::default()
+        },
         "rotate" | "set" => Notes { signals: Some(&[]), ..Notes::default() },
         "interfaces" => {
             Notes { signals: Some(&[]), see_also: &["ip-link(8)", "ethtool(8)"], ..Notes::default() }

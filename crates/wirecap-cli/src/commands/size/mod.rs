@@ -1,0 +1,121 @@
+//! `wirecap size`: how large pools have to be for some traffic, by simulation.
+//!
+//! ```text
+//!   flags ─► Demand ─► wirecap-sim: the engine core in virtual time ─► the least R of each mode ─► report
+//! ```
+//!
+//! Rule: what is printed says that it is simulated, and what the simulation leaves out.
+
+pub(crate) mod flags;
+pub(crate) mod report;
+mod values;
+
+use std::time::SystemTime;
+
+use anyhow::{Result, ensure};
+use wirecap_core::Mode;
+use wirecap_sim::sizing::{Demand, MAX_PACKETS};
+
+use self::{
+    flags::SizeFlags,
+    report::{Pools, SizeReport},
+};
+use crate::{
+    exit::Exit,
+    print::{head::Head, printable::json, stdio::print_stdout},
+};
+
+/// The thresholds that are tried, in percent; of two that need the same, the first is chosen.
+const THRESHOLDS: [u8; 5] = [60, 40, 80, 20, 90];
+/// How many times longer than the burst asked for others are tried.
+const LONGER: f64 = 16.0;
+
+/// Simulates, and prints what is needed.
+///
+/// # Errors
+/// Wrong usage; standard output is closed.
+pub(crate) fn run(flags: &SizeFlags) -> Result<Exit> {
+    let demand = flags.demand();
+    check(flags, &demand)?;
+    let report = SizeReport {
+        head: Head::new("size", SystemTime::now()),
+        demand,
+        packet: flags.packet,
+        lasts: flags.burst.is_none(),
+        pools: if is_possible(flags, &demand) { pools(flags, &demand)? } else { Vec::new() },
+    };
+    print_stdout("the sizes", &if flags.json { json(&report.record()) } else { report.to_string() })?;
+    Ok(if report.pools.is_empty() { Exit::Failed } else { Exit::Fine })
+}
+
+fn check(flags: &SizeFlags, demand: &Demand) -> Result<()> {
+    ensure!(
+        flags.skew <= f64::from(flags.queues),
+        usage!(
+            "--skew {}: the busiest of {queues} queues gets at most {queues} times the mean, which is all packets",
+            flags.skew,
+            queues = flags.queues
+        )
+    );
+    ensure!(
+        flags.cells_per_chunk.is_power_of_two(),
+        usage!(
+            "-M {}: write a power of two, like -M {}",
+            flags.cells_per_chunk,
+            flags.cells_per_chunk.next_power_of_two()
+        )
+    );
+    ensure!(
+        flags.burst.is_none() || demand.packets() <= MAX_PACKETS,
+        usage!(
+            "--burst: that are {:.0} million packets, and at most {:.0} million are simulated; leave --burst out for a \
+             rate that lasts",
+            demand.packets() / 1e6,
+            MAX_PACKETS / 1e6
+        )
+    );
+    Ok(())
+}
+
+/// Whether pools of some size can do it: not if more packets come than are handled, without an end.
+fn is_possible(flags: &SizeFlags, demand: &Demand) -> bool {
+    flags.burst.is_some() || demand.total_pps <= demand.capacity_pps()
+}
+
+/// The pools of each mode that can do it.
+fn pools(flags: &SizeFlags, demand: &Demand) -> Result<Vec<Pools>> {
+    // What lasts is simulated for a while, which many packets make shorter.
+    let demand = &Demand { burst_s: demand.burst_s.min(MAX_PACKETS / demand.total_pps), ..*demand };
+    let mut found = Vec::new();
+    let lasts_in_basic = flags.burst.is_some() || demand.busiest_pps() <= demand.pace_pps;
+    let least = match lasts_in_basic {
+        true => demand.least_chunks(flags.cells_per_chunk, Mode::Basic)?,
+        false => None,
+    };
+    found.extend(least.map(|chunks| (Mode::Basic, chunks)));
+    let mut best: Option<(Mode, u32)> = None;
+    for threshold_percent in THRESHOLDS.into_iter().filter(|_| flags.queues > 1) {
+        let mode = Mode::Advanced { threshold_percent };
+        let least = demand.least_chunks(flags.cells_per_chunk, mode)?;
+        if let Some(chunks) = least.filter(|chunks| best.is_none_or(|(_, least)| *chunks < least)) {
+            best = Some((mode, chunks));
+        }
+    }
+    found.extend(best);
+    let pools = |(mode, least_chunks)| {
+        let chunks = Demand::with_margin(least_chunks);
+        let tried_s = (LONGER * demand.burst_s).min(MAX_PACKETS / demand.total_pps);
+        let longest = |demand: &Demand| demand.longest_burst_s(flags.cells_per_chunk, chunks, mode, tried_s);
+        let one_queue = Demand { skew: demand.queues.into(), ..*demand };
+        Ok(Pools {
+            mode,
+            cells_per_chunk: flags.cells_per_chunk,
+            least_chunks,
+            chunks,
+            longest_burst_s: if flags.burst.is_some() { longest(demand)? } else { None },
+            longest_in_one_queue_s: longest(&one_queue)?,
+            tried_s,
+        })
+    };
+    found.into_iter().map(pools).collect()
+}

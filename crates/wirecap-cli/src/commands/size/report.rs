@@ -1,0 +1,333 @@
+//! What `wirecap size` prints.
+
+use std::fmt;
+
+use serde::Serialize;
+use wirecap_core::Mode;
+use wirecap_sim::sizing::Demand;
+
+use crate::{
+    print::{head::Head, layout::paragraph, table::Table},
+    text::{
+        plural::counted,
+        units::{rate, size},
+    },
+};
+
+/// Bytes of a cell.
+const CELL_BYTES: u64 = 2_048;
+/// Bytes of a cell that a packet can have, behind the kernel's headroom.
+const ROOM_BYTES: u64 = CELL_BYTES - 256;
+/// R and M by default.
+const DEFAULT_CHUNKS: u64 = 128;
+const DEFAULT_CELLS: u32 = 256;
+/// Bytes of the frame check sequence, which is not captured.
+const FCS_BYTES: u64 = 4;
+/// Bytes that a packed packet takes beside its own, a multiple of four.
+const PACKED_BYTES: u64 = 32;
+
+/// The pools that a mode needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pools {
+    pub(super) mode: Mode,
+    pub(super) cells_per_chunk: u32,
+    /// The least number of chunks of a pool that lost nothing.
+    pub(super) least_chunks: u32,
+    /// The number that is recommended.
+    pub(super) chunks: u32,
+    /// How long the burst may last with these; `None` if it lasts anyway, or the longest tried lost nothing.
+    pub(super) longest_burst_s: Option<f64>,
+    /// The same if all packets came in one queue.
+    pub(super) longest_in_one_queue_s: Option<f64>,
+    /// The longest burst that was tried.
+    pub(super) tried_s: f64,
+}
+
+/// What is printed.
+#[derive(Debug)]
+pub(super) struct SizeReport {
+    pub(super) head: Head,
+    pub(super) demand: Demand,
+    /// Length of packets, with FCS.
+    pub(super) packet: u64,
+    /// Whether the rate lasts.
+    pub(super) lasts: bool,
+    /// By mode; empty if no pools do it.
+    pub(super) pools: Vec<Pools>,
+}
+
+/// The report as JSON.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct SizeRecord<'a> {
+    #[serde(flatten)]
+    head: &'a Head,
+    /// Packets per second of all queues together.
+    total_pps: f64,
+    /// Packets per second of the busiest queue.
+    busiest_pps: f64,
+    /// Packets per second that all workers handle together.
+    capacity_pps: f64,
+    /// How long the packets come, in seconds; null if always.
+    burst_seconds: Option<f64>,
+    /// Whether the figures are simulated: always.
+    simulated: bool,
+    /// What each mode needs; empty if no pools do it.
+    pools: Vec<PoolsRecord>,
+}
+
+/// What a mode needs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PoolsRecord {
+    /// `basic` or `advanced`.
+    mode: &'static str,
+    /// T, in percent; null in basic mode.
+    threshold_percent: Option<u8>,
+    /// M.
+    cells_per_chunk: u32,
+    /// The least R that lost nothing in simulation.
+    least_chunks_per_pool: u32,
+    /// The R that is recommended.
+    chunks_per_pool: u32,
+    /// Memory of the cells of all pools with it.
+    cells_bytes: u64,
+    /// R where packets are packed into blocks.
+    blocks_per_pool: u64,
+    /// Memory of all blocks with it.
+    blocks_bytes: u64,
+    /// The longest burst at this rate without loss, in seconds; null if longer than `tried_seconds`.
+    longest_burst_seconds: Option<f64>,
+    /// The same if all packets come in one queue.
+    longest_in_one_queue_seconds: Option<f64>,
+    /// The longest burst that was simulated.
+    tried_seconds: f64,
+}
+
+impl Pools {
+    fn mode(&self) -> &'static str {
+        match self.mode {
+            Mode::Basic => "basic",
+            Mode::Advanced { .. } => "advanced",
+        }
+    }
+
+    /// Packets that a pool holds.
+    fn packets(&self) -> u64 {
+        u64::from(self.cells_per_chunk) * u64::from(self.chunks)
+    }
+
+    fn threshold_percent(&self) -> Option<u8> {
+        match self.mode {
+            Mode::Basic => None,
+            Mode::Advanced { threshold_percent } => Some(threshold_percent),
+        }
+    }
+
+    /// R where packets of this length lie in cells.
+    fn chunks_of_cells(&self, packet: u64) -> u64 {
+        u64::from(self.chunks) * (packet - FCS_BYTES).div_ceil(ROOM_BYTES)
+    }
+
+    /// R where they are packed: blocks for as many packets, and one that is being filled.
+    fn blocks(&self, packet: u64) -> u64 {
+        let taken = (packet - FCS_BYTES).next_multiple_of(4) + PACKED_BYTES;
+        let in_block = (u64::from(self.cells_per_chunk) * CELL_BYTES / taken).max(1);
+        self.packets().div_ceil(in_block) + 1
+    }
+
+    /// Memory of this many chunks in each pool.
+    fn bytes(&self, queues: u32, chunks: u64) -> u64 {
+        u64::from(queues) * chunks * u64::from(self.cells_per_chunk) * CELL_BYTES
+    }
+}
+
+impl SizeReport {
+    pub(super) fn record(&self) -> SizeRecord<'_> {
+        let queues = self.demand.queues;
+        let pools = self.pools.iter().map(|pools| {
+            let (cells, blocks) = (pools.chunks_of_cells(self.packet), pools.blocks(self.packet));
+            PoolsRecord {
+                mode: pools.mode(),
+                threshold_percent: pools.threshold_percent(),
+                cells_per_chunk: pools.cells_per_chunk,
+                least_chunks_per_pool: pools.least_chunks,
+                chunks_per_pool: cells as u32,
+                cells_bytes: pools.bytes(queues, cells),
+                blocks_per_pool: blocks,
+                blocks_bytes: pools.bytes(queues, blocks),
+                longest_burst_seconds: pools.longest_burst_s,
+                longest_in_one_queue_seconds: pools.longest_in_one_queue_s,
+                tried_seconds: pools.tried_s,
+            }
+        });
+        SizeRecord {
+            head: &self.head,
+            total_pps: self.demand.total_pps,
+            busiest_pps: self.demand.busiest_pps(),
+            capacity_pps: self.demand.capacity_pps(),
+            burst_seconds: (!self.lasts).then_some(self.demand.burst_s),
+            simulated: true,
+            pools: pools.collect(),
+        }
+    }
+
+    /// The traffic in words.
+    fn traffic(&self) -> String {
+        let Demand { queues, total_pps, pace_pps, burst_s, .. } = self.demand;
+        let lasts = if self.lasts { String::from(", always") } else { format!(" for {}", time(burst_s)) };
+        let busiest = match queues {
+            1 => String::new(),
+            _ => format!(", {} of them in the busiest of {queues} queues", rate(self.demand.busiest_pps())),
+        };
+        let workers = match queues {
+            1 => format!("A worker handles {}", rate(pace_pps)),
+            _ => format!(
+                "{queues} workers handle {} each, {} together",
+                rate(pace_pps),
+                rate(self.demand.capacity_pps())
+            ),
+        };
+        format!("{}{lasts}{busiest}. {workers}.", rate(total_pps))
+    }
+
+    fn table(&self) -> Table {
+        let mut table =
+            Table::new(&["mode", "T", "R", "memory", "R_packed", "memory", "longest", "one_queue"]);
+        for pools in &self.pools {
+            let (cells, blocks) = (pools.chunks_of_cells(self.packet), pools.blocks(self.packet));
+            let memory = |chunks| size(pools.bytes(self.demand.queues, chunks));
+            let tried = format!("> {}", time(pools.tried_s));
+            let longest = |seconds: Option<f64>| seconds.map_or_else(|| tried.clone(), time);
+            table.row(vec![
+                pools.mode().to_owned(),
+                pools.threshold_percent().map_or_else(|| "-".into(), |percent| format!("{percent} %")),
+                cells.to_string(),
+                memory(cells),
+                blocks.to_string(),
+                memory(blocks),
+                if self.lasts { "always".into() } else { longest(pools.longest_burst_s) },
+                longest(pools.longest_in_one_queue_s),
+            ]);
+        }
+        table
+    }
+
+    /// Why no pools do it.
+    fn impossible(&self) -> String {
+        let Demand { total_pps, pace_pps, queues, .. } = self.demand;
+        if self.lasts {
+            let needed = (total_pps / pace_pps).ceil() as u64;
+            format!(
+                "No pool is large enough: packets come faster than {} {} them, without an end. {} of this pace keep up, or \
+                 faster ones; or give the length of a burst (--burst 100ms).",
+                counted(queues, "worker"),
+                if queues == 1 { "handles" } else { "handle" },
+                counted(needed, "worker")
+            )
+        } else {
+            "No pool is large enough: one has at most four million cells. A shorter burst, faster workers or more queues \
+             may do."
+                .into()
+        }
+    }
+}
+
+impl fmt::Display for SizeReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", paragraph(&self.traffic()))?;
+        let Some(best) = self.pools.last() else {
+            return write!(formatter, "{}", paragraph(&self.impossible()));
+        };
+        writeln!(formatter, "\n{}", self.table())?;
+        let note = "Simulated, with the engine core in virtual time: the smallest R that lost nothing, and a quarter more for \
+                    what it leaves out: packets come evenly, and workers never pause. The second pair of R and memory is for \
+                    packets that are packed into blocks. The last columns are the longest bursts without loss with these \
+                    pools, as given, and with all packets in one queue.";
+        write!(formatter, "{}", paragraph(note))?;
+        let mode = match best.mode {
+            Mode::Basic => "--mode basic".to_owned(),
+            Mode::Advanced { threshold_percent } => format!("-T {threshold_percent}"),
+        };
+        let (m, chunks) = (best.cells_per_chunk, best.chunks_of_cells(self.packet));
+        if m == DEFAULT_CELLS && chunks <= DEFAULT_CHUNKS {
+            let enough = format!("The default, R = {DEFAULT_CHUNKS}, is more than that.");
+            return write!(formatter, "{}\nwirecap capture IFACE {mode}\n", paragraph(&enough));
+        }
+        writeln!(formatter, "\nwirecap capture IFACE -M {m} -R {chunks} {mode}")
+    }
+}
+
+/// A time in a fitting unit.
+fn time(seconds: f64) -> String {
+    match seconds {
+        ..0.01 => format!("{:.2} ms", seconds * 1e3),
+        ..1.0 => format!("{:.0} ms", seconds * 1e3),
+        ..100.0 => format!("{seconds:.1} s"),
+        _ => format!("{seconds:.0} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    fn report(pools: Vec<Pools>) -> SizeReport {
+        let demand = Demand { queues: 8, total_pps: 4e6, skew: 3.0, burst_s: 0.1, pace_pps: 4e5 };
+        SizeReport {
+            head: Head::new("size", SystemTime::UNIX_EPOCH),
+            demand,
+            packet: 300,
+            lasts: false,
+            pools,
+        }
+    }
+
+    fn pools(chunks: u32) -> Pools {
+        Pools {
+            mode: Mode::Advanced { threshold_percent: 60 },
+            cells_per_chunk: 256,
+            least_chunks: chunks,
+            chunks,
+            longest_burst_s: Some(0.15),
+            longest_in_one_queue_s: None,
+            tried_s: 1.6,
+        }
+    }
+
+    #[test]
+    fn memory_follows_from_the_length_of_packets() {
+        let pools = pools(100);
+        assert_eq!(
+            (pools.chunks_of_cells(64), pools.chunks_of_cells(1_518), pools.chunks_of_cells(9_022)),
+            (100, 100, 600)
+        );
+        // 296 bytes and 32 more: 1,598 in a block of 512 KiB, for 25,600 packets.
+        assert_eq!(pools.blocks(300), 18);
+        assert_eq!(pools.bytes(8, 100), 8 * 100 * (512 << 10));
+        let record = serde_json::to_value(report(vec![pools]).record()).unwrap();
+        assert_eq!(record["pools"][0]["cells_bytes"], 419_430_400);
+        assert_eq!(record["pools"][0]["longest_in_one_queue_seconds"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn the_text_has_the_traffic_the_pools_and_a_command() {
+        let text = report(vec![pools(100)]).to_string();
+        for words in [
+            "4.00 Mpps for 100 ms, 1.50 Mpps of them in the busiest of 8 queues.",
+            "8 workers handle 400.00 kpps each, 3.20 Mpps together.",
+            "Simulated",
+            "The default, R = 128, is more than that.",
+            "wirecap capture IFACE -T 60",
+        ] {
+            assert!(text.replace("\n    ", " ").contains(words), "{words}: {text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let larger = report(vec![pools(129)]).to_string();
+        assert!(larger.contains("\nwirecap capture IFACE -M 256 -R 129 -T 60\n"), "{larger}");
+        let none = SizeReport { lasts: true, ..report(Vec::new()) }.to_string();
+        assert!(none.replace("\n    ", " ").contains("10 workers of this pace keep up"), "{none}");
+    }
+}

@@ -1,0 +1,199 @@
+//! How large pools have to be: the smallest that lose nothing of a burst, found by simulation.
+//!
+//! ```text
+//!   Demand ─► packets of each queue ─► the engine with R chunks ─┬─ lost some: a larger R
+//!                                                                └─ lost none: a smaller R
+//! ```
+//!
+//! Rule: packets of a burst come at a constant rate, and nothing is in the pools before it. What the answer
+//! leaves out, a margin has to cover: see [`Demand::with_margin`].
+
+use wirecap_core::{
+    Geometry, GeometryError, Mode,
+    geometry::{MAX_CELLS_PER_POOL, MAX_CHUNKS_PER_POOL},
+};
+
+use crate::{engines::wirecap::WirecapEngine, traffic::Traffic};
+
+/// The most packets of a burst that are simulated in a few seconds.
+pub const MAX_PACKETS: f64 = 2e8;
+/// The fewest chunks of a pool: one that is filled while another is handled.
+const MIN_CHUNKS: u32 = 4;
+
+/// Traffic, and what handles it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Demand {
+    /// Receive queues, each of which has a worker.
+    pub queues: u32,
+    /// Packets per second of all queues together.
+    pub total_pps: f64,
+    /// How many times the mean the busiest queue gets: from 1 (all alike) to the number of queues (all
+    /// packets in one). The others share the rest.
+    pub skew: f64,
+    /// How long the packets come, in seconds.
+    pub burst_s: f64,
+    /// Packets per second that a worker handles.
+    pub pace_pps: f64,
+}
+
+impl Demand {
+    /// Packets per second of the busiest queue.
+    pub fn busiest_pps(&self) -> f64 {
+        self.total_pps * self.skew / f64::from(self.queues)
+    }
+
+    /// Packets per second that all workers handle together.
+    pub fn capacity_pps(&self) -> f64 {
+        self.pace_pps * f64::from(self.queues)
+    }
+
+    /// Packets of the burst.
+    pub fn packets(&self) -> f64 {
+        self.total_pps * self.burst_s
+    }
+
+    /// The smallest number of chunks of a pool with which the burst is lossless, with chunks of this many
+    /// cells, each of which holds a packet; `None` if a pool cannot have that many.
+    ///
+    /// # Errors
+    /// The number of cells is none that chunks can have.
+    pub fn least_chunks(&self, cells_per_chunk: u32, mode: Mode) -> Result<Option<u32>, GeometryError> {
+        let is_enough = |chunks| self.is_lossless(cells_per_chunk, chunks, mode);
+        // Pools that hold all packets are enough.
+        let all = (self.busiest_pps() * self.burst_s / f64::from(cells_per_chunk)).ceil() + 8.0;
+        let possible =
+            (MAX_CELLS_PER_POOL / u64::from(cells_per_chunk.max(1))).min(MAX_CHUNKS_PER_POOL.into());
+        let most = all.clamp(MIN_CHUNKS.into(), possible as f64) as u32;
+        if !is_enough(most)? {
+            return Ok(None);
+        }
+        let (mut too_few, mut enough) = (MIN_CHUNKS - 1, most);
+        while enough - too_few > 1 {
+            let middle = too_few + (enough - too_few) / 2;
+            if is_enough(middle)? {
+                enough = middle;
+            } else {
+                too_few = middle;
+            }
+        }
+        Ok(Some(enough))
+    }
+
+    /// How long a burst like this one may last without loss, in seconds, with these pools; `None` if one of
+    /// `longest_s` is lossless as well.
+    ///
+    /// # Errors
+    /// See [`Demand::least_chunks`].
+    pub fn longest_burst_s(
+        &self,
+        cells_per_chunk: u32,
+        chunks: u32,
+        mode: Mode,
+        longest_s: f64,
+    ) -> Result<Option<f64>, GeometryError> {
+        let is_lossless = |burst_s| Self { burst_s, ..*self }.is_lossless(cells_per_chunk, chunks, mode);
+        if is_lossless(longest_s)? {
+            return Ok(None);
+        }
+        let (mut fits, mut too_long) = (0.0, longest_s);
+        // To one part in a thousand.
+        for _ in 0..64 {
+            if too_long - fits <= too_long * 1e-3 {
+                break;
+            }
+            let middle = (fits + too_long) / 2.0;
+            if is_lossless(middle)? {
+                fits = middle;
+            } else {
+                too_long = middle;
+            }
+        }
+        Ok(Some(fits))
+    }
+
+    /// Whether pools of this size lose nothing.
+    fn is_lossless(&self, cells_per_chunk: u32, chunks: u32, mode: Mode) -> Result<bool, GeometryError> {
+        // Refused as the engine would.
+        Geometry::new(cells_per_chunk, chunks, 2_048)?;
+        let engine = WirecapEngine { mode, ..WirecapEngine::basic(cells_per_chunk, chunks, self.pace_pps) };
+        Ok(engine.run(&self.traffic())?.total().lost() == 0)
+    }
+
+    fn traffic(&self) -> Traffic {
+        let busiest = self.busiest_pps();
+        let others = (self.total_pps - busiest).max(0.0) / f64::from(self.queues.max(2) - 1);
+        let rates: Vec<_> = (0..self.queues).map(|queue| if queue == 0 { busiest } else { others }).collect();
+        Traffic::steady(&rates, self.burst_s)
+    }
+
+    /// This many chunks and a quarter, for what the simulation leaves out: packets that come in clumps, and
+    /// workers whose cores do something else now and then.
+    pub fn with_margin(chunks: u32) -> u32 {
+        chunks.saturating_add(chunks.div_ceil(4))
+    }
+
+    /// The chunks that a closed form gives for a single queue: what comes during the burst and is not handled
+    /// meanwhile (section 3.2.2 of the paper).
+    pub fn chunks_by_arithmetic(&self, cells_per_chunk: u32) -> f64 {
+        let excess_pps = (self.busiest_pps() - self.pace_pps).max(0.0);
+        excess_pps * self.burst_s / f64::from(cells_per_chunk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const M: u32 = 256;
+
+    fn demand() -> Demand {
+        Demand { queues: 8, total_pps: 4e6, skew: 3.0, burst_s: 0.1, pace_pps: 4e5 }
+    }
+
+    #[test]
+    fn a_single_queue_needs_what_arithmetic_says() {
+        let burst = Demand { queues: 1, total_pps: 14.88e6, skew: 1.0, burst_s: 0.02, pace_pps: 5e6 };
+        let chunks = burst.least_chunks(M, Mode::Basic).unwrap().unwrap();
+        let expected = burst.chunks_by_arithmetic(M);
+        // The chunk that is handled comes back whole, and the NIC has up to four in its ring.
+        assert!((expected..expected + 8.0).contains(&f64::from(chunks)), "{chunks}, {expected}");
+        let longest = burst.longest_burst_s(M, chunks, Mode::Basic, 1.0).unwrap().unwrap();
+        assert!((0.0199..0.0206).contains(&longest), "{longest}");
+    }
+
+    #[test]
+    fn buddies_need_less_and_less_than_the_least_loses() {
+        let demand = demand();
+        let basic = demand.least_chunks(M, Mode::Basic).unwrap().unwrap();
+        let mode = Mode::Advanced { threshold_percent: 60 };
+        let advanced = demand.least_chunks(M, mode).unwrap().unwrap();
+        assert!(advanced < basic, "{advanced} of {basic}");
+        assert!(!demand.is_lossless(M, advanced - 1, mode).unwrap());
+        assert!(demand.is_lossless(M, Demand::with_margin(advanced), mode).unwrap());
+    }
+
+    #[test]
+    fn traffic_that_workers_keep_up_with_needs_little_and_may_last() {
+        let easy = Demand { total_pps: 1e6, ..demand() };
+        assert!(easy.least_chunks(M, Mode::Basic).unwrap().unwrap() < 10);
+        assert_eq!(easy.longest_burst_s(M, 16, Mode::Basic, 10.0).unwrap(), None);
+    }
+
+    #[test]
+    fn all_packets_are_in_one_queue_with_the_largest_skew() {
+        let one = Demand { skew: 8.0, ..demand() };
+        let packets: Vec<_> =
+            one.traffic().queues.iter().map(|runs| runs.iter().map(|run| run.packets).sum::<u64>()).collect();
+        assert_eq!((packets[0], packets[1..].iter().sum::<u64>()), (400_000, 0));
+        let sums: u64 = demand().traffic().queues.iter().flatten().map(|run| run.packets).sum();
+        assert!((399_990..=400_010).contains(&sums), "{sums}");
+    }
+
+    #[test]
+    fn what_no_pool_holds_is_no_answer() {
+        let endless = Demand { burst_s: 10.0, total_pps: 5e5, queues: 1, skew: 1.0, pace_pps: 1.0 };
+        // Five million packets, one more than four million cells.
+        assert_eq!(endless.least_chunks(M, Mode::Basic).unwrap(), None);
+        assert!(demand().least_chunks(3, Mode::Basic).is_err(), "no power of two");
+    }
+}
