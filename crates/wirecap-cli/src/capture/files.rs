@@ -18,6 +18,7 @@ use anyhow::{Result, anyhow, bail};
 use wirecap::PreparedCapture;
 use wirecap_file::Format;
 use wirecap_record::{Output, Rotation};
+use wirecap_sys::clock::system_ns;
 
 use super::{
     file_name::labelled,
@@ -137,7 +138,8 @@ impl Opener<'_> {
             let rotation = plan.output.stop_size.map(series::end_at_size);
             return Ok(OpenOutput { file, output, rotation, begin: None });
         }
-        let series = self.as_user(|| Series::find(path, &plan.output))?;
+        let begins_ns = place::first_packet_ns(places).unwrap_or_else(system_ns);
+        let series = self.as_user(|| Series::find(path, &plan.output, begins_ns))?;
         place::check_not_read(places, series.first())?;
         let output = self.as_user(|| output::open(series.first(), format, opening, signals))?;
         if let Some(note) = series.describe() {

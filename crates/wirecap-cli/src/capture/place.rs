@@ -18,6 +18,7 @@ use anyhow::{Result, anyhow, ensure};
 use wirecap::{
     Capture, Modes, PortSpec, PreparedCapture, QueueSet, config::prefix::TRACE, port::trace as trace_port,
 };
+use wirecap_file::{Reader, Record};
 use wirecap_sys::netdev::Interface;
 
 use super::plan::{Destination, Plan};
@@ -181,6 +182,23 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
         ensure!(!is_written(path, &written), would_be_overwritten(destination.name()));
     }
     Ok(trace_port::check(path)?)
+}
+
+/// The time of the earliest first packet of trace files, in nanoseconds since 1970; `None` unless all ports
+/// are such files and can be read.
+pub(super) fn first_packet_ns(places: &[Place]) -> Option<u64> {
+    let first = |place: &Place| match place {
+        Place::Trace(path) if path.is_file() => {
+            let mut reader = Reader::open(path).ok()?;
+            loop {
+                if let Record::Packet(packet) = reader.next().ok()?? {
+                    return packet.timestamp_ns;
+                }
+            }
+        }
+        Place::Trace(_) | Place::Interface(..) => None,
+    };
+    places.iter().map(first).collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 
 /// Checks that a file that is written is no trace that is read.

@@ -10,7 +10,6 @@ use std::{
 
 use anyhow::Result;
 use wirecap_record::{NextFile, Output, RecordError, Rotation};
-use wirecap_sys::clock::system_ns;
 
 use super::{earlier::EarlierFiles, names::Names, old_files::OldFiles};
 use crate::{capture::output::cannot_open, settings::OutputSettings, text::plural::counted};
@@ -24,11 +23,12 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Looks for the files of earlier runs, and finds the name of the first one of this run.
+    /// Looks for the files of earlier runs, and finds the name of the first one of this run, whose period
+    /// begins at this time.
     ///
     /// # Errors
     /// Another capture writes the series; there is no name.
-    pub(crate) fn find(template: &Path, settings: &OutputSettings) -> Result<Self> {
+    pub(crate) fn find(template: &Path, settings: &OutputSettings, begins_ns: u64) -> Result<Self> {
         let mut names = Names::new(template, settings);
         let earlier = EarlierFiles::find(&names).unwrap_or_else(|cause| {
             warn!(
@@ -40,9 +40,8 @@ impl Series {
         });
         earlier.check_unused().map_err(|(path, error)| cannot_open(path, &error))?;
         names.continue_behind(earlier.last_number(&names));
-        let now_ns = system_ns();
-        let name = names.path(1, now_ns)?;
-        let first = if names.is_used(&name, now_ns) { names.with_free_number(&name, 1) } else { name };
+        let name = names.path(1, begins_ns)?;
+        let first = if names.is_used(&name, begins_ns) { names.with_free_number(&name, 1) } else { name };
         Ok(Self { names, earlier, first })
     }
 
