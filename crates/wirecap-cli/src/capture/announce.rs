@@ -3,6 +3,8 @@
 //! Rule: one line per fact, which fits 80 columns if names and reasons are short. The line with M and R is
 //! the last.
 
+use std::io::{self, IsTerminal};
+
 use wirecap::{
     Config, Diagnostic, Mode, Report, TapHook,
     report::{MemoryReport, PortReport, QueueMode},
@@ -18,7 +20,7 @@ use crate::text::{self, diagnostic::describe, host_use, numbered, plural::counte
 const MIB: u64 = 1 << 20;
 
 /// Prints how the capture runs, and into which files.
-pub(crate) fn start(plan: &Plan, report: &Report, files: Option<&FilesProgress>, job: &impl Job) {
+pub(crate) fn start<J: Job>(plan: &Plan, report: &Report, files: Option<&FilesProgress>, job: &J) {
     for port in &report.ports {
         facts(port).iter().for_each(|fact| note!("{fact}"));
         for warning in host_use_lines(port, job) {
@@ -33,6 +35,10 @@ pub(crate) fn start(plan: &Plan, report: &Report, files: Option<&FilesProgress>,
             (false, true) => note!("a series of files: {name}"),
             (false, false) => {}
         }
+    }
+    // Who is used to tcpdump expects a line for each packet; a script does not.
+    if J::ONLY_COUNTS && plan.destination.is_none() && io::stderr().is_terminal() {
+        note!("packets are only counted: --print prints a line for each, -w FILE writes them");
     }
     sizes(&plan.config, report).iter().for_each(|fact| note!("{fact}"));
 }

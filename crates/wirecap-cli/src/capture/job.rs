@@ -50,6 +50,9 @@ pub(crate) trait Job {
     /// Whether the end of the program that reads the output is the end of the job, and no failure.
     const READER_ENDS_IT: bool = false;
 
+    /// Whether packets that are not written are only counted.
+    const ONLY_COUNTS: bool = false;
+
     /// What its workers do with batches.
     type BatchHandler: BatchHandler;
 
@@ -119,6 +122,7 @@ impl BatchHandler for () {
 
 impl Job for CaptureJob {
     const COMMAND: &'static str = "capture";
+    const ONLY_COUNTS: bool = true;
     type BatchHandler = ();
 
     fn begin(&mut self, _: &mut Capture, workers: usize, _: Option<FilesProgress>) -> Result<Vec<()>> {

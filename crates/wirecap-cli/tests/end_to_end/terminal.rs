@@ -60,11 +60,13 @@ fn a_terminal_gets_one_line_of_progress_that_is_gone_at_the_end() {
         );
     }
     assert!(lines[1..lines.len() - 1].iter().any(|line| line.contains(THOUSAND)), "{screen:?}");
+    assert!(lines[0].contains("wirecap: packets are only counted: --print prints"), "{screen:?}");
     assert!(lines[0].contains("wirecap: M = ") && lines[lines.len() - 1].starts_with("port "), "{screen:?}");
 
     for flags in ["--quiet", "--json"] {
         let screen = on_a_terminal(&lab, flags, false);
         assert!(!screen.contains(CLEAR), "{flags}: {screen:?}");
+        assert_eq!(screen.contains("only counted"), flags == "--json", "{flags}: {screen:?}");
     }
 }
 
