@@ -113,7 +113,7 @@ _wirecap() {
 
     case "${cmd}" in
         wirecap)
-            opts="-h -V --help --version status top stop rotate set interfaces size capture forward generate replay run extcap doctor help"
+            opts="-h -V --help --version status top stop rotate set size capture forward generate replay run extcap interfaces doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -757,7 +757,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help)
-            opts="status top stop rotate set interfaces size capture forward generate replay run extcap doctor help"
+            opts="status top stop rotate set size capture forward generate replay run extcap interfaces doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -981,7 +981,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__interfaces)
-            opts="-h --json --help"
+            opts="-h --json --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

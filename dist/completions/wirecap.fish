@@ -31,7 +31,6 @@ complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "top" -d 'Show a cap
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how it ended'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "set" -d 'Change settings of a capture that runs'
-complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "size" -d 'Compute how large pools have to be for some traffic, by simulation'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
@@ -39,6 +38,7 @@ complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "generate" -d 'Gener
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
+complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand status" -l json -d 'Print JSON: the account as the capture prints it with --json, or without CAPTURE an array of all captures'
@@ -51,8 +51,6 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand rotate" -s h -l help -d 
 complete -c wirecap -n "__fish_wirecap_using_subcommand set" -s T -d 'T: how full, in percent, a worker\'s pools are when its buddies begin to help' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand set" -l duration -d 'Stop this long after the start of the capture; at once if that time has passed' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand set" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -l json -d 'Print one JSON array'
-complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -s h -l help -d 'Print help'
 complete -c wirecap -n "__fish_wirecap_using_subcommand size" -l queues -d 'Receive queues; each has a worker' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand size" -l rate -d 'Rate of all queues together: of a link, 10Gbit, or of packets, 5Mpps' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand size" -l packet -d 'Length of packets, with FCS; on the wire, each takes 20 bytes more' -r
@@ -288,6 +286,8 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l extcap-config
 complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l capture -d 'Capture into a pipe'
 complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -l take -d 'Take the interface from the host'
 complete -c wirecap -n "__fish_wirecap_using_subcommand extcap" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -l json -d 'Print one JSON array'
+complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -s h -l help -d 'Print help'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l fix -d 'Change what the findings name, as far as that is safe, and report what became of it; with --fix=RULE,RULE make all changes of these rules, and only these. Most settings are restored by a restart of the machine, too' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l disk -d 'Where packets are to be written: a directory, or a file in it' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l account -d 'Explain the losses of a capture: a file with what `wirecap capture --json` printed' -r -F
@@ -300,22 +300,23 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l measure -d 'W
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l fail-on-findings -d 'Exit with code 4 if there is a problem or a warning'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "status" -d 'List the captures that run, or print the account of one'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, helping workers, talkers'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how it ended'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "set" -d 'Change settings of a capture that runs'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "size" -d 'Compute how large pools have to be for some traffic, by simulation'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set interfaces size capture forward generate replay run extcap doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "status" -d 'List the captures that run, or print the account of one'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, helping workers, talkers'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how it ended'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "set" -d 'Change settings of a capture that runs'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "size" -d 'Compute how large pools have to be for some traffic, by simulation'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -a "(__fish_complete_command)"
+complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -a "(__fish_print_interfaces)"

@@ -11,6 +11,7 @@ use wirecap_sys::{
 };
 
 use crate::{
+    flags::INTERFACE,
     print::{printable::json, stdio::print_stdout, table::Table},
     text::{host_use, refusal},
 };
@@ -18,6 +19,9 @@ use crate::{
 /// How the interfaces are listed.
 #[derive(Debug, Default, Args)]
 pub(crate) struct InterfacesFlags {
+    /// Only these interfaces, by name or alternative name.
+    #[arg(value_name = INTERFACE)]
+    names: Vec<String>,
     /// Print one JSON array.
     #[arg(long)]
     pub(crate) json: bool,
@@ -94,9 +98,12 @@ struct Holder {
 /// Prints the list.
 ///
 /// # Errors
-/// The kernel cannot be asked, or standard output is closed.
+/// There is no such interface, the kernel cannot be asked, or standard output is closed.
 pub(crate) fn run(flags: &InterfacesFlags) -> Result<()> {
-    let interfaces = netdev::interfaces()?;
+    let interfaces = match flags.names.as_slice() {
+        [] => netdev::interfaces()?,
+        names => names.iter().map(|name| netdev::interface(name)).collect::<Result<_, _>>()?,
+    };
     // Without the privilege, only the processes that attached programs are unknown.
     let links = bpf::links().unwrap_or_default();
     let host = HostView::read()?;

@@ -35,6 +35,12 @@ fn interfaces_are_listed_with_their_use_of_xdp_and_its_holders() {
     assert_eq!(r0["no_hardware_timestamps"], "its driver stamps by software only");
     assert_eq!(r0["alternative_names"], serde_json::json!(["the-port-of-the-monitor"]));
 
+    let named = lab.spawn(&["interfaces", "the-port-of-the-monitor", "--json"]).wait();
+    let named: Value = serde_json::from_slice(&named.stdout).unwrap();
+    assert_eq!(named, serde_json::json!([r0]));
+    let missing = lab.spawn(&["interfaces", "r9"]).wait();
+    assert!(missing.code == Some(1) && missing.stderr.contains("\"r9\""), "{missing:#?}");
+
     let misspelt = lab.spawn(&["capture", "the-port-of-a-monitor"]).wait();
     assert!(misspelt.stderr.contains("did you mean \"the-port-of-the-monitor\"?"), "{misspelt:#?}");
     let running = lab.capture(&["xdp:the-port-of-the-monitor"]);
