@@ -37,6 +37,9 @@ _wirecap() {
             wirecap,interfaces)
                 cmd="wirecap__subcmd__interfaces"
                 ;;
+            wirecap,profile)
+                cmd="wirecap__subcmd__profile"
+                ;;
             wirecap,replay)
                 cmd="wirecap__subcmd__replay"
                 ;;
@@ -82,6 +85,9 @@ _wirecap() {
             wirecap__subcmd__help,interfaces)
                 cmd="wirecap__subcmd__help__subcmd__interfaces"
                 ;;
+            wirecap__subcmd__help,profile)
+                cmd="wirecap__subcmd__help__subcmd__profile"
+                ;;
             wirecap__subcmd__help,replay)
                 cmd="wirecap__subcmd__help__subcmd__replay"
                 ;;
@@ -113,7 +119,7 @@ _wirecap() {
 
     case "${cmd}" in
         wirecap)
-            opts="-h -V --help --version status top stop rotate set size capture forward generate replay run extcap interfaces doctor help"
+            opts="-h -V --help --version status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -757,7 +763,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help)
-            opts="status top stop rotate set size capture forward generate replay run extcap interfaces doctor help"
+            opts="status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -855,6 +861,20 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help__subcmd__interfaces)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        wirecap__subcmd__help__subcmd__profile)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -987,6 +1007,152 @@ _wirecap() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        wirecap__subcmd__profile)
+            opts="-f -c -M -R -B -Z -q -h --filter --bin --window --queues --rss-key --rss-table --rss-weight --rss-fields --csv --picture --interval --count --duration --memory --cell-bytes --workers --cores --wait --xdp-mode --require-zero-copy --timestamp --fanout --relinquish-privileges --no-sandbox --json --stats --log --fail-on-loss --quiet --name --control --metrics --help $(cd /sys/class/net && printf '%s ' *)"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --filter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -f)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --queues)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rss-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rss-table)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rss-weight)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rss-fields)
+                    COMPREPLY=($(compgen -W "ports tcp-ports addresses" -- "${cur}"))
+                    return 0
+                    ;;
+                --csv)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --picture)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -M)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -R)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -B)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cell-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workers)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cores)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --wait)
+                    COMPREPLY=($(compgen -W "busy sleep block" -- "${cur}"))
+                    return 0
+                    ;;
+                --xdp-mode)
+                    COMPREPLY=($(compgen -W "best zero-copy packed copy generic" -- "${cur}"))
+                    return 0
+                    ;;
+                --timestamp)
+                    COMPREPLY=($(compgen -W "hardware kernel batch" -- "${cur}"))
+                    return 0
+                    ;;
+                --fanout)
+                    COMPREPLY=($(compgen -W "hash queue cpu" -- "${cur}"))
+                    return 0
+                    ;;
+                --relinquish-privileges)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -Z)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stats)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

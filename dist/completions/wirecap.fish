@@ -36,6 +36,7 @@ complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "capture" -d 'Captur
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
+complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "profile" -d 'Profile the receive queues: packets of each in bins of time, and how uneven they are'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
@@ -247,6 +248,55 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l align -d 'Sta
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l json -d 'Print the report as one JSON object, as the last line of standard output'
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -s q -l quiet -d 'Print only errors, losses, and what --json asks for'
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s f -l filter -d 'The filter, if it could be mistaken for an interface or a flag' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l bin -d 'The width of a bin: 1ms, 10ms, 1s' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l window -d 'How much time counts as short-term: the window in which bursts and imbalance are measured' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l queues -d 'Compute the queue of each packet, as a NIC with N receive queues chooses it (RSS) [default: 6 for a trace file; for an interface the queue that the packet came in on]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l rss-key -d 'The key of the hash: microsoft, symmetric (both directions alike), or hexadecimal as ethtool -x prints it [default: microsoft]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l rss-table -d 'The indirection table, all entries of it: 0,1,2,3 [default: 128 entries, the queues in turn]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l rss-weight -d 'The weight of each queue in a table of 128 entries, as ethtool -X weight sets it: 6,2,1' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l rss-fields -d 'What is hashed [default: ports]' -r -f -a "ports\t'Addresses, and the ports of TCP and UDP'
+tcp-ports\t'Addresses, and the ports of TCP only, as Intel\'s drivers do by default'
+addresses\t'Addresses only'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l csv -d 'Write each bin with packets to FILE: its time, its Gini coefficient, the packets of each queue' -r -F
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l picture -d 'Draw the profile at the end: FILE.svg' -r -F
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l interval -d 'How often a line is printed where standard error is no terminal; a terminal has a table' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s c -l count -d 'Stop after N packets (10k, 5M and 1G are thousands, millions, billions), and those that the workers already hold' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l duration -d 'Stop after this time: 10 or 10s, 500ms, 2m, 1h' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s M -d 'M, cells per chunk: a power of two [default: 256]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s R -d 'R, chunks per receive queue. A queue can buffer R x M packets [default: 128, or fewer, so that all queues together take at most an eighth of the available memory]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l memory -d 'Memory for the cells of all receive queues together, which determines R: 512M, 2G' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s B -d 'The same in MiB, as with dumpcap: -B 512' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l cell-bytes -d 'Size of a cell: 2048 or 4096. Larger packets take several cells [default: 2048]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l workers -d 'Number of workers [default: one per receive queue, at most one per core]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l cores -d 'Cores to pin the workers to, in turn: 0,2-3 [default: not pinned]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l wait -d 'What idle workers do [default: sleep]' -r -f -a "busy\t'Ask again at once; costs a core per thread, also in silence'
+sleep\t'Sleep, shorter than the pool could fill up'
+block\t'Sleep in the kernel until a packet comes'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l xdp-mode -d 'How to attach to the interfaces [default: best]' -r -f -a "best\t'The best that works: zero-copy, packed, copy, generic'
+zero-copy\t'The driver writes into the cells; else an error'
+packed\t'Native XDP: the program packs packets into blocks, one behind the other'
+copy\t'Native XDP, with one copy by the kernel'
+generic\t'Works with every driver, slowly'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l timestamp -d 'Source of the packets\' timestamps [default: kernel with -w or --verify, on passive ports, and where packets are packed; batch otherwise]' -r -f -a "hardware\t'The NIC stamps each packet, where its driver offers that to XDP; else an error'
+kernel\t'The XDP program stamps each packet, at some 50 ns each'
+batch\t'One time for all packets that one look finds; cheapest. The end says how far off it was'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l fanout -d 'How to spread packets over the workers when capturing passively, as with wirecap capture' -r -f -a "hash\t'By flow: both directions of a connection go to one worker'
+queue\t'By receive queue of the NIC'
+cpu\t'By core on which they came in'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s Z -l relinquish-privileges -d 'Become USER once everything is open; only root can. Files are opened with the permissions of USER, and belong to USER' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l stats -d 'Print the statistics so far on standard error at this interval: 10s, 1m. With --json, print the account so far as one JSON object on one line, to the stream that gets the account at the end' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l log -d 'How messages are written on standard error [default: text]' -r -f -a "text\t'A line of text; in the journal, with its level'
+json\t'A JSON object on one line: time, level, code and text'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l require-zero-copy -d 'Fail where packets would be copied; the same as --xdp-mode zero-copy'
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l no-sandbox -d 'Keep all privileges. By default, once everything is open, each thread gives up the capabilities, system calls and files that it does not need'
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l json -d 'Print the account as one JSON object, as the last line of standard output (of standard error with -w -)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l fail-on-loss -d 'Exit with code 3 if packets were lost and nothing else failed'
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s q -l quiet -d 'Print only errors, losses, and what --json or --stats ask for'
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -s M -d 'M, cells per chunk: a power of two [default: 256]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -s R -d 'R, chunks per receive queue [default: 128, or what the program\'s buffer size asks for]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -s T -d 'T, the threshold in percent, for devices that form a group' -r
@@ -300,23 +350,25 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l measure -d 'W
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l fail-on-findings -d 'Exit with code 4 if there is a problem or a warning'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "status" -d 'List the captures that run, or print the account of one'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, helping workers, talkers'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how it ended'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "set" -d 'Change settings of a capture that runs'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "size" -d 'Compute how large pools have to be for some traffic, by simulation'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay run extcap interfaces doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "status" -d 'List the captures that run, or print the account of one'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, helping workers, talkers'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how it ended'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "set" -d 'Change settings of a capture that runs'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "size" -d 'Compute how large pools have to be for some traffic, by simulation'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "profile" -d 'Profile the receive queues: packets of each in bins of time, and how uneven they are'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -a "(__fish_print_interfaces)"
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -a "(__fish_complete_command)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -a "(__fish_print_interfaces)"

@@ -5,6 +5,7 @@
 //!                               ├─► forward      ports ─► workers ─► ports, perhaps a file as well
 //!                               ├─► generate     numbered frames ─► transmit queues
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
+//!                               ├─► profile      ports ─► workers ─► bins of time ─► imbalance, in words
 //!                               ├─► run          a program ─► LD_PRELOAD
 //!                               ├─► extcap       Wireshark ─► its sentences, or a capture
 //!                               ├─► status, top, stop, rotate, set      a capture that runs, by its control socket
@@ -56,7 +57,7 @@ use self::{
     capture::known_interfaces::KnownInterfaces,
     commands::{
         Command, Flags, doctor, extcap, forward, generate, help, interfaces, interfaces::InterfacesFlags,
-        refusal, replay, top, version,
+        profile, refusal, replay, top, version,
     },
     exit::Exit,
     print::{log, stdio},
@@ -129,6 +130,7 @@ fn run(command: Command) -> Result<Exit> {
             warn_unless(flags.send.quiet);
             replay::run(&flags, &signals)
         }
+        Command::Profile(flags) => profile::run(*flags, signals),
         Command::Extcap(flags) => extcap::run(*flags, signals),
         Command::Top(flags) => top::run(&flags, &signals),
         Command::Interfaces(_)

@@ -72,6 +72,11 @@ pub(crate) trait Job {
         (Vec::new(), None)
     }
 
+    /// Lines that a terminal shows above the status line while the capture runs.
+    fn table(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether such a user of a port misses the packets that the job takes.
     fn deprives(&self, _: &HostUse) -> bool {
         true

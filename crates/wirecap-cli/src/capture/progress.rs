@@ -26,12 +26,12 @@ impl Progress {
         Self { line, quiet: plan.output.quiet }
     }
 
-    /// Writes the status line, if it is due.
-    pub(crate) fn show(&mut self, capture: &Capture) {
+    /// Writes the status line below a table, if it is due.
+    pub(crate) fn show(&mut self, capture: &Capture, table: impl FnOnce() -> Vec<String>) {
         if self.line.is_due() {
             let report = capture.report();
             let now = snapshot(&report);
-            self.line.show_rates(now, |rates| fields(&report, now, rates));
+            self.line.show_rates_below(&table(), now, |rates| fields(&report, now, rates));
         }
     }
 

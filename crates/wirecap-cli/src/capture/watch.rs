@@ -132,7 +132,7 @@ impl<'a> Watch<'a> {
             if let Some(end) = self.serve(capture, job) {
                 break end;
             }
-            self.progress.show(capture);
+            self.progress.show(capture, || job.table());
             let snapshot = &mut self.manager_snapshot;
             self.manager.tick(Instant::now(), || line_since(snapshot, &capture.report()));
         };

@@ -15,6 +15,7 @@ pub(crate) mod forward;
 pub(crate) mod generate;
 pub(crate) mod help;
 pub(crate) mod interfaces;
+pub(crate) mod profile;
 pub(crate) mod refusal;
 pub(crate) mod replay;
 pub(crate) mod run;
@@ -32,6 +33,7 @@ use self::{
     forward::flags::ForwardFlags,
     generate::flags::{EXAMPLES as GENERATE_EXAMPLES, GenerateFlags},
     interfaces::InterfacesFlags,
+    profile::flags::{EXAMPLES as PROFILE_EXAMPLES, ProfileFlags},
     replay::flags::{EXAMPLES as REPLAY_EXAMPLES, ReplayFlags},
     run::flags::{EXAMPLES as RUN_EXAMPLES, RunFlags},
     size::flags::{EXAMPLES as SIZE_EXAMPLES, SizeFlags},
@@ -52,6 +54,7 @@ Examples:
   wirecap generate -i eth1 --rate 1Mpps            traffic that capture --verify can check at the other end
   wirecap run tcpdump -i eth1                      a libpcap program on the engine, unchanged
   wirecap top eth1                                 rates, pools and losses, live in the terminal
+  wirecap profile eth1                             packets per receive queue in bins of 10 ms, and how uneven they are
   wirecap interfaces                               the interfaces, and what XDP can do on each
   wirecap doctor eth1                              settings of this machine that cost packets, and what helps
 
@@ -138,6 +141,18 @@ pub(crate) enum Command {
     /// address and stays with the host.
     #[command(after_help = REPLAY_EXAMPLES, override_usage = "wirecap replay [OPTIONS] -i <IFACE> <FILE>...")]
     Replay(Box<ReplayFlags>),
+    /// Profile the receive queues: packets of each in bins of time, and how uneven they are.
+    ///
+    /// Packets are only counted: in bins of 10 ms, each by its own time. What is uneven is named at the end:
+    /// long-term imbalance, a queue with far more than an even share, and short-term imbalance, a queue with
+    /// a burst. Of a trace file, or with --queues, the queue of each packet is computed as a NIC chooses it
+    /// (RSS, Toeplitz).
+    #[command(
+        after_help = PROFILE_EXAMPLES,
+        allow_negative_numbers = true,
+        override_usage = "wirecap profile [OPTIONS] <IFACE>... [FILTER]"
+    )]
+    Profile(Box<ProfileFlags>),
     /// Run a program that captures by libpcap, unchanged, with the engine in libpcap's place.
     ///
     /// Ethernet interfaces are captured by the engine: beside the host if the host uses them. Files, any, lo

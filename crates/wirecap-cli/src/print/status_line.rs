@@ -2,7 +2,8 @@
 //!
 //! Rule: the line exists only on a terminal, and only if the user wants more than the result. It is cleared
 //! before anything else is printed, and never longer than the terminal is wide: what is on a second row would
-//! stay. It consists of fields, the most important ones first: those that do not fit are omitted as a whole.
+//! stay. Lines of a table may be above it. It consists of fields, the most important ones first: those that
+//! do not fit are omitted as a whole.
 
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,8 @@ pub(crate) struct StatusLine {
     enabled: bool,
     /// Whether it is on the screen.
     shown: bool,
+    /// Lines of a table above it, on the screen.
+    rows: usize,
     /// When it was last written, or created.
     last: Instant,
     /// As of the last line with rates.
@@ -61,7 +64,7 @@ impl StatusLine {
     pub(crate) fn new(quiet: bool, json: bool) -> Self {
         let is_wanted = !quiet && !json && !log::is_json();
         let enabled = is_wanted && columns(Stream::Stderr).is_some();
-        Self { enabled, shown: false, last: Instant::now(), snapshot: Snapshot::default() }
+        Self { enabled, shown: false, rows: 0, last: Instant::now(), snapshot: Snapshot::default() }
     }
 
     /// Whether the line is ever shown.
@@ -77,9 +80,31 @@ impl StatusLine {
 
     /// Writes the line, as far as its fields fit, over the one before.
     pub(crate) fn show(&mut self, fields: &[String]) {
-        let _ = show_over(fields);
+        self.show_below(&[], fields);
+    }
+
+    fn show_below(&mut self, table: &[String], fields: &[String]) {
+        self.replace(table, fields);
         self.shown = true;
         self.last = Instant::now();
+    }
+
+    /// Overwrites what is on the screen, if that has room.
+    fn replace(&mut self, table: &[String], fields: &[String]) {
+        if show_over(self.rows, table, fields).is_ok() {
+            self.rows = table.len();
+        }
+    }
+
+    /// Writes the line with the rates since the last one, and a table above it.
+    pub(crate) fn show_rates_below(
+        &mut self,
+        table: &[String],
+        now: Snapshot,
+        fields: impl FnOnce(Rates) -> Vec<String>,
+    ) {
+        let rates = self.snapshot.advance(now);
+        self.show_below(table, &fields(rates));
     }
 
     /// Writes the line with the rates since the last one.
@@ -97,7 +122,7 @@ impl StatusLine {
     /// Removes the line from the screen.
     pub(crate) fn clear(&mut self) {
         if self.shown {
-            let _ = show_over(&[]);
+            self.replace(&[], &[]);
             self.shown = false;
         }
     }

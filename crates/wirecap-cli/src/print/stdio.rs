@@ -45,6 +45,8 @@ const REST: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_secs(1);
 /// Returns to the start of the line and clears it.
 const CLEAR: &str = "\r\x1b[K";
+/// Clears everything from here to the end of the screen.
+const CLEAR_BELOW: &str = "\x1b[J";
 
 /// A standard stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,16 +124,26 @@ pub(crate) fn offer(stream: Stream, text: &str) -> io::Result<()> {
     write_if_room(stream, printable_lines(text).as_bytes())
 }
 
-/// Overwrites the current line of standard error with as many of these fields as fit the terminal.
+/// Overwrites the current line of standard error and `rows` lines above it: with the lines of a table, each
+/// cut to the width of the terminal, and below them as many of these fields as fit.
 ///
 /// # Errors
 /// As [`offer`].
-pub(crate) fn show_over(fields: &[String]) -> io::Result<()> {
+pub(crate) fn show_over(rows: usize, table: &[String], fields: &[String]) -> io::Result<()> {
     // Queried each time, since terminals are resized. The last column stays empty: some terminals wrap after
     // it.
     let columns = columns(Stream::Stderr).unwrap_or(COLUMNS);
-    let line = fitted(fields, columns.saturating_sub(1));
-    write_if_room(Stream::Stderr, format!("{CLEAR}{line}").as_bytes())
+    let width = columns.saturating_sub(1);
+    let mut text = match rows {
+        0 => CLEAR.to_owned(),
+        rows => format!("\r\x1b[{rows}A{CLEAR_BELOW}"),
+    };
+    for line in table {
+        text.extend(printable(line).chars().take(width));
+        text.push('\n');
+    }
+    text += &fitted(fields, width);
+    write_if_room(Stream::Stderr, text.as_bytes())
 }
 
 /// The width of the terminal in columns; `None` if the stream is not a terminal.

@@ -36,6 +36,7 @@ mod outputs;
 mod passive;
 mod printed;
 mod printing;
+mod profile;
 mod queues;
 mod replacing;
 mod replay;

@@ -7,7 +7,7 @@ pub(crate) mod flags;
 pub(crate) mod habits;
 pub(crate) mod settings;
 mod verify;
-mod words;
+pub(crate) mod words;
 
 use anyhow::Result;
 

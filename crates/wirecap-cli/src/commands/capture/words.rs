@@ -19,7 +19,7 @@ use crate::values::{is_trace, is_trace_path, ports, text_file};
 ///
 /// # Errors
 /// [`Usage`](crate::exit::Usage) for words that cannot be ports or a filter.
-pub(super) fn apply(
+pub(crate) fn apply(
     words: &[String],
     filter: Option<String>,
     config: &mut Config,

@@ -14,7 +14,7 @@ use crate::{
     capture::{Record, end::End},
     commands::{
         capture::copy_to::CopyReport, control, doctor::report::DoctorRecord, forward::stats::ForwardReport,
-        generate, interfaces, replay, size::report::SizeRecord,
+        generate, interfaces, profile::report::ProfileRecord, replay, size::report::SizeRecord,
     },
     print::log::MessageRecord,
 };
@@ -43,6 +43,16 @@ struct ForwardAccount<'a> {
     forwarded: Vec<ForwardReport>,
     /// The next hops of a router; null without `--route`.
     next_hops: Option<NextHopReport>,
+}
+
+/// The account of `wirecap profile`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "its schema is asked for")]
+struct ProfileAccount<'a> {
+    #[serde(flatten)]
+    record: Record<'a>,
+    /// How the packets are spread over the queues.
+    profile: ProfileRecord,
 }
 
 /// The account of a device of `wirecap run`, as the libpcap library writes it.
@@ -92,6 +102,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("forward", schema::<ForwardAccount>()),
         ("generate", schema::<generate::report::Report>()),
         ("replay", schema::<replay::report::Record>()),
+        ("profile", schema::<ProfileAccount>()),
         ("run", unworded::<RunAccount>()),
         ("interfaces", schema::<Vec<interfaces::InterfaceRecord>>()),
         ("doctor", schema::<DoctorRecord>()),
@@ -164,7 +175,7 @@ pub(super) fn page() -> String {
         } else {
             let _ = write!(page, "\n## wirecap {command}\n\n");
         }
-        if command == "forward" {
+        if ["forward", "profile"].contains(&command) {
             page +=
                 "All fields of [`wirecap capture`](#wirecap-capture) but `verified` and `copied`, and:\n\n";
             fields.retain(|field| !of_capture.contains(field));
@@ -285,6 +296,7 @@ fn heading(tag: &str, variants: &[[String; 3]]) -> &'static str {
     match (tag, variants[0][0].as_str()) {
         ("code", "passive" | "beside_host") => "Diagnostics",
         ("code", "cpu_counter") => "Clocks",
+        ("kind", "not_comparable") => "Kinds of long-term imbalance",
         ("kind", "address") => "Uses of an interface",
         ("code", "zero_copy_spared" | "zero_copy_unavailable") => "Fallbacks of sending",
         ("kind", "not_offered") => "Reasons for copying",

@@ -102,6 +102,26 @@ const REPLAY: &[Example] = &[
     ("tcpdump -i eth0 -U -w - | wirecap replay - -i eth1", "Packets of another program, as they arrive:"),
 ];
 
+const PROFILE: &[Example] = &[
+    ("wirecap profile eth1", "The packets of each receive queue, live, until Ctrl-C; then what is uneven:"),
+    (
+        "wirecap profile eth1 --duration 1h --csv bins.csv --picture profile.svg",
+        "An hour of bins of 10 ms as a table, and a picture of it:",
+    ),
+    (
+        "wirecap profile trace:trace.pcap --queues 8 --rss-key symmetric",
+        "What RSS would make of a trace, on eight queues and with both directions of a connection in one:",
+    ),
+    (
+        "wirecap profile trace:trace.pcap --rss-weight 6,2,2,2 --rss-fields tcp-ports --json | jq .profile.queues[].share",
+        "The shares after ethtool -X eth1 weight 6 2 2 2, with the fields that drivers of Intel hash:",
+    ),
+    (
+        "wirecap profile xdp:eth0 'tcp port 443' --bin 1ms",
+        "An interface that is taken from the host, in bins of a millisecond:",
+    ),
+];
+
 const RUN: &[Example] = &[
     ("wirecap run tcpdump -i eth1 -w trace.pcap", "tcpdump on the engine, unchanged:"),
     ("wirecap run -R 500 --account -- ngrep -d eth1", "A larger pool, and the account at the end:"),
@@ -170,6 +190,7 @@ const ALL: &[(&str, &[Example])] = &[
     ("forward", FORWARD),
     ("generate", GENERATE),
     ("replay", REPLAY),
+    ("profile", PROFILE),
     ("run", RUN),
     ("extcap", EXTCAP),
     ("status", STATUS),

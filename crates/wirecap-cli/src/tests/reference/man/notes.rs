@@ -41,6 +41,14 @@ pub(super) fn of(command: &str) -> Notes {
             see_also: &["pcap-filter(7)", "ip-route(8)"],
             ..Notes::default()
         },
+        "profile" => Notes {
+            files: &[[
+                "FILE.partial",
+                "A file of --csv or --picture before it is complete, which then replaces FILE.",
+            ]],
+            see_also: &["wirecap-capture(1)", "wirecap-replay(1)", "ethtool(8)"],
+            ..Notes::default()
+        },
         "replay" => Notes { see_also: &["tcpreplay(1)", "mergecap(1)"], ..Notes::default() },
         "run" => Notes {
             exit: &[

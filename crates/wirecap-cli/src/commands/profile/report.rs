@@ -1,0 +1,315 @@
+//! What is printed at the end: the figures, and what they mean.
+
+use serde::Serialize;
+use wirecap::{Report, report::QueueMode};
+use wirecap_profile::{Burst, Findings, LongTerm, Peak, Profiler, QueueSummary, Series, Summary};
+
+use super::queues::{QueueName, RssRecord};
+use crate::{
+    print::{
+        layout::paragraph,
+        table::{Table, grouped},
+    },
+    text::plural::{counted, is, was},
+};
+
+/// Bursts that are described; the table has all queues.
+const MAX_BURSTS: usize = 3;
+
+/// The profile.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ProfileRecord {
+    #[serde(flatten)]
+    summary: Summary,
+    /// Which imbalance there is.
+    findings: Findings,
+    /// The settings of RSS by which queues were computed; null if packets count for the queue that they came
+    /// in on.
+    rss: Option<RssRecord>,
+    /// Packets that left the host; no receive queue has them, and they are left out.
+    outgoing: u64,
+    /// The queues.
+    queues: Vec<QueueRecord>,
+    /// The whole time in at most 800 points, for pictures.
+    series: Series,
+}
+
+/// The packets of a queue.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct QueueRecord {
+    /// Name of the port.
+    port: String,
+    /// Number of the queue; on a passive port, of the core or socket.
+    queue: u64,
+    /// What the number counts.
+    #[serde(skip)]
+    kind: &'static str,
+    #[serde(flatten)]
+    summary: QueueSummary,
+}
+
+impl ProfileRecord {
+    pub(super) fn new(
+        names: &[QueueName],
+        rss: Option<RssRecord>,
+        profiler: &Profiler,
+        outgoing: u64,
+    ) -> Self {
+        let mut summary = profiler.summary();
+        let findings = Findings::of(&summary);
+        let queues = names.iter().zip(std::mem::take(&mut summary.queues)).map(|(name, summary)| {
+            let QueueName { port, kind, number } = name.clone();
+            QueueRecord { port, queue: number, kind, summary }
+        });
+        let queues = queues.collect();
+        Self { summary, findings, rss, outgoing, queues, series: profiler.series().clone() }
+    }
+
+    fn label(&self, position: usize) -> String {
+        let QueueRecord { port, queue, kind, .. } = &self.queues[position];
+        let is_one = self.queues.iter().all(|other| other.port == *port);
+        if is_one { format!("{kind} {queue}") } else { format!("{kind} {queue} of {port}") }
+    }
+}
+
+/// The profile as text, for people.
+pub(super) fn describe(record: &ProfileRecord, report: &Report) -> String {
+    let summary = &record.summary;
+    let mut text = format!("\n{}\n{}", paragraph(&heading(record)), table(record));
+    text.push('\n');
+    let mut say = |line: String| text += &paragraph(&line);
+    long_term(record).into_iter().for_each(&mut say);
+    short_term(record).into_iter().for_each(&mut say);
+    if record.queues.len() > 1 && summary.short_term_factor > 0.0 {
+        say(format!(
+            "within {}, the busiest has {:.1} times an even share, as the average packet finds it (Gini {:.2}; in the whole \
+             time {:.1} times, Gini {:.2})",
+            time(summary.window_ns),
+            summary.short_term_factor,
+            summary.short_term_gini,
+            summary.long_term_factor,
+            summary.long_term_gini
+        ));
+    }
+    caveats(record, report).into_iter().for_each(&mut say);
+    text
+}
+
+fn heading(record: &ProfileRecord) -> String {
+    let bin = time(record.summary.bin_ns);
+    match &record.rss {
+        None => format!("packets in bins of {bin}:"),
+        Some(RssRecord { key, fields, entries }) => format!(
+            "packets in bins of {bin}, by the queues that RSS chooses (key {key}, {fields} hashed, a table of {entries}):"
+        ),
+    }
+}
+
+/// A row for each queue with packets, and one for all others.
+fn table(record: &ProfileRecord) -> Table {
+    let window = time(record.summary.window_ns);
+    let burst = format!("in {window}");
+    let heads = ["port", "queue", "packets", "%", "mean", "max", "times", "at s", &burst, "times", "at s"];
+    // The name of the only port is in the account.
+    let skipped = usize::from(record.queues.iter().all(|queue| queue.port == record.queues[0].port));
+    let mut table = Table::new(&heads[skipped..]).with_keys(2 - skipped);
+    let mut rest = record.queues.as_slice();
+    while let Some(first) = rest.first() {
+        let len = rest.iter().take_while(|queue| queue.port == first.port).count();
+        let (of_port, others) = rest.split_at(len);
+        rest = others;
+        let numbered = of_port.iter().map(|queue| (queue.queue, &queue.summary));
+        for (label, queues) in grouped(numbered, |queue: &&QueueSummary| queue.packets == 0) {
+            let row = [first.port.clone(), label].into_iter().chain(figures(queues[0]));
+            table.row(row.skip(skipped).collect());
+        }
+    }
+    table
+}
+
+fn figures(queue: &QueueSummary) -> [String; 9] {
+    let peak = |peak: Option<Peak>| {
+        let [packets, to_mean, seconds] = peak.map_or_else(Default::default, |peak| {
+            [peak.packets.to_string(), format!("{:.1}", peak.to_mean), format!("{:.3}", peak.seconds)]
+        });
+        [packets, to_mean, seconds].map(|figure| if figure.is_empty() { "-".into() } else { figure })
+    };
+    let ([max, to_mean, at], [burst, burst_to_mean, burst_at]) = (peak(queue.peak), peak(queue.burst));
+    let share = format!("{:.1}", queue.share * 100.0);
+    let mean = format!("{:.1}", queue.mean_per_bin);
+    [queue.packets.to_string(), share, mean, max, to_mean, at, burst, burst_to_mean, burst_at]
+}
+
+fn long_term(record: &ProfileRecord) -> Option<String> {
+    Some(match record.findings.long_term {
+        LongTerm::NotComparable => return None,
+        LongTerm::Even => {
+            "no long-term imbalance: over the whole time, no queue has 1.5 times an even share".into()
+        }
+        LongTerm::Skewed { queue, share, factor } => format!(
+            "long-term imbalance: {} has {:.1} % of all packets, {factor:.1} times an even share; workers that help each other \
+             (-T) level it, or another key or table (ethtool -X)",
+            record.label(queue),
+            share * 100.0
+        ),
+    })
+}
+
+fn short_term(record: &ProfileRecord) -> Vec<String> {
+    let (bursts, window) = (&record.findings.bursts, time(record.summary.window_ns));
+    if record.summary.packets == 0 {
+        return vec![];
+    }
+    if bursts.is_empty() {
+        return vec![format!("no short-term imbalance: no queue has 3 times its mean within {window}")];
+    }
+    let describe = |&Burst { queue, packets, seconds, to_mean }: &Burst| {
+        let queue = record.label(queue);
+        format!(
+            "short-term imbalance: {queue} has {packets} packets within {window} at {seconds:.3} s, {to_mean:.1} times its mean; \
+             a pool of as many packets (-R x -M) holds them until a worker has time"
+        )
+    };
+    let mut lines: Vec<_> = bursts.iter().take(MAX_BURSTS).map(describe).collect();
+    let more = bursts.len().saturating_sub(MAX_BURSTS);
+    if more > 0 {
+        lines.push(format!(
+            "{} more {} bursts of 3 times the mean and more",
+            counted(more as u64, "queue"),
+            has(more)
+        ));
+    }
+    lines
+}
+
+fn has(number: usize) -> &'static str {
+    if number == 1 { "has" } else { "have" }
+}
+
+/// What limits the meaning of the figures.
+fn caveats(record: &ProfileRecord, report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
+    let lost = report.total().lost.total() + early;
+    if lost > 0 {
+        lines.push(format!(
+            "{} {} lost, as the account says, and {} in no bin: peaks were higher than this; a larger pool (-R) loses less",
+            counted(lost, "packet"),
+            was(lost),
+            is(lost)
+        ));
+    }
+    let late: u64 = record.queues.iter().map(|queue| queue.summary.late).sum();
+    if late > 0 {
+        lines.push(format!(
+            "{} {} too late for the bin of {} time and {} in no bin, but in the shares: times of packets go back by more than \
+             a thousand bins",
+            counted(late, "packet"),
+            was(late),
+            if late == 1 { "its" } else { "their" },
+            is(late)
+        ));
+    }
+    if record.outgoing > 0 {
+        let outgoing = record.outgoing;
+        lines.push(format!(
+            "{} left the host and {} not in the profile: receive queues have none of them",
+            counted(outgoing, "packet"),
+            is(outgoing)
+        ));
+    }
+    let is_passive = |mode| matches!(mode, QueueMode::Tap | QueueMode::Packet);
+    let mut queues = report.ports.iter().flat_map(|port| &port.queues);
+    if record.rss.is_none() && queues.any(|queue| is_passive(queue.mode)) {
+        lines.push(
+            "an interface that the host keeps is profiled by core or socket, not by receive queue: xdp:NAME takes it, and has \
+             its receive queues"
+                .into(),
+        );
+    }
+    lines
+}
+
+/// A width of time: 10 ms.
+fn time(ns: u64) -> String {
+    match ns {
+        _ if ns % 1_000_000_000 == 0 => format!("{} s", ns / 1_000_000_000),
+        1_000_000.. => format!("{} ms", ns as f64 / 1e6),
+        _ => format!("{} us", ns as f64 / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap::report::MemoryReport;
+    use wirecap_profile::{BinSettings, Tally};
+
+    use super::*;
+
+    fn record(rss: Option<RssRecord>) -> ProfileRecord {
+        let mut profiler = Profiler::new(4, BinSettings::new(10_000_000, 100_000_000));
+        let mut tally = Tally::new(10_000_000);
+        for bin in 0..1_000_u64 {
+            let burst = if (386..397).contains(&bin) { 247 } else { 0 };
+            for (queue, packets) in [(0, 80), (1, 20), (3, 20 + burst)] {
+                (0..packets).for_each(|_| tally.count(bin * 10_000_000, queue));
+            }
+        }
+        profiler.add(&tally, |_| {});
+        profiler.close(|_| {});
+        let name = |number| QueueName { port: "x.pcap".into(), kind: "queue", number };
+        ProfileRecord::new(&(0..4).map(name).collect::<Vec<_>>(), rss, &profiler, 0)
+    }
+
+    fn report() -> Report {
+        let (ports, workers, memory) = (Vec::new(), Vec::new(), MemoryReport::default());
+        Report { seconds: 10.0, threshold_percent: None, ports, workers, memory }
+    }
+
+    #[test]
+    fn the_summary_names_both_kinds_of_imbalance() {
+        let rss = RssRecord { key: "microsoft".into(), fields: "ports".into(), entries: 128 };
+        let text = describe(&record(Some(rss)), &report());
+        let expected = "
+packets in bins of 10 ms, by the queues that RSS chooses (key microsoft, ports
+    hashed, a table of 128):
+
+queue  packets     %  mean  max  times   at s  in 100 ms  times   at s
+    0    80000  65.2  80.0   80    1.0  0.000        800    1.0  0.000
+    1    20000  16.3  20.0   20    1.0  0.000        200    1.0  0.000
+    3    22717  18.5  22.7  267   11.8  3.860       2670   11.8  3.860
+    2        0   0.0   0.0    -      -      -          -      -      -
+
+long-term imbalance: queue 0 has 65.2 % of all packets, 2.6 times an even share;
+    workers that help each other (-T) level it, or another key or table (ethtool
+    -X)
+short-term imbalance: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8
+    times its mean; a pool of as many packets (-R x -M) holds them until a
+    worker has time
+";
+        assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let mut report = report();
+        let mut port = wirecap::report::PortReport { dropped_before_xdp: 3, ..Default::default() };
+        port.queues.push(wirecap::report::QueueReport { mode: QueueMode::Tap, ..Default::default() });
+        report.ports.push(port);
+        let mut record = record(None);
+        record.queues[1].summary.late = 1;
+        record.outgoing = 2;
+        let lines = caveats(&record, &report);
+        for (line, words) in lines.iter().zip([
+            "3 packets were lost, as the account says, and are in no bin",
+            "1 packet was too late for the bin of its time and is in no bin",
+            "2 packets left the host and are not in the profile",
+            "is profiled by core or socket, not by receive queue",
+        ]) {
+            assert!(line.contains(words), "{line}");
+        }
+        assert_eq!(lines.len(), 4);
+    }
+}

@@ -1,0 +1,113 @@
+//! What workers do with packets: count them by queue and time.
+//!
+//! Rule: a worker gives its batch back before it takes the lock, so that waiting workers hold no cells.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::SyncSender};
+
+use wirecap::{Batch, Direction};
+use wirecap_profile::{Profiler, Tally};
+
+use super::{
+    csv,
+    files::Piece,
+    queues::{QueueSelector, Queues},
+};
+use crate::capture::job::BatchHandler;
+
+/// What is profiled, shared by the workers and the thread that prints.
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) profiler: Profiler,
+    /// Packets that left the host, of which no receive queue knows.
+    pub(super) outgoing: u64,
+    /// Where rows are written.
+    rows: Option<SyncSender<Piece>>,
+}
+
+/// A handle to it.
+#[derive(Debug, Clone)]
+pub(super) struct SharedProgress(Arc<Mutex<Progress>>);
+
+impl SharedProgress {
+    pub(super) fn new(profiler: Profiler, rows: Option<SyncSender<Piece>>) -> Self {
+        Self(Arc::new(Mutex::new(Progress { profiler, outgoing: 0, rows })))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    fn add(&mut self, tally: &Tally, outgoing: u64) {
+        self.outgoing += outgoing;
+        let mut rows = Vec::new();
+        let Self { profiler, rows: sender, .. } = self;
+        let bin_ns = profiler.settings().bin_ns;
+        let mut first = profiler.first_bin();
+        profiler.add(tally, |row| {
+            if sender.is_some() {
+                csv::row(row, *first.get_or_insert(row.bin), bin_ns, &mut rows);
+            }
+        });
+        self.send(rows);
+    }
+
+    /// Closes all bins: no packets come any more.
+    pub(super) fn close(&mut self) {
+        let mut rows = Vec::new();
+        let bin_ns = self.profiler.settings().bin_ns;
+        let mut first = self.profiler.first_bin();
+        self.profiler.close(|row| csv::row(row, *first.get_or_insert(row.bin), bin_ns, &mut rows));
+        csv::late(&self.profiler.summary(), &mut rows);
+        self.send(rows);
+        self.rows = None;
+    }
+
+    /// Under the lock, so that rows stay in order. Waits if the disk is slow: the pools buffer packets.
+    fn send(&mut self, rows: Vec<u8>) {
+        if let Some(sender) = self.rows.as_ref().filter(|_| !rows.is_empty()) {
+            // The thread reports why it has ended.
+            let _ = sender.send(Piece::Rows(rows));
+        }
+    }
+}
+
+/// Counts the packets of one worker.
+#[derive(Debug)]
+pub(crate) struct ProfileWorker {
+    queues: Arc<Queues>,
+    tally: Tally,
+    progress: SharedProgress,
+}
+
+impl ProfileWorker {
+    pub(super) fn new(queues: &Arc<Queues>, progress: &SharedProgress) -> Self {
+        let tally = Tally::new(progress.lock().profiler.settings().bin_ns);
+        Self { queues: Arc::clone(queues), tally, progress: progress.clone() }
+    }
+}
+
+impl BatchHandler for ProfileWorker {
+    fn batch(&mut self, batch: Batch) {
+        let mut outgoing = 0;
+        let captured = match &self.queues.selector {
+            QueueSelector::Captured(positions) => positions.get(&(batch.port(), batch.queue())).copied(),
+            QueueSelector::Computed(..) => None,
+        };
+        for packet in &batch {
+            if packet.direction() == Direction::Out {
+                outgoing += 1;
+                continue;
+            }
+            let queue = match &self.queues.selector {
+                QueueSelector::Captured(_) => captured.expect("the report has all queues"),
+                QueueSelector::Computed(rss, first) => rss.queue(packet.data(), *first),
+            };
+            self.tally.count(packet.timestamp_ns(), queue);
+        }
+        drop(batch);
+        self.progress.lock().add(&self.tally, outgoing);
+        self.tally.clear();
+    }
+}

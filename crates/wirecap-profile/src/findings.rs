@@ -1,0 +1,166 @@
+//! What the figures mean: which imbalance there is, in the paper's two kinds.
+//!
+//! ```text
+//!   long-term    a queue has far more than an even share of all packets            ─► buddies help (T), another table
+//!   short-term   a queue has far more packets in a window than it has on average   ─► a larger pool (R x M)
+//! ```
+//!
+//! Rule: what chance would do to independent packets is not found: an excess counts from five standard
+//! deviations on (Poisson), and a few packets are never a burst.
+
+use serde::Serialize;
+
+use crate::summary::{QueueSummary, Summary};
+
+/// From this multiple of an even share on, a queue has too much in the long term: its core has half as much
+/// again to do as it should.
+const SKEWED: f64 = 1.5;
+/// From this multiple of its mean on, a window of a queue is a burst.
+const BURST: f64 = 3.0;
+/// Standard deviations that chance does not reach.
+const DEVIATIONS: f64 = 5.0;
+/// Packets up to which an excess is never found.
+const FEW: f64 = 20.0;
+
+/// How the whole time was.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum LongTerm {
+    /// No packets, or a single queue: there is nothing to compare.
+    NotComparable,
+    /// No queue had far more than an even share.
+    Even,
+    /// A queue had far more than an even share.
+    Skewed {
+        /// The position of the queue with the most packets.
+        queue: usize,
+        /// Its share of all packets, 0 to 1.
+        share: f64,
+        /// The share as a multiple of an even one.
+        factor: f64,
+    },
+}
+
+/// A queue that had far more packets in a window than it has on average.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Burst {
+    /// The position of the queue.
+    pub queue: usize,
+    /// Packets of its fullest window.
+    pub packets: u64,
+    /// When the window begins, in seconds since the profile does.
+    pub seconds: f64,
+    /// How many times the mean of the queue that is.
+    pub to_mean: f64,
+}
+
+/// Which imbalance there is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Findings {
+    /// How the whole time was: long-term imbalance.
+    pub long_term: LongTerm,
+    /// Short-term imbalance: queues with bursts, the largest first.
+    pub bursts: Vec<Burst>,
+}
+
+impl Findings {
+    /// What is found in a summary.
+    pub fn of(summary: &Summary) -> Self {
+        let mut bursts: Vec<_> = summary.queues.iter().enumerate().filter_map(burst).collect();
+        bursts.sort_by_key(|burst| std::cmp::Reverse(burst.packets));
+        Self { long_term: long_term(summary), bursts }
+    }
+}
+
+fn long_term(summary: &Summary) -> LongTerm {
+    let queues = summary.queues.iter().enumerate();
+    let Some((queue, most)) = queues.max_by_key(|(_, queue)| queue.packets) else {
+        return LongTerm::NotComparable;
+    };
+    if summary.packets == 0 || summary.queues.len() < 2 {
+        return LongTerm::NotComparable;
+    }
+    let even = summary.packets as f64 / summary.queues.len() as f64;
+    let factor = summary.long_term_factor;
+    if factor >= SKEWED && is_beyond_chance(most.packets, even) {
+        LongTerm::Skewed { queue, share: most.share, factor }
+    } else {
+        LongTerm::Even
+    }
+}
+
+fn burst((queue, figures): (usize, &QueueSummary)) -> Option<Burst> {
+    let peak = figures.burst?;
+    let mean = peak.packets as f64 / peak.to_mean;
+    let found = peak.to_mean >= BURST && is_beyond_chance(peak.packets, mean);
+    found.then_some(Burst { queue, packets: peak.packets, seconds: peak.seconds, to_mean: peak.to_mean })
+}
+
+/// Whether chance does not explain this number of packets where so many are expected.
+fn is_beyond_chance(packets: u64, expected: f64) -> bool {
+    packets as f64 - expected > f64::max(DEVIATIONS * expected.sqrt(), FEW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BinSettings, Profiler, Tally};
+
+    /// Findings of bins of 10 ms, each with these packets by queue.
+    fn findings(bins: impl IntoIterator<Item = Vec<u64>>) -> (Findings, Summary) {
+        let mut tally = Tally::new(10_000_000);
+        let mut queues = 0;
+        for (bin, packets) in bins.into_iter().enumerate() {
+            queues = packets.len();
+            for (queue, &packets) in packets.iter().enumerate() {
+                (0..packets).for_each(|_| tally.count(bin as u64 * 10_000_000, queue));
+            }
+        }
+        let mut profiler = Profiler::new(queues, BinSettings::new(10_000_000, 100_000_000));
+        profiler.add(&tally, |_| {});
+        profiler.close(|_| {});
+        let summary = profiler.summary();
+        (Findings::of(&summary), summary)
+    }
+
+    #[test]
+    fn even_traffic_has_no_imbalance() {
+        let (found, summary) = findings((0..500).map(|_| vec![20, 21, 19]));
+        assert_eq!(found, Findings { long_term: LongTerm::Even, bursts: vec![] });
+        assert!((summary.seconds - 5.0).abs() < 1e-9 && summary.packets == 30_000);
+        let queue = &summary.queues[1];
+        assert_eq!((queue.packets, queue.mean_per_bin, queue.peak.unwrap().packets), (10_500, 21.0, 21));
+        assert!((queue.share - 0.35).abs() < 1e-9 && (queue.burst.unwrap().to_mean - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_hot_queue_is_long_term_and_a_burst_is_short_term() {
+        // As in the paper: queue 0 is hot, and 2,724 packets come to another within 110 ms at 3.86 s.
+        let bins = (0..1_000).map(|bin| {
+            let burst = if (386..397).contains(&bin) { 247 } else { 0 };
+            vec![80, 20, 20, 20 + burst]
+        });
+        let (found, summary) = findings(bins);
+        let LongTerm::Skewed { queue, share, factor } = found.long_term else { panic!("{found:?}") };
+        assert_eq!(queue, 0);
+        assert!((share - 0.56).abs() < 0.01 && (factor - 2.25).abs() < 0.01, "{share} {factor}");
+        assert_eq!(found.bursts.len(), 1);
+        let Burst { queue, packets, seconds, to_mean } = found.bursts[0];
+        assert_eq!((queue, packets), (3, 10 * 267));
+        assert!((seconds - 3.86).abs() < 1e-9 && to_mean > 10.0, "{seconds} {to_mean}");
+        let worst = summary.worst_window.unwrap();
+        assert_eq!((worst.queue, worst.packets), (3, 2_670));
+    }
+
+    #[test]
+    fn few_packets_and_a_single_queue_are_no_imbalance() {
+        let few = findings((0..1_000).map(|bin| vec![u64::from(bin == 500) * 15, u64::from(bin == 1)])).0;
+        assert_eq!(few, Findings { long_term: LongTerm::Even, bursts: vec![] });
+        for single in [findings([vec![1_000]]).0, findings([]).0, findings([vec![0, 0]]).0] {
+            assert_eq!(single.long_term, LongTerm::NotComparable);
+        }
+    }
+}

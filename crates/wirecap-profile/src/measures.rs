@@ -1,0 +1,163 @@
+//! What is measured over time, row by row.
+//!
+//! ```text
+//!   rows:    …  r  r  r [r  r  r  r  r  r  r  r  r  r]      a window of the last bins slides over them
+//!                        └ sums by queue ┘
+//!                            ├─► burst of a queue: its largest sum
+//!                            ├─► factor and Gini of the sums, weighted with the packets of the last row
+//!                            └─► worst window: the largest excess of a queue over an even share
+//! ```
+//!
+//! Weighted with packets, a figure is what the average packet finds: times with few packets, in which chance
+//! makes any distribution uneven, weigh little.
+
+use std::collections::VecDeque;
+
+use crate::{
+    bins::Row,
+    imbalance::{factor, gini},
+};
+
+/// The largest number of packets, and the bin in which it was reached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Largest {
+    pub(crate) packets: u64,
+    pub(crate) bin: u64,
+}
+
+impl Largest {
+    fn raise(&mut self, packets: u64, bin: u64) {
+        if packets > self.packets {
+            *self = Self { packets, bin };
+        }
+    }
+}
+
+/// The window in which a queue had the most packets above an even share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Excess {
+    pub(crate) queue: usize,
+    pub(crate) packets: u64,
+    /// Of all queues.
+    pub(crate) total: u64,
+    /// The last bin of the window.
+    pub(crate) bin: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Measures {
+    window_bins: u64,
+    window: VecDeque<Row>,
+    /// Of the rows in the window, by queue.
+    sums: Vec<u64>,
+    /// The largest bin of each queue.
+    pub(crate) peaks: Vec<Largest>,
+    /// The fullest window of each queue, by its last bin.
+    pub(crate) bursts: Vec<Largest>,
+    pub(crate) worst: Option<Excess>,
+    /// Sums over all packets.
+    packets: u64,
+    factor: f64,
+    gini: f64,
+    span: Option<(u64, u64)>,
+}
+
+impl Measures {
+    pub(crate) fn new(queues: usize, window_bins: u64) -> Self {
+        Self {
+            window_bins: window_bins.max(1),
+            window: VecDeque::new(),
+            sums: vec![0; queues],
+            peaks: vec![Largest::default(); queues],
+            bursts: vec![Largest::default(); queues],
+            worst: None,
+            packets: 0,
+            factor: 0.0,
+            gini: 0.0,
+            span: None,
+        }
+    }
+
+    /// Adds a row, which is later than all before.
+    pub(crate) fn add(&mut self, row: Row) {
+        let bin = row.bin;
+        self.span = Some((self.span.map_or(bin, |(first, _)| first), bin));
+        while let Some(first) = self.window.front().filter(|first| bin - first.bin >= self.window_bins) {
+            self.sums.iter_mut().zip(&first.packets).for_each(|(sum, packets)| *sum -= packets);
+            self.window.pop_front();
+        }
+        for (queue, &packets) in row.packets.iter().enumerate() {
+            self.sums[queue] += packets;
+            self.peaks[queue].raise(packets, bin);
+            self.bursts[queue].raise(self.sums[queue], bin);
+        }
+        let packets: u64 = row.packets.iter().sum();
+        self.packets += packets;
+        self.factor += packets as f64 * factor(&self.sums);
+        self.gini += packets as f64 * gini(&self.sums);
+        self.look_for_worst(bin);
+        self.window.push_back(row);
+    }
+
+    fn look_for_worst(&mut self, bin: u64) {
+        let total: u64 = self.sums.iter().sum();
+        let Some((queue, &packets)) = self.sums.iter().enumerate().max_by_key(|(_, sum)| **sum) else {
+            return;
+        };
+        let queues = self.sums.len() as u64;
+        // In units of packets times queues, to stay whole.
+        let excess = |packets: u64, total: u64| i128::from(packets) * i128::from(queues) - i128::from(total);
+        let before = self.worst.map_or(0, |worst| excess(worst.packets, worst.total));
+        if excess(packets, total) > before {
+            self.worst = Some(Excess { queue, packets, total, bin });
+        }
+    }
+
+    /// The first and the last bin with packets.
+    pub(crate) fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+
+    /// The factor in a window, as the average packet finds it.
+    pub(crate) fn mean_factor(&self) -> f64 {
+        self.factor / self.packets.max(1) as f64
+    }
+
+    /// The same of the Gini coefficient.
+    pub(crate) fn mean_gini(&self) -> f64 {
+        self.gini / self.packets.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(rows: &[(u64, [u64; 2])]) -> Measures {
+        let mut measures = Measures::new(2, 3);
+        rows.iter().for_each(|(bin, packets)| measures.add(Row { bin: *bin, packets: (*packets).into() }));
+        measures
+    }
+
+    #[test]
+    fn a_window_slides_over_bins_with_and_without_packets() {
+        let measures = measured(&[(0, [4, 0]), (1, [4, 1]), (2, [4, 0]), (4, [9, 0]), (100, [1, 13])]);
+        let [first, second] = [0, 1].map(|queue| (measures.peaks[queue], measures.bursts[queue]));
+        // Bins 2, 3 and 4.
+        assert_eq!(first, (Largest { packets: 9, bin: 4 }, Largest { packets: 13, bin: 4 }));
+        assert_eq!(second, (Largest { packets: 13, bin: 100 }, Largest { packets: 13, bin: 100 }));
+        assert_eq!(measures.span(), Some((0, 100)));
+        // 13 of 13 are 6.5 above an even share, more than 12 of 13 or of 14.
+        assert_eq!(measures.worst, Some(Excess { queue: 0, packets: 13, total: 13, bin: 4 }));
+    }
+
+    #[test]
+    fn queues_that_take_turns_are_even_in_the_long_term_only() {
+        let turns: Vec<_> =
+            (0..100).map(|bin| (bin * 10, if bin % 2 == 0 { [50, 0] } else { [0, 50] })).collect();
+        let measures = measured(&turns);
+        assert!((measures.mean_factor() - 2.0).abs() < 1e-9 && (measures.mean_gini() - 0.5).abs() < 1e-9);
+        let even = measured(&[(0, [5, 5]), (1, [5, 5])]);
+        assert!((even.mean_factor() - 1.0).abs() < 1e-9 && even.worst.is_none());
+    }
+}

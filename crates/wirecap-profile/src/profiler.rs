@@ -1,0 +1,84 @@
+//! The profile of a run, as it grows.
+
+use crate::{
+    bins::{Bins, Row},
+    measures::Measures,
+    series::Series,
+    settings::BinSettings,
+    summary::Summary,
+    tally::{Count, Tally},
+};
+
+/// Counts packets by queue and time.
+#[derive(Debug)]
+pub struct Profiler {
+    settings: BinSettings,
+    bins: Bins,
+    measures: Measures,
+    series: Series,
+    /// All packets of each queue.
+    packets: Vec<u64>,
+}
+
+impl Profiler {
+    /// For this number of queues.
+    pub fn new(queues: usize, settings: BinSettings) -> Self {
+        Self {
+            settings,
+            bins: Bins::new(queues),
+            measures: Measures::new(queues, settings.window_bins),
+            series: Series::default(),
+            packets: vec![0; queues],
+        }
+    }
+
+    /// How time is divided.
+    pub fn settings(&self) -> BinSettings {
+        self.settings
+    }
+
+    /// Packets of each queue so far.
+    pub fn packets(&self) -> &[u64] {
+        &self.packets
+    }
+
+    /// Adds packets. Calls `each` with the rows of bins that close, in the order of time.
+    ///
+    /// # Panics
+    /// If a packet is of a queue that there is not.
+    pub fn add(&mut self, tally: &Tally, mut each: impl FnMut(&Row)) {
+        let Self { bins, measures, series, packets: total, .. } = self;
+        let mut close = |row: Row| Self::close_row(measures, series, row, &mut each);
+        for &Count { bin, queue, packets } in &tally.counts {
+            total[queue] += packets;
+            bins.add(bin, queue, packets, &mut close);
+        }
+    }
+
+    /// Closes all bins: no packets come any more. Calls `each` with their rows.
+    pub fn close(&mut self, mut each: impl FnMut(&Row)) {
+        let Self { bins, measures, series, .. } = self;
+        bins.close(&mut |row| Self::close_row(measures, series, row, &mut each));
+    }
+
+    fn close_row(measures: &mut Measures, series: &mut Series, row: Row, each: &mut impl FnMut(&Row)) {
+        each(&row);
+        series.add(&row);
+        measures.add(row);
+    }
+
+    /// The run in few points, as far as bins are closed.
+    pub fn series(&self) -> &Series {
+        &self.series
+    }
+
+    /// The bin that time is counted from; `None` before the first one is closed.
+    pub fn first_bin(&self) -> Option<u64> {
+        self.measures.span().map(|(first, _)| first)
+    }
+
+    /// What is known: shares of all packets so far, and of time as far as bins are closed.
+    pub fn summary(&self) -> Summary {
+        Summary::new(self.settings, &self.packets, &self.bins, &self.measures)
+    }
+}

@@ -1,0 +1,137 @@
+//! The figures of a profile.
+
+use serde::Serialize;
+
+use crate::{
+    bins::Bins,
+    imbalance::{factor, gini},
+    measures::{Excess, Largest, Measures},
+    settings::BinSettings,
+};
+
+/// A number of packets, and when it was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Peak {
+    /// Packets.
+    pub packets: u64,
+    /// When the bin or the window begins, in seconds since the profile does.
+    pub seconds: f64,
+    /// How many times the mean of the queue it is.
+    pub to_mean: f64,
+}
+
+/// The packets of a queue.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QueueSummary {
+    /// All of its packets.
+    pub packets: u64,
+    /// Packets among them whose bin was closed when they came; they are in no bin.
+    pub late: u64,
+    /// Its share of the packets of all queues, 0 to 1.
+    pub share: f64,
+    /// Packets of a bin, on average.
+    pub mean_per_bin: f64,
+    /// Its largest bin; null without packets in closed bins.
+    pub peak: Option<Peak>,
+    /// Its fullest window; null without packets in closed bins.
+    pub burst: Option<Peak>,
+}
+
+/// The window in which a queue had the most packets above an even share.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WorstWindow {
+    /// The position of the queue.
+    pub queue: usize,
+    /// Its packets.
+    pub packets: u64,
+    /// What an even share of the packets in the window would be.
+    pub even_share: f64,
+    /// When the window begins, in seconds since the profile does.
+    pub seconds: f64,
+}
+
+/// The figures of a profile.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Summary {
+    /// The width of a bin, in nanoseconds.
+    pub bin_ns: u64,
+    /// The width of a window, in nanoseconds.
+    pub window_ns: u64,
+    /// When the first bin begins, in nanoseconds since 1970; null without packets in closed bins.
+    pub first_ns: Option<u64>,
+    /// From the first bin with packets to the last one, in seconds.
+    pub seconds: f64,
+    /// Packets of all queues.
+    pub packets: u64,
+    /// The largest share of a queue in the whole time, as a multiple of an even share: 1 to the number of
+    /// queues; 0 without packets.
+    pub long_term_factor: f64,
+    /// The Gini coefficient of the packets of the queues in the whole time.
+    pub long_term_gini: f64,
+    /// The largest share of a queue in a window, as a multiple of an even share, as the average packet finds
+    /// it.
+    pub short_term_factor: f64,
+    /// The Gini coefficient in a window, as the average packet finds it.
+    pub short_term_gini: f64,
+    /// The window in which a queue had the most packets above an even share; null if all were even.
+    pub worst_window: Option<WorstWindow>,
+    /// The queues.
+    #[serde(skip)]
+    pub queues: Vec<QueueSummary>,
+}
+
+impl Summary {
+    pub(crate) fn new(settings: BinSettings, packets: &[u64], bins: &Bins, measures: &Measures) -> Self {
+        let BinSettings { bin_ns, window_bins } = settings;
+        let (first, last) = measures.span().unwrap_or((0, 0));
+        let span_bins = measures.span().map_or(0.0, |(first, last)| (last - first) as f64 + 1.0);
+        let bin_s = bin_ns as f64 / 1e9;
+        // A window that is longer than what came before begins with the first bin.
+        let begin = |bin: u64, bins: u64| bin.saturating_add(1).saturating_sub(bins).max(first) - first;
+        let peak = |largest: Largest, bins: u64, mean: f64| {
+            (largest.packets > 0).then(|| Peak {
+                packets: largest.packets,
+                seconds: begin(largest.bin, bins) as f64 * bin_s,
+                to_mean: largest.packets as f64 / mean,
+            })
+        };
+        let total: u64 = packets.iter().sum();
+        let queue = |(number, &all): (usize, &u64)| {
+            let late = bins.late()[number];
+            let in_bins = all - late - bins.open_packets(number);
+            let mean = in_bins as f64 / f64::max(span_bins, 1.0);
+            let window = mean * f64::min(window_bins as f64, span_bins.max(1.0));
+            QueueSummary {
+                packets: all,
+                late,
+                share: all as f64 / total.max(1) as f64,
+                mean_per_bin: mean,
+                peak: peak(measures.peaks[number], 1, mean),
+                burst: peak(measures.bursts[number], window_bins, window),
+            }
+        };
+        let worst = |Excess { queue, packets, total, bin }| WorstWindow {
+            queue,
+            packets,
+            even_share: total as f64 / measures.peaks.len() as f64,
+            seconds: begin(bin, window_bins) as f64 * bin_s,
+        };
+        Self {
+            bin_ns,
+            window_ns: bin_ns.saturating_mul(window_bins),
+            first_ns: measures.span().map(|_| first * bin_ns),
+            seconds: if measures.span().is_some() { ((last - first) as f64 + 1.0) * bin_s } else { 0.0 },
+            packets: total,
+            long_term_factor: factor(packets),
+            long_term_gini: gini(packets),
+            short_term_factor: measures.mean_factor(),
+            short_term_gini: measures.mean_gini(),
+            worst_window: measures.worst.map(worst),
+            queues: packets.iter().enumerate().map(queue).collect(),
+        }
+    }
+}
