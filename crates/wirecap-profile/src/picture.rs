@@ -110,7 +110,10 @@ fn lines<B: DrawingBackend>(
         .build_cartesian_2d(0.0..end, 0.0..largest.max(1) as f64 * 1.05)?;
     let per_bin = format!("packets per {} ms", summary.bin_ns as f64 / 1e6);
     let mut mesh = chart.configure_mesh();
-    mesh.x_desc("seconds").y_desc(per_bin).light_line_style(WHITE).draw()?;
+    mesh.x_desc("seconds").y_desc(per_bin).light_line_style(WHITE);
+    mesh.x_label_formatter(&|seconds| format!("{seconds}"))
+        .y_label_formatter(&|packets| format!("{packets}"));
+    mesh.draw()?;
     for queue in queues {
         let colour = Palette99::pick(queue).to_rgba();
         let points = line(series, step, |index| series.points[index].largest_bin[queue] as f64);
@@ -146,7 +149,7 @@ fn shares<B: DrawingBackend>(summary: &Summary, area: &Area<B>) -> Drawn<B> {
         .build_cartesian_2d(0.0..queues.len() as f64, 0.0..largest.max(0.01) * 105.0)?;
     let mut mesh = chart.configure_mesh();
     mesh.disable_x_mesh().x_labels(0).x_desc("queues, in the colours of their lines");
-    mesh.light_line_style(WHITE).draw()?;
+    mesh.y_label_formatter(&|percent| format!("{percent}")).light_line_style(WHITE).draw()?;
     let bars = queues.iter().enumerate().map(|(at, &queue)| {
         let (at, share) = (at as f64, summary.queues[queue].share * 100.0);
         Rectangle::new([(at + 0.15, 0.0), (at + 0.85, share)], Palette99::pick(queue).filled())
