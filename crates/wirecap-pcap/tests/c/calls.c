@@ -88,22 +88,27 @@ static void *break_soon(void *unused) {
     return NULL;
 }
 
-/* Whether the descriptor becomes readable within timeout_ms, asked in all three ways. */
+/* Whether the descriptor becomes readable within timeout_ms, asked in all three ways. They disagree if it becomes
+ * so between two of them: then they are asked again. */
 static int is_readable(int fd, int timeout_ms) {
-    struct pollfd polled = {fd, POLLIN, 0};
-    int by_poll = poll(&polled, 1, timeout_ms) == 1 && (polled.revents & POLLIN);
-    fd_set set;
-    struct timeval now = {0, 0};
-    FD_ZERO(&set);
-    FD_SET(fd, &set);
-    int by_select = select(fd + 1, &set, NULL, NULL, &now) == 1;
-    int epoll = epoll_create1(0);
-    struct epoll_event event = {EPOLLIN, {0}};
-    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
-    int by_epoll = epoll_wait(epoll, &event, 1, 0) == 1;
-    close(epoll);
-    if (by_poll != by_select || by_poll != by_epoll)
-        printf("%s: poll %d, select %d and epoll %d do not agree\n", state, by_poll, by_select, by_epoll);
+    int by_poll = 0, by_select = 0, by_epoll = 0;
+    for (int tries = 0; tries < 20; tries++) {
+        struct pollfd polled = {fd, POLLIN, 0};
+        by_poll = poll(&polled, 1, timeout_ms) == 1 && (polled.revents & POLLIN);
+        fd_set set;
+        struct timeval now = {0, 0};
+        FD_ZERO(&set);
+        FD_SET(fd, &set);
+        by_select = select(fd + 1, &set, NULL, NULL, &now) == 1;
+        int epoll = epoll_create1(0);
+        struct epoll_event event = {EPOLLIN, {0}};
+        epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+        by_epoll = epoll_wait(epoll, &event, 1, 0) == 1;
+        close(epoll);
+        if (by_poll == by_select && by_poll == by_epoll)
+            return by_poll;
+    }
+    printf("%s: poll %d, select %d and epoll %d do not agree\n", state, by_poll, by_select, by_epoll);
     return by_poll;
 }
 

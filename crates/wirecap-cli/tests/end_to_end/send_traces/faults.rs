@@ -1,10 +1,19 @@
 //! Failures before and during a replay.
 
-use std::{io::Write, process::Command, time::Duration};
+use std::{
+    io::Write,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use nix::sys::signal::Signal;
 use wirecap_file::pcap;
 use wirecap_lab::require_root;
+use wirecap_testing::wait_until;
 
 use super::{Sketch, assert_same, even, figure, frame, packets_of, report, run, start, trace, write};
 use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP};
@@ -216,16 +225,21 @@ fn a_signal_ends_an_endless_pipe_of_skipped_frames_and_they_are_reported() {
     let pipe = lab.path("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let replay = start(&lab, &[pipe.to_str().unwrap()]);
+    let written = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&written);
     let writing = std::thread::spawn(move || {
         let too_long = trace([Sketch { time_ns: 0, len: 3_000 }]);
         let mut writer = std::fs::OpenOptions::new().write(true).open(pipe)?;
         writer.write_all(&too_long[..24])?;
         let many = too_long[24..].repeat(100);
-        while writer.write_all(&many).is_ok() {}
+        while writer.write_all(&many).is_ok() {
+            counter.fetch_add(100, Ordering::Relaxed);
+        }
         Ok::<_, std::io::Error>(())
     });
     replay.wait_for("read during sending");
-    std::thread::sleep(Duration::from_millis(500));
+    // More than the pipe holds, which is some twenty.
+    wait_until("packets are read", || written.load(Ordering::Relaxed) > 2_000);
     replay.signal(Signal::SIGINT);
     let ended = replay.wait();
     writing.join().unwrap().unwrap();

@@ -177,6 +177,8 @@ fn a_pipe_is_behind_when_a_due_packet_is_not_written_yet() {
         for part in 0..3 {
             let from = if part == 0 { 0 } else { HEADER + part * 10 * PACKET };
             writer.write_all(&bytes[from..HEADER + (part + 1) * 10 * PACKET]).unwrap();
+            // Until then, it would find two parts at once.
+            replay.wait_for("read during sending");
             std::thread::sleep(Duration::from_millis(600));
         }
         drop(writer);
