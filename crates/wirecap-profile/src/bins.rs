@@ -31,7 +31,7 @@ pub(crate) struct Bins {
     open: BTreeMap<u64, Box<[u64]>>,
     /// Bins before this one are closed.
     open_from: u64,
-    /// Packets of each queue that came when their bin was closed.
+    /// Packets of each queue that came after their bin was closed.
     late: Box<[u64]>,
 }
 

@@ -5,21 +5,21 @@
 //!   short-term   a queue has far more packets in a window than it has on average   ─► a larger pool (R x M)
 //! ```
 //!
-//! Rule: what chance would do to independent packets is not found: an excess counts from five standard
-//! deviations on (Poisson), and a few packets are never a burst.
+//! Rule: what chance would do to independent packets is no finding: an excess counts beyond five standard
+//! deviations (Poisson), and a few packets are never a burst.
 
 use serde::Serialize;
 
 use crate::summary::{QueueSummary, Summary};
 
 /// From this multiple of an even share on, a queue has too much in the long term: its core has half as much
-/// again to do as it should.
+/// again to do as with an even share.
 const SKEWED: f64 = 1.5;
 /// From this multiple of its mean on, a window of a queue is a burst.
 const BURST: f64 = 3.0;
 /// Standard deviations that chance does not reach.
 const DEVIATIONS: f64 = 5.0;
-/// Packets up to which an excess is never found.
+/// An excess of up to this many packets never counts.
 const FEW: f64 = 20.0;
 
 /// How the whole time was.
@@ -99,7 +99,7 @@ fn burst((queue, figures): (usize, &QueueSummary)) -> Option<Burst> {
     found.then_some(Burst { queue, packets: peak.packets, seconds: peak.seconds, to_mean: peak.to_mean })
 }
 
-/// Whether chance does not explain this number of packets where so many are expected.
+/// Whether chance does not explain this number of packets, given the expected number.
 fn is_beyond_chance(packets: u64, expected: f64) -> bool {
     packets as f64 - expected > f64::max(DEVIATIONS * expected.sqrt(), FEW)
 }

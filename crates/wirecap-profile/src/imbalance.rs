@@ -1,7 +1,7 @@
 //! Figures of imbalance between queues.
 
-/// The largest part as a multiple of an even one: 1 if all are equal, their number if one has everything. 0
-/// without packets.
+/// The largest share as a multiple of an even one: 1 if all are equal, the number of queues if one has
+/// everything, 0 without packets.
 ///
 /// ```
 /// use wirecap_profile::imbalance::factor;

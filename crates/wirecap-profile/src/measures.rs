@@ -4,11 +4,11 @@
 //!   rows:    …  r  r  r [r  r  r  r  r  r  r  r  r  r]      a window of the last bins slides over them
 //!                        └ sums by queue ┘
 //!                            ├─► burst of a queue: its largest sum
-//!                            ├─► factor and Gini of the sums, weighted with the packets of the last row
+//!                            ├─► factor and Gini of the sums, weighted by the packets of the last row
 //!                            └─► worst window: the largest excess of a queue over an even share
 //! ```
 //!
-//! Weighted with packets, a figure is what the average packet finds: times with few packets, in which chance
+//! Weighted by packets, a figure is what the average packet finds: times with few packets, in which chance
 //! makes any distribution uneven, weigh little.
 
 use std::collections::VecDeque;
@@ -78,7 +78,7 @@ impl Measures {
         }
     }
 
-    /// Adds a row, which is later than all before.
+    /// Adds a row, which is later than all rows before it.
     pub(crate) fn add(&mut self, row: Row) {
         let bin = row.bin;
         self.span = Some((self.span.map_or(bin, |(first, _)| first), bin));
@@ -105,7 +105,7 @@ impl Measures {
             return;
         };
         let queues = self.sums.len() as u64;
-        // In units of packets times queues, to stay whole.
+        // In units of packets times queues, to stay in integers.
         let excess = |packets: u64, total: u64| i128::from(packets) * i128::from(queues) - i128::from(total);
         let before = self.worst.map_or(0, |worst| excess(worst.packets, worst.total));
         if excess(packets, total) > before {
@@ -123,7 +123,7 @@ impl Measures {
         self.factor / self.packets.max(1) as f64
     }
 
-    /// The same of the Gini coefficient.
+    /// The Gini coefficient in a window, as the average packet finds it.
     pub(crate) fn mean_gini(&self) -> f64 {
         self.gini / self.packets.max(1) as f64
     }

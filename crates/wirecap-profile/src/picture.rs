@@ -28,7 +28,7 @@ const MAX_LINES: usize = 16;
 type Area<B> = DrawingArea<B, Shift>;
 type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-/// Draws a profile with these names of the queues. `None` if there is nothing to draw: no packets in closed
+/// Draws a profile with these names for the queues. `None` if there is nothing to draw: no packets in closed
 /// bins.
 pub fn picture(title: &str, names: &[String], summary: &Summary, series: &Series) -> Option<String> {
     if series.points.is_empty() {
@@ -57,12 +57,13 @@ fn draw<B: DrawingBackend>(
     area.present()
 }
 
-/// The seconds of a point.
+/// The seconds that a point covers.
 fn seconds_per_point(summary: &Summary, series: &Series) -> f64 {
     summary.bin_ns as f64 * series.bins_per_point as f64 / 1e9
 }
 
-/// A value for each point. Those that are left out are 0; of each gap the first and the last one suffice.
+/// A value for each point. Points that the series leaves out are 0; the first and the last one of each gap
+/// suffice.
 fn line(series: &Series, step: f64, value: impl Fn(usize) -> f64) -> Vec<(f64, f64)> {
     let mut line = Vec::new();
     let mut next = 0;
@@ -97,7 +98,7 @@ fn lines<B: DrawingBackend>(
     let left_out = summary.queues.len() - queues.len();
     let title = match left_out {
         0 => title.to_owned(),
-        _ => format!("{title}; without the {left_out} queues that have fewest"),
+        _ => format!("{title}; without the {left_out} queues that have the fewest packets"),
     };
     let step = seconds_per_point(summary, series);
     let largest = series.points.iter().flat_map(|point| &*point.largest_bin).max().copied().unwrap_or(0);
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn many_queues_are_cut_to_the_busiest_and_the_title_says_so() {
         let svg = drawn(40, 4_000).unwrap();
-        assert!(svg.contains("without the 24 queues that have fewest") && svg.len() < 1 << 20);
+        assert!(svg.contains("without the 24 queues that have the fewest packets") && svg.len() < 1 << 20);
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Profiler {
     /// Adds packets. Calls `each` with the rows of bins that close, in the order of time.
     ///
     /// # Panics
-    /// If a packet is of a queue that there is not.
+    /// If there is no such queue as that of a packet.
     pub fn add(&mut self, tally: &Tally, mut each: impl FnMut(&Row)) {
         let Self { bins, measures, series, packets: total, .. } = self;
         let mut close = |row: Row| Self::close_row(measures, series, row, &mut each);
@@ -55,7 +55,7 @@ impl Profiler {
         }
     }
 
-    /// Closes all bins: no packets come any more. Calls `each` with their rows.
+    /// Closes all bins: no more packets come. Calls `each` with their rows.
     pub fn close(&mut self, mut each: impl FnMut(&Row)) {
         let Self { bins, measures, series, .. } = self;
         bins.close(&mut |row| Self::close_row(measures, series, row, &mut each));
@@ -77,7 +77,7 @@ impl Profiler {
         self.measures.span().map(|(first, _)| first)
     }
 
-    /// What is known: shares of all packets so far, and of time as far as bins are closed.
+    /// The figures so far: shares of all packets, and figures over time as far as bins are closed.
     pub fn summary(&self) -> Summary {
         Summary::new(self.settings, &self.packets, &self.bins, &self.measures)
     }

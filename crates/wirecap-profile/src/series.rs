@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{bins::Row, imbalance::gini};
 
-/// More points than a picture has columns of pixels to tell them apart.
+/// More points cannot be told apart in a picture.
 const MAX_POINTS: usize = 800;
 
 /// Packets by queue over time, in at most 800 points; those without packets are left out.
@@ -40,7 +40,7 @@ pub struct Point {
 }
 
 impl Series {
-    /// Adds a row, which is later than all before.
+    /// Adds a row, which is later than all rows before it.
     pub(crate) fn add(&mut self, row: &Row) {
         if self.points.is_empty() {
             (self.bins_per_point, self.first_bin) = (1, row.bin);

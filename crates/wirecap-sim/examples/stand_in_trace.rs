@@ -4,9 +4,9 @@
 //!   skew::traffic(6): runs of packets of each queue ─► a flow that RSS puts there ─► headers ─► FILE.pcap
 //! ```
 //!
-//! Each run is of one flow of its queue, the first of which have most runs, so that flows are heavy-tailed.
-//! Which queue a flow is in is computed with the key of Microsoft and a table of 128 entries. With fewer or
-//! more queues than six, or another key, the flows spread anew: that is what a profile shows.
+//! Each run belongs to one flow of its queue. The first flows have the most runs, so that the sizes of flows
+//! are heavy-tailed. The queue of a flow is computed with Microsoft's key and a table of 128 entries. With
+//! fewer or more queues than six, or another key, the flows spread anew, which a profile then shows.
 //!
 //! Packets are 60 bytes long, of which 42 are kept: headers.
 #![forbid(unsafe_code)]
@@ -35,7 +35,7 @@ use wirecap_traffic::Random;
 const QUEUES: usize = 6;
 /// Flows of each queue.
 const FLOWS: usize = 2_000;
-/// The shape of the popularity of flows: few have most.
+/// The shape of the distribution of runs over flows: a few flows have most runs.
 const SHAPE: f64 = 0.7;
 const ORIGINAL_LEN: u32 = 60;
 const SEED: u64 = 1;
@@ -134,7 +134,7 @@ fn flows() -> Result<Vec<Vec<Vec<u8>>>> {
     Ok(flows)
 }
 
-/// Ethernet, IPv4 and UDP: addresses of benchmarking (RFC 2544).
+/// Ethernet, IPv4 and UDP, with addresses for benchmarking (RFC 2544).
 fn frame(number: u32) -> Vec<u8> {
     let [_, b, c, d] = number.to_be_bytes();
     let ports = [(1024 + number % 60_000) as u16, 443].map(u16::to_be_bytes).concat();

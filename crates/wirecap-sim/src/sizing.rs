@@ -5,8 +5,8 @@
 //!                                                                └─ lost none: a smaller R
 //! ```
 //!
-//! Rule: packets of a burst come at a constant rate, and nothing is in the pools before it. What the answer
-//! leaves out, a margin has to cover: see [`Demand::with_margin`].
+//! Rule: packets of a burst come at a constant rate, and nothing is in the pools before it. A margin has
+//! to cover what the answer leaves out: see [`Demand::with_margin`].
 
 use wirecap_core::{
     Geometry, GeometryError, Mode,
@@ -56,7 +56,7 @@ impl Demand {
     /// cells, each of which holds a packet; `None` if a pool cannot have that many.
     ///
     /// # Errors
-    /// The number of cells is none that chunks can have.
+    /// Chunks cannot have this number of cells.
     pub fn least_chunks(&self, cells_per_chunk: u32, mode: Mode) -> Result<Option<u32>, GeometryError> {
         let is_enough = |chunks| self.is_lossless(cells_per_chunk, chunks, mode);
         // Pools that hold all packets are enough.
@@ -113,7 +113,7 @@ impl Demand {
 
     /// Whether pools of this size lose nothing.
     fn is_lossless(&self, cells_per_chunk: u32, chunks: u32, mode: Mode) -> Result<bool, GeometryError> {
-        // Refused as the engine would.
+        // Refuses what the engine would refuse.
         Geometry::new(cells_per_chunk, chunks, 2_048)?;
         let engine = WirecapEngine { mode, ..WirecapEngine::basic(cells_per_chunk, chunks, self.pace_pps) };
         Ok(engine.run(&self.traffic())?.total().lost() == 0)
@@ -126,14 +126,14 @@ impl Demand {
         Traffic::steady(&rates, self.burst_s)
     }
 
-    /// This many chunks and a quarter, for what the simulation leaves out: packets that come in clumps, and
+    /// This many chunks plus a quarter, for what the simulation leaves out: packets that come in clumps, and
     /// workers whose cores do something else now and then.
     pub fn with_margin(chunks: u32) -> u32 {
         chunks.saturating_add(chunks.div_ceil(4))
     }
 
-    /// The chunks that a closed form gives for a single queue: what comes during the burst and is not handled
-    /// meanwhile (section 3.2.2 of the paper).
+    /// The chunks that a closed form gives for a single queue: what comes during the burst, less what is
+    /// handled in that time (section 3.2.2 of the paper).
     pub fn chunks_by_arithmetic(&self, cells_per_chunk: u32) -> f64 {
         let excess_pps = (self.busiest_pps() - self.pace_pps).max(0.0);
         excess_pps * self.burst_s / f64::from(cells_per_chunk)
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn what_no_pool_holds_is_no_answer() {
         let endless = Demand { burst_s: 10.0, total_pps: 5e5, queues: 1, skew: 1.0, pace_pps: 1.0 };
-        // Five million packets, one more than four million cells.
+        // Five million packets, and a pool has at most four million cells.
         assert_eq!(endless.least_chunks(M, Mode::Basic).unwrap(), None);
         assert!(demand().least_chunks(3, Mode::Basic).is_err(), "no power of two");
     }

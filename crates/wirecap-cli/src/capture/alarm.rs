@@ -31,7 +31,7 @@ pub(super) struct Alarm {
     ports: Vec<PortAlarm>,
     /// How long the process had not run when a loss was last reported.
     stood: Duration,
-    /// Packets that were lost at the last look.
+    /// Packets lost so far, as of the last look.
     lost: u64,
     /// When the first and the last loss were noticed.
     noticed: Option<(Timestamp, Timestamp)>,
@@ -51,7 +51,7 @@ impl Alarm {
         Self { output, ..Self::default() }
     }
 
-    /// Messages about the losses since the last messages. `stood` is how long the process has not run so far.
+    /// Messages about the losses since the last messages. `stood` is how long the process did not run in all.
     pub(super) fn messages(&mut self, report: &Report, now: Instant, stood: Duration) -> Vec<Message> {
         self.note_time(report, Timestamp::now());
         self.ports.resize_with(report.ports.len(), PortAlarm::default);
@@ -73,7 +73,7 @@ impl Alarm {
         }
     }
 
-    /// When the first and the last loss were noticed, as text; nothing without losses while the capture ran.
+    /// When the first and the last loss were noticed, as text; `None` if none was while the capture ran.
     pub(super) fn describe_times(&self) -> Option<String> {
         let (first, last) = self.noticed?;
         let text = |time: Timestamp| time.to_zoned_datetime(TimeZone::system()).strftime("%F %T").to_string();

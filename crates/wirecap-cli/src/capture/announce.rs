@@ -36,15 +36,15 @@ pub(crate) fn start<J: Job>(plan: &Plan, report: &Report, files: Option<&FilesPr
             (false, false) => {}
         }
     }
-    // Who is used to tcpdump expects a line for each packet; a script does not.
+    // Users of tcpdump expect a line for each packet; scripts do not.
     if J::ONLY_COUNTS && plan.destination.is_none() && io::stderr().is_terminal() {
         note!("packets are only counted: --print prints a line for each, -w FILE writes them");
     }
     sizes(&plan.config, report).iter().for_each(|fact| note!("{fact}"));
 }
 
-/// Warns about packets that are too long for this geometry, and of programs that get packets first, also with
-/// `-q`. Not about long packets of trace files: the report at the end counts those.
+/// Warns about packets that are too long for this geometry, and about programs that get packets first, also
+/// with `-q`. Not about long packets of trace files: the report at the end counts those.
 pub(crate) fn warn(report: &Report) {
     for port in &report.ports {
         for fallback in port.fallbacks.iter().filter(|fallback| is_warned_of(port, fallback)) {

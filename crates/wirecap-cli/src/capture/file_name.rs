@@ -38,7 +38,7 @@ pub(super) fn numbered(path: &Path, number: u64) -> PathBuf {
     with_addition(path, &format!("_{}", digits(number)))
 }
 
-/// A pattern of all that [`numbered`] makes of a path, for messages.
+/// A pattern for all names that [`numbered`] makes from a path, for messages.
 pub(super) fn any_number(path: &Path) -> PathBuf {
     with_addition(path, "_*")
 }
@@ -47,7 +47,7 @@ fn digits(number: u64) -> String {
     format!("{number:0DIGITS$}")
 }
 
-/// The number that [`numbered`] has put into a name, and the name without it.
+/// The number that [`numbered`] put into a name, and the name without it.
 pub(super) fn without_number(path: &Path) -> Option<(PathBuf, u64)> {
     let (stem, extensions) = stem_and_extensions(path);
     let at = stem.as_bytes().iter().rposition(|byte| *byte == b'_')?;
@@ -55,7 +55,7 @@ pub(super) fn without_number(path: &Path) -> Option<(PathBuf, u64)> {
     let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
     let mut name = OsStr::from_bytes(&stem.as_bytes()[..at]).to_owned();
     name.push(extensions);
-    // The same number may be written with more zeros: that is another name.
+    // With more zeros, the same number is in another name.
     (self::digits(number) == digits).then(|| (path.with_file_name(name), number))
 }
 

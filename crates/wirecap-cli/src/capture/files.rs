@@ -80,7 +80,7 @@ pub(super) struct OpenOutput {
 }
 
 impl OpenOutput {
-    /// Without files that follow.
+    /// An output that no files follow.
     pub(super) fn stream(file: OutputFile, output: Output) -> Self {
         Self { file, output, rotation: None, begin: None }
     }

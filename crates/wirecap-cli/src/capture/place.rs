@@ -184,8 +184,8 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
     Ok(trace_port::check(path)?)
 }
 
-/// The time of the earliest first packet of trace files, in nanoseconds since 1970; `None` unless all ports
-/// are such files and can be read.
+/// The earliest time of a first packet of trace files, in nanoseconds since 1970; `None` unless all ports are
+/// readable trace files.
 pub(super) fn first_packet_ns(places: &[Place]) -> Option<u64> {
     let first = |place: &Place| match place {
         Place::Trace(path) if path.is_file() => {

@@ -5,16 +5,16 @@
 //!                   └── 1 s or more ────┘            and hardly any CPU time used: the process did not run
 //! ```
 //!
-//! Rule: a long gap alone says only that the watching thread did not run; the CPU time tells whether others
-//! did.
+//! Rule: a long gap alone says only that the watching thread did not run; the CPU time shows whether
+//! others did.
 
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// The shortest gap that matters: pools last longer than shorter ones.
+/// The shortest gap that matters: pools absorb shorter ones.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The share of a gap that the threads of a process use at most if it did not run.
+/// A process did not run if its threads used at most the gap divided by this.
 const SHARE: u32 = 10;
 
 /// How long the process did not run.
@@ -44,13 +44,13 @@ impl Pulse {
         self.last = (now, cpu_time);
     }
 
-    /// The time in which the process did not run, together.
+    /// The time in which the process did not run, in total.
     pub(super) fn stood(&self) -> Duration {
         self.stood
     }
 }
 
-/// That the process did not run for this time, as text; nothing if it did.
+/// The text that the process did not run for this time; `None` if it always ran.
 pub(super) fn describe(stood: Duration) -> Option<String> {
     let seconds = stood.as_secs_f64();
     (!stood.is_zero()).then(|| {
@@ -58,7 +58,7 @@ pub(super) fn describe(stood: Duration) -> Option<String> {
     })
 }
 
-/// The CPU time of all threads; 0 where the kernel does not say.
+/// The CPU time of all threads; 0 if the kernel does not report it.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Into::into)
 }

@@ -165,7 +165,7 @@ fn volume(report: &Report, keeps_times: bool) -> String {
     text
 }
 
-/// What was written. `most` is the number of files of each series that are kept.
+/// What was written. `most` is the number of files that each series keeps.
 fn in_output(
     report: &Report,
     output: &str,

@@ -49,7 +49,7 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
         (ErrorKind::InvalidValue, _) if value.is_empty() => format!("{name} takes a value: {flag}; {help}"),
         (ErrorKind::InvalidValue, _) => {
             let hint = match name == "--mode" && is_octal(&value) {
-                true => "; permissions of files are --file-mode",
+                true => "; permissions of files are set by --file-mode",
                 false => "",
             };
             format!("{name} {value}: write one of {}{hint}", context(ContextKind::ValidValue))
@@ -168,7 +168,7 @@ mod tests {
             ("capture eth0 --mode fast", "--mode fast: write one of basic, advanced"),
             (
                 "capture eth0 --mode 0640",
-                "--mode 0640: write one of basic, advanced; permissions of files are --file-mode",
+                "--mode 0640: write one of basic, advanced; permissions of files are set by --file-mode",
             ),
             ("capture eth0 --mode", "--mode takes a value: --mode <MODE>; try wirecap capture --help"),
             ("catpure eth0", "there is no command catpure; did you mean capture?"),

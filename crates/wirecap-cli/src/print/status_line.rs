@@ -89,7 +89,7 @@ impl StatusLine {
         self.last = Instant::now();
     }
 
-    /// Overwrites what is on the screen, if that has room.
+    /// Overwrites what is on the screen, if standard error has room.
     fn replace(&mut self, table: &[String], fields: &[String]) {
         if show_over(self.rows, table, fields).is_ok() {
             self.rows = table.len();

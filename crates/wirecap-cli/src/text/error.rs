@@ -132,9 +132,9 @@ fn hint(error: &Error) -> Option<String> {
             )
         }
         Error::NotPermitted(_) => privileges(""),
-        // Nor does anybody without privileges see whose program that is.
+        // Without privileges, the owner of that program cannot be seen, either.
         Error::Held { .. } if !may_attach() => {
-            format!("; to capture takes privileges, too{}", privileges(""))
+            format!("; capturing takes privileges, too{}", privileges(""))
         }
         Error::JoinNotPermitted { .. } => privileges(",cap_sys_admin"),
         Error::Rss { .. } => "; omit --rss symmetric to capture without it".into(),
@@ -171,8 +171,8 @@ fn interface(error: &netdev::Error) -> Option<String> {
     use netdev::Error::{NameInvalid, NameTooLong, NoSuchIndex, NoSuchInterface};
     match error {
         NoSuchInterface { name, nearest } if name == ANY && nearest.is_empty() => Some(
-            "; libpcap's device for all interfaces is none of them: name those that matter (`wirecap interfaces` lists \
-             them), or use it by wirecap run -- tcpdump -i any"
+            "; it is libpcap's device for all interfaces: name those that matter (`wirecap interfaces` lists them), or \
+             use wirecap run -- tcpdump -i any"
                 .into(),
         ),
         // The message ends with a question mark.
@@ -400,7 +400,7 @@ mod tests {
         let replayed = wirecap_replay::Error::from(missing(&[]));
         assert!(describe(&replayed.into()).ends_with("; `wirecap interfaces` lists them all"));
         let any = netdev::Error::NoSuchInterface { name: "any".into(), nearest: Vec::new() };
-        assert!(describe(&any.into()).ends_with("by wirecap run -- tcpdump -i any"));
+        assert!(describe(&any.into()).ends_with("use wirecap run -- tcpdump -i any"));
     }
 
     #[test]

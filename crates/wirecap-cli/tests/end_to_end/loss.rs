@@ -66,7 +66,7 @@ fn a_loss_while_the_process_was_stopped_says_so_and_when() {
     let lab = Lab::with_queues("stood", 1);
     let running = lab.spawn(&[&["capture", "r0"], &SMALL[..]].concat());
     running.wait_for(READY);
-    // It watches a moment after it is ready.
+    // It starts to watch a moment after it is ready.
     std::thread::sleep(std::time::Duration::from_millis(500));
     running.signal(Signal::SIGSTOP);
     lab.send(0, 0, FRAMES, LiveOptions::default());

@@ -15,7 +15,7 @@ use wirecap_traffic::LiveOptions;
 
 use crate::lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP, cores, partial};
 
-/// Flows of TCP of Microsoft's verification suite: addresses and ports, and their hash.
+/// TCP flows of Microsoft's verification suite: addresses and ports, and their hash.
 const FLOWS: [([u8; 12], u32); 5] = [
     ([66, 9, 149, 187, 161, 142, 100, 80, 0x0a, 0xea, 0x06, 0xe6], 0x51cc_c178),
     ([199, 92, 111, 2, 65, 69, 140, 83, 0x37, 0x96, 0x12, 0x83], 0xc626_b0ea),
@@ -35,7 +35,7 @@ fn frame(flow: usize) -> Vec<u8> {
     .concat()
 }
 
-/// Which queue of so many a flow is in, with a table of 128 entries in turn.
+/// Which of the queues a flow is in, with a table of 128 entries in turn.
 fn queue_of(flow: usize, queues: usize) -> usize {
     (FLOWS[flow].1 as usize & 127) % queues
 }
@@ -169,8 +169,8 @@ long-term imbalance: queue 0 has 81.7 % of all packets, 3.3 times an even share;
 short-term imbalance: queue 2 has 2025 packets within 100 ms at 3.860 s, 45.0
     times its mean; a pool of as many packets (-R x -M) holds them until a
     worker has time
-within 100 ms, the busiest has 3.5 times an even share, as the average packet
-    finds it (Gini 0.69; in the whole time 3.3 times, Gini 0.66)
+within 100 ms, the busiest queue has 3.5 times an even share, as the average
+    packet finds it (Gini 0.69; in the whole time 3.3 times, Gini 0.66)
 ";
 
 #[test]
@@ -276,7 +276,7 @@ fn two_traces_and_other_link_types_are_refused() {
 
 const FRAMES: u64 = 20_000;
 
-/// Requires that the columns of the CSV file are the account, queue by queue.
+/// Requires that the columns of the CSV file agree with the account, queue by queue.
 fn assert_columns(ended: &CommandOutput, csv: &Path, expected: &[u64]) {
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     let account = ended.account();

@@ -1,4 +1,4 @@
-//! A series of files goes on over restarts, also after a kill: no new packet is replaced by an older name,
+//! A series of files continues across restarts, also after a kill: no file is replaced before older ones are,
 //! and no more files are kept than requested.
 
 use std::{fs, path::Path};

@@ -171,7 +171,7 @@ fn a_file_that_cannot_be_opened_ends_the_capture_and_keeps_the_others() {
     let directory = TempDir::new().unwrap();
     let name = directory.path().join("x.pcapng");
     let running = lab.capture(&["r0", "-w", name.to_str().unwrap(), "-C", "64k"]);
-    // In the place of the third file. If it were there already, the run would begin behind it.
+    // In the place of the third file. If it were there already, the run would begin after it.
     fs::create_dir(directory.path().join("x_00003.pcapng")).unwrap();
     lab.send_at(Some(20_000), 0, 0, 10_000, LiveOptions::default());
     let ended = running.wait();

@@ -24,7 +24,7 @@ fn number(pools: &Value, name: &str) -> f64 {
     pools[name].as_f64().unwrap_or_else(|| panic!("{name}: {pools:#}"))
 }
 
-/// 14.88 million packets a second for 20 ms, less what is handled meanwhile: 772 chunks.
+/// 14.88 million packets a second for 20 ms, less what is handled in that time: 772 chunks.
 #[test]
 fn a_burst_into_one_queue_needs_what_the_formula_says() {
     let pools = pools("--rate 14.88Mpps --burst 20ms --worker 5Mpps");

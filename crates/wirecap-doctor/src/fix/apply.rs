@@ -10,7 +10,7 @@ use super::{
 use crate::setting::{Change, Value};
 
 impl Applied {
-    /// Whether the setting is another one now.
+    /// Whether the setting has changed.
     pub fn is_made(&self) -> bool {
         matches!(self.outcome, ApplyOutcome::Made | ApplyOutcome::Adjusted(_))
     }

@@ -19,7 +19,7 @@ pub(super) fn examine(snapshot: &Snapshot, interface: &Interface) -> Vec<Finding
     number.into_iter().chain(of_rss.flatten()).collect()
 }
 
-/// Not of veth: there, native XDP needs as many receive queues as the other end has transmit queues.
+/// Not for veth: there, native XDP needs as many receive queues as the other end has transmit queues.
 fn beyond_cores(interface: &Interface, cores: u32) -> Option<Finding> {
     let (queues, is_veth) = (interface.queues, interface.driver.as_deref() == Some("veth"));
     (cores > 0 && queues > cores && !is_veth).then(|| {

@@ -34,7 +34,7 @@ pub(super) struct HashInput {
 }
 
 impl HashInput {
-    /// Of a packet with this IP header. `None` only for data that is not that of the header.
+    /// Of a packet with this IP header. `None` only if the header is that of other data.
     pub(super) fn of(packet: &[u8], ip: &IpLayout, fields: HashFields) -> Option<Self> {
         // Source and destination are neighbours in both versions.
         let (at, len) = match ip.version() {

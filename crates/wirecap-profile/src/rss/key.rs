@@ -14,14 +14,14 @@ const MICROSOFT: [u8; 40] = [
 /// Bytes that repeat with a period of 16 bits hash both directions of a connection alike (Woo and Park 2012).
 const SYMMETRIC: [u8; 2] = [0x6d, 0x5a];
 
-/// Keys of NICs: 40 bytes for the longest input, 52 of Intel's newer ones.
+/// Keys of NICs: 40 bytes for the longest input, 52 in Intel's newer ones.
 const LENGTHS: std::ops::RangeInclusive<usize> = 40..=256;
 
 /// The key of the Toeplitz hash: at least 40 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RssKey(Vec<u8>);
 
-/// A text that is no key.
+/// Why a text is no key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// It is not hexadecimal.
@@ -48,7 +48,7 @@ impl RssKey {
 }
 
 impl Default for RssKey {
-    /// The one of Microsoft's verification suite.
+    /// The key of Microsoft's verification suite.
     fn default() -> Self {
         Self(MICROSOFT.into())
     }

@@ -81,7 +81,7 @@ impl Rss {
         self.table.queues()
     }
 
-    /// The hash of a packet; `None` if it is not IP, or its IP header is not there whole.
+    /// The hash of a packet; `None` if it is not IP, or its IP header is incomplete.
     pub fn hash(&self, packet: &[u8], first: FirstHeader) -> Option<u32> {
         let ip = match first {
             FirstHeader::Ethernet => *Layout::of(packet)?.ip()?,

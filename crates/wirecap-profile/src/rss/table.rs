@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Entries of a table that is not given: as of Intel's 82599.
+/// Entries of a table that is not given: as many as Intel's 82599 has.
 const ENTRIES: usize = 128;
 /// The largest table of a NIC, rounded up.
 const MAX_ENTRIES: usize = 4096;
@@ -12,7 +12,7 @@ const MAX_QUEUES: usize = 1024;
 /// Queues, by the low bits of a hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndirectionTable {
-    /// INVARIANT: as many as a power of two.
+    /// INVARIANT: their number is a power of two.
     entries: Vec<usize>,
     queues: usize,
 }
@@ -22,11 +22,11 @@ pub struct IndirectionTable {
 pub enum TableError {
     /// The number of entries is impossible.
     #[error(
-        "a table has a power of two of entries, up to 4096, and this one has {0}; write all of them, as ethtool -x prints them"
+        "the number of entries is a power of two, up to 4096, and this table has {0}; write all of them, as ethtool -x prints them"
     )]
     Entries(usize),
     /// There are too many queues, or none.
-    #[error("there are 1 to 1024 queues; {0} are not possible")]
+    #[error("the number of queues is 1 to 1024, and not {0}")]
     Queues(usize),
     /// No weight is positive.
     #[error("all weights are 0, so no queue would get packets; write weights like 6,2,1")]
@@ -43,7 +43,7 @@ impl IndirectionTable {
         Self::new((0..ENTRIES.max(queues.next_power_of_two())).map(|entry| entry % queues).collect())
     }
 
-    /// 128 entries in proportion to these weights, as `ethtool -X weight` sets them: queues one behind the
+    /// 128 entries in proportion to these weights, as `ethtool -X weight` sets them: one queue after the
     /// other.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl IndirectionTable {
     /// These entries.
     ///
     /// # Errors
-    /// Their number is not that of a table, or one names a queue that there cannot be.
+    /// Their number is not that of a table, or an entry names an impossible queue.
     pub fn new(entries: Vec<usize>) -> Result<Self, TableError> {
         if !entries.len().is_power_of_two() || entries.len() > MAX_ENTRIES {
             return Err(TableError::Entries(entries.len()));

@@ -11,11 +11,11 @@ use crate::{process::executable, settings::OutputSettings};
 /// The shortest period of a file.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Refuses settings of a series that contradict each other. `path` is the name of the file that is written,
-/// if it is one.
+/// Refuses settings of a series that contradict each other. `path` is the name of the output, if it is
+/// a file.
 ///
 /// # Errors
-/// [`Usage`](crate::exit::Usage) that says which.
+/// [`Usage`](crate::exit::Usage) that names them.
 pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> {
     let OutputSettings { rotate_size, rotate_time, rotate_packets, rotate_files, rotate_command, .. } =
         output;
@@ -88,7 +88,7 @@ pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
     ensure!(
         rotate_time.is_none_or(|time| time >= SHORTEST),
         usage!(
-            "a file each {} ms is too much: -G takes {} ms or more",
+            "a file every {} ms is too much: -G takes {} ms or more",
             rotate_time.unwrap_or_default().as_millis(),
             SHORTEST.as_millis()
         )

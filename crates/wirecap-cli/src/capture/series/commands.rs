@@ -16,7 +16,7 @@ use crate::settings::OutputSettings;
 /// The thread that runs a command with each file that is complete.
 #[derive(Debug)]
 pub(crate) struct Commands {
-    /// The end of the series is `None`.
+    /// `None` ends the series.
     names: Sender<Option<PathBuf>>,
     thread: JoinHandle<FailedCommands>,
 }
@@ -49,7 +49,7 @@ impl Commands {
         Ok(Some(Self { names, thread }))
     }
 
-    /// Where the names go.
+    /// Where to send the names of complete files.
     pub(crate) fn sender(&self) -> Sender<Option<PathBuf>> {
         self.names.clone()
     }
@@ -65,7 +65,7 @@ impl Commands {
         self.thread.is_finished()
     }
 
-    /// Waits until then. Returns whether it failed.
+    /// Waits until the command has run with all files. Returns how it ended, if it failed.
     pub(crate) fn end(self) -> Option<FailedCommands> {
         self.thread.join().ok().filter(|failed| failed.failed > 0)
     }

@@ -1,11 +1,11 @@
-//! Files that earlier runs of a series have left: the next run continues behind them.
+//! Files that earlier runs of a series left: the next run continues after them.
 //!
 //! ```text
 //!   x_00006.pcapng   x_00007.pcapng   x_00008.pcapng.partial          killed there
 //!                                     └─ one of the series, too ─►    x_00009.pcapng is the next
 //! ```
 //!
-//! Rule: what an earlier run has captured counts as the files of this one do, whether it is complete or not.
+//! Rule: files of earlier runs count like those of this run, whether they are complete or not.
 
 use std::{
     fs, io,
@@ -21,11 +21,11 @@ use super::names::{Names, entries};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EarlierFile {
     pub(super) path: PathBuf,
-    /// Its name, or the one it would have got.
+    /// Its name, or for a partial file the name it would have got.
     pub(super) complete_name: PathBuf,
     number: u64,
     modified: SystemTime,
-    /// Whether it is a regular file. Something else has only its name.
+    /// Whether it is a regular file. Anything else only occupies its name.
     is_file: bool,
 }
 
@@ -40,7 +40,7 @@ impl EarlierFile {
 pub(super) struct EarlierFiles(pub(super) Vec<EarlierFile>);
 
 impl EarlierFiles {
-    /// Looks for them in the directories of the series. One that does not exist has none.
+    /// Looks for such files in the directories of the series. A directory that does not exist has none.
     ///
     /// # Errors
     /// A directory cannot be read.
@@ -66,7 +66,7 @@ impl EarlierFiles {
     /// Refuses a series that another capture is writing now.
     ///
     /// # Errors
-    /// The file that it writes, and [`RecordError::InUse`].
+    /// The file that the other capture writes, and [`RecordError::InUse`].
     pub(super) fn check_unused(&self) -> Result<(), (&Path, RecordError)> {
         let newest = self.0.last();
         let open = self.0.iter().filter(|file| !file.is_complete()).chain(newest);
@@ -80,13 +80,13 @@ impl EarlierFiles {
         self.0.iter().rfind(is_in_ring).map_or(0, |file| file.number)
     }
 
-    /// Those that have contents.
+    /// Those that are regular files.
     pub(super) fn regular(&self) -> impl Iterator<Item = &EarlierFile> {
         self.0.iter().filter(|file| file.is_file)
     }
 }
 
-/// What has this path, if its name is one of the series.
+/// The file at this path, if its name is one of the series.
 fn earlier_file(names: &Names, path: PathBuf) -> Option<EarlierFile> {
     let complete_name = complete_name(&path).unwrap_or_else(|| path.clone());
     let number = names.number_in(&complete_name)?;

@@ -1,5 +1,5 @@
-//! Series of files (`-C`, `-G`, `-b`, `-W`, `-z`): their names, which of them are deleted, and what is run
-//! with each.
+//! Series of files (`-C`, `-G`, `-b`, `-W`, `-z`): their names, which of them are deleted, and the command
+//! that runs with each.
 //!
 //! ```text
 //!   settings ─► check     template ─► names ◄── earlier: files of earlier runs
@@ -8,7 +8,7 @@
 //!                                       └─ complete ─► commands
 //! ```
 //!
-//! Rule: a run continues where the one before it has ended. No file is deleted before the capture runs.
+//! Rule: a run continues where the one before it ended. No file is deleted before the capture runs.
 
 mod check;
 mod commands;

@@ -35,7 +35,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Names {
     template: PathBuf,
-    /// Whether the template has the beginning of the period in it.
+    /// Whether the template contains the time at which the period begins.
     has_time: bool,
     is_numbered: bool,
     /// The number of names that are used in turn.
@@ -55,7 +55,7 @@ impl Names {
         Self { template, has_time, is_numbered, ring, last_number: 0 }
     }
 
-    /// Numbers the files of this run behind that of an earlier one.
+    /// Continues after the last number of an earlier run.
     pub(super) fn continue_behind(&mut self, last_number: u64) {
         self.last_number = last_number;
     }
@@ -95,14 +95,14 @@ impl Names {
         Ok(name.into())
     }
 
-    /// The name for a file that would have the same as the one before it: with a number that is free.
+    /// The name with a free number, for a file whose name is already used.
     pub(super) fn with_free_number(&self, name: &Path, number: u64) -> PathBuf {
         let mut names = (number.max(2)..).map(|number| numbered(name, number));
         names.find(|name| !name.exists()).unwrap_or_else(|| name.to_owned())
     }
 
-    /// Whether there is a file with this name whose period the name does not tell from the one that begins
-    /// at this time: that of a run that ended a moment ago, not that of the same hour of the day before.
+    /// Whether a file with this name exists, and the name does not tell its period from the one that begins
+    /// at this time: a file of a run that ended a moment ago, not one of the same hour of the day before.
     pub(super) fn is_used(&self, name: &Path, begins_ns: u64) -> bool {
         if self.is_numbered {
             return false;
@@ -145,7 +145,7 @@ impl Names {
         directories
     }
 
-    /// Whether the number says which of two files is older. If not, their times do.
+    /// Whether the numbers say which of two files is older. If not, their modification times do.
     pub(super) fn is_ordered_by_number(&self) -> bool {
         self.is_numbered && self.ring.is_none()
     }
@@ -170,7 +170,7 @@ fn matching(directory: &Path, part: &Path) -> Vec<PathBuf> {
     entries.filter(is_member).map(|entry| directory.join(entry.file_name())).collect()
 }
 
-/// What is in a directory; the empty path is that of the process.
+/// What is in a directory; the empty path is the working directory.
 pub(super) fn entries(directory: &Path) -> io::Result<fs::ReadDir> {
     fs::read_dir(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
 }

@@ -1,4 +1,4 @@
-//! Files of a series whose time is over are deleted.
+//! Deletes the files of a series that are no longer kept.
 //!
 //! ```text
 //!   -b files:3    x_00004   x_00005   x_00006     before x_00007 begins, x_00004 goes; partial files count as others do
@@ -24,13 +24,13 @@ pub(super) struct OldFiles {
     newest: VecDeque<PathBuf>,
     /// How many there may be.
     max_files: Option<u64>,
-    /// What killed runs have left of a ring: the names that come again, and the files.
+    /// Partial files that killed runs left in a ring: the name that will be used again, and the file.
     left_over: Vec<(PathBuf, PathBuf)>,
     failures: u64,
 }
 
 impl OldFiles {
-    /// Of a series of which there are these files.
+    /// For a series with these earlier files.
     pub(super) fn new(earlier: &EarlierFiles, settings: &OutputSettings) -> Self {
         let max_files = settings.keep_files;
         let is_ring = max_files.is_none() && settings.kept_files().is_some();
@@ -54,7 +54,7 @@ impl OldFiles {
             let Some(oldest) = self.newest.pop_front() else { break };
             self.delete(&oldest);
         }
-        // A name that comes again is the newest.
+        // A name that is used again is the newest.
         self.newest.retain(|known| *known != *path);
         self.newest.push_back(path.to_owned());
     }

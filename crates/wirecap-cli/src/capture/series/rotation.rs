@@ -23,11 +23,11 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Looks for the files of earlier runs, and finds the name of the first one of this run, whose period
+    /// Looks for the files of earlier runs, and finds the name of the first file of this run, whose period
     /// begins at this time.
     ///
     /// # Errors
-    /// Another capture writes the series; there is no name.
+    /// Another capture writes the series; no name can be made.
     pub(crate) fn find(template: &Path, settings: &OutputSettings, begins_ns: u64) -> Result<Self> {
         let mut names = Names::new(template, settings);
         let earlier = EarlierFiles::find(&names).unwrap_or_else(|cause| {
@@ -50,7 +50,7 @@ impl Series {
         &self.first
     }
 
-    /// Where this run begins, and what is there, as text; nothing if this is the first run.
+    /// Where this run begins, and which files exist already, as text; `None` if there are none.
     pub(crate) fn describe(&self) -> Option<String> {
         let files = self.earlier.regular().count();
         let partial = self.earlier.regular().filter(|file| !file.is_complete()).count();
@@ -68,8 +68,8 @@ impl Series {
         })
     }
 
-    /// What follows the first file. `open` opens it, and `commands` gets the names of files that are
-    /// complete.
+    /// What follows the first file. `open` opens each file that follows, and `commands` gets the names of
+    /// complete files.
     pub(crate) fn rotation(
         self,
         settings: &OutputSettings,
@@ -84,14 +84,14 @@ impl Series {
             let name =
                 names.path(number, begins_ns).map_err(|error| io::Error::other(format!("{error:#}")))?;
             let mut last_name = lock(&last_name);
-            // A period may be shorter than what the name tells apart.
+            // A period may be shorter than names can tell apart.
             let path = match name == *last_name || names.is_used(&name, begins_ns) {
                 true => names.with_free_number(&name, number),
                 false => name.clone(),
             };
             *last_name = name;
             lock(&old_files).add(&path);
-            // The series is named in the message; this is which file of it.
+            // The message names the series; this adds the file.
             open(&path).map_err(|error| io::Error::other(format!("{}: {error}", path.display())).into())
         };
         let by_number = settings.rotate_files.filter(|_| settings.rotate_size.is_none());
@@ -109,7 +109,7 @@ impl Series {
     }
 }
 
-/// What is left to do when the capture runs.
+/// What is left to do once the capture runs.
 #[derive(Debug)]
 pub(crate) struct SeriesBegin {
     old_files: Arc<Mutex<OldFiles>>,
@@ -127,7 +127,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The end of a file of this size, after which none follows.
+/// Ends the only file at this size.
 pub(crate) fn end_at_size(max_bytes: u64) -> Rotation {
     Rotation {
         max_bytes: Some(max_bytes),

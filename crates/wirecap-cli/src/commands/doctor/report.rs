@@ -326,7 +326,7 @@ fn describe_applied(applied: &Applied) -> String {
         ApplyOutcome::Refused(cause) => {
             let hint = match is_refused_for_xdp(&applied.change.setting, cause) {
                 true => {
-                    "; drivers refuse this while an XDP program is attached, as by a capture: end that first"
+                    "; drivers refuse this while an XDP program is attached, for example by a capture: end it first"
                 }
                 false => "",
             };

@@ -43,7 +43,7 @@ pub(super) fn late(summary: &Summary, out: &mut Vec<u8>) {
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Seconds without zeros that say nothing.
+/// Seconds, without trailing zeros.
 fn decimal(ns: u64) -> String {
     let text = format!("{}.{:09}", ns / SECOND_NS, ns % SECOND_NS);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

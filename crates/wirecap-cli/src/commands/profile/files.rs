@@ -39,7 +39,7 @@ pub(super) enum Piece {
     Picture(String),
 }
 
-/// The way to the thread that writes.
+/// The channel to the thread that writes.
 fn pieces() -> (SyncSender<Piece>, Receiver<Piece>) {
     sync_channel(WAITING_PIECES)
 }
@@ -63,7 +63,7 @@ impl OpenFile {
         let mut options = OpenOptions::new();
         options.write(true).create(!is_special).truncate(!is_special).mode(MODE);
         if partial.is_some() {
-            // A link of somebody else must not choose the file.
+            // Another user's link must not choose the file.
             options.custom_flags(OFlag::O_NOFOLLOW.bits());
         }
         let opened = partial.as_deref().unwrap_or(path);
@@ -136,7 +136,7 @@ impl IdleFiles {
         Ok(Some(Self { thread: IdleThread::start("wirecap-files")?, csv, picture, sandbox }))
     }
 
-    /// Begins with this head of the CSV file.
+    /// Starts to write, with this head of the CSV file.
     pub(super) fn start(self, head: Vec<u8>) -> Files {
         let Self { thread, mut csv, mut picture, sandbox } = self;
         let (sender, receiver) = pieces();

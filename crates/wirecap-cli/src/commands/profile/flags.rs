@@ -144,12 +144,12 @@ impl ProfileFlags {
         );
         let is_trace = capture.ports.iter().any(|port| matches!(port, PortSpec::Trace { .. }));
         if is_trace {
-            // Several would be at different times of the file.
+            // Several workers would be at different times of the file.
             let workers = *capture.workers.get_or_insert(1);
             ensure!(
                 workers == 1,
                 usage!(
-                    "--workers {workers}: a trace file is profiled by one worker, in its order; leave --workers out"
+                    "--workers {workers}: a trace file is profiled by one worker, in the order of the file; leave --workers out"
                 )
             );
         }
@@ -170,8 +170,8 @@ impl ProfileFlags {
                 ensure!(
                     self.rss_key.is_none() && self.rss_fields.is_none(),
                     usage!(
-                        "--rss-key and --rss-fields compute queues, of which an interface has its own: add --queues N, or \
-                         leave them out"
+                        "--rss-key and --rss-fields are for queues that are computed: add --queues N, or leave these flags \
+                         out"
                     )
                 );
                 QueueSource::Captured
@@ -183,7 +183,7 @@ impl ProfileFlags {
     }
 }
 
-/// The longest run of bins in a window, which is the memory that sliding takes.
+/// The most bins of a window: they bound the memory that sliding takes.
 const MAX_WINDOW_BINS: u64 = 10_000;
 
 /// # Errors
@@ -192,7 +192,7 @@ fn check_window(bin_ns: u64, window_ns: u64) -> Result<()> {
     ensure!(
         window_ns >= bin_ns && window_ns / bin_ns <= MAX_WINDOW_BINS,
         usage!(
-            "a window has 1 to {MAX_WINDOW_BINS} bins: write --window and --bin so, like --bin 10ms --window 100ms"
+            "a window has 1 to {MAX_WINDOW_BINS} bins: write --window and --bin to match, like --bin 10ms --window 100ms"
         )
     );
     Ok(())
@@ -203,7 +203,8 @@ fn equal(queues: usize) -> Result<IndirectionTable> {
 }
 
 fn list<T: FromStr>(text: &str, example: &str) -> Result<Vec<T>, String> {
-    let number = |word: &str| word.parse().map_err(|_| format!("write numbers with commas, like {example}"));
+    let number =
+        |word: &str| word.parse().map_err(|_| format!("write numbers separated by commas, like {example}"));
     text.split(',').map(number).collect()
 }
 
@@ -257,14 +258,14 @@ mod tests {
         for (arguments, words) in [
             (&["eth1", "--rss-key", "symmetric"][..], "add --queues N"),
             (&["eth1", "--rss-key", "6d5a", "--queues", "2"], "the key has 2 bytes"),
-            (&["trace:x.pcap", "--rss-table", "0,1,2"], "a power of two of entries"),
+            (&["trace:x.pcap", "--rss-table", "0,1,2"], "the number of entries is a power of two"),
             (&["trace:x.pcap", "--rss-weight", "0,0"], "all weights are 0"),
-            (&["trace:x.pcap", "--rss-weight", "1,x"], "write numbers with commas"),
+            (&["trace:x.pcap", "--rss-weight", "1,x"], "write numbers separated by commas"),
             (&["trace:x.pcap", "--queues", "0"], "write a number from 1 to 1024"),
             (&["eth1", "--picture", "x.png"], "ends in .svg"),
             (&["eth1", "--bin", "1s"], "a window has 1 to 10000 bins"),
             (&["eth1", "--bin", "9us"], "a window has 1 to 10000 bins"),
-            (&["trace:x.pcap", "--workers", "2"], "by one worker, in its order"),
+            (&["trace:x.pcap", "--workers", "2"], "by one worker, in the order of the file"),
         ] {
             let refused = request(arguments).unwrap_err();
             assert!(refused.contains(words), "{arguments:?}: {refused}");

@@ -70,7 +70,7 @@ impl ProfileJob {
 }
 
 impl Running {
-    /// What came since the last call, if that was long ago.
+    /// What came since the last report, if that was a period ago or more.
     fn interval(&mut self, period: Duration) -> Option<(Interval, Vec<u64>)> {
         let passed = self.last.elapsed();
         if passed < period {

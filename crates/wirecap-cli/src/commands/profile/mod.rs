@@ -68,7 +68,7 @@ fn check_ports(ports: &[PortSpec], is_computed: bool) -> Result<(), Usage> {
     )?;
     ensure_usage(
         !is_computed || ports.len() == 1,
-        "RSS is that of one NIC: name one interface with --queues and the flags --rss-..., or leave them out",
+        "RSS is computed for one NIC: name one interface with --queues and --rss-..., or leave these flags out",
     )
 }
 

@@ -83,7 +83,7 @@ pub(super) enum QueueSelector {
 
 impl Queues {
     /// # Errors
-    /// Link types of which no NIC computes RSS.
+    /// NICs do not compute RSS for the link type.
     pub(super) fn new(source: &QueueSource, report: &Report) -> Result<Self, crate::exit::Usage> {
         match source {
             QueueSource::Captured => Ok(Self::captured(report)),
@@ -91,7 +91,7 @@ impl Queues {
                 let PortReport { name: port, link_type, .. } = &report.ports[0];
                 let first = FirstHeader::of_link_type(*link_type).ok_or_else(|| {
                     usage!(
-                        "{port} has packets of link type {link_type}, to which RSS does not apply: name a trace of Ethernet or IP"
+                        "{port} has packets of link type {link_type}, to which RSS does not apply: name a trace of Ethernet or IP packets"
                     )
                 })?;
                 let name = |number| QueueName { port: port.clone(), kind: "queue", number };

@@ -84,8 +84,8 @@ pub(super) fn describe(record: &ProfileRecord, report: &Report) -> String {
     short_term(record).into_iter().for_each(&mut say);
     if record.queues.len() > 1 && summary.short_term_factor > 0.0 {
         say(format!(
-            "within {}, the busiest has {:.1} times an even share, as the average packet finds it (Gini {:.2}; in the whole \
-             time {:.1} times, Gini {:.2})",
+            "within {}, the busiest queue has {:.1} times an even share, as the average packet finds it (Gini {:.2}; in the \
+             whole time {:.1} times, Gini {:.2})",
             time(summary.window_ns),
             summary.short_term_factor,
             summary.short_term_gini,
@@ -176,7 +176,7 @@ fn short_term(record: &ProfileRecord) -> Vec<String> {
     let more = bursts.len().saturating_sub(MAX_BURSTS);
     if more > 0 {
         lines.push(format!(
-            "{} more {} bursts of 3 times the mean and more",
+            "{} besides these {} bursts of 3 times the mean or more",
             counted(more as u64, "queue"),
             has(more)
         ));
@@ -195,7 +195,7 @@ fn caveats(record: &ProfileRecord, report: &Report) -> Vec<String> {
     let lost = report.total().lost.total() + early;
     if lost > 0 {
         lines.push(format!(
-            "{} {} lost, as the account says, and {} in no bin: peaks were higher than this; a larger pool (-R) loses less",
+            "{} {} lost, as the account says, and {} in no bin: peaks were higher than shown; a larger pool (-R) loses less",
             counted(lost, "packet"),
             was(lost),
             is(lost)
@@ -204,8 +204,8 @@ fn caveats(record: &ProfileRecord, report: &Report) -> Vec<String> {
     let late: u64 = record.queues.iter().map(|queue| queue.summary.late).sum();
     if late > 0 {
         lines.push(format!(
-            "{} {} too late for the bin of {} time and {} in no bin, but in the shares: times of packets go back by more than \
-             a thousand bins",
+            "{} {} too late for the bin of {} time and {} in no bin, only in the shares: times of packets go back by more \
+             than a thousand bins",
             counted(late, "packet"),
             was(late),
             if late == 1 { "its" } else { "their" },
@@ -215,7 +215,7 @@ fn caveats(record: &ProfileRecord, report: &Report) -> Vec<String> {
     if record.outgoing > 0 {
         let outgoing = record.outgoing;
         lines.push(format!(
-            "{} left the host and {} not in the profile: receive queues have none of them",
+            "{} left the host and {} not in the profile: they pass no receive queue",
             counted(outgoing, "packet"),
             is(outgoing)
         ));
@@ -224,8 +224,8 @@ fn caveats(record: &ProfileRecord, report: &Report) -> Vec<String> {
     let mut queues = report.ports.iter().flat_map(|port| &port.queues);
     if record.rss.is_none() && queues.any(|queue| is_passive(queue.mode)) {
         lines.push(
-            "an interface that the host keeps is profiled by core or socket, not by receive queue: xdp:NAME takes it, and has \
-             its receive queues"
+            "an interface that the host keeps is profiled by core or socket, not by receive queue; with xdp:NAME, wirecap \
+             takes it and profiles its receive queues"
                 .into(),
         );
     }

@@ -18,13 +18,13 @@ use crate::capture::job::BatchHandler;
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) profiler: Profiler,
-    /// Packets that left the host, of which no receive queue knows.
+    /// Packets that left the host, and so passed no receive queue.
     pub(super) outgoing: u64,
     /// Where rows are written.
     rows: Option<SyncSender<Piece>>,
 }
 
-/// A handle to it.
+/// A shared handle to it.
 #[derive(Debug, Clone)]
 pub(super) struct SharedProgress(Arc<Mutex<Progress>>);
 
@@ -53,7 +53,7 @@ impl Progress {
         self.send(rows);
     }
 
-    /// Closes all bins: no packets come any more.
+    /// Closes all bins: no more packets come.
     pub(super) fn close(&mut self) {
         let mut rows = Vec::new();
         let bin_ns = self.profiler.settings().bin_ns;

@@ -53,8 +53,8 @@ pub(crate) fn run(flags: &RunFlags) -> Result<ExitCode> {
     command.env("LD_PRELOAD", preloaded(&library)).env("WIRECAP_ACCOUNT", accounts.path());
     if !flags.quiet && path.file_name().is_some_and(|name| GIVE_UP.iter().any(|program| name == *program)) {
         note!(
-            "{} gives its privileges up before it opens an interface, so that it gets a packet socket; tshark and Wireshark \
-             capture on the engine by tshark -i wirecap-eth1 (man wirecap-extcap)",
+            "{} gives up its privileges before it opens an interface, so it gets a packet socket; tshark and Wireshark \
+             capture on the engine with tshark -i wirecap-eth1 (man wirecap-extcap)",
             name.to_string_lossy()
         );
     }

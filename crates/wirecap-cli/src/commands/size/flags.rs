@@ -12,7 +12,7 @@ use crate::values::{duration, number};
 const AROUND_FRAME: u64 = 20;
 /// Lengths of frames, with FCS.
 const LENGTHS: RangeInclusive<u64> = 64..=9_022;
-/// How long traffic is simulated that lasts.
+/// How long a rate that lasts is simulated.
 pub(super) const LASTING: Duration = Duration::from_secs(2);
 
 pub(crate) const EXAMPLES: &str = "\

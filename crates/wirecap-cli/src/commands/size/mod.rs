@@ -25,9 +25,10 @@ use crate::{
     print::{head::Head, printable::json, stdio::print_stdout},
 };
 
-/// The thresholds that are tried, in percent; of two that need the same, the first is chosen.
+/// The thresholds that are tried, in percent; of two that need equally many chunks, the first is
+/// chosen.
 const THRESHOLDS: [u8; 5] = [60, 40, 80, 20, 90];
-/// How many times longer than the burst asked for others are tried.
+/// The longest burst that is tried, as a multiple of the given one.
 const LONGER: f64 = 16.0;
 
 /// Simulates, and prints what is needed.
@@ -68,7 +69,7 @@ fn check(flags: &SizeFlags, demand: &Demand) -> Result<()> {
     ensure!(
         flags.burst.is_none() || demand.packets() <= MAX_PACKETS,
         usage!(
-            "--burst: that are {:.0} million packets, and at most {:.0} million are simulated; leave --burst out for a \
+            "--burst: it has {:.0} million packets, and at most {:.0} million are simulated; leave --burst out for a \
              rate that lasts",
             demand.packets() / 1e6,
             MAX_PACKETS / 1e6
@@ -77,14 +78,14 @@ fn check(flags: &SizeFlags, demand: &Demand) -> Result<()> {
     Ok(())
 }
 
-/// Whether pools of some size can do it: not if more packets come than are handled, without an end.
+/// Whether pools of some size suffice: not if packets come faster than they are handled, without an end.
 fn is_possible(flags: &SizeFlags, demand: &Demand) -> bool {
     flags.burst.is_some() || demand.total_pps <= demand.capacity_pps()
 }
 
-/// The pools of each mode that can do it.
+/// The pools of each mode that suffice.
 fn pools(flags: &SizeFlags, demand: &Demand) -> Result<Vec<Pools>> {
-    // What lasts is simulated for a while, which many packets make shorter.
+    // A rate that lasts is simulated for a while, shorter if it is high.
     let demand = &Demand { burst_s: demand.burst_s.min(MAX_PACKETS / demand.total_pps), ..*demand };
     let mut found = Vec::new();
     let lasts_in_basic = flags.burst.is_some() || demand.busiest_pps() <= demand.pace_pps;

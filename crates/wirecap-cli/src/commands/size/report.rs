@@ -16,7 +16,7 @@ use crate::{
 
 /// Bytes of a cell.
 const CELL_BYTES: u64 = 2_048;
-/// Bytes of a cell that a packet can have, behind the kernel's headroom.
+/// Bytes of a cell that a packet can occupy, behind the kernel's headroom.
 const ROOM_BYTES: u64 = CELL_BYTES - 256;
 /// R and M by default.
 const DEFAULT_CHUNKS: u64 = 128;
@@ -35,7 +35,7 @@ pub(super) struct Pools {
     pub(super) least_chunks: u32,
     /// The number that is recommended.
     pub(super) chunks: u32,
-    /// How long the burst may last with these; `None` if it lasts anyway, or the longest tried lost nothing.
+    /// How long the burst may last with these; `None` if the rate lasts, or the longest tried lost nothing.
     pub(super) longest_burst_s: Option<f64>,
     /// The same if all packets came in one queue.
     pub(super) longest_in_one_queue_s: Option<f64>,
@@ -52,7 +52,7 @@ pub(super) struct SizeReport {
     pub(super) packet: u64,
     /// Whether the rate lasts.
     pub(super) lasts: bool,
-    /// By mode; empty if no pools do it.
+    /// By mode; empty if no pools suffice.
     pub(super) pools: Vec<Pools>,
 }
 
@@ -213,21 +213,21 @@ impl SizeReport {
         table
     }
 
-    /// Why no pools do it.
+    /// Why no pools suffice.
     fn impossible(&self) -> String {
         let Demand { total_pps, pace_pps, queues, .. } = self.demand;
         if self.lasts {
             let needed = (total_pps / pace_pps).ceil() as u64;
             format!(
-                "No pool is large enough: packets come faster than {} {} them, without an end. {} of this pace keep up, or \
-                 faster ones; or give the length of a burst (--burst 100ms).",
+                "No pool is large enough: packets come faster than {} {} them, without an end. {} of this pace keep up; \
+                 otherwise use faster ones, or give the length of a burst (--burst 100ms).",
                 counted(queues, "worker"),
                 if queues == 1 { "handles" } else { "handle" },
                 counted(needed, "worker")
             )
         } else {
-            "No pool is large enough: one has at most four million cells. A shorter burst, faster workers or more queues \
-             may do."
+            "No pool is large enough: a pool has at most four million cells. A shorter burst, faster workers or more \
+             queues may help."
                 .into()
         }
     }
@@ -241,9 +241,9 @@ impl fmt::Display for SizeReport {
         };
         writeln!(formatter, "\n{}", self.table())?;
         let note = "Simulated, with the engine core in virtual time: the smallest R that lost nothing, and a quarter more for \
-                    what it leaves out: packets come evenly, and workers never pause. The second pair of R and memory is for \
-                    packets that are packed into blocks. The last columns are the longest bursts without loss with these \
-                    pools, as given, and with all packets in one queue.";
+                    what the simulation leaves out: its packets come evenly, and its workers never pause. The second pair \
+                    of R and memory is for packets that are packed into blocks. The last columns are the longest bursts \
+                    without loss with these pools, as given, and with all packets in one queue.";
         write!(formatter, "{}", paragraph(note))?;
         let mode = match best.mode {
             Mode::Basic => "--mode basic".to_owned(),
