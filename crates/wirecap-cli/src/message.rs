@@ -80,6 +80,10 @@ impl Message {
         Self { level, code: None, text: text.into() }
     }
 
+    pub(crate) fn is_warning(&self) -> bool {
+        self.level == Level::Warning
+    }
+
     pub(crate) fn note(text: impl Into<String>) -> Self {
         Self::new(Level::Note, text)
     }

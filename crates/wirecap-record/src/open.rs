@@ -152,8 +152,11 @@ impl OpenFile {
 /// # Errors
 /// [`RecordError::InUse`].
 pub fn check_unused(path: &Path) -> Result<(), RecordError> {
-    // Only another user's file, or a link, cannot be opened: no capture of ours writes it.
-    open_existing(path).map_or(Ok(()), |file| lock(&file).map(drop))
+    // A lock needs no right to write: that of a capture of another user is seen, too. Of a file that cannot
+    // even be read, nothing is known.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path);
+    opened.map_or(Ok(()), |file| lock(&file).map(drop))
 }
 
 /// Opens a file for writing, if there is one.

@@ -15,7 +15,7 @@ use wirecap_core::{
 
 use crate::{engines::wirecap::WirecapEngine, traffic::Traffic};
 
-/// The most packets of a burst that are simulated in a few seconds.
+/// The most packets of a burst that are simulated.
 pub const MAX_PACKETS: f64 = 2e8;
 /// The fewest chunks of a pool: one that is filled while another is handled.
 const MIN_CHUNKS: u32 = 4;
@@ -61,9 +61,7 @@ impl Demand {
         let is_enough = |chunks| self.is_lossless(cells_per_chunk, chunks, mode);
         // Pools that hold all packets are enough.
         let all = (self.busiest_pps() * self.burst_s / f64::from(cells_per_chunk)).ceil() + 8.0;
-        let possible =
-            (MAX_CELLS_PER_POOL / u64::from(cells_per_chunk.max(1))).min(MAX_CHUNKS_PER_POOL.into());
-        let most = all.clamp(MIN_CHUNKS.into(), possible as f64) as u32;
+        let most = all.clamp(MIN_CHUNKS.into(), max_chunks(cells_per_chunk).into()) as u32;
         if !is_enough(most)? {
             return Ok(None);
         }
@@ -138,6 +136,12 @@ impl Demand {
         let excess_pps = (self.busiest_pps() - self.pace_pps).max(0.0);
         excess_pps * self.burst_s / f64::from(cells_per_chunk)
     }
+}
+
+/// The most chunks that a pool can have.
+pub fn max_chunks(cells_per_chunk: u32) -> u32 {
+    let of_cells = MAX_CELLS_PER_POOL / u64::from(cells_per_chunk.max(1));
+    of_cells.min(MAX_CHUNKS_PER_POOL.into()) as u32
 }
 
 #[cfg(test)]

@@ -29,8 +29,6 @@ pub(super) struct Alarm {
     output: Output,
     /// By port, in the order of the report.
     ports: Vec<PortAlarm>,
-    /// How long the process had not run when a loss was last reported.
-    stood: Duration,
     /// Packets lost so far, as of the last look.
     lost: u64,
     /// When the first and the last loss were noticed.
@@ -51,22 +49,20 @@ impl Alarm {
         Self { output, ..Self::default() }
     }
 
-    /// Messages about the losses since the last messages. `stood` is how long the process did not run in all.
+    /// Messages about the losses since the last messages. `stood` is how long the process hardly ran until a
+    /// moment ago.
     pub(super) fn messages(&mut self, report: &Report, now: Instant, stood: Duration) -> Vec<Message> {
         self.note_time(report, Timestamp::now());
         self.ports.resize_with(report.ports.len(), PortAlarm::default);
-        let why = pulse::describe(stood.saturating_sub(self.stood));
+        let why = pulse::describe(stood);
         let ports = self.ports.iter_mut().zip(&report.ports);
         let texts = ports.filter_map(|(warned, port)| warned.text(port, self.output, now));
         let texts = texts.map(|text| why.iter().fold(text, |text, why| format!("{text}; {why}")));
-        let messages: Vec<_> = texts.map(|text| Message::warning(text).about(Topic::Lost)).collect();
-        if !messages.is_empty() {
-            self.stood = stood;
-        }
-        messages
+        texts.map(|text| Message::warning(text).about(Topic::Lost)).collect()
     }
 
-    fn note_time(&mut self, report: &Report, now: Timestamp) {
+    /// Notes the time of losses since the last call.
+    pub(super) fn note_time(&mut self, report: &Report, now: Timestamp) {
         let lost = Losses::of(report).total();
         if std::mem::replace(&mut self.lost, lost) < lost {
             self.noticed = Some((self.noticed.map_or(now, |(first, _)| first), now));
@@ -150,14 +146,14 @@ mod tests {
             let now = start + Duration::from_secs(seconds);
             let messages = alarm.messages(&report, now, Duration::from_secs(stood));
             let text = messages.first().map(|message| message.to_string()).unwrap_or_default();
-            (text.contains("did not run for 3.0 s"), text.contains("did not run"), alarm.describe_times())
+            (text.contains("hardly ran for 3.0 s"), text.contains("hardly ran"), alarm.describe_times())
         };
         assert_eq!(at(1, 0, 0), (false, false, None));
         let (stood, _, times) = at(5, 7, 3);
         let first = times.unwrap();
         assert!(stood && first.starts_with("the loss was noticed at 2026-09-2"), "{first}");
-        let (_, stood, times) = at(100, 1, 3);
-        assert!(!stood, "once");
+        let (_, stood, times) = at(100, 1, 0);
+        assert!(!stood, "of another loss");
         let last = times.unwrap();
         assert!(
             last.starts_with(&first.replace("the loss", "the first loss")) && last.contains(", the last at "),

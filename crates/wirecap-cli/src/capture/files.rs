@@ -28,7 +28,7 @@ use super::{
     series::{self, Commands, Names, Series, SeriesBegin},
     written_files::{OutputFile, QueueId},
 };
-use crate::{exit::Usage, process::signals::Signals};
+use crate::{exit::Usage, print::stdio::print_message, process::signals::Signals};
 
 /// The file of a queue, before it is opened.
 #[derive(Debug, PartialEq, Eq)]
@@ -142,8 +142,9 @@ impl Opener<'_> {
         let series = self.as_user(|| Series::find(path, &plan.output, begins_ns))?;
         place::check_not_read(places, series.first())?;
         let output = self.as_user(|| output::open(series.first(), format, opening, signals))?;
-        if let Some(note) = series.describe() {
-            note!("{note}");
+        if let Some(message) = series.describe().filter(|message| !plan.output.quiet || message.is_warning())
+        {
+            print_message(&message);
         }
         let traces = place::traces(places);
         let open_next = move |path: &Path| {

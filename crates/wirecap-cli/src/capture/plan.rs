@@ -159,7 +159,8 @@ impl Plan {
             Some(Destination::Stdout | Destination::Printer) | None => None,
         };
         series::check(&output, path)?;
-        if let Some(path) = path.filter(|path| output.rotate_time.is_none() && has_percent(path)) {
+        let names_stay = output.rotate_time.is_none() && !output.quiet;
+        if let Some(path) = path.filter(|path| names_stay && has_percent(path)) {
             note!(
                 "{}: % stays in the name, since only -G or -b duration: put times into names",
                 path.display()

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use jiff::Timestamp;
 use wirecap::{Capture, Diagnostic, PortEvent};
 
 use super::{
@@ -140,6 +141,8 @@ impl<'a> Watch<'a> {
         self.progress.clear();
         // Clients that ask from now on get this one.
         self.desk.publish(self.statistics.snapshot(capture, job));
+        // What was lost since the last look, too.
+        self.alarm.note_time(&capture.report(), Timestamp::now());
         let (times, stood) = (self.alarm.describe_times(), pulse::describe(self.pulse.stood()));
         Watched { end, manager: self.manager, on_losses: times.into_iter().chain(stood).collect() }
     }
@@ -208,7 +211,7 @@ impl<'a> Watch<'a> {
             self.next_report = now + PERIOD;
             let report = capture.report();
             self.alarm
-                .messages(&report, now, self.pulse.stood())
+                .messages(&report, now, self.pulse.just_stood(now))
                 .iter()
                 .for_each(|loss| self.progress.print(loss));
             self.times.warnings(&report).iter().for_each(|warning| self.progress.note(warning));

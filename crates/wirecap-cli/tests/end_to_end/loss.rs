@@ -75,13 +75,13 @@ fn a_loss_while_the_process_was_stopped_says_so_and_when() {
     running.wait_for("WARNING: r0 lost ");
     let ended = running.stop();
     let seconds = |line: &str| {
-        let (_, rest) = line.split_once("the process did not run for ")?;
+        let (_, rest) = line.split_once("the process hardly ran for ")?;
         rest.split_once(" s: it was stopped")?.0.parse::<f64>().ok()
     };
     let warning = lines(&ended, "WARNING: r0 lost ")[0];
     assert!(seconds(warning).is_some_and(|seconds| seconds >= 1.5), "{ended:#?}");
     assert_eq!(lines(&ended, "the loss was noticed at 20").len(), 1, "{ended:#?}");
-    assert_eq!(lines(&ended, "wirecap: the process did not run for ").len(), 1, "{ended:#?}");
+    assert_eq!(lines(&ended, "wirecap: the process hardly ran for ").len(), 1, "{ended:#?}");
 }
 
 #[test]

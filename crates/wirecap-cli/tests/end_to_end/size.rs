@@ -48,6 +48,16 @@ fn buddies_need_less_for_skewed_bursts_and_outlast_skew_that_lasts() {
     assert_eq!(advanced["mode"], "advanced");
 }
 
+/// The least R is possible, and a quarter more is not; long packets take several cells.
+#[test]
+fn the_largest_pools_are_the_limit() {
+    let pools_of = pools("--rate 14.88Mpps --worker 5Mpps --burst 400ms");
+    assert_eq!(number(&pools_of[0], "chunks_per_pool"), 16_384.0, "{pools_of:#?}");
+    let output = size("--rate 1Mpps --worker 100k --burst 2s --packet 9022");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(1) && text.contains("at most 4194304 cells"), "{text}");
+}
+
 #[test]
 fn what_no_pool_does_is_said_with_the_exit_code() {
     let output = size("--queues 2 --rate 10Mpps --worker 1M");
@@ -63,6 +73,7 @@ fn what_no_pool_does_is_said_with_the_exit_code() {
         ("--rate 1M --worker 1M --queues 2 --skew 3", "at most 2 times the mean"),
         ("--rate 1M --worker 1M -M 100", "like -M 128"),
         ("--rate 100Mpps --worker 1M --burst 1h", "leave --burst out"),
+        ("--rate 100Mpps --worker 1M --burst 2s --queues 1024", "raise -M"),
     ] {
         let refused = size(arguments);
         let error = String::from_utf8(refused.stderr).unwrap();

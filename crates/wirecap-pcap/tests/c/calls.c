@@ -88,8 +88,8 @@ static void *break_soon(void *unused) {
     return NULL;
 }
 
-/* Whether the descriptor becomes readable within timeout_ms, asked in all three ways. They disagree if it becomes
- * so between two of them: then they are asked again. */
+/* Whether the descriptor becomes readable within timeout_ms, asked in all three ways. They disagree if that
+ * changes between two of them: then they are asked again. */
 static int is_readable(int fd, int timeout_ms) {
     int by_poll = 0, by_select = 0, by_epoll = 0;
     for (int tries = 0; tries < 20; tries++) {

@@ -103,7 +103,16 @@ pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
             path.display()
         )
     );
-    Names::new(path, output).path(1, system_ns()).map(drop)
+    let names = Names::new(path, output);
+    let first = names.path(1, system_ns())?;
+    ensure!(
+        keep_files.is_none() || names.number_in(&first).is_some(),
+        usage!(
+            "-b files: deletes files of earlier runs, which cannot be recognised by such a name: write the time in numbers, as \
+             in %Y-%m-%d_%H%M%S"
+        )
+    );
+    Ok(())
 }
 
 fn is_file_or_new(path: &Path) -> bool {

@@ -8,14 +8,22 @@
 //! Rule: files of earlier runs count like those of this run, whether they are complete or not.
 
 use std::{
+    collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
+use wirecap_file::{Reader, Record};
 use wirecap_record::{RecordError, check_unused, complete_name};
 
 use super::names::{Names, entries};
+
+/// Numbers up to this one have five digits. A larger one may be a time, unless the file before or after it is
+/// there.
+const SMALL: u64 = 99_999;
+/// A file without packets has only a description and an account, which are shorter than this.
+const LONGEST_WITHOUT_PACKETS: u64 = 1 << 16;
 
 /// A file of an earlier run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +41,21 @@ impl EarlierFile {
     pub(super) fn is_complete(&self) -> bool {
         self.path == self.complete_name
     }
+
+    /// Whether it is a complete file without a packet. Of a compressed one that is unknown.
+    fn is_without_packets(&self) -> bool {
+        let is_short = self.path.metadata().is_ok_and(|file| file.len() <= LONGEST_WITHOUT_PACKETS);
+        let has_none = || {
+            let mut reader = Reader::open(&self.path)?;
+            while let Some(record) = reader.next()? {
+                if matches!(record, Record::Packet(_)) {
+                    return Ok(false);
+                }
+            }
+            Ok::<_, wirecap_file::Error>(true)
+        };
+        self.is_complete() && self.is_file && is_short && has_none().unwrap_or(false)
+    }
 }
 
 /// All files of earlier runs of a series, the oldest first.
@@ -46,16 +69,14 @@ impl EarlierFiles {
     /// A directory cannot be read.
     pub(super) fn find(names: &Names) -> io::Result<Self> {
         let mut files = Vec::new();
-        for directory in names.directories() {
-            let entries = match entries(&directory) {
-                Ok(entries) => entries,
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
-                Err(cause) => return Err(cause),
-            };
-            for entry in entries {
+        for directory in names.directories()? {
+            for entry in entries(&directory)?.into_iter().flatten() {
                 files.extend(earlier_file(names, directory.join(entry?.file_name())));
             }
         }
+        let numbers: HashSet<_> = files.iter().map(|file| file.number).collect();
+        let has_neighbour = |number: u64| numbers.contains(&(number - 1)) || numbers.contains(&(number + 1));
+        files.retain(|file| file.number <= SMALL || has_neighbour(file.number));
         match names.is_ordered_by_number() {
             true => files.sort_by_key(|file| (file.number, file.modified)),
             false => files.sort_by_key(|file| (file.modified, file.number)),
@@ -74,10 +95,12 @@ impl EarlierFiles {
         regular.try_for_each(|file| check_unused(&file.path).map_err(|error| (file.path.as_path(), error)))
     }
 
-    /// The number that the next file follows.
+    /// The number that the next file follows. If the newest file has no packets, the next one takes its
+    /// number, so that runs that fail soon after their start do not fill a ring.
     pub(super) fn last_number(&self, names: &Names) -> u64 {
         let is_in_ring = |file: &&EarlierFile| names.ring().is_none_or(|ring| file.number <= ring);
-        self.0.iter().rfind(is_in_ring).map_or(0, |file| file.number)
+        let Some(newest) = self.0.iter().rfind(is_in_ring) else { return 0 };
+        if newest.is_without_packets() { newest.number.saturating_sub(1) } else { newest.number }
     }
 
     /// Those that are regular files.
@@ -99,6 +122,7 @@ fn earlier_file(names: &Names, path: PathBuf) -> Option<EarlierFile> {
 mod tests {
     use std::{fs::File, os::unix::fs::symlink, time::Duration};
 
+    use wirecap_file::{PacketHeader, pcap};
     use wirecap_sys::file_lock;
 
     use super::*;
@@ -144,6 +168,32 @@ mod tests {
             (7, 4),
             "a link keeps its name only"
         );
+    }
+
+    #[test]
+    fn a_file_without_packets_gives_its_number_away() {
+        let (directory, names) = earlier(by_size(), "x.pcap", &["x_00001.pcap", "x_00002.pcap"]);
+        let path = directory.path().join("x_00002.pcap");
+        let mut bytes = Vec::new();
+        pcap::file_header(&mut bytes, 1, 0);
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(found(&names).1, 1);
+        let header = PacketHeader { original_len: 4, ..PacketHeader::default() };
+        pcap::packet(&mut bytes, &header, 0, [&[0_u8; 4][..]]);
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(found(&names).1, 2);
+        fs::write(&path, "no trace").unwrap();
+        assert_eq!(found(&names).1, 2, "whatever it is");
+    }
+
+    #[test]
+    fn a_number_that_may_be_a_time_needs_a_neighbour() {
+        let files = ["x_00001.pcapng", "x_120000.pcapng"];
+        let (_directory, names) = earlier(by_size(), "x.pcapng", &files);
+        assert_eq!(found(&names), (vec!["x_00001.pcapng".into()], 1));
+        let files = ["x_99999.pcapng", "x_100000.pcapng", "x_100001.pcapng.partial"];
+        let (_directory, names) = earlier(by_size(), "x.pcapng", &files);
+        assert_eq!(found(&names), (files.map(String::from).to_vec(), 100_001));
     }
 
     #[test]

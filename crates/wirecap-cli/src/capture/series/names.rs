@@ -11,15 +11,14 @@
 //! same name.
 
 use std::{
-    fs::{self, DirEntry},
-    io,
+    fs, io,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, ensure};
 use jiff::{
-    Timestamp,
+    Timestamp, ZonedDateTime,
     fmt::strtime::{self, BrokenDownTime},
     tz::TimeZone,
 };
@@ -30,6 +29,10 @@ use crate::{
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// The largest number of a file: a larger one in a name is a date.
+const MAX_NUMBER: u64 = 9_999_999;
+/// The largest number of files whose names would be the same without it.
+const MAX_OF_SAME: u64 = 99_999;
 
 /// The names of a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,13 +74,13 @@ impl Names {
         }
         let number = match self.ring {
             Some(ring) => (self.last_number % ring + number - 1) % ring + 1,
-            None => self.last_number.checked_add(number).ok_or_else(|| {
-                anyhow!(
-                    "there is a file with the number {}, and none can follow: move it to another directory",
-                    self.last_number
-                )
-            })?,
+            None => self.last_number + number,
         };
+        ensure!(
+            number <= MAX_NUMBER,
+            "{} has {MAX_NUMBER} files, and none can follow: move them to another directory",
+            self.pattern().display()
+        );
         Ok(numbered(&path, number))
     }
 
@@ -89,7 +92,7 @@ impl Names {
         let name = self.template.to_str().ok_or_else(|| {
             usage!("{} is not text, which a name with % has to be", self.template.display())
         })?;
-        let time = Timestamp::from_nanosecond(time_ns.into())?.to_zoned_datetime(TimeZone::system());
+        let time = local(time_ns)?;
         let name = strtime::format(name, &time)
             .map_err(|error| usage!("{name}: {error}; %% stands for a percent sign"))?;
         Ok(name.into())
@@ -110,6 +113,13 @@ impl Names {
         let Ok(modified) = name.metadata().and_then(|metadata| metadata.modified()) else { return false };
         let modified_ns = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let modified_ns = u64::try_from(modified_ns).unwrap_or(u64::MAX);
+        // The clock was set back, or summer time has ended: the name may come again at once.
+        let is_set_back = local(modified_ns).is_ok_and(|modified| {
+            local(begins_ns).is_ok_and(|begins| modified.datetime() > begins.datetime())
+        });
+        if is_set_back {
+            return true;
+        }
         // Steps that double: they do not step over the hour (or minute, or day) before this one, which has
         // another name.
         let steps = (0..31).map(|power| begins_ns.saturating_sub(SECOND_NS << power));
@@ -121,9 +131,13 @@ impl Names {
     /// The number in a name of the series, 0 if it has none; `None` for any other name.
     pub(super) fn number_in(&self, path: &Path) -> Option<u64> {
         match without_number(path) {
-            Some((rest, number)) if self.is_template(&rest) => Some(number),
+            Some((rest, number)) if number <= self.max_number() && self.is_template(&rest) => Some(number),
             _ => (!self.is_numbered && self.is_template(path)).then_some(0),
         }
+    }
+
+    fn max_number(&self) -> u64 {
+        if self.is_numbered { MAX_NUMBER } else { MAX_OF_SAME }
     }
 
     /// Whether the template makes this path at some time.
@@ -132,17 +146,23 @@ impl Names {
     }
 
     /// The directories that files of the series may be in.
-    pub(super) fn directories(&self) -> Vec<PathBuf> {
+    ///
+    /// # Errors
+    /// One of those above them cannot be read.
+    pub(super) fn directories(&self) -> io::Result<Vec<PathBuf>> {
         let mut directories = vec![PathBuf::new()];
         for part in self.template.parent().into_iter().flat_map(Path::components) {
             let part = Path::new(&part);
             let has_time = self.has_time && part.as_os_str().as_encoded_bytes().contains(&b'%');
             directories = match has_time {
                 false => directories.iter().map(|directory| directory.join(part)).collect(),
-                true => directories.iter().flat_map(|directory| matching(directory, part)).collect(),
+                true => {
+                    let matching = directories.iter().map(|directory| matching(directory, part));
+                    matching.collect::<io::Result<Vec<_>>>()?.concat()
+                }
             };
         }
-        directories
+        Ok(directories)
     }
 
     /// Whether the numbers say which of two files is older. If not, their modification times do.
@@ -162,17 +182,33 @@ impl Names {
 }
 
 /// The directories in this one whose names a part of a template makes.
-fn matching(directory: &Path, part: &Path) -> Vec<PathBuf> {
-    let is_member = |entry: &DirEntry| {
-        is_time(part, Path::new(&entry.file_name())) && entry.file_type().is_ok_and(|kind| kind.is_dir())
-    };
-    let entries = entries(directory).into_iter().flatten().flatten();
-    entries.filter(is_member).map(|entry| directory.join(entry.file_name())).collect()
+fn matching(directory: &Path, part: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut matching = Vec::new();
+    for entry in entries(directory)?.into_iter().flatten() {
+        let name = entry?.file_name();
+        let path = directory.join(&name);
+        if is_time(part, Path::new(&name)) && path.is_dir() {
+            matching.push(path);
+        }
+    }
+    Ok(matching)
 }
 
-/// What is in a directory; the empty path is the working directory.
-pub(super) fn entries(directory: &Path) -> io::Result<fs::ReadDir> {
-    fs::read_dir(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
+/// A time in the zone of the machine.
+fn local(time_ns: u64) -> Result<ZonedDateTime> {
+    Ok(Timestamp::from_nanosecond(time_ns.into())?.to_zoned_datetime(TimeZone::system()))
+}
+
+/// What is in a directory, `None` if it does not exist; the empty path is the working directory.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn entries(directory: &Path) -> io::Result<Option<fs::ReadDir>> {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    match fs::read_dir(directory) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        entries => entries.map(Some),
+    }
 }
 
 /// Whether a template for times makes exactly this path at some time.
@@ -201,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_numbered_or_have_their_by_time() {
+    fn files_are_numbered_or_have_their_time() {
         let path = |names: &Names, number| names.path(number, 1_790_000_000_000_000_000).unwrap();
         let numbered = names("d/x.pcapng", by_size());
         assert_eq!(path(&numbered, 1), Path::new("d/x_00001.pcapng"));
@@ -229,7 +265,7 @@ mod tests {
         let mut endless = names("x.pcapng", by_size());
         endless.continue_behind(7);
         assert_eq!(path(&endless, 1), Path::new("x_00008.pcapng"));
-        endless.continue_behind(u64::MAX);
+        endless.continue_behind(MAX_NUMBER);
         assert!(endless.path(1, 0).unwrap_err().to_string().contains("none can follow"));
         let mut ring = names("x.pcapng", OutputSettings { rotate_files: Some(3), ..by_size() });
         for (last, next) in [(1, 2), (2, 3), (3, 1), (0, 1)] {
@@ -263,6 +299,10 @@ mod tests {
         ] {
             assert_eq!(number(&timed, other), None, "{other}");
         }
+        let by_day = names("x_%Y%m%d.pcapng", by_time());
+        assert_eq!(number(&by_day, "x_20261126_120000.pcapng"), None, "a time is no number");
+        assert_eq!(number(&by_day, "x_20261126_00002.pcapng"), Some(2));
+        assert_eq!(number(&names("x.pcapng", by_size()), "x_20261126.pcapng"), None, "nor is a date");
         let both = names("%H.pcapng", OutputSettings { rotate_size: Some(1), ..by_time() });
         assert_eq!((number(&both, "12_00002.pcapng"), number(&both, "12.pcapng")), (Some(2), None));
         for template in [
@@ -287,11 +327,15 @@ mod tests {
         }
         fs::write(directory.path().join("2026-11-27"), "").unwrap();
         let template = directory.path().join("%Y-%m-%d/%H.pcapng");
-        let mut found = Names::new(&template, &by_time()).directories();
+        let mut found = Names::new(&template, &by_time()).directories().unwrap();
         found.sort();
         assert_eq!(found, ["2026-11-25", "2026-11-26"].map(|name| directory.path().join(name)));
-        assert_eq!(names("x.pcapng", by_size()).directories(), [PathBuf::new()]);
-        assert_eq!(names("%H/x.pcapng", by_size()).directories(), [PathBuf::from("%H")], "without a time");
+        assert_eq!(names("x.pcapng", by_size()).directories().unwrap(), [PathBuf::new()]);
+        assert_eq!(
+            names("%H/x.pcapng", by_size()).directories().unwrap(),
+            [PathBuf::from("%H")],
+            "without a time"
+        );
     }
 
     #[test]

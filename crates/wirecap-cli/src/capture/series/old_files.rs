@@ -41,6 +41,12 @@ impl OldFiles {
         Self { newest: newest.collect(), max_files, left_over: left_over.collect(), failures: 0 }
     }
 
+    /// How many files are deleted before this one begins.
+    pub(super) fn surplus(&self, path: &Path) -> u64 {
+        let others = self.newest.iter().filter(|known| **known != *path).count() as u64;
+        self.max_files.map_or(0, |max_files| (others + 1).saturating_sub(max_files))
+    }
+
     /// Makes room for the next file.
     pub(super) fn add(&mut self, path: &Path) {
         let left_over = mem::take(&mut self.left_over).into_iter();
@@ -50,6 +56,8 @@ impl OldFiles {
             self.delete(&file);
         }
         let Some(max_files) = self.max_files else { return };
+        // A name that comes again is the newest.
+        self.newest.retain(|known| *known != *path);
         while self.newest.len() as u64 >= max_files {
             let Some(oldest) = self.newest.pop_front() else { break };
             self.delete(&oldest);
@@ -100,6 +108,7 @@ mod tests {
         };
         let mut old = OldFiles::new(&EarlierFiles::find(&names).unwrap(), &settings);
         assert_eq!(there(), [1, 2, 3, 4], "until the run begins");
+        assert_eq!((old.surplus(&path(5)), old.surplus(&path(3))), (2, 1));
         for number in 5..=9 {
             old.add(&path(number));
             fs::write(path(number), "").unwrap();
@@ -108,7 +117,7 @@ mod tests {
         // Another program moves the oldest file, and a name is used again.
         fs::remove_file(path(7)).unwrap();
         old.add(&path(9));
-        assert_eq!((old.newest, old.failures), ([path(8), path(9)].into(), 0));
+        assert_eq!((old.newest, old.failures), ([path(7), path(8), path(9)].into(), 0));
     }
 
     #[test]

@@ -8,11 +8,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::Sender},
 };
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use wirecap_record::{NextFile, Output, RecordError, Rotation};
 
 use super::{earlier::EarlierFiles, names::Names, old_files::OldFiles};
-use crate::{capture::output::cannot_open, settings::OutputSettings, text::plural::counted};
+use crate::{
+    capture::output::cannot_open, message::Message, settings::OutputSettings, text::plural::counted,
+};
 
 /// A series before its first file is opened.
 #[derive(Debug)]
@@ -20,6 +22,7 @@ pub(crate) struct Series {
     names: Names,
     earlier: EarlierFiles,
     first: PathBuf,
+    old_files: OldFiles,
 }
 
 impl Series {
@@ -30,19 +33,19 @@ impl Series {
     /// Another capture writes the series; no name can be made.
     pub(crate) fn find(template: &Path, settings: &OutputSettings, begins_ns: u64) -> Result<Self> {
         let mut names = Names::new(template, settings);
-        let earlier = EarlierFiles::find(&names).unwrap_or_else(|cause| {
-            warn!(
-                "files of earlier runs named {} are not known, and may be replaced, since their directory cannot be read: \
-                 {cause}",
+        let earlier = EarlierFiles::find(&names).map_err(|cause| {
+            anyhow!(
+                "the directory of {} cannot be read ({cause}), so files of earlier runs could be replaced; make it readable, or \
+                 choose another",
                 names.pattern().display()
-            );
-            EarlierFiles::default()
-        });
+            )
+        })?;
         earlier.check_unused().map_err(|(path, error)| cannot_open(path, &error))?;
         names.continue_behind(earlier.last_number(&names));
         let name = names.path(1, begins_ns)?;
         let first = if names.is_used(&name, begins_ns) { names.with_free_number(&name, 1) } else { name };
-        Ok(Self { names, earlier, first })
+        let old_files = OldFiles::new(&earlier, settings);
+        Ok(Self { names, earlier, first, old_files })
     }
 
     /// The first file.
@@ -50,21 +53,24 @@ impl Series {
         &self.first
     }
 
-    /// Where this run begins, and which files exist already, as text; `None` if there are none.
-    pub(crate) fn describe(&self) -> Option<String> {
+    /// Where this run begins, which files exist already, and how many are deleted; `None` if there are none.
+    /// A warning if more than one is deleted, which is what a run with the same settings leaves to the next.
+    pub(crate) fn describe(&self) -> Option<Message> {
         let files = self.earlier.regular().count();
+        if files == 0 {
+            return None;
+        }
         let partial = self.earlier.regular().filter(|file| !file.is_complete()).count();
-        (files > 0).then(|| {
-            let complete = match partial {
-                0 => String::new(),
-                _ => format!(" ({partial} not complete)"),
-            };
-            format!(
-                "{}: {} of earlier runs{complete}; this one begins with {}",
-                self.names.pattern().display(),
-                counted(files, "file"),
-                self.first.display()
-            )
+        let complete = match partial {
+            0 => String::new(),
+            _ => format!(" ({partial} not complete)"),
+        };
+        let (pattern, files, first) = (self.names.pattern(), counted(files, "file"), self.first.display());
+        let text =
+            format!("{}: {files} of earlier runs{complete}; this one begins with {first}", pattern.display());
+        Some(match self.old_files.surplus(&self.first) {
+            0 | 1 => Message::note(text),
+            surplus => Message::warning(format!("{text}; the {surplus} oldest are deleted (-b files:)")),
         })
     }
 
@@ -76,8 +82,8 @@ impl Series {
         commands: Option<Sender<Option<PathBuf>>>,
         open: impl Fn(&Path) -> Result<Output, RecordError> + Send + Sync + 'static,
     ) -> (Rotation, SeriesBegin) {
-        let Self { names, earlier, first } = self;
-        let old_files = Arc::new(Mutex::new(OldFiles::new(&earlier, settings)));
+        let Self { names, first, old_files, .. } = self;
+        let old_files = Arc::new(Mutex::new(old_files));
         let begin = SeriesBegin { old_files: Arc::clone(&old_files), first: first.clone() };
         let last_name = Mutex::new(first);
         let open_next = move |NextFile { number, begins_ns }| {

@@ -1,13 +1,13 @@
 //! The files of a profile, written by a thread: `--csv` while it runs, `--picture` at the end.
 //!
-//! Rule: a file is `NAME.partial` until it is complete, and only then replaces one that exists. Devices and
-//! pipes are written as they are.
+//! Rule: a file is `NAME.partial` until it is complete, and only then replaces one that exists. Devices are
+//! written as they are, and pipes are refused.
 
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -55,11 +55,13 @@ struct OpenFile {
 
 impl OpenFile {
     fn create(path: &Path) -> Result<Self> {
+        let is_pipe = path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo());
+        ensure!(
+            !is_pipe,
+            usage!("{} is a pipe, whose reader could hold the profile up; name a file", path.display())
+        );
         let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
-        let partial = (!is_special).then(|| {
-            let name: OsString = [path.as_os_str(), ".partial".as_ref()].into_iter().collect();
-            PathBuf::from(name)
-        });
+        let partial = (!is_special).then(|| partial_name(path));
         let mut options = OpenOptions::new();
         options.write(true).create(!is_special).truncate(!is_special).mode(MODE);
         if partial.is_some() {
@@ -82,6 +84,12 @@ impl OpenFile {
             None => Ok(()),
         }
     }
+}
+
+/// The name of a file until it is complete.
+fn partial_name(path: &Path) -> PathBuf {
+    let name: OsString = [path.as_os_str(), ".partial".as_ref()].into_iter().collect();
+    name.into()
 }
 
 /// The files, and the thread that will write them.
@@ -111,8 +119,10 @@ impl IdleFiles {
     pub(super) fn open(request: &ProfileRequest, plan: &Plan) -> Result<Option<Self>> {
         let paths = [&request.csv, &request.picture].into_iter().flatten();
         for path in paths.clone() {
-            let is_read =
-                |port: &PortSpec| matches!(port, PortSpec::Trace { path: trace } if is_same(trace, path));
+            let is_read = |port: &PortSpec| {
+                matches!(port, PortSpec::Trace { path: trace }
+                    if is_same(trace, path) || is_same(trace, &partial_name(path)))
+            };
             ensure!(
                 !plan.config.ports.iter().any(is_read),
                 usage!(

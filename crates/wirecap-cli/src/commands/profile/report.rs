@@ -146,7 +146,8 @@ fn long_term(record: &ProfileRecord) -> Option<String> {
     Some(match record.findings.long_term {
         LongTerm::NotComparable => return None,
         LongTerm::Even => {
-            "no long-term imbalance: over the whole time, no queue has 1.5 times an even share".into()
+            "no long-term imbalance: over the whole time, no queue has 1.5 times an even share beyond what chance explains"
+                .into()
         }
         LongTerm::Skewed { queue, share, factor } => format!(
             "long-term imbalance: {} has {:.1} % of all packets, {factor:.1} times an even share; workers that help each other \
@@ -163,7 +164,9 @@ fn short_term(record: &ProfileRecord) -> Vec<String> {
         return vec![];
     }
     if bursts.is_empty() {
-        return vec![format!("no short-term imbalance: no queue has 3 times its mean within {window}")];
+        return vec![format!(
+            "no short-term imbalance: no queue has 3 times its mean within {window} beyond what chance explains"
+        )];
     }
     let describe = |&Burst { queue, packets, seconds, to_mean }: &Burst| {
         let queue = record.label(queue);

@@ -13,12 +13,12 @@ mod values;
 use std::time::SystemTime;
 
 use anyhow::{Result, ensure};
-use wirecap_core::Mode;
-use wirecap_sim::sizing::{Demand, MAX_PACKETS};
+use wirecap_core::{GeometryError, Mode};
+use wirecap_sim::sizing::{Demand, MAX_PACKETS, max_chunks};
 
 use self::{
     flags::SizeFlags,
-    report::{Pools, SizeReport},
+    report::{Pools, SizeReport, cells_of},
 };
 use crate::{
     exit::Exit,
@@ -28,6 +28,8 @@ use crate::{
 /// The thresholds that are tried, in percent; of two that need equally many chunks, the first is
 /// chosen.
 const THRESHOLDS: [u8; 5] = [60, 40, 80, 20, 90];
+/// The most steps of a simulation: a look at each queue for each chunk.
+const MAX_STEPS: f64 = 4e7;
 /// The longest burst that is tried, as a multiple of the given one.
 const LONGER: f64 = 16.0;
 
@@ -42,6 +44,8 @@ pub(crate) fn run(flags: &SizeFlags) -> Result<Exit> {
         head: Head::new("size", SystemTime::now()),
         demand,
         packet: flags.packet,
+        cells_per_chunk: flags.cells_per_chunk,
+        simulated_s: demand.burst_s.min(longest_s(flags, &demand)),
         lasts: flags.burst.is_none(),
         pools: if is_possible(flags, &demand) { pools(flags, &demand)? } else { Vec::new() },
     };
@@ -66,13 +70,12 @@ fn check(flags: &SizeFlags, demand: &Demand) -> Result<()> {
             flags.cells_per_chunk.next_power_of_two()
         )
     );
+    let longest_s = longest_s(flags, demand);
     ensure!(
-        flags.burst.is_none() || demand.packets() <= MAX_PACKETS,
+        flags.burst.is_none_or(|burst| burst.as_secs_f64() <= longest_s),
         usage!(
-            "--burst: it has {:.0} million packets, and at most {:.0} million are simulated; leave --burst out for a \
-             rate that lasts",
-            demand.packets() / 1e6,
-            MAX_PACKETS / 1e6
+            "--burst: of so many packets, {:.3} s are simulated at most; leave --burst out for a rate that lasts, or raise -M",
+            longest_s
         )
     );
     Ok(())
@@ -83,29 +86,32 @@ fn is_possible(flags: &SizeFlags, demand: &Demand) -> bool {
     flags.burst.is_some() || demand.total_pps <= demand.capacity_pps()
 }
 
-/// The pools of each mode that suffice.
+/// The pools of each mode that can do it.
 fn pools(flags: &SizeFlags, demand: &Demand) -> Result<Vec<Pools>> {
     // A rate that lasts is simulated for a while, shorter if it is high.
-    let demand = &Demand { burst_s: demand.burst_s.min(MAX_PACKETS / demand.total_pps), ..*demand };
-    let mut found = Vec::new();
-    let lasts_in_basic = flags.burst.is_some() || demand.busiest_pps() <= demand.pace_pps;
-    let least = match lasts_in_basic {
-        true => demand.least_chunks(flags.cells_per_chunk, Mode::Basic)?,
-        false => None,
+    let longest_s = longest_s(flags, demand);
+    let demand = &Demand { burst_s: demand.burst_s.min(longest_s), ..*demand };
+    // A long packet takes several cells.
+    let possible = max_chunks(flags.cells_per_chunk) / cells_of(flags.packet) as u32;
+    let least = |mode| {
+        let least = demand.least_chunks(flags.cells_per_chunk, mode)?;
+        Ok::<_, GeometryError>(least.filter(|chunks| *chunks <= possible))
     };
-    found.extend(least.map(|chunks| (Mode::Basic, chunks)));
+    let mut found = Vec::new();
+    if flags.burst.is_some() || demand.busiest_pps() <= demand.pace_pps {
+        found.extend(least(Mode::Basic)?.map(|chunks| (Mode::Basic, chunks)));
+    }
     let mut best: Option<(Mode, u32)> = None;
     for threshold_percent in THRESHOLDS.into_iter().filter(|_| flags.queues > 1) {
         let mode = Mode::Advanced { threshold_percent };
-        let least = demand.least_chunks(flags.cells_per_chunk, mode)?;
-        if let Some(chunks) = least.filter(|chunks| best.is_none_or(|(_, least)| *chunks < least)) {
+        if let Some(chunks) = least(mode)?.filter(|chunks| best.is_none_or(|(_, least)| *chunks < least)) {
             best = Some((mode, chunks));
         }
     }
     found.extend(best);
     let pools = |(mode, least_chunks)| {
-        let chunks = Demand::with_margin(least_chunks);
-        let tried_s = (LONGER * demand.burst_s).min(MAX_PACKETS / demand.total_pps);
+        let chunks = Demand::with_margin(least_chunks).min(possible);
+        let tried_s = (LONGER * demand.burst_s).min(longest_s);
         let longest = |demand: &Demand| demand.longest_burst_s(flags.cells_per_chunk, chunks, mode, tried_s);
         let one_queue = Demand { skew: demand.queues.into(), ..*demand };
         Ok(Pools {
@@ -113,10 +119,16 @@ fn pools(flags: &SizeFlags, demand: &Demand) -> Result<Vec<Pools>> {
             cells_per_chunk: flags.cells_per_chunk,
             least_chunks,
             chunks,
-            longest_burst_s: if flags.burst.is_some() { longest(demand)? } else { None },
+            longest_burst_s: longest(demand)?,
             longest_in_one_queue_s: longest(&one_queue)?,
             tried_s,
         })
     };
     found.into_iter().map(pools).collect()
+}
+
+/// The longest time of such packets that is simulated in some seconds.
+fn longest_s(flags: &SizeFlags, demand: &Demand) -> f64 {
+    let steps = MAX_STEPS * f64::from(flags.cells_per_chunk) / f64::from(flags.queues);
+    steps.min(MAX_PACKETS) / demand.total_pps
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 use wirecap_core::Mode;
-use wirecap_sim::sizing::Demand;
+use wirecap_sim::sizing::{Demand, max_chunks};
 
 use crate::{
     print::{head::Head, layout::paragraph, table::Table},
@@ -18,6 +18,8 @@ use crate::{
 const CELL_BYTES: u64 = 2_048;
 /// Bytes of a cell that a packet can occupy, behind the kernel's headroom.
 const ROOM_BYTES: u64 = CELL_BYTES - 256;
+/// The least bytes of a block.
+const MIN_BLOCK_BYTES: u64 = 128 << 10;
 /// R and M by default.
 const DEFAULT_CHUNKS: u64 = 128;
 const DEFAULT_CELLS: u32 = 256;
@@ -50,8 +52,12 @@ pub(super) struct SizeReport {
     pub(super) demand: Demand,
     /// Length of packets, with FCS.
     pub(super) packet: u64,
+    /// M.
+    pub(super) cells_per_chunk: u32,
     /// Whether the rate lasts.
     pub(super) lasts: bool,
+    /// How much of that was simulated, in seconds.
+    pub(super) simulated_s: f64,
     /// By mode; empty if no pools suffice.
     pub(super) pools: Vec<Pools>,
 }
@@ -126,7 +132,7 @@ impl Pools {
 
     /// R where packets of this length lie in cells.
     fn chunks_of_cells(&self, packet: u64) -> u64 {
-        u64::from(self.chunks) * (packet - FCS_BYTES).div_ceil(ROOM_BYTES)
+        u64::from(self.chunks) * cells_of(packet)
     }
 
     /// R where they are packed: blocks for as many packets, and one that is being filled.
@@ -140,6 +146,11 @@ impl Pools {
     fn bytes(&self, queues: u32, chunks: u64) -> u64 {
         u64::from(queues) * chunks * u64::from(self.cells_per_chunk) * CELL_BYTES
     }
+}
+
+/// Cells that a packet of this length takes.
+pub(super) fn cells_of(packet: u64) -> u64 {
+    (packet - FCS_BYTES).div_ceil(ROOM_BYTES)
 }
 
 impl SizeReport {
@@ -196,6 +207,8 @@ impl SizeReport {
             Table::new(&["mode", "T", "R", "memory", "R_packed", "memory", "longest", "one_queue"]);
         for pools in &self.pools {
             let (cells, blocks) = (pools.chunks_of_cells(self.packet), pools.blocks(self.packet));
+            // A block has at least 128 KiB.
+            let packs = u64::from(pools.cells_per_chunk) * CELL_BYTES >= MIN_BLOCK_BYTES;
             let memory = |chunks| size(pools.bytes(self.demand.queues, chunks));
             let tried = format!("> {}", time(pools.tried_s));
             let longest = |seconds: Option<f64>| seconds.map_or_else(|| tried.clone(), time);
@@ -204,9 +217,9 @@ impl SizeReport {
                 pools.threshold_percent().map_or_else(|| "-".into(), |percent| format!("{percent} %")),
                 cells.to_string(),
                 memory(cells),
-                blocks.to_string(),
-                memory(blocks),
-                if self.lasts { "always".into() } else { longest(pools.longest_burst_s) },
+                if packs { blocks.to_string() } else { "-".into() },
+                if packs { memory(blocks) } else { "-".into() },
+                longest(pools.longest_burst_s),
                 longest(pools.longest_in_one_queue_s),
             ]);
         }
@@ -226,9 +239,11 @@ impl SizeReport {
                 counted(needed, "worker")
             )
         } else {
-            "No pool is large enough: a pool has at most four million cells. A shorter burst, faster workers or more \
-             queues may help."
-                .into()
+            let most = u64::from(max_chunks(self.cells_per_chunk)) * u64::from(self.cells_per_chunk);
+            format!(
+                "No pool is large enough: a pool has at most {most} cells. A shorter burst, faster workers or more queues \
+                 may help."
+            )
         }
     }
 }
@@ -240,18 +255,35 @@ impl fmt::Display for SizeReport {
             return write!(formatter, "{}", paragraph(&self.impossible()));
         };
         writeln!(formatter, "\n{}", self.table())?;
-        let note = "Simulated, with the engine core in virtual time: the smallest R that lost nothing, and a quarter more for \
-                    what the simulation leaves out: its packets come evenly, and its workers never pause. The second pair \
-                    of R and memory is for packets that are packed into blocks. The last columns are the longest bursts \
-                    without loss with these pools, as given, and with all packets in one queue.";
-        write!(formatter, "{}", paragraph(note))?;
+        let workers =
+            if self.demand.queues > 1 { ", a worker for each queue and the dispatch push" } else { "" };
+        let note = format!(
+            "Simulated, with the engine core in virtual time{workers}: the smallest R that lost nothing, and a quarter more \
+             for what the simulation leaves out: its packets come evenly, and its workers never pause. The second pair of R \
+             and memory is for packets that are packed into blocks. The last columns are the longest bursts without loss \
+             with these pools, as given, and with all packets in one queue."
+        );
+        write!(formatter, "{}", paragraph(&note))?;
+        if self.lasts {
+            let note = format!("Of the rate that lasts, {} were simulated.", time(self.simulated_s));
+            write!(formatter, "{}", paragraph(&note))?;
+        }
+        if best.chunks < Demand::with_margin(best.least_chunks) {
+            write!(
+                formatter,
+                "{}",
+                paragraph("A pool can have no more chunks, so there is less than a quarter more.")
+            )?;
+        }
         let mode = match best.mode {
             Mode::Basic => "--mode basic".to_owned(),
-            Mode::Advanced { threshold_percent } => format!("-T {threshold_percent}"),
+            Mode::Advanced { threshold_percent } => {
+                format!("-T {threshold_percent} --workers {}", self.demand.queues)
+            }
         };
         let (m, chunks) = (best.cells_per_chunk, best.chunks_of_cells(self.packet));
         if m == DEFAULT_CELLS && chunks <= DEFAULT_CHUNKS {
-            let enough = format!("The default, R = {DEFAULT_CHUNKS}, is more than that.");
+            let enough = format!("The default, R = {DEFAULT_CHUNKS}, is enough.");
             return write!(formatter, "{}\nwirecap capture IFACE {mode}\n", paragraph(&enough));
         }
         writeln!(formatter, "\nwirecap capture IFACE -M {m} -R {chunks} {mode}")
@@ -280,7 +312,9 @@ mod tests {
             head: Head::new("size", SystemTime::UNIX_EPOCH),
             demand,
             packet: 300,
+            cells_per_chunk: 256,
             lasts: false,
+            simulated_s: 0.1,
             pools,
         }
     }
@@ -319,14 +353,14 @@ mod tests {
             "4.00 Mpps for 100 ms, 1.50 Mpps of them in the busiest of 8 queues.",
             "8 workers handle 400.00 kpps each, 3.20 Mpps together.",
             "Simulated",
-            "The default, R = 128, is more than that.",
-            "wirecap capture IFACE -T 60",
+            "The default, R = 128, is enough.",
+            "wirecap capture IFACE -T 60 --workers 8",
         ] {
             assert!(text.replace("\n    ", " ").contains(words), "{words}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let larger = report(vec![pools(129)]).to_string();
-        assert!(larger.contains("\nwirecap capture IFACE -M 256 -R 129 -T 60\n"), "{larger}");
+        assert!(larger.contains("\nwirecap capture IFACE -M 256 -R 129 -T 60 --workers 8\n"), "{larger}");
         let none = SizeReport { lasts: true, ..report(Vec::new()) }.to_string();
         assert!(none.replace("\n    ", " ").contains("10 workers of this pace keep up"), "{none}");
     }
