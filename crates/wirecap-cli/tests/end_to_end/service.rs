@@ -1,6 +1,6 @@
 //! A capture under a service manager, here a socket that receives what it is notified of.
 
-use std::{os::unix::net::UnixDatagram, time::Duration};
+use std::{io::ErrorKind, os::unix::net::UnixDatagram, time::Duration};
 
 use wirecap_lab::require_root;
 use wirecap_testing::wait_until;
@@ -19,7 +19,13 @@ fn a_service_manager_is_notified_of_the_start_the_state_and_the_end() {
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let receive = || {
         let mut bytes = [0; 4096];
-        let len = socket.recv(&mut bytes).unwrap();
+        let len = loop {
+            match socket.recv(&mut bytes) {
+                // A signal, for instance one that another test in this process has arranged.
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                received => break received.unwrap(),
+            }
+        };
         String::from_utf8(bytes[..len].to_vec()).unwrap()
     };
     let mut command = lab.right.command(WIRECAP);
