@@ -52,7 +52,7 @@ pub struct Burst {
     pub packets: u64,
     /// When the window begins, in seconds since the profile does.
     pub seconds: f64,
-    /// How many times the mean of the queue that is.
+    /// How many times the mean of the queue it is.
     pub to_mean: f64,
 }
 

@@ -27,7 +27,7 @@ pub struct Peak {
 pub struct QueueSummary {
     /// All of its packets.
     pub packets: u64,
-    /// Packets among them whose bin was closed when they came; they are in no bin.
+    /// Packets among them whose bin was closed before they came; they are in no bin.
     pub late: u64,
     /// Its share of the packets of all queues, 0 to 1.
     pub share: f64,

@@ -78,7 +78,7 @@
 //! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
 //! | a series of files | [`Rotation`]; the next file on request: [`Rotator`] |
 //! | a copy for a program that reads beside the file | [`OutputCopy`] |
-//! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `naming`, `sink`; compressed: [`Compression`]; past the page cache: `direct_io`, `alignment` |
+//! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `naming`, `sink`; compressed: [`Compression`]; without packets: [`PlainFile`]; past the page cache: `direct_io`, `alignment` |
 //! | the blocks around the packets | [`Trailer`], `description` |
 #![forbid(unsafe_code)]
 
@@ -105,6 +105,7 @@ mod order;
 mod output;
 mod pace;
 mod pieces;
+mod plain_file;
 mod progress;
 mod queues;
 mod recorder;
@@ -125,6 +126,7 @@ pub use lane::Lane;
 pub use naming::{FileOptions, complete_name};
 pub use open::check_unused;
 pub use output::{Output, Whereabouts};
+pub use plain_file::PlainFile;
 pub use progress::{ForcedWrites, Progress, WrittenCounts};
 pub use queues::Queues;
 pub use recorder::Recorder;

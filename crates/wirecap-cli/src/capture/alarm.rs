@@ -4,7 +4,10 @@
 //! continue; each line has everything that was lost since the line before. At the end, a line says when the
 //! first and the last loss were noticed.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use jiff::{Timestamp, tz::TimeZone};
 use wirecap::{Report, report::PortReport};
@@ -31,8 +34,28 @@ pub(super) struct Alarm {
     ports: Vec<PortAlarm>,
     /// Packets lost so far, as of the last look.
     lost: u64,
-    /// When the first and the last loss were noticed.
-    noticed: Option<(Timestamp, Timestamp)>,
+    times: Option<LossTimes>,
+}
+
+/// When the first and the last loss were noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LossTimes {
+    first: Timestamp,
+    last: Timestamp,
+}
+
+/// What a port has lost.
+#[derive(Debug, PartialEq)]
+struct LossNotice {
+    port: String,
+    /// What packets wait for.
+    output: Output,
+    /// Since the notice before.
+    since: Losses,
+    /// Packets so far.
+    total: u64,
+    /// How long the process hardly ran until a moment ago.
+    stood: Duration,
 }
 
 /// The warnings of one port.
@@ -53,36 +76,59 @@ impl Alarm {
     /// moment ago.
     pub(super) fn messages(&mut self, report: &Report, now: Instant, stood: Duration) -> Vec<Message> {
         self.note_time(report, Timestamp::now());
+        let notices = self.notices(report, now, stood).into_iter();
+        notices.map(|notice| Message::warning(notice.to_string()).about(Topic::Lost)).collect()
+    }
+
+    fn notices(&mut self, report: &Report, now: Instant, stood: Duration) -> Vec<LossNotice> {
         self.ports.resize_with(report.ports.len(), PortAlarm::default);
-        let why = pulse::describe(stood);
         let ports = self.ports.iter_mut().zip(&report.ports);
-        let texts = ports.filter_map(|(warned, port)| warned.text(port, self.output, now));
-        let texts = texts.map(|text| why.iter().fold(text, |text, why| format!("{text}; {why}")));
-        texts.map(|text| Message::warning(text).about(Topic::Lost)).collect()
+        ports.filter_map(|(warned, port)| warned.notice(port, self.output, now, stood)).collect()
     }
 
     /// Notes the time of losses since the last call.
     pub(super) fn note_time(&mut self, report: &Report, now: Timestamp) {
         let lost = Losses::of(report).total();
         if std::mem::replace(&mut self.lost, lost) < lost {
-            self.noticed = Some((self.noticed.map_or(now, |(first, _)| first), now));
+            let first = self.times.map_or(now, |times| times.first);
+            self.times = Some(LossTimes { first, last: now });
         }
     }
 
-    /// When the first and the last loss were noticed, as text; `None` if none was while the capture ran.
-    pub(super) fn describe_times(&self) -> Option<String> {
-        let (first, last) = self.noticed?;
+    /// When losses were noticed; `None` if none was while the capture ran.
+    pub(super) fn times(&self) -> Option<LossTimes> {
+        self.times
+    }
+}
+
+impl fmt::Display for LossTimes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |time: Timestamp| time.to_zoned_datetime(TimeZone::system()).strftime("%F %T").to_string();
-        let (first, last) = (text(first), text(last));
-        Some(match first == last {
-            true => format!("the loss was noticed at {first}"),
-            false => format!("the first loss was noticed at {first}, the last at {last}"),
-        })
+        let (first, last) = (text(self.first), text(self.last));
+        match first == last {
+            true => write!(formatter, "the loss was noticed at {first}"),
+            false => write!(formatter, "the first loss was noticed at {first}, the last at {last}"),
+        }
+    }
+}
+
+impl fmt::Display for LossNotice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { port, output, since, total, stood } = self;
+        let (lost, causes) = (counted(since.total(), "packet"), since.describe(*output));
+        write!(formatter, "{port} lost {lost}, {total} so far: {causes}")?;
+        pulse::describe(*stood).map_or(Ok(()), |why| write!(formatter, "; {why}"))
     }
 }
 
 impl PortAlarm {
-    fn text(&mut self, port: &PortReport, output: Output, now: Instant) -> Option<String> {
+    fn notice(
+        &mut self,
+        port: &PortReport,
+        output: Output,
+        now: Instant,
+        stood: Duration,
+    ) -> Option<LossNotice> {
         if self.silence.is_some_and(|(until, _)| now < until) {
             return None;
         }
@@ -93,14 +139,9 @@ impl PortAlarm {
             return None;
         }
         let silence = self.silence.map_or(SHORTEST, |(_, silence)| (2 * silence).min(LONGEST));
+        let total = losses.total();
         (self.losses, self.silence) = (losses, Some((now + silence, silence)));
-        Some(format!(
-            "{} lost {}, {} so far: {}",
-            port.name,
-            counted(since.total(), "packet"),
-            losses.total(),
-            since.describe(output)
-        ))
+        Some(LossNotice { port: port.name.clone(), output, since, total, stood })
     }
 }
 
@@ -134,30 +175,26 @@ mod tests {
         let later = [(132, 0), (133, 0), (192, 0), (193, 0), (201, 1), (205, 1), (211, 0)];
         assert_eq!(later.map(|(seconds, lost)| at(seconds, lost)), [0, 1, 0, 0, 1, 0, 1]);
     }
+
     #[test]
     fn a_loss_while_the_process_stood_says_so_and_when() {
         let port = NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
         let mut report = Capture::builder().port(port).chunks_per_pool(4).open().unwrap().report();
         let (mut alarm, start) = (Alarm::default(), Instant::now());
+        let time = |seconds| Timestamp::from_second(1_790_000_000 + seconds).unwrap();
         let mut at = |seconds: u64, lost: u64, stood: u64| {
             report.ports[0].queues[0].account.lost.no_free_cell += lost;
-            let time = Timestamp::from_second(1_790_000_000 + seconds as i64).unwrap();
-            alarm.note_time(&report, time);
-            let now = start + Duration::from_secs(seconds);
-            let messages = alarm.messages(&report, now, Duration::from_secs(stood));
-            let text = messages.first().map(|message| message.to_string()).unwrap_or_default();
-            (text.contains("hardly ran for 3.0 s"), text.contains("hardly ran"), alarm.describe_times())
+            alarm.note_time(&report, time(seconds as i64));
+            let (now, stood) = (start + Duration::from_secs(seconds), Duration::from_secs(stood));
+            let notice = alarm.notices(&report, now, stood).pop();
+            (notice.map(|notice| (notice.total, notice.stood.as_secs())), alarm.times())
         };
-        assert_eq!(at(1, 0, 0), (false, false, None));
-        let (stood, _, times) = at(5, 7, 3);
-        let first = times.unwrap();
-        assert!(stood && first.starts_with("the loss was noticed at 2026-09-2"), "{first}");
-        let (_, stood, times) = at(100, 1, 0);
-        assert!(!stood, "of another loss");
-        let last = times.unwrap();
-        assert!(
-            last.starts_with(&first.replace("the loss", "the first loss")) && last.contains(", the last at "),
-            "{last}"
-        );
+        assert_eq!(at(1, 0, 0), (None, None));
+        let once = LossTimes { first: time(5), last: time(5) };
+        assert_eq!(at(5, 7, 3), (Some((7, 3)), Some(once)));
+        let twice = LossTimes { last: time(100), ..once };
+        assert_eq!(at(100, 1, 0), (Some((8, 0)), Some(twice)));
+        assert!(once.to_string().starts_with("the loss was noticed at 2026-09-2"), "{once}");
+        assert!(twice.to_string().starts_with("the first loss was noticed at 2026-09-2"), "{twice}");
     }
 }

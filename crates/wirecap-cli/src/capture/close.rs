@@ -17,6 +17,7 @@ use super::{
     service,
     summary::{self, Account, CaptureEnd},
     threads::Threads,
+    watch::LossCircumstances,
     written_files::{FilesProgress, OutputFile, WrittenFiles},
 };
 use crate::{
@@ -38,8 +39,7 @@ pub(super) struct EndedCapture<'a> {
     pub(super) signals: &'a Signals,
     pub(super) control: &'a Control,
     pub(super) end: End,
-    /// Lines that help to explain losses.
-    pub(super) on_losses: Vec<String>,
+    pub(super) on_losses: LossCircumstances,
 }
 
 impl EndedCapture<'_> {
@@ -121,7 +121,7 @@ impl EndedCapture<'_> {
             let level = if is_failure { Message::error } else { Message::warning };
             loss.iter().for_each(|loss| print_message(&level(loss.clone()).about(Topic::Lost)));
             if loss.is_some() {
-                self.on_losses.iter().for_each(|line| note!("{line}"));
+                self.on_losses.lines().iter().for_each(|line| note!("{line}"));
             }
             explain::pointers(report).iter().for_each(|line| note!("{line}"));
             summary::warn_of_unexplained(report);

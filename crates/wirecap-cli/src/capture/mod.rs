@@ -42,7 +42,7 @@ mod helpers;
 pub(crate) mod job;
 pub(crate) mod known_interfaces;
 mod limits;
-mod output;
+pub(crate) mod output;
 mod place;
 pub(crate) mod plan;
 mod printing;

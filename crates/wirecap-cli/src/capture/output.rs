@@ -140,7 +140,7 @@ pub(super) fn cannot_start(output: &str, error: &RecordError) -> anyhow::Error {
     }
 }
 
-pub(super) fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
+pub(crate) fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
     let name = path.display();
     let RecordError::Io(cause) = error else {
         return match error {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use wirecap::{Capture, Diagnostic, PortEvent};
 
 use super::{
-    alarm::Alarm,
+    alarm::{Alarm, LossTimes},
     end::{End, Notice},
     job::Job,
     plan::Plan,
@@ -51,12 +51,29 @@ fn end_by_itself(
     }
 }
 
+/// What helps to explain losses.
+#[derive(Debug)]
+pub(crate) struct LossCircumstances {
+    /// When they were noticed.
+    times: Option<LossTimes>,
+    /// How long the process hardly ran, in total.
+    stood: Duration,
+}
+
+impl LossCircumstances {
+    /// A line for each.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let times = self.times.map(|times| times.to_string());
+        times.into_iter().chain(pulse::describe(self.stood)).collect()
+    }
+}
+
 /// What is known about a capture that has ended.
 pub(crate) struct Watched {
     pub(crate) end: End,
     pub(crate) manager: ServiceManager,
-    /// Lines that help to explain losses: when they were noticed, and whether the process ran.
-    pub(crate) on_losses: Vec<String>,
+    /// What helps to explain losses.
+    pub(crate) on_losses: LossCircumstances,
 }
 
 /// Watches a capture.
@@ -143,8 +160,8 @@ impl<'a> Watch<'a> {
         self.desk.publish(self.statistics.snapshot(capture, job));
         // What was lost since the last look, too.
         self.alarm.note_time(&capture.report(), Timestamp::now());
-        let (times, stood) = (self.alarm.describe_times(), pulse::describe(self.pulse.stood()));
-        Watched { end, manager: self.manager, on_losses: times.into_iter().chain(stood).collect() }
+        let on_losses = LossCircumstances { times: self.alarm.times(), stood: self.pulse.stood() };
+        Watched { end, manager: self.manager, on_losses }
     }
 
     /// Executes the requests of clients.

@@ -145,7 +145,7 @@ pub(crate) enum Command {
     ///
     /// Packets are only counted: in bins of 10 ms, each by its own time. What is uneven is named at the end:
     /// long-term imbalance, a queue with far more than an even share, and short-term imbalance, a queue with
-    /// a burst. Of a trace file, or with --queues, the queue of each packet is computed as a NIC chooses it
+    /// a burst. For a trace file, or with --queues, the queue of each packet is computed as a NIC chooses it
     /// (RSS, Toeplitz).
     #[command(
         after_help = PROFILE_EXAMPLES,

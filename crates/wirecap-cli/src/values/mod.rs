@@ -4,6 +4,7 @@
 
 mod decimal;
 mod file_mode;
+mod rate;
 mod text_file;
 mod trace;
 
@@ -19,6 +20,7 @@ use self::decimal::is_decimal;
 pub(crate) use self::{
     decimal::{MILLION, decimal, real, scaled, with_exponent},
     file_mode::FileMode,
+    rate::{Rate, per_second, rate},
     text_file::text_file,
     trace::{is_trace, is_trace_path},
 };

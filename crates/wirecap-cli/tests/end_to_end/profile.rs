@@ -241,7 +241,15 @@ fn files_that_cannot_be_written_are_reported_and_a_trace_is_never_overwritten() 
     let nowhere = directory.path().join("no/such/bins.csv");
     let refused = profile(&path, &["--csv", nowhere.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("name a file in a directory that exists"));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("make the directory first"));
+    // A start that fails, after the files were opened, leaves none.
+    let csv = directory.path().join("bins.csv");
+    let other_link = directory.path().join("other.pcap");
+    let mut bytes = Vec::new();
+    wirecap_file::pcap::file_header(&mut bytes, 113, 0);
+    fs::write(&other_link, bytes).unwrap();
+    let refused = profile(&other_link, &["--csv", csv.to_str().unwrap()]);
+    assert!(!refused.status.success() && !csv.exists() && !partial(&csv).exists(), "{refused:?}");
     // A full disk.
     let full = profile(&path, &["--json", "--csv", "/dev/full"]);
     let message = String::from_utf8(full.stderr.clone()).unwrap();

@@ -100,7 +100,7 @@ pub fn figure_8() -> Result<Table, GeometryError> {
         BurstEngine::Netmap,
         BurstEngine::PfRing,
     ];
-    table("Figure 8: bursts of so many packets at 14.88 Mpps, x = 0", &engines, NO_LOAD_PPS)
+    table("Figure 8: packets lost at 14.88 Mpps, by length of the burst, x = 0", &engines, NO_LOAD_PPS)
 }
 
 /// Figure 9: a heavy load, x = 300.
@@ -115,7 +115,7 @@ pub fn figure_9() -> Result<Table, GeometryError> {
         BurstEngine::Basic(256, 100),
         BurstEngine::Basic(256, 500),
     ];
-    table("Figure 9: bursts of so many packets at 14.88 Mpps, x = 300", &engines, HANDLER_PPS)
+    table("Figure 9: packets lost at 14.88 Mpps, by length of the burst, x = 300", &engines, HANDLER_PPS)
 }
 
 /// Figure 10: R × M fixed.

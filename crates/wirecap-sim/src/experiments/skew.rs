@@ -96,7 +96,7 @@ pub fn table_1(seed: u64) -> Result<Table, GeometryError> {
 /// Never with these figures.
 pub fn figure_11(seed: u64) -> Result<Table, GeometryError> {
     let mut table =
-        simulated("Figure 11: packets lost, with so many queues", &["engine", "1", "2", "3", "4", "5", "6"]);
+        simulated("Figure 11: packets lost, by number of queues", &["engine", "1", "2", "3", "4", "5", "6"]);
     let traffic: Vec<_> = (1..=6).map(|queues| traffic(queues, seed)).collect();
     for (name, run) in engines() {
         let lost =
@@ -113,7 +113,7 @@ pub fn figure_11(seed: u64) -> Result<Table, GeometryError> {
 /// Never with these figures.
 pub fn figure_12(seed: u64) -> Result<Table, GeometryError> {
     let mut table =
-        simulated("Figure 12: packets lost by A-(256, 100, T), with so many queues", &["T", "4", "5", "6"]);
+        simulated("Figure 12: packets lost by A-(256, 100, T), by number of queues", &["T", "4", "5", "6"]);
     let traffic: Vec<_> = (4..=6).map(|queues| traffic(queues, seed)).collect();
     for threshold in [50, 60, 70, 80, 90] {
         let lost = traffic.iter().map(|traffic| {

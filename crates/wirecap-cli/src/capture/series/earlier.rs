@@ -59,7 +59,7 @@ impl EarlierFile {
 }
 
 /// All files of earlier runs of a series, the oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct EarlierFiles(pub(super) Vec<EarlierFile>);
 
 impl EarlierFiles {

@@ -59,7 +59,7 @@ impl Names {
     }
 
     /// Continues after the last number of an earlier run.
-    pub(super) fn continue_behind(&mut self, last_number: u64) {
+    pub(super) fn continue_after(&mut self, last_number: u64) {
         self.last_number = last_number;
     }
 
@@ -263,13 +263,13 @@ mod tests {
     fn a_run_continues_behind_the_last_number() {
         let path = |names: &Names, number| names.path(number, 0).unwrap();
         let mut endless = names("x.pcapng", by_size());
-        endless.continue_behind(7);
+        endless.continue_after(7);
         assert_eq!(path(&endless, 1), Path::new("x_00008.pcapng"));
-        endless.continue_behind(MAX_NUMBER);
+        endless.continue_after(MAX_NUMBER);
         assert!(endless.path(1, 0).unwrap_err().to_string().contains("none can follow"));
         let mut ring = names("x.pcapng", OutputSettings { rotate_files: Some(3), ..by_size() });
         for (last, next) in [(1, 2), (2, 3), (3, 1), (0, 1)] {
-            ring.continue_behind(last);
+            ring.continue_after(last);
             assert_eq!(path(&ring, 1), numbered(Path::new("x.pcapng"), next), "behind {last}");
         }
     }

@@ -41,7 +41,7 @@ impl Series {
             )
         })?;
         earlier.check_unused().map_err(|(path, error)| cannot_open(path, &error))?;
-        names.continue_behind(earlier.last_number(&names));
+        names.continue_after(earlier.last_number(&names));
         let name = names.path(1, begins_ns)?;
         let first = if names.is_used(&name, begins_ns) { names.with_free_number(&name, 1) } else { name };
         let old_files = OldFiles::new(&earlier, settings);

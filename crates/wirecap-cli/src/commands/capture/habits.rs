@@ -169,7 +169,7 @@ pub(crate) const HABITS: &[Habit] = &[
         Dumpcap,
         "-b",
         Same(
-            "duration:, filesize:, files: and packets:; names have the number without the time; files: counts those of earlier runs, too",
+            "duration:, filesize:, files: and packets:; names have the number, not the time; files: counts those of earlier runs, too",
         ),
     ),
     habit(Dumpcap, "-n", Same("pcapng is the format of FILE.pcapng, and of -w -")),

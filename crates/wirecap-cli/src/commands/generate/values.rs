@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wirecap_traffic::{FCS_LEN, FRAME_LEN_MAX, Popularity, Size, Sizes};
 
-use crate::values::{duration, real, scaled};
+use crate::values::{self, Rate, duration, per_second, real};
 
 /// A rate, as given.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,13 +26,10 @@ pub(super) fn rate(text: &str) -> Result<RateValue, String> {
         let percent = real(percent).filter(|&percent| percent > 0.0 && percent <= 100.0);
         return percent.map(RateValue::Percent).ok_or_else(wrong);
     }
-    let (number, make): (_, fn(u64) -> RateValue) = match (text.strip_suffix("bps"), text.strip_suffix("pps"))
-    {
-        (Some(number), _) => (number, RateValue::Bits),
-        (_, Some(number)) => (number, RateValue::Packets),
-        _ => (text, RateValue::Packets),
-    };
-    per_second(number).map(make).ok_or_else(wrong)
+    match values::rate(text).ok_or_else(wrong)? {
+        Rate::Packets(pps) => Ok(RateValue::Packets(pps)),
+        Rate::Bits(bps) => Ok(RateValue::Bits(bps)),
+    }
 }
 
 /// Parses the speed of a link in bits per second: 10G, 2.5G, 100M.
@@ -41,14 +38,6 @@ pub(super) fn speed(text: &str) -> Result<u64, String> {
     per_second(number)
         .ok_or_else(|| "write the speed of a link in bits per second, like 10G, 2.5G or 100M".into())
 }
-
-/// A rate with a decimal suffix.
-fn per_second(text: &str) -> Option<u64> {
-    scaled(text).filter(|rate| (1..MAX_PER_SECOND).contains(rate))
-}
-
-/// More than any link.
-const MAX_PER_SECOND: u64 = 1_000_000_000_000_000;
 
 /// Parses the sizes of frames, with FCS: 64, imix, or 64:7,594:4,1518:1.
 pub(super) fn sizes(text: &str) -> Result<Sizes, String> {

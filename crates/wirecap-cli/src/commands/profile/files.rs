@@ -4,10 +4,9 @@
 //! written as they are, and pipes are refused.
 
 use std::{
-    ffi::OsString,
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    fmt, fs,
+    io::Write,
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -17,15 +16,15 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, ensure};
-use nix::fcntl::OFlag;
 use wirecap::PortSpec;
+use wirecap_record::PlainFile;
 use wirecap_sandbox::{Profile, Sandbox, WritePaths};
 
 use super::flags::ProfileRequest;
-use crate::{capture::plan::Plan, process::idle_thread::IdleThread};
-
-/// Permissions of new files, less the umask.
-const MODE: u32 = 0o640;
+use crate::{
+    capture::{output::cannot_open, plan::Plan},
+    process::idle_thread::IdleThread,
+};
 
 /// How many pieces may wait for the thread that writes.
 const WAITING_PIECES: usize = 64;
@@ -44,60 +43,25 @@ fn pieces() -> (SyncSender<Piece>, Receiver<Piece>) {
     sync_channel(WAITING_PIECES)
 }
 
-/// A file that is written.
-#[derive(Debug)]
-struct OpenFile {
-    path: PathBuf,
-    /// The name until it is complete; `None` for devices and pipes.
-    partial: Option<PathBuf>,
-    file: File,
-}
-
-impl OpenFile {
-    fn create(path: &Path) -> Result<Self> {
-        let is_pipe = path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo());
-        ensure!(
-            !is_pipe,
-            usage!("{} is a pipe, whose reader could hold the profile up; name a file", path.display())
-        );
-        let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
-        let partial = (!is_special).then(|| partial_name(path));
-        let mut options = OpenOptions::new();
-        options.write(true).create(!is_special).truncate(!is_special).mode(MODE);
-        if partial.is_some() {
-            // Another user's link must not choose the file.
-            options.custom_flags(OFlag::O_NOFOLLOW.bits());
-        }
-        let opened = partial.as_deref().unwrap_or(path);
-        let file = options.open(opened).map_err(|cause| {
-            anyhow!(
-                "cannot create {}: {cause}; name a file in a directory that exists and can be written",
-                opened.display()
-            )
-        })?;
-        Ok(Self { path: path.into(), partial, file })
-    }
-
-    fn complete(self) -> io::Result<()> {
-        match self.partial {
-            Some(partial) => fs::rename(partial, self.path),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The name of a file until it is complete.
-fn partial_name(path: &Path) -> PathBuf {
-    let name: OsString = [path.as_os_str(), ".partial".as_ref()].into_iter().collect();
-    name.into()
+/// Creates a file.
+///
+/// # Errors
+/// Why it cannot be written, and what to do about it.
+fn create(path: &Path) -> Result<PlainFile> {
+    let is_pipe = path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo());
+    ensure!(
+        !is_pipe,
+        usage!("{} is a pipe, whose reader could hold the profile up; name a file", path.display())
+    );
+    PlainFile::create(path).map_err(|error| cannot_open(path, &error))
 }
 
 /// The files, and the thread that will write them.
 #[derive(Debug)]
 pub(super) struct IdleFiles {
     thread: IdleThread,
-    csv: Option<OpenFile>,
-    picture: Option<OpenFile>,
+    csv: Option<PlainFile>,
+    picture: Option<PlainFile>,
     sandbox: Sandbox,
 }
 
@@ -119,10 +83,8 @@ impl IdleFiles {
     pub(super) fn open(request: &ProfileRequest, plan: &Plan) -> Result<Option<Self>> {
         let paths = [&request.csv, &request.picture].into_iter().flatten();
         for path in paths.clone() {
-            let is_read = |port: &PortSpec| {
-                matches!(port, PortSpec::Trace { path: trace }
-                    if is_same(trace, path) || is_same(trace, &partial_name(path)))
-            };
+            let is_read =
+                |port: &PortSpec| matches!(port, PortSpec::Trace { path: trace } if is_same(trace, path));
             ensure!(
                 !plan.config.ports.iter().any(is_read),
                 usage!(
@@ -138,7 +100,7 @@ impl IdleFiles {
             return Ok(None);
         }
         let sandbox = plan.sandbox.clone();
-        let create = |path: &Option<PathBuf>| path.as_deref().map(OpenFile::create).transpose();
+        let create = |path: &Option<PathBuf>| path.as_deref().map(create).transpose();
         let opened = sandbox.with_files_of_user(|| Ok((create(&request.csv)?, create(&request.picture)?)));
         let opened: Result<_> =
             opened.map_err(|cause| anyhow!("cannot open files as the user of -Z: {cause}"))?;
@@ -155,7 +117,8 @@ impl IdleFiles {
         let failed = Arc::clone(&failure);
         let thread = thread.run(move || {
             let mut paths = WritePaths { names_files: true, ..WritePaths::default() };
-            csv.iter().chain(&picture).for_each(|file| paths.add(&file.path));
+            csv.iter().chain(&picture).for_each(|file| paths.add(file.path()));
+            csv.iter_mut().for_each(PlainFile::settle);
             sandbox.enter(&Profile::Writer(paths));
             if let Err(why) = write_all(&receiver, &head, &mut csv, &mut picture) {
                 *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
@@ -190,8 +153,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
 fn write_all(
     pieces: &Receiver<Piece>,
     head: &[u8],
-    csv: &mut Option<OpenFile>,
-    picture: &mut Option<OpenFile>,
+    csv: &mut Option<PlainFile>,
+    picture: &mut Option<PlainFile>,
 ) -> Result<(), String> {
     write(csv, head)?;
     for piece in pieces {
@@ -204,25 +167,21 @@ fn write_all(
         }
     }
     complete(csv)?;
-    // Without packets there is no picture: the one that may exist stays.
-    match picture.take().and_then(|file| file.partial) {
-        Some(partial) => fs::remove_file(&partial).map_err(|cause| cannot("remove", &partial, &cause)),
-        None => Ok(()),
-    }
+    // Without packets there is no picture: dropping the file leaves the one that may exist.
+    Ok(())
 }
 
-fn write(file: &mut Option<OpenFile>, bytes: &[u8]) -> Result<(), String> {
-    let Some(OpenFile { file, path, partial }) = file else { return Ok(()) };
-    let name = partial.as_ref().unwrap_or(path);
-    file.write_all(bytes).map_err(|cause| cannot("write", name, &cause))
+fn write(file: &mut Option<PlainFile>, bytes: &[u8]) -> Result<(), String> {
+    let Some(file) = file else { return Ok(()) };
+    file.write_all(bytes).map_err(|cause| cannot("write", file.path(), &cause))
 }
 
-fn complete(file: &mut Option<OpenFile>) -> Result<(), String> {
+fn complete(file: &mut Option<PlainFile>) -> Result<(), String> {
     let Some(file) = file.take() else { return Ok(()) };
-    let path = file.path.clone();
+    let path = file.path().to_owned();
     file.complete().map_err(|cause| cannot("complete", &path, &cause))
 }
 
-fn cannot(what: &str, path: &Path, cause: &io::Error) -> String {
+fn cannot(what: &str, path: &Path, cause: &dyn fmt::Display) -> String {
     format!("cannot {what} {}: {cause}; the profile itself is complete", path.display())
 }

@@ -76,8 +76,8 @@ impl Running {
         if passed < period {
             return None;
         }
+        let so_far = self.progress.try_lock()?.profiler.packets().to_vec();
         self.last = Instant::now();
-        let so_far = self.progress.lock().profiler.packets().to_vec();
         let packets = so_far.iter().zip(&self.before).map(|(now, before)| now - before).collect();
         self.before.clone_from(&so_far);
         Some((Interval { seconds: passed.as_secs_f64(), packets }, so_far))

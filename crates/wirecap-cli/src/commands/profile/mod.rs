@@ -28,14 +28,14 @@ mod queues;
 pub(crate) mod report;
 mod worker;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use wirecap::PortSpec;
 
 use self::{flags::ProfileFlags, job::ProfileJob};
 use crate::{
     capture::{self, known_interfaces::KnownInterfaces, plan::Plan},
     commands::capture::settings::CaptureSettings,
-    exit::{Exit, Usage},
+    exit::Exit,
     print::log,
     process::{privileges, sandbox, signals::Signals},
 };
@@ -60,20 +60,21 @@ pub(crate) fn run(flags: ProfileFlags, signals: Signals) -> Result<Exit> {
 }
 
 /// Refuses ports whose packets would not be comparable.
-fn check_ports(ports: &[PortSpec], is_computed: bool) -> Result<(), Usage> {
-    let traces = ports.iter().filter(|port| matches!(port, PortSpec::Trace { .. })).count();
-    ensure_usage(
-        traces == 0 || ports.len() == 1,
-        "a trace file is profiled alone, since it has times of its own; merge several with mergecap first",
-    )?;
-    ensure_usage(
+fn check_ports(ports: &[PortSpec], is_computed: bool) -> Result<()> {
+    let has_trace = ports.iter().any(|port| matches!(port, PortSpec::Trace { .. }));
+    ensure!(
+        !has_trace || ports.len() == 1,
+        usage!(
+            "a trace file is profiled alone, since it has times of its own; merge several with mergecap first"
+        )
+    );
+    ensure!(
         !is_computed || ports.len() == 1,
-        "RSS is computed for one NIC: name one interface with --queues and --rss-..., or leave these flags out",
-    )
-}
-
-fn ensure_usage(is_fine: bool, reason: &str) -> Result<(), Usage> {
-    if is_fine { Ok(()) } else { Err(Usage(reason.into())) }
+        usage!(
+            "RSS is computed for one NIC: name one interface with --queues and --rss-..., or leave these flags out"
+        )
+    );
+    Ok(())
 }
 
 #[cfg(test)]

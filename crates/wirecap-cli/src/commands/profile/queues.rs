@@ -29,7 +29,7 @@ pub(super) struct ComputedQueues {
     pub(super) entries: usize,
 }
 
-/// The settings by which queues were computed.
+/// The settings with which queues were computed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct RssRecord {

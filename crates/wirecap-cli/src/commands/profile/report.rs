@@ -24,8 +24,8 @@ pub(crate) struct ProfileRecord {
     summary: Summary,
     /// Which imbalance there is.
     findings: Findings,
-    /// The settings of RSS by which queues were computed; null if packets count for the queue that they came
-    /// in on.
+    /// The settings of RSS with which queues were computed; null if packets count for the queue that they
+    /// came in on.
     rss: Option<RssRecord>,
     /// Packets that left the host; no receive queue has them, and they are left out.
     outgoing: u64,

@@ -2,7 +2,7 @@
 //!
 //! Rule: a worker gives its batch back before it takes the lock, so that waiting workers hold no cells.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc::SyncSender};
 
 use wirecap::{Batch, Direction};
 use wirecap_profile::{Profiler, Tally};
@@ -35,6 +35,15 @@ impl SharedProgress {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same without waiting: `None` while a worker has it, which may wait for the disk.
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Progress>> {
+        match self.0.try_lock() {
+            Ok(progress) => Some(progress),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::{ops::RangeInclusive, time::Duration};
 use clap::Args;
 use wirecap_sim::sizing::Demand;
 
-use super::values::{RateValue, pace, rate, skew};
-use crate::values::{duration, number};
+use super::values::{pace, rate, skew};
+use crate::values::{Rate, duration, number};
 
 /// Bytes of a frame on the wire beyond those that count as its length: preamble and gap.
 const AROUND_FRAME: u64 = 20;
@@ -29,7 +29,7 @@ pub(crate) struct SizeFlags {
     pub(super) queues: u32,
     /// Rate of all queues together: of a link, 10Gbit, or of packets, 5Mpps.
     #[arg(long, value_parser = rate)]
-    pub(super) rate: RateValue,
+    pub(super) rate: Rate,
     /// Length of packets, with FCS; on the wire, each takes 20 bytes more.
     #[arg(long, value_name = "BYTES", value_parser = number::<u64>(LENGTHS, "--packet 300"), default_value = "64")]
     pub(super) packet: u64,
@@ -55,8 +55,8 @@ impl SizeFlags {
     /// What has to be handled.
     pub(super) fn demand(&self) -> Demand {
         let total_pps = match self.rate {
-            RateValue::Packets(pps) => pps as f64,
-            RateValue::Bits(bps) => bps as f64 / (8 * (self.packet + AROUND_FRAME)) as f64,
+            Rate::Packets(pps) => pps as f64,
+            Rate::Bits(bps) => bps as f64 / (8 * (self.packet + AROUND_FRAME)) as f64,
         };
         Demand {
             queues: self.queues,

@@ -74,8 +74,7 @@ fn check(flags: &SizeFlags, demand: &Demand) -> Result<()> {
     ensure!(
         flags.burst.is_none_or(|burst| burst.as_secs_f64() <= longest_s),
         usage!(
-            "--burst: of so many packets, {:.3} s are simulated at most; leave --burst out for a rate that lasts, or raise -M",
-            longest_s
+            "--burst: at this rate, at most {longest_s:.3} s can be simulated; leave --burst out for a rate that lasts, or raise -M"
         )
     );
     Ok(())

@@ -1,0 +1,98 @@
+//! Files beside a recording that hold no packets: a table, a picture.
+//!
+//! Rule: what holds for a file of packets holds for them: `NAME.partial` until complete, one writer, no link
+//! that others may have put there, and nothing left behind by a program that fails to start.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    error::RecordError,
+    naming::FileOptions,
+    open::{self, FutureName, OpenFile},
+};
+
+/// A file that is written as an [`Output`](crate::Output) is, with any contents.
+///
+/// Dropping it before [`Self::settle`] undoes its opening.
+///
+/// ```
+/// use std::io::Write;
+///
+/// use wirecap_record::PlainFile;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("bins.csv");
+/// let mut file = PlainFile::create(&path)?;
+/// file.write_all(b"time,packets\n")?;
+/// assert!(!path.exists());
+/// file.complete()?;
+/// assert_eq!(std::fs::read(&path)?, b"time,packets\n");
+/// drop(PlainFile::create(&path)?);
+/// assert_eq!(std::fs::read_dir(&directory)?.count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct PlainFile {
+    file: File,
+    path: PathBuf,
+    /// `None` for devices and pipes.
+    becomes: Option<FutureName>,
+    /// Whether opening created it, and nobody wants to keep it.
+    is_fresh: bool,
+}
+
+impl PlainFile {
+    /// Opens a file, a device or a pipe for writing, without changing what has the name now. Does not wait.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, RecordError> {
+        let OpenFile { file, path, becomes, is_new, .. } = open::open(path.as_ref(), FileOptions::default())?;
+        Ok(Self { file, path, becomes, is_fresh: is_new })
+    }
+
+    /// Where it is now.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps a new file from now on, whatever happens.
+    pub fn settle(&mut self) {
+        self.is_fresh = false;
+    }
+
+    /// Gives the file its name, now that it is complete.
+    ///
+    /// # Errors
+    /// [`RecordError::Unnamed`]; the file keeps its partial name.
+    pub fn complete(mut self) -> Result<(), RecordError> {
+        if let Some(name) = &self.becomes {
+            fs::rename(&self.path, &name.path).map_err(RecordError::Unnamed)?;
+        }
+        self.settle();
+        Ok(())
+    }
+}
+
+impl Write for PlainFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for PlainFile {
+    fn drop(&mut self) {
+        if self.is_fresh && open::is_at(&self.file, &self.path) {
+            // A remaining empty file is the smaller problem.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
