@@ -9,7 +9,12 @@
 #include <stdlib.h>
 
 struct settings {
-    uint64_t buffer_mib, snaplen, timeout_ms;
+    uint64_t buffer_mib, snaplen, timeout_ms, queues;
+};
+
+struct reader {
+    pcap_t *handle;
+    struct run run;
 };
 
 struct batch {
@@ -69,8 +74,11 @@ static pcap_t *open_live(const char *iface, const struct settings *settings)
     return handle;
 }
 
-static void count(pcap_t *handle, struct run *run)
+static void count(void *item)
 {
+    struct reader *reader = item;
+    pcap_t *handle = reader->handle;
+    struct run *run = &reader->run;
     struct pollfd readable = {.fd = pcap_get_selectable_fd(handle), .events = POLLIN};
     while (run_goes_on(run)) {
         struct batch batch = {0};
@@ -88,36 +96,55 @@ static void count(pcap_t *handle, struct run *run)
     run_stop(run);
 }
 
+/* The API's counters are 32 bits wide; the difference is correct while the result fits. ps_recv includes
+ * dropped packets. */
+static struct peer_account account(const struct reader *reader, uint64_t buffer_bytes, struct peer_counter dropped[2])
+{
+    struct pcap_stat stat;
+    if (pcap_stats(reader->handle, &stat))
+        fail(reader->handle, "pcap_stats");
+    dropped[0] = (struct peer_counter){"ps_drop", stat.ps_drop};
+    dropped[1] = (struct peer_counter){"ps_ifdrop", stat.ps_ifdrop};
+    return (struct peer_account){.peer = "pcap_count",
+                                 .mode = pcap_lib_version(),
+                                 .buffer_bytes = buffer_bytes,
+                                 .left_in_ring = stat.ps_recv - stat.ps_drop - (uint32_t)reader->run.packets,
+                                 .dropped = dropped,
+                                 .dropped_count = 2};
+}
+
 int main(int argc, char **argv)
 {
-    struct settings settings = {.buffer_mib = 2, .snaplen = 262144, .timeout_ms = 100};
+    struct settings settings = {.buffer_mib = 2, .snaplen = 262144, .timeout_ms = 100, .queues = 1};
     const struct peer_flag flags[] = {
         {"buffer-mib", peer_parse_number, &settings.buffer_mib, 1, 2047, "N  ring in MiB (2, libpcap's default)"},
         {"snaplen", peer_parse_number, &settings.snaplen, 1, 262144, "N  bytes kept of each packet (262144)"},
         {"timeout-ms", peer_parse_number, &settings.timeout_ms, 1, 10000, "MS  hand over unfilled blocks after (100)"},
+        {"queues", peer_parse_number, &settings.queues, 1, PEER_QUEUES_MAX, "N  a handle and a thread for each of N queues (1)"},
     };
     struct peer_options options;
     peer_parse(argc, argv, &options, flags, sizeof flags / sizeof *flags);
 
-    struct run run;
-    run_start(&run, &options);
-    pcap_t *handle = open_live(options.iface, &settings);
+    static struct reader readers[PEER_QUEUES_MAX];
+    const struct run *runs[PEER_QUEUES_MAX];
+    struct peer_account accounts[PEER_QUEUES_MAX];
+    struct peer_counter dropped[PEER_QUEUES_MAX][2];
+    size_t queues = settings.queues;
+    for (size_t i = 0; i < queues; i++) {
+        run_start(&readers[i].run, &options);
+        readers[i].handle = open_live(options.iface, &settings);
+        /* libpcap has no handles of single queues, but its socket can be told. */
+        if (queues > 1)
+            peer_join_queues(pcap_fileno(readers[i].handle));
+        runs[i] = &readers[i].run;
+    }
     run_ready();
-    count(handle, &run);
+    run_each(readers, sizeof *readers, queues, count);
 
-    struct pcap_stat stat;
-    if (pcap_stats(handle, &stat))
-        fail(handle, "pcap_stats");
-    /* The API's counters are 32 bits wide; the difference is correct while the result fits. ps_recv includes
-     * dropped packets. */
-    uint32_t left = stat.ps_recv - stat.ps_drop - (uint32_t)run.packets;
-    const struct peer_counter dropped[] = {{"ps_drop", stat.ps_drop}, {"ps_ifdrop", stat.ps_ifdrop}};
-    run_report(&run, &(struct peer_account){.peer = "pcap_count",
-                                            .mode = pcap_lib_version(),
-                                            .buffer_bytes = settings.buffer_mib << 20,
-                                            .left_in_ring = left,
-                                            .dropped = dropped,
-                                            .dropped_count = sizeof dropped / sizeof *dropped});
-    pcap_close(handle);
+    for (size_t i = 0; i < queues; i++)
+        accounts[i] = account(&readers[i], settings.buffer_mib << 20, dropped[i]);
+    run_report_queues(runs, accounts, queues);
+    for (size_t i = 0; i < queues; i++)
+        pcap_close(readers[i].handle);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,15 +14,21 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
 static volatile sig_atomic_t signalled;
+/* Set by SIGUSR1: no packet comes any more, so nobody has to wait for what is still in the buffers. */
+static volatile sig_atomic_t pace_lifted;
 
 static void on_signal(int signal_number)
 {
-    signalled = signal_number;
+    if (signal_number == SIGUSR1)
+        pace_lifted = 1;
+    else
+        signalled = signal_number;
 }
 
 /* ---- flags ---- */
@@ -111,6 +118,13 @@ unsigned peer_ifindex(const struct peer_options *options)
     return ifindex;
 }
 
+void peer_join_queues(int packet_socket)
+{
+    int group = (getpid() & 0xffff) | PACKET_FANOUT_QM << 16;
+    if (setsockopt(packet_socket, SOL_PACKET, PACKET_FANOUT, &group, sizeof group))
+        peer_fail("PACKET_FANOUT", "--queues needs Linux 3.14");
+}
+
 void peer_promiscuous(int packet_socket, unsigned ifindex)
 {
     struct packet_mreq request = {.mr_ifindex = (int)ifindex, .mr_type = PACKET_MR_PROMISC};
@@ -155,6 +169,7 @@ void run_start(struct run *run, const struct peer_options *options)
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
 }
 
 void run_ready(void)
@@ -191,9 +206,11 @@ static void pace(struct run *run, uint64_t packets)
     run->pace_next_ns += packets * NS_PER_SECOND / run->options->pace_pps;
     struct timespec until = {.tv_sec = (time_t)(run->pace_next_ns / NS_PER_SECOND),
                              .tv_nsec = (long)(run->pace_next_ns % NS_PER_SECOND)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR && !signalled)
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR && !signalled && !pace_lifted)
         ;
     run->now_ns = clock_ns();
+    if (run->now_ns > run->pace_next_ns + run->latest_wake_ns)
+        run->latest_wake_ns = run->now_ns - run->pace_next_ns;
 }
 
 void run_batch(struct run *run, uint64_t packets, uint64_t bytes)
@@ -205,7 +222,7 @@ void run_batch(struct run *run, uint64_t packets, uint64_t bytes)
     }
     run->packets += packets;
     run->bytes += bytes;
-    if (run->options->pace_pps)
+    if (run->options->pace_pps && !pace_lifted)
         pace(run, packets);
     run->last_ns = run->now_ns;
     run->waited = false;
@@ -230,17 +247,108 @@ void run_stop(struct run *run)
     run->cpu_sampled = true;
 }
 
-void run_report(const struct run *run, const struct peer_account *account)
+struct thread {
+    pthread_t id;
+    void (*serve)(void *item);
+    void *item;
+};
+
+static void *run_thread(void *argument)
 {
-    printf("{\"peer\":\"%s\",\"mode\":\"%s\",\"buffer_bytes\":%" PRIu64, account->peer, account->mode,
-           account->buffer_bytes);
-    printf(",\"packets\":%" PRIu64 ",\"bytes\":%" PRIu64, run->packets, run->bytes);
-    printf(",\"seconds\":%.6f,\"cpu_seconds\":%.6f,\"cpu_seconds_process\":%.6f",
-           (double)(run->last_ns - run->first_ns) / 1e9, run->cpu_last - run->cpu_first, cpu_seconds());
-    printf(",\"stopped_by\":\"%s\",\"left_in_ring\":%" PRIu64 ",\"dropped\":{", run->stopped_by, account->left_in_ring);
+    struct thread *thread = argument;
+    thread->serve(thread->item);
+    return NULL;
+}
+
+void run_each(void *items, size_t item_bytes, size_t count, void (*serve)(void *item))
+{
+    if (count == 1) {
+        serve(items);
+        return;
+    }
+    struct thread threads[PEER_QUEUES_MAX];
+    for (size_t i = 0; i < count; i++) {
+        threads[i] = (struct thread){.serve = serve, .item = (char *)items + i * item_bytes};
+        errno = pthread_create(&threads[i].id, NULL, run_thread, &threads[i]);
+        if (errno)
+            peer_fail("a thread", "fewer --queues");
+    }
+    for (size_t i = 0; i < count; i++)
+        pthread_join(threads[i].id, NULL);
+}
+
+/* The runs as one, from the first packet of any to the last. */
+static struct run sum_of_runs(const struct run *const *runs, size_t count)
+{
+    struct run sum = {0};
+    for (size_t i = 0; i < count; i++) {
+        const struct run *run = runs[i];
+        if (!sum.stopped_by)
+            sum.stopped_by = run->stopped_by;
+        if (!run->packets)
+            continue;
+        /* CPU times are those of the whole process. */
+        if (!sum.packets || run->first_ns < sum.first_ns) {
+            sum.first_ns = run->first_ns;
+            sum.cpu_first = run->cpu_first;
+        }
+        if (!sum.packets || run->last_ns > sum.last_ns) {
+            sum.last_ns = run->last_ns;
+            sum.cpu_last = run->cpu_last;
+        }
+        if (run->latest_wake_ns > sum.latest_wake_ns)
+            sum.latest_wake_ns = run->latest_wake_ns;
+        sum.packets += run->packets;
+        sum.bytes += run->bytes;
+    }
+    return sum;
+}
+
+static void print_account(const struct peer_account *account)
+{
+    printf("\"left_in_ring\":%" PRIu64 ",\"dropped\":{", account->left_in_ring);
     for (size_t i = 0; i < account->dropped_count; i++)
         printf("%s\"%s\":%" PRIu64, i ? "," : "", account->dropped[i].name, account->dropped[i].value);
-    puts("}}");
+    printf("}");
+}
+
+/* All accounts together; every queue has the same counters. */
+static void print_sum(const struct peer_account *accounts, size_t count)
+{
+    struct peer_counter counters[PEER_COUNTERS_MAX];
+    struct peer_account sum = accounts[0];
+    memcpy(counters, accounts[0].dropped, sum.dropped_count * sizeof *counters);
+    for (size_t i = 1; i < count; i++) {
+        sum.left_in_ring += accounts[i].left_in_ring;
+        for (size_t j = 0; j < sum.dropped_count; j++)
+            counters[j].value += accounts[i].dropped[j].value;
+    }
+    sum.dropped = counters;
+    print_account(&sum);
+}
+
+void run_report(const struct run *run, const struct peer_account *account)
+{
+    run_report_queues(&run, account, 1);
+}
+
+void run_report_queues(const struct run *const *runs, const struct peer_account *accounts, size_t count)
+{
+    const struct run sum = sum_of_runs(runs, count);
+    printf("{\"peer\":\"%s\",\"mode\":\"%s\",\"buffer_bytes\":%" PRIu64, accounts->peer, accounts->mode,
+           accounts->buffer_bytes * count);
+    printf(",\"packets\":%" PRIu64 ",\"bytes\":%" PRIu64, sum.packets, sum.bytes);
+    printf(",\"seconds\":%.6f,\"cpu_seconds\":%.6f,\"cpu_seconds_process\":%.6f",
+           (double)(sum.last_ns - sum.first_ns) / 1e9, sum.cpu_last - sum.cpu_first, cpu_seconds());
+    printf(",\"latest_wake_ms\":%.3f,\"stopped_by\":\"%s\",", (double)sum.latest_wake_ns / 1e6, sum.stopped_by);
+    print_sum(accounts, count);
+    printf(",\"by_queue\":[");
+    for (size_t i = 0; i < count; i++) {
+        printf("%s{\"packets\":%" PRIu64 ",", i ? "," : "", runs[i]->packets);
+        print_account(&accounts[i]);
+        printf("}");
+    }
+    puts("]}");
     if (fflush(stdout))
         peer_fail("stdout", "the result could not be written");
 }

@@ -2,7 +2,8 @@
  *
  *   flags ─► run_start ─► READY ─► loop { run_batch | run_nothing } ─► run_report
  *
- * A run starts with the first packet and ends with the last one; it excludes waiting before and after. */
+ * A run starts with the first packet and ends with the last one; it excludes waiting before and after. With
+ * --queues, each queue has a thread and a run of its own. */
 #ifndef PEER_H
 #define PEER_H
 
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #define PEER_CPU_ANY UINT64_MAX
+#define PEER_QUEUES_MAX 16
 /* The longest sleep of a peer without packets; bounds how late it notices --idle-ms and signals. */
 #define PEER_WAIT_MS 10
 
@@ -46,6 +48,9 @@ _Noreturn void peer_fail(const char *what, const char *hint);
 /* Interface index of options->iface, or exits. */
 unsigned peer_ifindex(const struct peer_options *options);
 
+/* Makes a packet socket the next member of a group whose n-th member gets the packets of queue n. */
+void peer_join_queues(int packet_socket);
+
 /* Keeps the interface promiscuous while `packet_socket` is open. */
 void peer_promiscuous(int packet_socket, unsigned ifindex);
 
@@ -54,6 +59,7 @@ struct run {
     uint64_t packets, bytes;
     uint64_t now_ns, first_ns, last_ns;
     uint64_t pace_next_ns; /* when the paced worker has handled all its packets */
+    uint64_t latest_wake_ns; /* by how much its sleep lasted too long at worst */
     bool waited;           /* the last look found no packet */
     double cpu_first, cpu_last;
     bool cpu_sampled; /* INVARIANT: cpu_last belongs to the current last_ns */
@@ -85,6 +91,8 @@ static inline void run_touch(const void *packet)
     (void)*(const volatile uint8_t *)packet;
 }
 
+#define PEER_COUNTERS_MAX 8
+
 struct peer_counter {
     const char *name;
     uint64_t value;
@@ -101,7 +109,13 @@ struct peer_account {
 /* Takes the CPU time of the run; call at the end of the loop, before anything is torn down. */
 void run_stop(struct run *run);
 
+/* Calls `serve` with each of `count` items, each in a thread; directly if there is only one. */
+void run_each(void *items, size_t item_bytes, size_t count, void (*serve)(void *item));
+
 /* Prints the line of JSON on stdout. */
 void run_report(const struct run *run, const struct peer_account *account);
+
+/* Prints the line of JSON on stdout: `count` runs and their accounts, in total and by queue. */
+void run_report_queues(const struct run *const *runs, const struct peer_account *accounts, size_t count);
 
 #endif

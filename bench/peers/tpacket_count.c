@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 struct settings {
-    uint64_t block_kib, blocks, retire_ms;
+    uint64_t block_kib, blocks, retire_ms, queues;
 };
 
 struct ring {
@@ -21,6 +21,7 @@ struct ring {
     uint8_t *memory; /* blocks * block_bytes */
     uint64_t block_bytes, blocks;
     uint64_t next; /* block that the kernel fills, or has just filled */
+    struct run run;
 };
 
 _Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "block_status is shared with the kernel");
@@ -92,8 +93,10 @@ static void read_block(const struct tpacket_block_desc *block, struct run *run)
         run_batch(run, packets, bytes);
 }
 
-static void count(struct ring *ring, struct run *run)
+static void count(void *item)
 {
+    struct ring *ring = item;
+    struct run *run = &ring->run;
     struct pollfd readable = {.fd = ring->socket, .events = POLLIN | POLLERR};
     while (run_goes_on(run)) {
         struct tpacket_block_desc *block = ring_block(ring);
@@ -112,39 +115,56 @@ static void count(struct ring *ring, struct run *run)
     run_stop(run);
 }
 
+/* The API's counters are 32 bits wide; the difference is correct while the result fits. tp_packets includes
+ * dropped packets. */
+static struct peer_account account(const struct ring *ring, struct peer_counter *dropped)
+{
+    struct tpacket_stats_v3 stats;
+    socklen_t size = sizeof stats;
+    if (getsockopt(ring->socket, SOL_PACKET, PACKET_STATISTICS, &stats, &size))
+        peer_fail("PACKET_STATISTICS", "kernel without TPACKET_V3");
+    *dropped = (struct peer_counter){"tp_drops", stats.tp_drops};
+    return (struct peer_account){.peer = "tpacket_count",
+                                 .mode = "TPACKET_V3",
+                                 .buffer_bytes = ring->block_bytes * ring->blocks,
+                                 .left_in_ring = stats.tp_packets - stats.tp_drops - (uint32_t)ring->run.packets,
+                                 .dropped = dropped,
+                                 .dropped_count = 1};
+}
+
 int main(int argc, char **argv)
 {
-    struct settings settings = {.block_kib = 256, .blocks = 8, .retire_ms = 10};
+    struct settings settings = {.block_kib = 256, .blocks = 8, .retire_ms = 10, .queues = 1};
     const struct peer_flag flags[] = {
         {"block-kib", peer_parse_number, &settings.block_kib, 4, 1 << 20, "N  one block in KiB (256)"},
         {"blocks", peer_parse_number, &settings.blocks, 1, 1 << 16, "N  blocks of the ring (8)"},
         {"retire-ms", peer_parse_number, &settings.retire_ms, 1, 10000, "MS  hand over unfilled blocks after (10)"},
+        {"queues", peer_parse_number, &settings.queues, 1, PEER_QUEUES_MAX, "N  a ring and a thread for each of N queues (1)"},
     };
     struct peer_options options;
     peer_parse(argc, argv, &options, flags, sizeof flags / sizeof *flags);
 
-    struct run run;
-    run_start(&run, &options);
-    struct ring ring = {0};
-    ring_open(&ring, &settings, peer_ifindex(&options));
+    static struct ring rings[PEER_QUEUES_MAX];
+    const struct run *runs[PEER_QUEUES_MAX];
+    struct peer_account accounts[PEER_QUEUES_MAX];
+    struct peer_counter dropped[PEER_QUEUES_MAX];
+    size_t queues = settings.queues;
+    for (size_t i = 0; i < queues; i++) {
+        run_start(&rings[i].run, &options);
+        ring_open(&rings[i], &settings, peer_ifindex(&options));
+        if (queues > 1)
+            peer_join_queues(rings[i].socket);
+        runs[i] = &rings[i].run;
+    }
     run_ready();
-    count(&ring, &run);
+    run_each(rings, sizeof *rings, queues, count);
 
-    struct tpacket_stats_v3 stats;
-    socklen_t size = sizeof stats;
-    if (getsockopt(ring.socket, SOL_PACKET, PACKET_STATISTICS, &stats, &size))
-        peer_fail("PACKET_STATISTICS", "kernel without TPACKET_V3");
-    /* The API's counters are 32 bits wide; the difference is correct while the result fits. tp_packets
-     * includes dropped packets. */
-    uint32_t left = stats.tp_packets - stats.tp_drops - (uint32_t)run.packets;
-    const struct peer_counter dropped[] = {{"tp_drops", stats.tp_drops}};
-    run_report(&run, &(struct peer_account){.peer = "tpacket_count",
-                                            .mode = "TPACKET_V3",
-                                            .buffer_bytes = ring.block_bytes * ring.blocks,
-                                            .left_in_ring = left,
-                                            .dropped = dropped,
-                                            .dropped_count = sizeof dropped / sizeof *dropped});
-    munmap(ring.memory, ring.block_bytes * ring.blocks);
-    close(ring.socket);
+    for (size_t i = 0; i < queues; i++)
+        accounts[i] = account(&rings[i], &dropped[i]);
+    run_report_queues(runs, accounts, queues);
+    for (size_t i = 0; i < queues; i++) {
+        munmap(rings[i].memory, rings[i].block_bytes * rings[i].blocks);
+        close(rings[i].socket);
+    }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* xsk_count: a minimal AF_XDP loop: one queue, one socket, one thread.
+/* xsk_count: a minimal AF_XDP loop: one queue, one socket, one thread; with --queues, several of them.
  *
  *   driver ─► XDP program ─► (copy into a frame taken from the fill ring) ─► RX ring ─► one cache line, count
  *                                      ▲                                                   │
@@ -20,7 +20,7 @@
 enum wait_kind { WAIT_BUSY, WAIT_SLEEP, WAIT_POLL };
 
 struct settings {
-    uint64_t queue, frames, ring, sleep_us;
+    uint64_t queue, queues, frames, ring, sleep_us;
     enum wait_kind wait;
     enum redirect_mode mode;
 };
@@ -31,6 +31,8 @@ struct xsk {
     struct ring fill, rx;
     uint64_t *spare; /* stack of frame addresses */
     uint32_t spares;
+    const struct settings *settings;
+    struct run run;
 };
 
 static void umem_register(struct xsk *xsk, uint64_t frames)
@@ -108,8 +110,10 @@ static void wait_for_packets(const struct xsk *xsk, const struct settings *setti
     }
 }
 
-static void count(struct xsk *xsk, struct run *run, const struct settings *settings)
+static void count(void *item)
 {
+    struct xsk *xsk = item;
+    struct run *run = &xsk->run;
     while (run_goes_on(run)) {
         uint32_t ready = ring_ready(&xsk->rx);
         if (ready) {
@@ -117,30 +121,28 @@ static void count(struct xsk *xsk, struct run *run, const struct settings *setti
             read_batch(xsk, run, ready < room ? ready : (uint32_t)room);
         } else {
             run_nothing(run);
-            wait_for_packets(xsk, settings);
+            wait_for_packets(xsk, xsk->settings);
         }
     }
     run_stop(run);
 }
 
-static void report(const struct xsk *xsk, const struct run *run, const struct settings *settings, bool native)
+static struct peer_account account(const struct xsk *xsk, const char *mode, struct peer_counter dropped[4])
 {
     struct xdp_statistics stats;
     socklen_t size = sizeof stats;
     if (getsockopt(xsk->socket, SOL_XDP, XDP_STATISTICS, &stats, &size) || size != sizeof stats)
         peer_fail("XDP_STATISTICS", "needs Linux 5.9");
-    const struct peer_counter dropped[] = {
-        {"rx_dropped", stats.rx_dropped},
-        {"rx_ring_full", stats.rx_ring_full},
-        {"rx_fill_ring_empty_descs", stats.rx_fill_ring_empty_descs},
-        {"rx_invalid_descs", stats.rx_invalid_descs},
-    };
-    run_report(run, &(struct peer_account){.peer = "xsk_count",
-                                           .mode = native ? "native-copy" : "generic-copy",
-                                           .buffer_bytes = settings->frames * FRAME_BYTES,
-                                           .left_in_ring = ring_ready(&xsk->rx),
-                                           .dropped = dropped,
-                                           .dropped_count = sizeof dropped / sizeof *dropped});
+    dropped[0] = (struct peer_counter){"rx_dropped", stats.rx_dropped};
+    dropped[1] = (struct peer_counter){"rx_ring_full", stats.rx_ring_full};
+    dropped[2] = (struct peer_counter){"rx_fill_ring_empty_descs", stats.rx_fill_ring_empty_descs};
+    dropped[3] = (struct peer_counter){"rx_invalid_descs", stats.rx_invalid_descs};
+    return (struct peer_account){.peer = "xsk_count",
+                                 .mode = mode,
+                                 .buffer_bytes = xsk->settings->frames * FRAME_BYTES,
+                                 .left_in_ring = ring_ready(&xsk->rx),
+                                 .dropped = dropped,
+                                 .dropped_count = 4};
 }
 
 static int parse_wait(const struct peer_flag *flag, char **words)
@@ -171,9 +173,10 @@ static int parse_mode(const struct peer_flag *flag, char **words)
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.frames = 4096, .ring = 2048, .wait = WAIT_BUSY, .mode = REDIRECT_AUTO};
+    static struct settings settings = {.queues = 1, .frames = 4096, .ring = 2048, .wait = WAIT_BUSY, .mode = REDIRECT_AUTO};
     const struct peer_flag flags[] = {
         {"queue", peer_parse_number, &settings.queue, 0, 65535, "Q  receive queue (0)"},
+        {"queues", peer_parse_number, &settings.queues, 1, PEER_QUEUES_MAX, "N  a thread for each of N queues, from --queue on (1)"},
         {"frames", peer_parse_number, &settings.frames, 2, 1 << 22, "N  frames of 2 KiB (4096)"},
         {"ring", peer_parse_number, &settings.ring, 2, 1 << 20, "N  entries of the fill and RX rings (2048)"},
         {"mode", parse_mode, &settings.mode, 0, 0, "auto|native|generic  XDP mode (auto)"},
@@ -182,27 +185,39 @@ int main(int argc, char **argv)
     struct peer_options options;
     peer_parse(argc, argv, &options, flags, sizeof flags / sizeof *flags);
     unsigned ifindex = peer_ifindex(&options);
-    uint32_t queue = (uint32_t)settings.queue;
+    uint32_t first = (uint32_t)settings.queue, queues = (uint32_t)settings.queues;
 
-    struct run run;
-    run_start(&run, &options);
-    struct xsk xsk = {0};
-    xsk_open(&xsk, &settings);
-    refill(&xsk);
+    static struct xsk xsks[PEER_QUEUES_MAX];
+    const struct run *runs[PEER_QUEUES_MAX];
+    struct peer_account accounts[PEER_QUEUES_MAX];
+    struct peer_counter dropped[PEER_QUEUES_MAX][4];
+    for (uint32_t i = 0; i < queues; i++) {
+        xsks[i].settings = &settings;
+        run_start(&xsks[i].run, &options);
+        xsk_open(&xsks[i], &settings);
+        refill(&xsks[i]);
+        runs[i] = &xsks[i].run;
+    }
     int promiscuous = socket(AF_PACKET, SOCK_RAW, 0);
     peer_promiscuous(promiscuous, ifindex);
     struct redirect redirect;
-    redirect_attach(&redirect, ifindex, queue, settings.mode);
-    xsk_bind(&xsk, ifindex, queue);
-    redirect_set_socket(&redirect, queue, xsk.socket);
+    redirect_attach(&redirect, ifindex, first + queues - 1, settings.mode);
+    for (uint32_t i = 0; i < queues; i++) {
+        xsk_bind(&xsks[i], ifindex, first + i);
+        redirect_set_socket(&redirect, first + i, xsks[i].socket);
+    }
     run_ready();
-    count(&xsk, &run, &settings);
+    run_each(xsks, sizeof *xsks, queues, count);
 
     redirect_detach(&redirect); /* first, so that the counters stop */
-    report(&xsk, &run, &settings, redirect.native);
+    for (uint32_t i = 0; i < queues; i++)
+        accounts[i] = account(&xsks[i], redirect.native ? "native-copy" : "generic-copy", dropped[i]);
+    run_report_queues(runs, accounts, queues);
     close(promiscuous);
-    close(xsk.socket);
-    munmap(xsk.umem, settings.frames * FRAME_BYTES);
-    free(xsk.spare);
+    for (uint32_t i = 0; i < queues; i++) {
+        close(xsks[i].socket);
+        munmap(xsks[i].umem, settings.frames * FRAME_BYTES);
+        free(xsks[i].spare);
+    }
     return 0;
 }

@@ -18,6 +18,8 @@ use crate::run::{Process, ReadySign};
 /// A receiver stops this long after its last packet. libpcap hands over the last packets 100 ms late, and on
 /// a busy machine the generator may pause before its end.
 const IDLE_MS: u64 = 1000;
+/// The longest time that peers accept for it: longer than any run.
+const NEVER_MS: u64 = 1_000_000;
 /// How long a receiver may take to end after the last packet was sent.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -138,11 +140,23 @@ impl Competitor {
     /// # Errors
     /// With its output.
     pub fn start(&self, link: &Link<'_>, more_flags: &[String]) -> Result<Process> {
+        self.start_with(link, more_flags, IDLE_MS)
+    }
+
+    /// Starts the competitor like [`Self::start`], but it runs until it is interrupted.
+    ///
+    /// # Errors
+    /// With its output.
+    pub fn start_until_interrupted(&self, link: &Link<'_>, more_flags: &[String]) -> Result<Process> {
+        self.start_with(link, more_flags, NEVER_MS)
+    }
+
+    fn start_with(&self, link: &Link<'_>, more_flags: &[String], idle_ms: u64) -> Result<Process> {
         // The variables are for the program alone, not for what starts it in the namespace.
         let mut command = link.command("env");
         command.args(self.environment.iter().map(|(name, value)| format!("{name}={value}")));
         command.arg(&self.program).args(&self.command).arg(RECEIVER).args(&self.flags).args(more_flags);
-        command.args(["--cpu", &receiver_core().to_string(), "--idle-ms", &IDLE_MS.to_string()]);
+        command.args(["--cpu", &receiver_core().to_string(), "--idle-ms", &idle_ms.to_string()]);
         Process::start(&self.name, command, ReadySign::Line("READY"))
     }
 
@@ -207,7 +221,7 @@ impl Outcome {
         causes.filter(|(cause, _)| *cause != "rx_fill_ring_empty_descs").filter_map(|(_, n)| n.as_u64()).sum()
     }
 
-    /// wirecap only: the longest delay of a paced worker's wake-up, in milliseconds.
+    /// The longest delay of a paced worker's wake-up, in milliseconds; not a number for those without pace.
     pub fn latest_wake_ms(&self) -> f64 {
         self.all["latest_wake_ms"].as_f64().unwrap_or(f64::NAN)
     }

@@ -143,6 +143,15 @@ impl Process {
             .with_context(|| format!("{} is gone", self.name))
     }
 
+    /// Tells it that no packet comes any more: it need not hold its pace for what still waits.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn lift_pace(&self) -> Result<()> {
+        kill(Pid::from_raw(self.pid() as i32), Signal::SIGUSR1)
+            .with_context(|| format!("{} is gone", self.name))
+    }
+
     /// Waits until the process ends by itself.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use wirecap::config::prefix::TAP;
 use wirecap::port::null::NullPort;
 use wirecap::{
@@ -172,6 +172,16 @@ impl Activity {
     }
 }
 
+/// Runs the child that the command line of this program names. `None` if it names none.
+pub fn of_command_line() -> Option<Result<()>> {
+    let mut words = std::env::args().skip(1);
+    match words.next()?.as_str() {
+        COMMAND => Some(main(words)),
+        xdp_count::COMMAND => Some(xdp_count::main(words)),
+        _ => None,
+    }
+}
+
 /// Runs the child, given the arguments after [`COMMAND`].
 ///
 /// # Errors
@@ -182,7 +192,8 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
         // Before memory is allocated and threads start: they inherit the core.
         cpu::pin_to_core(core)?;
     }
-    let signalled = signal_flag()?;
+    let signalled = end_flag()?;
+    let is_pace_lifted = flag_of(&[SIGUSR1])?;
     let mut capture = arguments.open()?;
     let activity = Activity { start: Instant::now(), last_us: AtomicU64::new(0) };
     let workers = capture.take_workers();
@@ -190,7 +201,10 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
     let (tally, stopped_by) = thread::scope(|scope| {
         let handles: Vec<_> = workers
             .into_iter()
-            .map(|worker| scope.spawn(|| work(worker, arguments.pace.map(Pace::new), &activity)))
+            .map(|worker| {
+                let pace = arguments.pace.map(Pace::new);
+                scope.spawn(|| work(worker, pace, &is_pace_lifted, &activity))
+            })
             .collect();
         let stopped_by = supervise(&arguments, &capture, &activity, &signalled);
         capture.stopper().stop();
@@ -200,13 +214,18 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
     Ok(())
 }
 
-/// A flag that SIGINT and SIGTERM set.
-fn signal_flag() -> Result<Arc<AtomicBool>> {
-    let signalled = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&signalled))?;
+/// A flag that the signals set which end a child.
+fn end_flag() -> Result<Arc<AtomicBool>> {
+    flag_of(&[SIGINT, SIGTERM])
+}
+
+/// A flag that these signals set.
+fn flag_of(signals: &[i32]) -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for &signal in signals {
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
-    Ok(signalled)
+    Ok(flag)
 }
 
 /// Waits for the end and prints reports until then. Returns the reason of the end.
@@ -234,8 +253,13 @@ fn supervise(
     }
 }
 
-/// One application thread.
-fn work(mut worker: Worker, mut pace: Option<Pace>, activity: &Activity) -> Tally {
+/// One application thread. Once its pace is lifted, it takes what waits as fast as it can.
+fn work(
+    mut worker: Worker,
+    mut pace: Option<Pace>,
+    is_pace_lifted: &AtomicBool,
+    activity: &Activity,
+) -> Tally {
     let mut tally = Tally::default();
     let mut timeout = Duration::ZERO;
     loop {
@@ -245,7 +269,7 @@ fn work(mut worker: Worker, mut pace: Option<Pace>, activity: &Activity) -> Tall
                 tally.begin(now);
                 read(&batch);
                 let mut done = now;
-                if let Some(pace) = &mut pace {
+                if let Some(pace) = pace.as_mut().filter(|_| !is_pace_lifted.load(Ordering::Relaxed)) {
                     let finish = pace.take(batch.len(), now);
                     done = sleep_until(finish);
                     tally.latest_wake = tally.latest_wake.max(done.saturating_duration_since(finish));

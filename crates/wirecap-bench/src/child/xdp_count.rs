@@ -23,7 +23,7 @@ use wirecap_sys::{
 };
 use wirecap_testing::cpu_time;
 
-use super::{PAUSE, signal_flag, tally::Tally};
+use super::{PAUSE, end_flag, tally::Tally};
 
 /// First argument of this child.
 pub const COMMAND: &str = "__xdp";
@@ -53,7 +53,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
     if let Some(core) = arguments.cpu {
         cpu::pin_to_core(core)?;
     }
-    let signalled = signal_flag()?;
+    let signalled = end_flag()?;
     let counter = counter()?;
     let (peer, action) = if arguments.pass { ("xdp_pass", XDP_PASS) } else { ("xdp_drop", XDP_DROP) };
     let program = load(&counter, action)?;
