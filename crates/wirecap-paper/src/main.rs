@@ -1,0 +1,68 @@
+//! `wirecap-paper`: the laboratory. It repeats experiments of the WireCAP paper (Wu and DeMar, IMC 2014) with
+//! the engines of today, at the paper's own rates.
+//!
+//! ```text
+//!   workload: a trace, and the queue of each packet ─► trial: one engine, one workload ─► figures, by queue ─► tables
+//!                                    └──────────────► wirecap-sim: the same packets, simulated ──────────────┘
+//! ```
+//!
+//! | to read about | open |
+//! |---|---|
+//! | the traffic | [`workload`], [`stand_in`] |
+//! | the engines | [`engine`]; their programs: `bench/peers`, `wirecap-bench` |
+//! | one run | [`trial`] |
+//! | Table 1, Figures 11 and 12 | [`skew`] |
+//! | Figures 9 and 10 | [`burst`] |
+//!
+//! Rule: measured and simulated figures are in tables of their own, and the titles say which.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod burst;
+mod engine;
+mod laboratory;
+mod skew;
+mod stand_in;
+mod trial;
+mod workload;
+
+use std::{fs::File, io::BufWriter, path::Path, process::ExitCode};
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use wirecap_bench::child;
+
+use crate::{arguments::Arguments, laboratory::Laboratory};
+
+/// Queues of the trace that `--write-trace` writes: those of the paper's Figure 3.
+const TRACE_QUEUES: usize = 6;
+
+fn main() -> ExitCode {
+    let result = child::of_command_line().unwrap_or_else(|| run(Arguments::parse()));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("wirecap-paper: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    if let Some(path) = &arguments.write_trace {
+        return write_trace(path, arguments.seed);
+    }
+    let mut laboratory = Laboratory::open(arguments)?;
+    skew::run(&mut laboratory)?;
+    burst::run(&mut laboratory)?;
+    laboratory.close()
+}
+
+fn write_trace(path: &Path, seed: u64) -> Result<()> {
+    let file = File::create(path).with_context(|| path.display().to_string())?;
+    let traffic = workload::stand_in(TRACE_QUEUES, workload::END_S, seed);
+    let packets = stand_in::write(&traffic, &workload::rss_of(TRACE_QUEUES)?, seed, BufWriter::new(file))
+        .with_context(|| path.display().to_string())?;
+    eprintln!("{packets} packets in {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! Queues of which one is hot: Table 1, Figures 11 and 12.
+//!
+//! ```text
+//!   queue 0       80,000 packets/s ──► a handler of 38,844     over T: to buddies
+//!   the others   100,000 together  ──► a handler of 38,844 each
+//! ```
+//!
+//! Target: advanced mode loses nothing with five and six queues, whose handlers together can handle the
+//! traffic, where engines without offloading lose a fifth to a half of the packets of queue 0.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use wirecap_bench::stats::Summary;
+use wirecap_lab::table::{Table, grouped};
+use wirecap_sim::{outcome::Outcome, table::simulated, traffic::Traffic};
+
+use crate::{
+    arguments::Experiment,
+    engine::{Delivery, Engine, Pool},
+    laboratory::Laboratory,
+    trial::{self, Trial},
+    workload::{Workload, stand_in},
+};
+
+/// M and R of section 4.
+const POOL: Pool = Pool { m: 256, r: 100 };
+const LARGE_POOL: Pool = Pool { m: 256, r: 500 };
+/// T of Figure 11.
+const T: u8 = 60;
+/// T of Figure 12.
+const THRESHOLDS: [u8; 5] = [50, 60, 70, 80, 90];
+/// Queues of Table 1, and the one of them with short bursts.
+const TABLE_1_QUEUES: usize = 6;
+const BURSTY_QUEUE: usize = 3;
+
+/// The engines of Figure 11.
+const ENGINES: [Engine; 5] = [
+    Engine::Advanced(POOL, T, Delivery::Pull),
+    Engine::Basic(POOL, Delivery::Push),
+    Engine::Tpacket(POOL),
+    Engine::LibpcapDefault,
+    Engine::XdpRing,
+];
+
+/// What Table 1 has beyond them.
+const MORE_ENGINES: [Engine; 4] = [
+    Engine::Advanced(POOL, T, Delivery::Push),
+    Engine::Advanced(POOL, T, Delivery::Packed),
+    Engine::Basic(LARGE_POOL, Delivery::Push),
+    Engine::Libpcap(POOL),
+];
+
+/// An engine on so many queues: measured, and what the simulator makes of the same packets.
+struct Point {
+    trials: Vec<Trial>,
+    simulated: Option<Outcome>,
+}
+
+impl Point {
+    fn median(&self, figure: impl Fn(&Trial) -> f64) -> f64 {
+        Summary::of(self.trials.iter().map(figure)).map_or(f64::NAN, |summary| summary.median)
+    }
+
+    fn lost_percent(&self) -> f64 {
+        self.median(|trial| trial.total().lost_percent())
+    }
+
+    fn simulated_percent(&self) -> Option<f64> {
+        self.simulated.as_ref().map(|outcome| outcome.total().lost_percent())
+    }
+}
+
+/// All points that were measured.
+type Points = HashMap<(Engine, usize), Point>;
+
+/// Runs those of the experiments that are wanted. A point that two of them have is measured once.
+///
+/// # Errors
+/// Those of the trials.
+pub fn run(laboratory: &mut Laboratory) -> Result<()> {
+    let mut points = Points::new();
+    for queues in 1..=TABLE_1_QUEUES {
+        let wanted = wanted(laboratory, queues);
+        if wanted.is_empty() {
+            continue;
+        }
+        let workload = workload(laboratory, queues)?;
+        for engine in wanted {
+            let point = measure(laboratory, engine, &workload)?;
+            points.insert((engine, queues), point);
+        }
+    }
+    if laboratory.arguments.wants(Experiment::Table1) {
+        laboratory.table(&table_1(&points))?;
+    }
+    if laboratory.arguments.wants(Experiment::Figure11) {
+        let rows = ENGINES.map(|engine| (engine.name(), engine));
+        figure(laboratory, "Figure 11: packets lost, by number of queues", "engine", &rows, 1, &points)?;
+    }
+    if laboratory.arguments.wants(Experiment::Figure12) {
+        let rows = THRESHOLDS.map(|t| (format!("{t} %"), Engine::Advanced(POOL, t, Delivery::Pull)));
+        let title = "Figure 12: packets lost by WireCAP-A-(256, 100, T), by number of queues";
+        figure(laboratory, title, "T", &rows, 4, &points)?;
+    }
+    Ok(())
+}
+
+/// The engines that are needed with so many queues, each once.
+fn wanted(laboratory: &Laboratory, queues: usize) -> Vec<Engine> {
+    let arguments = &laboratory.arguments;
+    let mut wanted = Vec::new();
+    if arguments.wants(Experiment::Figure11)
+        || (arguments.wants(Experiment::Table1) && queues == TABLE_1_QUEUES)
+    {
+        wanted.extend(ENGINES);
+    }
+    if arguments.wants(Experiment::Table1) && queues == TABLE_1_QUEUES {
+        wanted.extend(MORE_ENGINES);
+    }
+    if arguments.wants(Experiment::Figure12) && queues >= 4 {
+        let of_12 = THRESHOLDS.map(|t| Engine::Advanced(POOL, t, Delivery::Pull));
+        wanted.extend(of_12.into_iter().filter(|engine| !wanted.contains(engine)).collect::<Vec<_>>());
+    }
+    wanted.retain(|engine| arguments.measures(&engine.name()));
+    wanted
+}
+
+fn workload(laboratory: &Laboratory, queues: usize) -> Result<Workload> {
+    let arguments = &laboratory.arguments;
+    match &arguments.trace {
+        Some(file) => Workload::of_trace(file, queues, &arguments.tmpfs),
+        None => {
+            let traffic: Traffic = stand_in(queues, arguments.seconds, arguments.seed);
+            Workload::generated(traffic, arguments.seed, &arguments.tmpfs)
+        }
+    }
+}
+
+fn measure(laboratory: &mut Laboratory, engine: Engine, workload: &Workload) -> Result<Point> {
+    let competitor = laboratory.competitor(engine, workload.queues)?;
+    let experiment = format!("{} queues", workload.queues);
+    let trials = laboratory
+        .rounds(&experiment, engine, |laboratory| trial::run(&laboratory.bed, &competitor, workload))?;
+    Ok(Point { trials, simulated: engine.simulate(&workload.traffic)? })
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:.1} %")
+}
+
+fn table_1(points: &Points) -> Table {
+    let head = [
+        "engine",
+        "buffers, MiB",
+        "queue 0: lost",
+        "queue 3: lost",
+        "all: lost",
+        "without a count",
+        "CPU ns/packet",
+        "latest, ms",
+    ];
+    let mut table = Table::new("Table 1: packets lost with six queues (measured)", &head);
+    let mut sent = None;
+    for engine in ENGINES.into_iter().chain(MORE_ENGINES) {
+        let Some(point) = points.get(&(engine, TABLE_1_QUEUES)) else { continue };
+        sent = sent.or_else(|| point.trials.first().map(|trial| trial.queues.clone()));
+        table.row([
+            engine.name(),
+            format!("{:.0}", point.median(|trial| trial.buffer_bytes as f64) / f64::from(1 << 20)),
+            percent(point.median(|trial| trial.queues[0].lost_percent())),
+            percent(point.median(|trial| trial.queues[BURSTY_QUEUE].lost_percent())),
+            percent(point.lost_percent()),
+            format!("{:.0}", point.median(|trial| trial.unexplained() as f64)),
+            format!("{:.0}", point.median(|trial| trial.cpu_ns)),
+            format!("{:.1}", point.median(|trial| trial.late_ms)),
+        ]);
+    }
+    if let Some(sent) = sent {
+        let all: u64 = sent.iter().map(|queue| queue.sent).sum();
+        table.note(format!(
+            "Sent: {} packets to queue 0, {} to queue {BURSTY_QUEUE}, {} in all. Latest: by how much a packet left late, or a \
+             handler woke late, at worst.",
+            grouped(sent[0].sent),
+            grouped(sent[BURSTY_QUEUE].sent),
+            grouped(all),
+        ));
+    }
+    table
+}
+
+/// A figure by number of queues: measured, and simulated with the same packets.
+fn figure(
+    laboratory: &mut Laboratory,
+    title: &str,
+    what: &str,
+    rows: &[(String, Engine)],
+    from: usize,
+    points: &Points,
+) -> Result<()> {
+    let queues = from..=TABLE_1_QUEUES;
+    let numbers: Vec<String> = queues.clone().map(|number| number.to_string()).collect();
+    let head: Vec<&str> = [what].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+    let mut measured = Table::new(format!("{title} (measured)"), &head);
+    let mut model = simulated(&format!("{title}: the same packets"), &head);
+    let mut differences = Vec::new();
+    for (name, engine) in rows {
+        let of_row: Vec<_> = queues.clone().map(|queues| points.get(&(*engine, queues))).collect();
+        if of_row.iter().all(Option::is_none) {
+            continue;
+        }
+        let cell = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), percent);
+        let lost = |point: &Option<&Point>| cell(point.map(Point::lost_percent));
+        measured.row([name.clone()].into_iter().chain(of_row.iter().map(lost)));
+        let of_model = |point: &Option<&Point>| cell(point.and_then(Point::simulated_percent));
+        if of_row.iter().flatten().any(|point| point.simulated.is_some()) {
+            model.row([name.clone()].into_iter().chain(of_row.iter().map(of_model)));
+        }
+        differences.extend(
+            of_row
+                .iter()
+                .flatten()
+                .filter_map(|point| Some(point.lost_percent() - point.simulated_percent()?)),
+        );
+    }
+    if let Some(worst) = differences.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs())) {
+        model.note(format!("Measured less simulated: at most {worst:+.1} percentage points."));
+    }
+    laboratory.table(&measured)?;
+    laboratory.table(&model)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::QueueCounts;
+
+    fn point(lost: u64, simulated: Option<Outcome>) -> Point {
+        let trial = |lost| Trial {
+            queues: vec![
+                QueueCounts { sent: 1000, received: 1000 - lost, counted_lost: lost };
+                TABLE_1_QUEUES
+            ],
+            cpu_ns: 150.0,
+            buffer_bytes: 300 << 20,
+            late_ms: 0.2,
+            json: serde_json::Value::Null,
+        };
+        Point { trials: vec![trial(lost + 20), trial(lost), trial(0)], simulated }
+    }
+
+    #[test]
+    fn tables_have_medians_and_leave_out_what_was_not_measured() {
+        let points = Points::from([((ENGINES[1], TABLE_1_QUEUES), point(100, None))]);
+        let text = table_1(&points).to_string();
+        assert!(text.contains("WireCAP-B-(256, 100), push |          300 |        10.0 %"), "{text}");
+        assert!(text.contains("(measured)") && !text.contains("libpcap"), "{text}");
+        assert!(text.contains("1,000 packets to queue 0, 1,000 to queue 3, 6,000 in all"), "{text}");
+    }
+}

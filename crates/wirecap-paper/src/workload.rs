@@ -1,0 +1,187 @@
+//! What is sent to the engines: a trace, the queue of each of its packets, and the same as runs for the
+//! simulator.
+//!
+//! ```text
+//!   the stand-in, a part of it ─► trace.pcap ─┐              ┌─► side: the queue of each packet ─► replay
+//!   a trace of the user's ────────────────────┴─► RSS ───────┴─► Traffic ─► simulator
+//! ```
+//!
+//! Rule: every engine gets the same packets at the same times in the same queues.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+use wirecap_file::{Reader, Record};
+use wirecap_profile::{
+    Rss,
+    rss::{FirstHeader, HashFields, IndirectionTable, RssKey},
+};
+use wirecap_sim::{
+    SECOND_NS,
+    experiments::skew,
+    traffic::{Run, Traffic},
+};
+
+use crate::stand_in;
+
+/// The hot queue of the stand-in begins to be hot then, in seconds.
+const HOT_FROM_S: f64 = 10.0;
+/// The end of the stand-in, in seconds.
+pub const END_S: f64 = 32.0;
+
+/// Packets for a number of queues.
+#[derive(Debug)]
+pub struct Workload {
+    /// Number of receive queues.
+    pub queues: usize,
+    /// The trace.
+    pub file: PathBuf,
+    /// The queue of each packet, as `wirecap replay` reads it.
+    pub side: PathBuf,
+    /// The same packets, for the simulator.
+    pub traffic: Traffic,
+    /// The files above, unless the trace is the user's.
+    _directory: TempDir,
+}
+
+/// RSS as a NIC does it by default: Microsoft's key, addresses and ports, a table of 128 entries.
+///
+/// # Errors
+/// If a table cannot have so many queues.
+pub fn rss_of(queues: usize) -> Result<Rss> {
+    Ok(Rss::new(&RssKey::default(), IndirectionTable::equal(queues)?, HashFields::Ports))
+}
+
+/// The last `seconds` before the end of the stand-in for so many queues, or all of it. If only a part is
+/// wanted, a tenth of it is before the hot queue is hot.
+pub fn stand_in(queues: usize, seconds: f64, seed: u64) -> Traffic {
+    let whole = skew::traffic(queues, seed);
+    if seconds >= END_S { whole } else { part(&whole, HOT_FROM_S - seconds / 10.0, seconds) }
+}
+
+/// The packets of a time, which then begins at 0.
+fn part(traffic: &Traffic, from_s: f64, seconds: f64) -> Traffic {
+    let (from_ns, until_ns) = (from_s * SECOND_NS as f64, (from_s + seconds) * SECOND_NS as f64);
+    let is_in = |run: &&Run| run.from_ns >= from_ns && run.from_ns < until_ns;
+    let shift = |run: &Run| Run { from_ns: run.from_ns - from_ns, ..*run };
+    Traffic {
+        queues: traffic.queues.iter().map(|runs| runs.iter().filter(is_in).map(shift).collect()).collect(),
+    }
+}
+
+impl Workload {
+    /// Writes traffic as a trace.
+    ///
+    /// # Errors
+    /// If the directory of temporary files has no room.
+    pub fn generated(traffic: Traffic, seed: u64, memory: &Path) -> Result<Self> {
+        let directory = temporary(memory)?;
+        let (queues, file) = (traffic.queues.len(), directory.path().join("trace.pcap"));
+        let rss = rss_of(queues)?;
+        let to = File::create(&file).with_context(|| file.display().to_string())?;
+        stand_in::write(&traffic, &rss, seed, BufWriter::new(to))
+            .with_context(|| format!("{}: --tmpfs DIR is another place", file.display()))?;
+        let side = directory.path().join("queues");
+        place(&file, &rss, &side)?;
+        Ok(Self { queues, file, side, traffic, _directory: directory })
+    }
+
+    /// A trace of the user's, on this number of queues.
+    ///
+    /// # Errors
+    /// If it cannot be read, or has no times, or is not of Ethernet.
+    pub fn of_trace(file: &Path, queues: usize, memory: &Path) -> Result<Self> {
+        let directory = temporary(memory)?;
+        let side = directory.path().join("queues");
+        let traffic = place(file, &rss_of(queues)?, &side)?;
+        Ok(Self { queues, file: file.into(), side, traffic, _directory: directory })
+    }
+
+    /// Packets of each queue.
+    pub fn packets(&self) -> Vec<u64> {
+        self.traffic.queues.iter().map(|runs| runs.iter().map(|run| run.packets).sum()).collect()
+    }
+}
+
+fn temporary(memory: &Path) -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("wirecap-paper-")
+        .tempdir_in(memory)
+        .with_context(|| format!("{}: --tmpfs DIR is another place", memory.display()))
+}
+
+/// Writes the queue of each packet of a trace, one a line. Returns the packets as runs.
+fn place(file: &Path, rss: &Rss, side: &Path) -> Result<Traffic> {
+    let mut queues: Vec<Vec<Run>> = vec![Vec::new(); rss.queues()];
+    let mut first_ns = None;
+    let mut out = BufWriter::new(File::create(side).with_context(|| side.display().to_string())?);
+    let mut reader = Reader::open(file).with_context(|| file.display().to_string())?;
+    while let Some(record) = reader.next().with_context(|| file.display().to_string())? {
+        let Record::Packet(packet) = record else { continue };
+        let first = FirstHeader::of_link_type(packet.link_type)
+            .with_context(|| format!("{}: link type {} has no flows", file.display(), packet.link_type))?;
+        let time_ns =
+            packet.timestamp_ns.with_context(|| format!("{}: a packet has no time", file.display()))?;
+        let queue = rss.queue(packet.data, first);
+        writeln!(out, "{queue}")?;
+        let from_ns = time_ns.saturating_sub(*first_ns.get_or_insert(time_ns)) as f64;
+        // The replay sends packets in the order of the file, so no earlier than the one before.
+        let from_ns = queues[queue].last().map_or(from_ns, |before| before.from_ns.max(from_ns));
+        queues[queue].push(Run { from_ns, gap_ns: 0.0, packets: 1 });
+    }
+    out.flush()?;
+    ensure!(queues.iter().any(|runs| !runs.is_empty()), "{}: it has no packets", file.display());
+    Ok(Traffic { queues })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_stand_in_is_mostly_hot() {
+        let traffic = stand_in(6, 6.0, 1);
+        let rate = |queue: usize, from: f64, until: f64| {
+            let is_in = |run: &&Run| (from..until).contains(&(run.from_ns / 1e9));
+            let packets: u64 = traffic.queues[queue].iter().filter(is_in).map(|run| run.packets).sum();
+            packets as f64 / (until - from)
+        };
+        assert!((70_000.0..90_000.0).contains(&rate(0, 0.6, 6.0)), "{}", rate(0, 0.6, 6.0));
+        assert!(rate(0, 0.0, 0.6) < 30_000.0);
+        assert!((15_000.0..25_000.0).contains(&rate(3, 0.0, 6.0)), "{}", rate(3, 0.0, 6.0));
+        assert_eq!(stand_in(6, END_S, 1), skew::traffic(6, 1));
+    }
+
+    #[test]
+    fn a_trace_is_placed_as_it_was_made() {
+        let traffic = stand_in(4, 0.05, 1);
+        let made = Workload::generated(traffic.clone(), 1, &std::env::temp_dir()).unwrap();
+        assert_eq!(
+            made.packets(),
+            made.traffic
+                .queues
+                .iter()
+                .map(|runs| runs.iter().map(|run| run.packets).sum())
+                .collect::<Vec<u64>>()
+        );
+        let read = Workload::of_trace(&made.file, 4, &std::env::temp_dir()).unwrap();
+        assert_eq!(read.packets(), made.packets());
+        let lines = std::fs::read_to_string(&read.side).unwrap();
+        assert_eq!(lines, std::fs::read_to_string(&made.side).unwrap());
+        assert_eq!(lines.lines().count() as u64, read.packets().iter().sum::<u64>());
+    }
+
+    #[test]
+    fn a_file_that_is_no_trace_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("no-trace");
+        std::fs::write(&path, "hello, hello, hello, hello").unwrap();
+        let error = format!("{:#}", Workload::of_trace(&path, 2, directory.path()).unwrap_err());
+        assert!(error.contains("no-trace"), "{error}");
+    }
+}
