@@ -35,6 +35,26 @@ impl Table {
         self.notes.push(text.into());
     }
 
+    /// The heading.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The names of the columns.
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// The rows, each with a cell for each column.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
+    /// The paragraphs below the table.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     fn widths(&self) -> Vec<usize> {
         let width = |column: usize| {
             let cells = self.rows.iter().chain([&self.header]).map(|row| row[column].chars().count());

@@ -1,0 +1,53 @@
+//! A file that is there whole: written under another name, then renamed.
+
+use std::{fs, io, io::Write, os::unix::fs::PermissionsExt, path::Path};
+
+use tempfile::Builder;
+
+/// Who may read a report: everybody whom the umask leaves in.
+const READABLE: u32 = 0o666;
+
+/// Replaces the file. A pipe or a device is written to as it is, since renaming would replace it.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
+    }
+    // A link stays: its target is replaced.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let readable = fs::Permissions::from_mode(READABLE);
+    let mut new = Builder::new().prefix(".report-").permissions(readable).tempfile_in(folder)?;
+    new.write_all(bytes)?;
+    new.as_file().sync_all()?;
+    new.persist(&target).map(|_| ()).map_err(|error| error.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_is_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.html");
+        for bytes in [&b"first"[..], b"2"] {
+            write(&path, bytes).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let link = folder.path().join("link.html");
+        std::os::unix::fs::symlink("a.html", &link).unwrap();
+        write(&link, b"3").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && fs::read(&path).unwrap() == b"3");
+    }
+
+    #[test]
+    fn a_device_stays_a_device_and_a_folder_is_refused() {
+        write(Path::new("/dev/null"), b"page").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+        let folder = tempfile::tempdir().unwrap();
+        assert!(write(folder.path(), b"page").is_err());
+        assert!(write(&folder.path().join("missing/a.html"), b"page").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
