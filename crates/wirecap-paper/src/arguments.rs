@@ -52,6 +52,9 @@ pub struct Arguments {
     /// Directory of the raw trials (JSON lines) and tables (markdown).
     #[arg(long, value_name = "DIR", default_value = "target/paper")]
     pub out: PathBuf,
+    /// Also write tables and charts as one HTML file, which replaces an older one.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// Source directory of the other engines.
     #[arg(long, value_name = "DIR", default_value = "bench/peers")]
     pub peers: PathBuf,
@@ -59,7 +62,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub tmpfs: PathBuf,
     /// Write the whole stand-in for six queues to a pcap file, and measure nothing.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["experiments", "trace"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["experiments", "trace", "report"])]
     pub write_trace: Option<PathBuf>,
 }
 

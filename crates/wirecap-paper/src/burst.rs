@@ -12,12 +12,14 @@ use wirecap_bench::{
     stats::Summary,
 };
 use wirecap_lab::table::{Table, grouped};
+use wirecap_report::{Axis, Chart, Line, Plot};
 use wirecap_sim::{table::simulated, traffic::Traffic};
 
 use crate::{
     arguments::Experiment,
     engine::{Delivery, Engine, Pool},
     laboratory::Laboratory,
+    skew::LOST_PERCENT,
     trial::{DRAIN, QueueCounts, Sample, TIMEOUT, Trial},
 };
 
@@ -48,34 +50,33 @@ const FIGURE_10: [Engine; 3] = [basic(64, 400), basic(128, 200), basic(256, 100)
 pub fn run(laboratory: &mut Laboratory) -> Result<()> {
     let title = "a burst to a handler of 38,844 packets/s, by its length";
     if laboratory.arguments.wants(Experiment::Figure9) {
-        figure(laboratory, &format!("Figure 9: packets lost of {title}"), &FIGURE_9)?;
+        figure(laboratory, "Figure 9", &format!("packets lost of {title}"), &FIGURE_9)?;
     }
     if laboratory.arguments.wants(Experiment::Figure10) {
-        figure(
-            laboratory,
-            &format!("Figure 10: R × M = 25,600 in three ways: packets lost of {title}"),
-            &FIGURE_10,
-        )?;
+        let title = format!("R × M = 25,600 in three ways: packets lost of {title}");
+        figure(laboratory, "Figure 10", &title, &FIGURE_10)?;
     }
     Ok(())
 }
 
-fn figure(laboratory: &mut Laboratory, title: &str, engines: &[Engine]) -> Result<()> {
+fn figure(laboratory: &mut Laboratory, name: &str, title: &str, engines: &[Engine]) -> Result<()> {
     let lengths = BURSTS.map(grouped);
     let head: Vec<&str> = ["engine"].into_iter().chain(lengths.iter().map(String::as_str)).collect();
-    let mut measured = Table::new(format!("{title} (measured)"), &head);
-    let mut model = simulated(&format!("{title}: at the measured rates"), &head);
-    let (mut rates, mut differences) = (Vec::new(), Vec::new());
+    let mut measured = Table::new(format!("{name}: {title} (measured)"), &head);
+    let mut model = simulated(&format!("{name}: {title}: at the measured rates"), &head);
+    let (mut rates, mut differences, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     for &engine in engines {
         if !laboratory.arguments.measures(&engine.name()) {
             continue;
         }
         let (mut lost, mut of_model) = (vec![engine.name()], vec![engine.name()]);
+        let mut points = Vec::new();
         for packets in BURSTS {
             let bursts = bursts(laboratory, engine, packets)?;
             let share = median(&bursts, |burst| burst.trial.total().lost_percent());
             let pps = median(&bursts, |burst| burst.pps);
             rates.extend(bursts.iter().map(|burst| burst.pps));
+            points.push((packets as f64, share));
             lost.push(format!("{share:.1} %"));
             if let Some(outcome) = engine.simulate(&Traffic::burst(packets, pps))? {
                 let simulated = outcome.total().lost_percent();
@@ -84,6 +85,7 @@ fn figure(laboratory: &mut Laboratory, title: &str, engines: &[Engine]) -> Resul
             }
         }
         measured.row(lost);
+        lines.push(Line { name: engine.name(), points });
         if of_model.len() > 1 {
             model.row(of_model);
         }
@@ -99,8 +101,13 @@ fn figure(laboratory: &mut Laboratory, title: &str, engines: &[Engine]) -> Resul
     if let Some(worst) = differences.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs())) {
         model.note(format!("Measured less simulated: at most {worst:+.1} percentage points."));
     }
-    laboratory.table(&measured)?;
-    laboratory.table(&model)
+    let chart = Chart {
+        title: format!("{name}: {title}"),
+        description: "A line for each engine: its loss grows once a burst is longer than its buffer.".into(),
+        plot: Plot::Lines { x: Axis::log("packets in the burst"), y: Axis::linear(LOST_PERCENT), lines },
+    };
+    laboratory.measured(name, measured, chart)?;
+    laboratory.simulated(&model)
 }
 
 fn mpps(pps: f64) -> String {

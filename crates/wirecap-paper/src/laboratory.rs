@@ -11,6 +11,7 @@ use wirecap_bench::{
     record::Record,
 };
 use wirecap_lab::table::Table;
+use wirecap_report::{Chart, Origin, Provenance, Report, Section};
 
 use crate::{arguments::Arguments, engine::Engine, trial::Sample};
 
@@ -25,6 +26,9 @@ pub struct Laboratory {
     pub bed: Bed,
     peers: Peers,
     record: Record,
+    provenance: Provenance,
+    /// Of the report, as far as experiments have been done.
+    sections: Vec<Section>,
     since: Instant,
 }
 
@@ -37,7 +41,15 @@ impl Laboratory {
         let machine = Machine::inspect();
         let peers = Peers::build(&arguments.peers)?;
         let record = Record::create(&arguments.out, &machine)?;
-        Ok(Self { arguments, bed: Bed::new()?, peers, record, since: Instant::now() })
+        Ok(Self {
+            arguments,
+            bed: Bed::new()?,
+            peers,
+            record,
+            provenance: Provenance::of_this_process(),
+            sections: Vec::new(),
+            since: Instant::now(),
+        })
     }
 
     /// The program of an engine.
@@ -89,20 +101,40 @@ impl Laboratory {
         Ok(samples)
     }
 
-    /// Prints and records a table.
+    /// Prints and records a table of measured figures, and puts it into the report with a chart.
     ///
     /// # Errors
     /// If the record cannot be written.
-    pub fn table(&mut self, table: &Table) -> Result<()> {
+    pub fn measured(&mut self, heading: &str, table: Table, chart: Chart) -> Result<()> {
+        self.record.table(&table)?;
+        self.sections.push(Section::new(heading).table(table).chart(chart));
+        Ok(())
+    }
+
+    /// Prints and records a table of simulated figures, which are not in the report of the measured ones.
+    ///
+    /// # Errors
+    /// If the record cannot be written.
+    pub fn simulated(&mut self, table: &Table) -> Result<()> {
         self.record.table(table)
     }
 
-    /// Says where the record is.
+    /// Writes the report, if one is wanted, and says where the record is.
     ///
     /// # Errors
-    /// Never.
+    /// If the report cannot be written; the record is there.
     #[expect(clippy::print_stdout, reason = "it belongs to the tables")]
     pub fn close(self) -> Result<()> {
+        if let Some(path) = &self.arguments.report {
+            let report = Report {
+                title: "The paper's experiments with the engines of today".into(),
+                origin: Origin::Measured,
+                provenance: self.provenance,
+                sections: self.sections,
+            };
+            report.write(path)?;
+            println!("Report: {}", path.display());
+        }
         println!("Raw trials: {}; {} s", self.record.path.display(), self.since.elapsed().as_secs());
         Ok(())
     }

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use anyhow::Result;
 use wirecap_bench::stats::Summary;
 use wirecap_lab::table::{Table, grouped};
+use wirecap_report::{Axis, Chart, Plot, Series};
 use wirecap_sim::{outcome::Outcome, table::simulated, traffic::Traffic};
 
 use crate::{
@@ -50,6 +51,9 @@ const MORE_ENGINES: [Engine; 4] = [
     Engine::Basic(LARGE_POOL, Delivery::Push),
     Engine::Libpcap(POOL),
 ];
+
+/// The vertical axis of charts.
+pub const LOST_PERCENT: &str = "packets lost, in percent";
 
 /// An engine on so many queues: measured, and what the simulator makes of the same packets.
 struct Point {
@@ -92,16 +96,17 @@ pub fn run(laboratory: &mut Laboratory) -> Result<()> {
         }
     }
     if laboratory.arguments.wants(Experiment::Table1) {
-        laboratory.table(&table_1(&points))?;
+        let (table, chart) = table_1(&points);
+        laboratory.measured("Table 1", table, chart)?;
     }
     if laboratory.arguments.wants(Experiment::Figure11) {
         let rows = ENGINES.map(|engine| (engine.name(), engine));
-        figure(laboratory, "Figure 11: packets lost, by number of queues", "engine", &rows, 1, &points)?;
+        figure(laboratory, "Figure 11", "packets lost, by number of queues", "engine", &rows, 1, &points)?;
     }
     if laboratory.arguments.wants(Experiment::Figure12) {
         let rows = THRESHOLDS.map(|t| (format!("{t} %"), Engine::Advanced(POOL, t, Delivery::Pull)));
-        let title = "Figure 12: packets lost by WireCAP-A-(256, 100, T), by number of queues";
-        figure(laboratory, title, "T", &rows, 4, &points)?;
+        let title = "packets lost by WireCAP-A-(256, 100, T), by number of queues";
+        figure(laboratory, "Figure 12", title, "T", &rows, 4, &points)?;
     }
     Ok(())
 }
@@ -149,7 +154,7 @@ fn percent(value: f64) -> String {
     format!("{value:.1} %")
 }
 
-fn table_1(points: &Points) -> Table {
+fn table_1(points: &Points) -> (Table, Chart) {
     let head = [
         "engine",
         "buffers, MiB",
@@ -162,9 +167,14 @@ fn table_1(points: &Points) -> Table {
     ];
     let mut table = Table::new("Table 1: packets lost with six queues (measured)", &head);
     let mut sent = None;
+    let (mut groups, mut losses) = (Vec::new(), [Vec::new(), Vec::new()]);
     for engine in ENGINES.into_iter().chain(MORE_ENGINES) {
         let Some(point) = points.get(&(engine, TABLE_1_QUEUES)) else { continue };
         sent = sent.or_else(|| point.trials.first().map(|trial| trial.queues.clone()));
+        groups.push(engine.name());
+        for (losses, queue) in losses.iter_mut().zip([0, BURSTY_QUEUE]) {
+            losses.push(Some(point.median(|trial| trial.queues[queue].lost_percent())));
+        }
         table.row([
             engine.name(),
             format!("{:.0}", point.median(|trial| trial.buffer_bytes as f64) / f64::from(1 << 20)),
@@ -186,12 +196,27 @@ fn table_1(points: &Points) -> Table {
             grouped(all),
         ));
     }
-    table
+    let [hot, bursty] = losses;
+    let chart = Chart {
+        title: "Packets lost with six queues".into(),
+        description: "By engine: packets lost at the hot queue 0 and at queue 3, which has short bursts."
+            .into(),
+        plot: Plot::GroupedBars {
+            groups,
+            y: Axis::linear(LOST_PERCENT),
+            series: vec![
+                Series { name: "queue 0".into(), values: hot },
+                Series { name: format!("queue {BURSTY_QUEUE}"), values: bursty },
+            ],
+        },
+    };
+    (table, chart)
 }
 
 /// A figure by number of queues: measured, and simulated with the same packets.
 fn figure(
     laboratory: &mut Laboratory,
+    name: &str,
     title: &str,
     what: &str,
     rows: &[(String, Engine)],
@@ -201,20 +226,22 @@ fn figure(
     let queues = from..=TABLE_1_QUEUES;
     let numbers: Vec<String> = queues.clone().map(|number| number.to_string()).collect();
     let head: Vec<&str> = [what].into_iter().chain(numbers.iter().map(String::as_str)).collect();
-    let mut measured = Table::new(format!("{title} (measured)"), &head);
-    let mut model = simulated(&format!("{title}: the same packets"), &head);
-    let mut differences = Vec::new();
-    for (name, engine) in rows {
+    let mut measured = Table::new(format!("{name}: {title} (measured)"), &head);
+    let mut model = simulated(&format!("{name}: {title}: the same packets"), &head);
+    let (mut differences, mut series) = (Vec::new(), Vec::new());
+    for (label, engine) in rows {
         let of_row: Vec<_> = queues.clone().map(|queues| points.get(&(*engine, queues))).collect();
         if of_row.iter().all(Option::is_none) {
             continue;
         }
         let cell = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), percent);
         let lost = |point: &Option<&Point>| cell(point.map(Point::lost_percent));
-        measured.row([name.clone()].into_iter().chain(of_row.iter().map(lost)));
+        measured.row([label.clone()].into_iter().chain(of_row.iter().map(lost)));
+        let values = of_row.iter().map(|point| point.map(Point::lost_percent)).collect();
+        series.push(Series { name: label.clone(), values });
         let of_model = |point: &Option<&Point>| cell(point.and_then(Point::simulated_percent));
         if of_row.iter().flatten().any(|point| point.simulated.is_some()) {
-            model.row([name.clone()].into_iter().chain(of_row.iter().map(of_model)));
+            model.row([label.clone()].into_iter().chain(of_row.iter().map(of_model)));
         }
         differences.extend(
             of_row
@@ -226,8 +253,19 @@ fn figure(
     if let Some(worst) = differences.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs())) {
         model.note(format!("Measured less simulated: at most {worst:+.1} percentage points."));
     }
-    laboratory.table(&measured)?;
-    laboratory.table(&model)
+    let chart = Chart {
+        title: format!("{name}: {title}"),
+        description: format!(
+            "Measured losses of all queues together, by number of queues; each bar is one {what}."
+        ),
+        plot: Plot::GroupedBars {
+            groups: queues.map(|number| format!("{number}")).collect(),
+            y: Axis::linear(LOST_PERCENT),
+            series,
+        },
+    };
+    laboratory.measured(name, measured, chart)?;
+    laboratory.simulated(&model)
 }
 
 #[cfg(test)]
@@ -252,7 +290,7 @@ mod tests {
     #[test]
     fn tables_have_medians_and_leave_out_what_was_not_measured() {
         let points = Points::from([((ENGINES[1], TABLE_1_QUEUES), point(100, None))]);
-        let text = table_1(&points).to_string();
+        let text = table_1(&points).0.to_string();
         assert!(text.contains("WireCAP-B-(256, 100), push |          300 |        10.0 %"), "{text}");
         assert!(text.contains("(measured)") && !text.contains("libpcap"), "{text}");
         assert!(text.contains("1,000 packets to queue 0, 1,000 to queue 3, 6,000 in all"), "{text}");
