@@ -18,6 +18,7 @@ struct reader {
 };
 
 struct batch {
+    const struct run *run;
     uint64_t packets, bytes;
 };
 
@@ -30,7 +31,7 @@ static _Noreturn void fail(pcap_t *handle, const char *what)
 static void on_packet(u_char *user, const struct pcap_pkthdr *header, const u_char *packet)
 {
     struct batch *batch = (struct batch *)user;
-    run_touch(packet);
+    run_touch(batch->run, packet);
     batch->packets++;
     batch->bytes += header->len;
 }
@@ -81,7 +82,7 @@ static void count(void *item)
     struct run *run = &reader->run;
     struct pollfd readable = {.fd = pcap_get_selectable_fd(handle), .events = POLLIN};
     while (run_goes_on(run)) {
-        struct batch batch = {0};
+        struct batch batch = {.run = run};
         int status =
             pcap_dispatch(handle, (int)run_room(run, run->options->batch), on_packet, (u_char *)&batch);
         if (status < 0)

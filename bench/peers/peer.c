@@ -70,7 +70,7 @@ static const struct peer_flag *find_flag(const struct peer_flag *flags, size_t c
 
 void peer_parse(int argc, char **argv, struct peer_options *options, const struct peer_flag *own, size_t own_count)
 {
-    *options = (struct peer_options){.idle_ms = 500, .cpu = PEER_CPU_ANY, .batch = 64};
+    *options = (struct peer_options){.idle_ms = 500, .cpu = PEER_CPU_ANY, .batch = 64, .touch = 1};
     const struct peer_flag common[] = {
         {"seconds", peer_parse_number, &options->seconds, 0, 1000000, "S  stop S seconds after the first packet"},
         {"count", peer_parse_number, &options->count, 0, UINT64_MAX, "N  stop after N packets"},
@@ -78,6 +78,7 @@ void peer_parse(int argc, char **argv, struct peer_options *options, const struc
         {"pace", peer_parse_number, &options->pace_pps, 1, 1000000000, "PPS  handle at most PPS packets a second"},
         {"cpu", peer_parse_number, &options->cpu, 0, CPU_SETSIZE - 1, "C  run on CPU C only"},
         {"batch", peer_parse_number, &options->batch, 1, 65536, "N  packets taken at a time (64)"},
+        {"touch", peer_parse_number, &options->touch, 0, 1, "0|1  read one cache line of each packet (1)"},
     };
     const size_t common_count = sizeof common / sizeof *common;
 

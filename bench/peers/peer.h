@@ -25,6 +25,7 @@ struct peer_options {
     uint64_t pace_pps; /* 0: as fast as possible */
     uint64_t cpu;      /* PEER_CPU_ANY: not pinned */
     uint64_t batch;    /* packets between two looks at the clock */
+    uint64_t touch;    /* whether a cache line of each packet is read */
 };
 
 /* One flag. `parse` reads the words after the flag's name and returns how many it used, 0 if wrong. */
@@ -85,10 +86,11 @@ void run_batch(struct run *run, uint64_t packets, uint64_t bytes);
 /* Call if there was no packet. */
 void run_nothing(struct run *run);
 
-/* Reads one cache line of a packet. */
-static inline void run_touch(const void *packet)
+/* Reads one cache line of a packet, unless --touch 0. */
+static inline void run_touch(const struct run *run, const void *packet)
 {
-    (void)*(const volatile uint8_t *)packet;
+    if (run->options->touch)
+        (void)*(const volatile uint8_t *)packet;
 }
 
 #define PEER_COUNTERS_MAX 8

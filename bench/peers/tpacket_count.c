@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
+#include <linux/filter.h>
 #include <linux/if_packet.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -14,6 +15,7 @@
 
 struct settings {
     uint64_t block_kib, blocks, retire_ms, queues;
+    uint64_t protocol, snaplen; /* with a protocol, a filter in the kernel */
 };
 
 struct ring {
@@ -49,6 +51,22 @@ static void ring_map(struct ring *ring, const struct settings *settings)
         peer_fail("mmap of the ring", "fewer --blocks");
 }
 
+/* Keeps the first bytes of IPv4 packets of one protocol. */
+static void ring_filter(const struct ring *ring, const struct settings *settings)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 3),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, ETH_HLEN + 9),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)settings->protocol, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, (uint32_t)settings->snaplen),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+    struct sock_fprog filter = {.len = sizeof code / sizeof *code, .filter = code};
+    if (setsockopt(ring->socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter))
+        peer_fail("SO_ATTACH_FILTER", "a kernel without filters?");
+}
+
 static void ring_open(struct ring *ring, const struct settings *settings, unsigned ifindex)
 {
     /* Protocol 0: nothing arrives before the bind below. */
@@ -56,6 +74,8 @@ static void ring_open(struct ring *ring, const struct settings *settings, unsign
     if (ring->socket < 0)
         peer_fail("AF_PACKET socket", "needs CAP_NET_RAW");
     ring_map(ring, settings);
+    if (settings->protocol)
+        ring_filter(ring, settings);
     int on = 1;
     if (setsockopt(ring->socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on))
         peer_fail("PACKET_IGNORE_OUTGOING", "needs Linux 4.20");
@@ -85,7 +105,7 @@ static void read_block(const struct tpacket_block_desc *block, struct run *run)
     const uint8_t *at = (const uint8_t *)block + block->hdr.bh1.offset_to_first_pkt;
     for (uint64_t i = 0; i < packets; i++) {
         const struct tpacket3_hdr *header = (const struct tpacket3_hdr *)at;
-        run_touch(at + header->tp_mac);
+        run_touch(run, at + header->tp_mac);
         bytes += header->tp_len;
         at += header->tp_next_offset;
     }
@@ -134,11 +154,13 @@ static struct peer_account account(const struct ring *ring, struct peer_counter 
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.block_kib = 256, .blocks = 8, .retire_ms = 10, .queues = 1};
+    struct settings settings = {.block_kib = 256, .blocks = 8, .retire_ms = 10, .queues = 1, .snaplen = 262144};
     const struct peer_flag flags[] = {
         {"block-kib", peer_parse_number, &settings.block_kib, 4, 1 << 20, "N  one block in KiB (256)"},
         {"blocks", peer_parse_number, &settings.blocks, 1, 1 << 16, "N  blocks of the ring (8)"},
         {"retire-ms", peer_parse_number, &settings.retire_ms, 1, 10000, "MS  hand over unfilled blocks after (10)"},
+        {"protocol", peer_parse_number, &settings.protocol, 0, 255, "N  only IPv4 packets of this protocol, by a filter"},
+        {"snaplen", peer_parse_number, &settings.snaplen, 1, 262144, "N  with --protocol: bytes kept of each packet"},
         {"queues", peer_parse_number, &settings.queues, 1, PEER_QUEUES_MAX, "N  a ring and a thread for each of N queues (1)"},
     };
     struct peer_options options;

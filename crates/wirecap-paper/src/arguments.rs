@@ -21,6 +21,8 @@ pub enum Experiment {
     Figure11,
     /// The same in advanced mode, with T from 50 to 90 %.
     Figure12,
+    /// CPU cycles per packet by stage: driver, program, filter, time, copy, hand-over, reading.
+    Stages,
 }
 
 /// Repeats experiments of the WireCAP paper with the engines of today, in network namespaces: the same
@@ -43,7 +45,7 @@ pub struct Arguments {
     /// Seed of the stand-in: the same seed, the same packets at the same times.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Rounds of each trial; tables have the median.
+    /// Rounds of each trial; tables have the median. Stages have at least five.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Measure only engines whose name contains this text; may be given several times.
@@ -88,12 +90,13 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    const EACH: [Experiment; 5] = [
+    const EACH: [Experiment; 6] = [
         Experiment::Table1,
         Experiment::Figure9,
         Experiment::Figure10,
         Experiment::Figure11,
         Experiment::Figure12,
+        Experiment::Stages,
     ];
 
     fn parse(words: &[&str]) -> Arguments {

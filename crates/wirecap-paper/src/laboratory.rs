@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 use wirecap_bench::{
     bed::Bed,
     competitor::{Competitor, Peers},
@@ -26,6 +26,7 @@ pub struct Laboratory {
     pub bed: Bed,
     peers: Peers,
     record: Record,
+    mhz: f64,
     provenance: Provenance,
     /// Of the report, as far as experiments have been done.
     sections: Vec<Section>,
@@ -46,10 +47,21 @@ impl Laboratory {
             bed: Bed::new()?,
             peers,
             record,
+            mhz: machine.cpu_mhz.unwrap_or(1e3),
             provenance: Provenance::of_this_process(),
             sections: Vec::new(),
             since: Instant::now(),
         })
+    }
+
+    /// The programs that are compared.
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// The clock of the time stamp counter; 1,000 MHz, so that cycles are nanoseconds, if it is unknown.
+    pub fn mhz(&self) -> f64 {
+        self.mhz
     }
 
     /// The program of an engine.
@@ -74,17 +86,13 @@ impl Laboratory {
         let name = engine.name();
         let mut samples = Vec::new();
         for round in 1..=self.arguments.rounds as usize {
-            eprintln!(
-                "{:>4} s  {experiment} {round}/{}: {name}",
-                self.since.elapsed().as_secs(),
-                self.arguments.rounds
-            );
+            self.progress(&format!("{experiment} {round}/{}: {name}", self.arguments.rounds));
             let mut best: Option<S> = None;
             for attempt in 1..=ATTEMPTS {
                 let sample = sample(self).map_err(|error| error.context(format!("{experiment}, {name}")))?;
                 let (late_ms, is_disturbed) = (sample.trial().late_ms, sample.trial().is_disturbed());
                 let kept = json!({ "late_ms": late_ms, "trial": sample.trial().json });
-                self.record.run(experiment, &name, round, &kept)?;
+                self.keep(experiment, &name, round, &kept)?;
                 if best.as_ref().is_none_or(|best| late_ms < best.trial().late_ms) {
                     best = Some(sample);
                 }
@@ -99,6 +107,19 @@ impl Laboratory {
             samples.extend(best);
         }
         Ok(samples)
+    }
+
+    /// Says on the terminal what is done now.
+    pub fn progress(&self, text: &str) {
+        eprintln!("{:>4} s  {text}", self.since.elapsed().as_secs());
+    }
+
+    /// Records one trial.
+    ///
+    /// # Errors
+    /// If the record cannot be written.
+    pub fn keep(&mut self, experiment: &str, who: &str, round: usize, trial: &Value) -> Result<()> {
+        self.record.run(experiment, who, round, trial)
     }
 
     /// Prints and records a table of measured figures, and puts it into the report with a chart.

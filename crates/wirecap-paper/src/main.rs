@@ -13,6 +13,7 @@
 //! | one run | [`trial`] |
 //! | Table 1, Figures 11 and 12 | [`skew`] |
 //! | Figures 9 and 10 | [`burst`] |
+//! | cycles by stage | [`stages`] |
 //!
 //! Rule: measured and simulated figures are in tables of their own, and the titles say which.
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod burst;
 mod engine;
 mod laboratory;
 mod skew;
+mod stages;
 mod stand_in;
 mod trial;
 mod workload;
@@ -55,6 +57,7 @@ fn run(arguments: Arguments) -> Result<()> {
     let mut laboratory = Laboratory::open(arguments)?;
     skew::run(&mut laboratory)?;
     burst::run(&mut laboratory)?;
+    stages::run(&mut laboratory)?;
     laboratory.close()
 }
 

@@ -23,7 +23,8 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use wirecap::config::prefix::TAP;
 use wirecap::port::null::NullPort;
 use wirecap::{
-    Batch, Capture, Dispatch, Mode, Modes, PortSpec, Report, TapHook, Timestamp, Wait, WaitOutcome, Worker,
+    Batch, Capture, Dispatch, Mode, Modes, PortSpec, Report, TapHook, Timestamp, UnmatchedPolicy, Wait,
+    WaitOutcome, Worker,
 };
 use wirecap_sys::cpu;
 use wirecap_testing::cpu_time;
@@ -70,6 +71,12 @@ struct Arguments {
     /// `tcx` or `xdp`.
     #[arg(long, default_value = "tcx")]
     tap_hook: String,
+    /// Packets that do not match are dropped in the kernel.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Packets are not read.
+    #[arg(long)]
+    untouched: bool,
     /// Core of the whole process, unless a thread has its own.
     #[arg(long)]
     cpu: Option<usize>,
@@ -135,6 +142,9 @@ impl Arguments {
                 "xdp" => TapHook::Xdp,
                 other => bail!("--tap-hook {other}"),
             });
+        }
+        if let Some(filter) = &self.filter {
+            builder = builder.filter(filter).unmatched(UnmatchedPolicy::Drop);
         }
         let builder = builder
             .port(port)
@@ -203,7 +213,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
             .into_iter()
             .map(|worker| {
                 let pace = arguments.pace.map(Pace::new);
-                scope.spawn(|| work(worker, pace, &is_pace_lifted, &activity))
+                scope.spawn(|| work(worker, pace, arguments.untouched, &is_pace_lifted, &activity))
             })
             .collect();
         let stopped_by = supervise(&arguments, &capture, &activity, &signalled);
@@ -257,6 +267,7 @@ fn supervise(
 fn work(
     mut worker: Worker,
     mut pace: Option<Pace>,
+    untouched: bool,
     is_pace_lifted: &AtomicBool,
     activity: &Activity,
 ) -> Tally {
@@ -267,7 +278,9 @@ fn work(
             WaitOutcome::Batch(batch) => {
                 let now = Instant::now();
                 tally.begin(now);
-                read(&batch);
+                if !untouched {
+                    read(&batch);
+                }
                 let mut done = now;
                 if let Some(pace) = pace.as_mut().filter(|_| !is_pace_lifted.load(Ordering::Relaxed)) {
                     let finish = pace.take(batch.len(), now);
