@@ -33,4 +33,4 @@ mod search;
 mod sender;
 pub mod stats;
 mod tcpdump;
-mod wire;
+pub mod wire;

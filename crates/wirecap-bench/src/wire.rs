@@ -63,13 +63,14 @@ impl WireCounts {
 }
 
 impl<'b> Wire<'b> {
-    /// Makes both pairs, up, with one queue each.
+    /// Makes both pairs, up, with this number of queues each.
     ///
     /// # Errors
     /// The error of ip(8) or ethtool(8).
-    pub fn new(bed: &'b Bed) -> Result<Self> {
+    pub fn new(bed: &'b Bed, queues: u32) -> Result<Self> {
         let (sender, middle) = (&bed.sender, &bed.receiver);
-        let pair = |outer, inner| VethPair::new(sender, outer, middle, inner, VethOptions::default());
+        let options = VethOptions { queues, ..VethOptions::default() };
+        let pair = |outer, inner| VethPair::new(sender, outer, middle, inner, options.clone());
         let (first, second) = (pair("wc0", NEAR)?, pair("wc3", FAR)?);
         // Without GRO or a program, an end of a veth pair accepts no frames redirected to the other end.
         first.b().set_gro(true)?;
@@ -137,15 +138,26 @@ impl<'b> Wire<'b> {
     /// # Errors
     /// Those of the generator; if the counter cannot be read.
     pub fn pass(&self, traffic: Traffic) -> Result<WireCounts> {
-        let (from, to) = (self.first.a().ifindex()?, self.second.a().ifindex()?);
+        let from = self.first.a().ifindex()?;
+        let (sent, while_sending, arrived) = self.count(|| send_from(from, traffic))?;
+        Ok(WireCounts { sent, while_sending, arrived })
+    }
+
+    /// Runs `send` in the sender's namespace. Returns its result, the frames that had arrived by then, and
+    /// those that arrived in the end.
+    ///
+    /// # Errors
+    /// Those of `send`; if the counter cannot be read.
+    pub fn count<T: Send>(&self, send: impl FnOnce() -> Result<T> + Send) -> Result<(T, u64, u64)> {
+        let to = self.second.a().ifindex()?;
         self.sender.enter(|| {
             let mut reader = LinkReader::open()?;
             let mut count = || anyhow::Ok(reader.statistics(to)?.rx_packets);
             let before = count()?;
-            let sent = send_from(from, traffic)?;
+            let sent = send()?;
             let while_sending = count()? - before;
             let arrived = quiet(&mut count)? - before;
-            Ok(WireCounts { sent, while_sending, arrived })
+            Ok((sent, while_sending, arrived))
         })
     }
 }

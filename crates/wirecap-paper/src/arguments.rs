@@ -21,6 +21,8 @@ pub enum Experiment {
     Figure11,
     /// The same in advanced mode, with T from 50 to 90 %.
     Figure12,
+    /// One to six queues, one of them hot; what is handled is sent on through a second interface.
+    Figure13,
     /// CPU cycles per packet by stage: driver, program, filter, time, copy, hand-over, reading.
     Stages,
 }
@@ -34,7 +36,7 @@ pub struct Arguments {
     /// What to repeat.
     #[arg(value_enum, value_name = "EXPERIMENT", default_values_t = [Experiment::Table1, Experiment::Figure11])]
     pub experiments: Vec<Experiment>,
-    /// Traffic of table1, figure11 and figure12 in seconds: a part of the stand-in for the paper's trace,
+    /// Traffic of table1 and figures 11 to 13 in seconds: a part of the stand-in for the paper's trace,
     /// nine tenths of it while queue 0 is hot; 32 is the whole of it.
     #[arg(long, value_name = "S", default_value_t = 6.0, value_parser = seconds)]
     pub seconds: f64,
@@ -57,6 +59,9 @@ pub struct Arguments {
     /// Also write tables and charts as one HTML file, which replaces an older one.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// The wirecap command, for figure13 [default: the one beside this program].
+    #[arg(long, value_name = "PATH")]
+    pub wirecap: Option<PathBuf>,
     /// Source directory of the other engines.
     #[arg(long, value_name = "DIR", default_value = "bench/peers")]
     pub peers: PathBuf,
@@ -90,12 +95,13 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    const EACH: [Experiment; 6] = [
+    const EACH: [Experiment; 7] = [
         Experiment::Table1,
         Experiment::Figure9,
         Experiment::Figure10,
         Experiment::Figure11,
         Experiment::Figure12,
+        Experiment::Figure13,
         Experiment::Stages,
     ];
 

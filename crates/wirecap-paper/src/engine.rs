@@ -133,6 +133,21 @@ impl Engine {
         })
     }
 
+    /// The flags of `wirecap` for the engine; `None` for the others.
+    pub fn flags(self) -> Option<String> {
+        let (Pool { m, r }, mode, delivery) = match self {
+            Self::Basic(pool, delivery) => (pool, "--mode basic".to_owned(), delivery),
+            Self::Advanced(pool, t, delivery) => (pool, format!("-T {t}"), delivery),
+            _ => return None,
+        };
+        let how = match delivery {
+            Delivery::Pull => "--dispatch pull --xdp-mode copy",
+            Delivery::Push => "--dispatch push --xdp-mode copy",
+            Delivery::Packed => "--dispatch pull --xdp-mode packed",
+        };
+        Some(format!("-M {m} -R {r} {mode} {how}"))
+    }
+
     /// What the simulator makes of this traffic; `None` for engines that it has no model of: what dense
     /// buffers hold depends on the lengths of packets, which are not simulated.
     ///

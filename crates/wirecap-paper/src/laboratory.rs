@@ -1,8 +1,8 @@
 //! What all experiments need: the network, the engines' programs, the record.
 
-use std::time::Instant;
+use std::{path::PathBuf, time::Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use wirecap_bench::{
     bed::Bed,
@@ -107,6 +107,16 @@ impl Laboratory {
             samples.extend(best);
         }
         Ok(samples)
+    }
+
+    /// The path of the wirecap command.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn wirecap(&self) -> Result<PathBuf> {
+        let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
+        let path = self.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;
+        path.canonicalize().with_context(|| format!("{}: build it, or give --wirecap PATH", path.display()))
     }
 
     /// Says on the terminal what is done now.

@@ -12,6 +12,7 @@
 //! | the engines | [`engine`]; their programs: `bench/peers`, `wirecap-bench` |
 //! | one run | [`trial`] |
 //! | Table 1, Figures 11 and 12 | [`skew`] |
+//! | Figure 13 | [`forwarding`] |
 //! | Figures 9 and 10 | [`burst`] |
 //! | cycles by stage | [`stages`] |
 //!
@@ -21,6 +22,7 @@
 mod arguments;
 mod burst;
 mod engine;
+mod forwarding;
 mod laboratory;
 mod skew;
 mod stages;
@@ -56,6 +58,7 @@ fn run(arguments: Arguments) -> Result<()> {
     }
     let mut laboratory = Laboratory::open(arguments)?;
     skew::run(&mut laboratory)?;
+    forwarding::run(&mut laboratory)?;
     burst::run(&mut laboratory)?;
     stages::run(&mut laboratory)?;
     laboratory.close()

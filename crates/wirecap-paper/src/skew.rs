@@ -25,14 +25,14 @@ use crate::{
 };
 
 /// M and R of section 4.
-const POOL: Pool = Pool { m: 256, r: 100 };
+pub const POOL: Pool = Pool { m: 256, r: 100 };
 const LARGE_POOL: Pool = Pool { m: 256, r: 500 };
 /// T of Figure 11.
-const T: u8 = 60;
+pub const T: u8 = 60;
 /// T of Figure 12.
 const THRESHOLDS: [u8; 5] = [50, 60, 70, 80, 90];
 /// Queues of Table 1, and the one of them with short bursts.
-const TABLE_1_QUEUES: usize = 6;
+pub const TABLE_1_QUEUES: usize = 6;
 const BURSTY_QUEUE: usize = 3;
 
 /// The engines of Figure 11.
@@ -131,7 +131,11 @@ fn wanted(laboratory: &Laboratory, queues: usize) -> Vec<Engine> {
     wanted
 }
 
-fn workload(laboratory: &Laboratory, queues: usize) -> Result<Workload> {
+/// The packets of these experiments, for so many queues.
+///
+/// # Errors
+/// If the trace cannot be read, or has no room.
+pub fn workload(laboratory: &Laboratory, queues: usize) -> Result<Workload> {
     let arguments = &laboratory.arguments;
     match &arguments.trace {
         Some(file) => Workload::of_trace(file, queues, &arguments.tmpfs),
@@ -144,13 +148,19 @@ fn workload(laboratory: &Laboratory, queues: usize) -> Result<Workload> {
 
 fn measure(laboratory: &mut Laboratory, engine: Engine, workload: &Workload) -> Result<Point> {
     let competitor = laboratory.competitor(engine, workload.queues)?;
-    let experiment = format!("{} queues", workload.queues);
+    let experiment = queues_of(workload.queues);
     let trials = laboratory
         .rounds(&experiment, engine, |laboratory| trial::run(&laboratory.bed, &competitor, workload))?;
     Ok(Point { trials, simulated: engine.simulate(&workload.traffic)? })
 }
 
-fn percent(value: f64) -> String {
+/// A number of queues in words.
+pub fn queues_of(number: usize) -> String {
+    format!("{number} {}", if number == 1 { "queue" } else { "queues" })
+}
+
+/// A share for a table.
+pub fn percent(value: f64) -> String {
     format!("{value:.1} %")
 }
 

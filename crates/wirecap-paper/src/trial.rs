@@ -15,7 +15,7 @@ use wirecap_bench::{
     bed::{Bed, SENDER, SENDER_CORE},
     competitor::{Competitor, Outcome},
 };
-use wirecap_replay::{Control, CutPolicy, Placement, Plan, Replay};
+use wirecap_replay::{Control, CutPolicy, Placement, Plan, Replay, Report};
 
 use crate::workload::Workload;
 
@@ -140,30 +140,29 @@ fn by_queue(report: &Value) -> Result<Vec<(u64, u64)>> {
     Ok(queues.iter().map(|queue| (queue.delivered, sum(&queue.lost))).collect())
 }
 
-/// Runs an engine on a workload.
+/// Sends a workload from the sender's core, in whose namespace the caller is.
 ///
 /// # Errors
-/// If either side fails, or the trace is not sent whole.
-pub fn run(bed: &Bed, engine: &Competitor, workload: &Workload) -> Result<Trial> {
-    let link = bed.link(workload.queues as u32)?;
-    let process = engine.start_until_interrupted(&link, &[])?;
-    let sent = link.with_sender(|_| {
-        let plan = Plan {
-            placement: Placement::Side(workload.side.clone()),
-            cut: CutPolicy::Pad,
-            memory_bytes: REPLAY_BYTES,
-            core: Some(SENDER_CORE),
-            ..Plan::new([&workload.file], SENDER)
-        };
-        let replay = Replay::open(plan, &Arc::new(Control::default()))?;
-        Ok(replay.run())
-    })?;
+/// If it is not sent whole.
+pub fn send(workload: &Workload) -> Result<Report> {
+    let plan = Plan {
+        placement: Placement::Side(workload.side.clone()),
+        cut: CutPolicy::Pad,
+        memory_bytes: REPLAY_BYTES,
+        core: Some(SENDER_CORE),
+        ..Plan::new([&workload.file], SENDER)
+    };
+    let sent = Replay::open(plan, &Arc::new(Control::default()))?.run();
     let failures: Vec<_> = sent.failures.iter().map(|failure| format!("{failure:?}")).collect();
     ensure!(failures.is_empty(), "the trace was not sent: {}", failures.join("; "));
-    process.lift_pace()?;
-    thread::sleep(DRAIN);
-    process.interrupt()?;
-    let outcome = Outcome::read(process.wait(TIMEOUT)?.json()?)?;
+    Ok(sent)
+}
+
+/// What was sent into each queue.
+///
+/// # Errors
+/// If it is not what the workload says.
+pub fn sent_by_queue(sent: &Report, workload: &Workload) -> Result<Vec<QueueCounts>> {
     let mut queues = vec![QueueCounts::default(); workload.queues];
     for queue in &sent.queues {
         queues[usize::from(queue.queue)].sent = queue.packets;
@@ -171,15 +170,35 @@ pub fn run(bed: &Bed, engine: &Competitor, workload: &Workload) -> Result<Trial>
     let planned = workload.packets();
     ensure!(
         queues.iter().map(|queue| queue.sent).eq(planned.iter().copied()),
-        "not sent as planned: {planned:?}"
+        "{queues:?} is not what was planned: {planned:?}"
     );
+    Ok(queues)
+}
+
+/// By how much a packet left late, at worst, in milliseconds.
+pub fn sent_late_ms(sent: &Report) -> f64 {
+    sent.pacing.as_ref().map_or(0.0, |pacing| pacing.late_ns.max as f64 / 1e6)
+}
+
+/// Runs an engine on a workload.
+///
+/// # Errors
+/// If either side fails, or the trace is not sent whole.
+pub fn run(bed: &Bed, engine: &Competitor, workload: &Workload) -> Result<Trial> {
+    let link = bed.link(workload.queues as u32)?;
+    let process = engine.start_until_interrupted(&link, &[])?;
+    let sent = link.with_sender(|_| send(workload))?;
+    process.lift_pace()?;
+    thread::sleep(DRAIN);
+    process.interrupt()?;
+    let outcome = Outcome::read(process.wait(TIMEOUT)?.json()?)?;
+    let mut queues = sent_by_queue(&sent, workload)?;
     let received = by_queue(&outcome.all)?;
     ensure!(received.len() == queues.len(), "the engine reports {} queues", received.len());
     for (queue, (received, lost)) in queues.iter_mut().zip(received) {
         (queue.received, queue.counted_lost) = (received, lost);
     }
-    let sent_late_ms = sent.pacing.as_ref().map_or(0.0, |pacing| pacing.late_ns.max as f64 / 1e6);
-    let late_ms = sent_late_ms.max(outcome.latest_wake_ms());
+    let late_ms = sent_late_ms(&sent).max(outcome.latest_wake_ms());
     let json = json!({ "sent": sent, "received": outcome.all });
     let buffer_bytes = outcome.all["buffer_bytes"].as_u64().unwrap_or(0);
     Ok(Trial { queues, cpu_ns: outcome.cpu_ns_per_packet(), buffer_bytes, late_ms, json })

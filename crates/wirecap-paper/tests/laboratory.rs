@@ -131,3 +131,22 @@ fn a_trace_of_the_user_s_is_sent_as_it_is() {
         assert_eq!(trial["run"]["trial"]["received"]["packets"], 3_000, "{trial}");
     }
 }
+
+#[test]
+fn what_is_handled_is_forwarded_without_loss() {
+    if !wirecap_lab::require_root("what_is_handled_is_forwarded_without_loss") {
+        return;
+    }
+    let wirecap = Path::new(env!("CARGO_BIN_EXE_wirecap-paper")).with_file_name("wirecap");
+    assert!(wirecap.exists(), "cargo build -p wirecap-cli makes {}", wirecap.display());
+    let only = "WireCAP-A-(256, 100, 60 %)";
+    let (text, trials) = laboratory(&["figure13", "--seconds", "0.5", "--only", only]);
+    for engine in ["", ", push"] {
+        let row = row(&text, &format!("{only}{engine}"));
+        assert_eq!(row[5..7], ["0.0 %", "0.0 %"], "five and six queues: {text}");
+    }
+    for trial in trials.iter().map(|trial| &trial["run"]["trial"]) {
+        let (arrived, sent_on) = (&trial["arrived"], &trial["handled"]["handled"]["sent_on"]["packets"]);
+        assert!(arrived.as_u64() > Some(0) && arrived == sent_on, "{trial}");
+    }
+}

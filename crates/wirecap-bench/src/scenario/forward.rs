@@ -161,7 +161,7 @@ fn pass_for(
 ) -> Result<(WireCounts, Value)> {
     let traffic = Traffic { frame_len: SHORT_FRAME, rate_pps, amount: Amount::For(duration) };
     let (passed, said) = {
-        let wire = Wire::new(&context.bed)?;
+        let wire = Wire::new(&context.bed, 1)?;
         let running = who.start(&wire)?;
         (wire.pass(traffic)?, running.end()?)
     };

@@ -1,0 +1,111 @@
+//! Figure 13: as Figure 11, but what a handler has handled it sends on through a second interface, from the
+//! cell in which it lies.
+//!
+//! ```text
+//!   replay ─► wc0 ═══ wc1 ─► wirecap handle --pace --forward ─► wc2 ═══ wc3: counted
+//! ```
+//!
+//! Only wirecap takes part: of the other engines, packet sockets would copy each packet once more to send it,
+//! and the bare forwarder serves one queue.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use wirecap_bench::{
+    run::{Process, ReadySign},
+    stats::Summary,
+    wire::{FAR, NEAR, Wire},
+};
+use wirecap_lab::table::Table;
+use wirecap_report::{Axis, Chart, Plot, Series};
+
+use crate::{
+    arguments::Experiment,
+    engine::{Delivery, Engine, PACE_PPS},
+    laboratory::Laboratory,
+    skew::{LOST_PERCENT, POOL, T, TABLE_1_QUEUES, percent, queues_of, workload},
+    trial::{self, QueueCounts, Trial},
+    workload::Workload,
+};
+
+/// How long the command may take to end.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const ENGINES: [Engine; 3] = [
+    Engine::Advanced(POOL, T, Delivery::Pull),
+    Engine::Advanced(POOL, T, Delivery::Push),
+    Engine::Basic(POOL, Delivery::Push),
+];
+
+/// Runs the experiment, if it is wanted.
+///
+/// # Errors
+/// Those of the trials.
+pub fn run(laboratory: &mut Laboratory) -> Result<()> {
+    if !laboratory.arguments.wants(Experiment::Figure13) {
+        return Ok(());
+    }
+    let engines: Vec<_> =
+        ENGINES.into_iter().filter(|engine| laboratory.arguments.measures(&engine.name())).collect();
+    let mut lost = vec![Vec::new(); engines.len()];
+    for queues in 1..=TABLE_1_QUEUES {
+        let workload = workload(laboratory, queues)?;
+        for (&engine, lost) in engines.iter().zip(&mut lost) {
+            let experiment = format!("forwarding, {}", queues_of(queues));
+            let trials = laboratory
+                .rounds(&experiment, engine, |laboratory| forward(laboratory, engine, &workload))?;
+            let shares = trials.iter().map(|trial| trial.total().lost_percent());
+            lost.push(Summary::of(shares).map_or(f64::NAN, |summary| summary.median));
+        }
+    }
+    let title = "Figure 13: packets that did not arrive behind the forwarder, by number of queues";
+    let numbers: Vec<String> = (1..=TABLE_1_QUEUES).map(|number| number.to_string()).collect();
+    let head: Vec<&str> = ["engine"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+    let mut table = Table::new(format!("{title} (measured)"), &head);
+    for (engine, lost) in engines.iter().zip(&lost) {
+        table.row([engine.name()].into_iter().chain(lost.iter().copied().map(percent)));
+    }
+    table.note(format!(
+        "Counted at the far end of the second interface. `wirecap handle --pace {PACE_PPS} --forward`; with both of its \
+         interfaces, the sender and the far end on two cores."
+    ));
+    let series = engines.iter().zip(&lost).map(|(engine, lost)| Series {
+        name: engine.name(),
+        values: lost.iter().copied().map(Some).collect(),
+    });
+    let chart = Chart {
+        title: title.into(),
+        description:
+            "A bar for each engine: advanced mode loses nothing once its handlers together can handle \
+                      the traffic."
+                .into(),
+        plot: Plot::GroupedBars {
+            groups: numbers.clone(),
+            y: Axis::linear(LOST_PERCENT),
+            series: series.collect(),
+        },
+    };
+    laboratory.measured("Figure 13", table, chart)
+}
+
+/// One engine on one workload. What arrives is counted for all queues together.
+fn forward(laboratory: &Laboratory, engine: Engine, workload: &Workload) -> Result<Trial> {
+    let wire = Wire::new(&laboratory.bed, workload.queues as u32)?;
+    let mut command = wire.pinned(&laboratory.wirecap()?.to_string_lossy());
+    command.args(["handle", &format!("xdp:{NEAR}"), "--forward", &format!("xdp:{FAR}"), "--json", "--quiet"]);
+    command.args(["--pace", &PACE_PPS.to_string(), "--threads", &workload.queues.to_string()]);
+    command.args(engine.flags().context("an engine of wirecap")?.split_whitespace());
+    let process = Process::start(&engine.name(), command, ReadySign::When(&|| wire.has_programs()))?;
+    let (sent, _, arrived) = wire.count(|| trial::send(workload))?;
+    process.interrupt()?;
+    let record = process.wait(TIMEOUT)?.json()?;
+    let queues = trial::sent_by_queue(&sent, workload)?;
+    let all: u64 = queues.iter().map(|queue| queue.sent).sum();
+    ensure!(arrived <= all, "{arrived} packets arrived of {all}: others, too");
+    let threads = record["handled"]["threads"].as_array().context("the threads of the record")?;
+    let woke = threads.iter().filter_map(|thread| thread["late_ms"].as_f64()).fold(0.0, f64::max);
+    let late_ms = trial::sent_late_ms(&sent).max(woke);
+    let json = json!({ "sent": sent, "arrived": arrived, "handled": record });
+    let counts = QueueCounts { sent: all, received: arrived, counted_lost: 0 };
+    Ok(Trial { queues: vec![counts], cpu_ns: f64::NAN, buffer_bytes: 0, late_ms, json })
+}
