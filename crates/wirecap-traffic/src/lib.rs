@@ -1,5 +1,5 @@
 //! Traffic for tests, the demo and benchmarks: numbered frames, and a generator that sends millions of
-//! them per second from one core.
+//! them per second from one core. And the pace of a handler that is too slow for them ([`WorkerPace`]).
 //!
 //! ```text
 //!  FrameSpec ──► Template ──stamp(flow, sequence, time)──► one frame, byte for byte
@@ -29,6 +29,7 @@ mod sizes;
 mod slot_queue;
 mod stamp_program;
 mod verify;
+mod worker_pace;
 mod xdp;
 
 pub use error::Error;
@@ -45,4 +46,5 @@ pub use random::Random;
 pub use sizes::{Size, Sizes};
 pub use slot_queue::{QueueReport, QueueShare};
 pub use verify::{RunVerdict, Verdict, Verifier};
+pub use worker_pace::WorkerPace;
 pub use xdp::{XdpGenerator, XdpOptions};

@@ -6,7 +6,6 @@
 //!
 //! It follows the protocol of the peers in bench/peers, so both are measured in the same way.
 
-mod pace;
 mod tally;
 pub mod xdp_count;
 
@@ -28,8 +27,8 @@ use wirecap::{
 };
 use wirecap_sys::cpu;
 use wirecap_testing::cpu_time;
+use wirecap_traffic::WorkerPace;
 
-use pace::Pace;
 use tally::Tally;
 
 /// First argument of a child.
@@ -212,7 +211,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> Result<()> {
         let handles: Vec<_> = workers
             .into_iter()
             .map(|worker| {
-                let pace = arguments.pace.map(Pace::new);
+                let pace = arguments.pace.map(WorkerPace::new);
                 scope.spawn(|| work(worker, pace, arguments.untouched, &is_pace_lifted, &activity))
             })
             .collect();
@@ -266,7 +265,7 @@ fn supervise(
 /// One application thread. Once its pace is lifted, it takes what waits as fast as it can.
 fn work(
     mut worker: Worker,
-    mut pace: Option<Pace>,
+    mut pace: Option<WorkerPace>,
     untouched: bool,
     is_pace_lifted: &AtomicBool,
     activity: &Activity,

@@ -1,18 +1,24 @@
-//! A slow handler: a worker finishes its packets only when a worker of the given pace would.
+//! The pace of a slow handler: a worker finishes its packets only when a worker of that pace would.
 //!
-//! Rule: the schedule is absolute. The worker makes up for a sleep that ends late, but not for idle time.
+//! ```text
+//!   take 100 at 0 ms, 1,000 packets/s ──► finish 100 ms    woken 5 ms late
+//!   take 100 at 105 ms                ──► finish 200 ms    made up for
+//!   idle until 500 ms, take 10        ──► finish 510 ms    idle time is lost, as for a real handler
+//! ```
+//!
+//! Rule: the schedule is absolute, and the worker sleeps until then. So many workers fit on one core.
 
 use std::time::{Duration, Instant};
 
 /// The schedule of one worker.
 #[derive(Debug)]
-pub struct Pace {
+pub struct WorkerPace {
     packets_per_second: f64,
     /// When the worker finishes all packets taken so far; `None` after an idle time.
     finish: Option<Instant>,
 }
 
-impl Pace {
+impl WorkerPace {
     /// A worker that needs `1 / packets_per_second` for a packet.
     pub fn new(packets_per_second: f64) -> Self {
         Self { packets_per_second, finish: None }
@@ -38,7 +44,7 @@ mod tests {
 
     #[test]
     fn the_schedule_makes_up_for_late_sleeps_but_not_for_idle_time() {
-        let mut pace = Pace::new(1000.0);
+        let mut pace = WorkerPace::new(1000.0);
         let start = Instant::now();
         let ms = |ms| start + Duration::from_millis(ms);
         assert_eq!(pace.take(100, start), ms(100));
