@@ -20,17 +20,16 @@ use wirecap::{Batch, Drain, OwnedPacket, PacketAllocator, Transmitter};
 use wirecap_headers::{Rewrite, Side, checksum};
 use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, RouterWorker, UnresolvedHop};
 
-use super::stats::{ForwardStats, cause_of};
+use super::{
+    output::Output,
+    stats::{ForwardStats, cause_of},
+};
 use crate::capture::job::BatchHandler;
 
-/// How long a packet waits for room before it is dropped: a ring that does not move for so long is stuck.
-const ROOM_TIMEOUT: Duration = Duration::from_millis(20);
 /// How often an idle worker asks the kernel for sent cells: at first, and at most.
 const TICK: Duration = Duration::from_millis(1);
 const MAX_TICK: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(1);
-/// How long to wait at the end until staged packets have left.
-const LAST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Where the packets of one worker go.
 pub(super) enum Path {
@@ -86,13 +85,6 @@ pub(super) struct Forwarder {
     tally: Tally,
 }
 
-/// A transmit queue of this worker.
-struct Output {
-    transmitter: Transmitter,
-    /// It took no packet, although one waited for room. Another queue of the same port may still move.
-    is_stuck: bool,
-}
-
 /// Packets of one batch that were sent.
 #[derive(Debug, Default)]
 struct Tally {
@@ -132,10 +124,7 @@ impl Forwarder {
     ) -> Self {
         // A router may send a packet back out of the port that it came in by.
         let sharers = if matches!(path, Path::Cable(_)) { 1 } else { transmitters.len() };
-        let output = |mut transmitter: Transmitter| {
-            transmitter.share_pools(sharers);
-            Output { transmitter, is_stuck: false }
-        };
+        let output = |transmitter| Output::new(transmitter, sharers);
         let outputs = transmitters.into_iter().map(|of_port| of_port.into_iter().map(output).collect());
         let (rules, tally) = (Arc::clone(rules), Tally::default());
         Self { rules, outputs: outputs.collect(), stats, workers, tick: TICK, path, tally }
@@ -152,13 +141,12 @@ impl Forwarder {
         let (completes, stats) = (self.rules.complete_checksums[from], &self.stats[from]);
         let lane = self.lane(to, origin.queue);
         let output = &mut self.outputs[to][lane];
-        let run = drain.forward(&mut output.transmitter, |packet| {
+        let run = output.send_run(drain, |packet| {
             if completes && complete_checksum_in_place(packet) {
                 stats.count_completed();
             }
         });
         if run.packets > 0 {
-            output.is_stuck = false;
             tally.add(run.packets, run.bytes, run.first_timestamp_ns);
         }
     }
@@ -237,28 +225,15 @@ impl Forwarder {
     /// Sends a packet out of a port, or counts why it was dropped.
     fn send(&mut self, packet: OwnedPacket<'_>, origin: Origin, to: usize, tally: &mut Tally) {
         let lane = self.lane(to, origin.queue);
-        let Output { transmitter, is_stuck } = &mut self.outputs[to][lane];
         let (len, came_ns) = (packet.len() as u64, packet.timestamp_ns());
-        let sent = match packet.forward(transmitter) {
-            Err(refused) if refused.reason.is_for_room() && self.rules.wait && !*is_stuck => {
-                refused.wait(transmitter, ROOM_TIMEOUT)
-            }
-            sent => sent,
-        };
-        let stats = &self.stats[origin.port];
-        match sent {
+        match self.outputs[to][lane].send(packet, self.rules.wait) {
             Ok(()) => {
-                *is_stuck = false;
                 tally.add(1, len, came_ns);
                 if !self.rules.batch_times {
                     tally.each_ns.push(came_ns);
                 }
             }
-            Err(refused) => {
-                *is_stuck |= refused.reason.is_for_room() && self.rules.wait;
-                stats.count_dropped(cause_of(refused.reason));
-                refused.give_up(transmitter);
-            }
+            Err(refusal) => self.stats[origin.port].count_dropped(cause_of(refusal)),
         }
     }
 
@@ -282,13 +257,8 @@ impl Forwarder {
     /// Has the kernel send staged packets, and takes back sent cells. Returns whether anything moved.
     fn flush_all(&mut self) -> bool {
         let mut moved = false;
-        for Output { transmitter, .. } in self.outputs.iter_mut().flatten() {
-            let before = transmitter.in_flight();
-            if before > 0 {
-                // Events and later refusals report faults of the link.
-                let _ = transmitter.flush();
-                moved |= transmitter.in_flight() != before;
-            }
+        for output in self.outputs.iter_mut().flatten() {
+            moved |= output.flush();
         }
         moved
     }
@@ -339,7 +309,7 @@ impl BatchHandler for Forwarder {
     }
 
     fn timeout(&self) -> Duration {
-        let in_flight = self.outputs.iter().flatten().any(|output| output.transmitter.in_flight() > 0);
+        let in_flight = self.outputs.iter().flatten().any(Output::is_sending);
         let waits = matches!(&self.path, Path::Router(path) if path.router.has_waiting());
         match (waits, in_flight) {
             (true, _) => TICK,
@@ -359,10 +329,7 @@ impl BatchHandler for Forwarder {
                 self.stats[origin.port].count_dropped(DropCause::NoNeighbour);
             }
         }
-        for Output { transmitter, .. } in self.outputs.iter_mut().flatten() {
-            // Packets in a ring whose link is down are not sent; the account counts them as in flight.
-            let _ = transmitter.finish(LAST_TIMEOUT);
-        }
+        self.outputs.iter_mut().flatten().for_each(Output::finish);
     }
 }
 

@@ -11,13 +11,14 @@
 //! | to read about | open |
 //! |---|---|
 //! | flags and settings, and their checks | [`flags`], [`settings`], [`plan`] |
-//! | what happens to a packet | [`forwarder`] |
+//! | what happens to a packet | [`forwarder`]; a transmit queue: [`output`] |
 //! | what a router decides | the crate `wirecap-router` |
 //! | what is counted | [`stats`] |
 
 pub(crate) mod flags;
 mod forwarder;
-mod plan;
+pub(crate) mod output;
+pub(crate) mod plan;
 pub(crate) mod settings;
 pub(crate) mod stats;
 
@@ -57,7 +58,7 @@ use crate::{
 };
 
 /// Shortest time between two reports of dropped packets.
-const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
+pub(crate) const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 
 /// Forwards until the end.
 ///
@@ -182,11 +183,11 @@ impl ForwardJob {
 
 /// By port, the packets that were reported.
 #[derive(Debug, Default)]
-struct ReportedCounts(Vec<u64>);
+pub(crate) struct ReportedCounts(Vec<u64>);
 
 impl ReportedCounts {
     /// How many of `packets` were not yet reported, if any. They count as reported then.
-    fn since(&mut self, port: usize, packets: u64) -> Option<u64> {
+    pub(crate) fn since(&mut self, port: usize, packets: u64) -> Option<u64> {
         if self.0.len() <= port {
             self.0.resize(port + 1, 0);
         }
@@ -198,7 +199,7 @@ impl ReportedCounts {
 /// Packets that a port got but did not send: their number, and its sources as text. In copy mode the kernel
 /// reports what the driver dropped. In other modes the counters of the interface are the only source, and
 /// include packets of other senders. [`ForwardStats`] counts none of these packets as dropped.
-fn unsent(port: &PortReport) -> (u64, String) {
+pub(crate) fn unsent(port: &PortReport) -> (u64, String) {
     let by_driver = port.transmitted.iter().map(|queue| queue.dropped.driver).sum();
     let by_counters = port.unsent.unwrap_or(0);
     (by_counters.max(by_driver), format!("driver {by_driver}, by its own counters {by_counters}"))

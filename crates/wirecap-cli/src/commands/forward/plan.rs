@@ -107,7 +107,10 @@ fn check_ports(ports: &[PortSpec], rules: &ForwardRules) -> Result<()> {
 }
 
 /// The port, with access by XDP, which forwarding needs.
-fn taken(port: PortSpec) -> Result<PortSpec> {
+///
+/// # Errors
+/// [`Usage`] for a trace file, and for access that leaves packets to the host.
+pub(crate) fn taken(port: PortSpec) -> Result<PortSpec> {
     let reason = match port {
         PortSpec::Interface { name, access: Access::Auto | Access::Xdp, queues } => {
             return Ok(PortSpec::Interface { name, access: Access::Xdp, queues });
@@ -120,7 +123,10 @@ fn taken(port: PortSpec) -> Result<PortSpec> {
 
 /// The interfaces, each once, and the smallest number of queues that one of them can both receive by and send
 /// from.
-fn look_up(
+///
+/// # Errors
+/// [`Usage`] for interfaces between which nothing can be forwarded; an unknown interface.
+pub(crate) fn look_up(
     ports: &[PortSpec],
     known: &mut KnownInterfaces,
     warnings: &mut Vec<ForwardWarning>,

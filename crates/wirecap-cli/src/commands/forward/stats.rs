@@ -13,7 +13,7 @@ use wirecap_router::DropCause;
 use wirecap_traffic::{Latency, Percentiles};
 
 /// The cause for a packet that a transmitter refused.
-pub(super) fn cause_of(refusal: Refusal) -> DropCause {
+pub(crate) fn cause_of(refusal: Refusal) -> DropCause {
     match refusal {
         Refusal::Full => DropCause::RingFull,
         Refusal::OverShare => DropCause::OverShare,
