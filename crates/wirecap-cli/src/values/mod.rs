@@ -20,7 +20,7 @@ use self::decimal::is_decimal;
 pub(crate) use self::{
     decimal::{MILLION, decimal, real, scaled, with_exponent},
     file_mode::FileMode,
-    rate::{Rate, per_second, rate},
+    rate::{Rate, pace, per_second, rate},
     text_file::text_file,
     trace::{is_trace, is_trace_path},
 };

@@ -28,6 +28,12 @@ pub(crate) fn per_second(text: &str) -> Option<u64> {
     scaled(text).filter(|number| (1..MOST).contains(number))
 }
 
+/// Parses the pace of a worker: 2Mpps, 500k.
+pub(crate) fn pace(text: &str) -> Result<u64, String> {
+    per_second(text.strip_suffix("pps").unwrap_or(text))
+        .ok_or_else(|| "write packets per second, like 500k or 2Mpps".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +52,7 @@ mod tests {
         for bad in ["", "0", "fast", "10Gb", "-1", "10G bit", "1e30pps", "bps"] {
             assert_eq!(rate(bad), None, "{bad}");
         }
+        assert_eq!((pace("2Mpps"), pace("1e6")), (Ok(2_000_000), Ok(1_000_000)));
+        assert!(pace("10Gbit").is_err());
     }
 }

@@ -4,10 +4,11 @@ use std::{path::PathBuf, str::FromStr};
 
 use anyhow::Result;
 use clap::{ArgAction, Args};
-use wirecap::{Dispatch, Fanout, Mode, Rss, TapHook, UnmatchedPolicy};
+use wirecap::{Fanout, Rss, TapHook, UnmatchedPolicy};
 
 use super::{
     conditions::{self, NextFileCondition, StopCondition},
+    engine_flags::EngineFlags,
     settings::CaptureSettings,
     words::{self, PacketDirection},
 };
@@ -16,7 +17,7 @@ use crate::{
         ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, ProcessFlags, ServiceFlags,
         TimeLimit, WorkerFlags, set,
     },
-    values::{ANY, Cores, choice, cores, count, number},
+    values::{choice, count},
 };
 
 /// What to capture, how, and where to.
@@ -80,27 +81,10 @@ pub(crate) struct CaptureFlags {
 
     #[command(flatten)]
     pool: PoolFlags,
-    /// Entries of the kernel's rings, a power of two [default: as many as the pool has cells].
-    #[arg(long, value_name = "N", value_parser = number::<u32>(ANY, "--ring 4096"))]
-    ring: Option<u32>,
-    /// T: how full, in percent, a worker's pools are when its buddies begin to help (advanced mode) [default:
-    /// 60].
-    #[arg(short = 'T', value_name = "PERCENT", value_parser = number::<u32>(0..=100, "-T 60"))]
-    threshold_percent: Option<u32>,
-    /// Whether workers help each other [default: advanced].
-    #[arg(long, value_parser = choice::<Mode>())]
-    mode: Option<Mode>,
-    /// How chunks get from receive queues to workers [default: pull].
-    #[arg(long, value_parser = choice::<Dispatch>())]
-    dispatch: Option<Dispatch>,
+    #[command(flatten)]
+    engine: EngineFlags,
     #[command(flatten)]
     workers: WorkerFlags,
-    /// Number of capture threads (push) [default: 1].
-    #[arg(long, value_name = "N", value_parser = number::<u16>(1..=u16::MAX.into(), "--capture-threads 2"))]
-    capture_threads: Option<u16>,
-    /// Cores to pin the capture threads to (push), in turn [default: not pinned].
-    #[arg(long, value_name = "LIST", value_parser = cores)]
-    capture_cores: Option<Cores>,
     #[command(flatten)]
     port: PortFlags,
     /// How the NIC spreads packets over its receive queues during the capture [default: keep].
@@ -154,12 +138,8 @@ impl CaptureFlags {
         let mut settings: CaptureSettings = self.settings.settings()?;
         let CaptureSettings { capture, output, process, service } = &mut settings;
         self.pool.apply(capture);
-        capture.ring_entries = self.ring.or(capture.ring_entries);
-        capture.mode = mode(capture.mode, self.mode, self.threshold_percent)?;
-        set(&mut capture.dispatch, self.dispatch);
+        self.engine.apply(capture)?;
         self.workers.apply(capture);
-        set(&mut capture.capture_threads, self.capture_threads.map(usize::from));
-        set(&mut capture.capture_cores, self.capture_cores.map(|cores| cores.0));
         self.port.apply(capture);
         set(&mut capture.rss, self.rss);
         capture.fanout = self.fanout.or(capture.fanout);
@@ -193,21 +173,5 @@ impl CaptureFlags {
         // Counting needs no times of single packets; writing and verifying do.
         capture.stamp_packets |= output.keeps_times();
         Ok(settings)
-    }
-}
-
-/// The mode, overridden by the flags.
-fn mode(before: Mode, name: Option<Mode>, threshold_percent: Option<u32>) -> Result<Mode> {
-    let mode = match (name, before) {
-        // Keep its threshold.
-        (Some(Mode::Advanced { .. }) | None, before @ Mode::Advanced { .. }) => before,
-        (name, before) => name.unwrap_or(before),
-    };
-    match (mode, threshold_percent) {
-        (Mode::Basic, Some(_)) => {
-            Err(usage!("-T is for advanced mode: leave it out, or add --mode advanced").into())
-        }
-        (Mode::Advanced { .. }, Some(percent)) => Ok(Mode::advanced(percent)?),
-        (mode, None) => Ok(mode),
     }
 }

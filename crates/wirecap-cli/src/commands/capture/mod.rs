@@ -3,6 +3,7 @@
 
 mod conditions;
 pub(crate) mod copy_to;
+pub(crate) mod engine_flags;
 pub(crate) mod flags;
 pub(crate) mod habits;
 pub(crate) mod settings;

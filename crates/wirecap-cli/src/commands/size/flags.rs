@@ -5,8 +5,8 @@ use std::{ops::RangeInclusive, time::Duration};
 use clap::Args;
 use wirecap_sim::sizing::Demand;
 
-use super::values::{pace, rate, skew};
-use crate::values::{Rate, duration, number};
+use super::values::{rate, skew};
+use crate::values::{Rate, duration, number, pace};
 
 /// Bytes of a frame on the wire beyond those that count as its length: preamble and gap.
 const AROUND_FRAME: u64 = 20;

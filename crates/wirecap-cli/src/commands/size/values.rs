@@ -1,16 +1,10 @@
 //! Values of the flags of `wirecap size`, parsed from text.
 
-use crate::values::{self, Rate, per_second, real};
+use crate::values::{self, Rate, real};
 
 /// Parses a rate: 10Gbit, 10Gbps, 5Mpps, 500k.
 pub(super) fn rate(text: &str) -> Result<Rate, String> {
     values::rate(text).ok_or_else(|| "write a rate of a link, like 10Gbit, or of packets, like 5Mpps".into())
-}
-
-/// Parses the pace of a worker: 2Mpps, 500k.
-pub(super) fn pace(text: &str) -> Result<u64, String> {
-    per_second(text.strip_suffix("pps").unwrap_or(text))
-        .ok_or_else(|| "write packets per second, like 500k or 2Mpps".into())
 }
 
 /// Parses how many times the mean the busiest queue gets.
@@ -27,8 +21,6 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_with_an_example() {
         assert!(rate("10Gb").unwrap_err().contains("10Gbit"));
-        assert_eq!((pace("2Mpps"), pace("1e6")), (Ok(2_000_000), Ok(1_000_000)));
-        assert!(pace("10Gbit").is_err());
         assert_eq!((skew("1"), skew("2.5")), (Ok(1.0), Ok(2.5)));
         assert!(["0.9", "x", "-3", ""].iter().all(|bad| skew(bad).is_err()));
     }
