@@ -31,6 +31,9 @@ _wirecap() {
             wirecap,generate)
                 cmd="wirecap__subcmd__generate"
                 ;;
+            wirecap,handle)
+                cmd="wirecap__subcmd__handle"
+                ;;
             wirecap,help)
                 cmd="wirecap__subcmd__help"
                 ;;
@@ -79,6 +82,9 @@ _wirecap() {
             wirecap__subcmd__help,generate)
                 cmd="wirecap__subcmd__help__subcmd__generate"
                 ;;
+            wirecap__subcmd__help,handle)
+                cmd="wirecap__subcmd__help__subcmd__handle"
+                ;;
             wirecap__subcmd__help,help)
                 cmd="wirecap__subcmd__help__subcmd__help"
                 ;;
@@ -119,7 +125,7 @@ _wirecap() {
 
     case "${cmd}" in
         wirecap)
-            opts="-h -V --help --version status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help"
+            opts="-h -V --help --version status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -133,7 +139,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__capture)
-            opts="-D -f -F -Q -w -s -C -G -W -z -c -a -b -M -R -B -T -p -n -U -l -Z -q -i -h --list-interfaces --filter --filter-file --direction --unmatched --config --print-config --write --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --file-per-queue --print --copy-to --count --duration --autostop --ring-buffer --memory --cell-bytes --ring --mode --dispatch --workers --cores --wait --capture-threads --capture-cores --xdp-mode --require-zero-copy --timestamp --rss --fanout --tap-hook --no-promiscuous --verify --expect --relinquish-privileges --no-sandbox --json --stats --log --fail-on-loss --quiet --name --control --metrics --interface --help $(cd /sys/class/net && printf '%s ' *)"
+            opts="-D -f -F -Q -w -s -C -G -W -z -c -a -b -M -R -B -T -p -n -U -l -Z -q -i -h --list-interfaces --filter --filter-file --direction --unmatched --config --print-config --write --snaplen --direct-io --file-mode --in-place --rotate-size --rotate-time --rotate-files --rotate-command --file-per-queue --print --copy-to --count --duration --autostop --ring-buffer --memory --cell-bytes --ring --mode --dispatch --capture-threads --capture-cores --workers --cores --wait --xdp-mode --require-zero-copy --timestamp --rss --fanout --tap-hook --no-promiscuous --verify --expect --relinquish-privileges --no-sandbox --json --stats --log --fail-on-loss --quiet --name --control --metrics --interface --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -291,6 +297,14 @@ _wirecap() {
                     COMPREPLY=($(compgen -W "push pull" -- "${cur}"))
                     return 0
                     ;;
+                --capture-threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --capture-cores)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --workers)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -301,14 +315,6 @@ _wirecap() {
                     ;;
                 --wait)
                     COMPREPLY=($(compgen -W "busy sleep block" -- "${cur}"))
-                    return 0
-                    ;;
-                --capture-threads)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --capture-cores)
-                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --xdp-mode)
@@ -762,8 +768,154 @@ _wirecap() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        wirecap__subcmd__handle)
+            opts="-f -x -c -M -R -B -T -Z -q -h --filter --apply --native --pace --forward --count --duration --memory --cell-bytes --ring --mode --dispatch --capture-threads --capture-cores --cores --wait --xdp-mode --require-zero-copy --timestamp --relinquish-privileges --no-sandbox --json --stats --log --fail-on-loss --quiet --name --control --metrics --workers --threads --help $(cd /sys/class/net && printf '%s ' *)"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --filter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -f)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -x)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --apply)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --forward)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -M)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -R)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -B)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cell-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ring)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -T)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mode)
+                    COMPREPLY=($(compgen -W "basic advanced" -- "${cur}"))
+                    return 0
+                    ;;
+                --dispatch)
+                    COMPREPLY=($(compgen -W "push pull" -- "${cur}"))
+                    return 0
+                    ;;
+                --capture-threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --capture-cores)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cores)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --wait)
+                    COMPREPLY=($(compgen -W "busy sleep block" -- "${cur}"))
+                    return 0
+                    ;;
+                --xdp-mode)
+                    COMPREPLY=($(compgen -W "best zero-copy packed copy generic" -- "${cur}"))
+                    return 0
+                    ;;
+                --timestamp)
+                    COMPREPLY=($(compgen -W "hardware kernel batch" -- "${cur}"))
+                    return 0
+                    ;;
+                --relinquish-privileges)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -Z)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stats)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workers)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         wirecap__subcmd__help)
-            opts="status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help"
+            opts="status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -833,6 +985,20 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__help__subcmd__generate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        wirecap__subcmd__help__subcmd__handle)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

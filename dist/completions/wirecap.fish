@@ -37,6 +37,7 @@ complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "forward" -d 'Forwar
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "profile" -d 'Profile the receive queues: packets of each in bins of time, and how uneven they are'
+complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "handle" -d 'Handle packets as a slow application does: a filter N times for each, or a given pace'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
 complete -c wirecap -n "__fish_wirecap_needs_command" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
@@ -92,13 +93,13 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l mode -d 'Whe
 advanced\t'Over T, a worker\'s buddies help'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l dispatch -d 'How chunks get from receive queues to workers [default: pull]' -r -f -a "push\t'Capture threads hand chunks to workers'
 pull\t'The workers drain their own receive queues'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l capture-threads -d 'Number of capture threads (push) [default: 1]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l capture-cores -d 'Cores to pin the capture threads to (push), in turn [default: not pinned]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l workers -d 'Number of workers [default: one per receive queue, at most one per core]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l cores -d 'Cores to pin the workers to, in turn: 0,2-3 [default: not pinned]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l wait -d 'What idle workers do [default: sleep]' -r -f -a "busy\t'Ask again at once; costs a core per thread, also in silence'
 sleep\t'Sleep, shorter than the pool could fill up'
 block\t'Sleep in the kernel until a packet comes'"
-complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l capture-threads -d 'Number of capture threads (push) [default: 1]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l capture-cores -d 'Cores to pin the capture threads to (push), in turn [default: not pinned]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l xdp-mode -d 'How to attach to the interfaces [default: best]' -r -f -a "best\t'The best that works: zero-copy, packed, copy, generic'
 zero-copy\t'The driver writes into the cells; else an error'
 packed\t'Native XDP: the program packs packets into blocks, one behind the other'
@@ -297,6 +298,53 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l json -d 'Pri
 complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l fail-on-loss -d 'Exit with code 3 if packets were lost and nothing else failed'
 complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s q -l quiet -d 'Print only errors, losses, and what --json or --stats ask for'
 complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s f -l filter -d 'The filter of what is captured, if it could be mistaken for an interface or a flag' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s x -d 'Apply a filter N times to each packet before it is dropped; 0 does nothing with packets' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l apply -d 'The filter that is applied; it decides nothing, and matches are counted [default: net 131.225.2 and udp]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l pace -d 'Let each thread handle at most this many packets per second, as a slow application would: 40k, 1Mpps. Threads sleep until then, so there may be more of them than cores' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l forward -d 'Send packets on through IFACE2 once they are handled. Both interfaces are taken from the host, and what arrives at IFACE2 is dropped' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s c -l count -d 'Stop after N packets (10k, 5M and 1G are thousands, millions, billions), and those that the workers already hold' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l duration -d 'Stop after this time: 10 or 10s, 500ms, 2m, 1h' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s M -d 'M, cells per chunk: a power of two [default: 256]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s R -d 'R, chunks per receive queue. A queue can buffer R x M packets [default: 128, or fewer, so that all queues together take at most an eighth of the available memory]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l memory -d 'Memory for the cells of all receive queues together, which determines R: 512M, 2G' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s B -d 'The same in MiB, as with dumpcap: -B 512' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l cell-bytes -d 'Size of a cell: 2048 or 4096. Larger packets take several cells [default: 2048]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l ring -d 'Entries of the kernel\'s rings, a power of two [default: as many as the pool has cells]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s T -d 'T: how full, in percent, a worker\'s pools are when its buddies begin to help (advanced mode) [default: 60]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l mode -d 'Whether workers help each other [default: advanced]' -r -f -a "basic\t'Each receive queue is on its own'
+advanced\t'Over T, a worker\'s buddies help'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l dispatch -d 'How chunks get from receive queues to workers [default: pull]' -r -f -a "push\t'Capture threads hand chunks to workers'
+pull\t'The workers drain their own receive queues'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l capture-threads -d 'Number of capture threads (push) [default: 1]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l capture-cores -d 'Cores to pin the capture threads to (push), in turn [default: not pinned]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l cores -d 'Cores to pin the workers to, in turn: 0,2-3 [default: not pinned]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l wait -d 'What idle workers do [default: sleep]' -r -f -a "busy\t'Ask again at once; costs a core per thread, also in silence'
+sleep\t'Sleep, shorter than the pool could fill up'
+block\t'Sleep in the kernel until a packet comes'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l xdp-mode -d 'How to attach to the interfaces [default: best]' -r -f -a "best\t'The best that works: zero-copy, packed, copy, generic'
+zero-copy\t'The driver writes into the cells; else an error'
+packed\t'Native XDP: the program packs packets into blocks, one behind the other'
+copy\t'Native XDP, with one copy by the kernel'
+generic\t'Works with every driver, slowly'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l timestamp -d 'Source of the packets\' timestamps [default: kernel with -w or --verify, on passive ports, and where packets are packed; batch otherwise]' -r -f -a "hardware\t'The NIC stamps each packet, where its driver offers that to XDP; else an error'
+kernel\t'The XDP program stamps each packet, at some 50 ns each'
+batch\t'One time for all packets that one look finds; cheapest. The end says how far off it was'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s Z -l relinquish-privileges -d 'Become USER once everything is open; only root can. Files are opened with the permissions of USER, and belong to USER' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l stats -d 'Print the statistics so far on standard error at this interval: 10s, 1m. With --json, print the account so far as one JSON object on one line, to the stream that gets the account at the end' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l log -d 'How messages are written on standard error [default: text]' -r -f -a "text\t'A line of text; in the journal, with its level'
+json\t'A JSON object on one line: time, level, code and text'"
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l threads -l workers -d 'Number of threads that handle packets. With fewer than receive queues, a thread has several; with more (advanced mode), some only help [default: one per receive queue]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l native -d 'Run the filter as machine code, where there is some, instead of interpreting it'
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l require-zero-copy -d 'Fail where packets would be copied; the same as --xdp-mode zero-copy'
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l no-sandbox -d 'Keep all privileges. By default, once everything is open, each thread gives up the capabilities, system calls and files that it does not need'
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l json -d 'Print the account as one JSON object, as the last line of standard output (of standard error with -w -)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l fail-on-loss -d 'Exit with code 3 if packets were lost and nothing else failed'
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s q -l quiet -d 'Print only errors, losses, and what --json or --stats ask for'
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -s M -d 'M, cells per chunk: a power of two [default: 256]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -s R -d 'R, chunks per receive queue [default: 128, or what the program\'s buffer size asks for]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -s T -d 'T, the threshold in percent, for devices that form a group' -r
@@ -350,25 +398,27 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l measure -d 'W
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l fail-on-findings -d 'Exit with code 4 if there is a problem or a warning'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "status" -d 'List the captures that run, or print the account of one'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, helping workers, talkers'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how it ended'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "set" -d 'Change settings of a capture that runs'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "size" -d 'Compute how large pools have to be for some traffic, by simulation'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "profile" -d 'Profile the receive queues: packets of each in bins of time, and how uneven they are'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
-complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile run extcap interfaces doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "status" -d 'List the captures that run, or print the account of one'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "top" -d 'Show a capture live in the terminal: rates, pools, losses, helping workers, talkers'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "stop" -d 'End a capture as SIGINT does, wait until it has ended, and print how it ended'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "rotate" -d 'Begin the next file of a capture that writes a series (-C, -G)'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "set" -d 'Change settings of a capture that runs'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "size" -d 'Compute how large pools have to be for some traffic, by simulation'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "capture" -d 'Capture every packet of one or more interfaces or trace files, into a file or only counted'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "forward" -d 'Forward every packet between two interfaces, in both directions, as a cable would'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "generate" -d 'Generate traffic: numbered frames, which `capture --verify` at the other end checks'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "replay" -d 'Send trace files from an interface, at the recorded speed or any other'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "profile" -d 'Profile the receive queues: packets of each in bins of time, and how uneven they are'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "handle" -d 'Handle packets as a slow application does: a filter N times for each, or a given pace'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "run" -d 'Run a program that captures by libpcap, unchanged, with the engine in libpcap\'s place'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "extcap" -d 'Answer Wireshark and tshark, which run this command through a link to it'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "interfaces" -d 'List the interfaces: queues, speed, what XDP can do, and which programs are attached'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "doctor" -d 'Examine the settings of this machine that cost packets, and change them if asked'
+complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -a "(__fish_print_interfaces)"
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -a "(__fish_complete_command)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -a "(__fish_print_interfaces)"

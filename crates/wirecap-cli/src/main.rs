@@ -6,6 +6,7 @@
 //!                               ├─► generate     numbered frames ─► transmit queues
 //!                               ├─► replay       trace files ─► cells ─► transmit queues
 //!                               ├─► profile      ports ─► workers ─► bins of time ─► imbalance, in words
+//!                               ├─► handle       ports ─► workers ─► a filter N times, or a pace ─► dropped, sent on
 //!                               ├─► run          a program ─► LD_PRELOAD
 //!                               ├─► extcap       Wireshark ─► its sentences, or a capture
 //!                               ├─► status, top, stop, rotate, set      a capture that runs, by its control socket
@@ -56,8 +57,8 @@ use clap::Parser;
 use self::{
     capture::known_interfaces::KnownInterfaces,
     commands::{
-        Command, Flags, doctor, extcap, forward, generate, help, interfaces, interfaces::InterfacesFlags,
-        profile, refusal, replay, top, version,
+        Command, Flags, doctor, extcap, forward, generate, handle, help, interfaces,
+        interfaces::InterfacesFlags, profile, refusal, replay, top, version,
     },
     exit::Exit,
     print::{log, stdio},
@@ -131,6 +132,7 @@ fn run(command: Command) -> Result<Exit> {
             replay::run(&flags, &signals)
         }
         Command::Profile(flags) => profile::run(*flags, signals),
+        Command::Handle(flags) => handle::run(*flags, signals),
         Command::Extcap(flags) => extcap::run(*flags, signals),
         Command::Top(flags) => top::run(&flags, &signals),
         Command::Interfaces(_)

@@ -9,12 +9,13 @@ use serde_json::Value;
 
 /// The schemas of `docs/schemas/` for the output of `wirecap COMMAND --json`, and for messages of `--log
 /// json`.
-const SCHEMAS: [(&str, &str); 10] = [
+const SCHEMAS: [(&str, &str); 11] = [
     ("capture", include_str!("../../../docs/schemas/capture.json")),
     ("forward", include_str!("../../../docs/schemas/forward.json")),
     ("generate", include_str!("../../../docs/schemas/generate.json")),
     ("replay", include_str!("../../../docs/schemas/replay.json")),
     ("profile", include_str!("../../../docs/schemas/profile.json")),
+    ("handle", include_str!("../../../docs/schemas/handle.json")),
     ("run", include_str!("../../../docs/schemas/run.json")),
     ("interfaces", include_str!("../../../docs/schemas/interfaces.json")),
     ("doctor", include_str!("../../../docs/schemas/doctor.json")),

@@ -7,7 +7,7 @@ use wirecap_record::{Outcome, RecordError, Recorder, Trailer, Whereabouts};
 
 use super::{
     describe,
-    drain::Drain,
+    drain::{Drain, Unfinished},
     end::End,
     explain,
     failure::{self, Failure, PartialOutput},
@@ -58,7 +58,11 @@ impl EndedCapture<'_> {
         drop(capture.events());
         capture.stopper().stop();
         let Threads { workers, recorders } = threads;
-        let mut drain = Drain::new(self.plan, self.signals, FilesProgress::of(&recorders), manager);
+        let unfinished = match FilesProgress::of(&recorders) {
+            Some(progress) => Unfinished::writing(self.plan, progress),
+            None => job.handled().map(Unfinished::handling),
+        };
+        let mut drain = Drain::new(self.plan, self.signals, unfinished, manager);
         drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
         // Joins all of them, even if the first panicked.
         let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;

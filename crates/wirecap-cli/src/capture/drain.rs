@@ -1,8 +1,10 @@
-//! The end of writing: packets are still on the way to a slow output.
+//! The end of writing, or of handling: packets are still on the way to a slow output or a slow handler.
 //!
 //! ```text
 //!   pools ─► workers ─► channel ─► writer ─► output        ended: no more packets arrive
 //!   └──────────── still to be written ─────┘
+//!   └─ to be ─┘
+//!      handled
 //! ```
 //!
 //! Rule: if the end takes long, a line says how much is left, the rate, and how to give up; SIGUSR1 prints
@@ -15,7 +17,7 @@ use std::{
 
 use wirecap::Report;
 
-use super::{plan::Plan, written_files::FilesProgress};
+use super::{job::PacketCounter, plan::Plan, written_files::FilesProgress};
 use crate::{
     message::{Message, Topic},
     print::{status_line::StatusLine, stdio::print_message},
@@ -33,23 +35,51 @@ const FIRST_LINE: Duration = Duration::from_secs(2);
 /// The time between two lines.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Shows the progress of writing.
-#[derive(Debug)]
+/// What captured packets wait for at the end.
+pub(super) struct Unfinished {
+    /// Packets for which it is over.
+    done: PacketCounter,
+    /// How many it will be over for, at most.
+    limit: u64,
+    what: Work,
+}
+
+/// What is still to be done with packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Work {
+    /// Writing to this output.
+    Write(String),
+    /// Handling by the workers.
+    Handle,
+}
+
+impl Unfinished {
+    /// Packets wait to be written.
+    pub(super) fn writing(plan: &Plan, progress: FilesProgress) -> Option<Self> {
+        let (limit, what) =
+            (plan.output.count.unwrap_or(u64::MAX), Work::Write(plan.describe_destination()?));
+        Some(Self { done: Box::new(move || progress.total().packets), limit, what })
+    }
+
+    /// Packets wait for slow workers.
+    pub(super) fn handling(done: PacketCounter) -> Self {
+        Self { done, limit: u64::MAX, what: Work::Handle }
+    }
+}
+
+/// Shows the progress of what is left to do.
 pub(super) struct Drain<'a> {
     signals: &'a Signals,
-    /// The output, and its name in messages.
-    output: Option<(FilesProgress, String)>,
-    /// Limit on written packets.
-    limit: u64,
+    unfinished: Option<Unfinished>,
     quiet: bool,
     line: StatusLine,
     next_line: Instant,
-    /// The packets that were written when the capture ended, and that time.
+    /// The packets that were done when the capture ended, and that time.
     begun: (u64, Instant),
     manager: ServiceManager,
 }
 
-/// What is left to write.
+/// What is left to do.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     packets: u64,
@@ -60,19 +90,18 @@ impl<'a> Drain<'a> {
     pub(super) fn new(
         plan: &Plan,
         signals: &'a Signals,
-        progress: Option<FilesProgress>,
+        unfinished: Option<Unfinished>,
         manager: ServiceManager,
     ) -> Self {
         let now = Instant::now();
-        let written = progress.as_ref().map_or(0, |progress| progress.total().packets);
+        let done = unfinished.as_ref().map_or(0, |unfinished| (unfinished.done)());
         Self {
             signals,
-            output: progress.zip(plan.describe_destination()),
-            limit: plan.output.count.unwrap_or(u64::MAX),
+            unfinished,
             quiet: plan.output.quiet,
             line: StatusLine::new(plan.output.quiet, plan.output.json),
             next_line: now + FIRST_LINE,
-            begun: (written, now),
+            begun: (done, now),
             manager,
         }
     }
@@ -99,24 +128,24 @@ impl<'a> Drain<'a> {
     /// Shows the progress if it is due. Call it many times a second.
     pub(super) fn show(&mut self, report: impl Fn() -> Report) {
         self.extend();
-        let Some((progress, output)) = &self.output else { return };
+        let Some(Unfinished { done, limit, what }) = &self.unfinished else { return };
         let now = Instant::now();
         let is_asked = self.signals.take_report_request();
         let line_is_due = is_asked || (now >= self.next_line && !self.quiet && !self.line.is_enabled());
         if !line_is_due && !self.line.is_due() {
             return;
         }
-        let written = progress.total();
+        let done = done();
         let seconds = (now - self.begun.1).as_secs_f64().max(1e-3);
-        let pps = written.packets.saturating_sub(self.begun.0) as f64 / seconds;
-        let packets = captured(&report()).min(self.limit).saturating_sub(written.packets);
+        let pps = done.saturating_sub(self.begun.0) as f64 / seconds;
+        let packets = captured(&report()).min(*limit).saturating_sub(done);
         let rest = Rest { packets, pps };
         if line_is_due {
             self.next_line = now + PERIOD;
             self.line.clear();
-            print_message(&rest.message(output));
+            print_message(&rest.message(what));
         } else {
-            self.line.show(&rest.status());
+            self.line.show(&rest.status(what));
         }
     }
 }
@@ -128,20 +157,25 @@ fn captured(report: &Report) -> u64 {
 }
 
 impl Rest {
-    /// Seconds until everything is written, at the present rate.
+    /// Seconds until everything is done, at the present rate.
     fn seconds(&self) -> Option<u64> {
         let seconds = self.packets as f64 / self.pps;
         (self.pps > 0.0 && seconds < 1e9).then(|| seconds.ceil() as u64)
     }
 
-    fn message(&self, output: &str) -> Message {
-        let left = match self.seconds() {
-            Some(seconds) => format!(" at {}, about {seconds} s", rate(self.pps)),
-            None => ", which accepts none".into(),
+    fn message(&self, what: &Work) -> Message {
+        let left = match (self.seconds(), what) {
+            (Some(seconds), _) => format!(" at {}, about {seconds} s", rate(self.pps)),
+            (None, Work::Write(_)) => ", which accepts none".into(),
+            (None, Work::Handle) => String::new(),
+        };
+        let what = match what {
+            Work::Write(output) => format!("written to {output}"),
+            Work::Handle => "handled".into(),
         };
         let packets = counted(self.packets, "packet");
         let text = format!(
-            "the capture has ended; {packets} {} still to be written to {output}{left}; Ctrl-C (SIGINT, SIGTERM) \
+            "the capture has ended; {packets} {} still to be {what}{left}; Ctrl-C (SIGINT, SIGTERM) \
              gives them up",
             is(self.packets)
         );
@@ -149,9 +183,10 @@ impl Rest {
     }
 
     /// The fields of the status line.
-    fn status(&self) -> Vec<String> {
-        let mut fields =
-            vec![format!("ended; {} to write", counted(self.packets, "packet")), "Ctrl-C gives up".into()];
+    fn status(&self, what: &Work) -> Vec<String> {
+        let verb = if *what == Work::Handle { "handle" } else { "write" };
+        let left = format!("ended; {} to {verb}", counted(self.packets, "packet"));
+        let mut fields = vec![left, "Ctrl-C gives up".into()];
         fields.extend(self.seconds().map(|seconds| format!("about {seconds} s")));
         fields.push(rate(self.pps));
         fields
@@ -166,16 +201,17 @@ mod tests {
     #[test]
     fn the_rest_is_reported_with_the_time_it_takes() {
         let slow = Rest { packets: 31_768, pps: 2_000.0 };
+        let to = |output: &str| Work::Write(output.into());
         assert_eq!(
-            slow.message("standard output").to_string(),
+            slow.message(&to("standard output")).to_string(),
             "wirecap: the capture has ended; 31768 packets are still to be written to standard output at 2.00 kpps, \
              about 16 s; Ctrl-C (SIGINT, SIGTERM) gives them up"
         );
         assert_eq!(
-            slow.status(),
+            slow.status(&to("-")),
             ["ended; 31768 packets to write", "Ctrl-C gives up", "about 16 s", "2.00 kpps"]
         );
-        let long = Rest { packets: 1_234_567_890_123, pps: 2_000.0 }.status();
+        let long = Rest { packets: 1_234_567_890_123, pps: 2_000.0 }.status(&to("-"));
         assert_eq!(fitted(&long, 39), "ended; 1234567890123 packets to write");
         assert_eq!(
             fitted(&long, 79),
@@ -184,10 +220,24 @@ mod tests {
         let stuck = Rest { packets: 1, pps: 0.0 };
         assert!(
             stuck
-                .message("a.pcapng")
+                .message(&to("a.pcapng"))
                 .to_string()
                 .contains("1 packet is still to be written to a.pcapng, which accepts none")
         );
-        assert_eq!(stuck.status(), ["ended; 1 packet to write", "Ctrl-C gives up", "0 packets/s"]);
+        assert_eq!(stuck.status(&to("-")), ["ended; 1 packet to write", "Ctrl-C gives up", "0 packets/s"]);
+    }
+
+    #[test]
+    fn slow_workers_are_no_output() {
+        let slow = Rest { packets: 900, pps: 100.0 };
+        assert_eq!(
+            slow.message(&Work::Handle).to_string(),
+            "wirecap: the capture has ended; 900 packets are still to be handled at 100 packets/s, about 9 s; Ctrl-C \
+             (SIGINT, SIGTERM) gives them up"
+        );
+        assert_eq!(slow.status(&Work::Handle)[0], "ended; 900 packets to handle");
+        // A worker finishes a batch at a time.
+        let text = Rest { packets: 900, pps: 0.0 }.message(&Work::Handle).to_string();
+        assert!(text.contains("900 packets are still to be handled; Ctrl-C"), "{text}");
     }
 }

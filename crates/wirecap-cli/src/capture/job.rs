@@ -19,6 +19,9 @@ use crate::{message::Message, text::loss::ForwardLosses};
 /// How long a worker waits for packets when it has nothing else to do.
 const LONG: Duration = Duration::from_secs(1);
 
+/// Counts the packets that workers are done with.
+pub(crate) type PacketCounter = Box<dyn Fn() -> u64>;
+
 /// What a worker does with each batch.
 pub(crate) trait BatchHandler: Send + 'static {
     /// Whether it takes batches that are recorded, too. If not, they may be written from where they lie.
@@ -86,6 +89,12 @@ pub(crate) trait Job {
     /// does not wait for the output: packets that the output does not accept in time are counted, not
     /// written.
     fn without_output(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Counts the packets that the workers are done with, if handling them takes long: the end waits for the
+    /// others, and shows how many are left.
+    fn handled(&self) -> Option<PacketCounter> {
         None
     }
 

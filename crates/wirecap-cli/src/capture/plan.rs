@@ -47,6 +47,8 @@ pub(crate) struct Plan {
     pub(crate) sandbox: Sandbox,
     /// How the running capture is reached and supervised.
     pub(crate) service: ServiceSettings,
+    /// Whether there may be more workers than cores, if their number is not set.
+    worker_per_queue: bool,
 }
 
 /// Where packets are written.
@@ -167,12 +169,18 @@ impl Plan {
             );
         }
         let service = ServiceSettings::default();
-        Ok(Self { config, output, destination, interfaces, sandbox, service })
+        let worker_per_queue = false;
+        Ok(Self { config, output, destination, interfaces, sandbox, service, worker_per_queue })
     }
 
     /// The plan with other service settings than the defaults.
     pub(crate) fn with_service(self, service: ServiceSettings) -> Self {
         Self { service, ..self }
+    }
+
+    /// The plan with a worker for each receive queue by default, for workers that need no core of their own.
+    pub(crate) fn with_worker_per_queue(self) -> Self {
+        Self { worker_per_queue: true, ..self }
     }
 
     /// The name of the destination in messages; of several files, a pattern that their names match.
@@ -193,7 +201,8 @@ impl Plan {
     /// The builder for ports that have `queues` receive queues together.
     pub(crate) fn builder(&self, queues: usize) -> Builder {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = self.config.workers.unwrap_or(queues.min(cores));
+        let usual = if self.worker_per_queue { queues } else { queues.min(cores) };
+        let workers = self.config.workers.unwrap_or(usual);
         let sandbox = self.sandbox.clone();
         let builder = Builder::from(self.config.clone())
             .workers(workers)

@@ -13,6 +13,7 @@ pub(crate) mod doctor;
 pub(crate) mod extcap;
 pub(crate) mod forward;
 pub(crate) mod generate;
+pub(crate) mod handle;
 pub(crate) mod help;
 pub(crate) mod interfaces;
 pub(crate) mod profile;
@@ -32,6 +33,7 @@ use self::{
     extcap::flags::ExtcapFlags,
     forward::flags::ForwardFlags,
     generate::flags::{EXAMPLES as GENERATE_EXAMPLES, GenerateFlags},
+    handle::flags::{EXAMPLES as HANDLE_EXAMPLES, HandleFlags},
     interfaces::InterfacesFlags,
     profile::flags::{EXAMPLES as PROFILE_EXAMPLES, ProfileFlags},
     replay::flags::{EXAMPLES as REPLAY_EXAMPLES, ReplayFlags},
@@ -55,6 +57,7 @@ Examples:
   wirecap run tcpdump -i eth1                      a libpcap program on the engine, unchanged
   wirecap top eth1                                 rates, pools and losses, live in the terminal
   wirecap profile eth1                             packets per receive queue in bins of 10 ms, and how uneven they are
+  wirecap handle eth1 -x 300                       a slow application: the WireCAP paper's pkt_handler
   wirecap interfaces                               the interfaces, and what XDP can do on each
   wirecap doctor eth1                              settings of this machine that cost packets, and what helps
 
@@ -153,6 +156,18 @@ pub(crate) enum Command {
         override_usage = "wirecap profile [OPTIONS] <IFACE>... [FILTER]"
     )]
     Profile(Box<ProfileFlags>),
+    /// Handle packets as a slow application does: a filter N times for each, or a given pace.
+    ///
+    /// This is pkt_handler and multi_pkt_handler of the WireCAP paper: each thread takes packets from its
+    /// receive queues, applies a filter -x times to each, and drops them or sends them on. With --pace it
+    /// sleeps instead, so more threads than cores can be studied. Batches keep their cells until they are
+    /// handled, so pools fill as they would behind an application of that speed.
+    #[command(
+        after_help = HANDLE_EXAMPLES,
+        allow_negative_numbers = true,
+        override_usage = "wirecap handle [OPTIONS] <-x <N>|--pace <PPS>> <IFACE>... [FILTER]"
+    )]
+    Handle(Box<HandleFlags>),
     /// Run a program that captures by libpcap, unchanged, with the engine in libpcap's place.
     ///
     /// Ethernet interfaces are captured by the engine: beside the host if the host uses them. Files, any, lo

@@ -20,6 +20,7 @@ mod forward;
 mod frames;
 mod generate;
 mod habits;
+mod handle;
 mod host_use;
 mod idle;
 mod interfaces;

@@ -14,7 +14,8 @@ use crate::{
     capture::{Record, end::End},
     commands::{
         capture::copy_to::CopyReport, control, doctor::report::DoctorRecord, forward::stats::ForwardReport,
-        generate, interfaces, profile::report::ProfileRecord, replay, size::report::SizeRecord,
+        generate, handle::report::HandleRecord, interfaces, profile::report::ProfileRecord, replay,
+        size::report::SizeRecord,
     },
     print::log::MessageRecord,
 };
@@ -53,6 +54,16 @@ struct ProfileAccount<'a> {
     record: Record<'a>,
     /// How the packets are spread over the queues.
     profile: ProfileRecord,
+}
+
+/// The account of `wirecap handle`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "its schema is asked for")]
+struct HandleAccount<'a> {
+    #[serde(flatten)]
+    record: Record<'a>,
+    /// How the packets were handled.
+    handled: HandleRecord,
 }
 
 /// The account of a device of `wirecap run`, as the libpcap library writes it.
@@ -103,6 +114,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("generate", schema::<generate::report::Report>()),
         ("replay", schema::<replay::report::Record>()),
         ("profile", schema::<ProfileAccount>()),
+        ("handle", schema::<HandleAccount>()),
         ("run", unworded::<RunAccount>()),
         ("interfaces", schema::<Vec<interfaces::InterfaceRecord>>()),
         ("doctor", schema::<DoctorRecord>()),
@@ -175,7 +187,7 @@ pub(super) fn page() -> String {
         } else {
             let _ = write!(page, "\n## wirecap {command}\n\n");
         }
-        if ["forward", "profile"].contains(&command) {
+        if ["forward", "profile", "handle"].contains(&command) {
             page +=
                 "All fields of [`wirecap capture`](#wirecap-capture) but `verified` and `copied`, and:\n\n";
             fields.retain(|field| !of_capture.contains(field));

@@ -122,6 +122,26 @@ const PROFILE: &[Example] = &[
     ),
 ];
 
+const HANDLE: &[Example] = &[
+    (
+        "wirecap handle eth1 -x 300",
+        "The heavy handler of the paper: a thread for each receive queue applies the filter 300 times to each packet:",
+    ),
+    ("wirecap handle eth1 -x 0 --json | jq .handled.threads[].busy_pps", "The engine without any load:"),
+    (
+        "wirecap handle eth1 --pace 38844 --threads 6 -M 256 -R 100 -T 60",
+        "WireCAP-A-(256, 100, 60%) with six threads of the pace that the paper's had, on any number of cores:",
+    ),
+    (
+        "wirecap handle eth1 -x 300 --mode basic --forward eth2",
+        "Send each packet on through another interface once it is handled, in order:",
+    ),
+    (
+        "wirecap handle trace:trace.pcap -x 300 --apply 'tcp port 443' --native",
+        "What another filter costs for each packet of a trace, as machine code:",
+    ),
+];
+
 const RUN: &[Example] = &[
     ("wirecap run tcpdump -i eth1 -w trace.pcap", "tcpdump on the engine, unchanged:"),
     ("wirecap run -R 500 --account -- ngrep -d eth1", "A larger pool, and the account at the end:"),
@@ -191,6 +211,7 @@ const ALL: &[(&str, &[Example])] = &[
     ("generate", GENERATE),
     ("replay", REPLAY),
     ("profile", PROFILE),
+    ("handle", HANDLE),
     ("run", RUN),
     ("extcap", EXTCAP),
     ("status", STATUS),

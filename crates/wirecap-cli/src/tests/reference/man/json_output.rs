@@ -48,7 +48,7 @@ fn introduction(command: &str) -> &'static str {
         "run" => {
             "`--json` prints an object for each device on a line of its own, on standard error, once the program has ended."
         }
-        "capture" | "forward" | "profile" => {
+        "capture" | "forward" | "profile" | "handle" => {
             "`--json` prints one object on one line, the last line of standard output (of standard error with `-w -`). With \
              `--stats`, and for each SIGUSR1, one such line more comes before it, in which `.end` is null. When the command cannot \
              start, standard output stays empty: the error is on standard error, and the exit status is not 0."

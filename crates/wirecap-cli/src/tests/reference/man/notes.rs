@@ -49,6 +49,11 @@ pub(super) fn of(command: &str) -> Notes {
             see_also: &["wirecap-capture(1)", "wirecap-replay(1)", "ethtool(8)"],
             ..Notes::default()
         },
+        "handle" => Notes {
+            files: &[["/run/wirecap/PID.sock", "The control socket; see wirecap-status(1)."]],
+            see_also: &["wirecap-forward(1)", "wirecap-profile(1)", "wirecap-size(1)", "pcap-filter(7)"],
+            ..Notes::default()
+        },
         "replay" => Notes { see_also: &["tcpreplay(1)", "mergecap(1)"], ..Notes::default() },
         "run" => Notes {
             exit: &[
