@@ -134,7 +134,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < queues; i++) {
         run_start(&readers[i].run, &options);
         readers[i].handle = open_live(options.iface, &settings);
-        /* libpcap has no handles of single queues, but its socket can be told. */
+        /* libpcap has no handles of single queues, but its socket can join a fan-out group. */
         if (queues > 1)
             peer_join_queues(pcap_fileno(readers[i].handle));
         runs[i] = &readers[i].run;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,10 @@
 #define NS_PER_SECOND UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
-static volatile sig_atomic_t signalled;
-/* Set by SIGUSR1: no packet comes any more, so nobody has to wait for what is still in the buffers. */
-static volatile sig_atomic_t pace_lifted;
+/* Written by the signal handler, read by all threads. */
+static atomic_int signalled;
+/* By SIGUSR1: no more packets follow, and what is in the buffers is read at once. */
+static atomic_int pace_lifted;
 
 static void on_signal(int signal_number)
 {

@@ -49,7 +49,9 @@ _Noreturn void peer_fail(const char *what, const char *hint);
 /* Interface index of options->iface, or exits. */
 unsigned peer_ifindex(const struct peer_options *options);
 
-/* Makes a packet socket the next member of a group whose n-th member gets the packets of queue n. */
+/* Makes a packet socket the next member of a group whose n-th member gets the packets of queue n. On veth:
+ * other drivers may record the queue in a way that PACKET_FANOUT_QM sees as the next one. Until then the
+ * socket gets the packets of all queues, so nothing may be sent before. */
 void peer_join_queues(int packet_socket);
 
 /* Keeps the interface promiscuous while `packet_socket` is open. */

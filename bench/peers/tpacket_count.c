@@ -9,6 +9,7 @@
 #include <linux/if_packet.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -59,7 +60,7 @@ static void ring_filter(const struct ring *ring, const struct settings *settings
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 3),
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, ETH_HLEN + 9),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)settings->protocol, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, (uint32_t)settings->snaplen),
+        BPF_STMT(BPF_RET | BPF_K, settings->snaplen ? (uint32_t)settings->snaplen : 262144),
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
     struct sock_fprog filter = {.len = sizeof code / sizeof *code, .filter = code};
@@ -154,7 +155,7 @@ static struct peer_account account(const struct ring *ring, struct peer_counter 
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.block_kib = 256, .blocks = 8, .retire_ms = 10, .queues = 1, .snaplen = 262144};
+    struct settings settings = {.block_kib = 256, .blocks = 8, .retire_ms = 10, .queues = 1};
     const struct peer_flag flags[] = {
         {"block-kib", peer_parse_number, &settings.block_kib, 4, 1 << 20, "N  one block in KiB (256)"},
         {"blocks", peer_parse_number, &settings.blocks, 1, 1 << 16, "N  blocks of the ring (8)"},
@@ -166,6 +167,10 @@ int main(int argc, char **argv)
     struct peer_options options;
     peer_parse(argc, argv, &options, flags, sizeof flags / sizeof *flags);
 
+    if (settings.snaplen && !settings.protocol) {
+        fputs("tpacket_count: wrong: --snaplen without --protocol\n", stderr);
+        return 2;
+    }
     static struct ring rings[PEER_QUEUES_MAX];
     const struct run *runs[PEER_QUEUES_MAX];
     struct peer_account accounts[PEER_QUEUES_MAX];

@@ -199,6 +199,13 @@ pub struct Outcome {
     pub all: Value,
 }
 
+/// The sum of an engine's counters of loss. Two that peers report are none: `rx_fill_ring_empty_descs` counts
+/// looks at the fill ring, whose packets are in `rx_dropped`, and `ps_ifdrop` is a counter of the interface.
+pub fn counted_lost(counters: &serde_json::Map<String, Value>) -> u64 {
+    let is_loss = |name: &str| name != "rx_fill_ring_empty_descs" && name != "ps_ifdrop";
+    counters.iter().filter(|(name, _)| is_loss(name)).filter_map(|(_, packets)| packets.as_u64()).sum()
+}
+
 impl Outcome {
     /// Reads a report.
     ///
@@ -216,9 +223,7 @@ impl Outcome {
 
     /// Packets under a cause of loss, all causes together.
     pub fn dropped(&self) -> u64 {
-        // rx_fill_ring_empty_descs counts looks at the fill ring; the packets are in rx_dropped.
-        let causes = self.all["dropped"].as_object().into_iter().flatten();
-        causes.filter(|(cause, _)| *cause != "rx_fill_ring_empty_descs").filter_map(|(_, n)| n.as_u64()).sum()
+        self.all["dropped"].as_object().map_or(0, counted_lost)
     }
 
     /// The longest delay of a paced worker's wake-up, in milliseconds; not a number for those without pace.
@@ -274,7 +279,7 @@ mod tests {
     fn measured() -> Measurement {
         let all = json!({
             "packets": 900, "seconds": 0.5, "cpu_seconds": 0.00018,
-            "dropped": { "rx_dropped": 70, "rx_ring_full": 30, "rx_fill_ring_empty_descs": 999 },
+            "dropped": { "rx_dropped": 70, "rx_ring_full": 30, "rx_fill_ring_empty_descs": 999, "ps_ifdrop": 7 },
         });
         let sent = SendAccount { frames: 1000, taken: 1000, dropped: 0, seconds: 1.0 };
         Measurement { sent, outcome: Outcome::read(all).unwrap() }

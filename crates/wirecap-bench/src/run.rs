@@ -143,7 +143,7 @@ impl Process {
             .with_context(|| format!("{} is gone", self.name))
     }
 
-    /// Tells it that no packet comes any more: it need not hold its pace for what still waits.
+    /// Lifts its pace: no more packets follow, and what waits is read at once.
     ///
     /// # Errors
     /// If the process is gone.

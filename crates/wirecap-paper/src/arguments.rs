@@ -28,8 +28,8 @@ pub enum Experiment {
 }
 
 /// Repeats experiments of the WireCAP paper with the engines of today, in network namespaces: the same
-/// traffic to one after the other. Needs root, gcc or clang, libpcap's headers, ip, ethtool and taskset.
-/// Makes its own namespaces and removes them.
+/// traffic to one after the other. Needs root, make, gcc or clang, libpcap's headers, ip, ethtool and
+/// taskset. Makes its own namespaces and removes them.
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-paper", version)]
 pub struct Arguments {
@@ -40,8 +40,8 @@ pub struct Arguments {
     /// nine tenths of it while queue 0 is hot; 32 is the whole of it.
     #[arg(long, value_name = "S", default_value_t = 6.0, value_parser = seconds)]
     pub seconds: f64,
-    /// A trace (pcap, pcapng) instead of the stand-in, sent at its own speed; RSS divides its flows among the
-    /// queues.
+    /// A trace (pcap, pcapng; Ethernet) instead of the stand-in, sent at its own speed; RSS divides its flows
+    /// among the queues.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seconds", "seed"])]
     pub trace: Option<PathBuf>,
     /// Seed of the stand-in: the same seed, the same packets at the same times.
@@ -50,7 +50,7 @@ pub struct Arguments {
     /// Rounds of each trial; tables have the median. Stages have at least five.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Measure only engines whose name contains this text; may be given several times.
+    /// Measure only engines whose name contains this text; may be given several times. Not for stages.
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
     /// Directory of the raw trials (JSON lines) and tables (markdown).
@@ -69,7 +69,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub tmpfs: PathBuf,
     /// Write the whole stand-in for six queues to a pcap file, and measure nothing.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["experiments", "trace", "report"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["experiments", "trace", "report", "seconds"])]
     pub write_trace: Option<PathBuf>,
 }
 

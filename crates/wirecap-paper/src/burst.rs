@@ -7,8 +7,8 @@ use std::thread;
 use anyhow::Result;
 use serde_json::json;
 use wirecap_bench::{
-    bed::{Amount, Traffic as Sent},
-    competitor::{Measurement, Outcome},
+    bed::{Amount, Traffic as Sent, sent_json},
+    competitor::Outcome,
     stats::Summary,
 };
 use wirecap_lab::table::{Table, grouped};
@@ -19,8 +19,9 @@ use crate::{
     arguments::Experiment,
     engine::{Delivery, Engine, Pool},
     laboratory::Laboratory,
+    samples::{DISTURBED_NOTE, Samples},
     skew::LOST_PERCENT,
-    trial::{DRAIN, QueueCounts, Sample, TIMEOUT, Trial},
+    trial::{self, DRAIN, QueueCounts, Sample, TIMEOUT, Trial},
 };
 
 /// Bytes of a 64-byte frame without its FCS.
@@ -60,58 +61,58 @@ pub fn run(laboratory: &mut Laboratory) -> Result<()> {
 }
 
 fn figure(laboratory: &mut Laboratory, name: &str, title: &str, engines: &[Engine]) -> Result<()> {
+    let engines: Vec<_> =
+        engines.iter().copied().filter(|engine| laboratory.arguments.measures(&engine.name())).collect();
+    let mut samples: Vec<_> = engines.iter().map(|_| BURSTS.map(|_| Samples::<Burst>::default())).collect();
+    for round in 1..=laboratory.arguments.rounds {
+        for (position, packets) in BURSTS.into_iter().enumerate() {
+            for (&engine, samples) in engines.iter().zip(&mut samples) {
+                samples[position].add(burst(laboratory, engine, round, packets)?);
+            }
+        }
+    }
     let lengths = BURSTS.map(grouped);
     let head: Vec<&str> = ["engine"].into_iter().chain(lengths.iter().map(String::as_str)).collect();
-    let mut measured = Table::new(format!("{name}: {title} (measured)"), &head);
-    let mut model = simulated(&format!("{name}: {title}: at the measured rates"), &head);
-    let (mut rates, mut differences, mut lines) = (Vec::new(), Vec::new(), Vec::new());
-    for &engine in engines {
-        if !laboratory.arguments.measures(&engine.name()) {
-            continue;
-        }
-        let (mut lost, mut of_model) = (vec![engine.name()], vec![engine.name()]);
-        let mut points = Vec::new();
-        for packets in BURSTS {
-            let bursts = bursts(laboratory, engine, packets)?;
-            let share = median(&bursts, |burst| burst.trial.total().lost_percent());
-            let pps = median(&bursts, |burst| burst.pps);
-            rates.extend(bursts.iter().map(|burst| burst.pps));
-            points.push((packets as f64, share));
-            lost.push(format!("{share:.1} %"));
-            if let Some(outcome) = engine.simulate(&Traffic::burst(packets, pps))? {
+    let with_rate: Vec<&str> = head.iter().copied().chain(["Mpps"]).collect();
+    let mut measured = Table::new(format!("{name}: {title} (measured)"), &with_rate);
+    let mut model = simulated(&format!("{name}: {title}: at the measured rates, wirecap by push"), &head);
+    let (mut differences, mut lines) = (Vec::new(), Vec::new());
+    for (engine, of_engine) in engines.iter().zip(&samples) {
+        let shares = of_engine.iter().map(|samples| samples.share(samples.lost_percent()));
+        let rates = of_engine.iter().map(|samples| samples.median(|burst| burst.pps));
+        let rate = Summary::of(rates).map_or_else(String::new, |rate| format!("{:.2}", rate.median / 1e6));
+        measured.row([engine.name()].into_iter().chain(shares).chain([rate]));
+        let points =
+            BURSTS.iter().zip(of_engine).map(|(&packets, samples)| (packets as f64, samples.lost_percent()));
+        lines.push(Line { name: engine.name(), points: points.collect() });
+        let mut of_model = Vec::new();
+        for (packets, samples) in BURSTS.into_iter().zip(of_engine) {
+            if let Some(outcome) =
+                engine.simulate(&Traffic::burst(packets, samples.median(|burst| burst.pps)))?
+            {
                 let simulated = outcome.total().lost_percent();
-                differences.push(share - simulated);
+                differences.push(samples.lost_percent() - simulated);
                 of_model.push(format!("{simulated:.1} %"));
             }
         }
-        measured.row(lost);
-        lines.push(Line { name: engine.name(), points });
-        if of_model.len() > 1 {
-            model.row(of_model);
+        if !of_model.is_empty() {
+            model.row([engine.name()].into_iter().chain(of_model));
         }
     }
-    if let Some(rate) = Summary::of(rates) {
-        measured.note(format!(
-            "64-byte frames, as fast as the kernel generates them: {} Mpps in the median, {} to {}.",
-            mpps(rate.median),
-            mpps(rate.min),
-            mpps(rate.max)
-        ));
-    }
+    measured.note(format!(
+        "64-byte frames, as fast as the kernel generates them. The generator's core also does the receive work of the engine, so a \
+         burst is slower for an engine that needs more of it: Mpps is the median of its bursts. {DISTURBED_NOTE}"
+    ));
     if let Some(worst) = differences.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs())) {
         model.note(format!("Measured less simulated: at most {worst:+.1} percentage points."));
     }
     let chart = Chart {
         title: format!("{name}: {title}"),
-        description: "A line for each engine: its loss grows once a burst is longer than its buffer.".into(),
+        description: "A line for each engine: its loss by the length of the burst.".into(),
         plot: Plot::Lines { x: Axis::log("packets in the burst"), y: Axis::linear(LOST_PERCENT), lines },
     };
     laboratory.measured(name, measured, chart)?;
     laboratory.simulated(&model)
-}
-
-fn mpps(pps: f64) -> String {
-    format!("{:.2}", pps / 1e6)
 }
 
 /// A burst: what became of it, and how fast it came.
@@ -126,14 +127,10 @@ impl Sample for Burst {
     }
 }
 
-fn median(bursts: &[Burst], figure: impl Fn(&Burst) -> f64) -> f64 {
-    Summary::of(bursts.iter().map(figure)).map_or(f64::NAN, |summary| summary.median)
-}
-
-fn bursts(laboratory: &mut Laboratory, engine: Engine, packets: u64) -> Result<Vec<Burst>> {
+fn burst(laboratory: &mut Laboratory, engine: Engine, round: u32, packets: u64) -> Result<Burst> {
     let competitor = laboratory.competitor(engine, 1)?;
     let experiment = format!("burst of {}", grouped(packets));
-    laboratory.rounds(&experiment, engine, |laboratory| {
+    laboratory.sample(&experiment, engine, round, |laboratory| {
         let link = laboratory.bed.link(1)?;
         let process = competitor.start_until_interrupted(&link, &[])?;
         let sent =
@@ -146,13 +143,11 @@ fn bursts(laboratory: &mut Laboratory, engine: Engine, packets: u64) -> Result<V
         let (buffer_bytes, cpu_ns) =
             (outcome.all["buffer_bytes"].as_u64().unwrap_or(0), outcome.cpu_ns_per_packet());
         let late_ms = outcome.latest_wake_ms();
-        let measurement = Measurement { sent, outcome };
-        let counts = QueueCounts {
-            sent: sent.frames,
-            received: measurement.outcome.packets,
-            counted_lost: measurement.outcome.dropped(),
-        };
-        let json = json!({ "burst": measurement.json("burst", None) });
+        let (received, counted_lost) = trial::by_queue(&outcome.all)?
+            .into_iter()
+            .fold((0, 0), |sum, queue| (sum.0 + queue.0, sum.1 + queue.1));
+        let counts = QueueCounts { sent: sent.frames, received, counted_lost };
+        let json = json!({ "sent": sent_json(&sent), "received": outcome.all });
         Ok(Burst { trial: Trial { queues: vec![counts], cpu_ns, buffer_bytes, late_ms, json }, pps })
     })
 }

@@ -47,7 +47,7 @@ impl Pool {
     }
 }
 
-/// Who hands packets to workers, and how they lie in memory.
+/// How packets reach workers, and how they lie in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Delivery {
     /// Idle workers fetch them; in cells.
@@ -118,11 +118,12 @@ impl Engine {
                 "xsk_count",
                 &format!("{common} --frames {RING} --ring {RING} --wait poll"),
             ),
-            // Blocks that fill faster than the kernel closes them for their age: it would waste their rest.
+            // A block that the kernel closes for its age wastes its rest: small blocks, and the age of
+            // libpcap's.
             Self::Tpacket(pool) => peers.competitor(
                 &name,
                 "tpacket_count",
-                &format!("{common} --block-kib 128 --blocks {}", 8 * pool.mib()),
+                &format!("{common} --block-kib 128 --blocks {} --retire-ms 100", 8 * pool.mib()),
             ),
             Self::LibpcapDefault => {
                 peers.competitor(&name, "pcap_count", &format!("{common} --buffer-mib {LIBPCAP_DEFAULT_MIB}"))
@@ -149,7 +150,7 @@ impl Engine {
     }
 
     /// What the simulator makes of this traffic; `None` for engines that it has no model of: what dense
-    /// buffers hold depends on the lengths of packets, which are not simulated.
+    /// buffers hold depends on the lengths of packets, which are not simulated. Its wirecap pushes.
     ///
     /// # Errors
     /// If M or R is not possible.

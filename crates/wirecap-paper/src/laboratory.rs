@@ -1,9 +1,17 @@
-//! What all experiments need: the network, the engines' programs, the record.
+//! What all experiments need: the network, the engines' programs, the record, the report.
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirecap_bench::{
     bed::Bed,
     competitor::{Competitor, Peers},
@@ -18,7 +26,7 @@ use crate::{arguments::Arguments, engine::Engine, trial::Sample};
 /// How often a trial is tried if other work on the machine disturbs it.
 const ATTEMPTS: usize = 5;
 
-/// The laboratory while it is open.
+/// The laboratory while it is open. Dropping it removes its namespaces.
 pub struct Laboratory {
     /// What was asked for.
     pub arguments: Arguments,
@@ -26,32 +34,41 @@ pub struct Laboratory {
     pub bed: Bed,
     peers: Peers,
     record: Record,
-    mhz: f64,
+    mhz: Option<f64>,
     provenance: Provenance,
     /// Of the report, as far as experiments have been done.
     sections: Vec<Section>,
     since: Instant,
+    /// Set by a signal; the next trial does not begin.
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl Laboratory {
-    /// Builds the programs, makes the namespaces, and begins the record. Needs root.
+    /// Builds the programs, makes the namespaces, and begins the record and the report. Needs root.
     ///
     /// # Errors
-    /// Without root or a compiler; if the record cannot be written.
+    /// Without root or a compiler; if the record or the report cannot be written.
     pub fn open(arguments: Arguments) -> Result<Self> {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&is_stopped))?;
+        }
         let machine = Machine::inspect();
         let peers = Peers::build(&arguments.peers)?;
         let record = Record::create(&arguments.out, &machine)?;
-        Ok(Self {
+        let laboratory = Self {
             arguments,
             bed: Bed::new()?,
             peers,
             record,
-            mhz: machine.cpu_mhz.unwrap_or(1e3),
+            mhz: machine.cpu_mhz,
             provenance: Provenance::of_this_process(),
             sections: Vec::new(),
             since: Instant::now(),
-        })
+            is_stopped,
+        };
+        laboratory.write_report()?;
+        Ok(laboratory)
     }
 
     /// The programs that are compared.
@@ -59,8 +76,8 @@ impl Laboratory {
         &self.peers
     }
 
-    /// The clock of the time stamp counter; 1,000 MHz, so that cycles are nanoseconds, if it is unknown.
-    pub fn mhz(&self) -> f64 {
+    /// The processor's clock as the kernel names it, in MHz.
+    pub fn mhz(&self) -> Option<f64> {
         self.mhz
     }
 
@@ -70,43 +87,6 @@ impl Laboratory {
     /// If the path of this program is unknown.
     pub fn competitor(&self, engine: Engine, queues: usize) -> Result<Competitor> {
         engine.competitor(&self.peers, queues)
-    }
-
-    /// Takes a `sample` as often as there are rounds, each time with a line on the terminal, and records what
-    /// it returns. One that other work has disturbed is tried again; the least disturbed counts.
-    ///
-    /// # Errors
-    /// Those of `sample`, with the name of the engine.
-    pub fn rounds<S: Sample>(
-        &mut self,
-        experiment: &str,
-        engine: Engine,
-        mut sample: impl FnMut(&Self) -> Result<S>,
-    ) -> Result<Vec<S>> {
-        let name = engine.name();
-        let mut samples = Vec::new();
-        for round in 1..=self.arguments.rounds as usize {
-            self.progress(&format!("{experiment} {round}/{}: {name}", self.arguments.rounds));
-            let mut best: Option<S> = None;
-            for attempt in 1..=ATTEMPTS {
-                let sample = sample(self).map_err(|error| error.context(format!("{experiment}, {name}")))?;
-                let (late_ms, is_disturbed) = (sample.trial().late_ms, sample.trial().is_disturbed());
-                let kept = json!({ "late_ms": late_ms, "trial": sample.trial().json });
-                self.keep(experiment, &name, round, &kept)?;
-                if best.as_ref().is_none_or(|best| late_ms < best.trial().late_ms) {
-                    best = Some(sample);
-                }
-                if !is_disturbed {
-                    break;
-                }
-                let next = if attempt < ATTEMPTS { "once more" } else { "the best of them counts" };
-                eprintln!(
-                    "        {late_ms:.0} ms late: other work kept the sender or a handler from its core; {next}"
-                );
-            }
-            samples.extend(best);
-        }
-        Ok(samples)
     }
 
     /// The path of the wirecap command.
@@ -119,6 +99,52 @@ impl Laboratory {
         path.canonicalize().with_context(|| format!("{}: build it, or give --wirecap PATH", path.display()))
     }
 
+    /// Takes a sample, with a line on the terminal, and records it. One that other work has disturbed is
+    /// taken again; the least disturbed counts.
+    ///
+    /// # Errors
+    /// Those of `take`, with the name of the engine; after a signal.
+    pub fn sample<S: Sample>(
+        &mut self,
+        experiment: &str,
+        engine: Engine,
+        round: u32,
+        mut take: impl FnMut(&Self) -> Result<S>,
+    ) -> Result<S> {
+        let name = engine.name();
+        self.progress(&format!("{experiment} {round}/{}: {name}", self.arguments.rounds));
+        let mut best: Option<S> = None;
+        for attempt in 1..=ATTEMPTS {
+            self.check_stopped()?;
+            let sample = take(self).map_err(|error| error.context(format!("{experiment}, {name}")))?;
+            let (late_ms, is_disturbed) = (sample.trial().late_ms, sample.trial().is_disturbed());
+            let kept = json!({ "late_ms": late_ms, "trial": sample.trial().json });
+            self.keep(experiment, &name, round, &kept)?;
+            if best.as_ref().is_none_or(|best| late_ms < best.trial().late_ms) {
+                best = Some(sample);
+            }
+            if !is_disturbed {
+                break;
+            }
+            let next = if attempt < ATTEMPTS { "once more" } else { "the best of them counts" };
+            eprintln!(
+                "        {late_ms:.0} ms late: other work had the core of the sender or a handler; {next}"
+            );
+        }
+        best.context("at least one attempt")
+    }
+
+    /// After a signal, an error: everything is removed on the way out.
+    ///
+    /// # Errors
+    /// After a signal.
+    pub fn check_stopped(&self) -> Result<()> {
+        if self.is_stopped.load(Ordering::Relaxed) {
+            bail!("stopped by a signal; the trials so far are in {}", self.record.path.display());
+        }
+        Ok(())
+    }
+
     /// Says on the terminal what is done now.
     pub fn progress(&self, text: &str) {
         eprintln!("{:>4} s  {text}", self.since.elapsed().as_secs());
@@ -128,18 +154,22 @@ impl Laboratory {
     ///
     /// # Errors
     /// If the record cannot be written.
-    pub fn keep(&mut self, experiment: &str, who: &str, round: usize, trial: &Value) -> Result<()> {
-        self.record.run(experiment, who, round, trial)
+    pub fn keep(&mut self, experiment: &str, who: &str, round: u32, trial: &Value) -> Result<()> {
+        self.record.run(experiment, who, round as usize, trial)
     }
 
-    /// Prints and records a table of measured figures, and puts it into the report with a chart.
+    /// Prints and records a table of measured figures, and puts it into the report with a chart, unless it
+    /// has no rows.
     ///
     /// # Errors
-    /// If the record cannot be written.
+    /// If the record or the report cannot be written.
     pub fn measured(&mut self, heading: &str, table: Table, chart: Chart) -> Result<()> {
+        if table.is_empty() {
+            return Ok(());
+        }
         self.record.table(&table)?;
         self.sections.push(Section::new(heading).table(table).chart(chart));
-        Ok(())
+        self.write_report()
     }
 
     /// Prints and records a table of simulated figures, which are not in the report of the measured ones.
@@ -150,23 +180,24 @@ impl Laboratory {
         self.record.table(table)
     }
 
-    /// Writes the report, if one is wanted, and says where the record is.
-    ///
-    /// # Errors
-    /// If the report cannot be written; the record is there.
+    /// Writes the report as far as there is one, so that a failure later loses nothing.
+    fn write_report(&self) -> Result<()> {
+        let Some(path) = &self.arguments.report else { return Ok(()) };
+        let report = Report {
+            title: "The paper's experiments with the engines of today".into(),
+            origin: Origin::Measured,
+            provenance: self.provenance.clone(),
+            sections: self.sections.clone(),
+        };
+        Ok(report.write(path)?)
+    }
+
+    /// Says where the record and the report are.
     #[expect(clippy::print_stdout, reason = "it belongs to the tables")]
-    pub fn close(self) -> Result<()> {
+    pub fn close(self) {
         if let Some(path) = &self.arguments.report {
-            let report = Report {
-                title: "The paper's experiments with the engines of today".into(),
-                origin: Origin::Measured,
-                provenance: self.provenance,
-                sections: self.sections,
-            };
-            report.write(path)?;
             println!("Report: {}", path.display());
         }
         println!("Raw trials: {}; {} s", self.record.path.display(), self.since.elapsed().as_secs());
-        Ok(())
     }
 }

@@ -24,13 +24,14 @@ mod burst;
 mod engine;
 mod forwarding;
 mod laboratory;
+mod samples;
 mod skew;
 mod stages;
 mod stand_in;
 mod trial;
 mod workload;
 
-use std::{fs::File, io::BufWriter, path::Path, process::ExitCode};
+use std::{fs::Permissions, io::BufWriter, os::unix::fs::PermissionsExt, path::Path, process::ExitCode};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -61,14 +62,23 @@ fn run(arguments: Arguments) -> Result<()> {
     forwarding::run(&mut laboratory)?;
     burst::run(&mut laboratory)?;
     stages::run(&mut laboratory)?;
-    laboratory.close()
+    laboratory.close();
+    Ok(())
 }
 
+/// Writes the stand-in beside the file first: it is there whole, or as it was before.
 fn write_trace(path: &Path, seed: u64) -> Result<()> {
-    let file = File::create(path).with_context(|| path.display().to_string())?;
-    let traffic = workload::stand_in(TRACE_QUEUES, workload::END_S, seed);
-    let packets = stand_in::write(&traffic, &workload::rss_of(TRACE_QUEUES)?, seed, BufWriter::new(file))
-        .with_context(|| path.display().to_string())?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || {
+        let mut file =
+            tempfile::Builder::new().permissions(Permissions::from_mode(0o644)).tempfile_in(directory)?;
+        let traffic = workload::stand_in(TRACE_QUEUES, workload::END_S, seed);
+        let rss = workload::rss_of(TRACE_QUEUES)?;
+        let packets = stand_in::write(&traffic, &rss, seed, BufWriter::new(&mut file))?;
+        file.persist(path)?;
+        anyhow::Ok(packets)
+    };
+    let packets = write().with_context(|| path.display().to_string())?;
     eprintln!("{packets} packets in {}", path.display());
     Ok(())
 }

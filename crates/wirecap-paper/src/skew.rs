@@ -11,7 +11,6 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use wirecap_bench::stats::Summary;
 use wirecap_lab::table::{Table, grouped};
 use wirecap_report::{Axis, Chart, Plot, Series};
 use wirecap_sim::{outcome::Outcome, table::simulated, traffic::Traffic};
@@ -20,6 +19,7 @@ use crate::{
     arguments::Experiment,
     engine::{Delivery, Engine, Pool},
     laboratory::Laboratory,
+    samples::{DISTURBED_NOTE, Samples},
     trial::{self, Trial},
     workload::{Workload, stand_in},
 };
@@ -31,9 +31,9 @@ const LARGE_POOL: Pool = Pool { m: 256, r: 500 };
 pub const T: u8 = 60;
 /// T of Figure 12.
 const THRESHOLDS: [u8; 5] = [50, 60, 70, 80, 90];
-/// Queues of Table 1, and the one of them with short bursts.
+/// Queues of Table 1, and the one of them that it shows beside queue 0.
 pub const TABLE_1_QUEUES: usize = 6;
-const BURSTY_QUEUE: usize = 3;
+const OTHER_QUEUE: usize = 3;
 
 /// The engines of Figure 11.
 const ENGINES: [Engine; 5] = [
@@ -55,19 +55,16 @@ const MORE_ENGINES: [Engine; 4] = [
 /// The vertical axis of charts.
 pub const LOST_PERCENT: &str = "packets lost, in percent";
 
-/// An engine on so many queues: measured, and what the simulator makes of the same packets.
+/// An engine on a number of queues: measured, and what the simulator makes of the same packets.
+#[derive(Default)]
 struct Point {
-    trials: Vec<Trial>,
+    samples: Samples<Trial>,
     simulated: Option<Outcome>,
 }
 
 impl Point {
-    fn median(&self, figure: impl Fn(&Trial) -> f64) -> f64 {
-        Summary::of(self.trials.iter().map(figure)).map_or(f64::NAN, |summary| summary.median)
-    }
-
     fn lost_percent(&self) -> f64 {
-        self.median(|trial| trial.total().lost_percent())
+        self.samples.lost_percent()
     }
 
     fn simulated_percent(&self) -> Option<f64> {
@@ -84,15 +81,21 @@ type Points = HashMap<(Engine, usize), Point>;
 /// Those of the trials.
 pub fn run(laboratory: &mut Laboratory) -> Result<()> {
     let mut points = Points::new();
-    for queues in 1..=TABLE_1_QUEUES {
-        let wanted = wanted(laboratory, queues);
-        if wanted.is_empty() {
-            continue;
-        }
-        let workload = workload(laboratory, queues)?;
-        for engine in wanted {
-            let point = measure(laboratory, engine, &workload)?;
-            points.insert((engine, queues), point);
+    for round in 1..=laboratory.arguments.rounds {
+        for queues in 1..=TABLE_1_QUEUES {
+            let wanted = wanted(laboratory, queues);
+            if wanted.is_empty() {
+                continue;
+            }
+            let workload = workload(laboratory, queues)?;
+            for engine in wanted {
+                let sample = measure(laboratory, engine, round, &workload)?;
+                let point = points.entry((engine, queues)).or_default();
+                point.samples.add(sample);
+                if round == 1 {
+                    point.simulated = engine.simulate(&workload.traffic)?;
+                }
+            }
         }
     }
     if laboratory.arguments.wants(Experiment::Table1) {
@@ -111,7 +114,7 @@ pub fn run(laboratory: &mut Laboratory) -> Result<()> {
     Ok(())
 }
 
-/// The engines that are needed with so many queues, each once.
+/// The engines that are needed with this number of queues, each once.
 fn wanted(laboratory: &Laboratory, queues: usize) -> Vec<Engine> {
     let arguments = &laboratory.arguments;
     let mut wanted = Vec::new();
@@ -131,14 +134,22 @@ fn wanted(laboratory: &Laboratory, queues: usize) -> Vec<Engine> {
     wanted
 }
 
-/// The packets of these experiments, for so many queues.
+/// The packets of these experiments, for a number of queues.
 ///
 /// # Errors
 /// If the trace cannot be read, or has no room.
 pub fn workload(laboratory: &Laboratory, queues: usize) -> Result<Workload> {
     let arguments = &laboratory.arguments;
     match &arguments.trace {
-        Some(file) => Workload::of_trace(file, queues, &arguments.tmpfs),
+        Some(file) => {
+            let workload = Workload::of_trace(file, queues, &arguments.tmpfs)?;
+            if workload.left_out > 0 {
+                let left_out = grouped(workload.left_out);
+                laboratory
+                    .progress(&format!("{left_out} packets are left out: no header, or over 1,514 bytes"));
+            }
+            Ok(workload)
+        }
         None => {
             let traffic: Traffic = stand_in(queues, arguments.seconds, arguments.seed);
             Workload::generated(traffic, arguments.seed, &arguments.tmpfs)
@@ -146,12 +157,11 @@ pub fn workload(laboratory: &Laboratory, queues: usize) -> Result<Workload> {
     }
 }
 
-fn measure(laboratory: &mut Laboratory, engine: Engine, workload: &Workload) -> Result<Point> {
+fn measure(laboratory: &mut Laboratory, engine: Engine, round: u32, workload: &Workload) -> Result<Trial> {
     let competitor = laboratory.competitor(engine, workload.queues)?;
     let experiment = queues_of(workload.queues);
-    let trials = laboratory
-        .rounds(&experiment, engine, |laboratory| trial::run(&laboratory.bed, &competitor, workload))?;
-    Ok(Point { trials, simulated: engine.simulate(&workload.traffic)? })
+    laboratory
+        .sample(&experiment, engine, round, |laboratory| trial::run(&laboratory.bed, &competitor, workload))
 }
 
 /// A number of queues in words.
@@ -160,14 +170,14 @@ pub fn queues_of(number: usize) -> String {
 }
 
 /// A share for a table.
-pub fn percent(value: f64) -> String {
+fn percent(value: f64) -> String {
     format!("{value:.1} %")
 }
 
 fn table_1(points: &Points) -> (Table, Chart) {
     let head = [
         "engine",
-        "buffers, MiB",
+        "all buffers, MiB",
         "queue 0: lost",
         "queue 3: lost",
         "all: lost",
@@ -180,43 +190,44 @@ fn table_1(points: &Points) -> (Table, Chart) {
     let (mut groups, mut losses) = (Vec::new(), [Vec::new(), Vec::new()]);
     for engine in ENGINES.into_iter().chain(MORE_ENGINES) {
         let Some(point) = points.get(&(engine, TABLE_1_QUEUES)) else { continue };
-        sent = sent.or_else(|| point.trials.first().map(|trial| trial.queues.clone()));
+        sent = sent.or_else(|| point.samples.first().map(|trial| trial.queues.clone()));
         groups.push(engine.name());
-        for (losses, queue) in losses.iter_mut().zip([0, BURSTY_QUEUE]) {
-            losses.push(Some(point.median(|trial| trial.queues[queue].lost_percent())));
+        for (losses, queue) in losses.iter_mut().zip([0, OTHER_QUEUE]) {
+            losses.push(Some(point.samples.median(|trial| trial.queues[queue].lost_percent())));
         }
         table.row([
             engine.name(),
-            format!("{:.0}", point.median(|trial| trial.buffer_bytes as f64) / f64::from(1 << 20)),
-            percent(point.median(|trial| trial.queues[0].lost_percent())),
-            percent(point.median(|trial| trial.queues[BURSTY_QUEUE].lost_percent())),
-            percent(point.lost_percent()),
-            format!("{:.0}", point.median(|trial| trial.unexplained() as f64)),
-            format!("{:.0}", point.median(|trial| trial.cpu_ns)),
-            format!("{:.1}", point.median(|trial| trial.late_ms)),
+            format!("{:.0}", point.samples.median(|trial| trial.buffer_bytes as f64) / f64::from(1 << 20)),
+            point.samples.share(point.samples.median(|trial| trial.queues[0].lost_percent())),
+            point.samples.share(point.samples.median(|trial| trial.queues[OTHER_QUEUE].lost_percent())),
+            point.samples.share(point.lost_percent()),
+            format!("{:.0}", point.samples.median(|trial| trial.unexplained() as f64)),
+            format!("{:.0}", point.samples.median(|trial| trial.cpu_ns)),
+            format!("{:.1}", point.samples.median(|trial| trial.late_ms)),
         ]);
     }
     if let Some(sent) = sent {
         let all: u64 = sent.iter().map(|queue| queue.sent).sum();
         table.note(format!(
-            "Sent: {} packets to queue 0, {} to queue {BURSTY_QUEUE}, {} in all. Latest: by how much a packet left late, or a \
-             handler woke late, at worst.",
+            "Sent: {} packets to queue 0, {} to queue {OTHER_QUEUE}, {} in all. Latest: by how much a packet left late, or a \
+             handler woke late, at worst. {DISTURBED_NOTE}",
             grouped(sent[0].sent),
-            grouped(sent[BURSTY_QUEUE].sent),
+            grouped(sent[OTHER_QUEUE].sent),
             grouped(all),
         ));
     }
     let [hot, bursty] = losses;
     let chart = Chart {
         title: "Packets lost with six queues".into(),
-        description: "By engine: packets lost at the hot queue 0 and at queue 3, which has short bursts."
-            .into(),
+        description: format!(
+            "Two bars for each engine: packets lost of queue 0, and of queue {OTHER_QUEUE}."
+        ),
         plot: Plot::GroupedBars {
             groups,
             y: Axis::linear(LOST_PERCENT),
             series: vec![
                 Series { name: "queue 0".into(), values: hot },
-                Series { name: format!("queue {BURSTY_QUEUE}"), values: bursty },
+                Series { name: format!("queue {OTHER_QUEUE}"), values: bursty },
             ],
         },
     };
@@ -237,19 +248,22 @@ fn figure(
     let numbers: Vec<String> = queues.clone().map(|number| number.to_string()).collect();
     let head: Vec<&str> = [what].into_iter().chain(numbers.iter().map(String::as_str)).collect();
     let mut measured = Table::new(format!("{name}: {title} (measured)"), &head);
-    let mut model = simulated(&format!("{name}: {title}: the same packets"), &head);
+    let mut model = simulated(&format!("{name}: {title}: the same packets, wirecap by push"), &head);
     let (mut differences, mut series) = (Vec::new(), Vec::new());
     for (label, engine) in rows {
         let of_row: Vec<_> = queues.clone().map(|queues| points.get(&(*engine, queues))).collect();
         if of_row.iter().all(Option::is_none) {
             continue;
         }
-        let cell = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), percent);
-        let lost = |point: &Option<&Point>| cell(point.map(Point::lost_percent));
+        let missing = || "–".to_owned();
+        let lost = |point: &Option<&Point>| {
+            point.map_or_else(missing, |point| point.samples.share(point.lost_percent()))
+        };
         measured.row([label.clone()].into_iter().chain(of_row.iter().map(lost)));
         let values = of_row.iter().map(|point| point.map(Point::lost_percent)).collect();
         series.push(Series { name: label.clone(), values });
-        let of_model = |point: &Option<&Point>| cell(point.and_then(Point::simulated_percent));
+        let of_model =
+            |point: &Option<&Point>| point.and_then(Point::simulated_percent).map_or_else(missing, percent);
         if of_row.iter().flatten().any(|point| point.simulated.is_some()) {
             model.row([label.clone()].into_iter().chain(of_row.iter().map(of_model)));
         }
@@ -263,6 +277,7 @@ fn figure(
     if let Some(worst) = differences.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs())) {
         model.note(format!("Measured less simulated: at most {worst:+.1} percentage points."));
     }
+    measured.note(DISTURBED_NOTE);
     let chart = Chart {
         title: format!("{name}: {title}"),
         description: format!(
@@ -283,25 +298,19 @@ mod tests {
     use super::*;
     use crate::trial::QueueCounts;
 
-    fn point(lost: u64, simulated: Option<Outcome>) -> Point {
-        let trial = |lost| Trial {
-            queues: vec![
-                QueueCounts { sent: 1000, received: 1000 - lost, counted_lost: lost };
-                TABLE_1_QUEUES
-            ],
+    #[test]
+    fn tables_leave_out_what_was_not_measured() {
+        let mut point = Point::default();
+        point.samples.add(Trial {
+            queues: vec![QueueCounts { sent: 1000, received: 900, counted_lost: 100 }; TABLE_1_QUEUES],
             cpu_ns: 150.0,
             buffer_bytes: 300 << 20,
             late_ms: 0.2,
             json: serde_json::Value::Null,
-        };
-        Point { trials: vec![trial(lost + 20), trial(lost), trial(0)], simulated }
-    }
-
-    #[test]
-    fn tables_have_medians_and_leave_out_what_was_not_measured() {
-        let points = Points::from([((ENGINES[1], TABLE_1_QUEUES), point(100, None))]);
+        });
+        let points = Points::from([((ENGINES[1], TABLE_1_QUEUES), point)]);
         let text = table_1(&points).0.to_string();
-        assert!(text.contains("WireCAP-B-(256, 100), push |          300 |        10.0 %"), "{text}");
+        assert!(text.contains("WireCAP-B-(256, 100), push |              300 |        10.0 %"), "{text}");
         assert!(text.contains("(measured)") && !text.contains("libpcap"), "{text}");
         assert!(text.contains("1,000 packets to queue 0, 1,000 to queue 3, 6,000 in all"), "{text}");
     }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wirecap_bench::{
     bed::{Bed, SENDER, SENDER_CORE},
-    competitor::{Competitor, Outcome},
+    competitor::{Competitor, Outcome, counted_lost},
 };
 use wirecap_replay::{Control, CutPolicy, Placement, Plan, Replay, Report};
 
@@ -26,10 +26,9 @@ pub const TIMEOUT: Duration = Duration::from_secs(30);
 /// Memory of the replay: the trace is read while it is sent.
 const REPLAY_BYTES: u64 = 256 << 20;
 
-/// A sender that is later than this has been kept from its core, and sends what it has missed in a burst that
-/// is not in the workload; a handler has not handled what it could have. Such a trial says nothing about the
-/// engine.
-const LATE_MS: f64 = 100.0;
+/// A sender that is later than this sends what it has missed in a burst that is not in the workload, and a
+/// handler that is later has not handled what it could have. Such a trial says little about the engine.
+const LATE_MS: f64 = 20.0;
 
 /// The packets of a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,27 +116,21 @@ struct WirecapQueue {
     lost: serde_json::Map<String, Value>,
 }
 
-/// `rx_fill_ring_empty_descs` counts looks at the fill ring, and `ps_ifdrop` is the interface's own counter.
-fn is_loss(counter: &str) -> bool {
-    counter != "rx_fill_ring_empty_descs" && counter != "ps_ifdrop"
-}
-
-fn sum(counters: &serde_json::Map<String, Value>) -> u64 {
-    counters.iter().filter(|(name, _)| is_loss(name)).filter_map(|(_, value)| value.as_u64()).sum()
-}
-
-/// What each queue received, and what the engine counts as lost there.
-fn by_queue(report: &Value) -> Result<Vec<(u64, u64)>> {
+/// What each queue received, what waits in its buffer included, and what the engine counts as lost there.
+///
+/// # Errors
+/// If the report has no queues.
+pub fn by_queue(report: &Value) -> Result<Vec<(u64, u64)>> {
     if let Some(queues) = report.get("by_queue") {
         let queues = Vec::<PeerQueue>::deserialize(queues).context("by_queue")?;
         return Ok(queues
             .iter()
-            .map(|queue| (queue.packets + queue.left_in_ring, sum(&queue.dropped)))
+            .map(|queue| (queue.packets + queue.left_in_ring, counted_lost(&queue.dropped)))
             .collect());
     }
     let queues = &report["report"]["ports"][0]["queues"];
     let queues = Vec::<WirecapQueue>::deserialize(queues).context("the queues of the report")?;
-    Ok(queues.iter().map(|queue| (queue.delivered, sum(&queue.lost))).collect())
+    Ok(queues.iter().map(|queue| (queue.delivered, counted_lost(&queue.lost))).collect())
 }
 
 /// Sends a workload from the sender's core, in whose namespace the caller is.
@@ -195,8 +188,13 @@ pub fn run(bed: &Bed, engine: &Competitor, workload: &Workload) -> Result<Trial>
     let mut queues = sent_by_queue(&sent, workload)?;
     let received = by_queue(&outcome.all)?;
     ensure!(received.len() == queues.len(), "the engine reports {} queues", received.len());
-    for (queue, (received, lost)) in queues.iter_mut().zip(received) {
+    for (number, (queue, (received, lost))) in queues.iter_mut().zip(received).enumerate() {
         (queue.received, queue.counted_lost) = (received, lost);
+        let sent = queue.sent;
+        ensure!(
+            received <= sent,
+            "queue {number}: {received} packets received of {sent}: those of other queues"
+        );
     }
     let late_ms = sent_late_ms(&sent).max(outcome.latest_wake_ms());
     let json = json!({ "sent": sent, "received": outcome.all });

@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
-use wirecap_file::{Reader, Record};
+use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
 use wirecap_profile::{
     Rss,
     rss::{FirstHeader, HashFields, IndirectionTable, RssKey},
@@ -34,6 +34,13 @@ const HOT_FROM_S: f64 = 10.0;
 /// The end of the stand-in, in seconds.
 pub const END_S: f64 = 32.0;
 
+/// Bytes of an Ethernet header.
+const HEADER_LEN: usize = 14;
+/// Bytes of the longest frame, without its FCS, of the laboratory's interfaces.
+const LONGEST_FRAME: usize = 1514;
+/// The longest trace: each packet takes 24 bytes of memory.
+const MAX_PACKETS: u64 = 50_000_000;
+
 /// Packets for a number of queues.
 #[derive(Debug)]
 pub struct Workload {
@@ -45,7 +52,9 @@ pub struct Workload {
     pub side: PathBuf,
     /// The same packets, for the simulator.
     pub traffic: Traffic,
-    /// The files above, unless the trace is the user's.
+    /// Packets of the trace that no engine gets: shorter than a header, or longer than the interface allows.
+    pub left_out: u64,
+    /// Its files.
     _directory: TempDir,
 }
 
@@ -57,11 +66,12 @@ pub fn rss_of(queues: usize) -> Result<Rss> {
     Ok(Rss::new(&RssKey::default(), IndirectionTable::equal(queues)?, HashFields::Ports))
 }
 
-/// The last `seconds` before the end of the stand-in for so many queues, or all of it. If only a part is
-/// wanted, a tenth of it is before the hot queue is hot.
+/// `seconds` of the stand-in for a number of queues. A tenth of them is before the hot queue is hot, or more
+/// if there are not as many after it.
 pub fn stand_in(queues: usize, seconds: f64, seed: u64) -> Traffic {
     let whole = skew::traffic(queues, seed);
-    if seconds >= END_S { whole } else { part(&whole, HOT_FROM_S - seconds / 10.0, seconds) }
+    let from_s = (HOT_FROM_S - seconds / 10.0).min(END_S - seconds);
+    if seconds >= END_S { whole } else { part(&whole, from_s, seconds) }
 }
 
 /// The packets of a time, which then begins at 0.
@@ -88,18 +98,18 @@ impl Workload {
             .with_context(|| format!("{}: --tmpfs DIR is another place", file.display()))?;
         let side = directory.path().join("queues");
         place(&file, &rss, &side)?;
-        Ok(Self { queues, file, side, traffic, _directory: directory })
+        Ok(Self { queues, file, side, traffic, left_out: 0, _directory: directory })
     }
 
-    /// A trace of the user's, on this number of queues.
+    /// The user's trace, on this number of queues.
     ///
     /// # Errors
     /// If it cannot be read, or has no times, or is not of Ethernet.
     pub fn of_trace(file: &Path, queues: usize, memory: &Path) -> Result<Self> {
         let directory = temporary(memory)?;
         let side = directory.path().join("queues");
-        let traffic = place(file, &rss_of(queues)?, &side)?;
-        Ok(Self { queues, file: file.into(), side, traffic, _directory: directory })
+        let (traffic, left_out) = place(file, &rss_of(queues)?, &side)?;
+        Ok(Self { queues, file: file.into(), side, traffic, left_out, _directory: directory })
     }
 
     /// Packets of each queue.
@@ -115,28 +125,40 @@ fn temporary(memory: &Path) -> Result<TempDir> {
         .with_context(|| format!("{}: --tmpfs DIR is another place", memory.display()))
 }
 
-/// Writes the queue of each packet of a trace, one a line. Returns the packets as runs.
-fn place(file: &Path, rss: &Rss, side: &Path) -> Result<Traffic> {
+/// Writes the queue of each packet of a trace, one a line. Returns the packets that are sent, as runs, and
+/// the number of those that are not.
+fn place(file: &Path, rss: &Rss, side: &Path) -> Result<(Traffic, u64)> {
+    let name = || file.display().to_string();
     let mut queues: Vec<Vec<Run>> = vec![Vec::new(); rss.queues()];
-    let mut first_ns = None;
+    let (mut first_ns, mut latest_ns, mut packets, mut left_out) = (None, 0, 0_u64, 0);
     let mut out = BufWriter::new(File::create(side).with_context(|| side.display().to_string())?);
-    let mut reader = Reader::open(file).with_context(|| file.display().to_string())?;
-    while let Some(record) = reader.next().with_context(|| file.display().to_string())? {
+    let mut reader = Reader::open(file).with_context(name)?;
+    while let Some(record) = reader.next().with_context(name)? {
         let Record::Packet(packet) = record else { continue };
-        let first = FirstHeader::of_link_type(packet.link_type)
-            .with_context(|| format!("{}: link type {} has no flows", file.display(), packet.link_type))?;
-        let time_ns =
-            packet.timestamp_ns.with_context(|| format!("{}: a packet has no time", file.display()))?;
-        let queue = rss.queue(packet.data, first);
+        ensure!(
+            packet.link_type == LINK_TYPE_ETHERNET,
+            "{}: its packets have link type {}, but the laboratory's interfaces are Ethernet",
+            name(),
+            packet.link_type
+        );
+        packets += 1;
+        ensure!(packets <= MAX_PACKETS, "{}: more than {MAX_PACKETS} packets; cut it with editcap", name());
+        let time_ns = packet.timestamp_ns.with_context(|| format!("{}: a packet has no time", name()))?;
+        let queue = rss.queue(packet.data, FirstHeader::Ethernet);
+        // The replay reads a number for each packet, even if it does not send it.
         writeln!(out, "{queue}")?;
-        let from_ns = time_ns.saturating_sub(*first_ns.get_or_insert(time_ns)) as f64;
-        // The replay sends packets in the order of the file, so no earlier than the one before.
-        let from_ns = queues[queue].last().map_or(from_ns, |before| before.from_ns.max(from_ns));
-        queues[queue].push(Run { from_ns, gap_ns: 0.0, packets: 1 });
+        let len = packet.data.len().max(packet.original_len as usize);
+        if packet.data.len() < HEADER_LEN || len > LONGEST_FRAME {
+            left_out += 1;
+            continue;
+        }
+        // In the order of the file: none leaves before the one in front of it.
+        latest_ns = latest_ns.max(time_ns.saturating_sub(*first_ns.get_or_insert(time_ns)));
+        queues[queue].push(Run { from_ns: latest_ns as f64, gap_ns: 0.0, packets: 1 });
     }
     out.flush()?;
-    ensure!(queues.iter().any(|runs| !runs.is_empty()), "{}: it has no packets", file.display());
-    Ok(Traffic { queues })
+    ensure!(queues.iter().any(|runs| !runs.is_empty()), "{}: it has no packets to send", name());
+    Ok((Traffic { queues }, left_out))
 }
 
 #[cfg(test)]
@@ -155,20 +177,17 @@ mod tests {
         assert!(rate(0, 0.0, 0.6) < 30_000.0);
         assert!((15_000.0..25_000.0).contains(&rate(3, 0.0, 6.0)), "{}", rate(3, 0.0, 6.0));
         assert_eq!(stand_in(6, END_S, 1), skew::traffic(6, 1));
+        for seconds in [24.5, 30.0, 31.9] {
+            let last = stand_in(6, seconds, 1).queues[0].last().map(|run| run.from_ns / 1e9);
+            assert!(last.is_some_and(|last| (seconds - 0.1..seconds).contains(&last)), "{seconds}: {last:?}");
+        }
     }
 
     #[test]
     fn a_trace_is_placed_as_it_was_made() {
         let traffic = stand_in(4, 0.05, 1);
         let made = Workload::generated(traffic.clone(), 1, &std::env::temp_dir()).unwrap();
-        assert_eq!(
-            made.packets(),
-            made.traffic
-                .queues
-                .iter()
-                .map(|runs| runs.iter().map(|run| run.packets).sum())
-                .collect::<Vec<u64>>()
-        );
+        assert_eq!(made.packets().iter().sum::<u64>(), traffic.packets());
         let read = Workload::of_trace(&made.file, 4, &std::env::temp_dir()).unwrap();
         assert_eq!(read.packets(), made.packets());
         let lines = std::fs::read_to_string(&read.side).unwrap();

