@@ -1,9 +1,12 @@
 //! Lines that fit a number of columns.
 
 use super::printable::printable;
+use crate::text::plural::counted;
 
 /// Columns of a terminal of unknown width, and of output that is kept in files.
 pub(crate) const COLUMNS: usize = 80;
+/// Rows of a terminal of unknown height.
+pub(crate) const ROWS: usize = 24;
 /// Between two fields of a line.
 pub(crate) const GAP: &str = "  ";
 /// Indent of continuation lines, in spaces.
@@ -40,6 +43,16 @@ fn wrapped_line(line: &str, columns: usize, indent: usize) -> String {
     out
 }
 
+/// At most `rows` of the lines; if some are left out, the last one says how many.
+pub(crate) fn cut(lines: &[String], rows: usize) -> Vec<String> {
+    if lines.len() <= rows {
+        return lines.to_vec();
+    }
+    let shown = &lines[..rows.saturating_sub(1)];
+    let more = format!("... and {}", counted(lines.len() - shown.len(), "more line"));
+    shown.iter().cloned().chain([more]).take(rows).collect()
+}
+
 /// As many fields as fit into `columns`, from the first on, escaped by [`printable`]. A field is whole or
 /// missing: half a number is a wrong one.
 pub(crate) fn fitted(fields: &[String], columns: usize) -> String {
@@ -61,6 +74,15 @@ pub(crate) fn fitted(fields: &[String], columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_without_room_are_counted() {
+        let lines = ["a", "b", "c", "d"].map(String::from);
+        assert_eq!(cut(&lines, 4), lines);
+        assert_eq!(cut(&lines, 3), ["a", "b", "... and 2 more lines"]);
+        assert_eq!(cut(&lines, 1), ["... and 4 more lines"]);
+        assert_eq!(cut(&lines, 0), <[String; 0]>::default());
+    }
 
     #[test]
     fn long_lines_are_broken_between_words_and_indented() {

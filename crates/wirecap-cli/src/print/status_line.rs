@@ -2,8 +2,8 @@
 //!
 //! Rule: the line exists only on a terminal, and only if the user wants more than the result. It is cleared
 //! before anything else is printed, and never longer than the terminal is wide: what is on a second row would
-//! stay. Lines of a table may be above it. It consists of fields, the most important ones first: those that
-//! do not fit are omitted as a whole.
+//! stay. Lines of a table may be above it, as many as the terminal has room for. It consists of fields, the
+//! most important ones first: those that do not fit are omitted as a whole.
 
 use std::time::{Duration, Instant};
 
@@ -91,8 +91,8 @@ impl StatusLine {
 
     /// Overwrites what is on the screen, if standard error has room.
     fn replace(&mut self, table: &[String], fields: &[String]) {
-        if show_over(self.rows, table, fields).is_ok() {
-            self.rows = table.len();
+        if let Ok(rows) = show_over(self.rows, table, fields) {
+            self.rows = rows;
         }
     }
 

@@ -24,13 +24,13 @@ use std::{
 use anyhow::anyhow;
 use clap::builder::StyledStr;
 use nix::errno::Errno;
-use terminal_size::{Width, terminal_size_of};
+use terminal_size::{Height, Width, terminal_size_of};
 use wirecap_sys::room::{PIECE, wait_for_room};
 
 use crate::{
     message::Message,
     print::{
-        layout::{COLUMNS, fitted},
+        layout::{COLUMNS, ROWS, cut, fitted},
         log,
         printable::{printable, printable_lines},
     },
@@ -124,33 +124,45 @@ pub(crate) fn offer(stream: Stream, text: &str) -> io::Result<()> {
     write_if_room(stream, printable_lines(text).as_bytes())
 }
 
-/// Overwrites the current line of standard error and `rows` lines above it: with the lines of a table, each
-/// cut to the width of the terminal, and below them as many of these fields as fit.
+/// Overwrites the current line of standard error and `above` lines above it: with as many lines of a table as
+/// the terminal has room for, each cut to its width, and below them as many of these fields as fit. Returns
+/// the number of lines of the table.
 ///
 /// # Errors
 /// As [`offer`].
-pub(crate) fn show_over(rows: usize, table: &[String], fields: &[String]) -> io::Result<()> {
+pub(crate) fn show_over(above: usize, table: &[String], fields: &[String]) -> io::Result<usize> {
     // Queried each time, since terminals are resized. The last column stays empty: some terminals wrap after
     // it.
-    let columns = columns(Stream::Stderr).unwrap_or(COLUMNS);
+    let (columns, rows) = size(Stream::Stderr).unwrap_or((COLUMNS, ROWS));
     let width = columns.saturating_sub(1);
-    let mut text = match rows {
+    // What has scrolled off the screen could not be overwritten.
+    let table = cut(table, rows.saturating_sub(1));
+    let (above, lines) = (above.min(rows.saturating_sub(1)), table.len());
+    let mut text = match above {
         0 => CLEAR.to_owned(),
-        rows => format!("\r\x1b[{rows}A{CLEAR_BELOW}"),
+        above => format!("\r\x1b[{above}A{CLEAR_BELOW}"),
     };
     for line in table {
-        text.extend(printable(line).chars().take(width));
+        text.extend(printable(&line).chars().take(width));
         text.push('\n');
     }
     text += &fitted(fields, width);
-    write_if_room(Stream::Stderr, text.as_bytes())
+    write_if_room(Stream::Stderr, text.as_bytes()).map(|()| lines)
 }
 
 /// The width of the terminal in columns; `None` if the stream is not a terminal.
 pub(crate) fn columns(stream: Stream) -> Option<usize> {
+    size(stream).map(|(columns, _)| columns)
+}
+
+/// The columns and rows of the terminal; `None` if the stream is not a terminal.
+pub(crate) fn size(stream: Stream) -> Option<(usize, usize)> {
     with(stream, |fd| {
-        let columns = || terminal_size_of(fd).map_or(COLUMNS, |(Width(columns), _)| usize::from(columns));
-        fd.is_terminal().then(columns)
+        let size = || {
+            let known = terminal_size_of(fd);
+            known.map_or((COLUMNS, ROWS), |(Width(columns), Height(rows))| (columns.into(), rows.into()))
+        };
+        fd.is_terminal().then(size)
     })
 }
 

@@ -390,3 +390,35 @@ fn a_terminal_has_a_table_that_is_gone_at_the_end() {
     }
     assert!(between.iter().any(|table| table.contains("100 %  ####")), "{screen:?}");
 }
+
+#[test]
+fn the_table_of_64_queues_fits_a_small_terminal() {
+    if !require_root("the_table_of_64_queues_fits_a_small_terminal") {
+        return;
+    }
+    let lab = Lab::with_queues("profsmall", 64);
+    for rows in [24, 8, 3] {
+        let mut command = lab.right.command("script");
+        let profile = format!("stty columns 80 rows {rows}; {WIRECAP} profile r0 --memory 64M --duration 2s");
+        command.args(["--quiet", "--flush", "--return", "--command", &profile, "/dev/null"]);
+        let ended = RunningCommand::spawn(command).wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        let screen = String::from_utf8(ended.stdout).unwrap();
+        // What is drawn over, each time, is on the screen: the lines of the table, and the status line.
+        let tables: Vec<_> = screen.split("\x1b[J").collect();
+        let (_, drawn) = tables.split_first().unwrap();
+        assert!(drawn.len() > 2, "{screen:?}");
+        for table in &drawn[..drawn.len() - 1] {
+            let (table, up) = table.rsplit_once("\r\x1b[").unwrap_or_else(|| panic!("{table:?}"));
+            let up: usize = up.strip_suffix('A').unwrap().parse().unwrap();
+            assert_eq!(table.lines().count(), up + 1, "{table:?}");
+            assert!(up < rows, "{table:?}");
+            let words = match rows {
+                24 => "and 48 queues with fewer packets",
+                8 => "and 60 queues with fewer packets",
+                _ => "... and 2 more lines",
+            };
+            assert!(table.contains(words), "{rows}: {table:?}");
+        }
+    }
+}

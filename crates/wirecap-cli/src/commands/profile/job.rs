@@ -22,7 +22,10 @@ use super::{
 use crate::{
     capture::{end::End, job::Job, plan::Plan, written_files::FilesProgress},
     message::{Message, Topic},
-    print::stdio::{Stream, columns},
+    print::{
+        layout::ROWS,
+        stdio::{Stream, columns, size},
+    },
 };
 
 /// How often the table of a terminal has new figures.
@@ -122,7 +125,9 @@ impl Job for ProfileJob {
     fn table(&mut self) -> Vec<String> {
         let Some(running) = &mut self.running else { return Vec::new() };
         if let Some((interval, so_far)) = running.interval(TABLE_PERIOD) {
-            running.table = interval.table(&running.labels, &so_far);
+            // Below it is the status line.
+            let rows = size(Stream::Stderr).map_or(ROWS, |(_, rows)| rows).saturating_sub(1);
+            running.table = interval.table(&running.labels, &so_far, rows);
         }
         running.table.clone()
     }

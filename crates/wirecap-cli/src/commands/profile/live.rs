@@ -2,10 +2,12 @@
 
 use wirecap_profile::imbalance::factor;
 
-use crate::text::units::rate;
+use crate::text::{plural::counted, units::rate};
 
-/// Rows of a table: more do not fit a small terminal.
-const MAX_ROWS: usize = 16;
+/// The most queues in a table: more do not fit a terminal of 24 rows.
+const MAX_QUEUES: usize = 16;
+/// Rows of a table without its queues, if it has not got all of them.
+const OTHER_ROWS: usize = 3;
 /// Columns of a bar for a share of 100 percent.
 const BAR: usize = 30;
 /// Queues that a line names.
@@ -21,10 +23,13 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// The rows of a table: rate and share of each queue in the interval, share of all packets so far.
-    pub(super) fn table(&self, labels: &[String], so_far: &[u64]) -> Vec<String> {
+    /// A table of at most `rows` rows, if there is room for any queues: rate and share of each queue in the
+    /// interval, share of all packets so far.
+    pub(super) fn table(&self, labels: &[String], so_far: &[u64], rows: usize) -> Vec<String> {
         let queues = busiest_first(so_far, &self.packets);
-        let mut shown: Vec<_> = queues.iter().copied().take(MAX_ROWS).collect();
+        let are_all = queues.len() <= MAX_QUEUES && queues.len() + OTHER_ROWS <= rows + 1;
+        let len = if are_all { queues.len() } else { MAX_QUEUES.min(rows.saturating_sub(OTHER_ROWS)) };
+        let mut shown: Vec<_> = queues.iter().copied().take(len).collect();
         shown.sort_unstable();
         let width = shown.iter().map(|&queue| labels[queue].chars().count()).max().unwrap_or(0).max(5);
         let mut rows = vec![format!("{:<width$}  packets/s  share  {:<BAR$}  in all", "queue", "")];
@@ -35,8 +40,8 @@ impl Interval {
             let row = format!("{:<width$}  {pps:>9}  {:>3.0} %  {bar:<BAR$}", labels[queue], now * 100.0);
             rows.push(format!("{row}  {:>4.0} %", all * 100.0));
         }
-        if queues.len() > MAX_ROWS {
-            rows.push(format!("and {} queues with fewer packets", queues.len() - MAX_ROWS));
+        if !are_all {
+            rows.push(format!("and {} with fewer packets", counted(queues.len() - len, "queue")));
         }
         rows.push(format!(
             "busiest queue, times an even share: {:.1} now, {:.1} in all",
@@ -92,7 +97,7 @@ mod tests {
             "queue 1        200   25 %  ########                          80 %",
             "busiest queue, times an even share: 1.5 now, 1.6 in all",
         ];
-        assert_eq!(interval.table(&labels, &[200, 800]), expected);
+        assert_eq!(interval.table(&labels, &[200, 800], 4), expected);
         assert_eq!(
             interval.line(&labels, &[200, 800]),
             "profile: 800 packets/s: queue 0 75 %, queue 1 25 %; the busiest has 1.5 times an even share, 1.6 in all"
@@ -105,9 +110,21 @@ mod tests {
     fn many_queues_are_cut_to_the_busiest() {
         let labels: Vec<_> = (0..40).map(|queue| format!("queue {queue}")).collect();
         let packets: Vec<u64> = (0..40).collect();
-        let table = Interval { seconds: 1.0, packets: packets.clone() }.table(&labels, &packets);
-        assert_eq!(table.len(), 1 + MAX_ROWS + 2);
+        let interval = Interval { seconds: 1.0, packets: packets.clone() };
+        let table = interval.table(&labels, &packets, 23);
+        assert_eq!(table.len(), 1 + MAX_QUEUES + 2);
         assert!(table[1].starts_with("queue 24") && table[17].starts_with("and 24 queues with fewer"));
         assert!(table.iter().all(|row| row.chars().count() < 80));
+        for rows in 4..40 {
+            let table = interval.table(&labels, &packets, rows);
+            let queues =
+                table.iter().filter(|row| row.starts_with("queue ") && !row.contains("share")).count();
+            assert_eq!(
+                (table.len(), queues),
+                (queues + OTHER_ROWS, MAX_QUEUES.min(rows - OTHER_ROWS)),
+                "{table:?}"
+            );
+            assert!(table.contains(&format!("and {} queues with fewer packets", 40 - queues)), "{table:?}");
+        }
     }
 }

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     control::sample::{Sample, Share},
     message::Message,
-    print::printable::printable,
+    print::{layout::cut, printable::printable},
     text::{
         plural::counted,
         units::{bit_rate, length, rate},
@@ -260,7 +260,7 @@ impl View<'_> {
             ),
             ("who helps whom, and in all".into(), page.look.heading()),
         );
-        let mut right = self.helpers(report).into_iter();
+        let mut right = cut(&self.helpers(report), rows.into()).into_iter();
         for row in 0..usize::from(rows) {
             let number = first + row;
             let left = workers.get(number).map(|worker| left(number, worker)).unwrap_or_default();

@@ -100,6 +100,24 @@ fn queues_that_have_no_room_are_counted_and_scrolled_to() {
 }
 
 #[test]
+fn sixty_four_queues_on_80_by_24_are_counted_where_they_have_no_room() {
+    let now = Instant::now();
+    let mut history = History::default();
+    let mut report = report(10.0, 100_000, 0);
+    let queue = report.account.ports[0].queues[0].clone();
+    let queues = (0..64).map(|number| Queue { queue: number, ..queue.clone() });
+    report.account.ports[0].queues = queues.collect();
+    report.account.workers = vec![report.account.workers[0].clone(); 64];
+    report.offloads = (1..64).map(|helper| Offload { home: 0, helper, packets: 5 }).collect();
+    history.add(report, now);
+    let screen = screen(80, 24, &view(&history, now));
+    for words in ["(1 to 6 of 64)", "(1 to 3 of 64)", "2 helps 0: ", "... and 61 more lines"] {
+        assert!(screen.contains(words), "no {words:?} in\n{screen}");
+    }
+    assert!(screen.contains("q quits, the capture goes on"), "{screen}");
+}
+
+#[test]
 fn figures_have_three_digits_and_a_unit() {
     for (figure, text) in [
         (0.0, "0"),
