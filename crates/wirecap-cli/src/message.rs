@@ -53,6 +53,8 @@ choices! {
         InUse = "in_use",
         /// A setting was changed by `wirecap set`.
         Changed = "changed",
+        /// The times of packets jumped: back, or far ahead.
+        TimesJump = "times_jump",
         /// The figures of `--stats`, and how much is still to be written.
         Progress = "progress",
         /// A packet was not forwarded.

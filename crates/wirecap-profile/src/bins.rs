@@ -1,81 +1,102 @@
 //! Bins of time: which of them are still open.
 //!
 //! ```text
-//!   closed: their rows have left │ open: the newest bin, and OPEN_BINS - 1 before it │
-//!   ─────────────────────────────┼───────────────────────────────────────────────────┼──► time
-//!    a packet from here is late  │ workers that are behind add to these             newest
+//!   closed: their rows have left │ open: the bin of the newest packet, and those up to a second before it
+//!   ─────────────────────────────┼──────────────────────────────────────────────────────────────────────┼──► time
+//!                                │ workers that are behind add to these                                 newest
 //! ```
 //!
-//! Rule: bins without packets take no memory and have no row, so a packet with an absurd time costs no more
-//! than any other.
+//! Rule: bins without packets take no memory and have no row. Bins are open for a time, not for a number of
+//! bins, but with narrow bins and many queues never for more than [`MAX_CELLS`]: then the oldest ones close
+//! early.
 
 use std::collections::BTreeMap;
 
-/// How many bins are open: 10 s with bins of 10 ms. Longer than a worker is behind unless it is overloaded,
-/// and short enough to follow the rows of a running profile.
-pub const OPEN_BINS: u64 = 1_000;
+/// How far the times of packets may be apart and still be on one line of time: longer than a worker is behind
+/// unless it is overloaded, and short enough to follow the rows of a running profile.
+pub const TOLERANCE_NS: u64 = 1_000_000_000;
+
+/// The most open bins times queues: 32 MiB.
+const MAX_CELLS: usize = 1 << 22;
 
 /// A closed bin: its packets by queue, at least one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// Its number: time since 1970 in units of its width.
     pub bin: u64,
+    /// The number of bins from the start of the profile to it; jumps of the time do not count.
+    pub position: u64,
+    /// How many jumps came before it.
+    pub stretch: u64,
     /// Packets of each queue.
     pub packets: Box<[u64]>,
 }
+
+/// The packets of a bin, by queue.
+pub(crate) type BinPackets = Box<[u64]>;
 
 /// Bins that are open.
 #[derive(Debug)]
 pub(crate) struct Bins {
     queues: usize,
-    open: BTreeMap<u64, Box<[u64]>>,
+    open: BTreeMap<u64, BinPackets>,
     /// Bins before this one are closed.
     open_from: u64,
-    /// Packets of each queue that came after their bin was closed.
-    late: Box<[u64]>,
 }
 
 impl Bins {
     pub(crate) fn new(queues: usize) -> Self {
-        Self { queues, open: BTreeMap::new(), open_from: 0, late: vec![0; queues].into() }
+        Self { queues, open: BTreeMap::new(), open_from: 0 }
     }
 
-    /// Adds packets, and closes bins that are now too old.
-    pub(crate) fn add(&mut self, bin: u64, queue: usize, packets: u64, each: &mut impl FnMut(Row)) {
+    /// Adds packets. `false` if their bin is closed.
+    pub(crate) fn add(&mut self, bin: u64, queue: usize, packets: u64) -> bool {
         if bin < self.open_from {
-            self.late[queue] += packets;
-            return;
+            return false;
         }
-        let row = self.open.entry(bin).or_insert_with(|| vec![0; self.queues].into());
-        row[queue] += packets;
-        if bin - self.open_from >= OPEN_BINS {
-            self.close_before(bin - (OPEN_BINS - 1), each);
-        }
+        self.open.entry(bin).or_insert_with(|| vec![0; self.queues].into())[queue] += packets;
+        true
     }
 
-    /// Closes all bins.
-    pub(crate) fn close(&mut self, each: &mut impl FnMut(Row)) {
-        while let Some((bin, packets)) = self.open.pop_first() {
-            self.open_from = bin.saturating_add(1);
-            each(Row { bin, packets });
-        }
+    /// The first and the last open bin.
+    pub(crate) fn span(&self) -> Option<(u64, u64)> {
+        let ((first, _), (last, _)) = (self.open.first_key_value()?, self.open.last_key_value()?);
+        Some((*first, *last))
     }
 
-    pub(crate) fn late(&self) -> &[u64] {
-        &self.late
+    /// Whether it has as many bins as memory allows.
+    pub(crate) fn is_full(&self) -> bool {
+        self.open.len() * self.queues.max(1) >= MAX_CELLS
     }
 
     /// Packets of a queue in open bins.
-    pub(crate) fn open_packets(&self, queue: usize) -> u64 {
+    pub(crate) fn packets(&self, queue: usize) -> u64 {
         self.open.values().map(|packets| packets[queue]).sum()
     }
 
-    fn close_before(&mut self, open_from: u64, each: &mut impl FnMut(Row)) {
-        while let Some(first) = self.open.first_entry().filter(|first| *first.key() < open_from) {
-            let (bin, packets) = first.remove_entry();
-            each(Row { bin, packets });
+    /// Closes bins before this one, and as many of the others as memory requires.
+    pub(crate) fn close_before(&mut self, open_from: u64, each: &mut impl FnMut(u64, BinPackets)) {
+        while let Some(first) = self.open.first_entry() {
+            let bin = *first.key();
+            if bin >= open_from && self.open.len() * self.queues <= MAX_CELLS {
+                break;
+            }
+            let Some((bin, packets)) = self.open.pop_first() else { break };
+            self.open_from = bin.saturating_add(1);
+            each(bin, packets);
         }
-        self.open_from = open_from;
+        self.open_from = self.open_from.max(open_from);
+    }
+
+    /// Closes all bins, and forgets where they were.
+    pub(crate) fn take(&mut self) -> BTreeMap<u64, BinPackets> {
+        self.open_from = 0;
+        std::mem::take(&mut self.open)
+    }
+
+    /// Adds bins that are later than all open ones.
+    pub(crate) fn append(&mut self, mut later: BTreeMap<u64, BinPackets>) {
+        self.open.append(&mut later);
     }
 }
 
@@ -84,28 +105,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_leave_in_order_and_late_packets_are_counted() {
+    fn bins_close_in_order_and_stay_closed() {
         let (mut bins, mut rows) = (Bins::new(2), Vec::new());
-        let mut row = |row: Row| rows.push((row.bin, row.packets.to_vec()));
-        bins.add(5_001, 1, 2, &mut row);
-        // Behind, but not too far.
-        bins.add(5_000, 0, 1, &mut row);
-        bins.add(5_001 - (OPEN_BINS - 1), 0, 7, &mut row);
-        bins.add(5_001 - OPEN_BINS, 0, 3, &mut row);
-        bins.add(5_002, 0, 4, &mut row);
-        assert_eq!((bins.late(), bins.open_packets(0)), (&[3, 0][..], 5));
-        bins.close(&mut row);
-        let first = 5_001 - (OPEN_BINS - 1);
-        let expected = [(first, vec![7, 0]), (5_000, vec![1, 0]), (5_001, vec![0, 2]), (5_002, vec![4, 0])];
-        assert_eq!(rows, expected);
+        for (bin, queue, packets) in [(5_001, 1, 2), (5_000, 0, 1), (5_001, 0, 4)] {
+            assert!(bins.add(bin, queue, packets));
+        }
+        assert_eq!((bins.packets(0), bins.span()), (5, Some((5_000, 5_001))));
+        bins.close_before(5_001, &mut |bin, packets| rows.push((bin, packets)));
+        assert!(!bins.add(5_000, 0, 1) && bins.add(5_001, 0, 1));
+        assert_eq!(rows, [(5_000, [1, 0].into())]);
     }
 
     #[test]
-    fn an_absurd_time_costs_a_row() {
-        let (mut bins, mut rows) = (Bins::new(1), 0);
-        for bin in [0, u64::MAX, 1, u64::MAX - 1] {
-            bins.add(bin, 0, 1, &mut |_| rows += 1);
+    fn many_queues_in_narrow_bins_close_early() {
+        let queues = MAX_CELLS / 4;
+        let (mut bins, mut closed) = (Bins::new(queues), Vec::new());
+        for bin in 0..6 {
+            assert!(bins.add(bin, 0, 1));
+            bins.close_before(0, &mut |bin, _| closed.push(bin));
         }
-        assert_eq!((rows, bins.open.len(), bins.late()), (1, 2, &[1][..]));
+        assert!(bins.is_full() && closed == [0, 1], "{closed:?}");
+        assert!(!bins.add(1, 0, 1) && bins.add(2, 0, 1));
     }
 }

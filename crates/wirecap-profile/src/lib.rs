@@ -10,7 +10,8 @@
 //! | to read about | open |
 //! |---|---|
 //! | the queue that a NIC chooses | [`rss`] |
-//! | which bins are still open, and packets that are too late for theirs | `bins` |
+//! | which bins are still open | `bins` |
+//! | times that jump, and packets whose times are far from the others | `timeline` |
 //! | figures of imbalance | [`imbalance`]; over time: `measures` |
 //! | what is long-term and what is short-term imbalance | [`Findings`] |
 //! | the whole run in few points, and as a picture | [`Series`], [`picture()`] |
@@ -32,8 +33,9 @@ mod series;
 mod settings;
 mod summary;
 mod tally;
+mod timeline;
 
-pub use bins::{OPEN_BINS, Row};
+pub use bins::Row;
 pub use findings::{Burst, Findings, LongTerm};
 pub use picture::picture;
 pub use profiler::Profiler;
@@ -42,3 +44,4 @@ pub use series::{Point, Series};
 pub use settings::BinSettings;
 pub use summary::{Peak, QueueSummary, Summary, WorstWindow};
 pub use tally::Tally;
+pub use timeline::{Jump, Jumps, SILENCE_NS};

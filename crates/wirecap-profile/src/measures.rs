@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Weighted by packets, a figure is what the average packet finds: times with few packets, in which chance
-//! makes any distribution uneven, weigh little.
+//! makes any distribution uneven, weigh little. A window never reaches over a jump of the time.
 
 use std::collections::VecDeque;
 
@@ -18,17 +18,17 @@ use crate::{
     imbalance::{factor, gini},
 };
 
-/// The largest number of packets, and the bin in which it was reached.
+/// The largest number of packets of a bin or a window, and the position at which that begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Largest {
     pub(crate) packets: u64,
-    pub(crate) bin: u64,
+    pub(crate) begin: u64,
 }
 
 impl Largest {
-    fn raise(&mut self, packets: u64, bin: u64) {
+    fn raise(&mut self, packets: u64, begin: u64) {
         if packets > self.packets {
-            *self = Self { packets, bin };
+            *self = Self { packets, begin };
         }
     }
 }
@@ -40,8 +40,16 @@ pub(crate) struct Excess {
     pub(crate) packets: u64,
     /// Of all queues.
     pub(crate) total: u64,
-    /// The last bin of the window.
-    pub(crate) bin: u64,
+    /// The position at which the window begins.
+    pub(crate) begin: u64,
+}
+
+/// Rows without a jump of the time between them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stretch {
+    number: u64,
+    /// The position of its first row.
+    begin: u64,
 }
 
 #[derive(Debug)]
@@ -52,14 +60,18 @@ pub(crate) struct Measures {
     sums: Vec<u64>,
     /// The largest bin of each queue.
     pub(crate) peaks: Vec<Largest>,
-    /// The fullest window of each queue, by its last bin.
+    /// The fullest window of each queue.
     pub(crate) bursts: Vec<Largest>,
     pub(crate) worst: Option<Excess>,
     /// Sums over all packets.
     packets: u64,
     factor: f64,
     gini: f64,
-    span: Option<(u64, u64)>,
+    first_bin: Option<u64>,
+    /// From the first row to the last one.
+    bins: u64,
+    /// Where the last jump was.
+    stretch: Stretch,
 }
 
 impl Measures {
@@ -74,32 +86,42 @@ impl Measures {
             packets: 0,
             factor: 0.0,
             gini: 0.0,
-            span: None,
+            first_bin: None,
+            bins: 0,
+            stretch: Stretch::default(),
         }
     }
 
-    /// Adds a row, which is later than all rows before it.
+    /// Adds a row, whose position is behind those of all rows before it.
     pub(crate) fn add(&mut self, row: Row) {
-        let bin = row.bin;
-        self.span = Some((self.span.map_or(bin, |(first, _)| first), bin));
-        while let Some(first) = self.window.front().filter(|first| bin - first.bin >= self.window_bins) {
+        let position = row.position;
+        self.first_bin.get_or_insert(row.bin);
+        self.bins = position + 1;
+        if row.stretch != self.stretch.number {
+            self.stretch = Stretch { number: row.stretch, begin: position };
+            self.window.clear();
+            self.sums.fill(0);
+        }
+        // A window that is longer than what came before begins with the first bin.
+        let begin = (position + 1).saturating_sub(self.window_bins).max(self.stretch.begin);
+        while let Some(first) = self.window.front().filter(|first| first.position < begin) {
             self.sums.iter_mut().zip(&first.packets).for_each(|(sum, packets)| *sum -= packets);
             self.window.pop_front();
         }
         for (queue, &packets) in row.packets.iter().enumerate() {
             self.sums[queue] += packets;
-            self.peaks[queue].raise(packets, bin);
-            self.bursts[queue].raise(self.sums[queue], bin);
+            self.peaks[queue].raise(packets, position);
+            self.bursts[queue].raise(self.sums[queue], begin);
         }
         let packets: u64 = row.packets.iter().sum();
         self.packets += packets;
         self.factor += packets as f64 * factor(&self.sums);
         self.gini += packets as f64 * gini(&self.sums);
-        self.look_for_worst(bin);
+        self.look_for_worst(begin);
         self.window.push_back(row);
     }
 
-    fn look_for_worst(&mut self, bin: u64) {
+    fn look_for_worst(&mut self, begin: u64) {
         let total: u64 = self.sums.iter().sum();
         let Some((queue, &packets)) = self.sums.iter().enumerate().max_by_key(|(_, sum)| **sum) else {
             return;
@@ -109,13 +131,18 @@ impl Measures {
         let excess = |packets: u64, total: u64| i128::from(packets) * i128::from(queues) - i128::from(total);
         let before = self.worst.map_or(0, |worst| excess(worst.packets, worst.total));
         if excess(packets, total) > before {
-            self.worst = Some(Excess { queue, packets, total, bin });
+            self.worst = Some(Excess { queue, packets, total, begin });
         }
     }
 
-    /// The first and the last bin with packets.
-    pub(crate) fn span(&self) -> Option<(u64, u64)> {
-        self.span
+    /// The first bin with packets, as a time.
+    pub(crate) fn first_bin(&self) -> Option<u64> {
+        self.first_bin
+    }
+
+    /// How many bins there are from the first to the last one with packets.
+    pub(crate) fn bins(&self) -> u64 {
+        self.bins
     }
 
     /// The factor in a window, as the average packet finds it.
@@ -133,9 +160,13 @@ impl Measures {
 mod tests {
     use super::*;
 
+    fn row(position: u64, stretch: u64, packets: [u64; 2]) -> Row {
+        Row { bin: 77 + position, position, stretch, packets: packets.into() }
+    }
+
     fn measured(rows: &[(u64, [u64; 2])]) -> Measures {
         let mut measures = Measures::new(2, 3);
-        rows.iter().for_each(|(bin, packets)| measures.add(Row { bin: *bin, packets: (*packets).into() }));
+        rows.iter().for_each(|(position, packets)| measures.add(row(*position, 0, *packets)));
         measures
     }
 
@@ -144,11 +175,20 @@ mod tests {
         let measures = measured(&[(0, [4, 0]), (1, [4, 1]), (2, [4, 0]), (4, [9, 0]), (100, [1, 13])]);
         let [first, second] = [0, 1].map(|queue| (measures.peaks[queue], measures.bursts[queue]));
         // Bins 2, 3 and 4.
-        assert_eq!(first, (Largest { packets: 9, bin: 4 }, Largest { packets: 13, bin: 4 }));
-        assert_eq!(second, (Largest { packets: 13, bin: 100 }, Largest { packets: 13, bin: 100 }));
-        assert_eq!(measures.span(), Some((0, 100)));
+        assert_eq!(first, (Largest { packets: 9, begin: 4 }, Largest { packets: 13, begin: 2 }));
+        assert_eq!(second, (Largest { packets: 13, begin: 100 }, Largest { packets: 13, begin: 98 }));
+        assert_eq!((measures.first_bin(), measures.bins()), (Some(77), 101));
         // 13 of 13 are 6.5 above an even share, more than 12 of 13 or of 14.
-        assert_eq!(measures.worst, Some(Excess { queue: 0, packets: 13, total: 13, bin: 4 }));
+        assert_eq!(measures.worst, Some(Excess { queue: 0, packets: 13, total: 13, begin: 2 }));
+    }
+
+    #[test]
+    fn no_window_reaches_over_a_jump() {
+        let mut measures = Measures::new(2, 3);
+        for (position, stretch) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+            measures.add(row(position, stretch, [10, 10]));
+        }
+        assert_eq!(measures.bursts[0], Largest { packets: 20, begin: 0 });
     }
 
     #[test]

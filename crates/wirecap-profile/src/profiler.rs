@@ -1,19 +1,20 @@
 //! The profile of a run, as it grows.
 
 use crate::{
-    bins::{Bins, Row},
+    bins::Row,
     measures::Measures,
     series::Series,
     settings::BinSettings,
     summary::Summary,
     tally::{Count, Tally},
+    timeline::{Jumps, Timeline},
 };
 
 /// Counts packets by queue and time.
 #[derive(Debug)]
 pub struct Profiler {
     settings: BinSettings,
-    bins: Bins,
+    timeline: Timeline,
     measures: Measures,
     series: Series,
     /// All packets of each queue.
@@ -25,7 +26,7 @@ impl Profiler {
     pub fn new(queues: usize, settings: BinSettings) -> Self {
         Self {
             settings,
-            bins: Bins::new(queues),
+            timeline: Timeline::new(queues, settings.bin_ns),
             measures: Measures::new(queues, settings.window_bins),
             series: Series::default(),
             packets: vec![0; queues],
@@ -42,23 +43,23 @@ impl Profiler {
         &self.packets
     }
 
-    /// Adds packets. Calls `each` with the rows of bins that close, in the order of time.
+    /// Adds packets. Calls `each` with the rows of bins that close, in the order of their positions.
     ///
     /// # Panics
     /// If there is no such queue as that of a packet.
     pub fn add(&mut self, tally: &Tally, mut each: impl FnMut(&Row)) {
-        let Self { bins, measures, series, packets: total, .. } = self;
+        let Self { timeline, measures, series, packets: total, .. } = self;
         let mut close = |row: Row| Self::close_row(measures, series, row, &mut each);
         for &Count { bin, queue, packets } in &tally.counts {
             total[queue] += packets;
-            bins.add(bin, queue, packets, &mut close);
+            timeline.add(bin, queue, packets, &mut close);
         }
     }
 
     /// Closes all bins: no more packets come. Calls `each` with their rows.
     pub fn close(&mut self, mut each: impl FnMut(&Row)) {
-        let Self { bins, measures, series, .. } = self;
-        bins.close(&mut |row| Self::close_row(measures, series, row, &mut each));
+        let Self { timeline, measures, series, .. } = self;
+        timeline.close(&mut |row| Self::close_row(measures, series, row, &mut each));
     }
 
     fn close_row(measures: &mut Measures, series: &mut Series, row: Row, each: &mut impl FnMut(&Row)) {
@@ -72,13 +73,13 @@ impl Profiler {
         &self.series
     }
 
-    /// The bin that time is counted from; `None` before the first one is closed.
-    pub fn first_bin(&self) -> Option<u64> {
-        self.measures.span().map(|(first, _)| first)
+    /// Jumps of the times of packets so far.
+    pub fn jumps(&self) -> &Jumps {
+        self.timeline.jumps()
     }
 
     /// The figures so far: shares of all packets, and figures over time as far as bins are closed.
     pub fn summary(&self) -> Summary {
-        Summary::new(self.settings, &self.packets, &self.bins, &self.measures)
+        Summary::new(self.settings, &self.packets, &self.timeline, &self.measures)
     }
 }

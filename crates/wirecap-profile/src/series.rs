@@ -19,9 +19,6 @@ pub struct Series {
     pub bins_per_point: u64,
     /// The points, in the order of time.
     pub points: Vec<Point>,
-    /// The bin that the first point begins with.
-    #[serde(skip)]
-    first_bin: u64,
 }
 
 /// A few bins in a row.
@@ -29,7 +26,7 @@ pub struct Series {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
     /// Its number: `point * bins_per_point` is the number of its first bin, counted from the first bin of
-    /// the profile.
+    /// the profile; jumps of the time do not count.
     pub point: u64,
     /// Packets of each queue.
     pub packets: Box<[u64]>,
@@ -43,9 +40,9 @@ impl Series {
     /// Adds a row, which is later than all rows before it.
     pub(crate) fn add(&mut self, row: &Row) {
         if self.points.is_empty() {
-            (self.bins_per_point, self.first_bin) = (1, row.bin);
+            self.bins_per_point = 1;
         }
-        let bin = row.bin - self.first_bin;
+        let bin = row.position;
         while bin / self.bins_per_point >= MAX_POINTS as u64 {
             self.halve();
         }
@@ -88,12 +85,16 @@ impl Point {
 mod tests {
     use super::*;
 
+    fn row(position: u64, packets: Box<[u64]>) -> Row {
+        Row { bin: 1_000 + position, position, stretch: 0, packets }
+    }
+
     #[test]
     fn a_long_run_keeps_its_sums_and_its_peaks() {
         let mut series = Series::default();
         for bin in 0..10_000_u64 {
             let burst = if bin == 7_777 { 500 } else { 0 };
-            series.add(&Row { bin: 1_000 + bin, packets: vec![1 + burst, 3].into() });
+            series.add(&row(bin, [1 + burst, 3].into()));
         }
         assert_eq!((series.bins_per_point, series.points.len()), (16, 625));
         let sum: u64 = series.points.iter().map(|point| point.packets[0]).sum();
@@ -109,7 +110,7 @@ mod tests {
     #[test]
     fn gaps_of_any_length_are_skipped() {
         let mut series = Series::default();
-        [0, 1, 1 << 50].into_iter().for_each(|bin| series.add(&Row { bin, packets: vec![1].into() }));
+        [0, 1, 1 << 50].into_iter().for_each(|bin| series.add(&row(bin, [1].into())));
         assert_eq!(series.points.len(), 2);
         assert!(series.points[1].point < MAX_POINTS as u64);
     }

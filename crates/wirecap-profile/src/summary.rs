@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use crate::{
-    bins::Bins,
     imbalance::{factor, gini},
     measures::{Excess, Largest, Measures},
     settings::BinSettings,
+    timeline::{Jumps, Outliers, Timeline},
 };
 
 /// A number of packets, and when it was reached.
@@ -27,8 +27,11 @@ pub struct Peak {
 pub struct QueueSummary {
     /// All of its packets.
     pub packets: u64,
-    /// Packets among them whose bin was closed before they came; they are in no bin.
+    /// Packets among them whose times are more than a second before those of the others, or whose bin was
+    /// closed before they came; they are in no bin.
     pub late: u64,
+    /// Packets among them whose times are more than a second after those of the others; they are in no bin.
+    pub ahead: u64,
     /// Its share of the packets of all queues, 0 to 1.
     pub share: f64,
     /// Packets of a bin, on average.
@@ -63,7 +66,7 @@ pub struct Summary {
     pub window_ns: u64,
     /// When the first bin begins, in nanoseconds since 1970; null without packets in closed bins.
     pub first_ns: Option<u64>,
-    /// From the first bin with packets to the last one, in seconds.
+    /// From the first bin with packets to the last one, in seconds, without jumps.
     pub seconds: f64,
     /// Packets of all queues.
     pub packets: u64,
@@ -79,58 +82,64 @@ pub struct Summary {
     pub short_term_gini: f64,
     /// The window in which a queue had the most packets above an even share; null if all were even.
     pub worst_window: Option<WorstWindow>,
+    /// Jumps of the times of packets, over which the profile goes on as if no time had passed.
+    pub jumps: Jumps,
     /// The queues.
     #[serde(skip)]
     pub queues: Vec<QueueSummary>,
 }
 
 impl Summary {
-    pub(crate) fn new(settings: BinSettings, packets: &[u64], bins: &Bins, measures: &Measures) -> Self {
+    pub(crate) fn new(
+        settings: BinSettings,
+        packets: &[u64],
+        timeline: &Timeline,
+        measures: &Measures,
+    ) -> Self {
         let BinSettings { bin_ns, window_bins } = settings;
-        let (first, last) = measures.span().unwrap_or((0, 0));
-        let span_bins = measures.span().map_or(0.0, |(first, last)| (last - first) as f64 + 1.0);
+        let span_bins = measures.bins() as f64;
         let bin_s = bin_ns as f64 / 1e9;
-        // A window that is longer than what came before begins with the first bin.
-        let begin = |bin: u64, bins: u64| bin.saturating_add(1).saturating_sub(bins).max(first) - first;
-        let peak = |largest: Largest, bins: u64, mean: f64| {
+        let peak = |largest: Largest, mean: f64| {
             (largest.packets > 0).then(|| Peak {
                 packets: largest.packets,
-                seconds: begin(largest.bin, bins) as f64 * bin_s,
+                seconds: largest.begin as f64 * bin_s,
                 to_mean: largest.packets as f64 / mean,
             })
         };
         let total: u64 = packets.iter().sum();
         let queue = |(number, &all): (usize, &u64)| {
-            let late = bins.late()[number];
-            let in_bins = all - late - bins.open_packets(number);
+            let Outliers { late, ahead } = timeline.outliers(number);
+            let in_bins = all - late - ahead - timeline.open_packets(number);
             let mean = in_bins as f64 / f64::max(span_bins, 1.0);
             let window = mean * f64::min(window_bins as f64, span_bins.max(1.0));
             QueueSummary {
                 packets: all,
                 late,
+                ahead,
                 share: all as f64 / total.max(1) as f64,
                 mean_per_bin: mean,
-                peak: peak(measures.peaks[number], 1, mean),
-                burst: peak(measures.bursts[number], window_bins, window),
+                peak: peak(measures.peaks[number], mean),
+                burst: peak(measures.bursts[number], window),
             }
         };
-        let worst = |Excess { queue, packets, total, bin }| WorstWindow {
+        let worst = |Excess { queue, packets, total, begin }| WorstWindow {
             queue,
             packets,
             even_share: total as f64 / measures.peaks.len() as f64,
-            seconds: begin(bin, window_bins) as f64 * bin_s,
+            seconds: begin as f64 * bin_s,
         };
         Self {
             bin_ns,
             window_ns: bin_ns.saturating_mul(window_bins),
-            first_ns: measures.span().map(|_| first * bin_ns),
-            seconds: if measures.span().is_some() { ((last - first) as f64 + 1.0) * bin_s } else { 0.0 },
+            first_ns: measures.first_bin().map(|first| first * bin_ns),
+            seconds: span_bins * bin_s,
             packets: total,
             long_term_factor: factor(packets),
             long_term_gini: gini(packets),
             short_term_factor: measures.mean_factor(),
             short_term_gini: measures.mean_gini(),
             worst_window: measures.worst.map(worst),
+            jumps: timeline.jumps().clone(),
             queues: packets.iter().enumerate().map(queue).collect(),
         }
     }

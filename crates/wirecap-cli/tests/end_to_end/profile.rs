@@ -2,10 +2,12 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
+use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde_json::Value;
 use tempfile::TempDir;
 use wirecap_lab::{VethOptions, require_root, trace_bytes::Order};
@@ -209,7 +211,7 @@ fn a_damaged_trace_gives_what_precedes_the_damage_and_absurd_times_cost_nothing(
     assert_eq!(packets(&damaged).iter().sum::<u64>(), 999);
     assert!(damaged["error"].is_string(), "{}", damaged["error"]);
 
-    // Back by more than a thousand bins, forth by 80 years, and back again.
+    // Back, forth by 80 years, and back again.
     let times = [20_000, 20_001, 0, 2_500_000_000_000, 30_000];
     fs::write(&path, trace(times.map(|ms| (ms, Some(0))))).unwrap();
     let csv = directory.path().join("bins.csv");
@@ -218,15 +220,63 @@ fn a_damaged_trace_gives_what_precedes_the_damage_and_absurd_times_cost_nothing(
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     assert_eq!(text, "", "-q prints no summary");
     let (columns, rows) = sums(&csv);
-    assert_eq!((columns.iter().sum::<u64>(), rows), (5, 3), "two bins, and a row of late packets");
+    assert_eq!((columns.iter().sum::<u64>(), rows), (5, 3), "two bins, and a row of packets in none");
     let output = profile(&path, &["--queues", "4", "--json"]);
-    let late: u64 = record(&output)["profile"]["queues"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|queue| queue["late"].as_u64().unwrap())
-        .sum();
-    assert_eq!(late, 2);
+    let record = record(&output);
+    assert_eq!(["late", "ahead"].map(|what| sum(&record, what)), [1, 1]);
+    assert_eq!(record["profile"]["jumps"]["number"], 0);
+}
+
+/// The sum of a figure over the queues.
+fn sum(record: &Value, what: &str) -> u64 {
+    let queues = record["profile"]["queues"].as_array().unwrap();
+    queues.iter().map(|queue| queue[what].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_clock_that_is_set_back_is_named_and_the_profile_goes_on() {
+    let hour = 3_600_000;
+    let times = (hour..hour + 5_000).chain([80 * 365 * 24 * hour]).chain(hour + 5_000..hour + 6_000);
+    let times = times.chain(0..4_000);
+    let (directory, path) = directory_with(&trace(times.map(|ms| (ms, Some(0)))));
+    let csv = directory.path().join("bins.csv");
+    let arguments = ["profile", &format!("trace:{}", path.display()), "--csv", csv.to_str().unwrap()];
+    let output = Command::new(WIRECAP).args(arguments).output().unwrap();
+    let text = String::from_utf8([output.stdout.clone(), output.stderr.clone()].concat()).unwrap();
+    let text = text.replace("\n    ", " ");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for words in [
+        "the times of packets jump back by 1 h 0 min at 6.000 s of the profile; no time passes there",
+        "1 packet is in no bin, only in the shares, because its time is more than a second from",
+    ] {
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+    let (columns, rows) = sums(&csv);
+    assert_eq!(
+        (columns.iter().sum::<u64>(), rows),
+        (10_001, 1_000 + 1),
+        "ten seconds, and a row of the outlier"
+    );
+    let written = fs::read_to_string(&csv).unwrap();
+    assert!(written.contains("\n1700000000.000000000,6,") && written.contains("\n1700003600.000000000,0,"));
+    let record = record(&profile(&path, &["--json"]));
+    assert_eq!((sum(&record, "late"), sum(&record, "ahead")), (0, 1));
+    assert_eq!(record["profile"]["seconds"], 10.0);
+    let jumps = &record["profile"]["jumps"];
+    assert_eq!((&jumps["number"], &jumps["first"][0]["seconds"]), (&1.into(), &6.0.into()), "{jumps}");
+
+    // It is reported while the packets still come.
+    let pipe = directory.path().join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let mut command = Command::new(WIRECAP);
+    command.args(["profile", "--json", &format!("trace:{}", pipe.display())]);
+    let running = RunningCommand::spawn(command);
+    let mut writer = fs::File::create(&pipe).unwrap();
+    writer.write_all(&fs::read(&path).unwrap()).unwrap();
+    running.wait_for("jump back by 1 h 0 min at 6.000 s of the profile; the profile goes on from there");
+    drop(writer);
+    let ended = running.wait();
+    assert_eq!((ended.code, packets(&ended.account().0).iter().sum::<u64>()), (Some(0), 10_001));
 }
 
 #[test]
@@ -251,10 +301,12 @@ fn files_that_cannot_be_written_are_reported_and_a_trace_is_never_overwritten() 
     let refused = profile(&other_link, &["--csv", csv.to_str().unwrap()]);
     assert!(!refused.status.success() && !csv.exists() && !partial(&csv).exists(), "{refused:?}");
     // A full disk.
-    let full = profile(&path, &["--json", "--csv", "/dev/full"]);
+    let drawn = directory.path().join("drawn.svg");
+    let full = profile(&path, &["--json", "--csv", "/dev/full", "--picture", drawn.to_str().unwrap()]);
     let message = String::from_utf8(full.stderr.clone()).unwrap();
     assert_eq!(full.status.code(), Some(1), "{message}");
     assert!(message.contains("cannot write /dev/full: No space left on device"), "{message}");
+    assert!(drawn.exists(), "the picture is written all the same");
     assert_eq!(packets(&record(&full)).iter().sum::<u64>(), 24_600, "the profile itself is complete");
     // Neither a picture without packets, nor half of one.
     let svg = directory.path().join("x.svg");
@@ -271,7 +323,9 @@ fn two_traces_and_other_link_types_are_refused() {
     let other = format!("trace:{}", path.display());
     let refused = profile(&path, &[&other]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("a trace file is profiled alone"));
+    assert!(
+        String::from_utf8(refused.stderr).unwrap().contains("wirecap capture trace:A trace:B -w all.pcapng")
+    );
     let order = Order::Little;
     let cooked =
         [order.pcap_header(0xa1b2_3c4d, (2, 4), 65_535, 113), order.pcap_record(1, 0, (20, 20), &[0; 20])];
@@ -332,6 +386,21 @@ fn live_queues_are_counted_by_queue() {
     let of_rss = packets(&ended.account().0);
     assert_eq!((of_rss.len(), of_rss.iter().sum::<u64>()), (5, FRAMES));
     assert!(of_rss.iter().filter(|packets| **packets > 0).count() > 1, "{of_rss:?}");
+}
+
+#[test]
+fn a_full_disk_is_reported_while_the_profile_goes_on() {
+    if !require_root("a_full_disk_is_reported_while_the_profile_goes_on") {
+        return;
+    }
+    let lab = Lab::new("profull", &[VethOptions::default()]);
+    let running = lab.spawn(&["profile", "r0", "--json", "--csv", "/dev/full"]);
+    // It is still running.
+    running.wait_for("cannot write /dev/full: No space left on device (os error 28); profiling goes on");
+    lab.send(0, 0, FRAMES, LiveOptions::default());
+    let ended = running.stop();
+    assert_eq!((ended.code, packets(&ended.account().0)), (Some(1), vec![FRAMES]), "{ended:#?}");
+    assert!(ended.stderr.contains("; the profile itself is complete"), "{}", ended.stderr);
 }
 
 #[test]

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   time,seconds,gini,queue 0,queue 1
-//!   1764136980.450000000,0,0.3421,312,56        since 1970; since the first bin
-//!   ,,,0,2                                       packets that were too late for their bins, if any: the last row
+//!   1764136980.450000000,0,0.3421,312,56        since 1970; since the first bin, without jumps of the time
+//!   ,,,0,2                                       packets in no bin, if any: the last row
 //! ```
 //!
-//! Rule: bins without packets have no row. The sums of the columns are the packets of the queues.
+//! Rule: bins without packets have no row. The sums of the columns are the packets of the queues. `seconds`
+//! never goes back, `time` does where the times of packets do.
 
 use std::io::Write;
 
@@ -25,8 +26,8 @@ pub(super) fn head(labels: &[String]) -> Vec<u8> {
 }
 
 /// Appends the row of a bin.
-pub(super) fn row(row: &Row, first_bin: u64, bin_ns: u64, out: &mut Vec<u8>) {
-    let (time, since) = (row.bin * bin_ns, (row.bin - first_bin) * bin_ns);
+pub(super) fn row(row: &Row, bin_ns: u64, out: &mut Vec<u8>) {
+    let (time, since) = (row.bin * bin_ns, row.position * bin_ns);
     let (seconds, ns) = (time / SECOND_NS, time % SECOND_NS);
     let since = decimal(since);
     write(out, &format!("{seconds}.{ns:09},{since},{:.4}", gini(&row.packets)));
@@ -34,10 +35,11 @@ pub(super) fn row(row: &Row, first_bin: u64, bin_ns: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends the row of packets that are in no bin, if there are any.
-pub(super) fn late(summary: &Summary, out: &mut Vec<u8>) {
-    if summary.queues.iter().any(|queue| queue.late > 0) {
+pub(super) fn outliers(summary: &Summary, out: &mut Vec<u8>) {
+    let of_queues = || summary.queues.iter().map(|queue| queue.late + queue.ahead);
+    if of_queues().any(|packets| packets > 0) {
         write(out, ",,");
-        figures(summary.queues.iter().map(|queue| queue.late), out);
+        figures(of_queues(), out);
     }
 }
 
@@ -65,24 +67,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_their_times_and_late_packets_are_the_last() {
+    fn rows_have_their_times_and_packets_in_no_bin_are_the_last() {
         let bin_ns = 10_000_000;
         let mut profiler = Profiler::new(2, BinSettings::new(bin_ns, bin_ns));
         let mut tally = Tally::new(bin_ns);
-        for (ms, queue) in [(100_450, 0), (100_459, 1), (100_450, 0), (1_000_000, 1), (0, 1)] {
+        for (ms, queue) in [(100_450, 0), (100_459, 1), (100_450, 0), (500_000, 1), (0, 1), (500_000, 1)]
+        {
             tally.count(ms * 1_000_000, queue);
         }
         let mut out = head(&["queue 0".into(), "a,\"b\" queue 1".into()]);
-        let mut first = None;
-        let mut each = |one: &Row| row(one, *first.get_or_insert(one.bin), bin_ns, &mut out);
+        let mut each = |one: &Row| row(one, bin_ns, &mut out);
         profiler.add(&tally, &mut each);
         profiler.close(&mut each);
-        late(&profiler.summary(), &mut out);
+        outliers(&profiler.summary(), &mut out);
         let expected = "\
 time,seconds,gini,queue 0,\"a,\"\"b\"\" queue 1\"
 100.450000000,0,0.1667,2,1
-1000.000000000,899.55,0.5000,0,1
-,,,0,1
+500.000000000,399.55,0.5000,0,1
+,,,0,2
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

@@ -1,7 +1,8 @@
 //! The files of a profile, written by a thread: `--csv` while it runs, `--picture` at the end.
 //!
 //! Rule: a file is `NAME.partial` until it is complete, and only then replaces one that exists. Devices are
-//! written as they are, and pipes are refused.
+//! written as they are, and pipes are refused. A file that fails is reported at once, and does not end the
+//! others.
 
 use std::{
     fmt, fs,
@@ -9,7 +10,7 @@ use std::{
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::JoinHandle,
@@ -56,6 +57,16 @@ fn create(path: &Path) -> Result<PlainFile> {
     PlainFile::create(path).map_err(|error| cannot_open(path, &error))
 }
 
+/// What went wrong, as text: one line for each file.
+#[derive(Debug, Clone, Default)]
+struct Failures(Arc<Mutex<Vec<String>>>);
+
+impl Failures {
+    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The files, and the thread that will write them.
 #[derive(Debug)]
 pub(super) struct IdleFiles {
@@ -70,7 +81,7 @@ pub(super) struct IdleFiles {
 pub(super) struct Files {
     sender: SyncSender<Piece>,
     thread: JoinHandle<()>,
-    failure: Arc<Mutex<Option<String>>>,
+    failures: Failures,
     pub(super) has_csv: bool,
     pub(super) has_picture: bool,
 }
@@ -110,27 +121,30 @@ impl IdleFiles {
 
     /// Starts to write, with this head of the CSV file.
     pub(super) fn start(self, head: Vec<u8>) -> Files {
-        let Self { thread, mut csv, mut picture, sandbox } = self;
+        let Self { thread, mut csv, picture, sandbox } = self;
         let (sender, receiver) = pieces();
-        let failure = Arc::<Mutex<Option<String>>>::default();
+        let failures = Failures::default();
         let (has_csv, has_picture) = (csv.is_some(), picture.is_some());
-        let failed = Arc::clone(&failure);
+        let failed = failures.clone();
         let thread = thread.run(move || {
             let mut paths = WritePaths { names_files: true, ..WritePaths::default() };
             csv.iter().chain(&picture).for_each(|file| paths.add(file.path()));
             csv.iter_mut().for_each(PlainFile::settle);
             sandbox.enter(&Profile::Writer(paths));
-            if let Err(why) = write_all(&receiver, &head, &mut csv, &mut picture) {
-                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-            }
+            write_all(&receiver, &head, csv, picture, |why| failed.lock().push(why));
         });
-        Files { sender, thread, failure, has_csv, has_picture }
+        Files { sender, thread, failures, has_csv, has_picture }
     }
 }
 
 impl Files {
     pub(super) fn sender(&self) -> SyncSender<Piece> {
         self.sender.clone()
+    }
+
+    /// Why files could not be written so far: a text for each of them.
+    pub(super) fn failures(&self) -> Vec<String> {
+        self.failures.lock().clone()
     }
 
     /// Writes the picture, if there is one, and completes the files. Returns why that failed, if it did.
@@ -140,7 +154,8 @@ impl Files {
         }
         drop(self.sender);
         let _ = self.thread.join();
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let failures = self.failures.lock();
+        (!failures.is_empty()).then(|| format!("{}; the profile itself is complete", failures.join("; ")))
     }
 }
 
@@ -149,39 +164,66 @@ fn is_same(one: &Path, other: &Path) -> bool {
     matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Writes until the last sender is gone.
+/// Writes until the last sender is gone. A file that fails is given up, and `report` gets the reason.
 fn write_all(
     pieces: &Receiver<Piece>,
     head: &[u8],
-    csv: &mut Option<PlainFile>,
-    picture: &mut Option<PlainFile>,
-) -> Result<(), String> {
-    write(csv, head)?;
+    csv: Option<PlainFile>,
+    picture: Option<PlainFile>,
+    report: impl Fn(String),
+) {
+    let kept = |result: Result<PlainFile, String>| result.map_err(&report).ok();
+    let mut csv = csv.and_then(|file| kept(write(file, head)));
+    let mut picture = picture;
     for piece in pieces {
         match piece {
-            Piece::Rows(rows) => write(csv, &rows)?,
+            Piece::Rows(rows) => csv = csv.and_then(|file| kept(write(file, &rows))),
             Piece::Picture(svg) => {
-                write(picture, svg.as_bytes())?;
-                complete(picture)?;
+                if let Some(file) = picture.take().and_then(|file| kept(write(file, svg.as_bytes()))) {
+                    complete(file).unwrap_or_else(&report);
+                }
             }
         }
     }
-    complete(csv)?;
+    if let Some(file) = csv {
+        complete(file).unwrap_or_else(&report);
+    }
     // Without packets there is no picture: dropping the file leaves the one that may exist.
-    Ok(())
 }
 
-fn write(file: &mut Option<PlainFile>, bytes: &[u8]) -> Result<(), String> {
-    let Some(file) = file else { return Ok(()) };
-    file.write_all(bytes).map_err(|cause| cannot("write", file.path(), &cause))
+fn write(mut file: PlainFile, bytes: &[u8]) -> Result<PlainFile, String> {
+    match file.write_all(bytes) {
+        Ok(()) => Ok(file),
+        Err(cause) => Err(cannot("write", file.path(), &cause)),
+    }
 }
 
-fn complete(file: &mut Option<PlainFile>) -> Result<(), String> {
-    let Some(file) = file.take() else { return Ok(()) };
+fn complete(file: PlainFile) -> Result<(), String> {
     let path = file.path().to_owned();
     file.complete().map_err(|cause| cannot("complete", &path, &cause))
 }
 
 fn cannot(what: &str, path: &Path, cause: &dyn fmt::Display) -> String {
-    format!("cannot {what} {}: {cause}; the profile itself is complete", path.display())
+    format!("cannot {what} {}: {cause}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_reported_once_and_the_other_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let drawn = directory.path().join("x.svg");
+        let (csv, picture) = (create(Path::new("/dev/full")).unwrap(), create(&drawn).unwrap());
+        let (sender, receiver) = pieces();
+        for piece in [Piece::Rows(vec![b'1']), Piece::Rows(vec![b'2']), Piece::Picture("<svg".into())] {
+            sender.send(piece).unwrap();
+        }
+        drop(sender);
+        let failures = Failures::default();
+        write_all(&receiver, b"time\n", Some(csv), Some(picture), |why| failures.lock().push(why));
+        assert_eq!(*failures.lock(), ["cannot write /dev/full: No space left on device (os error 28)"]);
+        assert_eq!(fs::read_to_string(&drawn).unwrap(), "<svg");
+    }
 }

@@ -140,7 +140,9 @@ impl ProfileFlags {
             |path: &PathBuf| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
         ensure!(
             self.picture.as_ref().is_none_or(is_svg),
-            usage!("--picture writes SVG, which any browser shows: name a file that ends in .svg")
+            usage!(
+                "--picture writes SVG, which any browser shows and rsvg-convert makes a PNG of: name a file that ends in .svg"
+            )
         );
         let is_trace = capture.ports.iter().any(|port| matches!(port, PortSpec::Trace { .. }));
         if is_trace {

@@ -8,12 +8,13 @@ use std::{
 use anyhow::Result;
 use serde_json::{Map, Value};
 use wirecap::{Capture, Report};
-use wirecap_profile::{Profiler, picture};
+use wirecap_profile::{Jumps, Profiler, picture};
 
 use super::{
     csv,
     files::{Files, IdleFiles},
     flags::ProfileRequest,
+    jumps,
     live::Interval,
     queues::Queues,
     report::{ProfileRecord, describe},
@@ -52,6 +53,10 @@ struct Running {
     last: Instant,
     before: Vec<u64>,
     table: Vec<String>,
+    /// How many jumps were reported.
+    jumps: u64,
+    /// How many failures of files were reported.
+    failures: usize,
 }
 
 impl ProfileJob {
@@ -73,6 +78,29 @@ impl ProfileJob {
 }
 
 impl Running {
+    /// What has happened since the last call: jumps of the times, files that cannot be written.
+    fn news(&mut self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        if let Some(files) = &self.files {
+            let failures = files.failures();
+            let new = &failures[self.failures.min(failures.len())..];
+            messages.extend(
+                new.iter().map(|why| Message::warning(format!("{why}; profiling goes on without it"))),
+            );
+            self.failures = failures.len();
+        }
+        if let Some(progress) = self.progress.try_lock() {
+            let jumps @ Jumps { number, first } = progress.profiler.jumps();
+            let named = first.len() as u64;
+            for number in self.jumps..*number.min(&(named + 1)) {
+                let text = first.get(number as usize).map_or_else(|| jumps::unnamed(jumps), jumps::noticed);
+                messages.push(Message::warning(text).about(Topic::TimesJump));
+            }
+            self.jumps = *number;
+        }
+        messages
+    }
+
     /// What came since the last report, if that was a period ago or more.
     fn interval(&mut self, period: Duration) -> Option<(Interval, Vec<u64>)> {
         let passed = self.last.elapsed();
@@ -106,20 +134,30 @@ impl Job for ProfileJob {
         let progress = SharedProgress::new(profiler, rows);
         let handlers = (0..workers).map(|_| ProfileWorker::new(&queues, &progress)).collect();
         let (last, before) = (Instant::now(), vec![0; labels.len()]);
-        self.running = Some(Running { queues, labels, progress, files, last, before, table: Vec::new() });
+        self.running = Some(Running {
+            queues,
+            labels,
+            progress,
+            files,
+            last,
+            before,
+            table: Vec::new(),
+            jumps: 0,
+            failures: 0,
+        });
         Ok(handlers)
     }
 
     fn look(&mut self, _: &Capture) -> (Vec<Message>, Option<End>) {
         let Some(running) = &mut self.running else { return (Vec::new(), None) };
+        let mut messages = running.news();
         // A terminal has the table.
-        if columns(Stream::Stderr).is_some() {
-            return (Vec::new(), None);
+        if columns(Stream::Stderr).is_none() {
+            messages.extend(running.interval(self.request.interval).map(|(interval, so_far)| {
+                Message::note(interval.line(&running.labels, &so_far)).about(Topic::Progress)
+            }));
         }
-        let line = running.interval(self.request.interval).map(|(interval, so_far)| {
-            Message::note(interval.line(&running.labels, &so_far)).about(Topic::Progress)
-        });
-        (line.into_iter().collect(), None)
+        (messages, None)
     }
 
     fn table(&mut self) -> Vec<String> {

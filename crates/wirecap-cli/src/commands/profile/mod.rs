@@ -14,6 +14,7 @@
 //! | the job of the capture | [`job`] |
 //! | the files | [`files`], [`csv`] |
 //! | what is shown while it runs | [`live`] |
+//! | words for times that jump | [`jumps`] |
 //! | what is printed at the end | [`report`] |
 //!
 //! Rule: profiling is a capture (`capture/`) without a file of packets; threads, signals and account are
@@ -23,6 +24,7 @@ mod csv;
 mod files;
 pub(crate) mod flags;
 mod job;
+mod jumps;
 mod live;
 mod queues;
 pub(crate) mod report;
@@ -65,7 +67,8 @@ fn check_ports(ports: &[PortSpec], is_computed: bool) -> Result<()> {
     ensure!(
         !has_trace || ports.len() == 1,
         usage!(
-            "a trace file is profiled alone, since it has times of its own; merge several with mergecap first"
+            "a trace file is profiled alone, in the order of its packets; merge several by time first: wirecap capture \
+             trace:A trace:B -w all.pcapng"
         )
     );
     ensure!(

@@ -4,7 +4,10 @@ use serde::Serialize;
 use wirecap::{Report, report::QueueMode};
 use wirecap_profile::{Burst, Findings, LongTerm, Peak, Profiler, QueueSummary, Series, Summary};
 
-use super::queues::{QueueName, RssRecord};
+use super::{
+    jumps,
+    queues::{QueueName, RssRecord},
+};
 use crate::{
     print::{
         layout::paragraph,
@@ -204,17 +207,9 @@ fn caveats(record: &ProfileRecord, report: &Report) -> Vec<String> {
             is(lost)
         ));
     }
-    let late: u64 = record.queues.iter().map(|queue| queue.summary.late).sum();
-    if late > 0 {
-        lines.push(format!(
-            "{} {} too late for the bin of {} time and {} in no bin, only in the shares: times of packets go back by more \
-             than a thousand bins",
-            counted(late, "packet"),
-            was(late),
-            if late == 1 { "its" } else { "their" },
-            is(late)
-        ));
-    }
+    lines.extend(jumps::describe(&record.summary.jumps));
+    let sum = |of: fn(&QueueSummary) -> u64| record.queues.iter().map(|queue| of(&queue.summary)).sum();
+    lines.extend(jumps::outliers(sum(|queue| queue.late), sum(|queue| queue.ahead)));
     if record.outgoing > 0 {
         let outgoing = record.outgoing;
         lines.push(format!(
@@ -303,11 +298,12 @@ short-term imbalance: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8
         report.ports.push(port);
         let mut record = record(None);
         record.queues[1].summary.late = 1;
+        record.queues[0].summary.ahead = 2;
         record.outgoing = 2;
         let lines = caveats(&record, &report);
         for (line, words) in lines.iter().zip([
             "3 packets were lost, as the account says, and are in no bin",
-            "1 packet was too late for the bin of its time and is in no bin",
+            "3 packets are in no bin, only in the shares",
             "2 packets left the host and are not in the profile",
             "is profiled by core or socket, not by receive queue",
         ]) {

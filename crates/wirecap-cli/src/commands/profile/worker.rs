@@ -53,10 +53,9 @@ impl Progress {
         let mut rows = Vec::new();
         let Self { profiler, rows: sender, .. } = self;
         let bin_ns = profiler.settings().bin_ns;
-        let mut first = profiler.first_bin();
         profiler.add(tally, |row| {
             if sender.is_some() {
-                csv::row(row, *first.get_or_insert(row.bin), bin_ns, &mut rows);
+                csv::row(row, bin_ns, &mut rows);
             }
         });
         self.send(rows);
@@ -66,9 +65,8 @@ impl Progress {
     pub(super) fn close(&mut self) {
         let mut rows = Vec::new();
         let bin_ns = self.profiler.settings().bin_ns;
-        let mut first = self.profiler.first_bin();
-        self.profiler.close(|row| csv::row(row, *first.get_or_insert(row.bin), bin_ns, &mut rows));
-        csv::late(&self.profiler.summary(), &mut rows);
+        self.profiler.close(|row| csv::row(row, bin_ns, &mut rows));
+        csv::outliers(&self.profiler.summary(), &mut rows);
         self.send(rows);
         self.rows = None;
     }

@@ -1,0 +1,88 @@
+//! Words for times of packets that jump.
+
+use wirecap_profile::{Jump, Jumps};
+
+use crate::text::{
+    plural::{counted, is},
+    units::length,
+};
+
+/// A jump, as a line while the profile grows.
+pub(super) fn noticed(jump: &Jump) -> String {
+    format!("{}; the profile goes on from there, as if no time had passed", what(jump))
+}
+
+/// A line if there are more jumps than the profile describes.
+pub(super) fn unnamed(jumps: &Jumps) -> String {
+    format!(
+        "the times of packets jumped more than {} times; further jumps are only counted",
+        jumps.first.len()
+    )
+}
+
+/// The jumps of a profile that has ended.
+pub(super) fn describe(jumps: &Jumps) -> Vec<String> {
+    let mut lines: Vec<_> =
+        jumps.first.iter().map(|jump| format!("{}; no time passes there", what(jump))).collect();
+    let more = jumps.number.saturating_sub(jumps.first.len() as u64);
+    if more > 0 {
+        lines.push(format!(
+            "{} of the times of packets more, over which no time passes either",
+            counted(more, "jump")
+        ));
+    }
+    lines
+}
+
+fn what(jump: &Jump) -> String {
+    let (direction, ns) = match jump.to_ns.checked_sub(jump.from_ns) {
+        Some(ahead) => ("ahead", ahead),
+        None => ("back", jump.from_ns - jump.to_ns),
+    };
+    let by = length(std::time::Duration::from_nanos(ns));
+    format!("the times of packets jump {direction} by {by} at {:.3} s of the profile", jump.seconds)
+}
+
+/// Packets whose times are far from those of the others.
+pub(super) fn outliers(late: u64, ahead: u64) -> Option<String> {
+    let sides = match (late, ahead) {
+        (0, 0) => return None,
+        (late, 0) => format!("{late} earlier"),
+        (0, ahead) => format!("{ahead} later"),
+        (late, ahead) => format!("{late} earlier, {ahead} later"),
+    };
+    let packets = late + ahead;
+    Some(format!(
+        "{} {} in no bin, only in the shares, because {} more than a second from those of the packets around {} ({sides})",
+        counted(packets, "packet"),
+        is(packets),
+        if packets == 1 { "its time is" } else { "their times are" },
+        if packets == 1 { "it" } else { "them" },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use wirecap_profile::SILENCE_NS;
+
+    use super::*;
+
+    #[test]
+    fn jumps_and_outliers_have_sizes_and_directions() {
+        let second = 1_000_000_000;
+        let back = Jump { seconds: 12.3, from_ns: 9_000 * second, to_ns: 5_400 * second };
+        let ahead = Jump { from_ns: back.to_ns, to_ns: back.to_ns + SILENCE_NS + second, ..back };
+        let lines = describe(&Jumps { number: 5, first: vec![back, ahead] });
+        assert_eq!(
+            lines,
+            [
+                "the times of packets jump back by 1 h 0 min at 12.300 s of the profile; no time passes there",
+                "the times of packets jump ahead by 10 min 1 s at 12.300 s of the profile; no time passes there",
+                "3 jumps of the times of packets more, over which no time passes either",
+            ]
+        );
+        assert!(outliers(1, 0).unwrap().ends_with("from those of the packets around it (1 earlier)"));
+        assert!(outliers(2, 3).unwrap().ends_with("around them (2 earlier, 3 later)"));
+        assert_eq!(outliers(0, 0), None);
+    }
+}
