@@ -1495,7 +1495,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__size)
-            opts="-M -h --queues --rate --packet --burst --worker --skew --json --help"
+            opts="-M -h --queues --rate --packet --burst --worker --skew --dispatch --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1523,6 +1523,10 @@ _wirecap() {
                     ;;
                 --skew)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dispatch)
+                    COMPREPLY=($(compgen -W "push pull" -- "${cur}"))
                     return 0
                     ;;
                 -M)

@@ -59,6 +59,8 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand size" -l packet -d 'Leng
 complete -c wirecap -n "__fish_wirecap_using_subcommand size" -l burst -d 'How long packets come at this rate [default: always]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand size" -l worker -d 'Packets per second that a worker handles: 500k, 2Mpps' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand size" -l skew -d 'How many times the mean the busiest queue gets: from 1, all alike, to the number of queues, all in one' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand size" -l dispatch -d 'How chunks get from rings to workers, as with wirecap capture [default: pull]' -r -f -a "push\t'Capture threads hand chunks to workers'
+pull\t'The workers drain their own receive queues'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand size" -s M -d 'M, cells per chunk: a power of two' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand size" -l json -d 'Print one JSON object'
 complete -c wirecap -n "__fish_wirecap_using_subcommand size" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -13,7 +13,10 @@ use wirecap_core::{
     geometry::{MAX_CELLS_PER_POOL, MAX_CHUNKS_PER_POOL},
 };
 
-use crate::{engines::wirecap::WirecapEngine, traffic::Traffic};
+use crate::{
+    engines::wirecap::{Dispatch, WirecapEngine},
+    traffic::Traffic,
+};
 
 /// The most packets of a burst that are simulated.
 pub const MAX_PACKETS: f64 = 2e8;
@@ -34,6 +37,8 @@ pub struct Demand {
     pub burst_s: f64,
     /// Packets per second that a worker handles.
     pub pace_pps: f64,
+    /// Who takes packets out of the rings.
+    pub dispatch: Dispatch,
 }
 
 impl Demand {
@@ -114,6 +119,10 @@ impl Demand {
         // Refuses what the engine would refuse.
         Geometry::new(cells_per_chunk, chunks, 2_048)?;
         let engine = WirecapEngine { mode, ..WirecapEngine::basic(cells_per_chunk, chunks, self.pace_pps) };
+        let engine = match self.dispatch {
+            Dispatch::Pull => engine.pulling(),
+            Dispatch::Push => engine,
+        };
         Ok(engine.run(&self.traffic())?.total().lost() == 0)
     }
 
@@ -151,36 +160,49 @@ mod tests {
     const M: u32 = 256;
 
     fn demand() -> Demand {
-        Demand { queues: 8, total_pps: 4e6, skew: 3.0, burst_s: 0.1, pace_pps: 4e5 }
+        Demand { queues: 8, total_pps: 4e6, skew: 3.0, burst_s: 0.1, pace_pps: 4e5, dispatch: Dispatch::Pull }
     }
+
+    const DISPATCHES: [Dispatch; 2] = [Dispatch::Pull, Dispatch::Push];
 
     #[test]
     fn a_single_queue_needs_what_arithmetic_says() {
-        let burst = Demand { queues: 1, total_pps: 14.88e6, skew: 1.0, burst_s: 0.02, pace_pps: 5e6 };
-        let chunks = burst.least_chunks(M, Mode::Basic).unwrap().unwrap();
-        let expected = burst.chunks_by_arithmetic(M);
-        // The chunk that is handled comes back whole, and the NIC has up to four in its ring.
-        assert!((expected..expected + 8.0).contains(&f64::from(chunks)), "{chunks}, {expected}");
-        let longest = burst.longest_burst_s(M, chunks, Mode::Basic, 1.0).unwrap().unwrap();
-        assert!((0.0199..0.0206).contains(&longest), "{longest}");
+        for dispatch in DISPATCHES {
+            let one =
+                Demand { queues: 1, total_pps: 14.88e6, skew: 1.0, burst_s: 0.02, pace_pps: 5e6, dispatch };
+            let chunks = one.least_chunks(M, Mode::Basic).unwrap().unwrap();
+            let expected = one.chunks_by_arithmetic(M);
+            // The chunk that is handled comes back whole. In push, the NIC has up to four in its ring; in
+            // pull, the worker sleeps while the first three come.
+            assert!(
+                (expected..expected + 8.0).contains(&f64::from(chunks)),
+                "{dispatch:?}: {chunks}, {expected}"
+            );
+            let longest = one.longest_burst_s(M, chunks, Mode::Basic, 1.0).unwrap().unwrap();
+            assert!((0.0199..0.0206).contains(&longest), "{dispatch:?}: {longest}");
+        }
     }
 
     #[test]
     fn buddies_need_less_and_less_than_the_least_loses() {
-        let demand = demand();
-        let basic = demand.least_chunks(M, Mode::Basic).unwrap().unwrap();
-        let mode = Mode::Advanced { threshold_percent: 60 };
-        let advanced = demand.least_chunks(M, mode).unwrap().unwrap();
-        assert!(advanced < basic, "{advanced} of {basic}");
-        assert!(!demand.is_lossless(M, advanced - 1, mode).unwrap());
-        assert!(demand.is_lossless(M, Demand::with_margin(advanced), mode).unwrap());
+        for dispatch in DISPATCHES {
+            let demand = Demand { dispatch, ..demand() };
+            let basic = demand.least_chunks(M, Mode::Basic).unwrap().unwrap();
+            let mode = Mode::Advanced { threshold_percent: 60 };
+            let advanced = demand.least_chunks(M, mode).unwrap().unwrap();
+            assert!(advanced < basic, "{dispatch:?}: {advanced} of {basic}");
+            assert!(!demand.is_lossless(M, advanced - 1, mode).unwrap());
+            assert!(demand.is_lossless(M, Demand::with_margin(advanced), mode).unwrap());
+        }
     }
 
     #[test]
     fn traffic_that_workers_keep_up_with_needs_little_and_may_last() {
-        let easy = Demand { total_pps: 1e6, ..demand() };
-        assert!(easy.least_chunks(M, Mode::Basic).unwrap().unwrap() < 10);
-        assert_eq!(easy.longest_burst_s(M, 16, Mode::Basic, 10.0).unwrap(), None);
+        for dispatch in DISPATCHES {
+            let easy = Demand { total_pps: 1e6, dispatch, ..demand() };
+            assert!(easy.least_chunks(M, Mode::Basic).unwrap().unwrap() < 10);
+            assert_eq!(easy.longest_burst_s(M, 16, Mode::Basic, 10.0).unwrap(), None);
+        }
     }
 
     #[test]
@@ -195,7 +217,8 @@ mod tests {
 
     #[test]
     fn what_no_pool_holds_is_no_answer() {
-        let endless = Demand { burst_s: 10.0, total_pps: 5e5, queues: 1, skew: 1.0, pace_pps: 1.0 };
+        let endless =
+            Demand { burst_s: 10.0, total_pps: 5e5, queues: 1, skew: 1.0, pace_pps: 1.0, ..demand() };
         // Five million packets, and a pool has at most four million cells.
         assert_eq!(endless.least_chunks(M, Mode::Basic).unwrap(), None);
         assert!(demand().least_chunks(3, Mode::Basic).is_err(), "no power of two");

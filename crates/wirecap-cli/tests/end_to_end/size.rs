@@ -27,13 +27,30 @@ fn number(pools: &Value, name: &str) -> f64 {
 /// 14.88 million packets a second for 20 ms, less what is handled in that time: 772 chunks.
 #[test]
 fn a_burst_into_one_queue_needs_what_the_formula_says() {
-    let pools = pools("--rate 14.88Mpps --burst 20ms --worker 5Mpps");
-    let [basic] = &pools[..] else { panic!("{pools:#?}") };
-    assert_eq!(basic["mode"], "basic");
-    assert!((772.0..780.0).contains(&number(basic, "least_chunks_per_pool")), "{basic:#}");
-    // A quarter more, so a quarter longer.
-    assert!((0.0245..0.0255).contains(&number(basic, "longest_burst_seconds")), "{basic:#}");
-    assert_eq!(number(basic, "cells_bytes"), number(basic, "chunks_per_pool") * 524_288.0);
+    for dispatch in ["pull", "push"] {
+        let pools = pools(&format!("--rate 14.88Mpps --burst 20ms --worker 5Mpps --dispatch {dispatch}"));
+        let [basic] = &pools[..] else { panic!("{pools:#?}") };
+        assert_eq!(basic["mode"], "basic");
+        assert!((772.0..780.0).contains(&number(basic, "least_chunks_per_pool")), "{basic:#}");
+        // A quarter more, so a quarter longer.
+        assert!((0.0245..0.0255).contains(&number(basic, "longest_burst_seconds")), "{basic:#}");
+        assert_eq!(number(basic, "cells_bytes"), number(basic, "chunks_per_pool") * 524_288.0);
+    }
+}
+
+#[test]
+fn the_dispatch_is_pull_unless_push_is_asked_for() {
+    let traffic = "--queues 4 --rate 2Mpps --burst 100ms --worker 400k --skew 3";
+    let text = |arguments: &str| {
+        let output = size(arguments);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().replace("\n    ", " ")
+    };
+    let pull = text(traffic);
+    assert!(pull.contains("the dispatch pull") && !pull.contains("--dispatch"), "{pull}");
+    let push = text(&format!("{traffic} --dispatch push"));
+    assert!(push.contains("the dispatch push") && push.trim_end().ends_with("--dispatch push"), "{push}");
+    assert_ne!(pools(traffic), pools(&format!("{traffic} --dispatch push")), "they are simulated apart");
 }
 
 #[test]

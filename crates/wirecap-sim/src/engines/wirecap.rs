@@ -7,8 +7,10 @@
 //!
 //! An event is the end of a worker's batch, or a look of a capture thread: `look_ns` after the current chunk
 //! has become full, or after a packet has come for a worker whose capture queue is empty. Between two events
-//! packets only fill cells, many at once. The dispatch is `push`, as in the paper; capture threads have cores
-//! of their own.
+//! packets only fill cells, many at once. That is the dispatch `push`, as in the paper; capture threads have
+//! cores of their own. The dispatch `pull`, wirecap's default, has its picture in `wirecap/pull.rs`.
+
+mod pull;
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -31,6 +33,15 @@ const CELL_BYTES: u32 = 2_048;
 /// Length of the packets, which nothing depends on.
 const PACKET_BYTES: u32 = 60;
 
+/// Who takes packets out of the rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dispatch {
+    /// The workers.
+    Pull,
+    /// Capture threads, which hand chunks to the workers.
+    Push,
+}
+
 /// wirecap with one worker for each queue.
 #[derive(Debug, Clone, Copy)]
 pub struct WirecapEngine {
@@ -40,19 +51,29 @@ pub struct WirecapEngine {
     pub chunks_per_pool: u32,
     /// Basic, or advanced with T.
     pub mode: Mode,
+    /// Who takes packets out of the rings.
+    pub dispatch: Dispatch,
     /// Descriptors of the NIC's ring: cells that it has at once; at least a chunk.
     pub ring: u32,
     /// Packets per second that a worker can handle.
     pub pace_pps: f64,
     /// How long a capture thread takes to see that a chunk is full, or that a packet has come for a worker
-    /// whose capture queue is empty.
+    /// whose capture queue is empty; how long an idle worker takes to see a packet, or a buddy in need.
     pub look_ns: f64,
 }
 
 impl WirecapEngine {
     /// WireCAP-B of the paper.
     pub fn basic(cells_per_chunk: u32, chunks_per_pool: u32, pace_pps: f64) -> Self {
-        Self { cells_per_chunk, chunks_per_pool, mode: Mode::Basic, ring: 1_024, pace_pps, look_ns: 20_000.0 }
+        let (mode, dispatch) = (Mode::Basic, Dispatch::Push);
+        Self { cells_per_chunk, chunks_per_pool, mode, dispatch, ring: 1_024, pace_pps, look_ns: 20_000.0 }
+    }
+
+    /// The same with the dispatch `pull`: as by default, the ring has an entry for each cell of the pool, and
+    /// an idle worker sleeps 50 µs before it looks again.
+    pub fn pulling(self) -> Self {
+        let ring = self.cells_per_chunk.saturating_mul(self.chunks_per_pool);
+        Self { dispatch: Dispatch::Pull, ring, look_ns: 50_000.0, ..self }
     }
 
     /// WireCAP-A of the paper.
@@ -72,7 +93,10 @@ impl WirecapEngine {
     /// M or R is not possible.
     pub fn run(&self, traffic: &Traffic) -> Result<Outcome, GeometryError> {
         let geometry = Geometry::new(self.cells_per_chunk, self.chunks_per_pool, CELL_BYTES)?;
-        Ok(Machine::new(self, geometry, traffic).run())
+        Ok(match self.dispatch {
+            Dispatch::Pull => pull::Machine::new(self, geometry, traffic).run(),
+            Dispatch::Push => Machine::new(self, geometry, traffic).run(),
+        })
     }
 }
 
@@ -359,19 +383,21 @@ mod tests {
         for (cells, chunks) in [(256, 100), (128, 200), (64, 400), (256, 500)] {
             for packets in [1_000, 25_000, 30_000, 100_000, 1_000_000] {
                 let traffic = Traffic::burst(packets, WIRE_RATE_PPS);
-                let outcome = WirecapEngine::basic(cells, chunks, HANDLER_PPS).run(&traffic).unwrap();
-                let lost = closed(&outcome, &traffic).lost();
+                let engine = WirecapEngine::basic(cells, chunks, HANDLER_PPS);
                 let buffer = u64::from(cells * chunks);
                 let expected = closed_form::burst_loss(packets, WIRE_RATE_PPS, HANDLER_PPS, buffer);
-                if expected == 0.0 {
-                    assert_eq!(lost, 0, "{cells} {chunks} {packets}");
+                for engine in [engine, engine.pulling()] {
+                    let lost = closed(&engine.run(&traffic).unwrap(), &traffic).lost();
+                    if expected == 0.0 {
+                        assert_eq!(lost, 0, "{engine:?} {packets}");
+                    }
+                    // A chunk comes home as a whole.
+                    let error = 2.0 * f64::from(cells);
+                    assert!(
+                        (lost as f64 - expected).abs() <= error,
+                        "{engine:?} {packets}: {lost} {expected}"
+                    );
                 }
-                // A chunk comes home as a whole.
-                let error = 2.0 * f64::from(cells);
-                assert!(
-                    (lost as f64 - expected).abs() <= error,
-                    "{cells} {chunks} {packets}: {lost} {expected}"
-                );
             }
         }
     }
@@ -380,28 +406,42 @@ mod tests {
     fn advanced_mode_loses_nothing_where_basic_mode_loses_what_is_too_much() {
         let rates = [80_000.0, 20_000.0, 20_000.0, 20_000.0, 20_000.0, 20_000.0];
         let traffic = Traffic::steady(&rates, 20.0);
-        let basic = WirecapEngine::basic(256, 100, HANDLER_PPS).run(&traffic).unwrap();
-        closed(&basic, &traffic);
-        let expected = 20.0 * (80_000.0 - HANDLER_PPS) - 25_600.0;
-        let lost = basic.queues[0].lost() as f64;
-        assert!((lost - expected).abs() < 600.0, "{lost} {expected}");
-        assert!(basic.queues[1..].iter().all(|queue| queue.lost() == 0));
-        let advanced = WirecapEngine::advanced(256, 100, 60, HANDLER_PPS).run(&traffic).unwrap();
-        assert_eq!(closed(&advanced, &traffic).lost(), 0);
-        // The excess for one worker, except packets that wait below T.
-        let expected = 20.0 * (80_000.0 - HANDLER_PPS);
-        assert!((advanced.offloaded as f64 - expected).abs() < 0.05 * expected, "{advanced:?}");
+        let excess = 20.0 * (80_000.0 - HANDLER_PPS);
+        let engines =
+            (WirecapEngine::basic(256, 100, HANDLER_PPS), WirecapEngine::advanced(256, 100, 60, HANDLER_PPS));
+        for (basic, advanced) in [engines, (engines.0.pulling(), engines.1.pulling())] {
+            let basic = basic.run(&traffic).unwrap();
+            closed(&basic, &traffic);
+            let lost = basic.queues[0].lost() as f64;
+            assert!((lost - (excess - 25_600.0)).abs() < 600.0, "{lost} {excess}");
+            assert!(basic.queues[1..].iter().all(|queue| queue.lost() == 0));
+            let advanced = advanced.run(&traffic).unwrap();
+            assert_eq!(closed(&advanced, &traffic).lost(), 0);
+            // The excess for one worker, except packets that wait below T.
+            assert!((advanced.offloaded as f64 - excess).abs() < 0.05 * excess, "{advanced:?}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_pulls_helps_only_when_its_own_queue_is_empty() {
+        // Each worker has as much as it can handle: nobody is idle, so nothing is offloaded.
+        let rates = [2.0 * HANDLER_PPS, 1.1 * HANDLER_PPS, 1.1 * HANDLER_PPS];
+        let traffic = Traffic::steady(&rates, 5.0);
+        let pull = WirecapEngine::advanced(256, 100, 0, HANDLER_PPS).pulling().run(&traffic).unwrap();
+        closed(&pull, &traffic);
+        assert!((pull.offloaded as f64) < 0.01 * traffic.packets() as f64, "{pull:?}");
+        // In push, the same T sends a part of every queue to whichever buddy is less busy.
+        let push = WirecapEngine::advanced(256, 100, 0, HANDLER_PPS).run(&traffic).unwrap();
+        assert!(push.offloaded > pull.offloaded, "{push:?}");
     }
 
     #[test]
     fn a_worker_that_is_faster_than_the_wire_loses_nothing_and_a_slower_one_does() {
         let traffic = Traffic::burst(1_000_000, WIRE_RATE_PPS);
-        let lost = |pace_pps| {
-            let outcome = WirecapEngine::basic(64, 100, pace_pps).run(&traffic).unwrap();
-            closed(&outcome, &traffic).lost()
-        };
-        assert_eq!(lost(25e6), 0);
-        assert!(lost(10e6) > 300_000);
+        let lost = |engine: WirecapEngine| closed(&engine.run(&traffic).unwrap(), &traffic).lost();
+        let engine = |pace_pps| WirecapEngine::basic(64, 100, pace_pps);
+        assert_eq!((lost(engine(25e6)), lost(engine(25e6).pulling())), (0, 0));
+        assert!(lost(engine(10e6)) > 300_000 && lost(engine(10e6).pulling()) > 300_000);
     }
 
     proptest::proptest! {
@@ -420,6 +460,11 @@ mod tests {
             let advanced = engine.run(&traffic).unwrap();
             closed(&advanced, &traffic);
             let basic = WirecapEngine { mode: Mode::Basic, ..engine }.run(&traffic).unwrap();
+            closed(&basic, &traffic);
+            proptest::prop_assert_eq!(basic.offloaded, 0);
+            let pull = WirecapEngine { ring, ..engine.pulling() };
+            closed(&pull.run(&traffic).unwrap(), &traffic);
+            let basic = WirecapEngine { mode: Mode::Basic, ..pull }.run(&traffic).unwrap();
             closed(&basic, &traffic);
             proptest::prop_assert_eq!(basic.offloaded, 0);
         }

@@ -3,10 +3,11 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use clap::Args;
-use wirecap_sim::sizing::Demand;
+use wirecap::Dispatch;
+use wirecap_sim::{engines::wirecap as engine, sizing::Demand};
 
 use super::values::{rate, skew};
-use crate::values::{Rate, duration, number, pace};
+use crate::values::{Rate, choice, duration, number, pace};
 
 /// Bytes of a frame on the wire beyond those that count as its length: preamble and gap.
 const AROUND_FRAME: u64 = 20;
@@ -43,6 +44,9 @@ pub(crate) struct SizeFlags {
     /// one.
     #[arg(long, value_name = "TIMES", value_parser = skew, default_value = "1")]
     pub(super) skew: f64,
+    /// How chunks get from rings to workers, as with wirecap capture [default: pull].
+    #[arg(long, value_parser = choice::<Dispatch>())]
+    pub(super) dispatch: Option<Dispatch>,
     /// M, cells per chunk: a power of two.
     #[arg(short = 'M', value_name = "CELLS", value_parser = number::<u32>(1..=16_384, "-M 256"), default_value = "256")]
     pub(super) cells_per_chunk: u32,
@@ -52,6 +56,10 @@ pub(crate) struct SizeFlags {
 }
 
 impl SizeFlags {
+    pub(super) fn dispatch(&self) -> Dispatch {
+        self.dispatch.unwrap_or_default()
+    }
+
     /// What has to be handled.
     pub(super) fn demand(&self) -> Demand {
         let total_pps = match self.rate {
@@ -64,6 +72,10 @@ impl SizeFlags {
             skew: self.skew,
             burst_s: self.burst.unwrap_or(LASTING).as_secs_f64(),
             pace_pps: self.worker as f64,
+            dispatch: match self.dispatch() {
+                Dispatch::Pull => engine::Dispatch::Pull,
+                Dispatch::Push => engine::Dispatch::Push,
+            },
         }
     }
 }

@@ -45,6 +45,7 @@ pub(crate) fn run(flags: &SizeFlags) -> Result<Exit> {
         demand,
         packet: flags.packet,
         cells_per_chunk: flags.cells_per_chunk,
+        dispatch: flags.dispatch(),
         simulated_s: demand.burst_s.min(longest_s(flags, &demand)),
         lasts: flags.burst.is_none(),
         pools: if is_possible(flags, &demand) { pools(flags, &demand)? } else { Vec::new() },

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use wirecap::Dispatch;
 use wirecap_core::Mode;
 use wirecap_sim::sizing::{Demand, max_chunks};
 
@@ -54,6 +55,8 @@ pub(super) struct SizeReport {
     pub(super) packet: u64,
     /// M.
     pub(super) cells_per_chunk: u32,
+    /// How chunks get from rings to workers.
+    pub(super) dispatch: Dispatch,
     /// Whether the rate lasts.
     pub(super) lasts: bool,
     /// How much of that was simulated, in seconds.
@@ -78,6 +81,8 @@ pub(crate) struct SizeRecord<'a> {
     burst_seconds: Option<f64>,
     /// Whether the figures are simulated: always.
     simulated: bool,
+    /// How chunks get from rings to workers: `pull` or `push`.
+    dispatch: String,
     /// What each mode needs; empty if no pools do it.
     pools: Vec<PoolsRecord>,
 }
@@ -179,6 +184,7 @@ impl SizeReport {
             capacity_pps: self.demand.capacity_pps(),
             burst_seconds: (!self.lasts).then_some(self.demand.burst_s),
             simulated: true,
+            dispatch: self.dispatch.to_string(),
             pools: pools.collect(),
         }
     }
@@ -255,10 +261,10 @@ impl fmt::Display for SizeReport {
             return write!(formatter, "{}", paragraph(&self.impossible()));
         };
         writeln!(formatter, "\n{}", self.table())?;
-        let workers =
-            if self.demand.queues > 1 { ", a worker for each queue and the dispatch push" } else { "" };
+        let (dispatch, workers) =
+            (self.dispatch, if self.demand.queues > 1 { ", a worker for each queue" } else { "" });
         let note = format!(
-            "Simulated, with the engine core in virtual time{workers}: the smallest R that lost nothing, and a quarter more \
+            "Simulated, with the engine core in virtual time, the dispatch {dispatch}{workers}: the smallest R that lost nothing, and a quarter more \
              for what the simulation leaves out: its packets come evenly, and its workers never pause. The second pair of R \
              and memory is for packets that are packed into blocks. The last columns are the longest bursts without loss \
              with these pools, as given, and with all packets in one queue."
@@ -280,6 +286,10 @@ impl fmt::Display for SizeReport {
             Mode::Advanced { threshold_percent } => {
                 format!("-T {threshold_percent} --workers {}", self.demand.queues)
             }
+        };
+        let mode = match self.dispatch {
+            Dispatch::Pull => mode,
+            Dispatch::Push => format!("{mode} --dispatch push"),
         };
         let (m, chunks) = (best.cells_per_chunk, best.chunks_of_cells(self.packet));
         if m == DEFAULT_CELLS && chunks <= DEFAULT_CHUNKS {
@@ -304,15 +314,25 @@ fn time(seconds: f64) -> String {
 mod tests {
     use std::time::SystemTime;
 
+    use wirecap_sim::engines::wirecap as engine;
+
     use super::*;
 
     fn report(pools: Vec<Pools>) -> SizeReport {
-        let demand = Demand { queues: 8, total_pps: 4e6, skew: 3.0, burst_s: 0.1, pace_pps: 4e5 };
+        let demand = Demand {
+            queues: 8,
+            total_pps: 4e6,
+            skew: 3.0,
+            burst_s: 0.1,
+            pace_pps: 4e5,
+            dispatch: engine::Dispatch::Pull,
+        };
         SizeReport {
             head: Head::new("size", SystemTime::UNIX_EPOCH),
             demand,
             packet: 300,
             cells_per_chunk: 256,
+            dispatch: Dispatch::Pull,
             lasts: false,
             simulated_s: 0.1,
             pools,
@@ -352,7 +372,7 @@ mod tests {
         for words in [
             "4.00 Mpps for 100 ms, 1.50 Mpps of them in the busiest of 8 queues.",
             "8 workers handle 400.00 kpps each, 3.20 Mpps together.",
-            "Simulated",
+            "Simulated, with the engine core in virtual time, the dispatch pull, a worker for each queue",
             "The default, R = 128, is enough.",
             "wirecap capture IFACE -T 60 --workers 8",
         ] {
@@ -361,6 +381,8 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let larger = report(vec![pools(129)]).to_string();
         assert!(larger.contains("\nwirecap capture IFACE -M 256 -R 129 -T 60 --workers 8\n"), "{larger}");
+        let push = SizeReport { dispatch: Dispatch::Push, ..report(vec![pools(129)]) }.to_string();
+        assert!(push.contains(" -T 60 --workers 8 --dispatch push\n"), "{push}");
         let none = SizeReport { lasts: true, ..report(Vec::new()) }.to_string();
         assert!(none.replace("\n    ", " ").contains("10 workers of this pace keep up"), "{none}");
     }
