@@ -7,56 +7,19 @@
 //!
 //! Rule: files of earlier runs count like those of this run, whether they are complete or not.
 
-use std::{
-    collections::HashSet,
-    fs, io,
-    path::{Path, PathBuf},
-    time::SystemTime,
+use std::{collections::HashSet, io, path::Path};
+
+use wirecap_record::{RecordError, check_unused};
+
+use super::{
+    earlier_file::{EarlierFile, earlier_file},
+    names::{Names, entries},
+    order,
 };
-
-use wirecap_file::{Reader, Record};
-use wirecap_record::{RecordError, check_unused, complete_name};
-
-use super::names::{Names, entries};
 
 /// Numbers up to this one have five digits. A larger one may be a time, unless the file before or after it is
 /// there.
 const SMALL: u64 = 99_999;
-/// A file without packets has only a description and an account, which are shorter than this.
-const LONGEST_WITHOUT_PACKETS: u64 = 1 << 16;
-
-/// A file of an earlier run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EarlierFile {
-    pub(super) path: PathBuf,
-    /// Its name, or for a partial file the name it would have got.
-    pub(super) complete_name: PathBuf,
-    number: u64,
-    modified: SystemTime,
-    /// Whether it is a regular file. Anything else only occupies its name.
-    is_file: bool,
-}
-
-impl EarlierFile {
-    pub(super) fn is_complete(&self) -> bool {
-        self.path == self.complete_name
-    }
-
-    /// Whether it is a complete file without a packet. Of a compressed one that is unknown.
-    fn is_without_packets(&self) -> bool {
-        let is_short = self.path.metadata().is_ok_and(|file| file.len() <= LONGEST_WITHOUT_PACKETS);
-        let has_none = || {
-            let mut reader = Reader::open(&self.path)?;
-            while let Some(record) = reader.next()? {
-                if matches!(record, Record::Packet(_)) {
-                    return Ok(false);
-                }
-            }
-            Ok::<_, wirecap_file::Error>(true)
-        };
-        self.is_complete() && self.is_file && is_short && has_none().unwrap_or(false)
-    }
-}
 
 /// All files of earlier runs of a series, the oldest first.
 #[derive(Debug)]
@@ -77,10 +40,7 @@ impl EarlierFiles {
         let numbers: HashSet<_> = files.iter().map(|file| file.number).collect();
         let has_neighbour = |number: u64| numbers.contains(&(number - 1)) || numbers.contains(&(number + 1));
         files.retain(|file| file.number <= SMALL || has_neighbour(file.number));
-        match names.is_ordered_by_number() {
-            true => files.sort_by_key(|file| (file.number, file.modified)),
-            false => files.sort_by_key(|file| (file.modified, file.number)),
-        }
+        order::sort(&mut files, names);
         Ok(Self(files))
     }
 
@@ -109,18 +69,13 @@ impl EarlierFiles {
     }
 }
 
-/// The file at this path, if its name is one of the series.
-fn earlier_file(names: &Names, path: PathBuf) -> Option<EarlierFile> {
-    let complete_name = complete_name(&path).unwrap_or_else(|| path.clone());
-    let number = names.number_in(&complete_name)?;
-    let metadata = fs::symlink_metadata(&path).ok()?;
-    let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-    Some(EarlierFile { path, complete_name, number, modified, is_file: metadata.is_file() })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, os::unix::fs::symlink, time::Duration};
+    use std::{
+        fs::{self, File},
+        os::unix::fs::symlink,
+        time::{Duration, SystemTime},
+    };
 
     use wirecap_file::{PacketHeader, pcap};
     use wirecap_sys::file_lock;

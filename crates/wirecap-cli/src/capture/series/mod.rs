@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   settings ─► check     template ─► names ◄── earlier: files of earlier runs
-//!                                       │           │
+//!                                       │           │ order
 //!                                    rotation       └─► old files, deleted before the next one begins
 //!                                       └─ complete ─► commands
 //! ```
@@ -13,8 +13,10 @@
 mod check;
 mod commands;
 mod earlier;
+mod earlier_file;
 mod names;
 mod old_files;
+mod order;
 mod rotation;
 
 pub(super) use self::{

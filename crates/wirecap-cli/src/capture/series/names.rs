@@ -19,6 +19,7 @@ use std::{
 use anyhow::{Result, ensure};
 use jiff::{
     Timestamp, ZonedDateTime,
+    civil::DateTime,
     fmt::strtime::{self, BrokenDownTime},
     tz::TimeZone,
 };
@@ -165,7 +166,20 @@ impl Names {
         Ok(directories)
     }
 
-    /// Whether the numbers say which of two files is older. If not, their modification times do.
+    /// The time in a name of the series, if it is a whole one, with a date. The hour that comes twice when
+    /// summer time ends is one hour.
+    pub(super) fn time_in(&self, path: &Path) -> Option<DateTime> {
+        if !self.has_time {
+            return None;
+        }
+        let without_number = without_number(path).map(|(rest, _)| rest).filter(|rest| self.is_template(rest));
+        let path = without_number.as_deref().unwrap_or(path);
+        let time = BrokenDownTime::parse(self.template.to_str()?, path.to_str()?).ok()?;
+        let at = time.to_timestamp().map(|at| at.to_zoned_datetime(TimeZone::UTC).datetime());
+        at.or_else(|_| time.to_datetime()).ok()
+    }
+
+    /// Whether the numbers alone say which of two files is older.
     pub(super) fn is_ordered_by_number(&self) -> bool {
         self.is_numbered && self.ring.is_none()
     }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::earlier::{EarlierFile, EarlierFiles};
+use super::{earlier::EarlierFiles, earlier_file::EarlierFile};
 use crate::settings::OutputSettings;
 
 /// How many failures of a kind are reported one by one.
