@@ -6,8 +6,8 @@
 use std::io::{self, IsTerminal};
 
 use wirecap::{
-    Config, Diagnostic, Mode, Report, TapHook,
-    report::{MemoryReport, PortReport, QueueMode},
+    Config, Diagnostic, Mode, Report, TapHook, UnmatchedPolicy,
+    report::{FilterPlace, MemoryReport, PortReport, QueueMode},
 };
 
 use super::{
@@ -22,10 +22,11 @@ const MIB: u64 = 1 << 20;
 /// Prints how the capture runs, and into which files.
 pub(crate) fn start<J: Job>(plan: &Plan, report: &Report, files: Option<&FilesProgress>, job: &J) {
     for port in &report.ports {
-        facts(port).iter().for_each(|fact| note!("{fact}"));
-        for warning in host_use_lines(port, job) {
-            warn!("{warning}");
-        }
+        let warnings = host_use_lines(port, job);
+        // The warnings say the same, and who goes without.
+        let of_host = if warnings.is_empty() { host_share(port, plan.config.unmatched) } else { None };
+        facts(port, of_host).iter().for_each(|fact| note!("{fact}"));
+        warnings.iter().for_each(|warning| warn!("{warning}"));
     }
     if let (Some(name), Some(files)) = (plan.describe_destination(), files) {
         let is_per_queue = matches!(plan.destination, Some(Destination::FilePerQueue(..)));
@@ -69,10 +70,23 @@ fn host_use_lines(port: &PortReport, job: &impl Job) -> Vec<String> {
     host_use::of_taken(&port.name, &port.host_use, |host_use| job.deprives(host_use))
 }
 
-/// The lines about a port.
-fn facts(port: &PortReport) -> Vec<String> {
+/// What the host gets of a port whose packets are taken, in words; `None` of other ports.
+fn host_share(port: &PortReport, unmatched: Option<UnmatchedPolicy>) -> Option<&'static str> {
+    use QueueMode::{Copy, Generic, Packed, ZeroCopy};
+    let is_taken = port.queues.iter().any(|queue| matches!(queue.mode, ZeroCopy | Copy | Packed | Generic));
+    let in_kernel = port.filter.as_ref().is_some_and(|filter| filter.runs == FilterPlace::Kernel);
+    let passes = in_kernel && unmatched.unwrap_or_default() == UnmatchedPolicy::Pass;
+    is_taken.then_some(match passes {
+        true => "the host gets only packets that the filter rejects",
+        false => "the host gets none of its packets while wirecap runs",
+    })
+}
+
+/// The lines about a port, of which the host gets this.
+fn facts(port: &PortReport, of_host: Option<&str>) -> Vec<String> {
     let mut facts = vec![queues(port)];
     let mut fact = |words: String| facts.push(format!("{}: {words}", port.name));
+    of_host.map(String::from).into_iter().for_each(&mut fact);
     if let Some(filter) = &port.filter {
         fact(format!("the filter runs {}", text::report::place(filter.runs)));
     }
@@ -246,7 +260,7 @@ fn bound(memory: &MemoryReport) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use wirecap::report::{Pages, QueueReport, WorkerReport};
+    use wirecap::report::{FilterReport, Pages, QueueReport, WorkerReport};
 
     use super::*;
 
@@ -276,6 +290,31 @@ mod tests {
         let unseen = lines.iter().position(|line| line.contains("control group /g limits memory is unknown"));
         lines.remove(unseen.expect("a line about the control group"));
         lines
+    }
+
+    #[test]
+    fn what_the_host_gets_of_a_taken_port_is_said() {
+        let with = |mode, runs: Option<FilterPlace>| PortReport {
+            filter: runs.map(|runs| FilterReport { expression: "udp".into(), runs }),
+            queues: vec![QueueReport { mode, ..QueueReport::default() }],
+            ..PortReport::default()
+        };
+        let (none, rejected) = (
+            Some("the host gets none of its packets while wirecap runs"),
+            Some("the host gets only packets that the filter rejects"),
+        );
+        let (kernel, user) = (Some(FilterPlace::Kernel), Some(FilterPlace::Interpreter));
+        for (mode, runs, unmatched, expected) in [
+            (QueueMode::Packed, None, None, none),
+            (QueueMode::ZeroCopy, user, None, none),
+            (QueueMode::Copy, kernel, None, rejected),
+            (QueueMode::Generic, kernel, Some(UnmatchedPolicy::Drop), none),
+            (QueueMode::Tap, kernel, None, None),
+            (QueueMode::Packet, None, None, None),
+            (QueueMode::Trace, None, None, None),
+        ] {
+            assert_eq!(host_share(&with(mode, runs), unmatched), expected, "{mode:?} {runs:?}");
+        }
     }
 
     #[test]

@@ -269,9 +269,14 @@ fn without_json_there_are_words_and_a_table() {
     let table = String::from_utf8(ended.stdout.clone()).unwrap();
     assert!(table.starts_with("port ") && table.contains("  lost\n") && table.contains("total"), "{table}");
     let packed = "r0 (veth), queues 0-1: native XDP, packed by the program";
-    for words in [packed, "zero-copy is not available", "M = 256, R = 128", "T = 60 %", "128 MiB of blocks"] {
+    let host = "r0: the host gets none of its packets while wirecap runs";
+    let words =
+        [packed, host, "zero-copy is not available", "M = 256, R = 128", "T = 60 %", "128 MiB of blocks"];
+    for words in words {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
     }
+    let filtered = run(&["udp"]).stderr;
+    assert!(filtered.contains("r0: the host gets only packets that the filter rejects"), "{filtered}");
     let some = lab.spawn(&["capture", "r0@0", "--duration", "200ms"]).wait();
     for words in ["r0@0 (veth), queue 0: native XDP, packed by the program", "64 MiB of blocks"] {
         assert!(some.stderr.contains(words), "{words}: {}", some.stderr);
