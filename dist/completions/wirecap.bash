@@ -663,7 +663,7 @@ _wirecap() {
             return 0
             ;;
         wirecap__subcmd__generate)
-            opts="-c -q -i -h --engine --size --flows --popularity --seed --ip --protocol --vlan --destination-mac --source-mac --run --rate --link-speed --burst --gap --queue-share --count --duration --core --json --quiet --tx-mode --interface --help"
+            opts="-c -q -i -h --engine --size --flows --popularity --seed --ip --protocol --vlan --destination-mac --source-mac --run --rate --link-speed --burst --gap --queue-share --count --duration --core --json --quiet --tx-mode --interface --help $(cd /sys/class/net && printf '%s ' *)"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

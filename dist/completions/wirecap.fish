@@ -224,7 +224,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand generate" -l core -d 'Co
 complete -c wirecap -n "__fish_wirecap_using_subcommand generate" -l tx-mode -d 'How frames reach the driver (xdp) [default: best; copy where the host uses the interface]' -r -f -a "best\t'The best mode that works'
 zero-copy\t'The driver sends from the cells; an error if it cannot'
 copy\t'The kernel copies each packet once'"
-complete -c wirecap -n "__fish_wirecap_using_subcommand generate" -s i -l interface -d 'Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are its transmit queues [default: queue 0]' -r -f -a "(__fish_print_interfaces)"
+complete -c wirecap -n "__fish_wirecap_using_subcommand generate" -s i -l interface -d 'The same, as a flag' -r -f -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand generate" -l json -d 'Print the report as one JSON object, as the last line of standard output'
 complete -c wirecap -n "__fish_wirecap_using_subcommand generate" -s q -l quiet -d 'Print only errors, losses, and what --json asks for'
 complete -c wirecap -n "__fish_wirecap_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -245,7 +245,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l tx-mode -d 'H
 zero-copy\t'The driver sends from the cells; an error if it cannot'
 copy\t'The kernel copies each packet once'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l core -d 'Core to pin the sending thread to [default: not pinned]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -s i -l interface -d 'The interface to send from, by name or alternative name' -r -f -a "(__fish_print_interfaces)"
+complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -s i -l interface -d 'The interface to send from, by name or alternative name [default: the word behind the files]' -r -f -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l top-speed -d 'Send as fast as possible'
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l align -d 'Start all files together, whenever they were recorded'
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l json -d 'Print the report as one JSON object, as the last line of standard output'
@@ -419,6 +419,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_see
 complete -c wirecap -n "__fish_wirecap_using_subcommand help; and not __fish_seen_subcommand_from status top stop rotate set size capture forward generate replay profile handle run extcap interfaces doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -a "(__fish_print_interfaces)"
+complete -c wirecap -n "__fish_wirecap_using_subcommand generate" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand run" -a "(__fish_complete_command)"

@@ -220,7 +220,7 @@ fn impossible_runs_are_refused_with_a_remedy() {
         (&["-i", "l0", "--size", "64", "--protocol", "tcp"], 2, "choose --size 76 to"),
         (&["-i", "l0", "--tx-mode", "zero-copy"], 1, "omit --tx-mode"),
         (&["-i", "l0", "--engine", "live", "--popularity", "zipf"], 2, "--popularity does not work with"),
-        (&["-i", "l0@0", "--engine", "live"], 2, "-i l0@0 does not work with --engine live"),
+        (&["l0@0", "--engine", "live"], 2, "l0@0 does not work with --engine live"),
         (&["-i", "l0@0", "--queue-share", "1,2"], 2, "2 shares for the 1 queues"),
         (&["-i", "l0", "--link-speed", "10G"], 2, "--rate 80%"),
         (&["-i", "l0", "--burst", "10"], 2, "--gap"),

@@ -117,7 +117,7 @@ fn frames_are_sent_beside_a_listener() {
     let beside = format!("the host uses it ({}): frames are sent beside the host's own\n", named(&ids));
     assert!(generated.stderr.contains(&beside), "{beside}: {generated:#?}");
     capture.wait();
-    let replayed = run(&["replay", trace.to_str().unwrap(), "-i", "l0"]);
+    let replayed = run(&["replay", trace.to_str().unwrap(), "l0"]);
     let said = format!("zero-copy was not tried, because the host uses it ({})", named(&ids));
     for sent in [generated, replayed] {
         assert!(sent.stderr.contains(&said), "{sent:#?}");

@@ -31,8 +31,11 @@ const TX_MODE: &str =
 pub(crate) struct GenerateFlags {
     /// Interface to send from, by name or alternative name; NAME@2, NAME@0-3 are its transmit queues
     /// [default: queue 0].
-    #[arg(short, long, value_name = INTERFACE)]
-    pub(crate) interface: String,
+    #[arg(value_name = INTERFACE, required_unless_present = "interface")]
+    name: Option<String>,
+    /// The same, as a flag.
+    #[arg(short, long, value_name = INTERFACE, conflicts_with = "name")]
+    interface: Option<String>,
     /// How frames are sent.
     #[arg(long, value_parser = choice::<EngineChoice>(), default_value_t)]
     pub(crate) engine: EngineChoice,
@@ -94,6 +97,13 @@ pub(crate) struct GenerateFlags {
 
     #[command(flatten)]
     pub(crate) send: SendFlags,
+}
+
+impl GenerateFlags {
+    /// The interface to send from, and its queues if some are named.
+    pub(super) fn interface(&self) -> &str {
+        self.name.as_deref().or(self.interface.as_deref()).expect("clap requires one of them")
+    }
 }
 
 choices! {

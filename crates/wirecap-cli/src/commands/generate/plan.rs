@@ -95,13 +95,12 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
     if flags.engine == EngineChoice::Xdp {
         return Ok(());
     }
-    let queues = format!("-i {}", flags.interface);
     for (given, flag) in [
         (flags.size.as_ref().is_some_and(|sizes| sizes.list().len() > 1), "--size with several sizes"),
         (flags.popularity != Popularity::RoundRobin, "--popularity"),
         (flags.protocol == Transport::Tcp, "--protocol tcp"),
         (flags.queue_share.is_some(), "--queue-share"),
-        (flags.interface.contains('@'), &queues),
+        (flags.interface().contains('@'), flags.interface()),
         (flags.send.tx_mode.is_some(), "--tx-mode"),
     ] {
         ensure!(
@@ -118,12 +117,13 @@ fn check_engine(flags: &GenerateFlags) -> Result<()> {
 /// The name of the interface, and the shares of its queues.
 fn interface_and_queues(flags: &GenerateFlags) -> Result<(&str, Vec<QueueShare>)> {
     let shares = flags.queue_share.as_ref().map(|shares| shares.0.as_slice());
-    let (name, queues): (_, Vec<u16>) = match flags.interface.rsplit_once('@') {
+    let (name, queues): (_, Vec<u16>) = match flags.interface().rsplit_once('@') {
         Some((name, queues)) => {
-            let queues: QueueSet = queues.parse().map_err(|error| usage!("{}: {error}", flags.interface))?;
+            let queues: QueueSet =
+                queues.parse().map_err(|error| usage!("{}: {error}", flags.interface()))?;
             (name, queues.iter().collect())
         }
-        None => (flags.interface.as_str(), (0..shares.map_or(1, |shares| shares.len() as u16)).collect()),
+        None => (flags.interface(), (0..shares.map_or(1, |shares| shares.len() as u16)).collect()),
     };
     let weights = shares.map_or_else(|| vec![1; queues.len()], Vec::from);
     ensure!(
@@ -132,7 +132,7 @@ fn interface_and_queues(flags: &GenerateFlags) -> Result<(&str, Vec<QueueShare>)
             "--queue-share has {} shares for the {} queues of {}; write one for each",
             weights.len(),
             queues.len(),
-            flags.interface
+            flags.interface()
         )
     );
     let queues =

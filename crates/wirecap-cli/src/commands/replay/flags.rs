@@ -2,13 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use anyhow::{Result, bail};
 use clap::{ArgGroup, Args};
 use wirecap_replay::{CutPolicy, Placement};
 
 use super::values::{factor, gap, placement, rate};
 use crate::{
     flags::{INTERFACE, SendFlags, TimeLimit},
-    values::{ANY, choice, count, number, size},
+    values::{ANY, choice, count, is_trace, number, size},
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -24,12 +25,12 @@ Examples:
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("pace").args(["speed", "pps", "bps", "top_speed"]))]
 pub(crate) struct ReplayFlags {
-    /// Trace files, pcap or pcapng, merged by time; - is standard input.
+    /// Trace files, pcap or pcapng, merged by time; - is standard input. Without -i, the interface follows.
     #[arg(value_name = "FILE", required = true)]
-    pub(crate) files: Vec<PathBuf>,
-    /// The interface to send from, by name or alternative name.
+    files: Vec<PathBuf>,
+    /// The interface to send from, by name or alternative name [default: the word behind the files].
     #[arg(short, long, value_name = INTERFACE)]
-    pub(crate) interface: String,
+    interface: Option<String>,
 
     /// Speed relative to the recording: 10, 0.5 [default: 1].
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
@@ -76,4 +77,22 @@ pub(crate) struct ReplayFlags {
 
     #[command(flatten)]
     pub(crate) send: SendFlags,
+}
+
+impl ReplayFlags {
+    /// The files, and the interface to send from: that of -i, or the last word if it is no file.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::exit::Usage) if no interface is named.
+    pub(super) fn files_and_interface(&self) -> Result<(&[PathBuf], &str)> {
+        if let Some(interface) = &self.interface {
+            return Ok((&self.files, interface));
+        }
+        match self.files.split_last().map(|(last, files)| (files, last.to_str())) {
+            Some((files @ [_, ..], Some(last))) if last != "-" && !is_trace(last) => Ok((files, last)),
+            _ => bail!(usage!(
+                "replay needs an interface to send from: name it behind the files, or by -i; wirecap interfaces lists them"
+            )),
+        }
+    }
 }

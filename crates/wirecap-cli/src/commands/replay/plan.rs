@@ -26,6 +26,7 @@ pub(super) struct ReplayPlan {
 /// # Errors
 /// [`Usage`](crate::exit::Usage); and if there is no such interface.
 pub(super) fn plan(flags: &ReplayFlags) -> Result<ReplayPlan> {
+    let (files, interface) = flags.files_and_interface()?;
     let speed = speed(flags);
     let recorded = matches!(speed, Speed::Recorded { .. });
     for (given, name) in [(flags.max_gap.is_some(), "--max-gap"), (flags.loop_gap.is_some(), "--loop-gap")] {
@@ -35,17 +36,14 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<ReplayPlan> {
         flags.loop_gap.is_none() || flags.loops != 1,
         usage!("--loop-gap has no effect with one pass: leave it out, or use --loops")
     );
-    ensure!(
-        !flags.align || flags.files.len() != 1,
-        usage!("--align has no effect on one file: leave it out")
-    );
+    ensure!(!flags.align || files.len() != 1, usage!("--align has no effect on one file: leave it out"));
     let memory_bytes = memory(flags.memory)?;
-    let spared = spared(flags)?;
+    let spared = spared(flags, interface)?;
     let nanoseconds = |gap: std::time::Duration| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
     let plan = Plan {
-        files: flags.files.clone(),
+        files: files.to_vec(),
         timing: Timing { align: flags.align, longest_gap_ns: flags.max_gap.map(nanoseconds) },
-        interface: flags.interface.clone(),
+        interface: interface.to_owned(),
         speed,
         placement: flags.queues.clone(),
         passes: (flags.loops > 0).then_some(flags.loops),
@@ -60,9 +58,9 @@ pub(super) fn plan(flags: &ReplayFlags) -> Result<ReplayPlan> {
 }
 
 /// Why zero-copy is not tried, for the sake of the host.
-fn spared(flags: &ReplayFlags) -> Result<Option<PassiveReason>> {
+fn spared(flags: &ReplayFlags, interface: &str) -> Result<Option<PassiveReason>> {
     Ok(match flags.send.tx_mode {
-        None => HostView::read()?.choose(&flags.interface)?.against_zero_copy_sending(),
+        None => HostView::read()?.choose(interface)?.against_zero_copy_sending(),
         Some(_) => None,
     })
 }
@@ -104,13 +102,31 @@ mod tests {
     use crate::commands::{Command, Flags};
 
     fn planned(arguments: &str) -> Result<Plan, String> {
-        let words = format!("wirecap replay a.pcap -i lo {arguments}");
+        planned_of(&format!("a.pcap -i lo {arguments}"))
+    }
+
+    fn planned_of(words: &str) -> Result<Plan, String> {
+        let words = format!("wirecap replay {words}");
         let flags = Flags::try_parse_from(words.split_whitespace()).map_err(|error| error.to_string())?;
         match flags.command {
             Command::Replay(flags) => {
                 plan(&flags).map(|planned| planned.plan).map_err(|error| error.to_string())
             }
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_interface_is_that_of_the_flag_or_the_last_word() {
+        let of = |words| planned_of(words).map(|plan| (plan.files.len(), plan.interface));
+        for words in
+            ["a.pcap b.pcap -i lo", "a.pcap b.pcap lo", "a.pcap -i lo b.pcap", "- a.pcap lo --loops 2"]
+        {
+            assert_eq!(of(words), Ok((2, "lo".into())), "{words}");
+        }
+        for words in ["a.pcap", "a.pcap b.pcap", "a.pcap -", "lo"] {
+            let refused = of(words).unwrap_err();
+            assert!(refused.contains("name it behind the files, or by -i"), "{words}: {refused}");
         }
     }
 
