@@ -2,6 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink, process::Command};
 
+use serde_json::Value;
 use wirecap_lab::require_root;
 use wirecap_testing::wait_until;
 use wirecap_traffic::LiveOptions;
@@ -61,6 +62,45 @@ fn tshark_lists_our_interfaces_and_captures_by_them() {
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert_eq!(read(&path).packets.len() as u64, FRAMES);
     assert!(!ended.stderr.contains("wirecap: "), "nothing to complain about: {ended:#?}");
+    lab.wait_until_given_back("r0");
+}
+
+/// A process of this name that the process, or one that it has started, has started.
+fn descendant(pid: u32, name: &str) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_whitespace().map(|child| child.parse().unwrap()).find_map(|child| {
+        let is_it =
+            fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim_end() == name);
+        if is_it { Some(child) } else { descendant(child, name) }
+    })
+}
+
+#[test]
+fn the_settings_of_the_dialogue_reach_the_capture() {
+    if !require_root("the_settings_of_the_dialogue_reach_the_capture") {
+        return;
+    }
+    let lab = Lab::with_queues("extcapmrt", 2);
+    let path = lab.path("x.pcapng");
+    let mut arguments = vec!["-i", "wirecap-r0", "-w", path.to_str().unwrap()];
+    for setting in ["cellsperchunk:128", "chunksperqueue:48", "threshold:35"] {
+        arguments.extend(["-o", format!("extcap.wirecap_r0.{setting}").leak()]);
+    }
+    let running = RunningCommand::spawn(tshark(&lab, &arguments));
+    let mut account = Value::Null;
+    wait_until("the capture answers", || {
+        let Some(pid) = descendant(running.pid(), "wirecap") else { return false };
+        let output = Command::new(WIRECAP).args(["status", &pid.to_string(), "--json"]).output().unwrap();
+        account = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        output.status.success()
+    });
+    let memory = &account["memory"];
+    assert_eq!(
+        (&memory["cells_per_chunk"], &memory["chunks_per_pool"], &account["threshold_percent"]),
+        (&128.into(), &48.into(), &35.into()),
+        "{account:#}"
+    );
+    running.stop();
     lab.wait_until_given_back("r0");
 }
 
