@@ -1,8 +1,16 @@
 //! `--copy-to`: another program gets the packets while they are written.
 
-use std::{fs, io::Read, thread};
+use std::{fs, io::Read, path::PathBuf, thread};
 
-use nix::{sys::stat::Mode, unistd::mkfifo};
+use nix::{
+    sys::{
+        ptrace,
+        stat::Mode,
+        wait::{WaitPidFlag, waitpid},
+    },
+    unistd::{Pid, mkfifo},
+};
+use serde_json::Value;
 use wirecap_lab::{Capture, VethOptions, VethPair, require_root};
 use wirecap_testing::wait_until;
 use wirecap_traffic::{FrameSpec, LiveOptions};
@@ -58,6 +66,72 @@ fn a_program_at_the_other_end_of_a_veth_gets_what_is_written() {
         let refused = lab.spawn(&["capture", "r0", "--copy-to", name]).wait();
         assert!(refused.code == Some(2) && refused.stderr.contains("that is captured"), "{refused:#?}");
     }
+    drop(pair);
+}
+
+/// A thread of a process that is stopped while this value lives.
+struct StoppedThread(Pid);
+
+impl StoppedThread {
+    /// Stops the thread of this name.
+    fn new(pid: u32, name: &str) -> Self {
+        let is_named = |task: &PathBuf| fs::read_to_string(task.join("comm")).unwrap().trim_end() == name;
+        let mut tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| task.unwrap().path());
+        let task = tasks.find(is_named).unwrap_or_else(|| panic!("a thread {name}"));
+        let thread = Pid::from_raw(task.file_name().unwrap().to_str().unwrap().parse().unwrap());
+        ptrace::seize(thread, ptrace::Options::empty()).unwrap();
+        ptrace::interrupt(thread).unwrap();
+        waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
+        Self(thread)
+    }
+}
+
+impl Drop for StoppedThread {
+    fn drop(&mut self) {
+        ptrace::detach(self.0, None).unwrap();
+    }
+}
+
+#[test]
+fn copies_that_are_behind_or_too_long_are_dropped_and_counted() {
+    if !require_root("copies_that_are_behind_or_too_long_are_dropped_and_counted") {
+        return;
+    }
+    let lab = Lab::with_queues("behind", 1);
+    let pair = VethPair::new(&lab.right, "c0", &lab.right, "c1", VethOptions::default()).unwrap();
+    lab.right.ip(&["link", "set", "c0", "mtu", "500"]).unwrap();
+    let written = lab.path("x.pcapng");
+    let running = lab.capture(&["r0", "-R", "512", "-w", written.to_str().unwrap(), "--copy-to", "c0"]);
+    let send = |frames, len| {
+        let frame = FrameSpec { len, ..FrameSpec::default() };
+        lab.send_at(Some(20_000), 0, 0, frames, LiveOptions { frame, ..LiveOptions::default() });
+    };
+    send(100, 1_000);
+    send(10, 400);
+    running.wait_for_bytes(&written, 100 * 1_032 + 10 * 432);
+    // 16 MiB wait for the thread, and no more; the file gets all.
+    const MANY: u64 = 50_000;
+    let stopped = StoppedThread::new(running.pid(), "wirecap-copy");
+    send(MANY, 400);
+    running.wait_for_bytes(&written, 100 * 1_032 + (MANY + 10) * 432);
+    drop(stopped);
+    let ended = running.stop();
+    let account = ended.account();
+    account.assert_lossless(MANY + 110);
+    let report = &account.0["copied"];
+    let figure = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap();
+    let behind = figure("/dropped/behind");
+    let waiting = (16 << 20) / 400;
+    assert!((MANY - waiting - 400..=MANY - waiting + 400).contains(&behind), "{report:#}");
+    assert_eq!((figure("/dropped/too_long"), figure("/dropped/refused")), (100, 0), "{report:#}");
+    assert_eq!(figure("/packets"), MANY + 10 - behind, "{report:#}");
+    assert_eq!(account.written("packets"), MANY + 110);
+    // In words.
+    let running = lab.spawn(&["capture", "r0", "--copy-to", "c0"]);
+    running.wait_for(crate::lab::READY);
+    send(5, 1_000);
+    let text = String::from_utf8(running.stop().stdout).unwrap();
+    assert!(text.contains("0 packets copied to c0; 5 not: too long for it"), "{text}");
     drop(pair);
 }
 
