@@ -35,11 +35,16 @@ fn commands() -> Vec<String> {
 
 /// The page of a command as text, without hyphenation.
 fn page(command: &str) -> String {
-    let file = repository().join(format!("docs/man/wirecap-{command}.1"));
+    shown(&format!("wirecap-{command}.1"))
+}
+
+/// A page as man(1) shows it.
+fn shown(name: &str) -> String {
+    let file = repository().join("docs/man").join(name);
     let mut man = Command::new("man");
     man.args(["--no-hyphenation", "--no-justification", "--local-file"]).arg(file);
     let output = man.env("MANWIDTH", "1000").env("LC_ALL", "C.UTF-8").output().unwrap();
-    assert!(output.status.success(), "{command}: {output:?}");
+    assert!(output.status.success(), "{name}: {output:?}");
     stdout(&output)
 }
 
@@ -96,15 +101,20 @@ fn each_command_has_a_page_with_every_flag_exit_code_and_field() {
             assert!(is_there, "wirecap-{command}(1) lacks {flag}");
         }
         let (_, status) = page.split_once("EXIT STATUS").expect("the section");
-        let codes = match command.as_str() {
-            "run" => &["1", "2"][..],
-            "size" => &["0", "1", "2"],
-            _ => &["0", "1", "2", "3"],
-        };
-        for code in codes {
-            let is_code = |line: &str| line.split_whitespace().next() == Some(*code);
-            assert!(status.lines().any(is_code), "wirecap-{command}(1) lacks exit code {code}");
-        }
+        // Of a capture that `top` starts or `stop` ends.
+        let is_of_capture = ["top", "stop"].contains(&command.as_str());
+        let has = |flag| flags.contains(flag);
+        let expected = [
+            ("0", command != "run"),
+            ("1", true),
+            ("2", true),
+            ("3", has("--fail-on-loss") || is_of_capture),
+            ("4", has("--fail-on-findings")),
+        ];
+        assert_eq!(
+            codes(status),
+            expected.iter().filter(|(_, is_code)| *is_code).map(|(code, _)| *code).collect()
+        );
         let file = repository().join(format!("docs/schemas/{command}.json"));
         let Ok(schema) = fs::read_to_string(file) else { continue };
         let mut names = BTreeSet::new();
@@ -118,6 +128,37 @@ fn each_command_has_a_page_with_every_flag_exit_code_and_field() {
             });
             assert!(is_there, "wirecap-{command}(1) lacks the field {name}");
         }
+    }
+}
+
+/// The exit codes that a section explains.
+fn codes(status: &str) -> BTreeSet<&str> {
+    let section = status.lines().skip(1).take_while(|line| line.is_empty() || line.starts_with(' '));
+    let words = section.filter_map(|line| line.split_whitespace().next());
+    words.filter(|word| word.len() == 1 && word.parse::<u8>().is_ok()).collect()
+}
+
+#[test]
+fn the_overview_explains_all_exit_codes_and_the_fields_and_topics_of_messages() {
+    let page = shown("wirecap.1");
+    let (_, status) = page.split_once("EXIT STATUS").expect("the section");
+    assert_eq!(codes(status), BTreeSet::from(["0", "1", "2", "3", "4"]));
+    let (_, messages) = page.split_once("\nMESSAGES").expect("the section");
+    let (messages, _) = messages.split_once("\nPRIVILEGES").expect("the next section");
+    let terms: BTreeSet<_> = messages.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let schema = fs::read_to_string(repository().join("docs/schemas/messages.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let mut names = BTreeSet::new();
+    fields(&schema, &schema, &mut names);
+    assert_eq!(names.len(), 4, "{names:?}");
+    for name in names {
+        assert!(terms.contains(format!(".{name}").as_str()), "wirecap(1) lacks the field {name}: {terms:?}");
+    }
+    for word in ["error,", "warning,", "info)"] {
+        assert!(messages.contains(word), "wirecap(1) lacks the level {word}: {messages}");
+    }
+    for topic in ["lost", "down", "progress", "times_jump"] {
+        assert!(terms.contains(topic), "wirecap(1) lacks the topic {topic}: {terms:?}");
     }
 }
 

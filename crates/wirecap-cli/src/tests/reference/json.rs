@@ -17,6 +17,7 @@ use crate::{
         generate, handle::report::HandleRecord, interfaces, profile::report::ProfileRecord, replay,
         size::report::SizeRecord,
     },
+    message::Topic,
     print::log::MessageRecord,
 };
 
@@ -104,7 +105,12 @@ pub(crate) fn drop_causes(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// The name of the schema of messages.
-const MESSAGES: &str = "messages";
+pub(super) const MESSAGES: &str = "messages";
+
+/// The topics of messages, with their meanings.
+pub(super) fn topics() -> impl Iterator<Item = (&'static str, &'static str)> {
+    Topic::ALL.iter().map(|topic| (topic.name, topic.explanation))
+}
 
 /// The schema of each command's `--json` output, and of the messages of `--log json`.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -200,6 +206,10 @@ pub(super) fn page() -> String {
         page += "| field | value | meaning |\n|---|---|---|\n";
         for [path, value, meaning] in &fields {
             page += &row(&[&format!("`{path}`"), value, meaning]);
+        }
+        if command == MESSAGES {
+            page += "\nThe topics; the other codes are those of [diagnostics](#diagnostics).\n\n| topic | meaning |\n|---|---|\n";
+            topics().for_each(|(name, meaning)| page += &row(&[&format!("`{name}`"), meaning]));
         }
         if command == "capture" {
             of_capture = fields;

@@ -36,14 +36,15 @@ pub(super) fn page(flags: &Command, command: &Command) -> String {
         page.paragraph(&explanation);
         page.example(&code);
     }
-    let exit = if notes.exit.is_empty() { list_of(flags, "Exit codes") } else { owned(notes.exit) };
+    let mut exit = list_of(flags, "Exit codes");
+    exit.retain(|[_, meaning]| flag_of(meaning).is_none_or(|flag| has_flag(command, flag)));
+    let exit = if notes.exit.is_empty() { exit } else { owned(notes.exit) };
     add_list(&mut page, "EXIT STATUS", &exit);
     let signals = notes.signals.map_or_else(|| list_of(flags, "Signals"), owned);
     add_list(&mut page, "SIGNALS", &signals);
     add_list(&mut page, "ENVIRONMENT", &owned(notes.environment));
     add_account(&mut page, command);
-    let has_json = arguments(command).any(|argument| argument.get_long() == Some("json"));
-    json_output::add(&mut page, name, has_json);
+    json_output::add(&mut page, name, has_flag(command, "json"));
     add_list(&mut page, "FILES", &owned(notes.files));
 
     page.section("SEE ALSO");
@@ -52,6 +53,15 @@ pub(super) fn page(flags: &Command, command: &Command) -> String {
     let pages: Vec<_> = ["wirecap(1)".to_owned()].into_iter().chain(own).collect();
     page.raw(&references(pages.iter().map(String::as_str).chain(notes.see_also.iter().copied())));
     page.into_text()
+}
+
+fn has_flag(command: &Command, long: &str) -> bool {
+    arguments(command).any(|argument| argument.get_long() == Some(long))
+}
+
+/// The flag without which an exit code does not occur.
+fn flag_of(meaning: &str) -> Option<&str> {
+    meaning.split_once(": with --").map(|(_, flag)| flag.trim_end_matches('.'))
 }
 
 /// NAME, as whatis(1) reads it: in one line, beginning with a small letter.

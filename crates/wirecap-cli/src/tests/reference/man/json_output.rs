@@ -1,10 +1,10 @@
 //! JSON OUTPUT: the fields of what a command prints with `--json`, from its schema, and the values of several
-//! kinds among them.
+//! kinds among them. MESSAGES: those of messages with `--log json`.
 
 use std::collections::BTreeMap;
 
 use super::{
-    super::json::{fields_of, schemas},
+    super::json::{MESSAGES, fields_of, schemas, topics},
     roff::{ManPage, bold, inline},
 };
 
@@ -36,6 +36,25 @@ pub(super) fn add(page: &mut ManPage, command: &str, has_flag: bool) {
             page.items_below(&fields);
         }
     }
+}
+
+/// Adds the section about messages.
+pub(super) fn add_messages(page: &mut ManPage) {
+    let schemas = schemas();
+    let (_, schema) = schemas.iter().find(|(name, _)| *name == MESSAGES).expect("messages have a schema");
+    page.section("MESSAGES");
+    page.text(
+        "Messages go to standard error. With `--log json`, each message is an object on one line, with these fields:",
+    );
+    for [path, kind, meaning] in fields_of(MESSAGES, schema, &mut BTreeMap::new()) {
+        page.item(&format!("{} ({})", bold(&path), inline(&kind)), &meaning);
+    }
+    page.paragraph("The topics among the codes:");
+    topics().for_each(|(name, meaning)| page.item(&bold(name), meaning));
+    page.paragraph(
+        "The package has the JSON Schema: `/usr/share/doc/wirecap/schemas/messages.json`. The other codes are those of the diagnostics \
+         in the report of a capture: see wirecap-capture(1).",
+    );
 }
 
 fn introduction(command: &str) -> &'static str {

@@ -7,6 +7,7 @@ use super::{
     command::{about, add_list, name_line, references},
     examples,
     help_text::list_of,
+    json_output,
     roff::{ManPage, bold, italic},
 };
 
@@ -55,6 +56,7 @@ pub(super) fn page(flags: &Command) -> String {
     }
     add_list(&mut page, "EXIT STATUS", &list_of(flags, "Exit codes"));
     add_list(&mut page, "SIGNALS", &list_of(flags, "Signals"));
+    json_output::add_messages(&mut page);
     page.section("PRIVILEGES");
     page.text(
         "Capturing needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK. The Debian package gives them to \
