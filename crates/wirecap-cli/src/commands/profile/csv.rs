@@ -71,8 +71,7 @@ mod tests {
         let bin_ns = 10_000_000;
         let mut profiler = Profiler::new(2, BinSettings::new(bin_ns, bin_ns));
         let mut tally = Tally::new(bin_ns);
-        for (ms, queue) in [(100_450, 0), (100_459, 1), (100_450, 0), (500_000, 1), (0, 1), (500_000, 1)]
-        {
+        for (ms, queue) in [(100_450, 0), (100_459, 1), (100_450, 0), (500_000, 1), (0, 1), (500_000, 1)] {
             tally.count(ms * 1_000_000, queue);
         }
         let mut out = head(&["queue 0".into(), "a,\"b\" queue 1".into()]);
