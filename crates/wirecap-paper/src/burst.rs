@@ -75,7 +75,7 @@ fn figure(laboratory: &mut Laboratory, name: &str, title: &str, engines: &[Engin
     let head: Vec<&str> = ["engine"].into_iter().chain(lengths.iter().map(String::as_str)).collect();
     let with_rate: Vec<&str> = head.iter().copied().chain(["Mpps"]).collect();
     let mut measured = Table::new(format!("{name}: {title} (measured)"), &with_rate);
-    let mut model = simulated(&format!("{name}: {title}: at the measured rates, wirecap by push"), &head);
+    let mut model = simulated(&format!("{name}: {title}: at the measured rates"), &head);
     let (mut differences, mut lines) = (Vec::new(), Vec::new());
     for (engine, of_engine) in engines.iter().zip(&samples) {
         let shares = of_engine.iter().map(|samples| samples.share(samples.lost_percent()));

@@ -150,29 +150,31 @@ impl Engine {
     }
 
     /// What the simulator makes of this traffic; `None` for engines that it has no model of: what dense
-    /// buffers hold depends on the lengths of packets, which are not simulated. Its wirecap pushes.
+    /// buffers hold depends on the lengths of packets, which are not simulated.
     ///
     /// # Errors
     /// If M or R is not possible.
     pub fn simulate(self, traffic: &Traffic) -> Result<Option<Outcome>> {
-        let model = |Pool { m, r }, threshold: Option<u8>| match threshold {
-            None => WirecapEngine::basic(m, r, HANDLER_PPS),
-            Some(percent) => WirecapEngine::advanced(m, r, percent, HANDLER_PPS),
-        };
-        Ok(match self {
-            Self::Basic(pool, Delivery::Pull | Delivery::Push) => Some(model(pool, None).run(traffic)?),
-            Self::Advanced(pool, t, Delivery::Pull | Delivery::Push) => {
-                Some(model(pool, Some(t)).run(traffic)?)
+        let model = |Pool { m, r }, threshold: Option<u8>, delivery| {
+            let engine = match threshold {
+                None => WirecapEngine::basic(m, r, HANDLER_PPS),
+                Some(percent) => WirecapEngine::advanced(m, r, percent, HANDLER_PPS),
+            };
+            match delivery {
+                Delivery::Pull => Some(engine.pulling()),
+                Delivery::Push => Some(engine),
+                Delivery::Packed => None,
             }
+        };
+        let wirecap = |engine: Option<WirecapEngine>| engine.map(|engine| engine.run(traffic)).transpose();
+        Ok(match self {
+            Self::Basic(pool, delivery) => wirecap(model(pool, None, delivery))?,
+            Self::Advanced(pool, t, delivery) => wirecap(model(pool, Some(t), delivery))?,
             Self::XdpRing => {
                 // Frames go back in batches of 64, so that the last ones of a batch wait for the others.
                 Some(RingEngine { ring: RING, release: Release::Each, pace_pps: HANDLER_PPS }.run(traffic))
             }
-            Self::Basic(_, Delivery::Packed)
-            | Self::Advanced(_, _, Delivery::Packed)
-            | Self::Tpacket(_)
-            | Self::LibpcapDefault
-            | Self::Libpcap(_) => None,
+            Self::Tpacket(_) | Self::LibpcapDefault | Self::Libpcap(_) => None,
         })
     }
 }

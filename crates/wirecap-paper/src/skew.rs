@@ -248,7 +248,7 @@ fn figure(
     let numbers: Vec<String> = queues.clone().map(|number| number.to_string()).collect();
     let head: Vec<&str> = [what].into_iter().chain(numbers.iter().map(String::as_str)).collect();
     let mut measured = Table::new(format!("{name}: {title} (measured)"), &head);
-    let mut model = simulated(&format!("{name}: {title}: the same packets, wirecap by push"), &head);
+    let mut model = simulated(&format!("{name}: {title}: the same packets"), &head);
     let (mut differences, mut series) = (Vec::new(), Vec::new());
     for (label, engine) in rows {
         let of_row: Vec<_> = queues.clone().map(|queues| points.get(&(*engine, queues))).collect();
