@@ -6,7 +6,8 @@
 //!                                          │
 //!                                          ├─ wirecap: the pools, dispatchers and buddy groups of wirecap-core, unchanged
 //!                                          ├─ ring: the ring is the buffer (Type II: DNA, NETMAP)
-//!                                          └─ copy: copied into a second ring by the same core (Type I: PF_RING)
+//!                                          ├─ copy: copied into a second ring by the same core (Type I: PF_RING)
+//!                                          └─ balancer: a core that gives packets to handlers (DPDK)
 //!   Outcome: offered, delivered, lost, by queue
 //! ```
 //!
@@ -16,6 +17,8 @@
 //! | the engines | [`engines`] |
 //! | what happened | [`outcome`] |
 //! | the experiments of the paper, with its own figures beside ours | [`experiments`] |
+//! | what can be changed | [`parameters`] |
+//! | figures as tables, charts and a page | [`losses`], [`table`], [`page`] |
 //! | what arithmetic says | [`closed_form`] |
 //! | how large pools have to be | [`sizing`] |
 //!
@@ -27,7 +30,13 @@ pub mod closed_form;
 pub mod engines;
 #[cfg(feature = "experiments")]
 pub mod experiments;
+#[cfg(feature = "experiments")]
+pub mod losses;
 pub mod outcome;
+#[cfg(feature = "experiments")]
+pub mod page;
+#[cfg(feature = "experiments")]
+pub mod parameters;
 pub mod random;
 pub mod sizing;
 #[cfg(feature = "experiments")]

@@ -63,7 +63,24 @@ impl Demand {
     /// # Errors
     /// Chunks cannot have this number of cells.
     pub fn least_chunks(&self, cells_per_chunk: u32, mode: Mode) -> Result<Option<u32>, GeometryError> {
-        let is_enough = |chunks| self.is_lossless(cells_per_chunk, chunks, mode);
+        self.least_chunks_counted(cells_per_chunk, mode, &mut 0)
+    }
+
+    /// [`Demand::least_chunks`], which adds the packets that it simulated to a count.
+    ///
+    /// # Errors
+    /// See [`Demand::least_chunks`].
+    pub fn least_chunks_counted(
+        &self,
+        cells_per_chunk: u32,
+        mode: Mode,
+        simulated: &mut u64,
+    ) -> Result<Option<u32>, GeometryError> {
+        let traffic = self.traffic();
+        let mut is_enough = |chunks| {
+            *simulated += traffic.packets();
+            self.is_lossless(cells_per_chunk, chunks, mode)
+        };
         // Pools that hold all packets are enough.
         let all = (self.busiest_pps() * self.burst_s / f64::from(cells_per_chunk)).ceil() + 8.0;
         let most = all.clamp(MIN_CHUNKS.into(), max_chunks(cells_per_chunk).into()) as u32;
@@ -126,9 +143,28 @@ impl Demand {
         Ok(engine.run(&self.traffic())?.total().lost() == 0)
     }
 
-    fn traffic(&self) -> Traffic {
-        let busiest = self.busiest_pps();
-        let others = (self.total_pps - busiest).max(0.0) / f64::from(self.queues.max(2) - 1);
+    /// Packets per second of each other queue.
+    fn others_pps(&self) -> f64 {
+        (self.total_pps - self.busiest_pps()).max(0.0) / f64::from(self.queues.max(2) - 1)
+    }
+
+    /// The traffic of the busiest queue and of some others: the demand on a buddy group of this size.
+    pub fn group(&self, size: u32) -> Self {
+        let size = size.clamp(1, self.queues.max(1));
+        let total_pps = self.busiest_pps() + f64::from(size - 1) * self.others_pps();
+        let skew = self.busiest_pps() * f64::from(size) / total_pps;
+        Self { queues: size, total_pps, skew, ..*self }
+    }
+
+    /// The smallest buddy group of the busiest queue whose workers keep up with its packets however long they
+    /// come; `None` if all workers together do not.
+    pub fn least_group(&self) -> Option<u32> {
+        (1..=self.queues).find(|&size| self.group(size).total_pps <= self.group(size).capacity_pps())
+    }
+
+    /// The packets.
+    pub fn traffic(&self) -> Traffic {
+        let (busiest, others) = (self.busiest_pps(), self.others_pps());
         let rates: Vec<_> = (0..self.queues).map(|queue| if queue == 0 { busiest } else { others }).collect();
         Traffic::steady(&rates, self.burst_s)
     }
@@ -213,6 +249,20 @@ mod tests {
         assert_eq!((packets[0], packets[1..].iter().sum::<u64>()), (400_000, 0));
         let sums: u64 = demand().traffic().queues.iter().flatten().map(|run| run.packets).sum();
         assert!((399_990..=400_010).contains(&sums), "{sums}");
+    }
+
+    #[test]
+    fn a_group_has_the_busiest_queue_and_its_buddies_the_rest() {
+        let demand = demand();
+        let pair = demand.group(2);
+        assert!((pair.busiest_pps() - 1.5e6).abs() < 1.0 && (pair.others_pps() - 2.5e6 / 7.0).abs() < 1.0);
+        assert!((demand.group(8).total_pps - demand.total_pps).abs() < 1.0);
+        // 1.5 million packets/s, and 357,143 for each other queue: each buddy has 42,857 to spare.
+        assert_eq!(demand.least_group(), None);
+        let faster = Demand { pace_pps: 6e5, ..demand };
+        // 900,000 too many, and 242,857 to spare in each buddy: four of them.
+        assert_eq!(faster.least_group(), Some(5));
+        assert_eq!(Demand { pace_pps: 2e6, ..demand }.least_group(), Some(1));
     }
 
     #[test]

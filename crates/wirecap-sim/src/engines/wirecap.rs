@@ -7,8 +7,9 @@
 //!
 //! An event is the end of a worker's batch, or a look of a capture thread: `look_ns` after the current chunk
 //! has become full, or after a packet has come for a worker whose capture queue is empty. Between two events
-//! packets only fill cells, many at once. That is the dispatch `push`, as in the paper; capture threads have
-//! cores of their own. The dispatch `pull`, wirecap's default, has its picture in `wirecap/pull.rs`.
+//! packets only fill cells, many at once. A worker that forwards gives its batch to a wire, and the cells
+//! come home once they are sent. That is the dispatch `push`, as in the paper; capture threads have cores of
+//! their own. The dispatch `pull`, wirecap's default, has its picture in `wirecap/pull.rs`.
 
 mod pull;
 
@@ -42,6 +43,15 @@ pub enum Dispatch {
     Push,
 }
 
+/// Where handled packets are sent: a wire that all workers share, and a transmit ring for each of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Transmit {
+    /// Descriptors of a transmit ring: a worker waits while so many of its packets are not sent.
+    pub ring: u32,
+    /// Packets per second that the wire carries.
+    pub wire_pps: f64,
+}
+
 /// wirecap with one worker for each queue.
 #[derive(Debug, Clone, Copy)]
 pub struct WirecapEngine {
@@ -60,20 +70,30 @@ pub struct WirecapEngine {
     /// How long a capture thread takes to see that a chunk is full, or that a packet has come for a worker
     /// whose capture queue is empty; how long an idle worker takes to see a packet, or a buddy in need.
     pub look_ns: f64,
+    /// Where handled packets go, with the dispatch `push`; they are discarded without it.
+    pub transmit: Option<Transmit>,
 }
 
 impl WirecapEngine {
     /// WireCAP-B of the paper.
     pub fn basic(cells_per_chunk: u32, chunks_per_pool: u32, pace_pps: f64) -> Self {
-        let (mode, dispatch) = (Mode::Basic, Dispatch::Push);
-        Self { cells_per_chunk, chunks_per_pool, mode, dispatch, ring: 1_024, pace_pps, look_ns: 20_000.0 }
+        Self {
+            cells_per_chunk,
+            chunks_per_pool,
+            mode: Mode::Basic,
+            dispatch: Dispatch::Push,
+            ring: 1_024,
+            pace_pps,
+            look_ns: 20_000.0,
+            transmit: None,
+        }
     }
 
     /// The same with the dispatch `pull`: as by default, the ring has an entry for each cell of the pool, and
-    /// an idle worker sleeps 50 µs before it looks again.
+    /// an idle worker sleeps 50 µs before it looks again. Such a worker discards its packets.
     pub fn pulling(self) -> Self {
         let ring = self.cells_per_chunk.saturating_mul(self.chunks_per_pool);
-        Self { dispatch: Dispatch::Pull, ring, look_ns: 50_000.0, ..self }
+        Self { dispatch: Dispatch::Pull, ring, look_ns: 50_000.0, transmit: None, ..self }
     }
 
     /// WireCAP-A of the paper.
@@ -154,6 +174,8 @@ impl Queue<'_> {
 struct Worker {
     batch: Vec<ChunkRange>,
     is_busy: bool,
+    /// Batches that its transmit ring has, in the order in which they are sent.
+    unsent: VecDeque<Vec<ChunkRange>>,
 }
 
 /// A time in nanoseconds.
@@ -180,6 +202,10 @@ enum Event {
     Done(usize),
     /// The capture thread of a queue looks.
     Look(usize),
+    /// The oldest batch of a worker's transmit ring is sent.
+    Sent(usize),
+    /// The transmit ring of a worker has room again.
+    Ready(usize),
 }
 
 struct Machine<'t> {
@@ -192,6 +218,8 @@ struct Machine<'t> {
     group: BuddyGroup,
     capacity: u64,
     events: BinaryHeap<Reverse<(Time, Event)>>,
+    /// When the wire has sent all it was given.
+    wire_free: Time,
     turn: u64,
     offloaded: u64,
 }
@@ -229,6 +257,7 @@ impl<'t> Machine<'t> {
             group: BuddyGroup::new((0..count).collect(), engine.mode),
             capacity: geometry.cells_per_pool().into(),
             events: BinaryHeap::new(),
+            wire_free: Time(0.0),
             turn: 0,
             offloaded: 0,
         }
@@ -247,6 +276,8 @@ impl<'t> Machine<'t> {
                     self.serve(queue, now);
                 }
                 Event::Look(_) => {}
+                Event::Sent(worker) => self.sent(worker, now),
+                Event::Ready(worker) => self.go_on(worker, now),
             }
         }
         let queues = self.queues.into_iter().map(|queue| queue.outcome).collect();
@@ -316,7 +347,34 @@ impl<'t> Machine<'t> {
     }
 
     fn done(&mut self, worker: usize, now: Time) {
-        for range in std::mem::take(&mut self.workers[worker].batch) {
+        let batch = std::mem::take(&mut self.workers[worker].batch);
+        let Some(Transmit { ring, wire_pps }) = self.engine.transmit else {
+            self.recycle(batch, now);
+            return self.go_on(worker, now);
+        };
+        let gap_ns = SECOND_NS as f64 / wire_pps;
+        let packets: u32 = batch.iter().map(ChunkRange::count).sum();
+        // The last packet was handled just now; those before it went out as the wire was free.
+        self.wire_free = Time((self.wire_free.0 + f64::from(packets) * gap_ns).max(now.0 + gap_ns));
+        self.workers[worker].unsent.push_back(batch);
+        self.events.push(Reverse((self.wire_free, Event::Sent(worker))));
+        let room = Time(self.wire_free.0 - f64::from(ring) * gap_ns);
+        if room > now {
+            self.events.push(Reverse((room, Event::Ready(worker))));
+        } else {
+            self.go_on(worker, now);
+        }
+    }
+
+    fn sent(&mut self, worker: usize, now: Time) {
+        let batch = self.workers[worker].unsent.pop_front().expect("a batch for each event");
+        self.recycle(batch, now);
+        self.wake(now);
+    }
+
+    /// Packets are done with: their cells go home.
+    fn recycle(&mut self, batch: Vec<ChunkRange>, now: Time) {
+        for range in batch {
             let home = self.numbers[&range.pool()];
             // Packets that came before could not use these cells.
             self.serve(home, now);
@@ -327,9 +385,17 @@ impl<'t> Machine<'t> {
             at.attach();
             self.plan(home, now);
         }
+    }
+
+    /// A worker that is done takes its next batch.
+    fn go_on(&mut self, worker: usize, now: Time) {
         self.workers[worker].is_busy = false;
         self.begin(worker, now);
-        // Its capture queue has room, and may have become empty.
+        self.wake(now);
+    }
+
+    /// Capture queues have room, and may have become empty.
+    fn wake(&mut self, now: Time) {
         for queue in 0..self.queues.len() {
             if self.queues[queue].waits {
                 self.queues[queue].waits = false;
@@ -367,106 +433,4 @@ impl<'t> Machine<'t> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{HANDLER_PPS, WIRE_RATE_PPS, closed_form, traffic::Phase};
-
-    fn closed(outcome: &Outcome, traffic: &Traffic) -> QueueOutcome {
-        let total = outcome.total();
-        assert_eq!(total.offered, traffic.packets());
-        assert_eq!(total.handled + total.lost(), total.offered, "{outcome:?}");
-        total
-    }
-
-    #[test]
-    fn a_burst_loses_what_arithmetic_says() {
-        for (cells, chunks) in [(256, 100), (128, 200), (64, 400), (256, 500)] {
-            for packets in [1_000, 25_000, 30_000, 100_000, 1_000_000] {
-                let traffic = Traffic::burst(packets, WIRE_RATE_PPS);
-                let engine = WirecapEngine::basic(cells, chunks, HANDLER_PPS);
-                let buffer = u64::from(cells * chunks);
-                let expected = closed_form::burst_loss(packets, WIRE_RATE_PPS, HANDLER_PPS, buffer);
-                for engine in [engine, engine.pulling()] {
-                    let lost = closed(&engine.run(&traffic).unwrap(), &traffic).lost();
-                    if expected == 0.0 {
-                        assert_eq!(lost, 0, "{engine:?} {packets}");
-                    }
-                    // A chunk comes home as a whole.
-                    let error = 2.0 * f64::from(cells);
-                    assert!(
-                        (lost as f64 - expected).abs() <= error,
-                        "{engine:?} {packets}: {lost} {expected}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn advanced_mode_loses_nothing_where_basic_mode_loses_what_is_too_much() {
-        let rates = [80_000.0, 20_000.0, 20_000.0, 20_000.0, 20_000.0, 20_000.0];
-        let traffic = Traffic::steady(&rates, 20.0);
-        let excess = 20.0 * (80_000.0 - HANDLER_PPS);
-        let engines =
-            (WirecapEngine::basic(256, 100, HANDLER_PPS), WirecapEngine::advanced(256, 100, 60, HANDLER_PPS));
-        for (basic, advanced) in [engines, (engines.0.pulling(), engines.1.pulling())] {
-            let basic = basic.run(&traffic).unwrap();
-            closed(&basic, &traffic);
-            let lost = basic.queues[0].lost() as f64;
-            assert!((lost - (excess - 25_600.0)).abs() < 600.0, "{lost} {excess}");
-            assert!(basic.queues[1..].iter().all(|queue| queue.lost() == 0));
-            let advanced = advanced.run(&traffic).unwrap();
-            assert_eq!(closed(&advanced, &traffic).lost(), 0);
-            // The excess for one worker, except packets that wait below T.
-            assert!((advanced.offloaded as f64 - excess).abs() < 0.05 * excess, "{advanced:?}");
-        }
-    }
-
-    #[test]
-    fn a_worker_that_pulls_helps_only_when_its_own_queue_is_empty() {
-        // Each worker has as much as it can handle: nobody is idle, so nothing is offloaded.
-        let rates = [2.0 * HANDLER_PPS, 1.1 * HANDLER_PPS, 1.1 * HANDLER_PPS];
-        let traffic = Traffic::steady(&rates, 5.0);
-        let pull = WirecapEngine::advanced(256, 100, 0, HANDLER_PPS).pulling().run(&traffic).unwrap();
-        closed(&pull, &traffic);
-        assert!((pull.offloaded as f64) < 0.01 * traffic.packets() as f64, "{pull:?}");
-        // In push, the same T sends a part of every queue to whichever buddy is less busy.
-        let push = WirecapEngine::advanced(256, 100, 0, HANDLER_PPS).run(&traffic).unwrap();
-        assert!(push.offloaded > pull.offloaded, "{push:?}");
-    }
-
-    #[test]
-    fn a_worker_that_is_faster_than_the_wire_loses_nothing_and_a_slower_one_does() {
-        let traffic = Traffic::burst(1_000_000, WIRE_RATE_PPS);
-        let lost = |engine: WirecapEngine| closed(&engine.run(&traffic).unwrap(), &traffic).lost();
-        let engine = |pace_pps| WirecapEngine::basic(64, 100, pace_pps);
-        assert_eq!((lost(engine(25e6)), lost(engine(25e6).pulling())), (0, 0));
-        assert!(lost(engine(10e6)) > 300_000 && lost(engine(10e6).pulling()) > 300_000);
-    }
-
-    proptest::proptest! {
-        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(30))]
-
-        /// Each packet is handled or lost, once, and an idle worker is left no packet.
-        #[test]
-        fn every_packet_is_accounted_for(
-            (m, r, threshold) in (0..3_u32, 2..40_u32, 0..=100_u8),
-            rates in proptest::collection::vec(1_000.0..200_000.0_f64, 1..5),
-            (pace, ring, seed) in (10_000.0..1e6_f64, 1..2_000_u32, 0..100_u64),
-        ) {
-            let queues: Vec<_> = rates.iter().map(|&pps| vec![Phase { from_s: 0.0, until_s: 0.2, pps }]).collect();
-            let traffic = Traffic::bursty(&queues, 40.0, seed);
-            let engine = WirecapEngine { ring, ..WirecapEngine::advanced(64 << m, r, threshold, pace) };
-            let advanced = engine.run(&traffic).unwrap();
-            closed(&advanced, &traffic);
-            let basic = WirecapEngine { mode: Mode::Basic, ..engine }.run(&traffic).unwrap();
-            closed(&basic, &traffic);
-            proptest::prop_assert_eq!(basic.offloaded, 0);
-            let pull = WirecapEngine { ring, ..engine.pulling() };
-            closed(&pull.run(&traffic).unwrap(), &traffic);
-            let basic = WirecapEngine { mode: Mode::Basic, ..pull }.run(&traffic).unwrap();
-            closed(&basic, &traffic);
-            proptest::prop_assert_eq!(basic.offloaded, 0);
-        }
-    }
-}
+mod tests;

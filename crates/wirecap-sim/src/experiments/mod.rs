@@ -1,16 +1,27 @@
 //! The experiments of the paper, each with the figures that the paper's text gives.
 
 pub mod burst;
+pub mod bus;
+pub mod findings;
+pub mod load;
+pub mod simulation;
 pub mod skew;
+pub mod text;
+pub mod today;
 
 use wirecap_core::{GeometryError, choices};
-use wirecap_lab::table::Table;
+
+use self::{findings::Findings, simulation::Simulation};
 
 choices! {
     /// An experiment of the paper.
     pub enum Experiment {
+        /// Every figure of the paper's text, beside ours.
+        Text = "text",
         /// Loss of existing engines under skew and bursts, and of WireCAP.
         Table1 = "table1",
+        /// The load of the queues, in bins of 10 ms.
+        Figure3 = "figure3",
         /// Bursts without load.
         Figure8 = "figure8",
         /// Bursts with a heavy load.
@@ -21,23 +32,34 @@ choices! {
         Figure11 = "figure11",
         /// T from 50 to 90 %.
         Figure12 = "figure12",
+        /// One to six queues, forwarded.
+        Figure13 = "figure13",
+        /// Two NICs on one bus.
+        Figure14 = "figure14",
+        /// 40, 100 and 400 GbE: how much memory, which T, how many buddies.
+        Today = "today",
     }
 }
 
 impl Experiment {
-    /// Its tables. The same seed of the traffic gives the same figures.
+    /// Runs it. The same parameters give the same figures.
     ///
     /// # Errors
-    /// Never with the sizes of the paper.
-    pub fn tables(self, seed: u64) -> Result<Vec<Table>, GeometryError> {
-        Ok(match self {
-            Experiment::Table1 => vec![skew::table_1(seed)?],
-            Experiment::Figure8 => vec![burst::figure_8()?],
-            Experiment::Figure9 => vec![burst::figure_9()?, burst::text_of_figure_9()?],
-            Experiment::Figure10 => vec![burst::figure_10()?],
-            Experiment::Figure11 => vec![skew::figure_11(seed)?],
-            Experiment::Figure12 => vec![skew::figure_12(seed)?],
-        })
+    /// M or R is not possible; never with the sizes of the paper.
+    pub fn run(self, simulation: &Simulation) -> Result<Findings, GeometryError> {
+        match self {
+            Experiment::Text => text::text(simulation),
+            Experiment::Table1 => skew::table_1(simulation),
+            Experiment::Figure3 => Ok(load::figure_3(simulation)),
+            Experiment::Figure8 => burst::figure_8(simulation),
+            Experiment::Figure9 => burst::figure_9(simulation),
+            Experiment::Figure10 => burst::figure_10(simulation),
+            Experiment::Figure11 => skew::figure_11(simulation),
+            Experiment::Figure12 => skew::figure_12(simulation),
+            Experiment::Figure13 => skew::figure_13(simulation),
+            Experiment::Figure14 => bus::figure_14(simulation),
+            Experiment::Today => today::today(simulation),
+        }
     }
 }
 
@@ -48,6 +70,7 @@ mod tests {
     use wirecap_core::Choice;
 
     use super::*;
+    use crate::parameters::Parameters;
 
     /// The tables of `docs/SIMULATION.md` are those that are printed; `UPDATE=1` writes them anew.
     #[test]
@@ -57,8 +80,17 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SIMULATION.md");
         let document = fs::read_to_string(path).unwrap();
         let (before, after) = document.split_once(MARK).expect("the mark");
-        let tables = Experiment::ALL.iter().flat_map(|experiment| experiment.value.tables(1).unwrap());
-        let expected: String = tables.map(|table| format!("\n{table}")).collect();
+        let simulation = Simulation::new(Parameters::default());
+        let mut expected = String::new();
+        for experiment in Experiment::ALL {
+            let findings = experiment.value.run(&simulation).unwrap();
+            for paragraph in findings.paragraphs {
+                expected += &format!("\n{paragraph}\n");
+            }
+            for table in findings.tables {
+                expected += &format!("\n{table}");
+            }
+        }
         if env::var_os("UPDATE").is_some() {
             fs::write(path, format!("{before}{MARK}{expected}")).unwrap();
         } else {

@@ -1,17 +1,18 @@
-//! Skew between queues: Table 1, Figures 11 and 12.
+//! Skew between queues: Table 1, Figures 11, 12 and 13.
 
 use wirecap_core::GeometryError;
-use wirecap_lab::table::Table;
+use wirecap_report::{Axis, Chart, Plot, Series};
 
-use super::burst::{PF_RING_BUFFER, PF_RING_COPY_NS, RING};
+use super::{findings::Findings, simulation::Simulation};
 use crate::{
-    HANDLER_PPS,
     engines::{
-        copy::CopyEngine,
-        ring::{Release, RingEngine},
-        wirecap::WirecapEngine,
+        Engine,
+        ring::Release,
+        wirecap::{Transmit, WirecapEngine},
     },
-    outcome::Outcome,
+    losses::Losses,
+    outcome::{Outcome, QueueOutcome},
+    parameters::Parameters,
     table::{percent, simulated},
     traffic::{Phase, Traffic},
 };
@@ -19,6 +20,8 @@ use crate::{
 /// The mean length of a burst of the traffic that stands in for the trace. Assumed: the paper gives only one,
 /// of 2,724 packets within 110 ms at queue 3.
 const MEAN_BURST: f64 = 60.0;
+/// The queue with bursts that Table 1 has.
+const BURSTY_QUEUE: usize = 3;
 
 /// The traffic that stands in for the trace of the border router, on this number of queues: 5 million packets
 /// in 32 s (section 2.2). Queue 0 gets 80,000 packets/s from 10 s on, and 14,000 before, the rest of the 5
@@ -37,98 +40,188 @@ pub fn traffic(queues: usize, seed: u64) -> Traffic {
     Traffic::bursty(&phases, MEAN_BURST, seed)
 }
 
-/// Runs an engine.
-type RunEngine = Box<dyn Fn(&Traffic) -> Result<Outcome, GeometryError>>;
-
-/// Engines with the sizes of section 4.
-fn engines() -> [(&'static str, RunEngine); 6] {
-    let ring = |release| RingEngine { ring: RING, release, pace_pps: HANDLER_PPS };
-    let (dna, netmap) = (ring(Release::Each), ring(Release::Batch));
-    let pf_ring =
-        CopyEngine { ring: RING, buffer: PF_RING_BUFFER, copy_ns: PF_RING_COPY_NS, pace_pps: HANDLER_PPS };
-    [
-        ("NETMAP", Box::new(move |traffic| Ok(netmap.run(traffic)))),
-        ("DNA", Box::new(move |traffic| Ok(dna.run(traffic)))),
-        ("PF_RING", Box::new(move |traffic| Ok(pf_ring.run(traffic)))),
-        ("B-(256, 100)", Box::new(|traffic| WirecapEngine::basic(256, 100, HANDLER_PPS).run(traffic))),
-        ("B-(256, 500)", Box::new(|traffic| WirecapEngine::basic(256, 500, HANDLER_PPS).run(traffic))),
-        (
-            "A-(256, 100, 60 %)",
-            Box::new(|traffic| WirecapEngine::advanced(256, 100, 60, HANDLER_PPS).run(traffic)),
-        ),
-    ]
+/// What becomes of handled packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Discard,
+    Forward,
 }
+
+/// Engines with the sizes of section 4, for a number of queues.
+fn engines(simulation: &Simulation, queues: usize, purpose: Purpose) -> Vec<(String, Engine)> {
+    let Parameters { m, r, t, pace_pps, rate_pps, ring, .. } = simulation.parameters;
+    // Where the packet lies in the ring until it is sent, the wire limits the pace.
+    let pace_pps = if purpose == Purpose::Forward { pace_pps.min(rate_pps) } else { pace_pps };
+    let transmit = (purpose == Purpose::Forward).then_some(Transmit { ring, wire_pps: rate_pps });
+    let wirecap = |engine| Engine::Wirecap(WirecapEngine { transmit, ..engine });
+    let mut engines = vec![
+        ("NETMAP".into(), simulation.ring(Release::Batch, pace_pps)),
+        ("DNA".into(), simulation.ring(Release::Each, pace_pps)),
+        ("PF_RING".into(), simulation.pf_ring(pace_pps)),
+        ("DPDK, a handler fewer".into(), simulation.balancer(queues, queues.saturating_sub(1).max(1))),
+        ("DPDK, a core more".into(), simulation.balancer(queues, queues)),
+        (format!("B-({m}, {r})"), wirecap(simulation.basic((m, r), pace_pps))),
+        (format!("B-({m}, {})", 5 * r), wirecap(simulation.basic((m, 5 * r), pace_pps))),
+        (format!("A-({m}, {r}, {t} %)"), wirecap(simulation.advanced((m, r), t, pace_pps))),
+    ];
+    if purpose == Purpose::Forward {
+        // The paper could not make NETMAP work; a balancer that forwards is not modelled.
+        engines.retain(|(_, engine)| {
+            !matches!(engine, Engine::Balancer(_))
+                && !matches!(engine, Engine::Ring(ring) if ring.release == Release::Batch)
+        });
+    }
+    engines
+}
+
+/// The outcome of Table 1 for each engine.
+///
+/// # Errors
+/// M or R is not possible.
+pub fn six_queues(simulation: &Simulation) -> Result<Vec<(String, Outcome)>, GeometryError> {
+    let Parameters { queues, seed, .. } = simulation.parameters;
+    let traffic = traffic(queues, seed);
+    let engines = engines(simulation, queues, Purpose::Discard).into_iter();
+    engines.map(|(name, engine)| Ok((name, simulation.run(&engine, &traffic)?))).collect()
+}
+
+/// Whether Figure 3 and Table 1 show this one of a number of queues.
+pub fn is_shown(queue: usize, queues: usize) -> bool {
+    [0, BURSTY_QUEUE.min(queues - 1)].contains(&queue)
+}
+
+/// The two queues of Table 1.
+pub fn queues_of_table_1(outcome: &Outcome) -> [QueueOutcome; 2] {
+    let last = outcome.queues.len() - 1;
+    [outcome.queues[0], outcome.queues[BURSTY_QUEUE.min(last)]]
+}
+
+/// A share in percent of what a queue got.
+pub fn share(lost: u64, of: QueueOutcome) -> f64 {
+    100.0 * lost as f64 / of.offered.max(1) as f64
+}
+
+/// What the paper has in Table 1: capture and delivery drops of queue 0, then of queue 3, in percent.
+pub const PAPER_TABLE_1: [(&str, [f64; 4]); 3] =
+    [("NETMAP", [46.5, 0.0, 33.4, 0.0]), ("DNA", [50.1, 0.0, 9.3, 0.0]), ("PF_RING", [0.0, 56.8, 0.8, 0.0])];
 
 /// Table 1: six queues, of which 0 is hot and 3 has bursts.
 ///
 /// # Errors
-/// Never with these figures.
-pub fn table_1(seed: u64) -> Result<Table, GeometryError> {
-    // Capture and delivery drops of queue 0, then of queue 3.
-    const PAPER: [(&str, [f64; 4]); 3] = [
-        ("NETMAP", [46.5, 0.0, 33.4, 0.0]),
-        ("DNA", [50.1, 0.0, 9.3, 0.0]),
-        ("PF_RING", [0.0, 56.8, 0.8, 0.0]),
-    ];
-    let traffic = traffic(6, seed);
-    let head = ["engine", "queue 0: capture", "delivery", "queue 3: capture", "delivery", "paper (percent)"];
+/// M or R is not possible.
+pub fn table_1(simulation: &Simulation) -> Result<Findings, GeometryError> {
+    let bursty = BURSTY_QUEUE.min(simulation.parameters.queues - 1);
+    let bursty_head = format!("queue {bursty}: capture");
+    let head =
+        ["engine", "queue 0: capture", "delivery", bursty_head.as_str(), "delivery", "paper (percent)"];
     let mut table = simulated("Table 1: packets lost", &head);
-    for (name, run) in engines() {
-        let outcome = run(&traffic)?;
-        let share = |lost: u64, queue: usize| {
-            percent(100.0 * lost as f64 / outcome.queues[queue].offered.max(1) as f64)
-        };
-        let cells = [0, 3].into_iter().flat_map(|queue| {
-            let of = outcome.queues[queue];
-            [share(of.not_captured, queue), share(of.not_delivered, queue)]
-        });
-        let paper = PAPER.iter().find(|(engine, _)| *engine == name);
+    let outcomes = six_queues(simulation)?;
+    for (name, outcome) in &outcomes {
+        let cells = queues_of_table_1(outcome)
+            .into_iter()
+            .flat_map(|of| [of.not_captured, of.not_delivered].map(|lost| percent(share(lost, of))));
+        let paper = PAPER_TABLE_1.iter().find(|(engine, _)| engine == name);
         let paper =
             paper.map_or_else(String::new, |(_, figures)| figures.map(|one| format!("{one}")).join(" / "));
-        table.row([name.to_owned()].into_iter().chain(cells).chain([paper]));
+        table.row([name.clone()].into_iter().chain(cells).chain([paper]));
     }
-    Ok(table)
+    let series = |name: &str, lost: fn(QueueOutcome) -> u64| Series {
+        name: name.into(),
+        values: outcomes
+            .iter()
+            .map(|(_, outcome)| Some(share(lost(outcome.queues[0]), outcome.queues[0])))
+            .collect(),
+    };
+    let chart = Chart {
+        title: "Table 1: packets lost at queue 0".into(),
+        description: "At the hot queue, engines without offloading lose about half of all packets.".into(),
+        plot: Plot::StackedBars {
+            groups: outcomes.iter().map(|(name, _)| name.clone()).collect(),
+            y: Axis::linear("packets lost in percent"),
+            series: vec![
+                series("not captured", |queue| queue.not_captured),
+                series("not delivered", |queue| queue.not_delivered),
+            ],
+        },
+    };
+    Ok(Findings { tables: vec![table], charts: vec![chart], ..Findings::default() })
+}
+
+/// Losses of all engines by number of queues.
+fn by_queues(simulation: &Simulation, title: &str, purpose: Purpose) -> Result<Losses, GeometryError> {
+    let Parameters { queues, seed, .. } = simulation.parameters;
+    let mut rows: Vec<(String, Vec<f64>)> = Vec::new();
+    for queues in 1..=queues {
+        let traffic = traffic(queues, seed);
+        for (at, (name, engine)) in engines(simulation, queues, purpose).into_iter().enumerate() {
+            if queues == 1 {
+                rows.push((name, Vec::new()));
+            }
+            rows[at].1.push(simulation.run(&engine, &traffic)?.total().lost_percent());
+        }
+    }
+    Ok(Losses { title: title.into(), row: "engine", columns: (1..=queues as u64).collect(), rows })
+}
+
+fn findings(losses: &Losses, description: &str) -> Findings {
+    let chart = losses.lines(Axis::linear("receive queues"), description);
+    Findings { tables: vec![losses.table()], charts: vec![chart], ..Findings::default() }
 }
 
 /// Figure 11: one to six queues, all engines.
 ///
 /// # Errors
-/// Never with these figures.
-pub fn figure_11(seed: u64) -> Result<Table, GeometryError> {
-    let mut table =
-        simulated("Figure 11: packets lost, by number of queues", &["engine", "1", "2", "3", "4", "5", "6"]);
-    let traffic: Vec<_> = (1..=6).map(|queues| traffic(queues, seed)).collect();
-    for (name, run) in engines() {
-        let lost =
-            traffic.iter().map(|traffic| run(traffic).map(|outcome| percent(outcome.total().lost_percent())));
-        let lost: Result<Vec<_>, _> = lost.collect();
-        table.row([name.to_owned()].into_iter().chain(lost?));
-    }
-    Ok(table)
+/// M or R is not possible.
+pub fn figure_11(simulation: &Simulation) -> Result<Findings, GeometryError> {
+    let losses = by_queues(simulation, "Figure 11: packets lost, by number of queues", Purpose::Discard)?;
+    Ok(findings(&losses, "With five and six queues, advanced mode loses nothing, and basic mode does."))
 }
 
 /// Figure 12: T from 50 to 90 %.
 ///
 /// # Errors
-/// Never with these figures.
-pub fn figure_12(seed: u64) -> Result<Table, GeometryError> {
-    let mut table =
-        simulated("Figure 12: packets lost by A-(256, 100, T), by number of queues", &["T", "4", "5", "6"]);
-    let traffic: Vec<_> = (4..=6).map(|queues| traffic(queues, seed)).collect();
-    for threshold in [50, 60, 70, 80, 90] {
-        let lost = traffic.iter().map(|traffic| {
-            let engine = WirecapEngine::advanced(256, 100, threshold, HANDLER_PPS);
-            engine.run(traffic).map(|outcome| percent(outcome.total().lost_percent()))
-        });
-        let lost: Result<Vec<_>, _> = lost.collect();
-        table.row([format!("{threshold} %")].into_iter().chain(lost?));
-    }
-    Ok(table)
+/// M or R is not possible.
+pub fn figure_12(simulation: &Simulation) -> Result<Findings, GeometryError> {
+    let Parameters { m, r, queues, seed, pace_pps, .. } = simulation.parameters;
+    let columns: Vec<_> = (queues.saturating_sub(2).max(1)..=queues).collect();
+    let traffic: Vec<_> = columns.iter().map(|&queues| traffic(queues, seed)).collect();
+    let row = |threshold: u8| {
+        let engine = Engine::Wirecap(simulation.advanced((m, r), threshold, pace_pps));
+        let lost = traffic.iter().map(|traffic| Ok(simulation.run(&engine, traffic)?.total().lost_percent()));
+        Ok((format!("{threshold} %"), lost.collect::<Result<_, GeometryError>>()?))
+    };
+    let losses = Losses {
+        title: format!("Figure 12: packets lost by A-({m}, {r}, T), by number of queues"),
+        row: "T",
+        columns: columns.iter().map(|&queues| queues as u64).collect(),
+        rows: [50, 60, 70, 80, 90].into_iter().map(row).collect::<Result<_, GeometryError>>()?,
+    };
+    let chart = losses.bars("queues", "The lower T, the fewer packets are lost.");
+    Ok(Findings { tables: vec![losses.table()], charts: vec![chart], ..Findings::default() })
+}
+
+/// Figure 13: as Figure 11, and handled packets are forwarded.
+///
+/// # Errors
+/// M or R is not possible.
+pub fn figure_13(simulation: &Simulation) -> Result<Findings, GeometryError> {
+    let title = "Figure 13: packets lost where handled packets are forwarded, by number of queues";
+    let losses = by_queues(simulation, title, Purpose::Forward)?;
+    let mut findings =
+        findings(&losses, "Forwarding loses what Figure 11 loses: the handlers are the limit.");
+    findings.paragraphs.push(
+        "A cell comes home once its packet is sent. Each handler has a transmit ring as long as a receive ring; \
+         all share a wire of 14.88 million packets/s. NETMAP is left out, as in the paper; the pace of the \
+         handlers is assumed to include the hand-over to the transmit ring."
+            .into(),
+    );
+    Ok(findings)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HANDLER_PPS;
 
     #[test]
     fn the_traffic_has_the_figures_of_the_paper() {
@@ -138,24 +231,37 @@ mod tests {
         }
     }
 
-    /// Advanced mode loses nothing with six queues; basic mode loses the excess for the worker of queue 0,
-    /// less what its pool holds, and the other queues lose bursts as well.
+    /// Offloading and balancing lose nothing with six queues; basic mode loses the excess for the worker of
+    /// queue 0, less what its pool holds, and the other queues lose bursts as well.
     #[test]
-    fn only_advanced_mode_loses_nothing_with_six_queues() {
-        let traffic = traffic(6, 1);
+    fn only_engines_that_level_the_queues_lose_nothing_with_six_of_them() {
+        let simulation = Simulation::new(Parameters::default());
         let too_much = 22.0 * (80_000.0 - HANDLER_PPS);
-        for (name, run) in engines() {
-            let outcome = run(&traffic).unwrap();
+        let outcomes = six_queues(&simulation).unwrap();
+        assert_eq!(outcomes.len(), 8);
+        for (name, outcome) in &outcomes {
             let total = outcome.total();
-            assert_eq!(total.offered, traffic.packets(), "{name}");
+            assert_eq!(total.offered, traffic(6, 1).packets(), "{name}");
             assert_eq!(total.handled + total.lost(), total.offered, "{name}");
             let lost = total.lost() as f64;
-            match name {
-                "A-(256, 100, 60 %)" => assert_eq!(lost, 0.0, "{name}"),
+            match name.as_str() {
+                "A-(256, 100, 60 %)" | "DPDK, a core more" | "DPDK, a handler fewer" => {
+                    assert_eq!(lost, 0.0, "{name}")
+                }
                 "B-(256, 100)" => assert!((lost + 25_600.0 - too_much).abs() < 0.05 * too_much, "{lost}"),
                 "B-(256, 500)" => assert!((lost + 128_000.0 - too_much).abs() < 0.05 * too_much, "{lost}"),
                 _ => assert!((too_much..2.0 * too_much).contains(&lost), "{name}: {lost}"),
             }
         }
+        let packets: u64 = outcomes.iter().map(|(_, outcome)| outcome.total().offered).sum();
+        assert_eq!(simulation.packets(), packets);
+    }
+
+    #[test]
+    fn forwarding_leaves_netmap_out_and_gives_wirecap_a_transmit_ring() {
+        let engines = engines(&Simulation::new(Parameters::default()), 6, Purpose::Forward);
+        let names: Vec<_> = engines.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["DNA", "PF_RING", "B-(256, 100)", "B-(256, 500)", "A-(256, 100, 60 %)"]);
+        assert!(matches!(engines[4].1, Engine::Wirecap(engine) if engine.transmit.is_some()));
     }
 }
