@@ -245,7 +245,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l tx-mode -d 'H
 zero-copy\t'The driver sends from the cells; an error if it cannot'
 copy\t'The kernel copies each packet once'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l core -d 'Core to pin the sending thread to [default: not pinned]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -s i -l interface -d 'The interface to send from, by name or alternative name [default: the word behind the files]' -r -f -a "(__fish_print_interfaces)"
+complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -s i -l interface -d 'The interface to send from, by name or alternative name [default: the word after the files]' -r -f -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l top-speed -d 'Send as fast as possible'
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l align -d 'Start all files together, whenever they were recorded'
 complete -c wirecap -n "__fish_wirecap_using_subcommand replay" -l json -d 'Print the report as one JSON object, as the last line of standard output'
@@ -303,7 +303,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -s h -l help -d
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s f -l filter -d 'The filter of what is captured, if it could be mistaken for an interface or a flag' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s x -d 'Apply a filter N times to each packet before it is dropped; 0 does nothing with packets' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l apply -d 'The filter that is applied; it decides nothing, and matches are counted [default: net 131.225.2 and udp]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l pace -d 'Let each thread handle at most this many packets per second, as a slow application would: 40k, 1Mpps. Threads sleep until then, so there may be more of them than cores' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l pace -d 'Let each thread handle at most this many packets per second, as a slow application would: 40k, 1Mpps. Threads sleep in between, so there may be more of them than cores' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l forward -d 'Send packets on through IFACE2 once they are handled. Both interfaces are taken from the host, and what arrives at IFACE2 is dropped' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -s c -l count -d 'Stop after N packets (10k, 5M and 1G are thousands, millions, billions), and those that the workers already hold' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l duration -d 'Stop after this time: 10 or 10s, 500ms, 2m, 1h' -r
@@ -339,8 +339,8 @@ json\t'A JSON object on one line: time, level, code and text'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l threads -l workers -d 'Number of threads that handle packets. With fewer than receive queues, a thread has several; with more (advanced mode), some only help [default: one per receive queue]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l native -d 'Run the filter as machine code, where there is some, instead of interpreting it'
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l threads -l workers -d 'Number of threads that handle packets. With fewer threads than receive queues, a thread serves several; with more (advanced mode), the others only help [default: one per receive queue]' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l native -d 'Run the filter as machine code, if the machine and the filter allow it, instead of interpreting it'
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l require-zero-copy -d 'Fail where packets would be copied; the same as --xdp-mode zero-copy'
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l no-sandbox -d 'Keep all privileges. By default, once everything is open, each thread gives up the capabilities, system calls and files that it does not need'
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l json -d 'Print the account as one JSON object, as the last line of standard output (of standard error with -w -)'

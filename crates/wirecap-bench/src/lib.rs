@@ -10,9 +10,9 @@
 //! | to read about | open |
 //! |---|---|
 //! | the measurements, and their targets | [`scenario`] |
-//! | the competitors | [`competitor`], [`child`], [`forwarder`], [`tcpdump`] |
-//! | the network | [`bed`], [`sender`], [`wire`] |
-//! | the predicted losses | [`predict`] |
+//! | the competitors | [`competitor`], [`child`], `forwarder`, `tcpdump` |
+//! | the network | [`bed`], `sender`, [`wire`] |
+//! | the predicted losses | `predict` |
 //! | the output | [`record`], [`table`](wirecap_lab::table) |
 //!
 //! Rule: compare a figure only with figures of the same run, measured in turn with it, round by round.

@@ -19,7 +19,7 @@ use crate::{
     arguments::Experiment,
     engine::{Delivery, Engine, Pool},
     laboratory::Laboratory,
-    samples::{DISTURBED_NOTE, Samples},
+    samples::{Samples, explain_marks},
     skew::LOST_PERCENT,
     trial::{self, DRAIN, QueueCounts, Sample, TIMEOUT, Trial},
 };
@@ -99,10 +99,11 @@ fn figure(laboratory: &mut Laboratory, name: &str, title: &str, engines: &[Engin
             model.row([engine.name()].into_iter().chain(of_model));
         }
     }
-    measured.note(format!(
+    measured.note(
         "64-byte frames, as fast as the kernel generates them. The generator's core also does the receive work of the engine, so a \
-         burst is slower for an engine that needs more of it: Mpps is the median of its bursts. {DISTURBED_NOTE}"
-    ));
+         burst is slower for an engine that needs more of it: Mpps is the median of its bursts."
+    );
+    explain_marks(&mut measured);
     if let Some(worst) = differences.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs())) {
         model.note(format!("Measured less simulated: at most {worst:+.1} percentage points."));
     }

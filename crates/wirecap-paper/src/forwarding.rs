@@ -22,7 +22,7 @@ use crate::{
     arguments::Experiment,
     engine::{Delivery, Engine, PACE_PPS},
     laboratory::Laboratory,
-    samples::{DISTURBED_NOTE, Samples},
+    samples::{Samples, explain_marks},
     skew::{LOST_PERCENT, POOL, T, TABLE_1_QUEUES, queues_of, workload},
     trial::{self, QueueCounts, TIMEOUT, Trial},
     workload::Workload,
@@ -74,8 +74,9 @@ pub fn run(laboratory: &mut Laboratory) -> Result<()> {
     let unexplained = unexplained.fold(0.0, |worst: f64, figure| worst.max(figure.abs()));
     table.note(format!(
         "Counted at the far end of the second interface. `wirecap handle --pace {PACE_PPS} --forward` handles at its pace to the end. \
-         At most {unexplained:.0} of the packets that did not arrive are not in its account. {DISTURBED_NOTE}"
+         At most {unexplained:.0} of the packets that did not arrive are not in its account."
     ));
+    explain_marks(&mut table);
     let series = engines.iter().zip(&samples).map(|(engine, samples)| Series {
         name: engine.name(),
         values: samples.iter().map(|samples| Some(samples.lost_percent())).collect(),

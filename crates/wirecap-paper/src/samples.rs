@@ -1,14 +1,22 @@
 //! The samples of all rounds, and their medians as cells of tables.
 
 use wirecap_bench::stats::Summary;
+use wirecap_lab::table::Table;
 
 use crate::trial::Sample;
 
 /// Marks a figure of which a sample was disturbed in every attempt.
 const DISTURBED: &str = " *";
-/// What the mark means, for the notes of tables.
-pub const DISTURBED_NOTE: &str =
+/// What the mark means.
+const DISTURBED_NOTE: &str =
     "*: other work had the core of the sender or of a handler for more than 20 ms, in each of five attempts.";
+
+/// Explains the mark below a table that has it.
+pub fn explain_marks(table: &mut Table) {
+    if table.rows().iter().flatten().any(|cell| cell.ends_with(DISTURBED)) {
+        table.note(DISTURBED_NOTE);
+    }
+}
 
 /// Samples of the same trial, one for each round.
 #[derive(Debug)]
@@ -70,5 +78,12 @@ mod tests {
         assert_eq!(samples.share(samples.lost_percent()), "10.0 %");
         samples.add(trial(100, 50.0));
         assert_eq!(samples.share(samples.lost_percent()), "10.0 % *");
+        let mut table = Table::new("lost", &["engine", "6"]);
+        table.row(["a".into(), "0.0 %".into()]);
+        explain_marks(&mut table);
+        assert!(!table.to_string().contains("other work"), "{table}");
+        table.row(["b".into(), samples.share(10.0)]);
+        explain_marks(&mut table);
+        assert!(table.to_string().contains("*: other work"), "{table}");
     }
 }

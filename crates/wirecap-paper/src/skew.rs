@@ -19,7 +19,7 @@ use crate::{
     arguments::Experiment,
     engine::{Delivery, Engine, Pool},
     laboratory::Laboratory,
-    samples::{DISTURBED_NOTE, Samples},
+    samples::{Samples, explain_marks},
     trial::{self, Trial},
     workload::{Workload, stand_in},
 };
@@ -210,12 +210,13 @@ fn table_1(points: &Points) -> (Table, Chart) {
         let all: u64 = sent.iter().map(|queue| queue.sent).sum();
         table.note(format!(
             "Sent: {} packets to queue 0, {} to queue {OTHER_QUEUE}, {} in all. Latest: by how much a packet left late, or a \
-             handler woke late, at worst. {DISTURBED_NOTE}",
+             handler woke late, at worst.",
             grouped(sent[0].sent),
             grouped(sent[OTHER_QUEUE].sent),
             grouped(all),
         ));
     }
+    explain_marks(&mut table);
     let [hot, bursty] = losses;
     let chart = Chart {
         title: "Packets lost with six queues".into(),
@@ -277,7 +278,7 @@ fn figure(
     if let Some(worst) = differences.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs())) {
         model.note(format!("Measured less simulated: at most {worst:+.1} percentage points."));
     }
-    measured.note(DISTURBED_NOTE);
+    explain_marks(&mut measured);
     let chart = Chart {
         title: format!("{name}: {title}"),
         description: format!(

@@ -61,7 +61,7 @@ pub struct Workload {
 /// RSS as a NIC does it by default: Microsoft's key, addresses and ports, a table of 128 entries.
 ///
 /// # Errors
-/// If a table cannot have so many queues.
+/// If a table cannot have this number of queues.
 pub fn rss_of(queues: usize) -> Result<Rss> {
     Ok(Rss::new(&RssKey::default(), IndirectionTable::equal(queues)?, HashFields::Ports))
 }

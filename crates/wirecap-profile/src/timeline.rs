@@ -64,6 +64,8 @@ pub(crate) struct Timeline {
     newest: Option<u64>,
     /// Packets off the line that no packet on it has followed.
     aside: Bins,
+    /// Packets on the line since the first one aside.
+    against: u64,
     outliers: Vec<Outliers>,
     jumps: Jumps,
     /// The first bin of the stretch that has left, and its position.
@@ -80,6 +82,7 @@ impl Timeline {
             line: Bins::new(queues),
             newest: None,
             aside: Bins::new(queues),
+            against: 0,
             outliers: vec![Outliers::default(); queues],
             jumps: Jumps::default(),
             origin: None,
@@ -91,18 +94,30 @@ impl Timeline {
     pub(crate) fn add(&mut self, bin: u64, queue: usize, packets: u64, each: &mut impl FnMut(Row)) {
         let newest = *self.newest.get_or_insert(bin);
         if bin.abs_diff(newest) <= self.tolerance {
-            self.reject_aside();
+            // The smaller side loses here, too: the line itself may be where a bad time has put it.
+            self.against += packets;
+            if self.against >= self.aside_packets() {
+                self.reject_aside();
+            }
             self.add_to_line(bin, queue, packets, each);
             return;
         }
         if let Some((first, last)) = self.aside.span() {
             let is_same_side = (first < newest) == (bin < newest);
             if !is_same_side || bin.saturating_add(self.tolerance) < last {
+                // The smaller side loses, so that a bad time now and then does not keep good ones out.
+                if self.aside_packets() > packets {
+                    self.outlier(bin < newest, queue, packets);
+                    return;
+                }
                 self.reject_aside();
             } else if bin - first.min(bin) > self.tolerance {
-                self.accept_aside(each);
-                self.add(bin, queue, packets, each);
-                return;
+                if self.is_silence(newest, first) || self.aside_packets() > 1 {
+                    self.accept_aside(each);
+                    self.add(bin, queue, packets, each);
+                    return;
+                }
+                self.reject_aside();
             }
         }
         self.aside.add(bin, queue, packets);
@@ -113,10 +128,8 @@ impl Timeline {
 
     /// Closes all bins: no more packets come.
     pub(crate) fn close(&mut self, each: &mut impl FnMut(Row)) {
-        let is_supported = |packets: u64| packets > 1;
         if let (Some(newest), Some((first, _))) = (self.newest, self.aside.span()) {
-            let aside = (0..self.outliers.len()).map(|queue| self.aside.packets(queue)).sum();
-            match self.is_silence(newest, first) || is_supported(aside) {
+            match self.is_silence(newest, first) || self.aside_packets() > 1 {
                 true => self.accept_aside(each),
                 false => self.reject_aside(),
             }
@@ -137,6 +150,17 @@ impl Timeline {
         self.line.packets(queue) + self.aside.packets(queue)
     }
 
+    fn aside_packets(&self) -> u64 {
+        (0..self.outliers.len()).map(|queue| self.aside.packets(queue)).sum()
+    }
+
+    /// Packets are in no bin: their time is before the line, or behind it.
+    fn outlier(&mut self, is_late: bool, queue: usize, packets: u64) {
+        let outliers = &mut self.outliers[queue];
+        let side = if is_late { &mut outliers.late } else { &mut outliers.ahead };
+        *side += packets;
+    }
+
     fn add_to_line(&mut self, bin: u64, queue: usize, packets: u64, each: &mut impl FnMut(Row)) {
         if !self.line.add(bin, queue, packets) {
             self.outliers[queue].late += packets;
@@ -148,17 +172,18 @@ impl Timeline {
 
     /// The packets aside are outliers.
     fn reject_aside(&mut self) {
+        self.against = 0;
         let (Some(newest), Some((first, _))) = (self.newest, self.aside.span()) else { return };
         for row in self.aside.take().into_values() {
-            for (outliers, packets) in self.outliers.iter_mut().zip(row) {
-                let side = if first < newest { &mut outliers.late } else { &mut outliers.ahead };
-                *side += packets;
+            for (queue, packets) in row.into_iter().enumerate() {
+                self.outlier(first < newest, queue, packets);
             }
         }
     }
 
     /// The line goes on where the packets aside are.
     fn accept_aside(&mut self, each: &mut impl FnMut(Row)) {
+        self.against = 0;
         let (Some(newest), Some((first, last))) = (self.newest, self.aside.span()) else { return };
         if !self.is_silence(newest, first) {
             self.close_line(u64::MAX, each);

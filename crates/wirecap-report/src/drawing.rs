@@ -31,7 +31,7 @@ use crate::{
     origin::Origin,
     palette::COLOURS,
     scale::{Scale, Span, number},
-    text::escape,
+    text::{escape, is_harmful},
 };
 
 /// Width and height, in pixels.
@@ -282,9 +282,9 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// Without characters that no XML may have.
+/// Without characters that are harmful.
 fn printable(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
+    text.replace(is_harmful, "\u{fffd}")
 }
 
 #[cfg(test)]

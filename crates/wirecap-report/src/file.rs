@@ -4,7 +4,7 @@ use std::{fs, io, io::Write, os::unix::fs::PermissionsExt, path::Path};
 
 use tempfile::Builder;
 
-/// Who may read a report: everybody whom the umask leaves in.
+/// Who may read a new report: all whom the umask allows.
 const READABLE: u32 = 0o666;
 
 /// Replaces the file. A pipe or a device is written to as it is, since renaming would replace it.

@@ -5,7 +5,7 @@
 //!   wirecap-bench __xdp IFACE … ──► READY on stderr ──► reads the counter until idle or signalled ──► one JSON line
 //! ```
 //!
-//! Rule: no packet reaches this process. Its CPU time is that of reading the counter once per [`PAUSE`].
+//! Rule: no packet reaches this process. Its CPU time is that of reading the counter once per `PAUSE`.
 
 use std::sync::atomic::Ordering;
 use std::thread;

@@ -2,18 +2,18 @@
 //!
 //! | file | question | target |
 //! |---|---|---|
-//! | [`count`] | how fast, and how fast without loss? | 64 bytes: 0.95 of a bare AF_XDP loop, 2.5 times libpcap with 64 MiB |
+//! | `count` | how fast, and how fast without loss? | 64 bytes: 0.95 of a bare AF_XDP loop, 2.5 times libpcap with 64 MiB |
 //! | `libpcap` | how fast is a libpcap program on wirecap? | twice libpcap at 64 bytes, 0.9 of the Rust library; no loss in a group |
 //! | `write` | how fast to a file? one file of several queues, or one of each? | twice tcpdump; packed: 3 times, 1.3 times with longer frames |
-//! | [`forward`] | how fast from one interface to another? | 0.95 of a bare AF_XDP forwarding loop |
-//! | [`burst`] | how much does a pool hold? | as arithmetic and the paper's formula predict, within 2 % |
-//! | [`skew`] | how much loss does offloading avoid? | no loss; basic mode loses what arithmetic predicts |
-//! | [`engine`] | what does the engine cost? | under 7 ns a packet |
-//! | [`memory`] | how much memory does it need in addition to the cells? | a constant; no growth |
-//! | [`timestamp`] | what does a time for each packet cost? | no loss |
-//! | [`generate`] | how fast are frames made? | 0.95 of a bare AF_XDP loop, faster than trafgen and tcpreplay |
+//! | `forward` | how fast from one interface to another? | 0.95 of a bare AF_XDP forwarding loop |
+//! | `burst` | how much does a pool hold? | as arithmetic and the paper's formula predict, within 2 % |
+//! | `skew` | how much loss does offloading avoid? | no loss; basic mode loses what arithmetic predicts |
+//! | `engine` | what does the engine cost? | under 7 ns a packet |
+//! | `memory` | how much memory does it need in addition to the cells? | a constant; no growth |
+//! | `timestamp` | what does a time for each packet cost? | no loss |
+//! | `generate` | how fast are frames made? | 0.95 of a bare AF_XDP loop, faster than trafgen and tcpreplay |
 //! | `replay` | how evenly and how fast is a trace replayed? | better than tcpreplay in both |
-//! | [`soak`] | does it stay lossless for long? | no loss, nothing unexplained, no growth |
+//! | `soak` | does it stay lossless for long? | no loss, nothing unexplained, no growth |
 
 mod burst;
 mod count;

@@ -33,6 +33,27 @@ fn packets_within_a_second_are_in_their_bins() {
 }
 
 #[test]
+fn two_bad_times_in_a_row_move_nothing() {
+    const YEAR_MS: u64 = 365 * 24 * HOUR_MS;
+    let bad = [80 * YEAR_MS, 81 * YEAR_MS];
+    let times = steady(HOUR_MS, 500).chain(bad).chain(steady(HOUR_MS + 5_000, 500));
+    let (rows, outliers, jumps) = line(times);
+    assert_eq!((rows.len(), jumps.number), (1_000, 0));
+    assert_eq!(outliers, Outliers { late: 0, ahead: 2 });
+}
+
+#[test]
+fn good_times_win_over_a_line_that_a_bad_time_began() {
+    const BAD_MS: u64 = 80 * 365 * 24 * HOUR_MS;
+    // A bad time first, and again and again.
+    let good = steady(HOUR_MS, 1_000).enumerate();
+    let times =
+        good.flat_map(|(number, time)| (number % 90 == 0).then_some(BAD_MS).into_iter().chain([time]));
+    let (rows, outliers, _) = line(times);
+    assert!(rows.len() > 900, "{} rows, {outliers:?}", rows.len());
+}
+
+#[test]
 fn a_packet_far_ahead_or_behind_changes_nothing_for_the_others() {
     for (outlier, expected) in
         [(80 * 365 * 24 * HOUR_MS, Outliers { late: 0, ahead: 1 }), (0, Outliers { late: 1, ahead: 0 })]

@@ -46,7 +46,7 @@ pub enum Dispatch {
 /// Where handled packets are sent: a wire that all workers share, and a transmit ring for each of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Transmit {
-    /// Descriptors of a transmit ring: a worker waits while so many of its packets are not sent.
+    /// Descriptors of a transmit ring: a worker waits while this many of its packets are not sent.
     pub ring: u32,
     /// Packets per second that the wire carries.
     pub wire_pps: f64,

@@ -29,8 +29,8 @@ const PAPER_FILTER: &str = "net 131.225.2 and udp";
 const CHUNKS_TO_SEND: u32 = 32;
 
 // Help that differs from that of `capture`.
-const THREADS: &str = "Number of threads that handle packets. With fewer than receive queues, a thread has several; with more \
-                       (advanced mode), some only help [default: one per receive queue]";
+const THREADS: &str = "Number of threads that handle packets. With fewer threads than receive queues, a thread serves several; with \
+                       more (advanced mode), the others only help [default: one per receive queue]";
 
 /// What to handle, and how slowly.
 #[derive(Debug, Args)]
@@ -54,11 +54,11 @@ pub(crate) struct HandleFlags {
     /// udp].
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     apply: Option<String>,
-    /// Run the filter as machine code, where there is some, instead of interpreting it.
+    /// Run the filter as machine code, if the machine and the filter allow it, instead of interpreting it.
     #[arg(long)]
     native: bool,
     /// Let each thread handle at most this many packets per second, as a slow application would: 40k, 1Mpps.
-    /// Threads sleep until then, so there may be more of them than cores.
+    /// Threads sleep in between, so there may be more of them than cores.
     #[arg(long, value_name = "PPS", value_parser = pace, conflicts_with = "runs")]
     pace: Option<u64>,
     /// Send packets on through IFACE2 once they are handled. Both interfaces are taken from the host, and

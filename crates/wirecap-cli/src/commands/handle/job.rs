@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Map, Value};
 use wirecap::{Capture, Mode, PortSpec, Report};
 use wirecap_filter::shortened;
@@ -161,7 +161,11 @@ impl Job for HandleJob {
             self.sent = (0..workers).map(|_| Arc::default()).collect();
             let to = report.ports.len() - 1;
             senders = onward::senders(capture.take_transmitters(), to, &self.sent, self.mode);
-            assert_eq!(senders.len(), workers, "there are no more threads than transmit queues");
+            ensure!(
+                senders.len() == workers,
+                "{} has fewer transmit queues than when wirecap began; start it again",
+                report.ports[to].name
+            );
         }
         if !self.quiet {
             self.announce(&report);

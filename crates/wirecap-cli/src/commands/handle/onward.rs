@@ -15,7 +15,7 @@ use std::sync::{
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
-use wirecap::{Batch, Config, Homes, Mode, PortSpec, Reach, Refusal, Transmitter};
+use wirecap::{Batch, Config, Homes, Mode, PortSpec, Reach, Refusal, Transmitter, UnmatchedPolicy};
 use wirecap_router::DropCause;
 
 use crate::{
@@ -53,6 +53,10 @@ pub(super) fn set_up(
     );
     config.workers = Some(threads);
     config.transmit_entries = RING;
+    // Both interfaces are taken from the host: what the filter rejects is not for it, either.
+    if config.filter.is_some() && config.unmatched.is_none() {
+        config.unmatched = Some(UnmatchedPolicy::Drop);
+    }
     match config.mode {
         Mode::Basic => {
             config.homes = Homes::ByQueue;

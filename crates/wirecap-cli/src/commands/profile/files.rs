@@ -153,8 +153,13 @@ impl Files {
             let _ = self.sender.send(Piece::Picture(picture));
         }
         drop(self.sender);
-        let _ = self.thread.join();
-        let failures = self.failures.lock();
+        let panicked = self.thread.join().is_err();
+        let mut failures = self.failures.lock();
+        if panicked {
+            failures.push(
+                "the thread that writes --csv and --picture failed; please report this as a bug".into(),
+            );
+        }
         (!failures.is_empty()).then(|| format!("{}; the profile itself is complete", failures.join("; ")))
     }
 }

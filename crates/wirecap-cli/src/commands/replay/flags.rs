@@ -28,7 +28,7 @@ pub(crate) struct ReplayFlags {
     /// Trace files, pcap or pcapng, merged by time; - is standard input. Without -i, the interface follows.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The interface to send from, by name or alternative name [default: the word behind the files].
+    /// The interface to send from, by name or alternative name [default: the word after the files].
     #[arg(short, long, value_name = INTERFACE)]
     interface: Option<String>,
 
@@ -91,7 +91,7 @@ impl ReplayFlags {
         match self.files.split_last().map(|(last, files)| (files, last.to_str())) {
             Some((files @ [_, ..], Some(last))) if last != "-" && !is_trace(last) => Ok((files, last)),
             _ => bail!(usage!(
-                "replay needs an interface to send from: name it behind the files, or by -i; wirecap interfaces lists them"
+                "replay needs an interface to send from: name it after the files, or with -i; wirecap interfaces lists them"
             )),
         }
     }

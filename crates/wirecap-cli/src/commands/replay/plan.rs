@@ -126,7 +126,7 @@ mod tests {
         }
         for words in ["a.pcap", "a.pcap b.pcap", "a.pcap -", "lo"] {
             let refused = of(words).unwrap_err();
-            assert!(refused.contains("name it behind the files, or by -i"), "{words}: {refused}");
+            assert!(refused.contains("name it after the files, or with -i"), "{words}: {refused}");
         }
     }
 
