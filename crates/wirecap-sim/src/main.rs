@@ -1,11 +1,16 @@
 //! `wirecap-sim`: prints the figures of the paper, simulated.
 #![forbid(unsafe_code)]
 
-use std::{path::PathBuf, process::ExitCode, time::Instant};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    time::Instant,
+};
 
 use anyhow::{Context, Result};
 use clap::{Parser, builder::PossibleValuesParser};
-use wirecap_core::{Choice, choice::NamedValue};
+use wirecap_core::{Choice, Geometry, choice::NamedValue};
 use wirecap_lab::table::{Table, millions};
 use wirecap_sim::{
     experiments::{Experiment, simulation::Simulation},
@@ -52,10 +57,18 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the tables are the result")]
+/// Prints to standard output. Returns whether it has a reader.
+fn print(text: &str) -> Result<bool> {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("standard output"),
+    }
+}
+
 fn run(flags: &Flags) -> Result<()> {
     if flags.list {
-        list();
+        print(&list())?;
         return Ok(());
     }
     let mut parameters = Parameters::default();
@@ -63,24 +76,36 @@ fn run(flags: &Flags) -> Result<()> {
     for setting in &flags.param {
         parameters.set(setting)?;
     }
+    // Experiments run with five times R, too.
+    Geometry::new(parameters.m, parameters.r.saturating_mul(5), 2_048)
+        .with_context(|| format!("M={}, five times R={}: choose a smaller R", parameters.m, parameters.r))?;
+    let changed = parameters.changed();
     let simulation = Simulation::new(parameters);
     let (mut found, mut timings) = (Vec::new(), timings_table());
     let began = Instant::now();
     for experiment in wanted(&flags.experiments) {
         let (before, began) = (simulation.packets(), Instant::now());
-        let findings = experiment.value.run(&simulation).with_context(|| experiment.name)?;
-        timings.row(timing(experiment.name, simulation.packets() - before, began));
-        for paragraph in &findings.paragraphs {
-            println!("{paragraph}\n");
+        let mut findings = experiment.value.run(&simulation).with_context(|| experiment.name)?;
+        if !changed.is_empty() {
+            let changed = changed.join(", ");
+            findings.paragraphs.insert(
+                0,
+                format!("Simulated with {changed}: notes and causes are those of the default parameters."),
+            );
         }
-        for table in &findings.tables {
-            println!("{table}");
+        timings.row(timing(experiment.name, simulation.packets() - before, began));
+        let paragraphs = findings.paragraphs.iter().map(|paragraph| format!("{paragraph}\n"));
+        for text in paragraphs.chain(findings.tables.iter().map(Table::to_string)) {
+            // Without a reader, the report alone is wanted.
+            if !print(&text)? && flags.report.is_none() {
+                return Ok(());
+            }
         }
         found.push((experiment, findings));
     }
     if flags.timings {
         timings.row(timing("all", simulation.packets(), began));
-        println!("{timings}");
+        print(&timings.to_string())?;
     }
     if let Some(path) = &flags.report {
         page::report(&found).write(path)?;
@@ -94,17 +119,16 @@ fn wanted(names: &[String]) -> impl Iterator<Item = &'static NamedValue<Experime
     Experiment::ALL.iter().filter(move |experiment| all || names.iter().any(|name| name == experiment.name))
 }
 
-#[expect(clippy::print_stdout, reason = "the list is the result")]
-fn list() {
-    println!("Experiments:");
-    for experiment in Experiment::ALL {
-        println!("  {:<10} {}", experiment.name, experiment.explanation);
-    }
-    println!("\nParameters, and their defaults:");
-    for parameter in Parameter::ALL {
-        let default = Parameters::default().value(parameter.value);
-        println!("  {:<10} {:<10} {}", parameter.name, default, parameter.explanation);
-    }
+/// The experiments, and the parameters with their defaults.
+fn list() -> String {
+    let experiments = Experiment::ALL.iter().map(|one| format!("  {:<10} {}", one.name, one.explanation));
+    let parameters = Parameter::ALL.iter().map(|one| {
+        let default = Parameters::default().value(one.value);
+        format!("  {:<10} {default:<10} {}", one.name, one.explanation)
+    });
+    let lines = ["Experiments:".to_owned()].into_iter().chain(experiments);
+    let lines = lines.chain(["\nParameters, and their defaults:".to_owned()]).chain(parameters);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn timings_table() -> Table {

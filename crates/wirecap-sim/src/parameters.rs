@@ -97,6 +97,14 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// The parameters that are not the default ones, each as it is set: `ring=4096`.
+    pub fn changed(&self) -> Vec<String> {
+        let default = Self::default();
+        let is_changed = |parameter: Parameter| self.value(parameter) != default.value(parameter);
+        let all = Parameter::ALL.iter().filter(|parameter| is_changed(parameter.value));
+        all.map(|parameter| format!("{}={}", parameter.name, self.value(parameter.value))).collect()
+    }
+
     /// The value of a parameter, as it is written.
     pub fn value(&self, parameter: Parameter) -> String {
         match parameter {
@@ -119,7 +127,7 @@ impl Parameters {
     /// Sets a parameter.
     ///
     /// # Errors
-    /// The value is none of this parameter.
+    /// The parameter cannot have this value.
     pub fn set(&mut self, setting: &Setting) -> Result<(), ParameterError> {
         let Setting { parameter, value } = setting;
         let refused =
@@ -205,6 +213,15 @@ pub enum ParameterError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changed_parameters_are_named() {
+        let mut parameters = Parameters::default();
+        assert_eq!(parameters.changed(), [""; 0]);
+        parameters.set(&"ring=4096".parse().unwrap()).unwrap();
+        parameters.set(&"M=256".parse().unwrap()).unwrap();
+        assert_eq!(parameters.changed(), ["ring=4096"]);
+    }
 
     #[test]
     fn each_parameter_takes_its_own_default_and_keeps_the_others() {

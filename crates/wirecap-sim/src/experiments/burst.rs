@@ -99,7 +99,7 @@ pub fn figure_8(simulation: &Simulation) -> Result<Findings, GeometryError> {
     ];
     let title = "Figure 8: packets lost at RATE, by length of the burst, x = 0";
     let losses = losses(simulation, title, &engines, simulation.parameters.free_pace_pps)?;
-    Ok(findings(&losses, "Without load, only PF_RING, which copies each packet, loses any."))
+    Ok(findings(&losses, "A line for each engine: its loss by the length of the burst."))
 }
 
 /// Figure 9: a heavy load, x = 300.

@@ -101,9 +101,7 @@ pub fn figure_14(simulation: &Simulation) -> Result<Findings, GeometryError> {
         let losses = losses(simulation, frame_bytes)?;
         findings.tables.push(losses.table());
         if frame_bytes == 64 {
-            findings
-                .charts
-                .push(losses.bars("queues", "The bus is the limit, whatever the number of queues."));
+            findings.charts.push(losses.bars("queues", "A bar for each engine, by number of queues."));
         }
     }
     Ok(findings)

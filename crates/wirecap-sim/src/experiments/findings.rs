@@ -3,7 +3,7 @@
 use wirecap_lab::table::Table;
 use wirecap_report::Chart;
 
-/// Tables and charts, and what has to be said of them.
+/// Tables and charts, and notes on them.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// What is assumed, and what the figures answer.

@@ -174,7 +174,7 @@ fn findings(losses: &Losses, description: &str) -> Findings {
 /// M or R is not possible.
 pub fn figure_11(simulation: &Simulation) -> Result<Findings, GeometryError> {
     let losses = by_queues(simulation, "Figure 11: packets lost, by number of queues", Purpose::Discard)?;
-    Ok(findings(&losses, "With five and six queues, advanced mode loses nothing, and basic mode does."))
+    Ok(findings(&losses, "A bar for each engine, by number of queues."))
 }
 
 /// Figure 12: T from 50 to 90 %.
@@ -196,7 +196,7 @@ pub fn figure_12(simulation: &Simulation) -> Result<Findings, GeometryError> {
         columns: columns.iter().map(|&queues| queues as u64).collect(),
         rows: [50, 60, 70, 80, 90].into_iter().map(row).collect::<Result<_, GeometryError>>()?,
     };
-    let chart = losses.bars("queues", "The lower T, the fewer packets are lost.");
+    let chart = losses.bars("queues", "A bar for each T, by number of queues.");
     Ok(Findings { tables: vec![losses.table()], charts: vec![chart], ..Findings::default() })
 }
 
@@ -207,8 +207,7 @@ pub fn figure_12(simulation: &Simulation) -> Result<Findings, GeometryError> {
 pub fn figure_13(simulation: &Simulation) -> Result<Findings, GeometryError> {
     let title = "Figure 13: packets lost where handled packets are forwarded, by number of queues";
     let losses = by_queues(simulation, title, Purpose::Forward)?;
-    let mut findings =
-        findings(&losses, "Forwarding loses what Figure 11 loses: the handlers are the limit.");
+    let mut findings = findings(&losses, "A bar for each engine, by number of queues.");
     findings.paragraphs.push(
         "A cell comes home once its packet is sent. Each handler has a transmit ring as long as a receive ring; \
          all share a wire of 14.88 million packets/s. NETMAP is left out, as in the paper; the pace of the \

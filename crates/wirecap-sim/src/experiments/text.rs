@@ -1,7 +1,7 @@
 //! Every figure that the paper's text gives, beside ours, with the difference and its cause.
 
 use wirecap_core::GeometryError;
-use wirecap_lab::table::Table;
+use wirecap_lab::table::{Table, grouped};
 
 use super::{
     burst::BurstEngine,
@@ -66,6 +66,7 @@ fn table_1(simulation: &Simulation, table: &mut Table) -> Result<(), GeometryErr
 pub fn text(simulation: &Simulation) -> Result<Findings, GeometryError> {
     let head = ["what the text gives", "paper", "ours", "difference", "cause"];
     let mut table = simulated("The figures of the paper's text, and ours", &head);
+    let ring = u64::from(simulation.parameters.ring);
     let (pace, rate) = (simulation.parameters.pace_pps, simulation.parameters.rate_pps);
     row(&mut table, "wire rate of 64-byte frames, kpps", 14_880.0, rate / 1e3, "rounded in the paper");
     row(
@@ -79,7 +80,7 @@ pub fn text(simulation: &Simulation) -> Result<Findings, GeometryError> {
     let short = closed_form::burst_loss(2_724, 2_724.0 / 0.01, pace, simulation.parameters.ring.into());
     row(
         &mut table,
-        "packets lost of 2,724 within 10 ms, with a ring of 1,024",
+        &format!("packets lost of 2,724 within 10 ms, with a ring of {}", grouped(ring)),
         2_724.0 - 388.0 - 1_024.0,
         short,
         "the paper's own arithmetic",
