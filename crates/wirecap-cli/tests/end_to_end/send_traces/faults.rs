@@ -30,8 +30,8 @@ fn assert_refused(ended: &CommandOutput, code: i32, hints: &[&str]) {
 #[test]
 fn wrong_usage_of_replay_is_found_without_asking_the_machine() {
     for (arguments, hint) in [
-        ("replay", "--interface"),
-        ("replay a.pcap", "--interface"),
+        ("replay", "replay needs <FILE>"),
+        ("replay a.pcap", "name it after the files, or with -i"),
         ("replay a.pcap -i l0 --speed fast", "like --speed 10"),
         ("replay a.pcap -i l0 --pps 0", "like 1000, 10k"),
         ("replay a.pcap -i l0 --speed 2 --top-speed", "cannot be used with"),
