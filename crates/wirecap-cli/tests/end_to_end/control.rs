@@ -181,7 +181,15 @@ fn a_rotation_divides_the_packets_at_its_time_and_names_the_complete_file() {
     assert_eq!(stdout(&wirecap(&["rotate", &socket])), words(2, "0 packets"));
     let rotated = std::thread::scope(|scope| {
         scope.spawn(|| lab.send_at(Some(20_000), 0, 0, 20_000, LiveOptions::default()));
-        std::thread::sleep(Duration::from_millis(300));
+        let mut client = Client::connect(&socket);
+        let mut seen = || {
+            let account = client.ask(json!({ "request": "account" }));
+            let queues = account["account"]["ports"][0]["queues"].as_array().unwrap();
+            queues.iter().map(|queue| queue["seen"].as_u64().unwrap()).sum::<u64>()
+        };
+        while seen() < 3_000 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         wirecap(&["rotate", &socket])
     });
     assert_eq!(rotated.status.code(), Some(0), "{rotated:?}");
