@@ -63,7 +63,7 @@ impl ProcessOutput {
     /// The last line of standard output, as JSON.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no line was printed, or the last one is not JSON.
     pub fn json(&self) -> Result<serde_json::Value> {
         let last = self.lines.last().context("no line on standard output")?;
         serde_json::from_str(last).with_context(|| format!("not JSON: {last}"))

@@ -58,6 +58,17 @@ pub enum Delivery {
     Packed,
 }
 
+impl Delivery {
+    /// The flags for it, of the command and of the benchmarks' child.
+    fn flags(self) -> &'static str {
+        match self {
+            Self::Pull => "--dispatch pull --xdp-mode copy",
+            Self::Push => "--dispatch push --xdp-mode copy",
+            Self::Packed => "--dispatch pull --xdp-mode packed",
+        }
+    }
+}
+
 /// An engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Engine {
@@ -102,12 +113,8 @@ impl Engine {
     pub fn competitor(self, peers: &Peers, queues: usize) -> Result<Competitor> {
         let name = self.name();
         let common = format!("--queues {queues} --pace {PACE_PPS}");
-        let wirecap = |Pool { m, r }, mode: &str, delivery| {
-            let how = match delivery {
-                Delivery::Pull => "--dispatch pull",
-                Delivery::Push => "--dispatch push",
-                Delivery::Packed => "--dispatch pull --xdp-mode packed",
-            };
+        let wirecap = |Pool { m, r }, mode: &str, delivery: Delivery| {
+            let how = delivery.flags();
             Competitor::wirecap(&name, &format!("-M {m} -R {r} --mode {mode} {how} --pace {PACE_PPS}"))
         };
         Ok(match self {
@@ -134,19 +141,14 @@ impl Engine {
         })
     }
 
-    /// The flags of `wirecap` for the engine; `None` for the others.
+    /// The flags of the command for the engine; `None` for those that are not wirecap.
     pub fn flags(self) -> Option<String> {
         let (Pool { m, r }, mode, delivery) = match self {
             Self::Basic(pool, delivery) => (pool, "--mode basic".to_owned(), delivery),
             Self::Advanced(pool, t, delivery) => (pool, format!("-T {t}"), delivery),
             _ => return None,
         };
-        let how = match delivery {
-            Delivery::Pull => "--dispatch pull --xdp-mode copy",
-            Delivery::Push => "--dispatch push --xdp-mode copy",
-            Delivery::Packed => "--dispatch pull --xdp-mode packed",
-        };
-        Some(format!("-M {m} -R {r} {mode} {how}"))
+        Some(format!("-M {m} -R {r} {mode} {}", delivery.flags()))
     }
 
     /// What the simulator makes of this traffic; `None` for engines that it has no model of: what dense

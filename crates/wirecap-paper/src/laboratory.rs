@@ -62,7 +62,7 @@ impl Laboratory {
             peers,
             record,
             mhz: machine.cpu_mhz,
-            provenance: Provenance::of_this_process(),
+            provenance: Provenance { machine: machine.describe(), ..Provenance::of_this_process() },
             sections: Vec::new(),
             since: Instant::now(),
             is_stopped,
@@ -92,7 +92,7 @@ impl Laboratory {
     /// The path of the wirecap command.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the command does not exist.
     pub fn wirecap(&self) -> Result<PathBuf> {
         let beside = || std::env::current_exe().ok().map(|program| program.with_file_name("wirecap"));
         let path = self.arguments.wirecap.clone().or_else(beside).context("--wirecap")?;

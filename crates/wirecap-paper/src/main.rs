@@ -31,11 +31,12 @@ mod stand_in;
 mod trial;
 mod workload;
 
-use std::{fs::Permissions, io::BufWriter, os::unix::fs::PermissionsExt, path::Path, process::ExitCode};
+use std::{io::BufWriter, path::Path, process::ExitCode};
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use wirecap_bench::child;
+use wirecap_record::PlainFile;
 
 use crate::{arguments::Arguments, laboratory::Laboratory};
 
@@ -66,16 +67,13 @@ fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Writes the stand-in beside the file first: it is there whole, or as it was before.
 fn write_trace(path: &Path, seed: u64) -> Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
-        let mut file =
-            tempfile::Builder::new().permissions(Permissions::from_mode(0o644)).tempfile_in(directory)?;
+        let mut file = PlainFile::create(path)?;
         let traffic = workload::stand_in(TRACE_QUEUES, workload::END_S, seed);
         let rss = workload::rss_of(TRACE_QUEUES)?;
         let packets = stand_in::write(&traffic, &rss, seed, BufWriter::new(&mut file))?;
-        file.persist(path)?;
+        file.complete()?;
         anyhow::Ok(packets)
     };
     let packets = write().with_context(|| path.display().to_string())?;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Rule: bins without packets take no memory and have no row. Bins are open for a time, not for a number of
-//! bins, but with narrow bins and many queues never for more than [`MAX_CELLS`]: then the oldest ones close
+//! bins, but with narrow bins or many queues never for more than [`MAX_WORDS`]: then the oldest ones close
 //! early.
 
 use std::collections::BTreeMap;
@@ -16,8 +16,10 @@ use std::collections::BTreeMap;
 /// unless it is overloaded, and short enough to follow the rows of a running profile.
 pub const TOLERANCE_NS: u64 = 1_000_000_000;
 
-/// The most open bins times queues: 32 MiB.
-const MAX_CELLS: usize = 1 << 22;
+/// The most words of 8 bytes that open bins take: 32 MiB.
+const MAX_WORDS: usize = 1 << 22;
+/// What a bin takes beyond a word for each queue: its entry in the map, and what the allocator adds.
+const WORDS_PER_BIN: usize = 8;
 
 /// A closed bin: its packets by queue, at least one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +68,11 @@ impl Bins {
 
     /// Whether it has as many bins as memory allows.
     pub(crate) fn is_full(&self) -> bool {
-        self.open.len() * self.queues.max(1) >= MAX_CELLS
+        self.words() >= MAX_WORDS
+    }
+
+    fn words(&self) -> usize {
+        self.open.len() * (self.queues + WORDS_PER_BIN)
     }
 
     /// Packets of a queue in open bins.
@@ -78,7 +84,7 @@ impl Bins {
     pub(crate) fn close_before(&mut self, open_from: u64, each: &mut impl FnMut(u64, BinPackets)) {
         while let Some(first) = self.open.first_entry() {
             let bin = *first.key();
-            if bin >= open_from && self.open.len() * self.queues <= MAX_CELLS {
+            if bin >= open_from && self.words() <= MAX_WORDS {
                 break;
             }
             let Some((bin, packets)) = self.open.pop_first() else { break };
@@ -118,7 +124,7 @@ mod tests {
 
     #[test]
     fn many_queues_in_narrow_bins_close_early() {
-        let queues = MAX_CELLS / 4;
+        let queues = MAX_WORDS / 4 - WORDS_PER_BIN;
         let (mut bins, mut closed) = (Bins::new(queues), Vec::new());
         for bin in 0..6 {
             assert!(bins.add(bin, 0, 1));

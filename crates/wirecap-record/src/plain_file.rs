@@ -41,7 +41,7 @@ pub struct PlainFile {
     path: PathBuf,
     /// `None` for devices and pipes.
     becomes: Option<FutureName>,
-    /// Whether opening created it, and nobody wants to keep it.
+    /// Whether opening created the file, and dropping it has to remove it.
     is_fresh: bool,
 }
 

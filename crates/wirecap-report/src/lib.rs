@@ -29,7 +29,7 @@
 //!         lines: vec![Line { name: "libpcap".into(), points: vec![(1e3, 0.0), (1e5, 81.0)] }],
 //!     },
 //! };
-//! // Bars: one value for each group; `None` where there is none. `Plot::StackedBars` has the same fields.
+//! // Bars: one value for each group; `None` for a value that is missing. `Plot::StackedBars` has the same fields.
 //! let queues = Chart {
 //!     title: "Packets lost, by number of queues".into(),
 //!     description: "Advanced mode loses nothing with six queues.".into(),

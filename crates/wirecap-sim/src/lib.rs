@@ -49,5 +49,13 @@ pub const SECOND_NS: u64 = 1_000_000_000;
 /// The packets per second of 64-byte frames on 10 Gigabit Ethernet: 84 bytes each on the wire.
 pub const WIRE_RATE_PPS: f64 = 10e9 / (84.0 * 8.0);
 
+/// Bytes of a cell; the simulation allocates no memory for it.
+pub const CELL_BYTES: u32 = 2_048;
+
+/// The packets per second of a link of Ethernet, with frames of this length; preamble and gap are 20 bytes.
+pub fn link_pps(gigabits: u32, frame_bytes: u32) -> f64 {
+    f64::from(gigabits) * 1e9 / (f64::from(frame_bytes + 20) * 8.0)
+}
+
 /// The pace of the paper's handler with 300 filters per packet, at 2.4 GHz (section 2.2).
 pub const HANDLER_PPS: f64 = 38_844.0;

@@ -13,6 +13,7 @@ use clap::{Parser, builder::PossibleValuesParser};
 use wirecap_core::{Choice, Geometry, choice::NamedValue};
 use wirecap_lab::table::{Table, millions};
 use wirecap_sim::{
+    CELL_BYTES,
     experiments::{Experiment, simulation::Simulation},
     page,
     parameters::{Parameter, Parameters, Setting},
@@ -77,7 +78,7 @@ fn run(flags: &Flags) -> Result<()> {
         parameters.set(setting)?;
     }
     // Experiments run with five times R, too.
-    Geometry::new(parameters.m, parameters.r.saturating_mul(5), 2_048)
+    Geometry::new(parameters.m, parameters.r.saturating_mul(5), CELL_BYTES)
         .with_context(|| format!("M={}, five times R={}: choose a smaller R", parameters.m, parameters.r))?;
     let changed = parameters.changed();
     let simulation = Simulation::new(parameters);

@@ -14,6 +14,7 @@ use wirecap_core::{
 };
 
 use crate::{
+    CELL_BYTES,
     engines::wirecap::{Dispatch, WirecapEngine},
     traffic::Traffic,
 };
@@ -37,7 +38,7 @@ pub struct Demand {
     pub burst_s: f64,
     /// Packets per second that a worker handles.
     pub pace_pps: f64,
-    /// Who takes packets out of the rings.
+    /// Whether workers or capture threads take packets out of the rings.
     pub dispatch: Dispatch,
 }
 
@@ -134,7 +135,7 @@ impl Demand {
     /// Whether pools of this size lose nothing.
     fn is_lossless(&self, cells_per_chunk: u32, chunks: u32, mode: Mode) -> Result<bool, GeometryError> {
         // Refuses what the engine would refuse.
-        Geometry::new(cells_per_chunk, chunks, 2_048)?;
+        Geometry::new(cells_per_chunk, chunks, CELL_BYTES)?;
         let engine = WirecapEngine { mode, ..WirecapEngine::basic(cells_per_chunk, chunks, self.pace_pps) };
         let engine = match self.dispatch {
             Dispatch::Pull => engine.pulling(),

@@ -6,7 +6,8 @@
 //!   idle until 500 ms, take 10        ──► finish 510 ms    idle time is lost, as for a real handler
 //! ```
 //!
-//! Rule: the schedule is absolute, and the worker sleeps until then. So many workers fit on one core.
+//! Rule: the schedule is absolute, and a worker sleeps until its packets are due. Workers that sleep can
+//! share a core.
 
 use std::time::{Duration, Instant};
 

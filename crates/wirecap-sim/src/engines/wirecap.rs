@@ -12,6 +12,7 @@
 //! their own. The dispatch `pull`, wirecap's default, has its picture in `wirecap/pull.rs`.
 
 mod pull;
+mod ring;
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -19,22 +20,17 @@ use std::{
 };
 
 use wirecap_core::{
-    BuddyGroup, CaptureConsumer, CaptureProducer, ChunkRange, Descriptor, Dispatcher, Geometry,
-    GeometryError, Handover, Load, Mode, Pool, PoolId, PoolNumber, capture_queue,
+    BuddyGroup, CaptureConsumer, CaptureProducer, ChunkRange, Dispatcher, Geometry, GeometryError, Handover,
+    Load, Mode, Pool, PoolId, PoolNumber, capture_queue,
 };
 
 use crate::{
-    SECOND_NS,
+    CELL_BYTES, SECOND_NS,
     outcome::{Outcome, QueueOutcome},
     traffic::{Arrivals, Traffic},
 };
 
-/// Bytes of a cell; the simulation allocates no memory for it.
-const CELL_BYTES: u32 = 2_048;
-/// Length of the packets, which nothing depends on.
-const PACKET_BYTES: u32 = 60;
-
-/// Who takes packets out of the rings.
+/// Whether workers or capture threads take packets out of the rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dispatch {
     /// The workers.
@@ -61,7 +57,7 @@ pub struct WirecapEngine {
     pub chunks_per_pool: u32,
     /// Basic, or advanced with T.
     pub mode: Mode,
-    /// Who takes packets out of the rings.
+    /// Whether workers or capture threads take packets out of the rings.
     pub dispatch: Dispatch,
     /// Descriptors of the NIC's ring: cells that it has at once; at least a chunk.
     pub ring: u32,
@@ -140,23 +136,15 @@ struct Queue<'t> {
 impl Queue<'_> {
     /// Gives free cells to the NIC.
     fn attach(&mut self) {
-        let room = self.ring_entries - self.ring.len() as u32;
-        let ring = &mut self.ring;
-        self.pool.attach(room, |address| ring.push_back(address));
+        ring::attach(&mut self.pool, &mut self.ring, self.ring_entries);
     }
 
     /// Takes the packets that have come, up to the room in the current chunk.
     fn fill(&mut self, now: Time) {
         let most = (self.ring.len() as u32).min(self.pool.space());
         let come = self.arrivals.take(now.0, most.into());
-        if come > 0 {
-            let mut filler = self.pool.filler().expect("a chunk is attached, whose cells the NIC has");
-            let cells = self.ring.drain(..come as usize);
-            let packet = |address| Descriptor { address, len: PACKET_BYTES, more: false, timestamp_ns: 0 };
-            filler.fill_all(cells.map(packet));
-            filler.finish();
-            self.outcome.offered += come;
-        }
+        ring::fill(&mut self.pool, &mut self.ring, come);
+        self.outcome.offered += come;
     }
 
     /// Counts packets that came and found no cell as lost.

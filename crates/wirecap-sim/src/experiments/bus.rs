@@ -13,11 +13,13 @@ use wirecap_lab::table::{grouped, mib};
 
 use super::{findings::Findings, simulation::Simulation};
 use crate::{
+    CELL_BYTES,
     engines::{
         Engine,
         ring::Release,
         wirecap::{Transmit, WirecapEngine},
     },
+    link_pps,
     losses::Losses,
     parameters::Parameters,
     traffic::Traffic,
@@ -31,11 +33,6 @@ const PER_CHUNK: f64 = 4.0;
 /// Packets that are simulated for each NIC; the paper sends 1,000 million. The shares are steady from the
 /// first on, since the handlers keep up with what the bus carries.
 const PACKETS: f64 = 1e6;
-
-/// Packets per second of one 10 Gigabit Ethernet, by length of the frames.
-pub fn wire_pps(frame_bytes: u32) -> f64 {
-    10e9 / (f64::from(frame_bytes + 20) * 8.0)
-}
 
 /// The share of packets that the bus carries.
 fn carried(bus_per_s: f64, offered_pps: f64, per_packet: f64) -> f64 {
@@ -61,7 +58,7 @@ fn engines(simulation: &Simulation, wire_pps: f64) -> [(String, Engine, f64); 3]
 /// # Errors
 /// M or R is not possible.
 pub fn losses(simulation: &Simulation, frame_bytes: u32) -> Result<Losses, GeometryError> {
-    let wire_pps = wire_pps(frame_bytes);
+    let wire_pps = link_pps(10, frame_bytes);
     let queues = simulation.parameters.queues;
     let row = |(name, engine, per_packet): (String, Engine, f64)| {
         let carried = carried(simulation.parameters.bus_per_s, 2.0 * wire_pps, per_packet);
@@ -86,7 +83,7 @@ pub fn figure_14(simulation: &Simulation) -> Result<Findings, GeometryError> {
     let Parameters { m, r, queues, bus_per_s, .. } = simulation.parameters;
     let mut findings = Findings::default();
     let budget = bus_per_s / PER_PACKET / 1e6;
-    let memory = |r: u32| mib(2.0 * queues as f64 * f64::from(m) * f64::from(r) * 2_048.0);
+    let memory = |r: u32| mib(2.0 * queues as f64 * f64::from(m) * f64::from(r) * f64::from(CELL_BYTES));
     findings.paragraphs.push(format!(
         "Assumed: a bus of {} million transactions/s, {PER_PACKET} for a forwarded packet and {PER_CHUNK} for a \
          chunk, so {budget:.1} million packets/s of DNA. The text only brackets it: 20.8 million packets/s of 100 \
@@ -117,7 +114,7 @@ mod tests {
         assert_eq!(carried(100.0, 50.0, 4.0), 0.5);
         let simulation = Simulation::new(Parameters { queues: 2, ..Parameters::default() });
         let short = losses(&simulation, 64).unwrap();
-        let expected = 100.0 * (1.0 - 25e6 / (2.0 * wire_pps(64)));
+        let expected = 100.0 * (1.0 - 25e6 / (2.0 * link_pps(10, 64)));
         assert!((short.rows[0].1[0] - expected).abs() < 0.01, "{short:?} {expected}");
         // WireCAP makes more transactions.
         assert!(short.rows[1].1[0] > short.rows[0].1[0] + 0.1, "{short:?}");
@@ -132,6 +129,8 @@ mod tests {
 
     #[test]
     fn rates_of_the_text() {
-        assert!((2.0 * wire_pps(64) - 29.76e6).abs() < 1e4 && (2.0 * wire_pps(100) - 20.83e6).abs() < 1e4);
+        assert!(
+            (2.0 * link_pps(10, 64) - 29.76e6).abs() < 1e4 && (2.0 * link_pps(10, 100) - 20.83e6).abs() < 1e4
+        );
     }
 }

@@ -10,7 +10,7 @@ use super::{
     simulation::Simulation,
     skew::{PAPER_TABLE_1, queues_of_table_1, share, six_queues},
 };
-use crate::{closed_form, table::simulated};
+use crate::{closed_form, link_pps, table::simulated};
 
 /// Adds a row: what the paper has, what we have, and why they differ.
 fn row(table: &mut Table, what: &str, paper: f64, ours: f64, cause: &str) {
@@ -119,7 +119,7 @@ pub fn text(simulation: &Simulation) -> Result<Findings, GeometryError> {
         lost(basic(r), 100_000, pace)?,
         "the paper's own formula gives 74.1; a ring beside the pool explains 1 of 3",
     );
-    let two_nics = |frame| 2.0 * bus::wire_pps(frame) / 1e6;
+    let two_nics = |frame| 2.0 * link_pps(10, frame) / 1e6;
     row(&mut table, "Figure 14, two NICs, 64 bytes: Mpps", 30.0, two_nics(64), "rounded in the paper");
     row(&mut table, "Figure 14, two NICs, 100 bytes: Mpps", 20.0, two_nics(100), "rounded in the paper");
     let losses = bus::losses(simulation, 100)?;

@@ -9,7 +9,9 @@ use wirecap_report::{Axis, Chart, Plot, Series};
 
 use super::{findings::Findings, simulation::Simulation};
 use crate::{
+    CELL_BYTES,
     engines::{Engine, wirecap::Dispatch},
+    link_pps,
     sizing::Demand,
     table::{percent, simulated},
 };
@@ -24,19 +26,12 @@ const SKEW: f64 = 3.0;
 const MEAN_BYTES: u32 = 700;
 /// Cells of a chunk.
 const M: u32 = 256;
-/// Bytes of a cell.
-const CELL_BYTES: f64 = 2_048.0;
 /// Paces of handlers, in packets per second: assumed.
 const PACES: [f64; 3] = [1e6, 2e6, 5e6];
 /// The pace of the tables that have only one.
 const PACE: f64 = 2e6;
 /// The default R of wirecap.
 const DEFAULT_R: u32 = 128;
-
-/// Packets per second of a link.
-fn link_pps(gigabits: u32, frame_bytes: u32) -> f64 {
-    f64::from(gigabits) * 1e9 / (f64::from(frame_bytes + 20) * 8.0)
-}
 
 fn demand(gigabits: u32, frame_bytes: u32, queues: u32, pace_pps: f64, burst_s: f64) -> Demand {
     Demand {
@@ -51,7 +46,7 @@ fn demand(gigabits: u32, frame_bytes: u32, queues: u32, pace_pps: f64, burst_s: 
 
 /// Memory of the pools of all queues, in GiB.
 fn gib(queues: u32, chunks: u32) -> f64 {
-    f64::from(queues) * f64::from(chunks) * f64::from(M) * CELL_BYTES / f64::from(1 << 30)
+    f64::from(queues) * f64::from(chunks) * f64::from(M) * f64::from(CELL_BYTES) / f64::from(1 << 30)
 }
 
 /// A pool in words.
@@ -187,7 +182,7 @@ mod tests {
         assert_eq!(gib(16, 128), 1.0);
     }
 
-    /// A low T offloads more than a high one, and never needs a larger pool than basic mode.
+    /// A low T offloads more than a high one, and needs fewer chunks.
     #[test]
     fn a_low_threshold_offloads_more() {
         let table = threshold(&Simulation::new(Parameters::default())).unwrap();

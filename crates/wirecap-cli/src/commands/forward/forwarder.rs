@@ -21,15 +21,10 @@ use wirecap_headers::{Rewrite, Side, checksum};
 use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, RouterWorker, UnresolvedHop};
 
 use super::{
-    output::Output,
+    output::{Output, ReclaimSchedule},
     stats::{ForwardStats, cause_of},
 };
 use crate::capture::job::BatchHandler;
-
-/// How often an idle worker asks the kernel for sent cells: at first, and at most.
-const TICK: Duration = Duration::from_millis(1);
-const MAX_TICK: Duration = Duration::from_millis(100);
-const LONG: Duration = Duration::from_secs(1);
 
 /// Where the packets of one worker go.
 pub(super) enum Path {
@@ -79,7 +74,7 @@ pub(super) struct Forwarder {
     /// By receiving port.
     stats: Vec<Arc<ForwardStats>>,
     workers: usize,
-    tick: Duration,
+    reclaim: ReclaimSchedule,
     path: Path,
     /// Empty between batches.
     tally: Tally,
@@ -127,7 +122,8 @@ impl Forwarder {
         let output = |transmitter| Output::new(transmitter, sharers);
         let outputs = transmitters.into_iter().map(|of_port| of_port.into_iter().map(output).collect());
         let (rules, tally) = (Arc::clone(rules), Tally::default());
-        Self { rules, outputs: outputs.collect(), stats, workers, tick: TICK, path, tally }
+        let reclaim = ReclaimSchedule::default();
+        Self { rules, outputs: outputs.collect(), stats, workers, reclaim, path, tally }
     }
 
     /// Forwards packets from the front as long as nothing has to be decided about them: on a cable, with
@@ -305,21 +301,18 @@ impl BatchHandler for Forwarder {
         self.flush_all();
         self.count(origin.port, &tally);
         self.tally = tally.emptied();
-        self.tick = TICK;
+        self.reclaim.restart();
     }
 
     fn timeout(&self) -> Duration {
         let in_flight = self.outputs.iter().flatten().any(Output::is_sending);
         let waits = matches!(&self.path, Path::Router(path) if path.router.has_waiting());
-        match (waits, in_flight) {
-            (true, _) => TICK,
-            (false, true) => self.tick,
-            (false, false) => LONG,
-        }
+        if waits { ReclaimSchedule::SHORTEST } else { self.reclaim.timeout(in_flight) }
     }
 
     fn idle(&mut self) {
-        self.tick = if self.flush_all() { TICK } else { (self.tick * 2).min(MAX_TICK) };
+        let moved = self.flush_all();
+        self.reclaim.looked(moved);
         self.retry();
     }
 

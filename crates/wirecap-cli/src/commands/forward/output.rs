@@ -15,6 +15,40 @@ const ROOM_TIMEOUT: Duration = Duration::from_millis(20);
 /// How long to wait at the end until staged packets have left.
 const LAST_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How often an idle worker takes back sent cells: each millisecond at first, less often while none comes
+/// back.
+#[derive(Debug)]
+pub(crate) struct ReclaimSchedule(Duration);
+
+impl ReclaimSchedule {
+    /// The shortest time.
+    pub(crate) const SHORTEST: Duration = Duration::from_millis(1);
+    const LONGEST: Duration = Duration::from_millis(100);
+    /// How long a worker waits for packets while no cell is to come back.
+    const NOTHING_SENT: Duration = Duration::from_secs(1);
+
+    /// Begins anew: packets were sent.
+    pub(crate) fn restart(&mut self) {
+        self.0 = Self::SHORTEST;
+    }
+
+    /// Notes a look, and whether cells came back.
+    pub(crate) fn looked(&mut self, moved: bool) {
+        self.0 = if moved { Self::SHORTEST } else { (self.0 * 2).min(Self::LONGEST) };
+    }
+
+    /// How long to wait for packets before the next look.
+    pub(crate) fn timeout(&self, is_sending: bool) -> Duration {
+        if is_sending { self.0 } else { Self::NOTHING_SENT }
+    }
+}
+
+impl Default for ReclaimSchedule {
+    fn default() -> Self {
+        Self(Self::SHORTEST)
+    }
+}
+
 /// A transmit queue of a worker.
 pub(crate) struct Output {
     pub(super) transmitter: Transmitter,

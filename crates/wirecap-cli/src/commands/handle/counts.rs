@@ -77,8 +77,8 @@ pub(crate) struct ThreadRecord {
     /// CPU time of the thread for each packet since its first one, receiving included, in nanoseconds; null
     /// without packets.
     pub(super) cpu_ns_per_packet: Option<f64>,
-    /// The longest time by which it was behind its pace, in milliseconds, because the machine woke it late;
-    /// null without a pace.
+    /// The longest time by which it was behind its pace, in milliseconds: woken late, held up by sending, or
+    /// too slow for the pace; null without a pace.
     pub(super) late_ms: Option<f64>,
 }
 
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(busy.note(ms(25), ms(30)), Duration::from_millis(20), "receiving is work");
         busy.pause();
         busy.pause();
-        assert_eq!(busy.note(ms(100), ms(101)), Duration::from_millis(21), "waiting is none");
+        assert_eq!(busy.note(ms(100), ms(101)), Duration::from_millis(21), "waiting does not count");
     }
 
     #[test]

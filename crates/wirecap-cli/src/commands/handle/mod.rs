@@ -1,5 +1,5 @@
-//! `wirecap handle`: what a slow application makes of a capture, as `pkt_handler` and `multi_pkt_handler` of
-//! the WireCAP paper.
+//! `wirecap handle`: captures as a slow application does, like `pkt_handler` and `multi_pkt_handler` of the
+//! WireCAP paper.
 //!
 //! ```text
 //!   batch ─► worker ─┬─ -x N: the filter, N times for each packet ─┬─► dropped: the cells go home

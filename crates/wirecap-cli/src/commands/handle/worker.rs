@@ -16,12 +16,7 @@ use super::{
     load::Load,
     onward::Sender,
 };
-use crate::capture::job::BatchHandler;
-
-/// How often an idle worker asks the kernel for sent cells: at first, and at most.
-const TICK: Duration = Duration::from_millis(1);
-const MAX_TICK: Duration = Duration::from_millis(100);
-const LONG: Duration = Duration::from_secs(1);
+use crate::{capture::job::BatchHandler, commands::forward::output::ReclaimSchedule};
 
 /// Handles the packets of one worker.
 pub(crate) struct HandleWorker {
@@ -35,7 +30,7 @@ pub(crate) struct HandleWorker {
     cpu_before: Option<Duration>,
     /// Whether the last look found packets: then the next one does not wait, to see whether others do.
     had_packets: bool,
-    tick: Duration,
+    reclaim: ReclaimSchedule,
 }
 
 impl HandleWorker {
@@ -45,8 +40,8 @@ impl HandleWorker {
         counts: Arc<ThreadCounts>,
         give_up: Arc<AtomicBool>,
     ) -> Self {
-        let (busy, tick) = (BusyTime::default(), TICK);
-        Self { load, sender, counts, give_up, busy, cpu_before: None, had_packets: false, tick }
+        let (busy, reclaim) = (BusyTime::default(), ReclaimSchedule::default());
+        Self { load, sender, counts, give_up, busy, cpu_before: None, had_packets: false, reclaim }
     }
 }
 
@@ -75,16 +70,12 @@ impl BatchHandler for HandleWorker {
         counts.busy_ns.store(busy.as_nanos() as u64, Ordering::Relaxed);
         counts.cpu_ns.store(cpu.as_nanos() as u64, Ordering::Relaxed);
         counts.late_ns.fetch_max(handled.late.as_nanos() as u64, Ordering::Relaxed);
-        self.tick = TICK;
+        self.reclaim.restart();
     }
 
     fn timeout(&self) -> Duration {
         let is_sending = self.sender.as_ref().is_some_and(Sender::is_sending);
-        match (self.had_packets, is_sending) {
-            (true, _) => Duration::ZERO,
-            (false, true) => self.tick,
-            (false, false) => LONG,
-        }
+        if self.had_packets { Duration::ZERO } else { self.reclaim.timeout(is_sending) }
     }
 
     fn idle(&mut self) {
@@ -92,7 +83,7 @@ impl BatchHandler for HandleWorker {
         self.load.idle();
         self.busy.pause();
         let moved = self.sender.as_mut().is_some_and(|sender| sender.output().flush());
-        self.tick = if moved { TICK } else { (self.tick * 2).min(MAX_TICK) };
+        self.reclaim.looked(moved);
     }
 
     fn end(&mut self) {

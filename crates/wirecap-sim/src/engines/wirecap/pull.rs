@@ -15,9 +15,9 @@ use std::{
     collections::{BTreeSet, BinaryHeap, HashMap, VecDeque},
 };
 
-use wirecap_core::{BuddyGroup, ChunkRange, Descriptor, Geometry, Handover, Load, Pool, PoolId, PoolNumber};
+use wirecap_core::{BuddyGroup, ChunkRange, Geometry, Handover, Load, Pool, PoolId, PoolNumber};
 
-use super::{PACKET_BYTES, Time, WirecapEngine};
+use super::{Time, WirecapEngine, ring};
 use crate::{
     SECOND_NS,
     outcome::{Outcome, QueueOutcome},
@@ -40,9 +40,7 @@ struct Queue<'t> {
 impl Queue<'_> {
     /// Gives free cells to the NIC.
     fn attach(&mut self) {
-        let room = self.ring_entries - self.ring.len() as u32;
-        let ring = &mut self.ring;
-        self.pool.attach(room, |address| ring.push_back(address));
+        ring::attach(&mut self.pool, &mut self.ring, self.ring_entries);
     }
 
     /// The packets that have come: they wait in the ring, or are lost if it has no cell for them.
@@ -64,13 +62,8 @@ impl Queue<'_> {
         }
         self.attach();
         let packets = self.waiting.min(self.pool.space().into());
-        if packets > 0 {
-            let mut filler = self.pool.filler().expect("a chunk is attached, whose cells the NIC has");
-            let packet = |address| Descriptor { address, len: PACKET_BYTES, more: false, timestamp_ns: 0 };
-            filler.fill_all(self.ring.drain(..packets as usize).map(packet));
-            filler.finish();
-            self.waiting -= packets;
-        }
+        ring::fill(&mut self.pool, &mut self.ring, packets);
+        self.waiting -= packets;
         self.pool.hand_over()
     }
 
@@ -215,7 +208,7 @@ impl<'t> Machine<'t> {
         handover
     }
 
-    /// Whom the worker helps, by the engine's own rule.
+    /// The buddy that the worker helps, by the engine's own rule.
     fn buddy_in_need(&mut self, worker: usize, now: Time) -> Option<usize> {
         // The rule would find none.
         if self.needs.first().is_none_or(|(need, _)| *need > now) {

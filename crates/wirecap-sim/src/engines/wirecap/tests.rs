@@ -53,7 +53,7 @@ fn advanced_mode_loses_nothing_where_basic_mode_loses_what_is_too_much() {
 
 #[test]
 fn a_worker_that_pulls_helps_only_when_its_own_queue_is_empty() {
-    // Each worker has as much as it can handle: nobody is idle, so nothing is offloaded.
+    // Each worker has as much as it can handle: no worker is idle, so nothing is offloaded.
     let rates = [2.0 * HANDLER_PPS, 1.1 * HANDLER_PPS, 1.1 * HANDLER_PPS];
     let traffic = Traffic::steady(&rates, 5.0);
     let pull = WirecapEngine::advanced(256, 100, 0, HANDLER_PPS).pulling().run(&traffic).unwrap();
