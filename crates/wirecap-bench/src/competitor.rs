@@ -47,6 +47,7 @@ impl Peers {
     /// # Errors
     /// With the output of make.
     pub fn build(sources: &Path) -> Result<Self> {
+        ensure!(sources.exists(), "{}: run it in the source tree, or give --peers DIR", sources.display());
         let bin = env::current_exe()?.with_file_name("peers");
         let target = format!("BIN={}", bin.display());
         let make = || Command::new("make").arg("-s").arg("-C").arg(sources).arg(&target).output();

@@ -35,7 +35,8 @@ impl Record {
         let path = directory.join(format!("{stem}.jsonl"));
         let create = |path: &Path| File::create(path).with_context(|| format!("--out {}", path.display()));
         let mut record = Self { raw: create(&path)?, tables: create(&path.with_extension("md"))?, path };
-        writeln!(record.raw, "{}", json!({ "machine": machine }))?;
+        writeln!(record.raw, "{}", json!({ "machine": machine }))
+            .with_context(|| format!("--out {}", record.path.display()))?;
         record.say(&format!("{}\n\n`{}`\n", machine.describe(), machine.command.join(" ")))?;
         Ok(record)
     }

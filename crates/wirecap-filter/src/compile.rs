@@ -36,6 +36,13 @@ pub struct Filter {
     program: Program,
 }
 
+/// What libpcap's compiler calls a link type of capture files.
+fn data_link_type(link_type: u16) -> u16 {
+    const LINKTYPE_RAW: u16 = 101;
+    const DLT_RAW: u16 = 12;
+    if link_type == LINKTYPE_RAW { DLT_RAW } else { link_type }
+}
+
 impl Filter {
     /// Compiles an expression of pcap-filter(7) for packets of a link type. An empty one lets everything
     /// through.
@@ -45,8 +52,8 @@ impl Filter {
     /// or less, but libpcap takes time that grows with the cube of a list's length (4 s for 800 addresses;
     /// write networks), and names of hosts are looked up in the network.
     ///
-    /// `link_type` is a number of `DLT_` values, the same as those of capture files for Ethernet, raw IP (as
-    /// 12), Linux cooked captures and most others.
+    /// `link_type` is a number of `DLT_` values, which capture files use as well, except for raw IP: 12 in
+    /// libpcap, and 101 in files. Both are understood.
     ///
     /// # Errors
     /// [`Error::Expression`], [`Error::Libpcap`] on a machine without libpcap.
@@ -57,7 +64,7 @@ impl Filter {
             hint: "an expression is text: take it out",
         })?;
         let libpcap = pcap::library().map_err(Error::Libpcap)?;
-        let compile = || libpcap.compile(&text, link_type.into(), snaplen);
+        let compile = || libpcap.compile(&text, data_link_type(link_type).into(), snaplen);
         let insns = with_stack(text.as_bytes().len(), compile)
             .map_err(|cause| Error::Expression {
                 expression: expression.to_owned(),
@@ -122,6 +129,16 @@ fn stack_bytes(len: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn raw_ip_has_two_numbers() {
+        let [of_libpcap, of_files] = [12, 101].map(|number| Filter::compile("udp", number, 64).unwrap());
+        let udp = [&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17][..], &[0; 18]].concat();
+        let tcp = [&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 6][..], &[0; 18]].concat();
+        for filter in [of_libpcap, of_files] {
+            assert!(filter.matches(&udp, 28) && !filter.matches(&tcp, 28));
+        }
+    }
 
     #[test]
     fn only_directions_and_interfaces_need_a_socket() {

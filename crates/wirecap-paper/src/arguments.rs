@@ -31,7 +31,11 @@ pub enum Experiment {
 /// traffic to one after the other. Needs root, make, gcc or clang, libpcap's headers, ip, ethtool and
 /// taskset. Makes its own namespaces and removes them.
 #[derive(Debug, Parser)]
-#[command(name = "wirecap-paper", version)]
+#[command(
+    name = "wirecap-paper",
+    version,
+    after_help = "./dev paper --simulate [EXPERIMENT…]: the same in virtual time, at the paper's rates (wirecap-sim)"
+)]
 pub struct Arguments {
     /// What to repeat.
     #[arg(value_enum, value_name = "EXPERIMENT", default_values_t = [Experiment::Table1, Experiment::Figure11])]

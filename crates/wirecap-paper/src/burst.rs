@@ -44,6 +44,11 @@ const FIGURE_9: [Engine; 6] = [
 
 const FIGURE_10: [Engine; 3] = [basic(64, 400), basic(128, 200), basic(256, 100)];
 
+/// All engines of these experiments.
+pub fn engines() -> impl Iterator<Item = Engine> {
+    FIGURE_9.into_iter().chain(FIGURE_10)
+}
+
 /// Runs those of the experiments that are wanted.
 ///
 /// # Errors
@@ -64,6 +69,7 @@ fn figure(laboratory: &mut Laboratory, name: &str, title: &str, engines: &[Engin
     let engines: Vec<_> =
         engines.iter().copied().filter(|engine| laboratory.arguments.measures(&engine.name())).collect();
     let mut samples: Vec<_> = engines.iter().map(|_| BURSTS.map(|_| Samples::<Burst>::default())).collect();
+    laboratory.plan(engines.len() * BURSTS.len());
     for round in 1..=laboratory.arguments.rounds {
         for (position, packets) in BURSTS.into_iter().enumerate() {
             for (&engine, samples) in engines.iter().zip(&mut samples) {

@@ -49,6 +49,7 @@ pub fn run(laboratory: &mut Laboratory) -> Result<()> {
     }
     let mut samples: Vec<_> =
         engines.iter().map(|_| [(); TABLE_1_QUEUES].map(|()| Samples::<Trial>::default())).collect();
+    laboratory.plan(engines.len() * TABLE_1_QUEUES);
     for round in 1..=laboratory.arguments.rounds {
         for queues in 1..=TABLE_1_QUEUES {
             let workload = workload(laboratory, queues)?;
@@ -101,7 +102,8 @@ fn forward(laboratory: &Laboratory, engine: Engine, workload: &Workload) -> Resu
     command.args(["--pace", &PACE_PPS.to_string(), "--threads", &workload.queues.to_string()]);
     command.args(engine.flags().context("an engine of wirecap")?.split_whitespace());
     let process = Process::start(&engine.name(), command, ReadySign::When(&|| wire.has_programs()))?;
-    let (sent, _, arrived) = wire.count(|| trial::send(workload))?;
+    let is_stopped = laboratory.stop_flag();
+    let (sent, _, arrived) = wire.count(|| trial::send(workload, is_stopped))?;
     process.interrupt()?;
     let record = process.wait(TIMEOUT)?.json()?;
     let queues = trial::sent_by_queue(&sent, workload)?;

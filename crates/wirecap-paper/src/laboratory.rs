@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirecap_bench::{
@@ -21,10 +21,13 @@ use wirecap_bench::{
 use wirecap_lab::table::Table;
 use wirecap_report::{Chart, Origin, Provenance, Report, Section};
 
-use crate::{arguments::Arguments, engine::Engine, trial::Sample};
+use crate::{arguments::Arguments, engine::Engine, trial::Sample, workload};
 
 /// How often a trial is tried if other work on the machine disturbs it.
 const ATTEMPTS: usize = 5;
+
+/// After this many disturbed samples in a row, a line says what to expect.
+const TOO_BUSY: usize = 3;
 
 /// The laboratory while it is open. Dropping it removes its namespaces.
 pub struct Laboratory {
@@ -39,8 +42,13 @@ pub struct Laboratory {
     /// Of the report, as far as experiments have been done.
     sections: Vec<Section>,
     since: Instant,
-    /// Set by a signal; the next trial does not begin.
+    /// Set by a signal, which ends the trial that runs.
     is_stopped: Arc<AtomicBool>,
+    /// Samples that were planned, and those that have begun.
+    planned: usize,
+    begun: usize,
+    /// Samples in a row that were disturbed in every attempt.
+    disturbed: usize,
 }
 
 impl Laboratory {
@@ -49,6 +57,11 @@ impl Laboratory {
     /// # Errors
     /// Without root or a compiler; if the record or the report cannot be written.
     pub fn open(arguments: Arguments) -> Result<Self> {
+        ensure!(wirecap_lab::is_root(), "network namespaces need root: run it with sudo");
+        if let Some(path) = &arguments.report {
+            wirecap_report::check_writable(path)?;
+        }
+        workload::sweep(&arguments.tmpfs);
         let is_stopped = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&is_stopped))?;
@@ -56,7 +69,7 @@ impl Laboratory {
         let machine = Machine::inspect();
         let peers = Peers::build(&arguments.peers)?;
         let record = Record::create(&arguments.out, &machine)?;
-        let laboratory = Self {
+        Ok(Self {
             arguments,
             bed: Bed::new()?,
             peers,
@@ -66,9 +79,20 @@ impl Laboratory {
             sections: Vec::new(),
             since: Instant::now(),
             is_stopped,
-        };
-        laboratory.write_report()?;
-        Ok(laboratory)
+            planned: 0,
+            begun: 0,
+            disturbed: 0,
+        })
+    }
+
+    /// Notes that this many samples more will be taken in each round.
+    pub fn plan(&mut self, samples: usize) {
+        self.planned += samples * self.arguments.rounds as usize;
+    }
+
+    /// Set by a signal: whatever waits has to end.
+    pub fn stop_flag(&self) -> &AtomicBool {
+        &self.is_stopped
     }
 
     /// The programs that are compared.
@@ -112,11 +136,15 @@ impl Laboratory {
         mut take: impl FnMut(&Self) -> Result<S>,
     ) -> Result<S> {
         let name = engine.name();
-        self.progress(&format!("{experiment} {round}/{}: {name}", self.arguments.rounds));
+        self.begun += 1;
+        self.progress(&format!("{} of {}: {experiment}, {name}", self.begun, self.planned));
         let mut best: Option<S> = None;
         for attempt in 1..=ATTEMPTS {
             self.check_stopped()?;
-            let sample = take(self).map_err(|error| error.context(format!("{experiment}, {name}")))?;
+            let taken = take(self);
+            // A signal reaches the engines as well, whose failure then says nothing.
+            self.check_stopped()?;
+            let sample = taken.with_context(|| format!("{experiment}, {name}"))?;
             let (late_ms, is_disturbed) = (sample.trial().late_ms, sample.trial().is_disturbed());
             let kept = json!({ "late_ms": late_ms, "trial": sample.trial().json });
             self.keep(experiment, &name, round, &kept)?;
@@ -131,7 +159,15 @@ impl Laboratory {
                 "        {late_ms:.0} ms late: other work had the core of the sender or a handler; {next}"
             );
         }
-        best.context("at least one attempt")
+        let best = best.context("at least one attempt")?;
+        self.disturbed = if best.trial().is_disturbed() { self.disturbed + 1 } else { 0 };
+        if self.disturbed == TOO_BUSY {
+            eprintln!(
+                "        {TOO_BUSY} trials in a row were disturbed in all attempts: this machine is too busy, and each \
+                 trial takes up to {ATTEMPTS} times as long. Ctrl-C ends it."
+            );
+        }
+        Ok(best)
     }
 
     /// After a signal, an error: everything is removed on the way out.

@@ -31,10 +31,10 @@ mod stand_in;
 mod trial;
 mod workload;
 
-use std::{io::BufWriter, path::Path, process::ExitCode};
+use std::{collections::BTreeSet, io::BufWriter, path::Path, process::ExitCode};
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{CommandFactory, Parser, error::ErrorKind};
 use wirecap_bench::child;
 use wirecap_record::PlainFile;
 
@@ -57,6 +57,12 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<()> {
     if let Some(path) = &arguments.write_trace {
         return write_trace(path, arguments.seed);
+    }
+    let names: BTreeSet<_> = skew::engines().chain(burst::engines()).map(engine::Engine::name).collect();
+    if !names.iter().any(|name| arguments.measures(name)) {
+        let known = names.into_iter().collect::<Vec<_>>().join("; ");
+        let message = format!("no engine has {} in its name: {known}\n", arguments.only.join(" or "));
+        Arguments::command().error(ErrorKind::InvalidValue, message).exit();
     }
     let mut laboratory = Laboratory::open(arguments)?;
     skew::run(&mut laboratory)?;

@@ -44,6 +44,12 @@ const ENGINES: [Engine; 5] = [
     Engine::XdpRing,
 ];
 
+/// All engines of these experiments.
+pub fn engines() -> impl Iterator<Item = Engine> {
+    let of_12 = THRESHOLDS.map(|t| Engine::Advanced(POOL, t, Delivery::Pull));
+    ENGINES.into_iter().chain(MORE_ENGINES).chain(of_12)
+}
+
 /// What Table 1 has beyond them.
 const MORE_ENGINES: [Engine; 4] = [
     Engine::Advanced(POOL, T, Delivery::Push),
@@ -81,6 +87,7 @@ type Points = HashMap<(Engine, usize), Point>;
 /// Those of the trials.
 pub fn run(laboratory: &mut Laboratory) -> Result<()> {
     let mut points = Points::new();
+    laboratory.plan((1..=TABLE_1_QUEUES).map(|queues| wanted(laboratory, queues).len()).sum());
     for round in 1..=laboratory.arguments.rounds {
         for queues in 1..=TABLE_1_QUEUES {
             let wanted = wanted(laboratory, queues);
@@ -143,6 +150,8 @@ pub fn workload(laboratory: &Laboratory, queues: usize) -> Result<Workload> {
     match &arguments.trace {
         Some(file) => {
             let workload = Workload::of_trace(file, queues, &arguments.tmpfs)?;
+            let seconds = workload.seconds();
+            laboratory.progress(&format!("the trace on {} lasts {seconds:.1} s", queues_of(queues)));
             if workload.left_out > 0 {
                 let left_out = grouped(workload.left_out);
                 laboratory
@@ -160,8 +169,9 @@ pub fn workload(laboratory: &Laboratory, queues: usize) -> Result<Workload> {
 fn measure(laboratory: &mut Laboratory, engine: Engine, round: u32, workload: &Workload) -> Result<Trial> {
     let competitor = laboratory.competitor(engine, workload.queues)?;
     let experiment = queues_of(workload.queues);
-    laboratory
-        .sample(&experiment, engine, round, |laboratory| trial::run(&laboratory.bed, &competitor, workload))
+    laboratory.sample(&experiment, engine, round, |laboratory| {
+        trial::run(&laboratory.bed, &competitor, workload, laboratory.stop_flag())
+    })
 }
 
 /// A number of queues in words.

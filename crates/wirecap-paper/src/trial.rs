@@ -6,7 +6,14 @@
 //!
 //! Rule: what waits in an engine's buffers at the end of the traffic is not lost.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -23,6 +30,8 @@ use crate::workload::Workload;
 pub const DRAIN: Duration = Duration::from_millis(500);
 /// How long an engine may take to end.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a sender looks for a signal.
+const STOP_TICK: Duration = Duration::from_millis(50);
 /// Memory of the replay: the trace is read while it is sent.
 const REPLAY_BYTES: u64 = 256 << 20;
 
@@ -137,7 +146,7 @@ pub fn by_queue(report: &Value) -> Result<Vec<(u64, u64)>> {
 ///
 /// # Errors
 /// If it is not sent whole.
-pub fn send(workload: &Workload) -> Result<Report> {
+pub fn send(workload: &Workload, is_stopped: &AtomicBool) -> Result<Report> {
     let plan = Plan {
         placement: Placement::Side(workload.side.clone()),
         cut: CutPolicy::Pad,
@@ -145,7 +154,23 @@ pub fn send(workload: &Workload) -> Result<Report> {
         core: Some(SENDER_CORE),
         ..Plan::new([&workload.file], SENDER)
     };
-    let sent = Replay::open(plan, &Arc::new(Control::default()))?.run();
+    let control = Arc::new(Control::default());
+    let replay = Replay::open(plan, &control)?;
+    let is_done = AtomicBool::new(false);
+    let sent = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                if is_stopped.load(Ordering::Relaxed) {
+                    control.stop();
+                }
+                thread::sleep(STOP_TICK);
+            }
+        });
+        let sent = replay.run();
+        is_done.store(true, Ordering::Relaxed);
+        sent
+    });
+    ensure!(!is_stopped.load(Ordering::Relaxed), "stopped by a signal");
     let failures: Vec<_> = sent.failures.iter().map(|failure| format!("{failure:?}")).collect();
     ensure!(failures.is_empty(), "the trace was not sent: {}", failures.join("; "));
     Ok(sent)
@@ -177,10 +202,10 @@ pub fn sent_late_ms(sent: &Report) -> f64 {
 ///
 /// # Errors
 /// If either side fails, or the trace is not sent whole.
-pub fn run(bed: &Bed, engine: &Competitor, workload: &Workload) -> Result<Trial> {
+pub fn run(bed: &Bed, engine: &Competitor, workload: &Workload, is_stopped: &AtomicBool) -> Result<Trial> {
     let link = bed.link(workload.queues as u32)?;
     let process = engine.start_until_interrupted(&link, &[])?;
-    let sent = link.with_sender(|_| send(workload))?;
+    let sent = link.with_sender(|_| send(workload, is_stopped))?;
     process.lift_pace()?;
     thread::sleep(DRAIN);
     process.interrupt()?;

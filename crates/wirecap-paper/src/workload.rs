@@ -9,12 +9,12 @@
 //! Rule: every engine gets the same packets at the same times in the same queues.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{BufWriter, Write},
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use tempfile::TempDir;
 use wirecap_file::{LINK_TYPE_ETHERNET, Reader, Record};
 use wirecap_profile::{
@@ -112,15 +112,40 @@ impl Workload {
         Ok(Self { queues, file: file.into(), side, traffic, left_out, _directory: directory })
     }
 
+    /// From the first packet to the last, in seconds.
+    pub fn seconds(&self) -> f64 {
+        let last = |runs: &Vec<Run>| {
+            runs.last().map_or(0.0, |run| run.from_ns + run.gap_ns * run.packets.saturating_sub(1) as f64)
+        };
+        self.traffic.queues.iter().map(last).fold(0.0, f64::max) / SECOND_NS as f64
+    }
+
     /// Packets of each queue.
     pub fn packets(&self) -> Vec<u64> {
         self.traffic.queues.iter().map(|runs| runs.iter().map(|run| run.packets).sum()).collect()
     }
 }
 
+/// Start of the names of our directories, before the number of their process.
+const PREFIX: &str = "wirecap-paper-";
+
+/// Removes the directories that killed laboratories have left behind.
+pub fn sweep(memory: &Path) {
+    let is_stale = |name: &str| {
+        let owner: Option<u32> = name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok();
+        owner.map(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    };
+    for entry in fs::read_dir(memory).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().and_then(is_stale) == Some(true) {
+            // Another laboratory may be faster.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 fn temporary(memory: &Path) -> Result<TempDir> {
     tempfile::Builder::new()
-        .prefix("wirecap-paper-")
+        .prefix(&format!("{PREFIX}{}-", std::process::id()))
         .tempdir_in(memory)
         .with_context(|| format!("{}: --tmpfs DIR is another place", memory.display()))
 }
@@ -132,8 +157,10 @@ fn place(file: &Path, rss: &Rss, side: &Path) -> Result<(Traffic, u64)> {
     let mut queues: Vec<Vec<Run>> = vec![Vec::new(); rss.queues()];
     let (mut first_ns, mut latest_ns, mut packets, mut left_out) = (None, 0, 0_u64, 0);
     let mut out = BufWriter::new(File::create(side).with_context(|| side.display().to_string())?);
-    let mut reader = Reader::open(file).with_context(name)?;
-    while let Some(record) = reader.next().with_context(name)? {
+    // Its errors name the cause; a chain of causes would repeat it.
+    let damaged = |error: wirecap_file::Error| anyhow!("{}: {error}", name());
+    let mut reader = Reader::open(file).map_err(damaged)?;
+    while let Some(record) = reader.next().map_err(damaged)? {
         let Record::Packet(packet) = record else { continue };
         ensure!(
             packet.link_type == LINK_TYPE_ETHERNET,
@@ -157,7 +184,12 @@ fn place(file: &Path, rss: &Rss, side: &Path) -> Result<(Traffic, u64)> {
         queues[queue].push(Run { from_ns: latest_ns as f64, gap_ns: 0.0, packets: 1 });
     }
     out.flush()?;
-    ensure!(queues.iter().any(|runs| !runs.is_empty()), "{}: it has no packets to send", name());
+    ensure!(packets > 0, "{}: it has no packets", name());
+    ensure!(
+        packets > left_out,
+        "{}: all {packets} packets are left out: they have no Ethernet header, or more than {LONGEST_FRAME} bytes",
+        name()
+    );
     Ok((Traffic { queues }, left_out))
 }
 
@@ -193,6 +225,18 @@ mod tests {
         let lines = std::fs::read_to_string(&read.side).unwrap();
         assert_eq!(lines, std::fs::read_to_string(&made.side).unwrap());
         assert_eq!(lines.lines().count() as u64, read.packets().iter().sum::<u64>());
+    }
+
+    #[test]
+    fn directories_of_dead_processes_are_removed() {
+        let memory = tempfile::tempdir().unwrap();
+        let of = |pid: u32| memory.path().join(format!("{PREFIX}{pid}-x"));
+        let (dead, ours, foreign) = (of(u32::MAX), of(std::process::id()), memory.path().join("other"));
+        for directory in [&dead, &ours, &foreign] {
+            fs::create_dir(directory).unwrap();
+        }
+        sweep(memory.path());
+        assert_eq!([&dead, &ours, &foreign].map(|path| path.exists()), [false, true, true]);
     }
 
     #[test]

@@ -1,11 +1,16 @@
 //! The laboratory as a whole: short trials, and what their tables have to say.
 
 use std::{
+    io::{BufRead, BufReader},
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     sync::{Mutex, PoisonError},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 
 /// Two laboratories at once would disturb each other.
@@ -176,4 +181,42 @@ fn what_is_handled_is_forwarded_without_loss() {
         let (arrived, sent_on) = (&trial["arrived"], &trial["handled"]["handled"]["sent_on"]["packets"]);
         assert!(arrived.as_u64() > Some(0) && arrived == sent_on, "{trial}");
     }
+}
+
+#[test]
+fn a_signal_ends_a_trial_that_waits_and_nothing_is_left() {
+    if !wirecap_lab::require_root("a_signal_ends_a_trial_that_waits_and_nothing_is_left") {
+        return;
+    }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gap.pcap");
+    let mut file = Vec::new();
+    wirecap_file::pcap::file_header(&mut file, wirecap_file::LINK_TYPE_ETHERNET, 0);
+    for seconds in [0, 3_600_u64] {
+        let header = wirecap_file::PacketHeader {
+            timestamp_ns: seconds * 1_000_000_000,
+            original_len: 60,
+            ..Default::default()
+        };
+        wirecap_file::pcap::packet(&mut file, &header, 0, [[0; 60].as_slice()]);
+    }
+    std::fs::write(&path, file).unwrap();
+    let mut running = Command::new(env!("CARGO_BIN_EXE_wirecap-paper"))
+        .args(["table1", "--only", "AF_XDP", "--trace", path.to_str().unwrap()])
+        .args(["--tmpfs", directory.path().to_str().unwrap(), "--out", directory.path().to_str().unwrap()])
+        .args(["--peers", concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/peers")])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(running.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("1 of 1: 6 queues")), "the trial begins");
+    // It waits for the second packet, or is about to.
+    kill(Pid::from_raw(running.id() as i32), Signal::SIGINT).unwrap();
+    let said: Vec<String> = lines.collect();
+    assert_eq!(running.wait().unwrap().code(), Some(1), "{said:?}");
+    assert!(said.last().is_some_and(|line| line.contains("stopped by a signal")), "{said:?}");
+    let left: Vec<_> = directory.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("wirecap-paper-")), "{left:?}");
 }

@@ -1,8 +1,13 @@
 //! A file that is there whole: written under another name, then renamed.
 
-use std::{fs, io, io::Write, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs, io,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
-use tempfile::Builder;
+use tempfile::{Builder, NamedTempFile};
 
 /// Who may read a new report: all whom the umask allows.
 const READABLE: u32 = 0o666;
@@ -12,14 +17,32 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }
-    // A link stays: its target is replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let readable = fs::Permissions::from_mode(READABLE);
-    let mut new = Builder::new().prefix(".report-").permissions(readable).tempfile_in(folder)?;
+    let target = target(path);
+    let mut new = beside(&target)?;
     new.write_all(bytes)?;
     new.as_file().sync_all()?;
     new.persist(&target).map(|_| ()).map_err(|error| error.error)
+}
+
+/// Whether the file can be written, without changing what is there.
+pub fn check(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory)),
+        Ok(there) if !there.is_file() => Ok(()),
+        _ => beside(&target(path)).map(drop),
+    }
+}
+
+/// What a link leads to: the link stays.
+fn target(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A file that replaces the target, or is removed when it is dropped.
+fn beside(target: &Path) -> io::Result<NamedTempFile> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let readable = fs::Permissions::from_mode(READABLE);
+    Builder::new().prefix(".report-").permissions(readable).tempfile_in(folder)
 }
 
 #[cfg(test)]
@@ -49,5 +72,20 @@ mod tests {
         assert!(write(folder.path(), b"page").is_err());
         assert!(write(&folder.path().join("missing/a.html"), b"page").is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_check_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.html");
+        fs::write(&path, b"old").unwrap();
+        check(&path).unwrap();
+        check(&folder.path().join("new.html")).unwrap();
+        check(Path::new("/dev/null")).unwrap();
+        assert!(check(folder.path()).is_err() && check(&folder.path().join("missing/a.html")).is_err());
+        assert_eq!(
+            (fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()),
+            (b"old".to_vec(), 1)
+        );
     }
 }

@@ -36,6 +36,14 @@ impl Report {
     }
 }
 
+/// Whether a report can be written to a file, whose contents stay: to ask before long work.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn check_writable(path: &Path) -> Result<(), Error> {
+    file::check(path).map_err(|error| Error::File { path: path.into(), error })
+}
+
 /// The page of a report.
 fn page(report: &Report) -> Result<String, Error> {
     let Report { title, origin, provenance, sections } = report;

@@ -88,6 +88,7 @@ mod text;
 
 pub use chart::{Axis, Chart, Line, Plot, Series};
 pub use error::Error;
+pub use html::check_writable;
 pub use origin::Origin;
 pub use palette::MAX_SERIES;
 pub use provenance::Provenance;

@@ -52,7 +52,8 @@ fn main() -> ExitCode {
     match run(&Flags::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("wirecap-sim: {error:#}");
+            // Standard error may be closed as well.
+            let _ = writeln!(io::stderr(), "wirecap-sim: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -80,6 +81,9 @@ fn run(flags: &Flags) -> Result<()> {
     // Experiments run with five times R, too.
     Geometry::new(parameters.m, parameters.r.saturating_mul(5), CELL_BYTES)
         .with_context(|| format!("M={}, five times R={}: choose a smaller R", parameters.m, parameters.r))?;
+    if let Some(path) = &flags.report {
+        wirecap_report::check_writable(path)?;
+    }
     let changed = parameters.changed();
     let simulation = Simulation::new(parameters);
     let (mut found, mut timings) = (Vec::new(), timings_table());

@@ -57,7 +57,7 @@ impl PortFilter {
         unmatched: UnmatchedPolicy,
         origin: OriginInfo,
     ) -> Result<Self, wirecap_filter::Error> {
-        let filter = Filter::compile(expression, data_link_type(link_type), DEFAULT_SNAPLEN)?;
+        let filter = Filter::compile(expression, link_type, DEFAULT_SNAPLEN)?;
         match origin {
             OriginInfo::Incoming { ifindex } => {
                 let one_way = filter.program().asks(Origin::PacketType);
@@ -80,13 +80,6 @@ impl PortFilter {
     pub(crate) fn report(&self, runs: FilterPlace) -> FilterReport {
         FilterReport { expression: self.filter.expression().into(), runs }
     }
-}
-
-/// What libpcap's compiler calls a link type of the registry: not the same for raw IP.
-fn data_link_type(link_type: u16) -> u16 {
-    const LINKTYPE_RAW: u16 = 101;
-    const DLT_RAW: u16 = 12;
-    if link_type == LINKTYPE_RAW { DLT_RAW } else { link_type }
 }
 
 impl FilterPlace {

@@ -39,7 +39,9 @@ fn what(jump: &Jump) -> String {
         Some(ahead) => ("ahead", ahead),
         None => ("back", jump.from_ns - jump.to_ns),
     };
-    let by = length(std::time::Duration::from_nanos(ns));
+    // A jump is known to the width of a bin: an hour is not 59 min 59 s.
+    let by = std::time::Duration::from_nanos(ns);
+    let by = length(if by.as_secs() < 10 { by } else { by + std::time::Duration::from_millis(500) });
     format!("the times of packets jump {direction} by {by} at {:.3} s of the profile", jump.seconds)
 }
 
