@@ -55,9 +55,9 @@ impl ServiceManager {
         Self { socket, watchdog: usec.map(Duration::from_micros), ..Self::default() }
     }
 
-    /// Packets are captured.
+    /// Packets are captured, and forwarded.
     pub(crate) fn ready(&mut self) {
-        self.is_ready = self.notify("READY=1\nSTATUS=capturing");
+        self.is_ready = self.notify("READY=1\nSTATUS=running");
     }
 
     /// The capture is watched; `status` is a line about it.
@@ -151,7 +151,7 @@ mod tests {
             manager.stopping();
             (0..9).for_each(|seconds| manager.extend(now + seconds * second));
             let expected = [
-                "READY=1\nSTATUS=capturing",
+                "READY=1\nSTATUS=running",
                 "WATCHDOG=1",
                 "STATUS=lost 0 READY=0",
                 "WATCHDOG=1",
@@ -178,7 +178,7 @@ mod tests {
         assert!(received(&socket).iter().all(|text| text == "STATUS=x"));
         manager.tick(Instant::now(), String::new);
         manager.tick(Instant::now(), String::new);
-        assert_eq!(received(&socket), ["READY=1\nSTATUS=capturing", "STATUS="]);
+        assert_eq!(received(&socket), ["READY=1\nSTATUS=running", "STATUS="]);
     }
 
     #[test]
