@@ -3,6 +3,7 @@
 //! ```text
 //!   long-term    a queue has far more than an even share of all packets            ─► buddies help (T), another table
 //!   short-term   a queue has far more packets in a window than it has on average   ─► a larger pool (R x M)
+//!                and the other queues have not: else the traffic comes in bursts, and the queues are even
 //! ```
 //!
 //! Rule: what chance would do to independent packets is no finding: an excess counts beyond five standard
@@ -10,13 +11,15 @@
 
 use serde::Serialize;
 
-use crate::summary::{QueueSummary, Summary};
+use crate::summary::{Peak, QueueSummary, Summary};
 
 /// From this multiple of an even share on, a queue has too much in the long term: its core has half as much
 /// again to do as with an even share.
 const SKEWED: f64 = 1.5;
 /// From this multiple of its mean on, a window of a queue is a burst.
 const BURST: f64 = 3.0;
+/// If the others have at least this part of a queue's burst, relative to their mean, it is a burst of all.
+const TOGETHER: f64 = 0.5;
 /// Standard deviations that chance does not reach.
 const DEVIATIONS: f64 = 5.0;
 /// An excess of up to this many packets never counts.
@@ -54,6 +57,9 @@ pub struct Burst {
     pub seconds: f64,
     /// How many times the mean of the queue it is.
     pub to_mean: f64,
+    /// Whether the other queues have a burst in the same window, which is no imbalance: relative to their
+    /// mean, at least half as large.
+    pub together: bool,
 }
 
 /// Which imbalance there is.
@@ -62,14 +68,16 @@ pub struct Burst {
 pub struct Findings {
     /// How the whole time was: long-term imbalance.
     pub long_term: LongTerm,
-    /// Short-term imbalance: queues with bursts, the largest first.
+    /// Queues with bursts, the largest first. They are short-term imbalance unless all have them together.
     pub bursts: Vec<Burst>,
 }
 
 impl Findings {
     /// What is found in a summary.
     pub fn of(summary: &Summary) -> Self {
-        let mut bursts: Vec<_> = summary.queues.iter().enumerate().filter_map(burst).collect();
+        let mean: f64 = summary.queues.iter().map(|queue| queue.mean_per_bin).sum();
+        let found = |(queue, figures)| burst(queue, figures, mean);
+        let mut bursts: Vec<_> = summary.queues.iter().enumerate().filter_map(found).collect();
         bursts.sort_by_key(|burst| std::cmp::Reverse(burst.packets));
         Self { long_term: long_term(summary), bursts }
     }
@@ -92,11 +100,19 @@ fn long_term(summary: &Summary) -> LongTerm {
     }
 }
 
-fn burst((queue, figures): (usize, &QueueSummary)) -> Option<Burst> {
-    let peak = figures.burst?;
-    let mean = peak.packets as f64 / peak.to_mean;
-    let found = peak.to_mean >= BURST && is_beyond_chance(peak.packets, mean);
-    found.then_some(Burst { queue, packets: peak.packets, seconds: peak.seconds, to_mean: peak.to_mean })
+/// The burst of a queue, given the packets of all queues per bin, on average.
+fn burst(queue: usize, figures: &QueueSummary, mean_of_all: f64) -> Option<Burst> {
+    let Peak { packets, of_all, seconds, to_mean } = figures.burst?;
+    let mean = packets as f64 / to_mean;
+    if to_mean < BURST || !is_beyond_chance(packets, mean) {
+        return None;
+    }
+    // The window is the same for all.
+    let mean_of_others = mean * (mean_of_all / figures.mean_per_bin - 1.0);
+    // Without other queues, rounding may leave a little.
+    let has_others = mean_of_others > mean * 1e-9;
+    let together = has_others && (of_all - packets) as f64 >= TOGETHER * to_mean * mean_of_others;
+    Some(Burst { queue, packets, seconds, to_mean, together })
 }
 
 /// Whether chance does not explain this number of packets, given the expected number.
@@ -148,11 +164,33 @@ mod tests {
         assert_eq!(queue, 0);
         assert!((share - 0.56).abs() < 0.01 && (factor - 2.25).abs() < 0.01, "{share} {factor}");
         assert_eq!(found.bursts.len(), 1);
-        let Burst { queue, packets, seconds, to_mean } = found.bursts[0];
-        assert_eq!((queue, packets), (3, 10 * 267));
+        let Burst { queue, packets, seconds, to_mean, together } = found.bursts[0];
+        assert_eq!((queue, packets, together), (3, 10 * 267, false));
         assert!((seconds - 3.86).abs() < 1e-9 && to_mean > 10.0, "{seconds} {to_mean}");
         let worst = summary.worst_window.unwrap();
         assert_eq!((worst.queue, worst.packets), (3, 2_670));
+    }
+
+    #[test]
+    fn traffic_that_comes_in_bursts_is_no_imbalance() {
+        // A second of traffic in ten, in all queues at once; in the second case queue 1 has more of it.
+        let bins = |of_1: u64| {
+            (0..1_000).map(move |bin| {
+                if bin < 100 {
+                    vec![60, 20 + of_1 * u64::from(bin < 10), 20]
+                } else {
+                    vec![u64::from(bin == 999); 3]
+                }
+            })
+        };
+        let together = |of_1| {
+            let bursts = findings(bins(of_1)).0.bursts;
+            bursts.iter().map(|burst| (burst.queue, burst.together)).collect::<Vec<_>>()
+        };
+        assert_eq!(together(0), [(0, true), (1, true), (2, true)]);
+        assert_eq!(together(100), [(1, false), (0, true), (2, true)]);
+        // A single queue has no others.
+        assert!(!findings((0..100).map(|bin| vec![10 + u64::from(bin == 7) * 900])).0.bursts[0].together);
     }
 
     #[test]

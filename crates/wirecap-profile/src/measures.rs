@@ -22,13 +22,19 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Largest {
     pub(crate) packets: u64,
+    /// Of all queues.
+    pub(crate) total: u64,
     pub(crate) begin: u64,
 }
 
 impl Largest {
-    fn raise(&mut self, packets: u64, begin: u64) {
-        if packets > self.packets {
-            *self = Self { packets, begin };
+    /// Takes the number of each queue, of a bin or a window, where it is larger.
+    fn raise(all: &mut [Self], packets: &[u64], begin: u64) {
+        let total = packets.iter().sum();
+        for (largest, &packets) in all.iter_mut().zip(packets) {
+            if packets > largest.packets {
+                *largest = Self { packets, total, begin };
+            }
         }
     }
 }
@@ -108,11 +114,9 @@ impl Measures {
             self.sums.iter_mut().zip(&first.packets).for_each(|(sum, packets)| *sum -= packets);
             self.window.pop_front();
         }
-        for (queue, &packets) in row.packets.iter().enumerate() {
-            self.sums[queue] += packets;
-            self.peaks[queue].raise(packets, position);
-            self.bursts[queue].raise(self.sums[queue], begin);
-        }
+        self.sums.iter_mut().zip(&row.packets).for_each(|(sum, packets)| *sum += packets);
+        Largest::raise(&mut self.peaks, &row.packets, position);
+        Largest::raise(&mut self.bursts, &self.sums, begin);
         let packets: u64 = row.packets.iter().sum();
         self.packets += packets;
         self.factor += packets as f64 * factor(&self.sums);
@@ -175,8 +179,9 @@ mod tests {
         let measures = measured(&[(0, [4, 0]), (1, [4, 1]), (2, [4, 0]), (4, [9, 0]), (100, [1, 13])]);
         let [first, second] = [0, 1].map(|queue| (measures.peaks[queue], measures.bursts[queue]));
         // Bins 2, 3 and 4.
-        assert_eq!(first, (Largest { packets: 9, begin: 4 }, Largest { packets: 13, begin: 2 }));
-        assert_eq!(second, (Largest { packets: 13, begin: 100 }, Largest { packets: 13, begin: 98 }));
+        let largest = |packets, total, begin| Largest { packets, total, begin };
+        assert_eq!(first, (largest(9, 9, 4), largest(13, 13, 2)));
+        assert_eq!(second, (largest(13, 14, 100), largest(13, 14, 98)));
         assert_eq!((measures.first_bin(), measures.bins()), (Some(77), 101));
         // 13 of 13 are 6.5 above an even share, more than 12 of 13 or of 14.
         assert_eq!(measures.worst, Some(Excess { queue: 0, packets: 13, total: 13, begin: 2 }));
@@ -188,7 +193,7 @@ mod tests {
         for (position, stretch) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
             measures.add(row(position, stretch, [10, 10]));
         }
-        assert_eq!(measures.bursts[0], Largest { packets: 20, begin: 0 });
+        assert_eq!(measures.bursts[0], Largest { packets: 20, total: 40, begin: 0 });
     }
 
     #[test]

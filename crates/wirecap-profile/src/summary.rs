@@ -15,6 +15,8 @@ use crate::{
 pub struct Peak {
     /// Packets.
     pub packets: u64,
+    /// Packets of all queues in the same bin or window.
+    pub of_all: u64,
     /// When the bin or the window begins, in seconds since the profile does.
     pub seconds: f64,
     /// How many times the mean of the queue it is.
@@ -102,6 +104,7 @@ impl Summary {
         let peak = |largest: Largest, mean: f64| {
             (largest.packets > 0).then(|| Peak {
                 packets: largest.packets,
+                of_all: largest.total,
                 seconds: largest.begin as f64 * bin_s,
                 to_mean: largest.packets as f64 / mean,
             })

@@ -16,7 +16,7 @@ use wirecap_testing::{PacketSender, SendPath, schema::check_records};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
 use crate::{
-    forward::Cable,
+    forward::{Cable, frame},
     lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP, assert_frames, by_queue, cores, read},
 };
 
@@ -343,6 +343,59 @@ fn buddies_send_on_what_they_took_over() {
     assert!(threads(&handled).iter().all(|thread| thread["packets"] != 0), "both handle: {handled:#}");
     let far = far.stop();
     far.account().assert_lossless(FRAMES);
+}
+
+#[test]
+fn what_the_other_interface_refuses_is_counted_by_cause() {
+    if !require_root("what_the_other_interface_refuses_is_counted_by_cause") {
+        return;
+    }
+    let cable = Cable::quiet("handlerefuse");
+    for (host, name) in [(&cable.right, "r0"), (&cable.middle, "m1")] {
+        host.ip(&["link", "set", name, "mtu", "1000"]).unwrap();
+    }
+    let running = forwarding(&cable, &["-x", "1", "--fail-on-loss"]);
+    running.wait_for("m0 has an MTU of 1500 and m1 of 1000: longer packets from m0 are dropped (too_long)");
+    let mut sender = cable.sender();
+    let mut send = |frames: u8, len| (0..frames).for_each(|number| sender.send(&frame(number, len)).unwrap());
+    send(10, 200);
+    send(5, 1_400);
+    running.wait_for("5 packets not sent on to m1; so far: too_long 5");
+    cable.right.ip(&["link", "set", "r0", "down"]).unwrap();
+    running.wait_for("m1 has no carrier");
+    send(20, 200);
+    running.wait_for("link_down 20");
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(3), "what a link that is down loses is a loss: {ended:#?}");
+    let handled = handled(&ended);
+    let on = &handled["sent_on"];
+    assert_eq!((&on["packets"], &on["bytes"]), (&10.into(), &2_000.into()), "{on:#}");
+    assert_eq!((&on["dropped"]["too_long"], &on["dropped"]["link_down"]), (&5.into(), &20.into()), "{on:#}");
+    assert_eq!((sum(&handled, "packets"), ended.account().sum("delivered")), (35, 35));
+}
+
+#[test]
+fn an_end_by_number_or_time_sends_on_what_was_captured() {
+    if !require_root("an_end_by_number_or_time_sends_on_what_was_captured") {
+        return;
+    }
+    for end in [["-c", "40"], ["--duration", "3s"]] {
+        let cable = Cable::quiet("handleend");
+        // Longer than sending takes: most packets still lie in the pool at the end.
+        let running = forwarding(&cable, &[&["--pace", "30"][..], &end].concat());
+        let far = cable.listen("xdp:r0", "end.pcapng", &[]);
+        let mut sender = cable.sender();
+        (0..60).for_each(|number| sender.send(&frame(number, 200)).unwrap());
+        let ended = running.wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        let handled = handled(&ended);
+        // The thread may hold more than -c asks for.
+        let packets = ended.account().sum("delivered");
+        assert!(packets == 60 || (end[0] == "-c" && (40..60).contains(&packets)), "{end:?}: {packets}");
+        assert_eq!(handled["sent_on"]["packets"], packets, "{end:?}: {handled:#}");
+        assert_eq!((sum(&handled, "packets"), &handled["unhandled"]), (packets, &0.into()));
+        far.stop().account().assert_lossless(packets);
+    }
 }
 
 #[test]

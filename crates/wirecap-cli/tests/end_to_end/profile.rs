@@ -246,7 +246,7 @@ fn a_clock_that_is_set_back_is_named_and_the_profile_goes_on() {
     let text = text.replace("\n    ", " ");
     assert_eq!(output.status.code(), Some(0), "{text}");
     for words in [
-        "the times of packets jump back by 1 h 0 min at 6.000 s of the profile; no time passes there",
+        "at 6.000 s of the profile, the packets' times jump back by 1 h 0 min; the profile counts no time for it",
         "1 packet is in no bin, only in the shares, because its time is more than a second from",
     ] {
         assert!(text.contains(words), "no {words:?} in {text}");
@@ -273,7 +273,9 @@ fn a_clock_that_is_set_back_is_named_and_the_profile_goes_on() {
     let running = RunningCommand::spawn(command);
     let mut writer = fs::File::create(&pipe).unwrap();
     writer.write_all(&fs::read(&path).unwrap()).unwrap();
-    running.wait_for("jump back by 1 h 0 min at 6.000 s of the profile; the profile goes on from there");
+    running.wait_for(
+        "at 6.000 s of the profile, the packets' times jump back by 1 h 0 min; the profile goes on",
+    );
     drop(writer);
     let ended = running.wait();
     assert_eq!((ended.code, packets(&ended.account().0).iter().sum::<u64>()), (Some(0), 10_001));

@@ -171,7 +171,7 @@ fn left_out(interface: &Interface, named: &QueueSet) -> Option<ForwardWarning> {
 }
 
 /// A warning about different MTUs.
-fn narrower(first: &Interface, second: &Interface) -> Option<ForwardWarning> {
+pub(crate) fn narrower(first: &Interface, second: &Interface) -> Option<ForwardWarning> {
     let (wide, narrow) = if first.mtu > second.mtu { (first, second) } else { (second, first) };
     (wide.mtu > narrow.mtu).then(|| ForwardWarning::NarrowerMtu {
         wide: wide.name.clone(),

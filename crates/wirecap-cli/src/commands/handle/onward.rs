@@ -42,7 +42,11 @@ pub(super) fn set_up(
 ) -> Result<()> {
     config.ports.push(to.clone());
     config.ports = std::mem::take(&mut config.ports).into_iter().map(plan::taken).collect::<Result<_>>()?;
-    let (_, queues) = plan::look_up(&config.ports, interfaces, warnings)?;
+    let (found, queues) = plan::look_up(&config.ports, interfaces, warnings)?;
+    if let Some((to, sources)) = found.split_last() {
+        let wider = sources.iter().filter(|from| from.mtu > to.mtu);
+        warnings.extend(wider.filter_map(|from| plan::narrower(from, to)));
+    }
     let threads = config.workers.unwrap_or(queues);
     ensure!(
         threads <= queues,

@@ -9,13 +9,13 @@ use crate::text::{
 
 /// A jump, as a line while the profile grows.
 pub(super) fn noticed(jump: &Jump) -> String {
-    format!("{}; the profile goes on from there, as if no time had passed", what(jump))
+    format!("{}; the profile goes on as if no time had passed", what(jump))
 }
 
 /// A line if there are more jumps than the profile describes.
 pub(super) fn unnamed(jumps: &Jumps) -> String {
     format!(
-        "the times of packets jumped more than {} times; further jumps are only counted",
+        "the packets' times have jumped more than {} times; further jumps are only counted",
         jumps.first.len()
     )
 }
@@ -23,11 +23,11 @@ pub(super) fn unnamed(jumps: &Jumps) -> String {
 /// The jumps of a profile that has ended.
 pub(super) fn describe(jumps: &Jumps) -> Vec<String> {
     let mut lines: Vec<_> =
-        jumps.first.iter().map(|jump| format!("{}; no time passes there", what(jump))).collect();
+        jumps.first.iter().map(|jump| format!("{}; the profile counts no time for it", what(jump))).collect();
     let more = jumps.number.saturating_sub(jumps.first.len() as u64);
     if more > 0 {
         lines.push(format!(
-            "{} of the times of packets more, over which no time passes either",
+            "{} more of the packets' times, for which the profile counts no time either",
             counted(more, "jump")
         ));
     }
@@ -36,13 +36,13 @@ pub(super) fn describe(jumps: &Jumps) -> Vec<String> {
 
 fn what(jump: &Jump) -> String {
     let (direction, ns) = match jump.to_ns.checked_sub(jump.from_ns) {
-        Some(ahead) => ("ahead", ahead),
+        Some(ahead) => ("forward", ahead),
         None => ("back", jump.from_ns - jump.to_ns),
     };
     // A jump is known to the width of a bin: an hour is not 59 min 59 s.
     let by = std::time::Duration::from_nanos(ns);
     let by = length(if by.as_secs() < 10 { by } else { by + std::time::Duration::from_millis(500) });
-    format!("the times of packets jump {direction} by {by} at {:.3} s of the profile", jump.seconds)
+    format!("at {:.3} s of the profile, the packets' times jump {direction} by {by}", jump.seconds)
 }
 
 /// Packets whose times are far from those of the others.
@@ -78,9 +78,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "the times of packets jump back by 1 h 0 min at 12.300 s of the profile; no time passes there",
-                "the times of packets jump ahead by 10 min 1 s at 12.300 s of the profile; no time passes there",
-                "3 jumps of the times of packets more, over which no time passes either",
+                "at 12.300 s of the profile, the packets' times jump back by 1 h 0 min; the profile counts no time for it",
+                "at 12.300 s of the profile, the packets' times jump forward by 10 min 1 s; the profile counts no time for it",
+                "3 jumps more of the packets' times, for which the profile counts no time either",
             ]
         );
         assert!(outliers(1, 0).unwrap().ends_with("from those of the packets around it (1 earlier)"));

@@ -18,6 +18,9 @@ use crate::{
 
 /// Bursts that are described; the table has all queues.
 const MAX_BURSTS: usize = 3;
+/// If more than one packet in this number is in no bin, bins say nothing of bursts.
+const MANY_IN_NO_BIN: u64 = 10;
+const REMEDY: &str = "a pool of as many packets (-R x -M) holds them until a worker has time";
 
 /// The profile.
 #[derive(Debug, Serialize)]
@@ -162,29 +165,49 @@ fn long_term(record: &ProfileRecord) -> Option<String> {
 }
 
 fn short_term(record: &ProfileRecord) -> Vec<String> {
-    let (bursts, window) = (&record.findings.bursts, time(record.summary.window_ns));
-    if record.summary.packets == 0 {
+    let window = time(record.summary.window_ns);
+    let sum =
+        |of: fn(&QueueSummary) -> u64| record.queues.iter().map(|queue| of(&queue.summary)).sum::<u64>();
+    let (packets, in_no_bin) = (record.summary.packets, sum(|queue| queue.late + queue.ahead));
+    if packets == 0 {
         return vec![];
     }
-    if bursts.is_empty() {
+    if in_no_bin > packets / MANY_IN_NO_BIN {
         return vec![format!(
-            "no short-term imbalance: no queue has 3 times its mean within {window} beyond what chance explains"
+            "short-term imbalance is unknown: {in_no_bin} of {} are in no bin",
+            counted(packets, "packet")
         )];
     }
-    let describe = |&Burst { queue, packets, seconds, to_mean }: &Burst| {
+    let (together, own): (Vec<_>, Vec<_>) = record.findings.bursts.iter().partition(|burst| burst.together);
+    let describe = |&&Burst { queue, packets, seconds, to_mean, .. }: &&Burst| {
         let queue = record.label(queue);
         format!(
-            "short-term imbalance: {queue} has {packets} packets within {window} at {seconds:.3} s, {to_mean:.1} times its mean; \
-             a pool of as many packets (-R x -M) holds them until a worker has time"
+            "{queue} has {packets} packets within {window} at {seconds:.3} s, {to_mean:.1} times its mean"
         )
     };
-    let mut lines: Vec<_> = bursts.iter().take(MAX_BURSTS).map(describe).collect();
-    let more = bursts.len().saturating_sub(MAX_BURSTS);
+    let mut lines: Vec<_> = own
+        .iter()
+        .take(MAX_BURSTS)
+        .map(|burst| format!("short-term imbalance: {}; {REMEDY}", describe(burst)))
+        .collect();
+    let more = own.len().saturating_sub(MAX_BURSTS);
     if more > 0 {
         lines.push(format!(
             "{} besides these {} bursts of 3 times the mean or more",
             counted(more as u64, "queue"),
             has(more)
+        ));
+    }
+    if let Some(largest) = together.first() {
+        lines.push(format!(
+            "bursts of all queues together: {}, and so have others; {REMEDY}",
+            describe(largest)
+        ));
+    }
+    if own.is_empty() {
+        lines.push(format!(
+            "no short-term imbalance: no queue {}has 3 times its mean within {window} beyond what chance explains",
+            if together.is_empty() { "" } else { "by itself " }
         ));
     }
     lines
@@ -288,6 +311,28 @@ short-term imbalance: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8
     worker has time
 ";
         assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn bursts_of_all_queues_are_no_imbalance_and_unknown_times_no_finding() {
+        let mut record = record(None);
+        record.findings.bursts[0].together = true;
+        let lines = short_term(&record);
+        assert_eq!(
+            lines,
+            [
+                "bursts of all queues together: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8 times its mean, and so \
+                 have others; a pool of as many packets (-R x -M) holds them until a worker has time",
+                "no short-term imbalance: no queue by itself has 3 times its mean within 100 ms beyond what chance explains",
+            ]
+        );
+        record.queues[0].summary.late = 12_000;
+        assert_eq!(short_term(&record).len(), 2);
+        record.queues[1].summary.ahead = 1_000;
+        assert_eq!(
+            short_term(&record),
+            ["short-term imbalance is unknown: 13000 of 122717 packets are in no bin"]
+        );
     }
 
     #[test]
