@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 use wirecap_lab::{require_root, skip};
 
-use crate::lab::{Lab, RunningCommand, WIRECAP};
+use crate::lab::{Lab, RunningCommand, WIRECAP, install};
 
 fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -62,11 +62,10 @@ fn a_program_that_lets_everyone_capture_warns_about_it() {
     let directory = lab.path("bin");
     fs::create_dir(&directory).unwrap();
     let program = directory.join("wirecap");
-    fs::copy(WIRECAP, &program).unwrap();
+    install(WIRECAP, &program);
     let allow = |path: &std::path::Path, mode| {
         fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     };
-    allow(&program, 0o755);
     allow(directory.parent().unwrap(), 0o700);
     let run_with = |more: &[&str]| {
         let mut command = lab.right.command(program.to_str().unwrap());

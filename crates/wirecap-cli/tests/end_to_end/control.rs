@@ -16,7 +16,7 @@ use wirecap_lab::require_root;
 use wirecap_testing::wait_until;
 use wirecap_traffic::{LiveOptions, Marks};
 
-use crate::lab::{Lab, READY, RunningCommand, WIRECAP, read};
+use crate::lab::{Lab, READY, RunningCommand, WIRECAP, install, read};
 
 /// Runs a command for captures.
 fn wirecap(arguments: &[&str]) -> Output {
@@ -381,7 +381,7 @@ fn other_users_are_kept_out_and_those_let_in_may_only_ask() {
     let directory = tempfile::tempdir().unwrap();
     // A copy that another user may execute, in a directory that it may search.
     let program = directory.path().join("wirecap");
-    fs::copy(WIRECAP, &program).unwrap();
+    install(WIRECAP, &program);
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let socket = directory.path().join("control.sock");
     let socket = socket.to_str().unwrap();

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use wirecap_lab::{VethOptions, require_root};
 
-use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP};
+use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP, install};
 
 fn assert_refused(ended: &CommandOutput, code: i32, hints: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:#?}");
@@ -182,7 +182,7 @@ fn a_missing_privilege_is_named() {
     let lab = Lab::new("unprivileged", &[VethOptions::default(), VethOptions::default()]);
     // Other users may have no access to the build directory.
     let program = std::env::temp_dir().join(format!("wirecap-{}", std::process::id()));
-    std::fs::copy(WIRECAP, &program).unwrap();
+    install(WIRECAP, &program);
     let as_nobody = |arguments: &[&str]| {
         let mut command = lab.right.command("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(arguments);

@@ -115,6 +115,22 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(2)
 }
 
+/// Copies a program, executable for everyone. By install(1): a file that this process writes is open in every
+/// program that another thread is starting meanwhile, and a file that is open for writing cannot be executed.
+#[track_caller]
+pub fn install(program: impl AsRef<Path>, to: &Path) {
+    let (program, mode) = (program.as_ref(), ["-m", "755"]);
+    assert!(Command::new("install").args(mode).args([program, to]).status().unwrap().success());
+}
+
+/// Makes an executable file of this text, in the same way.
+#[track_caller]
+pub fn install_script(text: &str, to: &Path) {
+    let written = to.with_extension("text");
+    std::fs::write(&written, text).unwrap();
+    install(&written, to);
+}
+
 /// Reads a capture file that must be whole.
 pub fn read(path: &Path) -> Capture {
     let capture = Capture::read(std::fs::File::open(path).unwrap()).unwrap();

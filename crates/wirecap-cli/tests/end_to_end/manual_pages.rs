@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::lab::WIRECAP;
+use crate::lab::{WIRECAP, install};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -169,7 +169,7 @@ fn help_shows_the_page_beside_the_program_and_else_the_long_help() {
     let program = root.path().join("bin/wirecap");
     fs::create_dir_all(&pages).unwrap();
     fs::create_dir_all(program.parent().unwrap()).unwrap();
-    fs::copy(WIRECAP, &program).unwrap();
+    install(WIRECAP, &program);
     let help =
         |path: &str| Command::new(&program).args(["help", "replay"]).env("PATH", path).output().unwrap();
     let path = std::env::var("PATH").unwrap();

@@ -3,14 +3,13 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    os::unix::fs::PermissionsExt,
 };
 
 use nix::sys::signal::Signal;
 use wirecap_lab::require_root;
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Lab, READY, RunningCommand, WIRECAP, read};
+use crate::lab::{Lab, READY, RunningCommand, WIRECAP, install_script, read};
 
 const FRAMES: u64 = 1_000;
 
@@ -90,8 +89,7 @@ fn a_printer_that_fails_is_reported_and_the_file_is_whole() {
     let (path, programs) = (lab.path("x.pcapng"), lab.path("bin"));
     fs::create_dir(&programs).unwrap();
     let program = programs.join("tcpdump");
-    fs::write(&program, "#!/bin/sh\nexit 3\n").unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    install_script("#!/bin/sh\nexit 3\n", &program);
     let mut command = lab.right.command(WIRECAP);
     command
         .args(["capture", "r0", "--print", "--json", "-w", path.to_str().unwrap()])

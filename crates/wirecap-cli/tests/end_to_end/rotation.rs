@@ -13,7 +13,7 @@ use wirecap_lab::{CapturedPacket, require_root};
 use wirecap_testing::wait_until;
 use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
 
-use crate::lab::{Lab, WIRECAP, assert_frames, cores, partial, read};
+use crate::lab::{Lab, WIRECAP, assert_frames, cores, install_script, partial, read};
 
 /// The traces in a directory, in the order of their names.
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -145,8 +145,7 @@ fn a_command_gets_each_file_once_it_is_complete() {
     let directory = TempDir::new().unwrap();
     let (name, script) = (directory.path().join("x.pcapng"), directory.path().join("script"));
     // The number of packets of a file that is complete, or an error.
-    fs::write(&script, "#!/bin/sh\ncapinfos -Mc \"$1\" > \"$1.count\" && chmod 400 \"$1\"\n").unwrap();
-    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    install_script("#!/bin/sh\ncapinfos -Mc \"$1\" > \"$1.count\" && chmod 400 \"$1\"\n", &script);
     let name = name.to_str().unwrap();
     let running = lab.capture(&["r0", "-w", name, "-C", "64k", "-z", script.to_str().unwrap()]);
     lab.send_at(Some(20_000), 0, 0, 5_000, LiveOptions::default());

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use wirecap_testing::{need_root, schema::check_record, wait_until};
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Lab, RunningCommand, WIRECAP, read};
+use crate::lab::{Lab, RunningCommand, WIRECAP, install, read};
 
 /// The library, which cargo builds beside this program.
 pub fn library() -> PathBuf {
@@ -270,7 +270,7 @@ fn settings_reach_the_library() {
 fn the_library_is_found_beside_the_command() {
     let directory = tempfile::tempdir().unwrap();
     let command = directory.path().join("wirecap");
-    fs::copy(WIRECAP, &command).unwrap();
+    install(WIRECAP, &command);
     fs::copy(library(), directory.path().join("libwirecap_pcap.so")).unwrap();
     let version = Command::new(&command).args(["run", "-q", "tcpdump", "--version"]).output().unwrap();
     let text = String::from_utf8_lossy(&version.stdout).into_owned() + &stderr(&version);
@@ -295,7 +295,7 @@ fn a_program_that_changes_its_user_is_refused() {
     need_root!("a_program_that_changes_its_user_is_refused");
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("program");
-    fs::copy("/bin/true", &program).unwrap();
+    install("/bin/true", &program);
     std::os::unix::fs::chown(&program, Some(NOBODY), Some(NOBODY)).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     assert_refused(&program, "changes its user (setuid), so the loader does not preload libraries into it");

@@ -18,7 +18,7 @@ use wirecap_traffic::LiveOptions;
 
 use crate::{
     forward::routes::{networks, route},
-    lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP, read},
+    lab::{CommandOutput, Lab, READY, RunningCommand, WIRECAP, install, install_script, read},
 };
 
 const CHOWN: u64 = 1;
@@ -187,8 +187,7 @@ fn a_process_becomes_a_user_who_owns_its_files() {
 
     chown(&directory, Some(NOBODY), None).unwrap();
     let script = lab.path("who.sh");
-    fs::write(&script, format!("#!/bin/sh\nid -u >>{}/who\n", directory.display())).unwrap();
-    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    install_script(&format!("#!/bin/sh\nid -u >>{}/who\n", directory.display()), &script);
     let running = lab.capture(&[&arguments[..], &["-z", script.to_str().unwrap()]].concat());
     let expected = [("wirecap-work-", 0), ("wirecap-writer", 0), SERVER, ("wirecap", MAIN)];
     assert_kept(&running, NOBODY, &expected);
@@ -227,7 +226,7 @@ fn users_that_cannot_be_are_wrong_usage() {
     let everyone = tempfile::tempdir().unwrap();
     fs::set_permissions(everyone.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let program = everyone.path().join("wirecap");
-    fs::copy(WIRECAP, &program).unwrap();
+    install(WIRECAP, &program);
     let mut command = Command::new(program);
     command.args(["capture", "trace:-", "-Z", "nobody"]).uid(NOBODY).current_dir("/");
     let unprivileged = RunningCommand::spawn(command).wait();

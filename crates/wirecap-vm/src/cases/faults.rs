@@ -231,13 +231,13 @@ fn driver_unbound(machine: &Machine) {
 }
 
 /// The driver of [`CAPTURED`], unbound from its NIC.
-struct Driver {
+pub(super) struct Driver {
     folder: PathBuf,
     device: String,
 }
 
 impl Driver {
-    fn unbind() -> Self {
+    pub(super) fn unbind() -> Self {
         let device = fs::read_link(format!("/sys/class/net/{CAPTURED}/device")).unwrap();
         let device = device.file_name().unwrap().to_str().unwrap().to_owned();
         let folder = fs::canonicalize(format!("/sys/class/net/{CAPTURED}/device/driver")).unwrap();
@@ -246,7 +246,7 @@ impl Driver {
     }
 
     /// Binds the driver to the NIC again and waits until the host has its interface.
-    fn bind_again(self, machine: &Machine) {
+    pub(super) fn bind_again(self, machine: &Machine) {
         machine.ledger.note_given_back();
         fs::write(self.folder.join("bind"), &self.device).unwrap();
         machine.set_up_again();

@@ -14,11 +14,13 @@
 //! | packets that the XDP program packs into blocks | `packed` |
 //! | packets that programs of traffic control copy into blocks | `tap` |
 //! | kernels without zero-copy | `fallback` |
+//! | what the doctor mends in a driver's settings is undone | `doctor` |
 //! | the library's end-to-end tests, on veth pairs | `end_to_end` |
 
 mod bound;
 mod capture;
 mod command;
+mod doctor;
 mod end_to_end;
 mod fallback;
 mod faults;
@@ -64,6 +66,7 @@ fn select(fallbacks: bool, end_to_end: bool) -> Vec<Case> {
         cases.extend(end_to_end::CASES);
     }
     // Last, because they disturb the NICs most.
+    cases.extend(doctor::CASES);
     cases.extend(faults::CASES);
     cases
 }
