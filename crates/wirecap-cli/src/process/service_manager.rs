@@ -55,7 +55,7 @@ impl ServiceManager {
         Self { socket, watchdog: usec.map(Duration::from_micros), ..Self::default() }
     }
 
-    /// Packets are captured, and forwarded.
+    /// The command runs: packets are captured or forwarded.
     pub(crate) fn ready(&mut self) {
         self.is_ready = self.notify("READY=1\nSTATUS=running");
     }

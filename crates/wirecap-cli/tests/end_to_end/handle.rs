@@ -351,8 +351,8 @@ fn what_the_other_interface_refuses_is_counted_by_cause() {
         return;
     }
     let cable = Cable::quiet("handlerefuse");
-    for (host, name) in [(&cable.right, "r0"), (&cable.middle, "m1")] {
-        host.ip(&["link", "set", name, "mtu", "1000"]).unwrap();
+    for end in [cable.second.a(), cable.second.b()] {
+        end.set_mtu(1000).unwrap();
     }
     let running = forwarding(&cable, &["-x", "1", "--fail-on-loss"]);
     running.wait_for("m0 has an MTU of 1500 and m1 of 1000: longer packets from m0 are dropped (too_long)");

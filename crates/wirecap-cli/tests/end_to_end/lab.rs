@@ -115,8 +115,8 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(2)
 }
 
-/// Copies a program, executable for everyone. By install(1): a file that this process writes is open in every
-/// program that another thread is starting meanwhile, and a file that is open for writing cannot be executed.
+/// Copies a program, executable for everyone. It runs install(1), because the kernel executes no file that is
+/// open for writing: a child that another thread forks during a copy of our own would hold the file open.
 #[track_caller]
 pub fn install(program: impl AsRef<Path>, to: &Path) {
     let (program, mode) = (program.as_ref(), ["-m", "755"]);

@@ -20,6 +20,7 @@ use crate::{
 const MAX_BURSTS: usize = 3;
 /// If more than one packet in this number is in no bin, bins say nothing of bursts.
 const MANY_IN_NO_BIN: u64 = 10;
+/// What absorbs a burst.
 const REMEDY: &str = "a pool of as many packets (-R x -M) holds them until a worker has time";
 
 /// The profile.
