@@ -14,7 +14,7 @@ lint_steps() {
 check_shell() {
     # --check-sourced: with the scripts that they source.
     shellcheck --external-sources --check-sourced dev scripts/package &&
-        shellcheck .ci/run scripts/tidy scripts/clean-namespaces scripts/book scripts/package-check scripts/service-check demo/*.sh vm/with-taps &&
+        shellcheck .ci/run scripts/tidy scripts/clean-namespaces scripts/book scripts/package-check scripts/service-check scripts/ids-check demo/*.sh vm/with-taps &&
         shellcheck dist/debian/postinst dist/debian/prerm dist/debian/postrm dist/debian/wirecap-setcap
 }
 
