@@ -18,7 +18,7 @@ struct reader {
 };
 
 struct batch {
-    const struct run *run;
+    struct run *run;
     uint64_t packets, bytes;
 };
 
@@ -31,7 +31,7 @@ static _Noreturn void fail(pcap_t *handle, const char *what)
 static void on_packet(u_char *user, const struct pcap_pkthdr *header, const u_char *packet)
 {
     struct batch *batch = (struct batch *)user;
-    run_touch(batch->run, packet);
+    run_handle(batch->run, packet, header->caplen);
     batch->packets++;
     batch->bytes += header->len;
 }

@@ -81,6 +81,7 @@ void peer_parse(int argc, char **argv, struct peer_options *options, const struc
         {"cpu", peer_parse_number, &options->cpu, 0, CPU_SETSIZE - 1, "C  run on CPU C only"},
         {"batch", peer_parse_number, &options->batch, 1, 65536, "N  packets taken at a time (64)"},
         {"touch", peer_parse_number, &options->touch, 0, 1, "0|1  read one cache line of each packet (1)"},
+        {"forward", peer_parse_text, &options->forward, 0, 0, "IFACE  send each packet on through IFACE (counting peers)"},
     };
     const size_t common_count = sizeof common / sizeof *common;
 
@@ -161,9 +162,33 @@ static void pin(uint64_t cpu)
         peer_fail("--cpu", "no such CPU, or not allowed here");
 }
 
+/* A socket that only sends, past the queueing discipline. */
+static int open_forward(const char *iface)
+{
+    unsigned ifindex = peer_ifindex(&(struct peer_options){.iface = iface});
+    int packet_socket = socket(AF_PACKET, SOCK_RAW, 0);
+    if (packet_socket < 0)
+        peer_fail("AF_PACKET socket", "needs CAP_NET_RAW");
+    int on = 1;
+    if (setsockopt(packet_socket, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on))
+        peer_fail("PACKET_QDISC_BYPASS", "needs Linux 3.14");
+    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_ifindex = (int)ifindex};
+    if (bind(packet_socket, (struct sockaddr *)&address, sizeof address))
+        peer_fail(iface, "is the interface up?");
+    return packet_socket;
+}
+
+void run_forward(struct run *run, const void *packet, size_t length)
+{
+    if (send(run->forward_socket, packet, length, MSG_DONTWAIT) < 0)
+        run->unsent++;
+}
+
 void run_start(struct run *run, const struct peer_options *options)
 {
-    *run = (struct run){.options = options, .waited = true};
+    *run = (struct run){.options = options, .waited = true, .forward_socket = -1};
+    if (options->forward)
+        run->forward_socket = open_forward(options->forward);
     if (options->cpu != PEER_CPU_ANY)
         pin(options->cpu);
     /* Without this, each sleep is up to 50 µs too long. */
@@ -303,6 +328,7 @@ static struct run sum_of_runs(const struct run *const *runs, size_t count)
             sum.latest_wake_ns = run->latest_wake_ns;
         sum.packets += run->packets;
         sum.bytes += run->bytes;
+        sum.unsent += run->unsent;
     }
     return sum;
 }
@@ -340,7 +366,7 @@ void run_report_queues(const struct run *const *runs, const struct peer_account 
     const struct run sum = sum_of_runs(runs, count);
     printf("{\"peer\":\"%s\",\"mode\":\"%s\",\"buffer_bytes\":%" PRIu64, accounts->peer, accounts->mode,
            accounts->buffer_bytes * count);
-    printf(",\"packets\":%" PRIu64 ",\"bytes\":%" PRIu64, sum.packets, sum.bytes);
+    printf(",\"packets\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"unsent\":%" PRIu64, sum.packets, sum.bytes, sum.unsent);
     printf(",\"seconds\":%.6f,\"cpu_seconds\":%.6f,\"cpu_seconds_process\":%.6f",
            (double)(sum.last_ns - sum.first_ns) / 1e9, sum.cpu_last - sum.cpu_first, cpu_seconds());
     printf(",\"latest_wake_ms\":%.3f,\"stopped_by\":\"%s\",", (double)sum.latest_wake_ns / 1e6, sum.stopped_by);

@@ -26,6 +26,7 @@ struct peer_options {
     uint64_t cpu;      /* PEER_CPU_ANY: not pinned */
     uint64_t batch;    /* packets between two looks at the clock */
     uint64_t touch;    /* whether a cache line of each packet is read */
+    const char *forward; /* the interface that packets are sent on through; NULL: none */
 };
 
 /* One flag. `parse` reads the words after the flag's name and returns how many it used, 0 if wrong. */
@@ -67,9 +68,12 @@ struct run {
     double cpu_first, cpu_last;
     bool cpu_sampled; /* INVARIANT: cpu_last belongs to the current last_ns */
     const char *stopped_by;
+    int forward_socket; /* -1: packets are not sent on */
+    uint64_t unsent;    /* that the kernel did not take */
 };
 
-/* Pins, sets the signal handlers. Call before memory is allocated, so that it is local to the CPU. */
+/* Pins, sets the signal handlers, opens the interface of --forward. Call before memory is allocated, so that
+ * it is local to the CPU. */
 void run_start(struct run *run, const struct peer_options *options);
 
 /* Prints READY: from now on the peer sees every packet. */
@@ -88,11 +92,16 @@ void run_batch(struct run *run, uint64_t packets, uint64_t bytes);
 /* Call if there was no packet. */
 void run_nothing(struct run *run);
 
-/* Reads one cache line of a packet, unless --touch 0. */
-static inline void run_touch(const struct run *run, const void *packet)
+/* Sends a packet on, which copies it: a packet socket sends nothing from the buffers of another. */
+void run_forward(struct run *run, const void *packet, size_t length);
+
+/* Reads one cache line of a packet, unless --touch 0, and sends it on with --forward. */
+static inline void run_handle(struct run *run, const void *packet, size_t length)
 {
     if (run->options->touch)
         (void)*(const volatile uint8_t *)packet;
+    if (run->forward_socket >= 0)
+        run_forward(run, packet, length);
 }
 
 #define PEER_COUNTERS_MAX 8

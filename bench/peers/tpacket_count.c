@@ -106,7 +106,7 @@ static void read_block(const struct tpacket_block_desc *block, struct run *run)
     const uint8_t *at = (const uint8_t *)block + block->hdr.bh1.offset_to_first_pkt;
     for (uint64_t i = 0; i < packets; i++) {
         const struct tpacket3_hdr *header = (const struct tpacket3_hdr *)at;
-        run_touch(run, at + header->tp_mac);
+        run_handle(run, at + header->tp_mac, header->tp_snaplen);
         bytes += header->tp_len;
         at += header->tp_next_offset;
     }

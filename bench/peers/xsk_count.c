@@ -89,7 +89,7 @@ static void read_batch(struct xsk *xsk, struct run *run, uint32_t packets)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < packets; i++) {
         struct xdp_desc desc = ((const struct xdp_desc *)rx->entries)[rx->ours++ & rx->mask];
-        run_touch(run, xsk->umem + desc.addr);
+        run_handle(run, xsk->umem + desc.addr, desc.len);
         bytes += desc.len;
         xsk->spare[xsk->spares++] = desc.addr & ~(uint64_t)(FRAME_BYTES - 1);
     }

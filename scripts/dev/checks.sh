@@ -71,6 +71,24 @@ check_doc() {
     RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings" cargo doc --locked --workspace --exclude wirecap-cli --no-deps
 }
 
+# With the oldest Rust that compiles wirecap, unless that is the one in use, with which all other steps run.
+oldest_rust_lane() {
+    local version
+    version=$(rust_minimum)
+    if is_oldest_rust; then
+        return
+    elif need_toolchain "$version"; then
+        step "Rust $version" check_oldest_rust "$version"
+    else
+        step_cannot "Rust $version" "$toolchain_missing"
+    fi
+}
+
+# check_oldest_rust VERSION
+check_oldest_rust() {
+    CARGO_TARGET_DIR="$(target_dir)/oldest" cargo "+$1" check --locked --workspace --all-targets
+}
+
 unit_steps() {
     step "unit tests" cargo_test --lib --bins
     step "examples in the documentation" cargo_test --doc
@@ -119,14 +137,14 @@ check_loom() {
 }
 
 miri_steps() {
-    if need_nightly miri; then
+    if need_toolchain nightly miri; then
         step "miri: core" check_miri_core
         step "miri: rings" check_miri_rings
         step "miri: packet memory" check_miri_memory
     else
-        step_cannot "miri: core" "$nightly_missing"
-        step_cannot "miri: rings" "$nightly_missing"
-        step_cannot "miri: packet memory" "$nightly_missing"
+        step_cannot "miri: core" "$toolchain_missing"
+        step_cannot "miri: rings" "$toolchain_missing"
+        step_cannot "miri: packet memory" "$toolchain_missing"
     fi
 }
 
@@ -150,8 +168,8 @@ run_miri() {
 # fuzz_steps SECONDS: runs every fuzz target for that long.
 fuzz_steps() {
     local target
-    if ! need_nightly; then
-        step_cannot fuzz "$nightly_missing"
+    if ! need_toolchain nightly; then
+        step_cannot fuzz "$toolchain_missing"
     elif ! need_cargo_fuzz; then
         step_cannot fuzz "cargo-fuzz could not be installed"
     else

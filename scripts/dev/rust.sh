@@ -106,18 +106,23 @@ has_clippy() {
     cargo clippy --version >/dev/null 2>&1
 }
 
-# need_nightly [COMPONENT]: installs a nightly toolchain with the component if needed; on failure,
-# `nightly_missing` has the reason.
-nightly_missing=''
-need_nightly() {
-    local component=${1:-}
+# need_toolchain NAME [COMPONENT]: installs a toolchain with the component if needed; on failure,
+# `toolchain_missing` has the reason.
+toolchain_missing=''
+need_toolchain() {
+    local name=$1 component=${2:-}
     if ! have rustup; then
-        nightly_missing="rustup (https://rustup.rs) is not installed, which has nightly toolchains"
+        toolchain_missing="rustup (https://rustup.rs) is not installed, which has other toolchains"
         return 1
     fi
-    cargo +nightly ${component:+"$component"} --version >/dev/null 2>&1 && return
-    say "rustup toolchain install nightly${component:+ with $component}: this chore needs a nightly toolchain"
-    rustup toolchain install nightly --profile minimal ${component:+--component "$component" --component rust-src} && return
-    nightly_missing="rustup could not install a nightly toolchain ${component:+with $component}"
+    cargo "+$name" ${component:+"$component"} --version >/dev/null 2>&1 && return
+    say "rustup toolchain install $name${component:+ with $component}: this chore needs that toolchain"
+    rustup toolchain install "$name" --profile minimal ${component:+--component "$component" --component rust-src} && return
+    toolchain_missing="rustup could not install the toolchain $name${component:+ with $component}"
     return 1
+}
+
+# is_oldest_rust: whether the toolchain in use is of the oldest version that compiles wirecap.
+is_oldest_rust() {
+    [[ $(rustc --version) == "rustc $(rust_minimum)."* ]]
 }

@@ -14,6 +14,7 @@ use wirecap_testing::SendAccount;
 use crate::bed::{Bed, Link, RECEIVER, Traffic, receiver_core, sent_json};
 use crate::child::{self, xdp_count};
 use crate::run::{Process, ReadySign};
+use crate::wire::{FAR, Wire};
 
 /// A receiver stops this long after its last packet. libpcap hands over the last packets 100 ms late, and on
 /// a busy machine the generator may pause before its end.
@@ -141,7 +142,7 @@ impl Competitor {
     /// # Errors
     /// With its output.
     pub fn start(&self, link: &Link<'_>, more_flags: &[String]) -> Result<Process> {
-        self.start_with(link, more_flags, IDLE_MS)
+        self.start_with(link.command("env"), more_flags, IDLE_MS)
     }
 
     /// Starts the competitor like [`Self::start`], but it runs until it is interrupted.
@@ -149,12 +150,20 @@ impl Competitor {
     /// # Errors
     /// With its output.
     pub fn start_until_interrupted(&self, link: &Link<'_>, more_flags: &[String]) -> Result<Process> {
-        self.start_with(link, more_flags, NEVER_MS)
+        self.start_with(link.command("env"), more_flags, NEVER_MS)
     }
 
-    fn start_with(&self, link: &Link<'_>, more_flags: &[String], idle_ms: u64) -> Result<Process> {
+    /// Starts a peer that counts packets between two pairs, where it sends them on until it is interrupted.
+    ///
+    /// # Errors
+    /// With its output.
+    pub fn start_forwarding(&self, wire: &Wire<'_>) -> Result<Process> {
+        self.start_with(wire.command("env"), &["--forward".into(), FAR.into()], NEVER_MS)
+    }
+
+    /// `command` is env(1) in the receiver's namespace.
+    fn start_with(&self, mut command: Command, more_flags: &[String], idle_ms: u64) -> Result<Process> {
         // The variables are for the program alone, not for what starts it in the namespace.
-        let mut command = link.command("env");
         command.args(self.environment.iter().map(|(name, value)| format!("{name}={value}")));
         command.arg(&self.program).args(&self.command).arg(RECEIVER).args(&self.flags).args(more_flags);
         command.args(["--cpu", &receiver_core().to_string(), "--idle-ms", &idle_ms.to_string()]);

@@ -63,6 +63,9 @@ pub struct Arguments {
     /// Also write tables and charts as one HTML file, which replaces an older one.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Also write each chart to this directory, as PNG; needs rsvg-convert (package librsvg2-bin).
+    #[arg(long, value_name = "DIR")]
+    pub png: Option<PathBuf>,
     /// The wirecap command, for figure13 [default: the one beside this program].
     #[arg(long, value_name = "PATH")]
     pub wirecap: Option<PathBuf>,
@@ -73,7 +76,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub tmpfs: PathBuf,
     /// Write the whole stand-in for six queues to a pcap file, and measure nothing.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["experiments", "trace", "report", "seconds"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["experiments", "trace", "report", "png", "seconds"])]
     pub write_trace: Option<PathBuf>,
 }
 

@@ -61,6 +61,9 @@ impl Laboratory {
         if let Some(path) = &arguments.report {
             wirecap_report::check_writable(path)?;
         }
+        if let Some(directory) = &arguments.png {
+            wirecap_report::check_png(directory)?;
+        }
         workload::sweep(&arguments.tmpfs);
         let is_stopped = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -216,23 +219,31 @@ impl Laboratory {
         self.record.table(table)
     }
 
-    /// Writes the report as far as there is one, so that a failure later loses nothing.
+    /// Writes the report and the pictures as far as there are any, so that a failure later loses nothing.
     fn write_report(&self) -> Result<()> {
-        let Some(path) = &self.arguments.report else { return Ok(()) };
         let report = Report {
             title: "The paper's experiments with the engines of today".into(),
             origin: Origin::Measured,
             provenance: self.provenance.clone(),
             sections: self.sections.clone(),
         };
-        Ok(report.write(path)?)
+        if let Some(path) = &self.arguments.report {
+            report.write(path)?;
+        }
+        if let Some(directory) = &self.arguments.png {
+            report.write_png(directory)?;
+        }
+        Ok(())
     }
 
-    /// Says where the record and the report are.
+    /// Says where the record, the report and the pictures are.
     #[expect(clippy::print_stdout, reason = "it belongs to the tables")]
     pub fn close(self) {
         if let Some(path) = &self.arguments.report {
             println!("Report: {}", path.display());
+        }
+        if let Some(directory) = &self.arguments.png {
+            println!("Charts: {}", directory.display());
         }
         println!("Raw trials: {}; {} s", self.record.path.display(), self.since.elapsed().as_secs());
     }

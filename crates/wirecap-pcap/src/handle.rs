@@ -104,20 +104,20 @@ impl Handle {
     pub(crate) unsafe fn close(pointer: *mut PcapT) {
         // SAFETY: by the caller's promise.
         let live = unsafe { Self::of(pointer) }.and_then(Self::as_live);
-        if let Some((live, running)) = live.and_then(|live| Some((live, live.running()?)))
-            && running.is_reading()
-        {
+        let reading =
+            live.and_then(|live| Some((live, live.running().filter(|running| running.is_reading())?)));
+        if let Some((live, running)) = reading {
             running.close_later();
             live.breaker.break_loop();
             return;
         }
         // SAFETY: `new` made it by `Box::into_raw`, and it is closed once.
         let handle = unsafe { Box::from_raw(pointer) };
-        if let Kind::Foreign(foreign) = handle.kind
-            && let Ok(libpcap) = libpcap()
-        {
-            // SAFETY: libpcap's own handle, closed once.
-            unsafe { (libpcap.pcap_close)(foreign.as_ptr()) };
+        if let Kind::Foreign(foreign) = handle.kind {
+            if let Ok(libpcap) = libpcap() {
+                // SAFETY: libpcap's own handle, closed once.
+                unsafe { (libpcap.pcap_close)(foreign.as_ptr()) };
+            }
         }
     }
 

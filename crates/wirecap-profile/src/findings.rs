@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   long-term    a queue has far more than an even share of all packets            ─► buddies help (T), another table
-//!   short-term   a queue has far more packets in a window than it has on average   ─► a larger pool (R x M)
-//!                and the other queues have not: else the traffic comes in bursts, and the queues are even
+//!   short-term   a queue has far more packets in a window than it has on average,  ─► a larger pool (R x M)
+//!                and most other queues have not: else it is the traffic that comes in bursts
 //! ```
 //!
 //! Rule: what chance would do to independent packets is no finding: an excess counts beyond five standard
@@ -18,8 +18,10 @@ use crate::summary::{Peak, QueueSummary, Summary};
 const SKEWED: f64 = 1.5;
 /// From this multiple of its mean on, a window of a queue is a burst.
 const BURST: f64 = 3.0;
-/// If the others have at least this part of a queue's burst, relative to their mean, it is a burst of all.
-const TOGETHER: f64 = 0.5;
+/// Another queue has the burst as well if it has at least this part of it, relative to its own mean.
+const ALONG: f64 = 0.5;
+/// If more than one packet in this number is in no bin, bins say nothing of bursts.
+const MANY_IN_NO_BIN: u64 = 10;
 /// Standard deviations that chance does not reach.
 const DEVIATIONS: f64 = 5.0;
 /// An excess of up to this many packets never counts.
@@ -45,6 +47,24 @@ pub enum LongTerm {
     },
 }
 
+/// How windows were.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum ShortTerm {
+    /// No packets: there is nothing to compare.
+    NoPackets,
+    /// Too many packets are in no bin: more than a tenth.
+    Unknown {
+        /// How many are in no bin.
+        in_no_bin: u64,
+    },
+    /// No queue had a burst without most of the others.
+    Even,
+    /// A queue had a burst that most of the others had not.
+    Uneven,
+}
+
 /// A queue that had far more packets in a window than it has on average.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -57,9 +77,17 @@ pub struct Burst {
     pub seconds: f64,
     /// How many times the mean of the queue it is.
     pub to_mean: f64,
-    /// Whether the other queues have a burst in the same window, which is no imbalance: relative to their
-    /// mean, at least half as large.
-    pub together: bool,
+    /// The other queues that can be compared: those in which such a burst would be beyond chance.
+    pub others: usize,
+    /// How many of them have a burst in the same window: relative to their mean, at least half as large.
+    pub along: usize,
+}
+
+impl Burst {
+    /// Whether most of the other queues have it as well, so that it is no imbalance.
+    pub fn is_of_most(&self) -> bool {
+        2 * self.along > self.others
+    }
 }
 
 /// Which imbalance there is.
@@ -68,18 +96,29 @@ pub struct Burst {
 pub struct Findings {
     /// How the whole time was: long-term imbalance.
     pub long_term: LongTerm,
-    /// Queues with bursts, the largest first. They are short-term imbalance unless all have them together.
+    /// Whether there was short-term imbalance.
+    pub short_term: ShortTerm,
+    /// Queues with bursts, the largest first; none if bursts are unknown.
     pub bursts: Vec<Burst>,
 }
 
 impl Findings {
     /// What is found in a summary.
     pub fn of(summary: &Summary) -> Self {
-        let mean: f64 = summary.queues.iter().map(|queue| queue.mean_per_bin).sum();
-        let found = |(queue, figures)| burst(queue, figures, mean);
-        let mut bursts: Vec<_> = summary.queues.iter().enumerate().filter_map(found).collect();
+        let in_no_bin = summary.queues.iter().map(|queue| queue.late + queue.ahead).sum::<u64>();
+        let long_term = long_term(summary);
+        if in_no_bin > summary.packets / MANY_IN_NO_BIN {
+            return Self { long_term, short_term: ShortTerm::Unknown { in_no_bin }, bursts: vec![] };
+        }
+        let mut bursts: Vec<_> =
+            (0..summary.queues.len()).filter_map(|queue| burst(queue, &summary.queues)).collect();
         bursts.sort_by_key(|burst| std::cmp::Reverse(burst.packets));
-        Self { long_term: long_term(summary), bursts }
+        let short_term = match () {
+            () if summary.packets == 0 => ShortTerm::NoPackets,
+            () if bursts.iter().all(Burst::is_of_most) => ShortTerm::Even,
+            () => ShortTerm::Uneven,
+        };
+        Self { long_term, short_term, bursts }
     }
 }
 
@@ -100,19 +139,25 @@ fn long_term(summary: &Summary) -> LongTerm {
     }
 }
 
-/// The burst of a queue, given the packets of all queues per bin, on average.
-fn burst(queue: usize, figures: &QueueSummary, mean_of_all: f64) -> Option<Burst> {
-    let Peak { packets, of_all, seconds, to_mean } = figures.burst?;
+/// The burst of a queue, if its fullest window is one.
+fn burst(queue: usize, queues: &[QueueSummary]) -> Option<Burst> {
+    let QueueSummary { burst, beside_burst, mean_per_bin, .. } = &queues[queue];
+    let Peak { packets, seconds, to_mean, .. } = (*burst)?;
     let mean = packets as f64 / to_mean;
     if to_mean < BURST || !is_beyond_chance(packets, mean) {
         return None;
     }
-    // The window is the same for all.
-    let mean_of_others = mean * (mean_of_all / figures.mean_per_bin - 1.0);
-    // Without other queues, rounding may leave a little.
-    let has_others = mean_of_others > mean * 1e-9;
-    let together = has_others && (of_all - packets) as f64 >= TOGETHER * to_mean * mean_of_others;
-    Some(Burst { queue, packets, seconds, to_mean, together })
+    let (mut others, mut along) = (0, 0);
+    for (other, (figures, &beside)) in queues.iter().zip(beside_burst).enumerate() {
+        // The window is the same for all.
+        let mean_of_other = mean * figures.mean_per_bin / mean_per_bin;
+        let as_large = ALONG * to_mean * mean_of_other;
+        if other != queue && is_beyond_chance(as_large as u64, mean_of_other) {
+            others += 1;
+            along += usize::from(beside as f64 >= as_large);
+        }
+    }
+    Some(Burst { queue, packets, seconds, to_mean, others, along })
 }
 
 /// Whether chance does not explain this number of packets, given the expected number.
@@ -145,7 +190,10 @@ mod tests {
     #[test]
     fn even_traffic_has_no_imbalance() {
         let (found, summary) = findings((0..500).map(|_| vec![20, 21, 19]));
-        assert_eq!(found, Findings { long_term: LongTerm::Even, bursts: vec![] });
+        assert_eq!(
+            found,
+            Findings { long_term: LongTerm::Even, short_term: ShortTerm::Even, bursts: vec![] }
+        );
         assert!((summary.seconds - 5.0).abs() < 1e-9 && summary.packets == 30_000);
         let queue = &summary.queues[1];
         assert_eq!((queue.packets, queue.mean_per_bin, queue.peak.unwrap().packets), (10_500, 21.0, 21));
@@ -164,11 +212,19 @@ mod tests {
         assert_eq!(queue, 0);
         assert!((share - 0.56).abs() < 0.01 && (factor - 2.25).abs() < 0.01, "{share} {factor}");
         assert_eq!(found.bursts.len(), 1);
-        let Burst { queue, packets, seconds, to_mean, together } = found.bursts[0];
-        assert_eq!((queue, packets, together), (3, 10 * 267, false));
+        let Burst { queue, packets, seconds, to_mean, others, along } = found.bursts[0];
+        assert_eq!((queue, packets, others, along), (3, 10 * 267, 3, 0));
+        assert_eq!(found.short_term, ShortTerm::Uneven);
         assert!((seconds - 3.86).abs() < 1e-9 && to_mean > 10.0, "{seconds} {to_mean}");
         let worst = summary.worst_window.unwrap();
         assert_eq!((worst.queue, worst.packets), (3, 2_670));
+    }
+
+    /// The short term, and of each burst its queue, the queues to compare and those that have it as well.
+    fn bursts(bins: impl IntoIterator<Item = Vec<u64>>) -> (ShortTerm, Vec<[usize; 3]>) {
+        let found = findings(bins).0;
+        let bursts = found.bursts.iter().map(|burst| [burst.queue, burst.others, burst.along]);
+        (found.short_term, bursts.collect())
     }
 
     #[test]
@@ -183,20 +239,44 @@ mod tests {
                 }
             })
         };
-        let together = |of_1| {
-            let bursts = findings(bins(of_1)).0.bursts;
-            bursts.iter().map(|burst| (burst.queue, burst.together)).collect::<Vec<_>>()
-        };
-        assert_eq!(together(0), [(0, true), (1, true), (2, true)]);
-        assert_eq!(together(100), [(1, false), (0, true), (2, true)]);
+        assert_eq!(bursts(bins(0)), (ShortTerm::Even, vec![[0, 2, 2], [1, 2, 2], [2, 2, 2]]));
+        assert_eq!(bursts(bins(100)), (ShortTerm::Uneven, vec![[1, 2, 0], [0, 2, 2], [2, 2, 2]]));
+    }
+
+    #[test]
+    fn a_burst_of_few_of_the_queues_is_imbalance() {
+        // Two of four queues have it, and most of the packets anyway.
+        let two = (0..1_000).map(|bin| {
+            let burst = 360 * u64::from((500..510).contains(&bin));
+            vec![40 + burst, 40 + burst, 10, 10]
+        });
+        assert_eq!(bursts(two), (ShortTerm::Uneven, vec![[0, 3, 1], [1, 3, 1]]));
+        // A queue with hardly a packet, which happens to come with the burst, says nothing.
+        let hardly = (0..1_000).map(|bin| {
+            let is_burst = (500..510).contains(&bin);
+            vec![40 + 360 * u64::from(is_burst), u64::from(bin == 505)]
+        });
+        assert_eq!(bursts(hardly), (ShortTerm::Uneven, vec![[0, 0, 0]]));
         // A single queue has no others.
-        assert!(!findings((0..100).map(|bin| vec![10 + u64::from(bin == 7) * 900])).0.bursts[0].together);
+        let single = (0..100).map(|bin| vec![10 + u64::from(bin == 7) * 900]);
+        assert_eq!(bursts(single), (ShortTerm::Uneven, vec![[0, 0, 0]]));
+    }
+
+    #[test]
+    fn with_many_packets_in_no_bin_bursts_are_unknown() {
+        let (_, mut summary) = findings((0..1_000).map(|bin| vec![10 + u64::from(bin == 7) * 900]));
+        summary.queues[0].late = summary.packets / MANY_IN_NO_BIN;
+        assert_eq!(Findings::of(&summary).short_term, ShortTerm::Uneven);
+        summary.queues[0].ahead = 1;
+        let found = Findings::of(&summary);
+        assert_eq!(found.short_term, ShortTerm::Unknown { in_no_bin: 1_091 });
+        assert!(found.bursts.is_empty());
     }
 
     #[test]
     fn few_packets_and_a_single_queue_are_no_imbalance() {
         let few = findings((0..1_000).map(|bin| vec![u64::from(bin == 500) * 15, u64::from(bin == 1)])).0;
-        assert_eq!(few, Findings { long_term: LongTerm::Even, bursts: vec![] });
+        assert_eq!(few, Findings { long_term: LongTerm::Even, short_term: ShortTerm::Even, bursts: vec![] });
         for single in [findings([vec![1_000]]).0, findings([]).0, findings([vec![0, 0]]).0] {
             assert_eq!(single.long_term, LongTerm::NotComparable);
         }

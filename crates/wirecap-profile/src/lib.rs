@@ -36,7 +36,7 @@ mod tally;
 mod timeline;
 
 pub use bins::Row;
-pub use findings::{Burst, Findings, LongTerm};
+pub use findings::{Burst, Findings, LongTerm, ShortTerm};
 pub use picture::picture;
 pub use profiler::Profiler;
 pub use rss::Rss;

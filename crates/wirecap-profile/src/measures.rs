@@ -18,22 +18,22 @@ use crate::{
     imbalance::{factor, gini},
 };
 
-/// The largest number of packets of a bin or a window, and the position at which that begins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The bin or window in which a queue had the most packets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Largest {
     pub(crate) packets: u64,
-    /// Of all queues.
-    pub(crate) total: u64,
+    /// The packets of each queue in it; empty before the first packet.
+    pub(crate) by_queue: Vec<u64>,
+    /// The position at which it begins.
     pub(crate) begin: u64,
 }
 
 impl Largest {
     /// Takes the number of each queue, of a bin or a window, where it is larger.
-    fn raise(all: &mut [Self], packets: &[u64], begin: u64) {
-        let total = packets.iter().sum();
-        for (largest, &packets) in all.iter_mut().zip(packets) {
+    fn raise(all: &mut [Self], by_queue: &[u64], begin: u64) {
+        for (largest, &packets) in all.iter_mut().zip(by_queue) {
             if packets > largest.packets {
-                *largest = Self { packets, total, begin };
+                *largest = Self { packets, by_queue: by_queue.to_vec(), begin };
             }
         }
     }
@@ -177,11 +177,15 @@ mod tests {
     #[test]
     fn a_window_slides_over_bins_with_and_without_packets() {
         let measures = measured(&[(0, [4, 0]), (1, [4, 1]), (2, [4, 0]), (4, [9, 0]), (100, [1, 13])]);
-        let [first, second] = [0, 1].map(|queue| (measures.peaks[queue], measures.bursts[queue]));
+        let of = |queue: usize| (measures.peaks[queue].clone(), measures.bursts[queue].clone());
         // Bins 2, 3 and 4.
-        let largest = |packets, total, begin| Largest { packets, total, begin };
-        assert_eq!(first, (largest(9, 9, 4), largest(13, 13, 2)));
-        assert_eq!(second, (largest(13, 14, 100), largest(13, 14, 98)));
+        let largest = |queue: usize, by_queue: [u64; 2], begin| Largest {
+            packets: by_queue[queue],
+            by_queue: by_queue.into(),
+            begin,
+        };
+        assert_eq!(of(0), (largest(0, [9, 0], 4), largest(0, [13, 0], 2)));
+        assert_eq!(of(1), (largest(1, [1, 13], 100), largest(1, [1, 13], 98)));
         assert_eq!((measures.first_bin(), measures.bins()), (Some(77), 101));
         // 13 of 13 are 6.5 above an even share, more than 12 of 13 or of 14.
         assert_eq!(measures.worst, Some(Excess { queue: 0, packets: 13, total: 13, begin: 2 }));
@@ -193,7 +197,7 @@ mod tests {
         for (position, stretch) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
             measures.add(row(position, stretch, [10, 10]));
         }
-        assert_eq!(measures.bursts[0], Largest { packets: 20, total: 40, begin: 0 });
+        assert_eq!(measures.bursts[0], Largest { packets: 20, by_queue: vec![20, 20], begin: 0 });
     }
 
     #[test]

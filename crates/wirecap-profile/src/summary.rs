@@ -42,6 +42,9 @@ pub struct QueueSummary {
     pub peak: Option<Peak>,
     /// Its fullest window; null without packets in closed bins.
     pub burst: Option<Peak>,
+    /// The packets of each queue in that window; empty without one.
+    #[serde(skip)]
+    pub beside_burst: Vec<u64>,
 }
 
 /// The window in which a queue had the most packets above an even share.
@@ -101,10 +104,10 @@ impl Summary {
         let BinSettings { bin_ns, window_bins } = settings;
         let span_bins = measures.bins() as f64;
         let bin_s = bin_ns as f64 / 1e9;
-        let peak = |largest: Largest, mean: f64| {
+        let peak = |largest: &Largest, mean: f64| {
             (largest.packets > 0).then(|| Peak {
                 packets: largest.packets,
-                of_all: largest.total,
+                of_all: largest.by_queue.iter().sum(),
                 seconds: largest.begin as f64 * bin_s,
                 to_mean: largest.packets as f64 / mean,
             })
@@ -121,8 +124,9 @@ impl Summary {
                 ahead,
                 share: all as f64 / total.max(1) as f64,
                 mean_per_bin: mean,
-                peak: peak(measures.peaks[number], mean),
-                burst: peak(measures.bursts[number], window),
+                peak: peak(&measures.peaks[number], mean),
+                burst: peak(&measures.bursts[number], window),
+                beside_burst: measures.bursts[number].by_queue.clone(),
             }
         };
         let worst = |Excess { queue, packets, total, begin }| WorstWindow {

@@ -128,11 +128,13 @@ impl OutputCopy {
 mod tests {
     use std::{io::Read, thread};
 
+    use wirecap_testing::pipe;
+
     use super::*;
 
     #[test]
     fn a_slow_reader_gets_whole_records_and_the_rest_is_counted() {
-        let (mut reader, writer) = io::pipe().unwrap();
+        let (mut reader, writer) = pipe();
         let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
         let record = [7; 1_000];
         const GROUPS: u64 = 200;
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_ends_or_stalls_is_given_up() {
-        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = pipe();
         let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
         let record = [7; 1_000_000];
         copy.add([&record[..]].into_iter(), 10);
@@ -163,7 +165,7 @@ mod tests {
         copy.add([&record[..]].into_iter(), 5);
         assert_eq!((copy.has_waiting(), copy.not_copied()), (false, 15));
 
-        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = pipe();
         let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
         copy.add([&record[..]].into_iter(), 10);
         let begun = Instant::now();

@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     io::{self, Read},
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::mpsc,
     thread,
@@ -13,7 +12,7 @@ use wirecap::{Builder, Capture, Mode, PortSpec, Report, port::null::NullPort};
 use wirecap_file::{Format, PacketHeader, pcap};
 use wirecap_lab::Capture as Trace;
 use wirecap_record::{Outcome, Output, Queues, RecordConfig, RecordError, Recorder, StopReason};
-use wirecap_testing::wait_until;
+use wirecap_testing::{pipe, wait_until};
 
 const QUEUES: u16 = 3;
 const PACKETS: u64 = 5_000;
@@ -158,8 +157,8 @@ fn an_output_that_fails_is_named_and_the_others_are_whole() {
     let paths = paths(directory.path(), Format::Pcapng);
     let mut outputs = open(&paths, Format::Pcapng);
     // A pipe whose reader goes away after 4 bytes.
-    let (mut reader, writer) = io::pipe().unwrap();
-    outputs[1] = Output::stream(File::from(OwnedFd::from(writer)), Format::Pcapng);
+    let (mut reader, writer) = pipe();
+    outputs[1] = Output::stream(writer, Format::Pcapng);
     let reading = thread::spawn(move || reader.read_exact(&mut [0; 4]).unwrap());
     let (sender, stops) = mpsc::channel();
     let on_stop = move |stop: StopReason<'_>| {
@@ -186,8 +185,8 @@ fn a_slow_output_does_not_hold_the_others_up() {
     let nic = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: MANY };
     let builder = Capture::builder().port(nic).workers(2).mode(Mode::Basic).chunks_per_pool(8);
     let mut capture = builder.open().unwrap();
-    let (mut reader, writer) = io::pipe().unwrap();
-    let slow = Output::stream(File::from(OwnedFd::from(writer)), Format::Pcapng);
+    let (mut reader, writer) = pipe();
+    let slow = Output::stream(writer, Format::Pcapng);
     let path = directory.path().join("fast.pcapng");
     let outputs = vec![slow, Output::open(&path, Format::Pcapng).unwrap()];
     let started = start(&mut capture, outputs, RecordConfig::default());

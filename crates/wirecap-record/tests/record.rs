@@ -19,6 +19,7 @@ use wirecap_file::{Format, LINK_TYPE_ETHERNET, PacketHeader, Reader, Record, pca
 use wirecap_record::{
     Outcome, Output, RecordConfig, RecordError, Recorder, StopReason, Trailer, Whereabouts,
 };
+use wirecap_testing::pipe;
 
 /// A packet as read from a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -208,8 +209,8 @@ fn a_full_device_is_a_typed_failure_and_no_worker_waits() {
     assert!(matches!(&refused, RecordError::Io(cause) if cause.kind() == io::ErrorKind::StorageFull));
 
     // A pipe whose reader goes away after 4 bytes.
-    let (reader, writer) = io::pipe().unwrap();
-    let output = Output::stream(File::from(std::os::fd::OwnedFd::from(writer)), Format::Pcapng);
+    let (reader, writer) = pipe();
+    let output = Output::stream(writer, Format::Pcapng);
     let (sender, stops) = mpsc::channel();
     let on_stop = move |stop: StopReason<'_>| {
         let StopReason::Failed { output: 0, cause: RecordError::Io(cause) } = stop else {
@@ -233,8 +234,8 @@ fn a_full_device_is_a_typed_failure_and_no_worker_waits() {
 fn a_flag_gives_up_on_a_stalled_reader() {
     let directory = tempfile::tempdir().unwrap();
     let port = trace(directory.path(), "a.pcap", 1..20_000);
-    let (_reader, writer) = io::pipe().unwrap();
-    let output = Output::stream(File::from(std::os::fd::OwnedFd::from(writer)), Format::Pcapng);
+    let (_reader, writer) = pipe();
+    let output = Output::stream(writer, Format::Pcapng);
     let flag = Arc::new(AtomicBool::new(false));
     let config = RecordConfig { give_up: Arc::clone(&flag), ..RecordConfig::default() };
     let giving_up = thread::spawn(move || {
@@ -249,8 +250,8 @@ fn a_flag_gives_up_on_a_stalled_reader() {
 #[test]
 fn a_stalled_output_drops_packets_and_is_given_up_on() {
     let port = NullPort { queues: 1, packet_bytes: 1_500, packets_per_queue: 100_000 };
-    let (_reader, writer) = io::pipe().unwrap();
-    let output = Output::stream(File::from(std::os::fd::OwnedFd::from(writer)), Format::Pcapng);
+    let (_reader, writer) = pipe();
+    let output = Output::stream(writer, Format::Pcapng);
     let mut capture = Capture::builder().port(port).chunks_per_pool(8).workers(1).open().unwrap();
     let config = RecordConfig { drop_when_behind: true, ..RecordConfig::default() };
     let mut recorder = start(output, &capture, config);

@@ -77,13 +77,18 @@ impl ValueFormatter<f64> for Span {
     }
 }
 
-/// Draws a chart, which has been checked. `number` makes its identifiers unique in a page.
-pub fn svg(chart: &Chart, origin: Origin, number: usize) -> String {
+/// Draws a chart, which has been checked, as a picture of its own, black on nothing.
+pub fn picture(chart: &Chart, origin: Origin) -> String {
     let mut svg = String::new();
     draw(chart, origin, SVGBackend::with_string(&mut svg, SIZE).into_drawing_area())
         .expect("memory takes everything");
+    svg
+}
+
+/// The same for a page. `number` makes its identifiers unique there.
+pub fn svg(chart: &Chart, origin: Origin, number: usize) -> String {
     // In texts, quotes are escaped: only attributes are changed.
-    let svg = svg.replace("\"#000000\"", "\"currentColor\"");
+    let svg = picture(chart, origin).replace("\"#000000\"", "\"currentColor\"");
     let (tag, rest) = svg.split_once('>').expect("a picture begins with a tag");
     let attributes = tag.strip_prefix("<svg").expect("a picture is <svg>");
     format!(

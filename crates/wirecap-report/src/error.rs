@@ -43,6 +43,14 @@ pub enum Error {
         /// The value.
         value: f64,
     },
+    /// The program that makes PNG of a chart is missing, or failed.
+    #[error("cannot make PNG of a chart by {program} (package librsvg2-bin): {error}")]
+    Converter {
+        /// Its name.
+        program: &'static str,
+        /// What the system or the program said.
+        error: io::Error,
+    },
     /// The file could not be written; what was there before is unchanged.
     #[error("cannot write the report to {path}: {error}")]
     File {

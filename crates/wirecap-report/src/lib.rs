@@ -72,6 +72,7 @@
 //! | the page | `html.rs`, `text.rs`, `style.css` |
 //! | the pictures | `drawing.rs`, `scale.rs`, `palette.rs` |
 //! | the file | `file.rs` |
+//! | charts as PNG | `png.rs` |
 #![forbid(unsafe_code)]
 
 mod chart;
@@ -81,6 +82,7 @@ mod file;
 mod html;
 mod origin;
 mod palette;
+mod png;
 mod provenance;
 mod report;
 mod scale;
@@ -91,6 +93,7 @@ pub use error::Error;
 pub use html::check_writable;
 pub use origin::Origin;
 pub use palette::MAX_SERIES;
+pub use png::check_png;
 pub use provenance::Provenance;
 pub use report::{Part, Report, Section};
 pub use scale::Scale;

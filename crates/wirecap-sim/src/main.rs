@@ -35,6 +35,9 @@ struct Flags {
     /// Writes tables and charts to one HTML file as well.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Writes each chart to this directory as well, as PNG; needs rsvg-convert (package librsvg2-bin).
+    #[arg(long, value_name = "DIR")]
+    png: Option<PathBuf>,
     /// Prints how long each experiment took, and how many packets it simulated per second.
     #[arg(long)]
     timings: bool,
@@ -84,6 +87,9 @@ fn run(flags: &Flags) -> Result<()> {
     if let Some(path) = &flags.report {
         wirecap_report::check_writable(path)?;
     }
+    if let Some(directory) = &flags.png {
+        wirecap_report::check_png(directory)?;
+    }
     let changed = parameters.changed();
     let simulation = Simulation::new(parameters);
     let (mut found, mut timings) = (Vec::new(), timings_table());
@@ -101,8 +107,8 @@ fn run(flags: &Flags) -> Result<()> {
         timings.row(timing(experiment.name, simulation.packets() - before, began));
         let paragraphs = findings.paragraphs.iter().map(|paragraph| format!("{paragraph}\n"));
         for text in paragraphs.chain(findings.tables.iter().map(Table::to_string)) {
-            // Without a reader, the report alone is wanted.
-            if !print(&text)? && flags.report.is_none() {
+            // Without a reader, the files alone are wanted.
+            if !print(&text)? && flags.report.is_none() && flags.png.is_none() {
                 return Ok(());
             }
         }
@@ -112,8 +118,12 @@ fn run(flags: &Flags) -> Result<()> {
         timings.row(timing("all", simulation.packets(), began));
         print(&timings.to_string())?;
     }
+    let report = page::report(&found);
     if let Some(path) = &flags.report {
-        page::report(&found).write(path)?;
+        report.write(path)?;
+    }
+    if let Some(directory) = &flags.png {
+        report.write_png(directory)?;
     }
     Ok(())
 }

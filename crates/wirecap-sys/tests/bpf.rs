@@ -261,7 +261,9 @@ fn a_busy_interface_names_its_holder() {
         let id = link.id().unwrap();
         let listed = links().unwrap().into_iter().find(|listed| listed.id == id).expect("our link is listed");
         assert_eq!((listed.ifindex, listed.prog_id), (ifindex, program.id().unwrap()));
-        assert_eq!(link_holders(id).iter().map(|held| held.pid).collect::<Vec<_>>(), [std::process::id()]);
+        // So does, until it executes its program, a child that another test has forked.
+        let holders = link_holders(id);
+        assert!(holders.iter().any(|holder| holder.pid == std::process::id()), "{holders:?}");
 
         let other = returning(XDP_DROP, "other");
         for mode in [XdpMode::Native, XdpMode::Generic] {

@@ -34,9 +34,12 @@ pub use self::{
 pub use wirecap_lab::require_root;
 
 use std::{
-    fs, thread,
+    fs::{self, File},
+    thread,
     time::{Duration, Instant},
 };
+
+use nix::{fcntl::OFlag, unistd::pipe2};
 
 /// How long to wait for a condition that must become true. A busy machine can stall for half a minute.
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -61,6 +64,13 @@ pub fn wait_or_explain(explain: impl Fn() -> String, mut condition: impl FnMut()
         assert!(begun.elapsed() < PATIENCE, "this did not happen in {PATIENCE:?}: {}", explain());
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The ends of a pipe, to read from and to write to: [`std::io::pipe`] is younger than the oldest Rust that
+/// compiles wirecap.
+pub fn pipe() -> (File, File) {
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC).expect("room for two descriptors");
+    (reader.into(), writer.into())
 }
 
 /// Whether the kernel has this version or a later one.

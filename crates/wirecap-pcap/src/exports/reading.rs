@@ -196,10 +196,9 @@ unsafe extern "C-unwind" fn pcap_next(pointer: *mut PcapT, header: *mut PacketHe
             let step =
                 step(pointer, [Next::none(ERROR_BREAK), Next::none(ERROR)], |handle, live, running| {
                     let step = next(handle, live, running);
-                    if let Step::Done(next) = step
-                        && !next.data.is_null()
-                    {
-                        header.write(next.header.read());
+                    match step {
+                        Step::Done(next) if !next.data.is_null() => header.write(next.header.read()),
+                        _ => {}
                     }
                     step
                 });

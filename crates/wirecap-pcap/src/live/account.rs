@@ -180,10 +180,9 @@ extern "C" fn write_open() {
                 if attempt > 0 {
                     thread::sleep(Duration::from_millis(1));
                 }
-                if let Some(capture) = accounted.try_lock()
-                    && let Some(capture) = &*capture
-                    && capture.try_total().is_some()
-                {
+                let locked = accounted.try_lock();
+                let capture = locked.as_ref().and_then(|capture| capture.as_ref());
+                if let Some(capture) = capture.filter(|capture| capture.try_total().is_some()) {
                     accounted.write_last(&at_the_end(capture.report()), false);
                     break;
                 }

@@ -168,10 +168,9 @@ impl Waiter {
         }
         // Each look costs an event loop more than a sleep costs a thread, so there are few.
         self.next = self.longest;
-        if let Plan::Sleep(duration) = self.next_plan(now, idler)
-            && self.has_received
-        {
-            return Some(Elsewhere::Later(duration));
+        match self.next_plan(now, idler) {
+            Plan::Sleep(duration) if self.has_received => return Some(Elsewhere::Later(duration)),
+            _ => {}
         }
         let mut rest = None;
         let is_idle = || {

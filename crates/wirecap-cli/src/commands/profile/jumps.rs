@@ -27,8 +27,8 @@ pub(super) fn describe(jumps: &Jumps) -> Vec<String> {
     let more = jumps.number.saturating_sub(jumps.first.len() as u64);
     if more > 0 {
         lines.push(format!(
-            "{} more of the packets' times, for which the profile counts no time either",
-            counted(more, "jump")
+            "{} of the packets' times; the profile counts no time for them either",
+            counted(more, "more jump")
         ));
     }
     lines
@@ -80,7 +80,7 @@ mod tests {
             [
                 "at 12.300 s of the profile, the packets' times jump back by 1 h 0 min; the profile counts no time for it",
                 "at 12.300 s of the profile, the packets' times jump forward by 10 min 1 s; the profile counts no time for it",
-                "3 jumps more of the packets' times, for which the profile counts no time either",
+                "3 more jumps of the packets' times; the profile counts no time for them either",
             ]
         );
         assert!(outliers(1, 0).unwrap().ends_with("from those of the packets around it (1 earlier)"));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wirecap::{Report, report::QueueMode};
-use wirecap_profile::{Burst, Findings, LongTerm, Peak, Profiler, QueueSummary, Series, Summary};
+use wirecap_profile::{Burst, Findings, LongTerm, Peak, Profiler, QueueSummary, Series, ShortTerm, Summary};
 
 use super::{
     jumps,
@@ -18,8 +18,6 @@ use crate::{
 
 /// Bursts that are described; the table has all queues.
 const MAX_BURSTS: usize = 3;
-/// If more than one packet in this number is in no bin, bins say nothing of bursts.
-const MANY_IN_NO_BIN: u64 = 10;
 /// What absorbs a burst.
 const REMEDY: &str = "a pool of as many packets (-R x -M) holds them until a worker has time";
 
@@ -167,19 +165,16 @@ fn long_term(record: &ProfileRecord) -> Option<String> {
 
 fn short_term(record: &ProfileRecord) -> Vec<String> {
     let window = time(record.summary.window_ns);
-    let sum =
-        |of: fn(&QueueSummary) -> u64| record.queues.iter().map(|queue| of(&queue.summary)).sum::<u64>();
-    let (packets, in_no_bin) = (record.summary.packets, sum(|queue| queue.late + queue.ahead));
-    if packets == 0 {
-        return vec![];
+    match record.findings.short_term {
+        ShortTerm::NoPackets => return vec![],
+        ShortTerm::Unknown { in_no_bin } => {
+            let packets = counted(record.summary.packets, "packet");
+            return vec![format!("short-term imbalance is unknown: {in_no_bin} of {packets} are in no bin")];
+        }
+        ShortTerm::Even | ShortTerm::Uneven => {}
     }
-    if in_no_bin > packets / MANY_IN_NO_BIN {
-        return vec![format!(
-            "short-term imbalance is unknown: {in_no_bin} of {} are in no bin",
-            counted(packets, "packet")
-        )];
-    }
-    let (together, own): (Vec<_>, Vec<_>) = record.findings.bursts.iter().partition(|burst| burst.together);
+    let (of_most, own): (Vec<_>, Vec<_>) =
+        record.findings.bursts.iter().partition(|burst| burst.is_of_most());
     let describe = |&&Burst { queue, packets, seconds, to_mean, .. }: &&Burst| {
         let queue = record.label(queue);
         format!(
@@ -199,16 +194,18 @@ fn short_term(record: &ProfileRecord) -> Vec<String> {
             has(more)
         ));
     }
-    if let Some(largest) = together.first() {
+    if let Some(largest) = of_most.first() {
+        let Burst { others, along, .. } = largest;
         lines.push(format!(
-            "bursts of all queues together: {}, and so have others; {REMEDY}",
-            describe(largest)
+            "bursts of the traffic: {}, with bursts of {along} of {} at the same time; {REMEDY}",
+            describe(largest),
+            counted(*others as u64, "other queue")
         ));
     }
-    if own.is_empty() {
+    if record.findings.short_term == ShortTerm::Even {
         lines.push(format!(
-            "no short-term imbalance: no queue {}has 3 times its mean within {window} beyond what chance explains",
-            if together.is_empty() { "" } else { "by itself " }
+            "no short-term imbalance: no queue has 3 times its mean within {window} beyond what chance explains{}",
+            if of_most.is_empty() { "" } else { ", unless most others have a burst, too" }
         ));
     }
     lines
@@ -315,21 +312,20 @@ short-term imbalance: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8
     }
 
     #[test]
-    fn bursts_of_all_queues_are_no_imbalance_and_unknown_times_no_finding() {
+    fn bursts_of_the_traffic_are_no_imbalance_and_unknown_times_no_finding() {
         let mut record = record(None);
-        record.findings.bursts[0].together = true;
-        let lines = short_term(&record);
+        record.findings.bursts[0].along = 2;
+        record.findings.short_term = ShortTerm::Even;
         assert_eq!(
-            lines,
+            short_term(&record),
             [
-                "bursts of all queues together: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8 times its mean, and so \
-                 have others; a pool of as many packets (-R x -M) holds them until a worker has time",
-                "no short-term imbalance: no queue by itself has 3 times its mean within 100 ms beyond what chance explains",
+                "bursts of the traffic: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8 times its mean, with bursts of \
+                 2 of 2 other queues at the same time; a pool of as many packets (-R x -M) holds them until a worker has time",
+                "no short-term imbalance: no queue has 3 times its mean within 100 ms beyond what chance explains, unless most \
+                 others have a burst, too",
             ]
         );
-        record.queues[0].summary.late = 12_000;
-        assert_eq!(short_term(&record).len(), 2);
-        record.queues[1].summary.ahead = 1_000;
+        record.findings.short_term = ShortTerm::Unknown { in_no_bin: 13_000 };
         assert_eq!(
             short_term(&record),
             ["short-term imbalance is unknown: 13000 of 122717 packets are in no bin"]

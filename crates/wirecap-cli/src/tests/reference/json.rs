@@ -319,6 +319,7 @@ fn heading(tag: &str, variants: &[[String; 3]]) -> &'static str {
         ("code", "passive" | "beside_host") => "Diagnostics",
         ("code", "cpu_counter") => "Clocks",
         ("kind", "not_comparable") => "Kinds of long-term imbalance",
+        ("kind", "no_packets") => "Kinds of short-term imbalance",
         ("kind", "address") => "Uses of an interface",
         ("code", "zero_copy_spared" | "zero_copy_unavailable") => "Fallbacks of sending",
         ("kind", "not_offered") => "Reasons for copying",

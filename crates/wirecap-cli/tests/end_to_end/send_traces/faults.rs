@@ -238,7 +238,7 @@ fn a_signal_ends_an_endless_pipe_of_skipped_frames_and_they_are_reported() {
         Ok::<_, std::io::Error>(())
     });
     replay.wait_for("read during sending");
-    // Packets count once a block of them was read, 8,192 that are not sent; the pipe holds some twenty.
+    // replay counts packets per block of 8,192; the pipe holds about twenty.
     wait_until("packets are read", || written.load(Ordering::Relaxed) > 20_000);
     replay.signal(Signal::SIGINT);
     let ended = replay.wait();
