@@ -17,7 +17,7 @@ use crate::{
 
 const CONVERTER: &str = "rsvg-convert";
 /// Two pixels for each of the chart: 1,920 by 880.
-const FLAGS: [&str; 5] = ["--format=png", "--zoom=2", "--keep-aspect-ratio", "--background-color=white", "-"];
+const FLAGS: [&str; 3] = ["--format=png", "--zoom=2", "--background-color=white"];
 /// Characters of the title in the name of a file.
 const NAME_CHARS: usize = 60;
 
