@@ -117,13 +117,14 @@ static struct peer_account account(const struct reader *reader, uint64_t buffer_
 int main(int argc, char **argv)
 {
     struct settings settings = {.buffer_mib = 2, .snaplen = 262144, .timeout_ms = 100, .queues = 1};
+    struct peer_options options;
     const struct peer_flag flags[] = {
         {"buffer-mib", peer_parse_number, &settings.buffer_mib, 1, 2047, "N  ring in MiB (2, libpcap's default)"},
         {"snaplen", peer_parse_number, &settings.snaplen, 1, 262144, "N  bytes kept of each packet (262144)"},
         {"timeout-ms", peer_parse_number, &settings.timeout_ms, 1, 10000, "MS  hand over unfilled blocks after (100)"},
         {"queues", peer_parse_number, &settings.queues, 1, PEER_QUEUES_MAX, "N  a handle and a thread for each of N queues (1)"},
+        PEER_FORWARD_FLAG(&options),
     };
-    struct peer_options options;
     peer_parse(argc, argv, &options, flags, sizeof flags / sizeof *flags);
 
     static struct reader readers[PEER_QUEUES_MAX];

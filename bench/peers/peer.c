@@ -81,7 +81,6 @@ void peer_parse(int argc, char **argv, struct peer_options *options, const struc
         {"cpu", peer_parse_number, &options->cpu, 0, CPU_SETSIZE - 1, "C  run on CPU C only"},
         {"batch", peer_parse_number, &options->batch, 1, 65536, "N  packets taken at a time (64)"},
         {"touch", peer_parse_number, &options->touch, 0, 1, "0|1  read one cache line of each packet (1)"},
-        {"forward", peer_parse_text, &options->forward, 0, 0, "IFACE  send each packet on through IFACE (counting peers)"},
     };
     const size_t common_count = sizeof common / sizeof *common;
 
@@ -174,7 +173,7 @@ static int open_forward(const char *iface)
         peer_fail("PACKET_QDISC_BYPASS", "needs Linux 3.14");
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_ifindex = (int)ifindex};
     if (bind(packet_socket, (struct sockaddr *)&address, sizeof address))
-        peer_fail(iface, "is the interface up?");
+        peer_fail(iface, "see `ip link` in this network namespace");
     return packet_socket;
 }
 

@@ -41,6 +41,10 @@ struct peer_flag {
 int peer_parse_number(const struct peer_flag *flag, char **words); /* target: uint64_t */
 int peer_parse_text(const struct peer_flag *flag, char **words);   /* target: const char * */
 
+/* The flag of peers that call run_handle. */
+#define PEER_FORWARD_FLAG(options) \
+    {"forward", peer_parse_text, &(options)->forward, 0, 0, "IFACE  send each packet on through IFACE"}
+
 /* Reads `IFACE [--flag VALUE]...`; prints the usage and exits 2 if anything is wrong. */
 void peer_parse(int argc, char **argv, struct peer_options *options, const struct peer_flag *own, size_t own_count);
 

@@ -156,6 +156,7 @@ static struct peer_account account(const struct ring *ring, struct peer_counter 
 int main(int argc, char **argv)
 {
     struct settings settings = {.block_kib = 256, .blocks = 8, .retire_ms = 10, .queues = 1};
+    struct peer_options options;
     const struct peer_flag flags[] = {
         {"block-kib", peer_parse_number, &settings.block_kib, 4, 1 << 20, "N  one block in KiB (256)"},
         {"blocks", peer_parse_number, &settings.blocks, 1, 1 << 16, "N  blocks of the ring (8)"},
@@ -163,8 +164,8 @@ int main(int argc, char **argv)
         {"protocol", peer_parse_number, &settings.protocol, 0, 255, "N  only IPv4 packets of this protocol, by a filter"},
         {"snaplen", peer_parse_number, &settings.snaplen, 1, 262144, "N  with --protocol: bytes kept of each packet"},
         {"queues", peer_parse_number, &settings.queues, 1, PEER_QUEUES_MAX, "N  a ring and a thread for each of N queues (1)"},
+        PEER_FORWARD_FLAG(&options),
     };
-    struct peer_options options;
     peer_parse(argc, argv, &options, flags, sizeof flags / sizeof *flags);
 
     if (settings.snaplen && !settings.protocol) {

@@ -174,6 +174,7 @@ static int parse_mode(const struct peer_flag *flag, char **words)
 int main(int argc, char **argv)
 {
     static struct settings settings = {.queues = 1, .frames = 4096, .ring = 2048, .wait = WAIT_BUSY, .mode = REDIRECT_AUTO};
+    struct peer_options options;
     const struct peer_flag flags[] = {
         {"queue", peer_parse_number, &settings.queue, 0, 65535, "Q  receive queue (0)"},
         {"queues", peer_parse_number, &settings.queues, 1, PEER_QUEUES_MAX, "N  a thread for each of N queues, from --queue on (1)"},
@@ -181,8 +182,8 @@ int main(int argc, char **argv)
         {"ring", peer_parse_number, &settings.ring, 2, 1 << 20, "N  entries of the fill and RX rings (2048)"},
         {"mode", parse_mode, &settings.mode, 0, 0, "auto|native|generic  XDP mode (auto)"},
         {"wait", parse_wait, &settings, 1, 1000000, "busy|sleep-us N|poll  what to do without packets (busy)"},
+        PEER_FORWARD_FLAG(&options),
     };
-    struct peer_options options;
     peer_parse(argc, argv, &options, flags, sizeof flags / sizeof *flags);
     unsigned ifindex = peer_ifindex(&options);
     uint32_t first = (uint32_t)settings.queue, queues = (uint32_t)settings.queues;

@@ -86,7 +86,8 @@ oldest_rust_lane() {
 
 # check_oldest_rust VERSION
 check_oldest_rust() {
-    CARGO_TARGET_DIR="$(target_dir)/oldest" cargo "+$1" check --locked --workspace --all-targets
+    # With what the other lanes leave.
+    CARGO_TARGET_DIR="$(target_dir)/oldest" nice -n 19 cargo "+$1" check -j1 --locked --workspace --all-targets
 }
 
 unit_steps() {

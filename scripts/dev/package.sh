@@ -49,9 +49,11 @@ package_steps() {
             step_cannot "package on $release" "$reason"
         else
             step "package on $release" as_root scripts/package-check "$1"/wirecap_"$version"_*.deb "$release"
-            # It tries the services, too, where that is possible.
+            # It tries the services and an IDS, too, where that is possible.
             reason=$(as_root scripts/service-check --missing)
             [[ -z $reason ]] || step_cannot "services on $release" "$reason"
+            reason=$(scripts/ids-check --missing "$release" "$(scripts/package-check --mirror "$release")")
+            [[ -z $reason ]] || step_cannot "an IDS on $release" "$reason"
         fi
     done
 }

@@ -61,7 +61,8 @@ pub enum ShortTerm {
     },
     /// No queue had a burst without most of the others.
     Even,
-    /// A queue had a burst that most of the others had not.
+    /// A queue had a burst that most of the others had not, or that no other queue has enough packets to be
+    /// compared with.
     Uneven,
 }
 
@@ -151,10 +152,10 @@ fn burst(queue: usize, queues: &[QueueSummary]) -> Option<Burst> {
     for (other, (figures, &beside)) in queues.iter().zip(beside_burst).enumerate() {
         // The window is the same for all.
         let mean_of_other = mean * figures.mean_per_bin / mean_per_bin;
-        let as_large = ALONG * to_mean * mean_of_other;
-        if other != queue && is_beyond_chance(as_large as u64, mean_of_other) {
+        let such_a_burst = to_mean * mean_of_other;
+        if other != queue && is_beyond_chance(such_a_burst.round() as u64, mean_of_other) {
             others += 1;
-            along += usize::from(beside as f64 >= as_large);
+            along += usize::from(beside as f64 >= ALONG * such_a_burst);
         }
     }
     Some(Burst { queue, packets, seconds, to_mean, others, along })
@@ -241,6 +242,14 @@ mod tests {
         };
         assert_eq!(bursts(bins(0)), (ShortTerm::Even, vec![[0, 2, 2], [1, 2, 2], [2, 2, 2]]));
         assert_eq!(bursts(bins(100)), (ShortTerm::Uneven, vec![[1, 2, 0], [0, 2, 2], [2, 2, 2]]));
+    }
+
+    #[test]
+    fn small_bursts_of_all_queues_are_bursts_of_the_traffic() {
+        let bins = (0..1_000).map(|bin| vec![if (500..510).contains(&bin) { 13 } else { 4 }; 4]);
+        let (short_term, bursts) = bursts(bins);
+        assert_eq!((short_term, bursts.len()), (ShortTerm::Even, 4));
+        assert!(bursts.iter().all(|burst| burst[1..] == [3, 3]), "{bursts:?}");
     }
 
     #[test]

@@ -66,8 +66,8 @@ fn run(command: &mut Command, input: &str) -> Result<Vec<u8>, Error> {
     if output.status.success() {
         return Ok(output.stdout);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::Converter { program: CONVERTER, error: io::Error::other(said.trim().to_owned()) })
+    let said = format!("{} ({})", String::from_utf8_lossy(&output.stderr).trim(), output.status);
+    Err(Error::Converter { program: CONVERTER, error: io::Error::other(said) })
 }
 
 fn output(command: &mut Command, input: &str) -> io::Result<Output> {

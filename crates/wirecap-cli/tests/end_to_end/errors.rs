@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use wirecap_lab::{VethOptions, require_root};
+use wirecap_lab::{VethOptions, require_root, skip};
 
 use crate::lab::{CommandOutput, Lab, RunningCommand, WIRECAP, install};
 
@@ -205,4 +205,26 @@ fn a_missing_privilege_is_named() {
     }
     assert_refused(&denied, 1, &["cannot write /x.pcapng", "Permission denied", "choose a directory"]);
     assert_eq!(interfaces.code, Some(0), "{interfaces:#?}");
+}
+
+/// As in a rootless container.
+#[test]
+fn capabilities_that_do_not_reach_the_interface_are_told_apart() {
+    const TEST: &str = "capabilities_that_do_not_reach_the_interface_are_told_apart";
+    if !require_root(TEST) {
+        return;
+    }
+    let lab = Lab::new("rootless", &[VethOptions::default()]);
+    let in_user_namespace = |program: &str, arguments: &[&str]| {
+        let mut command = lab.right.command("unshare");
+        command.args(["--user", "--map-root-user", program]).args(arguments);
+        RunningCommand::spawn(command).wait()
+    };
+    if in_user_namespace("true", &[]).code != Some(0) {
+        return skip(TEST, "no user namespace can be made here");
+    }
+    let ended = in_user_namespace(WIRECAP, &["capture", "r0"]);
+    let words = ["has all capabilities that wirecap needs", "seccomp=unconfined", "rootless containers"];
+    assert_refused(&ended, 1, &words);
+    assert!(!ended.stderr.contains("setcap"), "{ended:#?}");
 }

@@ -203,10 +203,13 @@ fn short_term(record: &ProfileRecord) -> Vec<String> {
         ));
     }
     if record.findings.short_term == ShortTerm::Even {
-        lines.push(format!(
-            "no short-term imbalance: no queue has 3 times its mean within {window} beyond what chance explains{}",
-            if of_most.is_empty() { "" } else { ", unless most others have a burst, too" }
-        ));
+        lines.push(if of_most.is_empty() {
+            format!(
+                "no short-term imbalance: no queue has 3 times its mean within {window} beyond what chance explains"
+            )
+        } else {
+            "no short-term imbalance: most other queues share every burst".into()
+        });
     }
     lines
 }
@@ -321,8 +324,7 @@ short-term imbalance: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8
             [
                 "bursts of the traffic: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8 times its mean, with bursts of \
                  2 of 2 other queues at the same time; a pool of as many packets (-R x -M) holds them until a worker has time",
-                "no short-term imbalance: no queue has 3 times its mean within 100 ms beyond what chance explains, unless most \
-                 others have a burst, too",
+                "no short-term imbalance: most other queues share every burst",
             ]
         );
         record.findings.short_term = ShortTerm::Unknown { in_no_bin: 13_000 };
