@@ -96,7 +96,12 @@ fn undoes_after_a_kill(machine: &Machine) {
 /// Plants the faults that the driver can have, and calls `check` with their rules. However that ends, the
 /// driver starts anew, and the journal is gone.
 fn with_faults(machine: &Machine, check: impl FnOnce(&[String])) {
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| check(&plant())));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+        let planted = plant();
+        // Some settings reset the NIC, and without a link its rate is unknown.
+        machine.wait_for_links();
+        check(&planted);
+    }));
     Driver::unbind().bind_again(machine);
     let _ = fs::remove_dir_all(JOURNAL);
     if let Err(failure) = outcome {
