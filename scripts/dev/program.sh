@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # The program as it is installed: its debug lines are in a file beside it.
 
-# The program as it is installed is smaller.
-MAX_PROGRAM_MIB=14
+# The program as it is installed is smaller, also by Rust 1.85, whose code is larger than that of newer
+# versions (14.4 MiB).
+MAX_PROGRAM_MIB=15
 
 # build_release ARGUMENT…: runs `cargo build --release`, then splits `wirecap`. Each build restores the whole
 # program, which cargo keeps under another name.
