@@ -71,7 +71,7 @@ check_doc() {
     RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings" cargo doc --locked --workspace --exclude wirecap-cli --no-deps
 }
 
-# With the oldest Rust that compiles wirecap, unless that is the one in use, with which all other steps run.
+# Compiles everything with the oldest Rust that can, unless that is the one in use: then all steps use it.
 oldest_rust_lane() {
     local version
     version=$(rust_minimum)

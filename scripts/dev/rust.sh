@@ -112,7 +112,7 @@ toolchain_missing=''
 need_toolchain() {
     local name=$1 component=${2:-}
     if ! have rustup; then
-        toolchain_missing="rustup (https://rustup.rs) is not installed, which has other toolchains"
+        toolchain_missing="rustup (https://rustup.rs) is not installed, and only it has other toolchains"
         return 1
     fi
     cargo "+$name" ${component:+"$component"} --version >/dev/null 2>&1 && return

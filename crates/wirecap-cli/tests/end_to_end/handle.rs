@@ -382,7 +382,7 @@ fn an_end_by_number_or_time_sends_on_what_was_captured() {
     for end in [["-c", "40"], ["--duration", "3s"]] {
         let cable = Cable::quiet("handleend");
         let far = cable.listen("xdp:r0", "end.pcapng", &[]);
-        // It handles them for 6 s, so many still lie in the pool at the end.
+        // Handling all of them takes 6 s: at the end, most of them are in the pool.
         let running = forwarding(&cable, &[&["--pace", "10"][..], &end].concat());
         let mut sender = cable.sender();
         let begun = Instant::now();
