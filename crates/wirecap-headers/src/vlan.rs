@@ -83,7 +83,7 @@ impl VlanMap {
     }
 
     /// Makes the VLAN of a frame that of the side it goes to. At most the outer tag is changed, written or
-    /// taken away.
+    /// taken away. A frame that ends before its EtherType stays as it is.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl VlanMap {
         let tag = VlanTag::at(frame.data(), TAG_OFFSET);
         let ether_type = word(frame.data(), TAG_OFFSET);
         if tag.is_none() && ether_type.is_none_or(is_tag) {
-            // Cut in front of its VLAN.
+            // Cut in its tag or right behind it. Without that tag it would be no Ethernet frame.
             return Ok(());
         }
         let from = tag.map_or(NONE, VlanTag::id);

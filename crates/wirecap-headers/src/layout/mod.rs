@@ -106,10 +106,11 @@ pub struct VlanTag {
 }
 
 impl VlanTag {
-    /// The tag at `offset`; `None` if none begins there.
+    /// The tag at `offset`. `None` if none begins there, or if the data ends before the EtherType behind it.
     pub(crate) fn at(data: &[u8], offset: usize) -> Option<Self> {
         let (tpid, tci) = (word(data, offset)?, word(data, offset + 2)?);
-        is_tag(tpid).then_some(Self { tpid, tci })
+        let whole = word(data, offset + TAG_LEN).is_some();
+        (is_tag(tpid) && whole).then_some(Self { tpid, tci })
     }
 
     /// Its type: 0x8100, 0x88a8 (802.1ad) or 0x9100 (before 802.1ad).

@@ -71,10 +71,14 @@ fn without_room_or_header_a_frame_stays_as_it_is() {
     for len in 0..14 {
         assert_eq!(mapped("none=20", Side::B, &with(&[])[..len]), with(&[])[..len]);
     }
-    // A tag that is cut behind its type is not recognised.
-    let cut = &with(&[[0x81, 0x00, 0, 30]])[..15];
-    assert_eq!(mapped("30=40", Side::B, cut), cut);
-    assert_eq!(mapped("none=40", Side::B, cut), cut);
+    // Nor is a tag recognised that is cut, or has no whole EtherType behind it.
+    let tagged = with(&[[0x81, 0x00, 0, 30]]);
+    for len in 14..18 {
+        for map in ["30=40", "none=40", "30=none"] {
+            assert_eq!(mapped(map, Side::B, &tagged[..len]), tagged[..len], "{map}, {len} bytes");
+        }
+    }
+    assert_eq!(mapped("30=none", Side::B, &tagged[..18]), with(&[])[..14]);
 }
 
 #[test]
@@ -134,7 +138,7 @@ proptest! {
             let _ = map.add(Pair { a, b });
         }
         let mut bytes = bytes;
-        if tagged && bytes.len() > 16 {
+        if tagged && bytes.len() >= 16 {
             bytes[12..16].copy_from_slice(&[0x81, 0x00, 0x00, id as u8]);
         }
         let from = VlanTag::at(&bytes, TAG_OFFSET).map_or(NONE, VlanTag::id);
