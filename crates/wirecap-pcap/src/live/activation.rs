@@ -8,7 +8,8 @@ use std::{
 };
 
 use wirecap::{
-    Access, Builder, Capture, Config, Diagnostic, Dispatch, Error, Homes, Mode, PoolSize, PortSpec, Timestamp,
+    Access, Builder, Capture, Config, Diagnostic, Dispatch, Error, Homes, Mode, PoolSize, PortSpec, Report,
+    Timestamp, Wait, report::QueueMode,
 };
 use wirecap_reasons::refusal;
 use wirecap_sys::{cpu, netdev::bind_packet_socket};
@@ -19,6 +20,7 @@ use super::{
     counts::Counts,
     failure::{Failure, failure},
     group::{MAX_MEMBERS, Membership, Share},
+    held::{SETTLED, SETTLED_SOON},
     inject::Injector,
     options::{self, OptionError, Options},
     running::{Format, Running},
@@ -92,7 +94,9 @@ impl Live {
         let sieve = Sieve::new(snaplen, self.settings.protocol());
         let mut spares = capture.take_workers();
         let own = spares.remove(0);
-        let queues = capture.report().ports.iter().map(|port| port.queues.len()).sum::<usize>();
+        let report = capture.report();
+        let queues = report.ports.iter().map(|port| port.queues.len()).sum::<usize>();
+        let is_immediate = self.settings.immediate.get() != 0;
         let counts = Counts::default();
         let interrupter = own.interrupter();
         let injector = self.injector()?;
@@ -111,6 +115,7 @@ impl Live {
             is_nonblocking: self.settings.is_nonblocking.get(),
             // Members of a group have no order among them.
             merged_queues: if is_alone && queues > 1 { queues } else { 0 },
+            settled: if is_immediate && publishes_at_once(&report) { SETTLED_SOON } else { SETTLED },
         };
         Ok((Running::new((capture, workers), injector, format, sieve), warning))
     }
@@ -202,6 +207,9 @@ impl Live {
         // Daemons fork once they have opened a device.
         config.readable_in_children = config.dispatch == Dispatch::Pull;
         config.promiscuous = self.settings.promiscuous.get() != 0;
+        if self.settings.immediate.get() != 0 && config.wait == Wait::Sleep {
+            config.wait = Wait::Block;
+        }
         if config.timestamp.is_none() {
             match self.settings.timestamp_type.get() {
                 TSTAMP_ADAPTER | TSTAMP_ADAPTER_UNSYNCED => config.timestamp = Some(Timestamp::Hardware),
@@ -261,6 +269,15 @@ impl Live {
         // Not a warning: Suricata takes each for a failure.
         (0, Some(text))
     }
+}
+
+/// Whether packets can be read as soon as they have their times. A NIC that stamps them lets them wait until
+/// its next interrupt, and drivers and packet sockets publish several at a time.
+fn publishes_at_once(report: &Report) -> bool {
+    report.ports.iter().all(|port| {
+        port.timestamp.source != Timestamp::Hardware
+            && port.queues.iter().all(|queue| matches!(queue.mode, QueueMode::Packed | QueueMode::Tap))
+    })
 }
 
 /// Why packets come by a packet socket where a tap would be faster, if they do.

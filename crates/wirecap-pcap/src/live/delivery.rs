@@ -19,7 +19,7 @@ use wirecap_filter::Insn;
 
 use super::{
     Breaker,
-    held::{Held, SETTLED, now_ns},
+    held::{Held, now_ns},
     running::Running,
     sieve::Sieve,
     workers::NextBatch,
@@ -156,7 +156,7 @@ impl Running {
         // Where packets never run out, this is the only place for it.
         let _ = self.upkeep();
         let now_ns = now_ns();
-        let round_ns = now_ns.saturating_sub(SETTLED.as_nanos() as u64);
+        let round_ns = now_ns.saturating_sub(self.format.settled.as_nanos() as u64);
         // A queue whose packets are younger than the round has no others. The worker looks at its queues in
         // turns, so that after as many of these as there are queues, none has any.
         let (mut younger_in_row, mut batches) = (0, 0);
@@ -169,7 +169,7 @@ impl Running {
             batches += 1;
         }
         held.begin_round(round_ns, now_ns);
-        held.time_to_due(now_ns)
+        held.time_to_due(now_ns, self.format.settled)
     }
 
     /// Waits for a batch and adds it; returns the time of its first packet. The end of the capture is found

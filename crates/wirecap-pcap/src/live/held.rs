@@ -23,6 +23,10 @@ use crate::boxed_batch::BoxedBatch;
 /// a millisecond, so that more can join them, and a driver publishes those of one round together.
 pub(super) const SETTLED: Duration = Duration::from_millis(2);
 
+/// The same in immediate mode, where a program publishes each packet as soon as it has stamped it, and ports
+/// hold it back for 40 µs at most.
+pub(super) const SETTLED_SOON: Duration = Duration::from_micros(200);
+
 /// Packets that are younger than the round by more than this are not waited for.
 const CLOCK_SET_BACK_NS: u64 = 1_000_000_000;
 
@@ -179,12 +183,12 @@ impl Held {
         self.has_round
     }
 
-    /// How long it takes until a packet can be delivered.
-    pub(super) fn time_to_due(&mut self, now_ns: u64) -> Duration {
+    /// How long it takes until a packet can be delivered, which is when it is as old as `settled`.
+    pub(super) fn time_to_due(&mut self, now_ns: u64, settled: Duration) -> Duration {
         match self.earliest() {
             Some((time_ns, _)) if self.has_round && !self.is_of_round(time_ns) => {
-                let due_ns = time_ns.saturating_add(SETTLED.as_nanos() as u64);
-                Duration::from_nanos(due_ns.saturating_sub(now_ns)).clamp(Duration::from_micros(1), SETTLED)
+                let due_ns = time_ns.saturating_add(settled.as_nanos() as u64);
+                Duration::from_nanos(due_ns.saturating_sub(now_ns)).clamp(Duration::from_micros(1), settled)
             }
             _ => Duration::ZERO,
         }
@@ -269,9 +273,9 @@ mod tests {
         assert!(of_round.len() >= 6 && of_round.is_sorted() && of_round[of_round.len() - 1] <= round_ns);
         assert_eq!(of_round.len() + held.len(), 9);
 
-        assert!(held.is_empty() || held.time_to_due(round_ns + 2) > Duration::ZERO);
+        assert!(held.is_empty() || held.time_to_due(round_ns + 2, SETTLED) > Duration::ZERO);
         held.begin_round(u64::MAX - 1, u64::MAX);
-        assert_eq!(held.time_to_due(round_ns), Duration::ZERO);
+        assert_eq!(held.time_to_due(round_ns, SETTLED), Duration::ZERO);
         let left = held.len() as u64;
         assert_eq!(held.skip(|packet| packet.timestamp_ns() > round_ns), left);
         assert!(held.is_empty() && held.next().is_none());

@@ -61,6 +61,8 @@ pub(super) struct Format {
     pub(super) is_nonblocking: bool,
     /// Receive queues whose packets are merged by time; 0: they are not.
     pub(super) merged_queues: usize,
+    /// How old merged packets are when they are delivered.
+    pub(super) settled: Duration,
 }
 
 /// While packets are being delivered.
@@ -182,7 +184,7 @@ impl Running {
     /// When a packet that is held can be delivered.
     fn time_to_due(&self) -> Duration {
         let Some(mut held) = self.held.take() else { return Duration::ZERO };
-        let time = held.time_to_due(now_ns());
+        let time = held.time_to_due(now_ns(), self.format.settled);
         self.held.set(Some(held));
         if self.format.merged_queues == 0 { Duration::ZERO } else { time }
     }

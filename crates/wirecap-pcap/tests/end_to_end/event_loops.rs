@@ -3,7 +3,10 @@
 use wirecap_testing::need_root;
 use wirecap_traffic::FrameSpec;
 
-use crate::rig::{Library, PORT, Rig, same};
+use crate::{
+    frames::udp,
+    rig::{Library, PORT, Rig, same},
+};
 
 const BURST: u64 = 3_000;
 const BURSTS: u64 = 4;
@@ -28,6 +31,24 @@ fn an_event_loop_gets_every_frame_and_sleeps_in_silence() {
         assert_eq!(printed.lines().last(), Some(last.as_str()), "{printed}");
         assert!(!printed.contains("for nothing"), "{printed}");
     }
+}
+
+/// Of a tap, which has a queue for each core; by default, packets of several queues are 2 ms old.
+#[test]
+fn packets_come_soon_in_immediate_mode() {
+    need_root!("packets_come_soon_in_immediate_mode");
+    let rig = Rig::new("delays");
+    let delays = rig.compile("delays");
+    let printed = same("delays", |library| {
+        let device = if library == Library::Wirecap { format!("tap:{PORT}") } else { PORT.into() };
+        let program = rig.spawn_ready(library, &delays, &[&device, "100"]);
+        for sequence in 0..100 {
+            rig.send([&udp(60, sequence)]);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        program.succeed()
+    });
+    assert_eq!(printed, "soon\n");
 }
 
 #[test]
