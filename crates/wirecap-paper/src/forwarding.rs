@@ -79,7 +79,7 @@ pub fn run(laboratory: &mut Laboratory) -> Result<()> {
     table.note(format!(
         "Counted at the far end of the second interface. wirecap is `wirecap handle --pace {PACE_PPS} --forward`; the others send each \
          packet by a packet socket. All handle at their pace to the end. \
-         At most {unexplained:.0} of the packets that did not arrive are not in its account."
+         Packets that neither arrived nor are in its account: at most {unexplained:.0}."
     ));
     explain_marks(&mut table);
     let series = engines.iter().zip(&samples).map(|(engine, samples)| Series {
