@@ -131,10 +131,13 @@ fn packets_without_a_block_are_counted() {
     let mut sender = wire.queue_sender(0, FrameSpec::default());
     sender.send(FRAMES);
     let mut held = Vec::new();
-    while let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(100)) {
-        held.push(batch);
-    }
-    assert_eq!(held.len(), 2, "all blocks are held");
+    wait_until("all blocks are held", || {
+        if let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(10)) {
+            held.push(batch);
+        }
+        held.len() == 2
+    });
+    assert!(matches!(worker.next_batch_within(Duration::from_millis(100)), WaitOutcome::Idle));
     let report = capture.report();
     assert_eq!(report.pool_used_percent(), 100.0);
     let account = report.total();

@@ -313,9 +313,12 @@ fn packets_without_a_block_are_counted_and_the_host_has_them() {
     sender.send(FRAMES);
     heard.wait_for(FRAMES);
     let mut held = Vec::new();
-    while let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(100)) {
-        held.push(batch);
-    }
+    wait_until("the rest is lost", || {
+        while let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(10)) {
+            held.push(batch);
+        }
+        capture.report().total().unexplained() == 0
+    });
     let account = capture.report().total();
     assert_eq!((account.seen, account.unexplained()), (FRAMES, 0), "{account:#?}");
     // Two blocks of 128 KiB.
