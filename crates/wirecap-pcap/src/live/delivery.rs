@@ -20,7 +20,7 @@ use wirecap_filter::Insn;
 use super::{
     Breaker,
     held::{Held, now_ns},
-    running::Running,
+    running::{LOOK, Running},
     sieve::Sieve,
     workers::NextBatch,
 };
@@ -34,9 +34,6 @@ const GONE: &str = "The interface disappeared";
 
 /// The program has closed all descriptors, for instance to become a daemon.
 const CUT_OFF: &str = "the program has closed the descriptors of this capture";
-
-/// How often the ports are looked after: links that went down, programs that were detached.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// A round takes this number of batches at most: the worker may never run out of them.
 const MAX_BATCHES_OF_ROUND: u32 = 4096;

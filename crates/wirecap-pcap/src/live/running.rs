@@ -22,6 +22,9 @@ use crate::abi::{PacketHeader, Stat};
 /// Batches without a wanted packet that are skipped before the descriptor is made readable.
 const BATCHES_TO_SKIP: u32 = 8;
 
+/// How often the ports are looked after: links that went down, programs that were detached.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+
 /// A capture that runs. One thread at a time uses it, as libpcap's handles.
 pub(crate) struct Running {
     pub(super) capture: Arc<AccountedCapture>,
@@ -100,7 +103,8 @@ impl Running {
             sieve: RefCell::new(sieve),
             is_nonblocking: Cell::new(format.is_nonblocking),
             format,
-            next_look: Cell::new(Instant::now()),
+            // Not at once: netlink can be held up for a second, and the first packets would wait for it.
+            next_look: Cell::new(Instant::now() + LOOK),
             next_account: Cell::new(Instant::now()),
             is_selectable: Cell::new(false),
             is_reading: Cell::new(false),
