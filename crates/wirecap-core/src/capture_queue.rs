@@ -211,6 +211,9 @@ mod tests {
     use super::*;
     use crate::chunk::{ChunkRange, PoolNumber};
 
+    /// The queue is filled again in each. Fewer under miri.
+    const ROUNDS: u32 = if cfg!(miri) { 20 } else { 100 };
+
     fn handover(index: u32, lead: bool) -> Handover {
         let range = |first, count| ChunkRange::new(PoolNumber::of_test(3), first, count);
         Handover {
@@ -228,7 +231,7 @@ mod tests {
         for capacity in 1..10 {
             let (mut producer, mut consumer) = capture_queue(capacity);
             let (mut next_in, mut next_out) = (0, 0);
-            for round in 0..100 {
+            for round in 0..ROUNDS {
                 while producer.push(next_in.into(), handover(next_in, (next_in + round) % 3 == 0)).is_ok() {
                     next_in += 1;
                 }

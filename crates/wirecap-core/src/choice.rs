@@ -254,7 +254,7 @@ fn distance(given: &str, word: &str) -> Option<usize> {
     (is_near || is_part).then_some(slips)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))] // No unsafe code, and they take half a minute under miri.
 mod tests {
     use super::*;
 

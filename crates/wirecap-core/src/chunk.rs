@@ -276,7 +276,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Fewer under miri, which is a hundred times slower.
-    const CASES: u32 = if cfg!(miri) { 16 } else { 256 };
+    const CASES: u32 = if cfg!(miri) { 4 } else { 256 };
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]

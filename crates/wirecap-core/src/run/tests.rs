@@ -20,7 +20,7 @@ use crate::{
 const M: u32 = if cfg!(miri) { 16 } else { 256 };
 const R: u32 = if cfg!(miri) { 8 } else { 32 };
 const CELLS: u32 = M * R;
-const BURSTS: u32 = if cfg!(miri) { 20 } else { 400 };
+const BURSTS: u32 = if cfg!(miri) { 14 } else { 400 };
 
 struct Bench {
     pool: Pool,
