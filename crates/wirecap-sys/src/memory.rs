@@ -51,7 +51,8 @@ pub use reader::{CellReader, Cells};
 use wirecap_core::{Geometry, Pool, PoolId};
 pub use writer::{CellWriter, HEAD_ROOM_BYTES, Note};
 
-const PAGE_BYTES: u64 = 4096;
+use crate::mmap::page_bytes;
+
 const MPOL_PREFERRED: u32 = 1;
 
 /// The memory of cells that the kernel knows under one registration, all of one size.
@@ -100,9 +101,10 @@ impl PacketMemory {
         beside: Need,
     ) -> Result<Vec<Self>, MemoryError> {
         // The kernel maps and registers no part without a page.
-        let lens: Vec<_> = parts.iter().map(|&part| part.max(1).next_multiple_of(PAGE_BYTES)).collect();
+        let page_bytes = page_bytes() as u64;
+        let lens: Vec<_> = parts.iter().map(|&part| part.max(1).next_multiple_of(page_bytes)).collect();
         let needed: u64 = lens.iter().sum();
-        let mapping = Arc::new(Mapping::new(needed.max(PAGE_BYTES) as usize, children, beside)?);
+        let mapping = Arc::new(Mapping::new(needed.max(page_bytes) as usize, children, beside)?);
         let mut begin = 0;
         let part = |len| {
             let start = mapping.at(begin as usize);

@@ -6,6 +6,12 @@ use std::{
     ptr::{self, NonNull},
 };
 
+/// Bytes of a page: 4,096 on x86-64, up to 65,536 elsewhere. Mappings begin and end at multiples of it.
+pub(crate) fn page_bytes() -> usize {
+    // SAFETY: sysconf(3) takes no pointers.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
 const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 /// A mapping of this process, readable when it is made, and writable unless it is [to read](Self::to_read).

@@ -20,10 +20,10 @@ use std::{
 
 use super::{
     PackedError, PackedMemory,
-    memory::{ARMED_AT, PAGE_BYTES, map_failed},
+    memory::{ARMED_AT, map_failed},
 };
 use crate::{
-    mmap::Mmap,
+    mmap::{Mmap, page_bytes},
     wake::{Alarm, Waker},
 };
 
@@ -43,7 +43,7 @@ pub(super) struct StreamAlarm {
 impl StreamAlarm {
     pub(super) fn new(memory: &Arc<PackedMemory>, stream: u32) -> Result<Self, PackedError> {
         let ring = memory.ring(stream).as_fd();
-        let page = PAGE_BYTES as usize;
+        let page = page_bytes();
         let consumer = Mmap::ring(ring, page, 0).map_err(map_failed(page as u64))?;
         let producer = Mmap::to_read(ring, page, page as libc::off_t).map_err(map_failed(page as u64))?;
         Ok(Self { memory: Arc::clone(memory), stream, consumer, producer, received: AtomicU64::new(0) })

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     bpf::{Map, MapKind, MapSpec},
     memory::Need,
-    mmap::Mmap,
+    mmap::{Mmap, page_bytes},
 };
 
 /// Offsets in a stream's entry. What the program writes for each packet has a cache line of its own.
@@ -30,11 +30,10 @@ pub(super) const RETIRE_AT: i16 = 68;
 pub(super) const ARMED_AT: i16 = 72;
 pub(super) const ORDER_AT: u32 = 128;
 const LINE_BYTES: u32 = 128;
-pub(super) const PAGE_BYTES: u32 = 4096;
 /// What the kernel keeps for each page of an array, once to find it by and once to map it for this process.
 const PAGE_ENTRY_BYTES: u64 = 8;
-/// What a ring of events takes: its pages, and those in which the kernel keeps its state.
-const EVENT_RING_BYTES: u64 = 5 * PAGE_BYTES as u64;
+/// Pages of a ring of events, and of the state that the kernel keeps for it.
+const EVENT_RING_PAGES: u64 = 5;
 
 /// The sizes of both arrays.
 #[derive(Debug, Clone, Copy)]
@@ -74,8 +73,8 @@ pub(super) fn map_failed(bytes: u64) -> impl FnOnce(io::Error) -> PackedError {
 
 /// A ring of events, of the smallest size.
 fn event_ring() -> Result<Map, PackedError> {
-    let (kind, name) = (MapKind::RingBuffer, "wirecap_events");
-    Ok(Map::create(&MapSpec { kind, key_size: 0, value_size: 0, max_entries: PAGE_BYTES, name })?)
+    let (kind, name, max_entries) = (MapKind::RingBuffer, "wirecap_events", page_bytes() as u32);
+    Ok(Map::create(&MapSpec { kind, key_size: 0, value_size: 0, max_entries, name })?)
 }
 
 /// The blocks of several streams, which a program fills and this process reads.
@@ -167,8 +166,9 @@ impl PackedMemory {
     /// What the kernel takes for `streams` streams that are numbered from 0 on, beside their blocks.
     pub fn need_beside(streams: u32, geometry: Geometry) -> Need {
         let layout = Layout::new(streams, streams, geometry);
-        let pages = u64::from(streams) * geometry.pool_bytes() / u64::from(PAGE_BYTES);
-        let of_stream = u64::from(layout.stream_bytes()) + EVENT_RING_BYTES;
+        let page_bytes = page_bytes() as u64;
+        let pages = (u64::from(streams) * geometry.pool_bytes()).div_ceil(page_bytes);
+        let of_stream = u64::from(layout.stream_bytes()) + EVENT_RING_PAGES * page_bytes;
         Need {
             charged: pages * PAGE_ENTRY_BYTES + u64::from(streams) * of_stream,
             kernel: pages * PAGE_ENTRY_BYTES,

@@ -14,7 +14,7 @@ use super::{
     abi::{self, RingDescriptor},
     cursor::RingSize,
 };
-use crate::socket_option;
+use crate::{mmap::page_bytes, socket_option};
 
 /// The mode of each AF_XDP socket that this process has open, as the kernel reports it (`XDP_OPTIONS`): to
 /// check what a capture reports of itself. In the order of their lowest descriptors, which is the order in
@@ -171,11 +171,6 @@ fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
 
 fn bytes_of(entries: u32) -> usize {
     entries as usize * size_of::<RingDescriptor>()
-}
-
-fn page_bytes() -> usize {
-    // SAFETY: sysconf(3) takes no pointers.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
 /// Where a transmit ring is mapped.
