@@ -2,7 +2,10 @@
 
 use std::{
     ops::Range,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{
+        Arc, PoisonError,
+        atomic::{Ordering, fence},
+    },
     time::{Duration, Instant},
 };
 
@@ -11,12 +14,11 @@ use wirecap_core::{PackedPart, Pool, PoolId, PoolNumber};
 use super::{
     PackedError, PackedMemory, PackedReader,
     alarm::StreamAlarm,
-    memory::{GIVEN_AT, ORDER_AT, RETIRE_AT},
+    memory::{GIVEN_AT, ORDER_AT, RETIRE_AT, WRITER_AT},
     program::MIN_ROOM_BYTES,
     record::{PackedRecord, RecordLengths},
 };
 use crate::{
-    cpu,
     memory::{FilledPart, LivePool},
     wake::Waker,
 };
@@ -376,8 +378,20 @@ impl PackedStream {
     fn end_block_in_time(&mut self) {
         self.retire();
         if self.stuck_since.get_or_insert_with(Instant::now).elapsed() >= SEAL_AFTER {
-            self.is_sealed = cpu::wait_for_kernel();
+            self.is_sealed = !self.is_locked();
             self.stuck_since = None;
         }
+    }
+
+    /// Whether a run of the program packs at the moment that may not know of the last
+    /// [`retire`](Self::retire). False: all runs of before have published what they wrote, and all later ones
+    /// know of it.
+    fn is_locked(&self) -> bool {
+        // The program takes the lock by an atomic exchange, which is a full barrier, and looks at `retire`
+        // afterwards: either its lock is seen here, or it sees what was stored before. Not by
+        // `cpu::wait_for_kernel`, which is longer, and impossible with `nohz_full`.
+        fence(Ordering::SeqCst);
+        // Pairs with the program's release of the lock, which comes after its publication.
+        self.memory.word(self.stream, WRITER_AT as u32).load(Ordering::Acquire) != 0
     }
 }
