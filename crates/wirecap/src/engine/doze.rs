@@ -47,11 +47,22 @@ impl Sleeper {
         watch: &mut Watch,
         allowed: impl FnOnce() -> Option<Duration>,
     ) -> Option<WakeCause> {
+        let wakers = watch.wakers();
+        self.doze_on(watch, wakers, allowed)
+    }
+
+    /// As [`Sleeper::doze`], with the first `wakers` of the watch alone.
+    pub(crate) fn doze_on(
+        &self,
+        watch: &mut Watch,
+        wakers: usize,
+        allowed: impl FnOnce() -> Option<Duration>,
+    ) -> Option<WakeCause> {
         self.dozing.store(true, Ordering::Relaxed);
         // Pairs with the fence in `wake`: either we see what was made ready, or the thread that made it ready
         // sees that we doze.
         fence(Ordering::SeqCst);
-        let woken = allowed().map(|limit| watch.wait(watch.wakers(), limit));
+        let woken = allowed().map(|limit| watch.wait(wakers, limit));
         self.dozing.store(false, Ordering::Relaxed);
         woken
     }

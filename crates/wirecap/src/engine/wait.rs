@@ -9,7 +9,7 @@
 //! |---|---|---|---|
 //! | busy | asks again at once | the same | a core |
 //! | sleep | sleeps 50 µs, then longer, up to a bound; or as long as a port holds packets back | dozes | latency up to the bound; little CPU, none in silence |
-//! | block | sleeps in the kernel until a packet comes to its own queues | dozes | a wake-up for each lull, which on veth the sender's core pays |
+//! | block | sleeps in the kernel until a packet comes to its own queues; while the kernel lacks cells, no longer than the bound | dozes | a wake-up for each lull, which on veth the sender's core pays |
 //!
 //! Rule of the bound: a sleep must be short enough that a quarter of the cells the kernel has lasts for it at
 //! the line rate of 10 Gigabit Ethernet. Small pools make it so short that sleeping takes a core, which is
@@ -196,10 +196,10 @@ impl Waiter {
                 };
                 match idler.sleeper().doze(&mut self.watch, allowed) {
                     Some(woken) => self.dozed(woken),
-                    None => self.carry_out(self.awake(), limit),
+                    None => self.carry_out(self.awake(), limit, idler),
                 }
             }
-            plan => self.carry_out(plan, limit),
+            plan => self.carry_out(plan, limit, idler),
         }
     }
 
@@ -238,7 +238,7 @@ impl Waiter {
         }
     }
 
-    fn carry_out(&mut self, plan: Plan, limit: Duration) {
+    fn carry_out(&mut self, plan: Plan, limit: Duration, idler: &impl EngineView) {
         match plan {
             Plan::Spin | Plan::Doze(_) => hint::spin_loop(),
             Plan::Sleep(duration) => {
@@ -246,7 +246,11 @@ impl Waiter {
                 self.next = (self.next * 2).min(self.longest);
             }
             Plan::Block => {
-                self.in_vain = self.watch.wait(self.own_wakers, BLOCK.min(limit)) == WakeCause::Waker;
+                // Cells that come home ring no bell, and until the kernel gets them no packet may come.
+                let restless = self.longest.max(SHORTEST_SLEEP);
+                let allowed = || Some(limit.min(if idler.rest().is_some() { BLOCK } else { restless }));
+                let woken = idler.sleeper().doze_on(&mut self.watch, self.own_wakers, allowed);
+                self.in_vain = woken == Some(WakeCause::Waker);
             }
         }
     }

@@ -146,6 +146,33 @@ fn a_thread_with_work_sleeps_and_one_that_takes_cells_back_dozes_briefly() {
 }
 
 #[test]
+fn a_thread_that_blocks_looks_for_cells_that_come_home_and_hears_the_bell() {
+    let pause = |idler: &RestlessThread| {
+        let watch = idler.0.watch(&Arc::new(Wakers::new(vec![])), []);
+        let mut waiter = Waiter::new(Wait::Block, 1 << 16, watch, 1);
+        let begun = Instant::now();
+        waiter.pause(begun, LONG, idler);
+        begun.elapsed()
+    };
+    let idler = |rest| RestlessThread(Sleeper::new().unwrap(), rest);
+    assert!(pause(&idler(Some(Rest::Long))) >= BLOCK);
+    // Of several, since a busy machine may make one of them long.
+    let least = (0..20).map(|_| pause(&idler(None))).min().unwrap();
+    assert!(least >= LONGEST_SLEEP && least < BLOCK, "{least:?} while cells are away");
+    let rung = idler(Some(Rest::Long));
+    let least = (0..20).map(|_| {
+        std::thread::scope(|scope| {
+            let paused = scope.spawn(|| pause(&rung));
+            while !paused.is_finished() {
+                rung.0.wake();
+            }
+            paused.join().unwrap()
+        })
+    });
+    assert!(least.min().unwrap() < BLOCK, "an interrupt ends it");
+}
+
+#[test]
 fn a_thread_that_waits_elsewhere_is_armed_in_silence_alone() {
     let idler = |rest| RestlessThread(Sleeper::new().unwrap(), rest);
     let long = idler(Some(Rest::Long));
