@@ -24,26 +24,43 @@ pub(super) const NAME: &str = "wirecap_counts";
 #[derive(Debug)]
 pub(crate) struct Counters {
     map: Map,
-    /// Room for the values of a queue, so that reading them allocates nothing: signal handlers do.
-    values: Mutex<PerCpuValues>,
+    room: ValuesRoom,
+}
+
+/// Room for the values of all CPUs, so that reading them allocates nothing but the first time: signal
+/// handlers read counters, and may have interrupted the allocator.
+#[derive(Debug, Default)]
+pub(super) struct ValuesRoom(Mutex<PerCpuValues>);
+
+impl ValuesRoom {
+    /// What `sum` makes of the values for a key.
+    pub(super) fn read<T>(
+        &self,
+        map: &Map,
+        key: u32,
+        sum: impl FnOnce(&PerCpuValues) -> T,
+    ) -> Result<T, bpf::Error> {
+        let key = key.to_ne_bytes();
+        // Another thread has the room, or a function that a signal handler has interrupted: not the
+        // allocator.
+        let Ok(mut values) = self.0.try_lock() else {
+            return Ok(sum(&map.lookup_per_cpu(&key)?));
+        };
+        map.lookup_per_cpu_into(&key, &mut values)?;
+        Ok(sum(&values))
+    }
 }
 
 impl Counters {
     /// For this number of queues, in a map of the kernel.
     pub(crate) fn new(queues: u32) -> Result<Self, bpf::Error> {
         array(MapKind::PerCpuArray, VALUE_BYTES, queues, NAME)
-            .map(|map| Self { map, values: Mutex::default() })
+            .map(|map| Self { map, room: ValuesRoom::default() })
     }
 
     /// The counters of a queue, summed over the CPUs; those of its socket are 0.
     pub(crate) fn of(&self, queue: u32) -> Result<QueueCounts, bpf::Error> {
-        let key = queue.to_ne_bytes();
-        // Another thread has the room, or a function that a signal handler has interrupted.
-        let Ok(mut values) = self.values.try_lock() else {
-            return Ok(Self::counts(&self.map.lookup_per_cpu(&key)?));
-        };
-        self.map.lookup_per_cpu_into(&key, &mut values)?;
-        Ok(Self::counts(&values))
+        self.room.read(&self.map, queue, Self::counts)
     }
 
     fn counts(values: &PerCpuValues) -> QueueCounts {

@@ -18,7 +18,10 @@ use wirecap_sys::bpf::{
     self, Alu, Assembler, Bytecode, Cond, Helper, Map, MapKind, Program, ProgramKind, ProgramSpec, Reg, Size,
 };
 
-use super::{array::array, counters::NAME};
+use super::{
+    array::array,
+    counters::{NAME, ValuesRoom},
+};
 use crate::filter::packet_type;
 
 // Offsets in `struct __sk_buff` of <linux/bpf.h>.
@@ -35,6 +38,7 @@ const COUNTERS_BYTES: u32 = 16;
 pub(crate) struct SocketFilter {
     pub(crate) program: Program,
     counters: Map,
+    room: ValuesRoom,
 }
 
 impl SocketFilter {
@@ -43,14 +47,15 @@ impl SocketFilter {
         let counters = array(MapKind::PerCpuArray, COUNTERS_BYTES, 1, NAME)?;
         let insns = assemble(&counters, filter, outgoing)?;
         let program = Program::load(&ProgramSpec::new(ProgramKind::SocketFilter, "wirecap", &insns))?;
-        Ok(Self { program, counters })
+        Ok(Self { program, counters, room: ValuesRoom::default() })
     }
 
     /// Packets that were refused so far, on all cores.
     pub(crate) fn refused(&self) -> Result<u64, bpf::Error> {
-        let values = self.counters.lookup_per_cpu(&0u32.to_ne_bytes())?;
-        // A packet that is in the program right now may be in the one counter only.
-        Ok(values.sum_u64(SEEN as usize).saturating_sub(values.sum_u64(MATCHED as usize)))
+        self.room.read(&self.counters, 0, |values| {
+            // A packet that is in the program right now may be in the one counter only.
+            values.sum_u64(SEEN as usize).saturating_sub(values.sum_u64(MATCHED as usize))
+        })
     }
 }
 
