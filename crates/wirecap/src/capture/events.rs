@@ -2,11 +2,12 @@
 
 use std::sync::PoisonError;
 
-use wirecap_sys::netdev::{self, LinkEvent, LinkStatistics};
+use wirecap_sys::netdev::LinkEvent;
 
 use super::Capture;
 use crate::{
     PortEvent,
+    nic::link::LinkWatch,
     port::open_port::{OpenPort, link_event},
 };
 
@@ -37,11 +38,11 @@ impl Capture {
                 // The kernel dropped events: any link may have changed, any interface may be gone.
                 _ => {
                     ports.iter_mut().for_each(|port| events.extend(port.look_at_link()));
-                    let indexes: Vec<_> = ports.iter().filter_map(|port| port.ifindex).collect();
-                    let gone = indexes.into_iter().filter(|&ifindex| {
-                        matches!(LinkStatistics::of_index(ifindex), Err(netdev::Error::NoSuchIndex(_)))
-                    });
-                    gone.for_each(|ifindex| remove(&mut ports, ifindex, &mut events));
+                    let gone = |port: &mut OpenPort| {
+                        port.ifindex.filter(|_| port.link.as_mut().is_some_and(LinkWatch::is_gone))
+                    };
+                    let gone: Vec<_> = ports.iter_mut().filter_map(gone).collect();
+                    gone.into_iter().for_each(|ifindex| remove(&mut ports, ifindex, &mut events));
                 }
             }
         }

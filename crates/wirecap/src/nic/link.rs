@@ -101,6 +101,12 @@ impl LinkWatch {
         self.reader.state(self.ifindex).ok()
     }
 
+    /// Whether it exists no more in its network namespace, which the calling thread may have left. False if
+    /// the kernel does not say.
+    pub(crate) fn is_gone(&mut self) -> bool {
+        matches!(self.reader.statistics(self.ifindex), Err(netdev::Error::NoSuchIndex(_)))
+    }
+
     /// How many transmit queues it has now; `None` if the kernel does not say.
     pub(crate) fn transmit_queues(&mut self) -> Option<u32> {
         self.reader.transmit_queues(self.ifindex).ok().flatten()

@@ -135,3 +135,23 @@ fn with_two_ports_the_other_goes_on() {
     assert_eq!((report.ports[0].removed, report.ports[1].removed), (true, false));
     assert_eq!(report.ports[1].queues[0].account.delivered, 500);
 }
+
+#[test]
+fn after_news_was_lost_an_interface_is_looked_for_in_its_own_namespace() {
+    need_root!("link_faults::after_news_was_lost_an_interface_is_looked_for_in_its_own_namespace");
+    let wire = Wire::with_queues("lostnews", 1);
+    let mut capture = wire.capture(builder(Dispatch::Pull));
+    // More than the kernel keeps for a subscriber.
+    let news: String = (0..1_000).map(|number| format!("link set dev lo alias news-{number}\n")).collect();
+    let directory = tempfile::tempdir().unwrap();
+    let batch = directory.path().join("batch");
+    std::fs::write(&batch, news).unwrap();
+    wire.inside.ip(&["-batch", batch.to_str().unwrap()]).unwrap();
+    // No interface but lo, so none of this index.
+    let elsewhere = wirecap_lab::Namespace::new("elsewhere").unwrap();
+    let events = elsewhere.enter(|| capture.events());
+    assert!(!events.contains(&PortEvent::Removed("in0".into())), "{events:?}");
+    assert!(!capture.all_ports_gone());
+    wire.inside.ip(&["link", "del", "dev", "in0"]).unwrap();
+    wait_for_event(&mut capture, &PortEvent::Removed("in0".into()));
+}
