@@ -131,8 +131,10 @@ fetch_qemu() {
     qemu_command=(qemu-system-x86_64)
     if qemu_is_fit; then return; fi
     root=$(vm_cache)/qemu
-    # With its libraries and its firmware from the cache.
+    # With its libraries, modules and firmware from the cache: it does not start with the modules of another
+    # QEMU that is installed.
     qemu_command=(env "LD_LIBRARY_PATH=$root/lib/x86_64-linux-gnu:$root/usr/lib/x86_64-linux-gnu"
+        "QEMU_MODULE_DIR=$root/usr/lib/x86_64-linux-gnu/qemu"
         "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios")
     if qemu_is_fit; then return; fi
     codename=$(os_release VERSION_CODENAME)
@@ -140,7 +142,10 @@ fetch_qemu() {
     say "downloading QEMU into $(vm_cache)"
     use_suites "$codename" "${release[@]:1}" || return 1
     # shellcheck disable=SC2046 # a list of words
-    unpack "$root" $(packages_of "${release[@]}" qemu-system-x86) && qemu_is_fit
+    unpack "$root" $(packages_of "${release[@]}" qemu-system-x86) || return 1
+    if qemu_is_fit; then return; fi
+    "${qemu_command[@]}" -device help 2>&1 >/dev/null | head -n 5 >&2
+    return 1
 }
 
 # What apt would install for a package: the package, and its dependencies that this machine lacks.
@@ -154,7 +159,7 @@ qemu_is_fit() {
 }
 
 # The selection of drivers that keep_of_kernel makes: a cached kernel with another one is downloaded again.
-VM_DRIVERS=2
+VM_DRIVERS=3
 
 # fetch_kernel DIRECTORY PATTERNS SUITE…: puts `vmlinuz` and `modules` into the directory, from the newest
 # package that matches the first pattern with a match.
@@ -196,7 +201,7 @@ keep_of_kernel() {
         -o -path '*/drivers/net/*failover*' -o -path '*/drivers/net/virtio_net*' -o -path '*/drivers/net/veth*' \
         -o -path '*/drivers/net/tun.*' -o -path '*/drivers/net/macvlan.*' -o -path '*/net/bridge/bridge.*' \
         -o -path '*/net/802/stp.*' -o -path '*/net/llc/llc.*' -o -path '*/drivers/dca/*' \
-        -o -path '*/drivers/i2c/algos/*' -o -path '*/drivers/i2c/i2c-core*' \) \
+        -o -path '*/drivers/net/bonding/*' -o -path '*/net/tls/tls.*' -o -path '*/drivers/i2c/algos/*' -o -path '*/drivers/i2c/i2c-core*' \) \
         -name '*.ko*' -exec cp -t "$part/modules" {} + || return 1
     # A kernel without its drivers is useless.
     compgen -G "$part/modules/virtio_net.ko*" >/dev/null || return 1
