@@ -7,7 +7,10 @@
 //!
 //! The two NICs are connected, so each receives what the other sends, and a frame makes one round per hop.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use wirecap::{Batch, Homes, Mode, Transmitter, WaitOutcome, Worker, report::TransmitReport};
 use wirecap_sys::xsk::TransmitRings;
@@ -15,7 +18,7 @@ use wirecap_testing::{PacketSender, SendPath};
 use wirecap_traffic::{FrameSpec, Template};
 
 use super::Case;
-use wirecap_testing::{check, wait_until};
+use wirecap_testing::{PATIENCE, check};
 
 use crate::machine::{CAPTURED, FLOWS, Machine, SENDER, Traffic};
 
@@ -117,13 +120,21 @@ fn forwards(machine: &Machine) {
         for sequence in 0..FRAMES {
             sender.send(template.stamp(Traffic::flow_of(sequence, FLOWS), sequence)).unwrap();
             if (sequence + 1) % BURST == 0 {
-                wait_until(&format!("frame {sequence} from {from} has made its rounds"), || {
+                let begun = Instant::now();
+                while forwarder.arrived.len() as u64 != sequence + 1 {
                     // A driver that resets its NIC for an XDP program takes the link down and up. The capture
                     // reports both as events, which this case ignores.
                     drop(capture.events());
                     forwarder.pump();
-                    forwarder.arrived.len() as u64 == sequence + 1
-                });
+                    assert!(
+                        begun.elapsed() < PATIENCE,
+                        "{} of {} frames from {from} made their rounds in {PATIENCE:?}: {:#?} {:#?}",
+                        forwarder.arrived.len(),
+                        sequence + 1,
+                        forwarder.transmitters,
+                        capture.report().ports
+                    );
+                }
             }
         }
         let mut expected: Vec<Vec<u8>> = (0..FRAMES)
