@@ -13,6 +13,10 @@ pub fn mode(reason: &ModeRefusal) -> String {
              {longest}"
         ),
         ModeRefusal::NotPacked(reason) => packing(reason),
+        ModeRefusal::OnMembers { driver } => format!(
+            "its driver {driver} runs the program on its members, whose packets reach none of its own queues; a tap \
+             (tap:NAME) is faster"
+        ),
         ModeRefusal::NoRxHash => "drivers provide the NIC's hash in native mode only".into(),
         ModeRefusal::Failed(cause) => cause.to_string(),
         _ => "the reason is unknown".into(),

@@ -9,6 +9,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     time::{Duration, Instant},
 };
 
@@ -128,11 +129,12 @@ fn forwards(machine: &Machine) {
                     forwarder.pump();
                     assert!(
                         begun.elapsed() < PATIENCE,
-                        "{} of {} frames from {from} made their rounds in {PATIENCE:?}: {:#?} {:#?}",
+                        "{} of {} frames from {from} made their rounds in {PATIENCE:?}: {:#?} {:#?}\n{}",
                         forwarder.arrived.len(),
                         sequence + 1,
                         forwarder.transmitters,
-                        capture.report().ports
+                        capture.report().ports,
+                        fs::read_to_string("/proc/net/dev").unwrap()
                     );
                 }
             }

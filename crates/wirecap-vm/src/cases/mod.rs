@@ -13,10 +13,12 @@
 //! | cells of 4 KiB, huge pages, packets at any address, large frames | `memory` |
 //! | packets that the XDP program packs into blocks | `packed` |
 //! | packets that programs of traffic control copy into blocks | `tap` |
+//! | a bond, whose members run the program | `bond` |
 //! | kernels without zero-copy | `fallback` |
 //! | what the doctor mends in a driver's settings is undone | `doctor` |
 //! | the library's end-to-end tests, on veth pairs | `end_to_end` |
 
+mod bond;
 mod bound;
 mod capture;
 mod command;
@@ -66,6 +68,7 @@ fn select(fallbacks: bool, end_to_end: bool) -> Vec<Case> {
         cases.extend(end_to_end::CASES);
     }
     // Last, because they disturb the NICs most.
+    cases.extend(bond::CASES);
     cases.extend(doctor::CASES);
     cases.extend(faults::CASES);
     cases

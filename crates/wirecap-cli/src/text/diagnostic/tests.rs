@@ -17,7 +17,8 @@ fn cause() -> Cause {
 fn samples() -> Vec<Diagnostic> {
     let mode =
         |reason| Diagnostic::ModeUnavailable { mode: QueueMode::ZeroCopy, several_cells: true, reason };
-    let refusals = [ModeRefusal::NotOffered, ModeRefusal::NoRxHash, ModeRefusal::Failed(cause())];
+    let on_members = ModeRefusal::OnMembers { driver: "bonding".into() };
+    let refusals = [ModeRefusal::NotOffered, ModeRefusal::NoRxHash, on_members, ModeRefusal::Failed(cause())];
     let refusals = refusals.into_iter().chain([ModeRefusal::NotPacked(PackingRefusal::Sending)]);
     let mut samples: Vec<_> = refusals.map(mode).collect();
     let limit = LengthLimit { bytes: 1_792, beyond: LengthLimitPolicy::Lost };

@@ -16,6 +16,7 @@ use wirecap_sys::{
 use super::{
     claim::QueueClaim,
     frame_room::{self, cell_payload},
+    members,
     opening_sockets::OpeningSockets,
     packing,
     placed_filter::PlacedFilter,
@@ -315,7 +316,11 @@ impl Attempt<'_> {
         let XdpOpener { interface, request, .. } = self.opener;
         self.plan.refuses(self.xdp_mode).or_else(|| {
             let unhashed = self.prepared.hashing.is_some() && self.xdp_mode == XdpMode::Generic;
+            let on_members = members::running_driver(interface).filter(|_| self.xdp_mode == XdpMode::Native);
             let reason = match self.delivery {
+                _ if on_members.is_some() => {
+                    on_members.map(|driver| ModeRefusal::OnMembers { driver: driver.into() })
+                }
                 // Its memory would be taken for nothing.
                 Delivery::Socket(BindMode::ZeroCopy) if request.facts.pools == PoolMaker::Packed => {
                     packing::zero_copy_refusal(interface, geometry, self.multi_buffer)

@@ -7,6 +7,7 @@
 //! | a queue that another socket has | `bind.rs` |
 //! | sockets of an attempt that fails | `opening_sockets.rs` |
 //! | one receive queue at work | `queue.rs`, or `../packed_queue.rs`; its stamps: `../stamp_reader.rs` |
+//! | drivers that run the program on other interfaces | `members.rs` |
 //! | where the filter runs | `placed_filter.rs`, `sieve.rs` |
 //! | how long a frame may be | `frame_room.rs` |
 //! | VLAN tags that the NIC takes off | `../vlan_tags.rs` |
@@ -21,6 +22,7 @@ mod backend;
 mod bind;
 mod claim;
 mod frame_room;
+mod members;
 mod open;
 mod opening_sockets;
 mod packing;

@@ -19,7 +19,10 @@ use wirecap_sys::{
     xsk::BindMode,
 };
 
-use super::frame_room::{self, cell_payload};
+use super::{
+    frame_room::{self, cell_payload},
+    members,
+};
 use crate::{
     Config, Modes, PoolSize,
     diagnostic::{ModeRefusal, PackingRefusal},
@@ -87,7 +90,8 @@ pub(super) fn refused_by_settings(interface: &Interface, config: &Config) -> Opt
     } else if config.ring_entries.is_some() {
         Some(PackingRefusal::Rings)
     } else {
-        SEVERAL_WRITERS.contains(&driver).then(|| PackingRefusal::SeveralWriters { driver: driver.into() })
+        let has_several = SEVERAL_WRITERS.contains(&driver) || members::running_driver(interface).is_some();
+        has_several.then(|| PackingRefusal::SeveralWriters { driver: driver.into() })
     }
 }
 

@@ -24,6 +24,12 @@ pub enum ModeRefusal {
         /// The longest frame that the MTU allows, in bytes.
         longest: u32,
     },
+    /// The driver runs the program on the members of the interface, and their packets reach no queue of the
+    /// interface itself.
+    OnMembers {
+        /// The driver.
+        driver: String,
+    },
     /// The NIC's hash of packets is asked for, which drivers hand out in native mode only.
     NoRxHash,
     /// The packets cannot be packed, or need not be.

@@ -34,6 +34,10 @@ fn best_packs_where_zero_copy_would_not_take_all_frames() {
         // The kernel would not attach a program now.
         ("veth", 1_500, Some(XdpFeatures::default()), cells),
         ("tun", 1_500, features(false, None), cells),
+        // Several members write at a time.
+        ("bonding", 1_500, features(false, None), cells),
+        // It has no member.
+        ("hv_netvsc", 1_500, features(false, None), packed),
     ] {
         assert_eq!(of(&interface(driver, mtu, features)), expected, "{driver}, MTU {mtu}, {features:?}");
     }
@@ -73,4 +77,16 @@ fn each_refusal_has_its_reason() {
     assert_eq!(tun, Some(PackingRefusal::SeveralWriters { driver: "tun".into() }));
     assert_eq!(on("veth", None), Some(PackingRefusal::ZeroCopyNotKnown));
     assert_eq!(on("veth", Some(XdpFeatures::default())), Some(PackingRefusal::NotNative));
+}
+
+#[test]
+fn a_bond_runs_the_program_on_its_members() {
+    for (driver, expected) in [("bonding", Some("bonding")), ("hv_netvsc", None), ("veth", None)] {
+        let interface = interface(driver, 1_500, features(false, None));
+        assert_eq!(members::running_driver(&interface), expected, "lo is no member's master");
+    }
+    let bond = interface("bonding", 1_500, features(false, None));
+    let forced = Config { xdp_mode: Modes::Packed, ..Config::default() };
+    let several = PackingRefusal::SeveralWriters { driver: "bonding".into() };
+    assert_eq!(refused_by_settings(&bond, &forced), Some(several), "not even if it is asked for");
 }
