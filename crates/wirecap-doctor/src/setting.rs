@@ -126,6 +126,26 @@ impl Setting {
         }
     }
 
+    /// The same setting of an interface of this name; a setting of the machine stays as it is.
+    #[must_use]
+    pub(crate) fn of_interface(mut self, name: &str) -> Self {
+        match &mut self {
+            Self::Rings { interface }
+            | Self::Channels { interface }
+            | Self::Coalescing { interface }
+            | Self::Pause { interface }
+            | Self::Offload { interface, .. }
+            | Self::RssTable { interface }
+            | Self::Napi { interface, .. }
+            | Self::Rps { interface, .. } => name.clone_into(interface),
+            Self::Kernel { .. }
+            | Self::InterruptMask { .. }
+            | Self::Governor { .. }
+            | Self::IdleState { .. } => {}
+        }
+        self
+    }
+
     /// What changing it interrupts.
     pub fn disturbs(&self) -> Option<Disturbance> {
         match self {

@@ -7,6 +7,8 @@
 //! ```
 //!
 //! Rule: a line is on disk before its setting is touched. A last line that is not whole was never acted upon.
+//! A line with an outcome belongs to the last line of its setting before it. It says that all of them are
+//! settled, because some others of the journal are not.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -54,6 +56,38 @@ pub(super) struct Entry {
     pub(super) change: Change,
 }
 
+impl Entry {
+    fn is_of_interface(&self) -> bool {
+        self.change.setting.interface().is_some()
+    }
+
+    /// Whether both are of the same setting, whatever its interface was called.
+    pub(super) fn is_of_same_setting(&self, other: &Self) -> bool {
+        let (setting, others) = (&self.change.setting, &other.change.setting);
+        let is_same = match self.ifindex {
+            Some(_) => setting.clone().of_interface("") == others.clone().of_interface(""),
+            None => setting == others,
+        };
+        is_same && (&self.place, self.ifindex) == (&other.place, other.ifindex)
+    }
+}
+
+/// What a later line says of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Outcome {
+    /// Nothing is left to undo of the setting.
+    Settled,
+}
+
+/// A line about an earlier one.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    #[serde(flatten)]
+    entry: Entry,
+    outcome: Outcome,
+}
+
 /// The journal of a place, which one process uses at a time.
 #[derive(Debug)]
 pub struct Journal {
@@ -91,50 +125,63 @@ impl Journal {
     /// Writes what will be changed, and returns once it is on disk.
     pub(super) fn append(&self, entries: &[Entry]) -> Result<(), Error> {
         for (path, of_interfaces) in self.files() {
-            let is_here = |entry: &&Entry| entry.change.setting.interface().is_some() == of_interfaces;
-            let lines: Vec<_> = entries.iter().filter(is_here).collect();
-            if lines.is_empty() {
-                continue;
-            }
-            let write = || {
-                drop_torn_line(&path)?;
-                let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
-                let lines =
-                    lines.iter().map(|entry| serde_json::to_string(entry).expect("names and numbers"));
-                file.write_all((lines.collect::<Vec<_>>().join("\n") + "\n").as_bytes())?;
-                file.sync_all()?;
-                self.sync_directory()
-            };
-            write().map_err(Error::journal(&path))?;
+            let lines: Vec<_> =
+                entries.iter().filter(|entry| entry.is_of_interface() == of_interfaces).collect();
+            self.append_lines(&path, &lines)?;
         }
         Ok(())
     }
 
+    fn append_lines(&self, path: &Path, lines: &[impl Serialize]) -> Result<(), Error> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let write = || {
+            drop_torn_line(path)?;
+            let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+            let lines = lines.iter().map(|line| serde_json::to_string(line).expect("names and numbers"));
+            file.write_all((lines.collect::<Vec<_>>().join("\n") + "\n").as_bytes())?;
+            file.sync_all()?;
+            self.sync_directory()
+        };
+        write().map_err(Error::journal(path))
+    }
+
     /// What was, or may have been, changed and is not undone, in the order of the changes.
     pub(super) fn read(&self) -> Result<Vec<Entry>, Error> {
-        let mut entries = Vec::new();
+        let mut all = Vec::new();
         for (path, _) in self.files() {
+            let mut entries: Vec<Entry> = Vec::new();
             let text = match fs::read_to_string(&path) {
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
                 text => text.map_err(Error::journal(&path))?,
             };
             let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
             for (number, line) in whole.lines().enumerate() {
-                let entry = serde_json::from_str(line);
-                entries.push(entry.map_err(|cause| Error::Damaged {
-                    path: path.clone(),
-                    line: number + 1,
-                    cause,
-                })?);
+                let damaged = |cause| Error::Damaged { path: path.clone(), line: number + 1, cause };
+                match parse(line).map_err(damaged)? {
+                    (entry, None) => entries.push(entry),
+                    (entry, Some(Outcome::Settled)) => {
+                        entries.retain(|earlier| !earlier.is_of_same_setting(&entry));
+                    }
+                }
             }
+            all.append(&mut entries);
         }
-        Ok(entries)
+        Ok(all)
     }
 
-    /// Renames the journal away: it is undone.
-    pub(super) fn retire(&self) -> Result<(), Error> {
+    /// Renames the files away that have nothing left to undo; in the others, notes what is settled.
+    pub(super) fn settle(&self, settled: &[Entry], left: &[Entry]) -> Result<(), Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        for (path, _) in self.files() {
+        for (path, of_interfaces) in self.files() {
+            let is_here = |entry: &&Entry| entry.is_of_interface() == of_interfaces;
+            if left.iter().any(|entry| is_here(&entry)) {
+                let note = |entry: &Entry| Note { entry: entry.clone(), outcome: Outcome::Settled };
+                let notes: Vec<_> = settled.iter().filter(is_here).map(note).collect();
+                self.append_lines(&path, &notes)?;
+                continue;
+            }
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let undone = self.directory.join(format!("undone-{}-{name}", now.as_nanos()));
             match fs::rename(&path, &undone) {
@@ -148,6 +195,16 @@ impl Journal {
     fn sync_directory(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
     }
+}
+
+/// A line of the journal, and what it says of those before it.
+fn parse(line: &str) -> serde_json::Result<(Entry, Option<Outcome>)> {
+    let value: serde_json::Value = serde_json::from_str(line)?;
+    if value.get("outcome").is_some() {
+        let Note { entry, outcome } = serde_json::from_value(value)?;
+        return Ok((entry, Some(outcome)));
+    }
+    Ok((serde_json::from_value(value)?, None))
 }
 
 /// Cuts off a line that a killed process did not finish.
@@ -209,11 +266,24 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::open(directory.path(), place()).unwrap();
         journal.append(&[entry(600)]).unwrap();
-        journal.retire().unwrap();
+        journal.settle(&[entry(600)], &[]).unwrap();
         assert_eq!(journal.read().unwrap(), []);
         let names = fs::read_dir(directory.path()).unwrap().flatten().map(|entry| entry.file_name());
         let undone = names.filter(|name| name.to_string_lossy().starts_with("undone-")).count();
         assert_eq!(undone, 1);
-        journal.retire().unwrap();
+        journal.settle(&[], &[]).unwrap();
+    }
+
+    #[test]
+    fn what_is_settled_does_not_count_beside_what_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::open(directory.path(), place()).unwrap();
+        let governor = Entry { change: Change::text(Setting::Governor { cpu: 1 }, "a", "b"), ..entry(0) };
+        journal.append(&[entry(600), governor.clone(), entry(900)]).unwrap();
+        journal.settle(&[entry(600)], &[governor.clone()]).unwrap();
+        assert_eq!(journal.read().unwrap(), [governor.clone()]);
+        // It may be changed again.
+        journal.append(&[entry(700)]).unwrap();
+        assert_eq!(journal.read().unwrap(), [governor, entry(700)]);
     }
 }

@@ -37,6 +37,14 @@ impl Settings for Mortal<'_> {
     fn ifindex(&self, interface: &str) -> Option<u32> {
         (interface == "eth1").then_some(self.ifindex)
     }
+
+    fn name(&self, ifindex: u32) -> io::Result<Option<String>> {
+        Ok((ifindex == self.ifindex).then(|| "eth1".into()))
+    }
+
+    fn is_void(&self, _setting: &Setting) -> bool {
+        false
+    }
 }
 
 fn place() -> Place {

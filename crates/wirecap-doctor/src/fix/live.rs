@@ -89,6 +89,29 @@ impl Settings for LiveSettings {
     fn ifindex(&self, interface: &str) -> Option<u32> {
         netdev::interface(interface).ok().map(|interface| interface.ifindex)
     }
+
+    fn name(&self, ifindex: u32) -> io::Result<Option<String>> {
+        match netdev::interface_with_index(ifindex) {
+            Err(netdev::Error::NoSuchIndex(_)) => Ok(None),
+            interface => Ok(Some(interface.map_err(answer)?.name)),
+        }
+    }
+
+    /// The kernel makes interrupts and queues with their own values anew. A processor that is switched off
+    /// keeps its own.
+    fn is_void(&self, setting: &Setting) -> bool {
+        let (directory, beside) = match setting {
+            Setting::InterruptMask { number } => {
+                (format!("proc/irq/{number}"), "proc/irq/default_smp_affinity".to_owned())
+            }
+            Setting::Rps { interface, queue } => {
+                let queues = format!("sys/class/net/{interface}/queues");
+                (format!("{queues}/rx-{queue}"), format!("{queues}/rx-0"))
+            }
+            _ => return false,
+        };
+        self.root.join(beside).exists() && !self.root.join(directory).exists()
+    }
 }
 
 fn one_name(interface: &str) -> io::Result<&str> {

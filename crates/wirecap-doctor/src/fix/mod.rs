@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   apply   read each setting ─► journal: setting, from, to ─► fsync ─► write each ─► read it back
-//!   undo    journal ─► each setting once, the last first: write the oldest `from` ─► rename the journal away
+//!   undo    journal ─► each setting once, the last first: write the oldest `from` ─► rename the journal away,
+//!           or note what is settled, if anything is left
 //! ```
 //!
 //! Rule: nothing is written before everything that will be is in the journal, on disk. So a process that is
 //! killed at any moment leaves a journal that names every setting it may have touched. To undo a change that
-//! was never made does nothing, and so does undoing twice.
+//! was never made does nothing, and so does undoing twice. What cannot be restored now stays in the journal
+//! unless it is void for good: a setting may be invisible in one network namespace and exist in another.
 
 mod apply;
 mod error;
@@ -30,7 +32,7 @@ pub trait Settings {
     /// What a setting is.
     ///
     /// # Errors
-    /// The kernel's or the driver's answer; `NotFound` if what has the setting is gone.
+    /// The kernel's or the driver's answer; `NotFound` if what has the setting is gone, or not visible here.
     fn read(&self, setting: &Setting) -> io::Result<Value>;
 
     /// Sets a setting.
@@ -42,7 +44,18 @@ pub trait Settings {
     /// The index of an interface, which distinguishes it from a later one of the same name; `None` if no
     /// interface has the name.
     fn ifindex(&self, interface: &str) -> Option<u32>;
+
+    /// The present name of the interface with this index; `None` if there is none.
+    ///
+    /// # Errors
+    /// The kernel's answer, if it does not say.
+    fn name(&self, ifindex: u32) -> io::Result<Option<String>>;
+
+    /// Whether what has a setting of the machine or of a queue is gone for good, and the setting with it.
+    fn is_void(&self, setting: &Setting) -> bool;
 }
 
 #[cfg(test)]
 mod kill_tests;
+#[cfg(test)]
+mod undo_tests;

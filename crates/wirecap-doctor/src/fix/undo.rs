@@ -5,9 +5,9 @@ use std::io;
 use super::{
     Settings,
     error::Error,
-    journal::{Entry, Journal},
+    journal::{Entry, Journal, Place},
 };
-use crate::setting::{Setting, Value};
+use crate::setting::{Change, Setting, Value};
 
 /// What became of a setting that is in the journal.
 #[derive(Debug)]
@@ -27,49 +27,88 @@ pub enum UndoOutcome {
     Restored,
     /// It was so already.
     Unchanged,
-    /// Its interface, or whatever else had it, is gone.
+    /// Its interface, or whatever else had it, is gone for good.
     Gone,
     /// The machine was restarted, and settings do not survive that.
     Restarted,
-    /// It was refused, or it reads otherwise. The journal stays.
+    /// It is not visible here, but may be elsewhere or later. It stays in the journal.
+    Hidden {
+        /// The network namespace in which it was changed, by its inode, if that is another one and shows it.
+        namespace: Option<u64>,
+    },
+    /// It was refused, or it reads otherwise. It stays in the journal.
     Refused(io::Error),
 }
 
-/// Restores all settings of the journal, the last changed first, and renames the journal away unless one was
-/// refused.
+impl UndoOutcome {
+    /// Whether the setting stays in the journal: the next undo tries again.
+    pub fn is_left(&self) -> bool {
+        matches!(self, Self::Hidden { .. } | Self::Refused(_))
+    }
+}
+
+/// Restores all settings of the journal, the last changed first, and takes them out unless they are left.
 ///
 /// # Errors
-/// If the journal cannot be read or renamed.
+/// If the journal cannot be read, written or renamed.
 pub fn undo(journal: &Journal, settings: &impl Settings) -> Result<Vec<Restored>, Error> {
     let mut oldest: Vec<Entry> = Vec::new();
     for entry in journal.read()? {
-        let is_same = |earlier: &Entry| {
-            earlier.change.setting == entry.change.setting
-                && (&earlier.place, earlier.ifindex) == (&entry.place, entry.ifindex)
-        };
-        if !oldest.iter().any(is_same) {
+        if !oldest.iter().any(|earlier| earlier.is_of_same_setting(&entry)) {
             oldest.push(entry);
         }
     }
-    let restore = |entry: Entry| {
-        let outcome = restore(settings, &entry, &journal.place.boot);
-        Restored { setting: entry.change.setting, value: entry.change.from, outcome }
-    };
-    let restored: Vec<_> = oldest.into_iter().rev().map(restore).collect();
-    if !restored.iter().any(|restored| matches!(restored.outcome, UndoOutcome::Refused(_))) {
-        journal.retire()?;
+    let (mut restored, mut settled, mut left) = (Vec::new(), Vec::new(), Vec::new());
+    for entry in oldest.into_iter().rev() {
+        let one = restore(settings, &entry, &journal.place);
+        if one.outcome.is_left() {
+            left.push(entry)
+        } else {
+            settled.push(entry)
+        }
+        restored.push(one);
     }
+    journal.settle(&settled, &left)?;
     Ok(restored)
 }
 
-fn restore(settings: &impl Settings, entry: &Entry, boot: &str) -> UndoOutcome {
-    let (setting, value) = (&entry.change.setting, &entry.change.from);
-    if entry.place.boot != boot {
-        return UndoOutcome::Restarted;
+fn restore(settings: &impl Settings, entry: &Entry, here: &Place) -> Restored {
+    let Change { setting, from: value, .. } = entry.change.clone();
+    if entry.place.boot != here.boot {
+        return Restored { setting, value, outcome: UndoOutcome::Restarted };
     }
-    if setting.interface().is_some_and(|interface| settings.ifindex(interface) != entry.ifindex) {
-        return UndoOutcome::Gone;
+    let (setting, outcome) = match present_name(settings, entry) {
+        Ok(Some(name)) => {
+            let setting = setting.of_interface(&name);
+            let outcome = write(settings, &setting, entry, here);
+            (setting, outcome)
+        }
+        Ok(None) if entry.ifindex.is_some() => (setting, Ok(UndoOutcome::Gone)),
+        Ok(None) => {
+            let outcome = write(settings, &setting, entry, here);
+            (setting, outcome)
+        }
+        Err(cause) => (setting, Err(cause)),
+    };
+    Restored { setting, value, outcome: outcome.unwrap_or_else(UndoOutcome::Refused) }
+}
+
+/// What the interface of an entry is called now.
+fn present_name(settings: &impl Settings, entry: &Entry) -> io::Result<Option<String>> {
+    match entry.ifindex {
+        Some(ifindex) => settings.name(ifindex),
+        None if entry.change.setting.interface().is_none() => Ok(None),
+        None => Err(io::Error::other("the journal does not say which interface it is of")),
     }
+}
+
+fn write(
+    settings: &impl Settings,
+    setting: &Setting,
+    entry: &Entry,
+    here: &Place,
+) -> io::Result<UndoOutcome> {
+    let value = &entry.change.from;
     let write = || {
         if settings.read(setting)? == *value {
             return Ok(UndoOutcome::Unchanged);
@@ -81,8 +120,20 @@ fn restore(settings: &impl Settings, entry: &Entry, boot: &str) -> UndoOutcome {
             Err(io::Error::other("it reads otherwise after it was written"))
         }
     };
-    match write() {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => UndoOutcome::Gone,
-        outcome => outcome.unwrap_or_else(UndoOutcome::Refused),
+    let written = write();
+    if written.as_ref().is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound) {
+        // Its interface may have gone in the meantime.
+        let is_gone = match entry.ifindex {
+            Some(ifindex) => settings.name(ifindex)?.is_none(),
+            None => false,
+        };
+        if is_gone || settings.is_void(setting) {
+            return Ok(UndoOutcome::Gone);
+        }
+        // Only the initial namespace has most settings of the kernel. Others of the machine are in all.
+        let is_elsewhere =
+            matches!(setting, Setting::Kernel { .. }) && entry.place.namespace != here.namespace;
+        return Ok(UndoOutcome::Hidden { namespace: is_elsewhere.then_some(entry.place.namespace) });
     }
+    written
 }

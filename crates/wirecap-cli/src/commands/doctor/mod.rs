@@ -16,7 +16,7 @@ use std::{fs, io, path::Path, time::SystemTime};
 use anyhow::{Result, anyhow};
 use wirecap_doctor::{
     Change, Finding, Severity, Snapshot, collect, examine,
-    fix::{self, Applied, ApplyOutcome, Journal, LiveSettings, Place, UndoOutcome, apply, undo},
+    fix::{self, Applied, ApplyOutcome, Journal, LiveSettings, Place, apply, undo},
 };
 
 use self::{flags::DoctorFlags, report::Diagnosis};
@@ -106,7 +106,7 @@ fn exit(diagnosis: &Diagnosis, fail_on_findings: bool) -> Exit {
     let applied = diagnosis.applied.iter().flatten();
     let restored = diagnosis.restored.iter().flatten();
     let is_refused = applied.map(|Applied { outcome, .. }| matches!(outcome, ApplyOutcome::Refused(_)));
-    let is_left = restored.map(|restored| matches!(restored.outcome, UndoOutcome::Refused(_)));
+    let is_left = restored.map(|restored| restored.outcome.is_left());
     if is_refused.chain(is_left).any(|failed| failed) {
         return Exit::Failed;
     }

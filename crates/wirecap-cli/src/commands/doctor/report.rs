@@ -133,8 +133,11 @@ struct RestoredRecord {
     /// What it was before.
     value: String,
     /// What became of it: restored; unchanged, since it was so already; gone, with its interface; restarted,
-    /// as was the machine; refused.
-    #[cfg_attr(test, schemars(extend("enum" = ["restored", "unchanged", "gone", "restarted", "refused"])))]
+    /// as was the machine; hidden, since it is not visible here; refused. The last two stay in the journal.
+    #[cfg_attr(
+        test,
+        schemars(extend("enum" = ["restored", "unchanged", "gone", "restarted", "hidden", "refused"]))
+    )]
     outcome: &'static str,
     /// Why it was refused; null if it was not.
     error: Option<String>,
@@ -342,6 +345,7 @@ impl RestoredRecord {
             UndoOutcome::Unchanged => ("unchanged", None),
             UndoOutcome::Gone => ("gone", None),
             UndoOutcome::Restarted => ("restarted", None),
+            UndoOutcome::Hidden { .. } => ("hidden", None),
             UndoOutcome::Refused(cause) => ("refused", Some(cause.to_string())),
         };
         let value = setting::value(&restored.value);
@@ -362,6 +366,13 @@ fn describe_restored(restored: &[Restored]) -> String {
             UndoOutcome::Restarted => {
                 format!("left alone: {name}: the machine was restarted since, which resets it")
             }
+            UndoOutcome::Hidden { namespace: Some(inode) } => format!(
+                "not restored: {name} to {value}: it is not visible in this network namespace; run wirecap doctor \
+                 --undo in net:[{inode}], where it was changed (lsns -t net)"
+            ),
+            UndoOutcome::Hidden { namespace: None } => format!(
+                "not restored: {name} to {value}: it is not visible now; once it is, run wirecap doctor --undo again"
+            ),
             UndoOutcome::Refused(cause) => format!("not restored: {name} to {value}: {cause}"),
         })
     };

@@ -1,0 +1,152 @@
+//! What undoing does where not all is as it was: elsewhere, later, and after others have changed settings.
+
+use std::{cell::RefCell, collections::BTreeMap, io, path::Path};
+
+use super::*;
+use crate::{
+    setting::{Change, NapiFile},
+    snapshot::Sysctl,
+};
+
+/// A machine with the settings that are visible, and interfaces by their indices.
+#[derive(Default)]
+struct Machine {
+    settings: RefCell<BTreeMap<Setting, Value>>,
+    interfaces: BTreeMap<u32, &'static str>,
+}
+
+impl Machine {
+    fn new(changes: &[Change]) -> Self {
+        let settings = changes.iter().map(|change| (change.setting.clone(), change.from.clone()));
+        Self { settings: RefCell::new(settings.collect()), interfaces: [(7, "eth1")].into() }
+    }
+
+    fn set(&self, setting: &Setting, value: &str) {
+        self.settings.borrow_mut().insert(setting.clone(), Value::Text(value.into()));
+    }
+
+    fn hide(&self, setting: &Setting) {
+        self.settings.borrow_mut().remove(setting);
+    }
+
+    fn get(&self, setting: &Setting) -> Option<String> {
+        self.settings.borrow().get(setting).map(|value| match value {
+            Value::Text(text) => text.clone(),
+            value => panic!("{value:?}"),
+        })
+    }
+}
+
+impl Settings for Machine {
+    fn read(&self, setting: &Setting) -> io::Result<Value> {
+        self.settings.borrow().get(setting).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn write(&self, setting: &Setting, value: &Value) -> io::Result<()> {
+        self.read(setting)?;
+        self.settings.borrow_mut().insert(setting.clone(), value.clone());
+        Ok(())
+    }
+
+    fn ifindex(&self, interface: &str) -> Option<u32> {
+        self.interfaces.iter().find(|(_, name)| **name == interface).map(|(index, _)| *index)
+    }
+
+    fn name(&self, ifindex: u32) -> io::Result<Option<String>> {
+        Ok(self.interfaces.get(&ifindex).map(ToString::to_string))
+    }
+
+    fn is_void(&self, setting: &Setting) -> bool {
+        matches!(setting, Setting::InterruptMask { .. })
+    }
+}
+
+fn open(directory: &Path, namespace: u64) -> Journal {
+    Journal::open(directory, Place { boot: "today".into(), namespace }).unwrap()
+}
+
+fn budget() -> Setting {
+    Setting::Kernel { name: Sysctl::NetdevBudget }
+}
+
+fn threaded(interface: &str) -> Setting {
+    Setting::Napi { interface: interface.into(), file: NapiFile::Threaded }
+}
+
+/// The outcome of undoing for the only setting.
+fn outcome(directory: &Path, namespace: u64, machine: &Machine) -> UndoOutcome {
+    let mut restored = undo(&open(directory, namespace), machine).unwrap();
+    assert_eq!(restored.len(), 1, "{restored:?}");
+    restored.remove(0).outcome
+}
+
+#[test]
+fn what_another_namespace_does_not_show_can_still_be_undone_where_it_was_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    let changes = [Change::text(budget(), 300, 600), Change::text(threaded("eth1"), 1, 0)];
+    let machine = Machine::new(&changes);
+    apply(&open(directory.path(), 4), &machine, changes).unwrap();
+    let elsewhere = Machine::default();
+    let hidden = outcome(directory.path(), 9, &elsewhere);
+    assert!(matches!(hidden, UndoOutcome::Hidden { namespace: Some(4) }), "{hidden:?}");
+    let restored = undo(&open(directory.path(), 4), &machine).unwrap();
+    assert!(restored.iter().all(|one| matches!(one.outcome, UndoOutcome::Restored)), "{restored:?}");
+    assert_eq!(
+        (machine.get(&budget()).unwrap(), machine.get(&threaded("eth1")).unwrap()),
+        ("300".into(), "1".into())
+    );
+    assert!(undo(&open(directory.path(), 4), &machine).unwrap().is_empty());
+}
+
+#[test]
+fn a_processor_that_is_off_keeps_its_line_and_the_others_are_settled() {
+    let directory = tempfile::tempdir().unwrap();
+    let governor = Setting::Governor { cpu: 1 };
+    let changes =
+        [Change::text(budget(), 300, 600), Change::text(governor.clone(), "powersave", "performance")];
+    let machine = Machine::new(&changes);
+    apply(&open(directory.path(), 4), &machine, changes).unwrap();
+    machine.hide(&governor);
+    let restored = undo(&open(directory.path(), 4), &machine).unwrap();
+    assert!(matches!(restored[0].outcome, UndoOutcome::Hidden { namespace: None }), "{restored:?}");
+    assert!(matches!(restored[1].outcome, UndoOutcome::Restored), "{restored:?}");
+    // What is restored is the operator's again.
+    machine.set(&budget(), "600");
+    machine.set(&governor, "performance");
+    assert!(matches!(outcome(directory.path(), 4, &machine), UndoOutcome::Restored));
+    assert_eq!(
+        (machine.get(&governor).unwrap(), machine.get(&budget()).unwrap()),
+        ("powersave".into(), "600".into())
+    );
+}
+
+#[test]
+fn an_interface_is_found_by_its_index_whatever_it_is_called_now() {
+    let directory = tempfile::tempdir().unwrap();
+    let changes = [Change::text(threaded("eth1"), 1, 0)];
+    let mut machine = Machine::new(&changes);
+    apply(&open(directory.path(), 4), &machine, changes).unwrap();
+    // Another interface has its name now.
+    machine.interfaces = [(7, "mon0"), (8, "eth1")].into();
+    machine.set(&threaded("mon0"), "0");
+    let again = [Change::text(threaded("mon0"), 0, 2)];
+    apply(&open(directory.path(), 4), &machine, again).unwrap();
+    let restored = undo(&open(directory.path(), 4), &machine).unwrap();
+    assert_eq!((restored.len(), &restored[0].setting), (1, &threaded("mon0")), "{restored:?}");
+    let now = |name| machine.get(&threaded(name)).unwrap();
+    assert_eq!((now("mon0"), now("eth1")), ("1".into(), "0".into()));
+}
+
+#[test]
+fn only_what_is_gone_for_good_is_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let interrupt = Setting::InterruptMask { number: 38 };
+    let changes = [Change::text(threaded("eth1"), 1, 0), Change::text(interrupt.clone(), "3", "1")];
+    let mut machine = Machine::new(&changes);
+    apply(&open(directory.path(), 4), &machine, changes).unwrap();
+    machine.hide(&interrupt);
+    machine.interfaces = [(8, "eth1")].into();
+    let restored = undo(&open(directory.path(), 4), &machine).unwrap();
+    assert!(restored.iter().all(|one| matches!(one.outcome, UndoOutcome::Gone)), "{restored:?}");
+    assert!(undo(&open(directory.path(), 4), &machine).unwrap().is_empty());
+}
