@@ -224,6 +224,8 @@ fn drop_torn_line(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
     use crate::{setting::Setting, snapshot::Sysctl};
 
@@ -280,8 +282,8 @@ mod tests {
         let journal = Journal::open(directory.path(), place()).unwrap();
         let governor = Entry { change: Change::text(Setting::Governor { cpu: 1 }, "a", "b"), ..entry(0) };
         journal.append(&[entry(600), governor.clone(), entry(900)]).unwrap();
-        journal.settle(&[entry(600)], &[governor.clone()]).unwrap();
-        assert_eq!(journal.read().unwrap(), [governor.clone()]);
+        journal.settle(&[entry(600)], slice::from_ref(&governor)).unwrap();
+        assert_eq!(journal.read().unwrap(), slice::from_ref(&governor));
         // It may be changed again.
         journal.append(&[entry(700)]).unwrap();
         assert_eq!(journal.read().unwrap(), [governor, entry(700)]);

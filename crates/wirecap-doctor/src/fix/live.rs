@@ -28,9 +28,9 @@ impl LiveSettings {
     /// is in a journal is not believed.
     fn file(&self, setting: &Setting) -> io::Result<PathBuf> {
         let path = match setting {
-            Setting::Napi { interface, file } => format!("sys/class/net/{}/{file}", one_name(interface)?),
+            Setting::Napi { interface, file } => format!("{}/{file}", self.directory(interface)?),
             Setting::Rps { interface, queue } => {
-                format!("sys/class/net/{}/queues/rx-{queue}/rps_cpus", one_name(interface)?)
+                format!("{}/queues/rx-{queue}/rps_cpus", self.directory(interface)?)
             }
             Setting::Kernel { name } => name.path().trim_start_matches('/').to_owned(),
             Setting::InterruptMask { number } => format!("proc/irq/{number}/smp_affinity"),
@@ -41,6 +41,20 @@ impl LiveSettings {
             _ => return Err(mismatch()),
         };
         Ok(self.root.join(path))
+    }
+
+    /// The directory of an interface in sysfs. That shows the network namespace in which it was mounted, where
+    /// another interface may have the name.
+    fn directory(&self, interface: &str) -> io::Result<String> {
+        let directory = format!("sys/class/net/{}", one_name(interface)?);
+        let index = netdev::interface(interface).map_err(answer)?.ifindex;
+        let shown = fs::read_to_string(self.root.join(&directory).join("ifindex"));
+        match shown.ok().and_then(|shown| shown.trim().parse::<u32>().ok()) {
+            Some(shown) if shown == index => Ok(directory),
+            _ => Err(io::Error::other(
+                "/sys shows another network namespace; run it with ip netns exec, or mount /sys in this one",
+            )),
+        }
     }
 }
 
@@ -128,27 +142,78 @@ fn answer(error: netdev::Error) -> io::Error {
     match error {
         netdev::Error::NotPermitted { .. } => io::Error::new(io::ErrorKind::PermissionDenied, error),
         netdev::Error::System { source, .. } => source,
+        netdev::Error::NoSuchInterface { .. } => io::Error::new(io::ErrorKind::NotFound, error),
         error => io::Error::other(error),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::{setting::NapiFile, snapshot::Sysctl};
+
+    /// Has sysfs show the loopback interface, which has the index 1 everywhere, with an index.
+    fn show_loopback(root: &Path, index: u32) {
+        let directory = root.join("sys/class/net/lo");
+        fs::create_dir_all(directory.join("queues/rx-0")).unwrap();
+        fs::write(directory.join("ifindex"), format!("{index}\n")).unwrap();
+        for file in ["threaded", "queues/rx-0/rps_cpus"] {
+            fs::write(directory.join(file), "1\n").unwrap();
+        }
+    }
+
+    #[test]
+    fn files_of_another_network_namespace_are_not_touched() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = LiveSettings { root: directory.path().into(), ..LiveSettings::open().unwrap() };
+        let interface = || "lo".to_owned();
+        let all = [
+            Setting::Napi { interface: interface(), file: NapiFile::Threaded },
+            Setting::Rps { interface: interface(), queue: 0 },
+        ];
+        let value = Value::Text("0".into());
+        for setting in &all {
+            assert_eq!(settings.read(setting).unwrap_err().kind(), io::ErrorKind::Other, "no sysfs");
+        }
+        show_loopback(directory.path(), 2);
+        for setting in &all {
+            assert_eq!(settings.read(setting).unwrap_err().kind(), io::ErrorKind::Other, "{setting:?}");
+            assert_eq!(settings.write(setting, &value).unwrap_err().kind(), io::ErrorKind::Other);
+        }
+        show_loopback(directory.path(), 1);
+        assert!(all.iter().all(|setting| settings.write(setting, &value).is_ok()));
+    }
+
+    #[test]
+    fn interrupts_and_queues_that_are_gone_have_nothing_to_restore() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = LiveSettings { root: directory.path().into(), ..LiveSettings::open().unwrap() };
+        let interrupt = Setting::InterruptMask { number: 38 };
+        assert!(!settings.is_void(&interrupt), "no interrupt is visible here");
+        show_loopback(directory.path(), 1);
+        fs::create_dir_all(directory.path().join("proc/irq")).unwrap();
+        fs::write(directory.path().join("proc/irq/default_smp_affinity"), "3\n").unwrap();
+        assert!(settings.is_void(&interrupt));
+        assert!(settings.is_void(&Setting::Rps { interface: "lo".into(), queue: 1 }));
+        assert!(!settings.is_void(&Setting::Rps { interface: "lo".into(), queue: 0 }));
+        assert!(!settings.is_void(&Setting::Governor { cpu: 1 }), "it is off");
+    }
 
     #[test]
     fn settings_that_are_files_are_read_and_written() {
         let directory = tempfile::tempdir().unwrap();
         let settings = LiveSettings { root: directory.path().into(), ..LiveSettings::open().unwrap() };
-        let interface = || "eth1".to_owned();
+        let interface = || "lo".to_owned();
+        show_loopback(directory.path(), 1);
         for (setting, path) in [
             (Setting::Kernel { name: Sysctl::NetdevBudget }, "proc/sys/net/core/netdev_budget"),
             (
                 Setting::Napi { interface: interface(), file: NapiFile::GroFlushTimeout },
-                "sys/class/net/eth1/gro_flush_timeout",
+                "sys/class/net/lo/gro_flush_timeout",
             ),
-            (Setting::Rps { interface: interface(), queue: 3 }, "sys/class/net/eth1/queues/rx-3/rps_cpus"),
+            (Setting::Rps { interface: interface(), queue: 3 }, "sys/class/net/lo/queues/rx-3/rps_cpus"),
             (Setting::InterruptMask { number: 38 }, "proc/irq/38/smp_affinity"),
             (Setting::Governor { cpu: 2 }, "sys/devices/system/cpu/cpu2/cpufreq/scaling_governor"),
             (Setting::IdleState { cpu: 2, state: 3 }, "sys/devices/system/cpu/cpu2/cpuidle/state3/disable"),
