@@ -154,6 +154,12 @@ impl Setting {
         }
     }
 
+    /// Whether drivers change it by themselves: the RSS table with the number of queues, and coalescing while
+    /// that is adaptive.
+    pub(crate) fn varies(&self) -> bool {
+        matches!(self, Self::RssTable { .. } | Self::Coalescing { .. })
+    }
+
     /// Whether it is changed only if its rule is asked for by name: it moves queues away from other users, or
     /// costs power.
     pub fn needs_request(&self) -> bool {

@@ -58,19 +58,37 @@ pub fn apply(
             Ok(now) if now != change.from => ApplyOutcome::Stale(now),
             Ok(_) => {
                 let ifindex = change.setting.interface().and_then(|interface| settings.ifindex(interface));
-                entries.push(Entry { place: journal.place.clone(), ifindex, change: change.clone() });
+                let (place, change) = (journal.place.clone(), change.clone());
+                entries.push(Entry { place, ifindex, change, left: None });
                 ApplyOutcome::Made
             }
         };
         applied.push(Applied { change, outcome });
     }
     journal.append(&entries)?;
-    for Applied { change, outcome } in &mut applied {
-        if matches!(outcome, ApplyOutcome::Made) {
-            *outcome = make(settings, change);
+    let planned = applied.iter_mut().filter(|applied| matches!(applied.outcome, ApplyOutcome::Made));
+    for (applied, entry) in planned.zip(&mut entries) {
+        applied.outcome = make(settings, &applied.change);
+        entry.left = settings.read(&applied.change.setting).ok();
+        note(journal, entry);
+    }
+    // A change may have changed the setting of an earlier one, as a number of queues does that of rings.
+    for entry in &mut entries {
+        let now = settings.read(&entry.change.setting).ok();
+        if entry.left.as_ref() != Some(&entry.change.from) && now != entry.left {
+            entry.left = now;
+            note(journal, entry);
         }
     }
     Ok(applied)
+}
+
+/// Notes what a change has left. Without the note it is undone whatever the setting is then, so a failure
+/// costs no change, and ends none.
+fn note(journal: &Journal, entry: &Entry) {
+    if entry.left.is_some() {
+        let _ = journal.note(entry);
+    }
 }
 
 fn make(settings: &impl Settings, change: &Change) -> ApplyOutcome {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Rule: a line is on disk before its setting is touched. A last line that is not whole was never acted upon.
-//! A line with an outcome belongs to the last line of its setting before it. It says that all of them are
-//! settled, because some others of the journal are not.
+//! A line with an outcome belongs to those of its setting before it. It says what the last change left, or
+//! that all are settled, because some others of the journal are not. Without one, the process was killed.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use wirecap_sys::{file_lock::try_lock, netdev::namespace_id};
 
 use super::error::Error;
-use crate::setting::Change;
+use crate::setting::{Change, Value};
 
 /// Since when, and where, settings are valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,9 @@ pub(super) struct Entry {
     pub(super) ifindex: Option<u32>,
     #[serde(flatten)]
     pub(super) change: Change,
+    /// What the change has left; `None` if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) left: Option<Value>,
 }
 
 impl Entry {
@@ -76,6 +79,8 @@ impl Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Outcome {
+    /// The last change has left what is in its line. If that is what was before, it was not made.
+    Ended,
     /// Nothing is left to undo of the setting.
     Settled,
 }
@@ -147,6 +152,14 @@ impl Journal {
         write().map_err(Error::journal(path))
     }
 
+    /// Notes what changes have left. What is lost of this in a power failure is void then.
+    pub(super) fn note(&self, entry: &Entry) -> Result<(), Error> {
+        let [machine, interfaces] = self.files();
+        let (path, _) = if entry.is_of_interface() { interfaces } else { machine };
+        let note = Note { entry: entry.clone(), outcome: Outcome::Ended };
+        self.append_lines(&path, &[note])
+    }
+
     /// What was, or may have been, changed and is not undone, in the order of the changes.
     pub(super) fn read(&self) -> Result<Vec<Entry>, Error> {
         let mut all = Vec::new();
@@ -161,6 +174,16 @@ impl Journal {
                 let damaged = |cause| Error::Damaged { path: path.clone(), line: number + 1, cause };
                 match parse(line).map_err(damaged)? {
                     (entry, None) => entries.push(entry),
+                    (entry, Some(Outcome::Ended)) => {
+                        let ended = entries.iter().rposition(|earlier| earlier.is_of_same_setting(&entry));
+                        match ended {
+                            Some(at) if entry.left.as_ref() == Some(&entries[at].change.from) => {
+                                entries.remove(at);
+                            }
+                            Some(at) => entries[at].left = entry.left,
+                            None => {}
+                        }
+                    }
                     (entry, Some(Outcome::Settled)) => {
                         entries.retain(|earlier| !earlier.is_of_same_setting(&entry));
                     }
@@ -231,7 +254,7 @@ mod tests {
 
     fn entry(to: u32) -> Entry {
         let setting = Setting::Kernel { name: Sysctl::NetdevBudget };
-        Entry { place: place(), ifindex: None, change: Change::text(setting, 300, to) }
+        Entry { place: place(), ifindex: None, change: Change::text(setting, 300, to), left: None }
     }
 
     fn place() -> Place {

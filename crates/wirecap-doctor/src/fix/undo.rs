@@ -27,6 +27,8 @@ pub enum UndoOutcome {
     Restored,
     /// It was so already.
     Unchanged,
+    /// It is neither what it was nor what it became, but this: others have changed it since, and it was left.
+    Changed(Value),
     /// Its interface, or whatever else had it, is gone for good.
     Gone,
     /// The machine was restarted, and settings do not survive that.
@@ -48,19 +50,23 @@ impl UndoOutcome {
 }
 
 /// Restores all settings of the journal, the last changed first, and takes them out unless they are left.
+/// Leaves alone what others have changed since.
 ///
 /// # Errors
 /// If the journal cannot be read, written or renamed.
 pub fn undo(journal: &Journal, settings: &impl Settings) -> Result<Vec<Restored>, Error> {
     let mut oldest: Vec<Entry> = Vec::new();
     for entry in journal.read()? {
-        if !oldest.iter().any(|earlier| earlier.is_of_same_setting(&entry)) {
-            oldest.push(entry);
+        match oldest.iter_mut().find(|earlier| earlier.is_of_same_setting(&entry)) {
+            Some(earlier) => earlier.left = entry.left,
+            None => oldest.push(entry),
         }
     }
+    // Before anything is restored: that may change other settings.
+    let changed: Vec<_> = oldest.iter().map(|entry| changed_since(settings, entry)).collect();
     let (mut restored, mut settled, mut left) = (Vec::new(), Vec::new(), Vec::new());
-    for entry in oldest.into_iter().rev() {
-        let one = restore(settings, &entry, &journal.place);
+    for (entry, changed) in oldest.into_iter().zip(changed).rev() {
+        let one = restore(settings, &entry, &journal.place, changed);
         if one.outcome.is_left() {
             left.push(entry)
         } else {
@@ -72,20 +78,27 @@ pub fn undo(journal: &Journal, settings: &impl Settings) -> Result<Vec<Restored>
     Ok(restored)
 }
 
-fn restore(settings: &impl Settings, entry: &Entry, here: &Place) -> Restored {
+/// What a setting is, if others have changed it since. A change whose process was killed is undone always.
+fn changed_since(settings: &impl Settings, entry: &Entry) -> Option<Value> {
+    let left = entry.left.as_ref().filter(|_| !entry.change.setting.varies())?;
+    let name = present_name(settings, entry).ok()?.unwrap_or_default();
+    let now = settings.read(&entry.change.setting.clone().of_interface(&name)).ok()?;
+    (now != *left && now != entry.change.from).then_some(now)
+}
+
+fn restore(settings: &impl Settings, entry: &Entry, here: &Place, changed: Option<Value>) -> Restored {
     let Change { setting, from: value, .. } = entry.change.clone();
     if entry.place.boot != here.boot {
         return Restored { setting, value, outcome: UndoOutcome::Restarted };
     }
     let (setting, outcome) = match present_name(settings, entry) {
-        Ok(Some(name)) => {
-            let setting = setting.of_interface(&name);
-            let outcome = write(settings, &setting, entry, here);
-            (setting, outcome)
-        }
         Ok(None) if entry.ifindex.is_some() => (setting, Ok(UndoOutcome::Gone)),
-        Ok(None) => {
-            let outcome = write(settings, &setting, entry, here);
+        Ok(name) => {
+            let setting = setting.of_interface(&name.unwrap_or_default());
+            let outcome = match changed {
+                Some(now) => Ok(UndoOutcome::Changed(now)),
+                None => write(settings, &setting, entry, here),
+            };
             (setting, outcome)
         }
         Err(cause) => (setting, Err(cause)),

@@ -13,12 +13,14 @@ use crate::{
 struct Machine {
     settings: RefCell<BTreeMap<Setting, Value>>,
     interfaces: BTreeMap<u32, &'static str>,
+    /// Refuses all changes.
+    refuses: bool,
 }
 
 impl Machine {
     fn new(changes: &[Change]) -> Self {
         let settings = changes.iter().map(|change| (change.setting.clone(), change.from.clone()));
-        Self { settings: RefCell::new(settings.collect()), interfaces: [(7, "eth1")].into() }
+        Self { settings: RefCell::new(settings.collect()), interfaces: [(7, "eth1")].into(), refuses: false }
     }
 
     fn set(&self, setting: &Setting, value: &str) {
@@ -44,6 +46,9 @@ impl Settings for Machine {
 
     fn write(&self, setting: &Setting, value: &Value) -> io::Result<()> {
         self.read(setting)?;
+        if self.refuses {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         self.settings.borrow_mut().insert(setting.clone(), value.clone());
         Ok(())
     }
@@ -148,5 +153,38 @@ fn only_what_is_gone_for_good_is_given_up() {
     machine.interfaces = [(8, "eth1")].into();
     let restored = undo(&open(directory.path(), 4), &machine).unwrap();
     assert!(restored.iter().all(|one| matches!(one.outcome, UndoOutcome::Gone)), "{restored:?}");
+    assert!(undo(&open(directory.path(), 4), &machine).unwrap().is_empty());
+}
+
+#[test]
+fn a_change_that_was_refused_is_not_undone() {
+    let directory = tempfile::tempdir().unwrap();
+    let change = |from, to| [Change::text(budget(), from, to)];
+    let mut machine = Machine { refuses: true, ..Machine::new(&change(300, 600)) };
+    let applied = apply(&open(directory.path(), 4), &machine, change(300, 600)).unwrap();
+    assert!(matches!(applied[0].outcome, ApplyOutcome::Refused(_)));
+    machine.set(&budget(), "700");
+    assert!(undo(&open(directory.path(), 4), &machine).unwrap().is_empty());
+    assert_eq!(machine.get(&budget()).unwrap(), "700");
+    // Nor does it hide an earlier one that was made.
+    machine.refuses = false;
+    apply(&open(directory.path(), 4), &machine, change(700, 800)).unwrap();
+    machine.refuses = true;
+    apply(&open(directory.path(), 4), &machine, change(800, 900)).unwrap();
+    machine.refuses = false;
+    assert!(matches!(outcome(directory.path(), 4, &machine), UndoOutcome::Restored));
+    assert_eq!(machine.get(&budget()).unwrap(), "700");
+}
+
+#[test]
+fn what_the_operator_has_set_since_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let changes = [Change::text(budget(), 300, 600)];
+    let machine = Machine::new(&changes);
+    apply(&open(directory.path(), 4), &machine, changes).unwrap();
+    machine.set(&budget(), "1000");
+    let changed = outcome(directory.path(), 4, &machine);
+    assert!(matches!(&changed, UndoOutcome::Changed(Value::Text(now)) if now == "1000"), "{changed:?}");
+    assert_eq!(machine.get(&budget()).unwrap(), "1000");
     assert!(undo(&open(directory.path(), 4), &machine).unwrap().is_empty());
 }

@@ -132,11 +132,12 @@ struct RestoredRecord {
     setting: String,
     /// What it was before.
     value: String,
-    /// What became of it: restored; unchanged, since it was so already; gone, with its interface; restarted,
-    /// as was the machine; hidden, since it is not visible here; refused. The last two stay in the journal.
+    /// What became of it: restored; unchanged, since it was so already; changed by others since, and left
+    /// alone; gone, with its interface; restarted, as was the machine; hidden, since it is not visible here;
+    /// refused. The last two stay in the journal.
     #[cfg_attr(
         test,
-        schemars(extend("enum" = ["restored", "unchanged", "gone", "restarted", "hidden", "refused"]))
+        schemars(extend("enum" = ["restored", "unchanged", "changed", "gone", "restarted", "hidden", "refused"]))
     )]
     outcome: &'static str,
     /// Why it was refused; null if it was not.
@@ -344,6 +345,7 @@ impl RestoredRecord {
             UndoOutcome::Restored => ("restored", None),
             UndoOutcome::Unchanged => ("unchanged", None),
             UndoOutcome::Gone => ("gone", None),
+            UndoOutcome::Changed(_) => ("changed", None),
             UndoOutcome::Restarted => ("restarted", None),
             UndoOutcome::Hidden { .. } => ("hidden", None),
             UndoOutcome::Refused(cause) => ("refused", Some(cause.to_string())),
@@ -365,6 +367,10 @@ fn describe_restored(restored: &[Restored]) -> String {
             UndoOutcome::Gone => format!("gone: {name}"),
             UndoOutcome::Restarted => {
                 format!("left alone: {name}: the machine was restarted since, which resets it")
+            }
+            UndoOutcome::Changed(now) => {
+                let now = setting::value(now);
+                format!("left alone: {name} was {value}, and has become {now} by other hands since")
             }
             UndoOutcome::Hidden { namespace: Some(inode) } => format!(
                 "not restored: {name} to {value}: it is not visible in this network namespace; run wirecap doctor \
