@@ -43,8 +43,8 @@ impl LiveSettings {
         Ok(self.root.join(path))
     }
 
-    /// The directory of an interface in sysfs, which shows the network namespace that it was mounted in: another
-    /// interface may have the name there.
+    /// The directory of an interface in sysfs, which shows the network namespace that it was mounted in:
+    /// another interface may have the name there.
     fn directory(&self, interface: &str) -> io::Result<String> {
         let directory = format!("sys/class/net/{}", one_name(interface)?);
         let index = netdev::interface(interface).map_err(answer)?.ifindex;
