@@ -13,7 +13,8 @@ pub(super) fn examine(snapshot: &Snapshot, interface: &Interface) -> Vec<Finding
     let cpus = &snapshot.machine.cpus;
     let interrupts: Vec<_> = of_queues(interface).collect();
     let local = local_cpus(cpus, interface);
-    let found = [sharing(interface, &interrupts, &local), node(interface, &interrupts, cpus, &local)];
+    let free = free_cpus(cpus, &interrupts, &local);
+    let found = [sharing(interface, &interrupts, &free), node(interface, &interrupts, cpus, &local, &free)];
     found.into_iter().flatten().collect()
 }
 
@@ -28,7 +29,17 @@ fn local_cpus(cpus: &Cpus, interface: &Interface) -> Vec<u32> {
     near.unwrap_or(&cpus.online).iter().filter(is_online).copied().collect()
 }
 
-fn sharing(interface: &Interface, interrupts: &[&Interrupt], local: &[u32]) -> Option<Finding> {
+/// Those of them that may serve interrupts. Isolated ones are kept for something else, and an interrupt would
+/// disturb it, unless interrupts of the NIC were put there already.
+fn free_cpus(cpus: &Cpus, interrupts: &[&Interrupt], local: &[u32]) -> Vec<u32> {
+    let is_isolated = |cpu: &u32| cpus.isolated.contains(cpu);
+    // One that may go to any processor was not put anywhere.
+    let put = interrupts.iter().filter(|interrupt| interrupt.cpus.iter().all(is_isolated));
+    let meant: Vec<_> = put.flat_map(|interrupt| &interrupt.cpus).collect();
+    local.iter().filter(|cpu| !is_isolated(cpu) || meant.contains(cpu)).copied().collect()
+}
+
+fn sharing(interface: &Interface, interrupts: &[&Interrupt], free: &[u32]) -> Option<Finding> {
     let mut served: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for interrupt in interrupts {
         // One that may go to several goes to the first that takes it.
@@ -36,15 +47,21 @@ fn sharing(interface: &Interface, interrupts: &[&Interrupt], local: &[u32]) -> O
             served.entry(cpu).or_default().push(interrupt.number);
         }
     }
-    let idle_cpus: Vec<_> = local.iter().filter(|cpu| !served.contains_key(cpu)).copied().collect();
+    let idle_cpus: Vec<_> = free.iter().filter(|cpu| !served.contains_key(cpu)).copied().collect();
     let (cpu, interrupts_of_it) = served.into_iter().max_by_key(|(_, interrupts)| interrupts.len())?;
     (interrupts_of_it.len() > 1 && !idle_cpus.is_empty()).then(|| {
         let evidence = Evidence::InterruptSharing { cpu, interrupts: interrupts_of_it, idle_cpus };
-        of(interface, Severity::Warning, evidence, spread(interrupts, local))
+        of(interface, Severity::Warning, evidence, spread(interrupts, free))
     })
 }
 
-fn node(interface: &Interface, interrupts: &[&Interrupt], cpus: &Cpus, local: &[u32]) -> Option<Finding> {
+fn node(
+    interface: &Interface,
+    interrupts: &[&Interrupt],
+    cpus: &Cpus,
+    local: &[u32],
+    free: &[u32],
+) -> Option<Finding> {
     let node = interface.numa_node.filter(|_| cpus.nodes.len() > 1)?;
     let is_far = |interrupt: &&&Interrupt| {
         !interrupt.cpus.is_empty() && interrupt.cpus.iter().all(|cpu| !local.contains(cpu))
@@ -52,7 +69,7 @@ fn node(interface: &Interface, interrupts: &[&Interrupt], cpus: &Cpus, local: &[
     let far: Vec<_> = interrupts.iter().filter(is_far).map(|interrupt| interrupt.number).collect();
     (!far.is_empty()).then(|| {
         let evidence = Evidence::InterruptNode { node, interrupts: far };
-        of(interface, Severity::Warning, evidence, spread(interrupts, local))
+        of(interface, Severity::Warning, evidence, spread(interrupts, free))
     })
 }
 
@@ -116,6 +133,7 @@ mod tests {
     #[test]
     fn interrupts_that_share_a_processor_are_spread_over_those_near_the_nic() {
         let findings = found_after(|snapshot| {
+            snapshot.machine.cpus.isolated.clear();
             let interrupts = &mut snapshot.interfaces[0].interrupts;
             interrupts.iter_mut().for_each(|interrupt| {
                 (interrupt.cpus, interrupt.mask) = (vec![2], "0004".into());
@@ -140,6 +158,40 @@ mod tests {
             }
         });
         assert_eq!(findings, []);
+    }
+
+    #[test]
+    fn interrupts_are_not_moved_to_isolated_processors() {
+        let masks = |findings: &[Finding]| -> Vec<Value> {
+            findings[0].changes.iter().map(|change| change.to.clone()).collect()
+        };
+        let on = |interrupt: &mut Interrupt, cpu: u32| {
+            (interrupt.cpus, interrupt.mask) = (vec![cpu], format!("{:04x}", 1 << cpu));
+        };
+        let isolated = [Value::Text("0040".into()), Value::Text("0080".into())];
+        // All share one: 6 and 7 are isolated.
+        let findings = found_after(|snapshot| {
+            snapshot.interfaces[0].interrupts.iter_mut().for_each(|interrupt| on(interrupt, 2));
+        });
+        let Evidence::InterruptSharing { idle_cpus, .. } = &findings[0].evidence else {
+            panic!("{findings:?}")
+        };
+        assert_eq!(idle_cpus, &[0, 1, 3, 4, 5]);
+        assert!(!masks(&findings).iter().any(|mask| isolated.contains(mask)), "{findings:?}");
+        // Nor are those of another node, nor those that may go anywhere.
+        let findings = found_after(|snapshot| {
+            let interrupts = &mut snapshot.interfaces[0].interrupts;
+            interrupts.iter_mut().for_each(|interrupt| interrupt.cpus = (0..16).collect());
+            interrupts.iter_mut().for_each(|interrupt| interrupt.mask = "ffff".into());
+            on(&mut interrupts[6], 12);
+        });
+        assert!(matches!(findings[0].evidence, Evidence::InterruptNode { .. }), "{findings:?}");
+        assert!(!masks(&findings).iter().any(|mask| isolated.contains(mask)), "{findings:?}");
+        // Where one is isolated for interrupts, it may have them.
+        let findings = found_after(|snapshot| {
+            snapshot.interfaces[0].interrupts.iter_mut().for_each(|interrupt| on(interrupt, 6));
+        });
+        assert!(masks(&findings).contains(&Value::Text("0001".into())));
     }
 
     #[test]
