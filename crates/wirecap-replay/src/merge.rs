@@ -30,6 +30,7 @@ pub struct Timing {
 pub(crate) struct Merge {
     sources: Vec<Source>,
     pub(crate) clock: PassClock,
+    align: bool,
     /// The source of the packet that was returned last; the next call advances it.
     current: Option<usize>,
 }
@@ -37,14 +38,19 @@ pub(crate) struct Merge {
 #[derive(Debug)]
 struct Source {
     trace: Trace,
-    /// Subtracted from its times.
-    start_ns: u64,
+    /// The time of its first packet that has one, if it is subtracted from its times.
+    start_ns: Option<u64>,
 }
 
 impl Source {
+    /// Lets its times begin with the next packet, unless they have begun.
+    fn align(&mut self) {
+        self.start_ns = self.start_ns.or_else(|| self.trace.peek()?.placed_ns);
+    }
+
     /// The time of its next packet; `None` in it means at once.
     fn next_ns(&self) -> Option<Option<u64>> {
-        Some(self.trace.peek()?.placed_ns.map(|placed| placed.saturating_sub(self.start_ns)))
+        Some(self.trace.peek()?.placed_ns.map(|placed| placed.saturating_sub(self.start_ns.unwrap_or(0))))
     }
 }
 
@@ -67,11 +73,14 @@ impl Merge {
     pub(crate) fn open(paths: &[PathBuf], timing: Timing, control: &Control) -> Result<Self, Error> {
         let sources = paths.iter().map(|path| {
             let trace = Trace::open(path, control)?;
-            let first = trace.peek().and_then(|packet| packet.placed_ns);
-            Ok(Source { start_ns: if timing.align { first.unwrap_or(0) } else { 0 }, trace })
+            Ok(Source { start_ns: None, trace })
         });
-        let sources = sources.collect::<Result<_, Error>>()?;
-        Ok(Self { sources, clock: PassClock::new(timing.longest_gap_ns), current: None })
+        let mut sources = sources.collect::<Result<Vec<_>, Error>>()?;
+        if timing.align {
+            sources.iter_mut().for_each(Source::align);
+        }
+        let clock = PassClock::new(timing.longest_gap_ns);
+        Ok(Self { sources, clock, align: timing.align, current: None })
     }
 
     /// Steps to the next packet. After [`Step::Nothing`] the next call asks again. With `waits` it waits for
@@ -80,6 +89,9 @@ impl Merge {
         if let Some(current) = self.current {
             if !self.sources[current].trace.advance(waits) {
                 return Step::Nothing;
+            }
+            if self.align {
+                self.sources[current].align();
             }
             self.current = None;
         }
@@ -175,6 +187,31 @@ mod tests {
         let timing = Timing { align: false, longest_gap_ns: Some(1_000_000) };
         let expected = [(0, "a0"), (200, "a1"), (1_200, "a2"), (2_200, "b0"), (2_300, "b1")];
         assert_eq!(merged(&[a, b], timing), named(&expected));
+    }
+
+    #[test]
+    fn a_file_is_aligned_by_its_first_packet_with_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let a = write(directory.path(), "a", &[1_000, 1_200]);
+        // Section, interface, a packet without a time (SPB), and two with times (EPB), in microseconds.
+        let block = |kind: u32, words: &[u32]| {
+            let len = words.len() as u32 * 4 + 12;
+            let words = [&[kind, len], words, &[len]].concat();
+            words.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>()
+        };
+        let timed = |time_us| block(6, &[0, 0, time_us, 4, 40, 0]);
+        let blocks = [
+            block(0x0a0d_0d0a, &[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]),
+            block(1, &[LINK_TYPE_ETHERNET.into(), 4]),
+            block(3, &[40, 0]),
+            timed(500_000),
+            timed(500_100),
+        ];
+        let b = directory.path().join("b");
+        fs::write(&b, blocks.concat()).unwrap();
+        let timing = Timing { align: true, longest_gap_ns: None };
+        let offsets: Vec<_> = merged(&[a, b], timing).into_iter().map(|(offset_us, _)| offset_us).collect();
+        assert_eq!(offsets, [0, 0, 0, 100, 200]);
     }
 
     #[test]

@@ -4,16 +4,24 @@
 //!   in the file  10.000  10.002  10.001  10.005        9.000   9.003      none
 //!   placed       10.000  10.002  10.002  10.005       10.005  10.008     10.008
 //!                                  └ reordered: at once    └ clock set back: continues from there
+//!
+//!   in the file  10.000   0.000  10.004   0.005     far ahead  10.008
+//!   placed       10.000  10.000  10.004  10.005        10.005  10.008
+//!                             └ absurd         └ a second source          each on its own line, side by side
 //! ```
 //!
 //! Rule: packets of one file keep its order, whatever their times. A packet whose time does not increase is
-//! sent right after its predecessor, and counted.
+//! sent right after its predecessor, and counted. A packet with an absurd time costs none: the line before it
+//! is remembered, and goes on with the next packet that is on it, until the new one has lasted for a second.
 
 use serde::Serialize;
 
 /// A longer step back, in nanoseconds, means that the clock was set. Shorter ones come from several queues
 /// whose packets were not sorted.
 const CLOCK_STEP_NS: u64 = 1_000_000_000;
+
+/// No file is silent for longer, a year in nanoseconds: the time is absurd, or the clock was set.
+const LONGEST_SILENCE_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
 /// Faults of the times of a file, in packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -38,31 +46,93 @@ impl TimeFaults {
 /// Places the packets of one file in time.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    /// The latest time of the file, since its clock was last set back.
-    recorded_ns: Option<u64>,
+    /// The line that the file is on; `None` before the first packet with a time.
+    line: Option<Line>,
+    /// The one that it was on before the last jump, until that turns out to last.
+    other: Option<Line>,
     placed_ns: u64,
     pub(crate) faults: TimeFaults,
+}
+
+/// A stretch of times without a jump.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    /// The latest time of the file on it.
+    recorded_ns: u64,
+    /// Where that is placed. Packets of the other line may be placed behind it.
+    placed_ns: u64,
+    /// The time of the file when the other line was left for this one.
+    entered_ns: u64,
+}
+
+impl Line {
+    fn new(recorded_ns: u64, placed_ns: u64) -> Self {
+        Self { recorded_ns, placed_ns, entered_ns: recorded_ns }
+    }
+
+    fn distance(&self, recorded_ns: u64) -> u64 {
+        self.recorded_ns.abs_diff(recorded_ns)
+    }
+
+    /// Goes on to a time, if that is later.
+    fn advance(&mut self, recorded_ns: u64) {
+        let gap = recorded_ns.saturating_sub(self.recorded_ns);
+        self.recorded_ns += gap;
+        self.placed_ns = self.placed_ns.saturating_add(gap);
+    }
+
+    fn has_lasted(&self) -> bool {
+        self.recorded_ns - self.entered_ns > CLOCK_STEP_NS
+    }
 }
 
 impl Timeline {
     /// Places the next packet. `None` before the first packet with a time: send at once.
     pub(crate) fn place(&mut self, recorded_ns: Option<u64>) -> Option<u64> {
-        match (recorded_ns, self.recorded_ns) {
+        match (recorded_ns, self.line) {
             (None, _) => self.faults.untimed += 1,
-            (Some(now), None) => (self.recorded_ns, self.placed_ns) = (Some(now), now),
-            (Some(now), Some(latest)) if now >= latest => {
-                self.recorded_ns = Some(now);
-                self.placed_ns = self.placed_ns.saturating_add(now - latest);
+            (Some(now), None) => {
+                self.line = Some(Line::new(now, now));
+                self.placed_ns = now;
             }
-            (Some(now), Some(latest)) => {
-                self.faults.backwards += 1;
-                if latest - now > CLOCK_STEP_NS {
-                    self.faults.clock_steps += 1;
-                    self.recorded_ns = Some(now);
-                }
+            (Some(now), Some(line)) => {
+                let step = line.recorded_ns.saturating_sub(now);
+                self.faults.backwards += u64::from(step > 0);
+                self.faults.clock_steps += u64::from(step > CLOCK_STEP_NS);
+                let line = self.line_of(now, line);
+                self.placed_ns = self.placed_ns.max(line.placed_ns);
+                self.line = Some(line);
             }
         }
-        self.recorded_ns.map(|_| self.placed_ns)
+        self.line.map(|_| self.placed_ns)
+    }
+
+    /// The line of a packet with this time, after the packet. One that is on neither begins another one.
+    fn line_of(&mut self, now: u64, mut line: Line) -> Line {
+        let distance = line.distance(now);
+        let other = self.other.filter(|other| distance > CLOCK_STEP_NS && other.distance(now) < distance);
+        let nearest = other.unwrap_or(line);
+        let (back, ahead) =
+            (nearest.recorded_ns.saturating_sub(now), now.saturating_sub(nearest.recorded_ns));
+        if back > CLOCK_STEP_NS || ahead > LONGEST_SILENCE_NS {
+            self.other = Some(nearest);
+            return Line::new(now, self.placed_ns);
+        }
+        if let Some(mut other) = other {
+            self.other = Some(line);
+            // A second source may be slow, or have paused. Then it would catch up with the first at once.
+            if other.placed_ns.saturating_add(CLOCK_STEP_NS) < self.placed_ns {
+                other.placed_ns = self.placed_ns;
+            }
+            other.advance(now);
+            other.entered_ns = other.recorded_ns;
+            return other;
+        }
+        line.advance(now);
+        if line.has_lasted() {
+            self.other = None;
+        }
+        line
     }
 }
 
@@ -113,10 +183,64 @@ mod tests {
         assert_eq!(faults, TimeFaults { untimed: 0, backwards: 2, clock_steps: 1 });
     }
 
+    /// Times since the first packet, in milliseconds, of packets with these times.
+    fn offsets_ms(times_ms: &[u64]) -> Vec<u64> {
+        let times: Vec<_> = times_ms.iter().map(|time| Some(time.saturating_mul(1_000_000))).collect();
+        let (placed, _) = placed(&times);
+        placed.iter().map(|time| (time.unwrap() - placed[0].unwrap()) / 1_000_000).collect()
+    }
+
+    /// Milliseconds since 1970 at the start of a trace.
+    const START_MS: u64 = 1_700_000_000_000;
+
+    #[test]
+    fn a_packet_with_an_absurd_time_costs_no_time() {
+        let around = |absurd| {
+            offsets_ms(&[
+                START_MS,
+                START_MS + 100,
+                absurd,
+                START_MS + 200,
+                START_MS + 5_200,
+                START_MS + 5_300,
+            ])
+        };
+        for absurd in [0, START_MS - 5_000, START_MS / 2, START_MS * 2, u64::MAX] {
+            assert_eq!(around(absurd), [0, 100, 100, 200, 5_200, 5_300], "{absurd}");
+        }
+        // Several of them, which differ or not.
+        let times =
+            [START_MS, 0, START_MS + 100, 0, START_MS + 200, u64::MAX, START_MS + 300, 7, START_MS + 400];
+        assert_eq!(offsets_ms(&times), [0, 0, 100, 100, 200, 200, 300, 300, 400]);
+    }
+
+    #[test]
+    fn times_of_two_sources_do_not_add_up() {
+        let times: Vec<_> = (0..100).flat_map(|n| [START_MS + n * 100, 5_000 + n * 100]).collect();
+        let expected: Vec<_> = (0..100).flat_map(|n| [n * 100, n * 100]).collect();
+        assert_eq!(offsets_ms(&times), expected);
+        // The second one is slower: it does not catch up at once.
+        let times = [0, 900, 1_800, 2_700].map(|time| START_MS + time);
+        let times: Vec<_> =
+            times.into_iter().zip([5_000, 5_100, 5_200, 5_300]).flat_map(<[u64; 2]>::from).collect();
+        assert_eq!(offsets_ms(&times), [0, 0, 900, 900, 1_800, 1_900, 2_700, 2_700]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_stays_so() {
+        let step = [10_000, 10_100, 5_000, 5_100, 6_200, 7_000, 9_900, 10_050, 10_150, 20_000];
+        assert_eq!(offsets_ms(&step), [0, 100, 100, 200, 1_300, 2_100, 5_000, 5_150, 5_250, 15_100]);
+        // Ahead by decades: no time passes.
+        let step = [10_000, 10_100, START_MS, START_MS + 2_000, START_MS + 2_100];
+        assert_eq!(offsets_ms(&step), [0, 100, 100, 2_100, 2_200]);
+        // A long silence is one.
+        assert_eq!(offsets_ms(&[START_MS, START_MS + 86_400_000]), [0, 86_400_000]);
+    }
+
     #[test]
     fn packets_without_a_time_take_that_of_the_packet_before() {
-        let (placed, faults) = placed(&[None, Some(1_000), None, Some(1_500), Some(u64::MAX), None]);
-        assert_eq!(placed, [None, Some(1_000), Some(1_000), Some(1_500), Some(u64::MAX), Some(u64::MAX)]);
+        let (placed, faults) = placed(&[None, Some(1_000), None, Some(1_500), Some(9_500), None]);
+        assert_eq!(placed, [None, Some(1_000), Some(1_000), Some(1_500), Some(9_500), Some(9_500)]);
         assert_eq!(faults, TimeFaults { untimed: 3, ..TimeFaults::default() });
     }
 
