@@ -3,14 +3,16 @@
 //! ```text
 //!            wanted                     found
 //!   (none) ─────────► asked for ──────────────────────► known ──► unused for a minute, removed ──► (none)
-//!      ▲                  │ does not answer               │ does not answer any more
-//!      │ a pause is over  ▼                               │
-//!      └─────────────── silent ◄──────────────────────────┘
+//!      ▲                  │ does not answer               └─────► does not answer any more ────────► (none)
+//!      │ a pause is over  ▼
+//!      └─────────────── silent
 //! ```
 //!
 //! Rules: the kernel's events report what was found and what failed, nothing is asked twice. A next hop that
 //! does not answer is left alone for a pause, which doubles each time; if an event reports its address, it is
-//! known at once. All tables have a bound, and a full one gives up the oldest entry, or an unused one.
+//! known at once. One that was known is asked anew with the next packet, as Linux does: it may have been away
+//! only for a moment, and packets wait meanwhile. All tables have a bound, and a full one gives up the oldest
+//! entry, or an unused one.
 
 use std::{
     collections::HashMap,
@@ -161,7 +163,7 @@ impl NextHops {
 
     /// The kernel says that an entry has changed.
     pub(crate) fn changed(&mut self, hop: Hop, neighbour: Neighbour, now: Instant) {
-        if neighbour.state == NeighbourState::Failed && self.forget(hop) {
+        if neighbour.state == NeighbourState::Failed && self.asked.remove(hop) {
             self.silence(hop, now);
         } else {
             self.look_at(hop, neighbour, now);

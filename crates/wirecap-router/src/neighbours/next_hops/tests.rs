@@ -190,6 +190,8 @@ fn a_silent_hop_is_left_alone_for_longer_each_time() {
     world.change(hop(1), NeighbourState::Stale, Some(MAC));
     assert_eq!(world.found(hop(1)), Some(MAC));
     world.change(hop(1), NeighbourState::Failed, None);
+    world.want(hop(1));
+    world.change(hop(1), NeighbourState::Failed, None);
     world.now += FIRST_PAUSE;
     assert!(!world.is_left_alone(hop(1)), "the pauses start again with a short one");
     // The link coming up ends the pause, too.
@@ -199,6 +201,27 @@ fn a_silent_hop_is_left_alone_for_longer_each_time() {
     assert!(world.is_left_alone(hop(1)));
     world.next_hops.link_is_up(1);
     assert!(!world.is_left_alone(hop(1)));
+}
+
+#[test]
+fn a_known_hop_that_fails_is_asked_anew_before_it_is_left_alone() {
+    let mut world = World::new();
+    world.want(hop(1));
+    world.change(hop(1), NeighbourState::Valid, Some(MAC));
+    assert_eq!(world.found(hop(1)), Some(MAC));
+    world.change(hop(1), NeighbourState::Failed, None);
+    assert!(world.found(hop(1)).is_none() && !world.is_left_alone(hop(1)), "packets wait");
+    world.want(hop(1));
+    assert_eq!(world.kernel.asked, [hop(1); 2]);
+    // It was away for a moment.
+    world.change(hop(1), NeighbourState::Valid, Some(MAC));
+    assert_eq!(world.found(hop(1)), Some(MAC));
+    // It is gone.
+    world.change(hop(1), NeighbourState::Failed, None);
+    world.want(hop(1));
+    world.change(hop(1), NeighbourState::Failed, None);
+    assert!(world.is_left_alone(hop(1)));
+    assert_eq!(world.next_hops.counts.report().silent, 1);
 }
 
 #[test]
