@@ -154,10 +154,10 @@ impl Setting {
         }
     }
 
-    /// Whether drivers change it by themselves: the RSS table with the number of queues, and coalescing while
-    /// that is adaptive.
+    /// Whether drivers change it by themselves: the RSS table with the number of queues, coalescing while
+    /// that is adaptive, and flow control when the link comes up.
     pub(crate) fn varies(&self) -> bool {
-        matches!(self, Self::RssTable { .. } | Self::Coalescing { .. })
+        matches!(self, Self::RssTable { .. } | Self::Coalescing { .. } | Self::Pause { .. })
     }
 
     /// Whether it is changed only if its rule is asked for by name: it moves queues away from other users, or

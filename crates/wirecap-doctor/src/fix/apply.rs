@@ -1,13 +1,21 @@
 //! Makes changes, once they are in the journal.
 
-use std::io;
+use std::{
+    io, thread,
+    time::{Duration, Instant},
+};
 
 use super::{
     Settings,
     error::Error,
     journal::{Entry, Journal},
 };
-use crate::setting::{Change, Value};
+use crate::setting::{Change, Setting, Value};
+
+/// How long a NIC that restarts may show what was before, or nothing.
+const RESTART: Duration = Duration::from_secs(5);
+/// How often it is asked meanwhile.
+const RETRY: Duration = Duration::from_millis(100);
 
 impl Applied {
     /// Whether the setting has changed.
@@ -93,12 +101,25 @@ fn note(journal: &Journal, entry: &Entry) {
 
 fn make(settings: &impl Settings, change: &Change) -> ApplyOutcome {
     let written = settings.write(&change.setting, &change.to);
-    match written.and_then(|()| settings.read(&change.setting)) {
+    match written.and_then(|()| read_back(settings, &change.setting, &change.from)) {
         Ok(now) if now == change.to => ApplyOutcome::Made,
         Ok(now) if now == change.from => {
             ApplyOutcome::Refused(io::Error::other("it reads as before, though nothing refused it"))
         }
         Ok(now) => ApplyOutcome::Adjusted(now),
         Err(cause) => ApplyOutcome::Refused(cause),
+    }
+}
+
+/// Reads a setting that was written, and was `before`. Where the link restarts, it may take some time.
+pub(super) fn read_back(settings: &impl Settings, setting: &Setting, before: &Value) -> io::Result<Value> {
+    let end = Instant::now() + RESTART;
+    loop {
+        let now = settings.read(setting);
+        let has_changed = now.as_ref().is_ok_and(|now| now != before);
+        if has_changed || setting.disturbs().is_none() || Instant::now() >= end {
+            return now;
+        }
+        thread::sleep(RETRY);
     }
 }

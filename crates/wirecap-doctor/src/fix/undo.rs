@@ -4,6 +4,7 @@ use std::io;
 
 use super::{
     Settings,
+    apply::read_back,
     error::Error,
     journal::{Entry, Journal, Place},
 };
@@ -123,11 +124,12 @@ fn write(
 ) -> io::Result<UndoOutcome> {
     let value = &entry.change.from;
     let write = || {
-        if settings.read(setting)? == *value {
+        let before = settings.read(setting)?;
+        if before == *value {
             return Ok(UndoOutcome::Unchanged);
         }
         settings.write(setting, value)?;
-        if settings.read(setting)? == *value {
+        if read_back(settings, setting, &before)? == *value {
             Ok(UndoOutcome::Restored)
         } else {
             Err(io::Error::other("it reads otherwise after it was written"))

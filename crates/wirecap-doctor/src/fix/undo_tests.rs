@@ -1,6 +1,13 @@
 //! What undoing does where not all is as it was: elsewhere, later, and after others have changed settings.
 
-use std::{cell::RefCell, collections::BTreeMap, io, path::Path};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    io,
+    path::Path,
+};
+
+use wirecap_sys::netdev::RingSizes;
 
 use super::*;
 use crate::{
@@ -15,12 +22,17 @@ struct Machine {
     interfaces: BTreeMap<u32, &'static str>,
     /// Refuses all changes.
     refuses: bool,
+    /// What is written is seen after as many reads.
+    restart: Cell<u32>,
+    /// What is not seen yet, and after how many reads it is.
+    written: RefCell<Option<(Setting, Value, u32)>>,
 }
 
 impl Machine {
     fn new(changes: &[Change]) -> Self {
         let settings = changes.iter().map(|change| (change.setting.clone(), change.from.clone()));
-        Self { settings: RefCell::new(settings.collect()), interfaces: [(7, "eth1")].into(), refuses: false }
+        let settings = RefCell::new(settings.collect());
+        Self { settings, interfaces: [(7, "eth1")].into(), ..Self::default() }
     }
 
     fn set(&self, setting: &Setting, value: &str) {
@@ -41,6 +53,15 @@ impl Machine {
 
 impl Settings for Machine {
     fn read(&self, setting: &Setting) -> io::Result<Value> {
+        if let Some((setting, value, reads)) = self.written.take() {
+            match reads.checked_sub(1) {
+                Some(reads) => self.written.replace(Some((setting, value, reads))),
+                None => {
+                    self.settings.borrow_mut().insert(setting, value);
+                    None
+                }
+            };
+        }
         self.settings.borrow().get(setting).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
@@ -49,7 +70,7 @@ impl Settings for Machine {
         if self.refuses {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        self.settings.borrow_mut().insert(setting.clone(), value.clone());
+        self.written.replace(Some((setting.clone(), value.clone(), self.restart.get())));
         Ok(())
     }
 
@@ -187,4 +208,19 @@ fn what_the_operator_has_set_since_is_left() {
     assert!(matches!(&changed, UndoOutcome::Changed(Value::Text(now)) if now == "1000"), "{changed:?}");
     assert_eq!(machine.get(&budget()).unwrap(), "1000");
     assert!(undo(&open(directory.path(), 4), &machine).unwrap().is_empty());
+}
+
+#[test]
+fn a_link_that_restarts_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let rings = |rx| Value::Rings(RingSizes { rx, rx_max: 4096, ..RingSizes::default() });
+    let setting = Setting::Rings { interface: "eth1".into() };
+    let changes = [Change { setting: setting.clone(), from: rings(512), to: rings(4096) }];
+    let machine = Machine::new(&changes);
+    machine.restart.set(2);
+    let applied = apply(&open(directory.path(), 4), &machine, changes).unwrap();
+    assert!(matches!(applied[0].outcome, ApplyOutcome::Made), "{applied:?}");
+    let restored = outcome(directory.path(), 4, &machine);
+    assert!(matches!(restored, UndoOutcome::Restored), "{restored:?}");
+    assert_eq!(machine.read(&setting).unwrap(), rings(512));
 }
