@@ -99,6 +99,36 @@ fn planted_faults_are_found_mended_and_the_mending_is_undone() {
 }
 
 #[test]
+fn an_interface_is_restored_under_its_new_name_and_only_in_its_namespace() {
+    if !require_root("an_interface_is_restored_under_its_new_name_and_only_in_its_namespace") {
+        return;
+    }
+    let lab = Lab::with_queues("docname", 2);
+    plant(&lab);
+    record(&doctor(&lab, &["r0", &format!("--fix={}", FOUND.join(",")), "--json"]));
+    // In the namespace, but with /sys of the machine.
+    let journal = lab.path("journal");
+    let namespace = format!("--net=/run/netns/{}", lab.right.name());
+    let mut command = Command::new("nsenter");
+    command.args([&namespace, WIRECAP, "doctor", "--undo", "--json", "--journal"]).arg(&journal);
+    let refused = command.output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stdout);
+    assert_eq!(refused.status.code(), Some(1), "{refused:#?}");
+    assert!(said.contains("/sys shows another network namespace"), "{said}");
+    // Only what is down can be renamed everywhere, and only what is up polls.
+    for change in [&["r0", "down"][..], &["r0", "name", "r9"], &["r9", "up"]] {
+        lab.right.ip(&[&["link", "set"], change].concat()).unwrap();
+    }
+    let undone = record(&doctor(&lab, &["--undo", "--json"]));
+    let restored = undone["restored"].as_array().unwrap();
+    assert!(restored.len() == FOUND.len() && restored.iter().all(|setting| setting["outcome"] == "restored"));
+    let read = |file: &str| fs::read_to_string(Path::new("/sys/class/net/r9").join(file)).unwrap();
+    lab.right.enter(|| {
+        assert_eq!((read("threaded"), read("gro_flush_timeout")), ("1\n".into(), "50000000\n".into()))
+    });
+}
+
+#[test]
 fn a_doctor_that_is_killed_leaves_what_can_be_undone() {
     if !require_root("a_doctor_that_is_killed_leaves_what_can_be_undone") {
         return;
