@@ -16,6 +16,10 @@ use wirecap_record::Compression;
 
 /// The fewest digits of a number in a name.
 const DIGITS: usize = 5;
+/// The largest number that has as few digits as it needs.
+const MAX_SHORT: u64 = 9_999_999;
+/// The digits of larger numbers: no date or time of day has as many.
+const LONG_DIGITS: usize = 11;
 
 /// The format that a name stands for, compressed or not.
 ///
@@ -44,7 +48,7 @@ pub(super) fn any_number(path: &Path) -> PathBuf {
 }
 
 fn digits(number: u64) -> String {
-    format!("{number:0DIGITS$}")
+    if number <= MAX_SHORT { format!("{number:0DIGITS$}") } else { format!("{number:0LONG_DIGITS$}") }
 }
 
 /// The number that [`numbered`] put into a name, and the name without it.

@@ -30,8 +30,8 @@ use crate::{
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// The largest number of a file: a larger one in a name is a date.
-const MAX_NUMBER: u64 = 9_999_999;
+/// The largest number of a file: a thousand new files each second for three years.
+const MAX_NUMBER: u64 = 99_999_999_999;
 /// The largest number of files whose names would be the same without it.
 const MAX_OF_SAME: u64 = 99_999;
 
@@ -279,6 +279,8 @@ mod tests {
         let mut endless = names("x.pcapng", by_size());
         endless.continue_after(7);
         assert_eq!(path(&endless, 1), Path::new("x_00008.pcapng"));
+        endless.continue_after(9_999_999);
+        assert_eq!(path(&endless, 1), Path::new("x_00010000000.pcapng"), "longer than a date");
         endless.continue_after(MAX_NUMBER);
         assert!(endless.path(1, 0).unwrap_err().to_string().contains("none can follow"));
         let mut ring = names("x.pcapng", OutputSettings { rotate_files: Some(3), ..by_size() });
@@ -293,6 +295,7 @@ mod tests {
         let number = |names: &Names, path: &str| names.number_in(Path::new(path));
         let endless = names("d/x.pcapng.zst", by_size());
         assert_eq!(number(&endless, "d/x_00012.pcapng.zst"), Some(12));
+        assert_eq!(number(&endless, "d/x_00010000000.pcapng.zst"), Some(10_000_000));
         for other in [
             "d/x.pcapng.zst",
             "d/x_12.pcapng.zst",
