@@ -1,6 +1,7 @@
 //! The thread that runs the command of `-z` with each file that is complete, one after the other.
 
 use std::{
+    os::unix::process::CommandExt,
     path::PathBuf,
     process::{Command, Stdio},
     sync::mpsc::{Sender, channel},
@@ -79,6 +80,8 @@ fn run_with_each(command: &str, files: impl Iterator<Item = PathBuf>) -> FailedC
         let result = Command::new(command)
             .arg(&path)
             .env_remove("NOTIFY_SOCKET")
+            // Ctrl-C is for wirecap, which waits until the last file is done.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .status();
