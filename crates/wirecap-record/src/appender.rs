@@ -9,12 +9,11 @@ use std::{
     io::IoSlice,
     iter,
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::SystemTime,
 };
+
+use wirecap_sys::clock::system_ns;
 
 use super::{
     alignment,
@@ -22,6 +21,7 @@ use super::{
     copy::OutputCopy,
     description::{Trailer, trailer_bytes},
     error::RecordError,
+    limit::Limit,
     order::Order,
     output::{AppendError, Output, Whereabouts},
     pieces::{Piece, cut, split},
@@ -93,34 +93,6 @@ pub struct LostFile {
     pub whereabouts: Whereabouts,
 }
 
-/// Packets that may still be written, to one output or to several together. It guards no other memory, so all
-/// accesses are relaxed.
-#[derive(Debug)]
-pub(crate) struct Limit(AtomicU64);
-
-impl Limit {
-    pub(crate) fn new(packets: u64) -> Self {
-        Self(packets.into())
-    }
-
-    fn is_reached(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
-    }
-
-    /// Takes the right to write up to this many packets. Returns how many, and whether they are the last.
-    fn take(&self, packets: u64) -> (u64, bool) {
-        let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
-        let before = self.0.fetch_update(set, read, |left| Some(left.saturating_sub(packets)));
-        let before = before.expect("always a next value");
-        (packets.min(before), before > 0 && packets >= before)
-    }
-
-    /// Gives back the right to packets that were not written.
-    fn give_back(&self, packets: u64) {
-        self.0.fetch_add(packets, Ordering::Relaxed);
-    }
-}
-
 /// Writes records to an output, up to a number of packets.
 #[derive(Debug)]
 pub(crate) struct Appender {
@@ -138,6 +110,10 @@ pub(crate) struct Appender {
     copy: Option<OutputCopy>,
     /// Bytes of the files before it.
     complete_bytes: u64,
+    /// Whether the file is complete, and the next one of the series begins with the next packet.
+    is_between: bool,
+    /// The last complete file and its packets, if none can follow: it still gets the account.
+    last: Option<(PathBuf, u64)>,
     /// Whether the last file of a series is full.
     is_complete: bool,
     /// Whether everything is written that follows the packets.
@@ -176,6 +152,8 @@ impl Appender {
             series,
             copy,
             complete_bytes: 0,
+            is_between: false,
+            last: None,
             is_complete: false,
             is_closed: false,
             lost_files: Vec::new(),
@@ -226,6 +204,9 @@ impl Appender {
         let mut rest: Vec<_> = group.iter().map(Piece::whole).collect();
         loop {
             let first_ns = rest.iter().find_map(Piece::first_ns);
+            if let (true, Some(first_ns)) = (self.is_between, first_ns) {
+                self.open_next(first_ns)?;
+            }
             let pieces = match (&mut self.series, first_ns) {
                 (Some(series), Some(first_ns)) => {
                     let mut room = series.room(self.output.len(), first_ns);
@@ -308,21 +289,57 @@ impl Appender {
             return Ok(());
         }
         let packets = series.packets();
+        let full = self.complete_file()?;
+        if let Err(cause) = self.open_next(first_ns) {
+            self.last = Some((full, packets));
+            return Err(cause);
+        }
+        if let Some(series) = &mut self.series {
+            series.complete(&full, packets, Some((self.output.name(), first_ns)));
+        }
+        Ok(())
+    }
+
+    /// Ends the file, and returns its name.
+    fn complete_file(&mut self) -> Result<PathBuf, RecordError> {
         let whereabouts = self.output.whereabouts();
         self.output.end().map_err(|error| error.cause)?;
         if whereabouts != Whereabouts::Cut {
             self.output.complete()?;
         }
-        let (full, len) = (self.output.name().to_owned(), self.output.len());
-        // If the next file cannot be opened, this one is still complete.
-        self.output.go_on_in(series.open_next(first_ns)?)?;
-        let next = self.output.name().to_owned();
-        self.complete_bytes += len;
+        let full = self.output.name().to_owned();
+        self.is_between = true;
+        self.complete_bytes += self.output.len();
         // A file that was moved is where its owner wants it.
         if matches!(whereabouts, Whereabouts::Deleted | Whereabouts::Cut) {
+            let packets = self.series.as_ref().map_or(0, Series::packets);
             self.lost_files.push(LostFile { path: full.clone(), packets, whereabouts });
         }
-        series.complete(&full, packets, Some((&next, first_ns)));
+        Ok(full)
+    }
+
+    /// Opens the file that follows a complete one, for a packet with this time.
+    fn open_next(&mut self, first_ns: u64) -> Result<(), RecordError> {
+        let Some(series) = &mut self.series else { return Ok(()) };
+        self.output.go_on_in(series.open_next(first_ns)?)?;
+        series.went_on();
+        self.is_between = false;
+        Ok(())
+    }
+
+    /// Ends the file of a period that is over. The next one begins with the next packet: a period without
+    /// packets has no file.
+    fn end_period(&mut self) -> Result<(), RecordError> {
+        let Some(series) = &self.series else { return Ok(()) };
+        if series.is_last() {
+            self.is_complete = true;
+            return Ok(());
+        }
+        let packets = series.packets();
+        let full = self.complete_file()?;
+        if let Some(series) = &mut self.series {
+            series.complete(&full, packets, None);
+        }
         Ok(())
     }
 
@@ -363,12 +380,12 @@ impl Appender {
             return;
         }
         let is_over = is_idle && self.series.as_ref().is_some_and(|series| series.is_over(now_ns));
-        let first_ns = match self.cut_ns() {
-            Some(cut_ns) if is_certain || is_over => now_ns.max(cut_ns),
-            _ if is_over => now_ns,
+        let ended = match self.cut_ns() {
+            Some(cut_ns) if is_certain || is_over => self.end_on_request(now_ns.max(cut_ns)),
+            None if is_over && !self.is_between => self.end_period(),
             _ => return,
         };
-        match self.next_file(first_ns) {
+        match ended {
             Err(cause) => {
                 self.stop(StopReason::Failed { output: self.number, cause: &cause });
                 self.failure = Some(cause);
@@ -377,6 +394,15 @@ impl Appender {
             Ok(()) => {}
         }
         self.show();
+    }
+
+    /// Begins the next file, because it was requested.
+    fn end_on_request(&mut self, first_ns: u64) -> Result<(), RecordError> {
+        if self.is_between {
+            // The file that was requested has no packets.
+            self.open_next(first_ns)?;
+        }
+        self.next_file(first_ns)
     }
 
     fn stop(&mut self, stop: StopReason<'_>) {
@@ -391,6 +417,10 @@ impl Appender {
     /// Writes the account after the packets, even after a failure: there may be room where the last record
     /// was cut off.
     pub(crate) fn close(&mut self, trailer: &Trailer, started: SystemTime) {
+        if self.is_between && self.failure.is_none() {
+            // For the account, which is in the last file.
+            self.failure = self.open_next(system_ns()).err();
+        }
         let written = (self.packets, self.series.as_ref().map_or(1, |series| series.number));
         let bytes = trailer_bytes(trailer, self.only, self.output.format(), started, written);
         if let Err(AppendError { cause, .. }) = self.output.append_last(&bytes, self.failure.is_some()) {
@@ -410,8 +440,12 @@ impl Appender {
             self.failure = self.output.complete().err();
         }
         if let Some(series) = &mut self.series {
-            if is_whole && self.failure.is_none() {
-                series.complete(self.output.name(), series.packets(), None);
+            match self.last.take() {
+                Some((last, packets)) => series.complete(&last, packets, None),
+                None if is_whole && self.failure.is_none() => {
+                    series.complete(self.output.name(), series.packets(), None);
+                }
+                None => {}
             }
             series.close();
         }
@@ -424,26 +458,11 @@ impl Appender {
     fn show(&self) {
         let counters = &self.progress.counters;
         counters.packets.store(self.packets, Ordering::Relaxed);
-        counters.bytes.store(self.complete_bytes + self.output.len(), Ordering::Relaxed);
+        let current = if self.is_between { 0 } else { self.output.len() };
+        counters.bytes.store(self.complete_bytes + current, Ordering::Relaxed);
         counters.files.store(self.series.as_ref().map_or(1, |series| series.number), Ordering::Relaxed);
         counters.out_of_order.store(self.order.late, Ordering::Relaxed);
         let not_copied = self.copy.as_ref().map_or(0, OutputCopy::not_copied);
         counters.not_copied.store(not_copied, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_limit_is_shared_exactly_and_reached_once() {
-        let limit = Limit::new(10);
-        assert_eq!(limit.take(4), (4, false));
-        assert_eq!(limit.take(4), (4, false));
-        limit.give_back(1);
-        assert_eq!(limit.take(7), (3, true));
-        assert!(limit.is_reached());
-        assert_eq!((limit.take(5), limit.take(0)), ((0, false), (0, false)));
     }
 }

@@ -32,6 +32,15 @@ pub enum RecordError {
         .0.display()
     )]
     SharedLink(PathBuf),
+    /// A file of another user in a directory where everyone may make files: it would get the packets.
+    #[error(
+        "it belongs to another user, in a directory that everyone may write to; remove it, or name another file"
+    )]
+    SharedFile,
+    /// The file system has not kept all that it accepted, and says so only at the end, as network file
+    /// systems do. The file keeps its partial name.
+    #[error("its file system accepted everything, but could not keep it: {0}")]
+    NotKept(#[source] io::Error),
     /// A complete file cannot be renamed to its name.
     #[error("it is complete, but cannot be renamed: {0}")]
     Unnamed(#[source] io::Error),

@@ -78,7 +78,7 @@
 //! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
 //! | a series of files | [`Rotation`]; the next file on request: [`Rotator`] |
 //! | a copy for a program that reads beside the file | [`OutputCopy`] |
-//! | writing, and its failures | [`Writer`], `appender`, [`Output`], `open`, `naming`, `sink`; compressed: [`Compression`]; without packets: [`PlainFile`]; past the page cache: `direct_io`, `alignment` |
+//! | writing, and its failures | [`Writer`], `appender`, `limit`, [`Output`], `open`, `naming`, `sink`; compressed: [`Compression`]; without packets: [`PlainFile`]; past the page cache: `direct_io`, `alignment` |
 //! | the blocks around the packets | [`Trailer`], `description` |
 #![forbid(unsafe_code)]
 
@@ -97,6 +97,7 @@ mod error;
 mod feed;
 mod in_place;
 mod lane;
+mod limit;
 mod lookout;
 mod merge;
 mod naming;

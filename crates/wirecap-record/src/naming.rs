@@ -27,7 +27,7 @@ const PARTIAL: &str = "partial";
 /// The numbers of partial files beside the first one.
 const OTHERS: Range<u32> = 2..1_000;
 /// Write permission for everyone.
-const WORLD_WRITABLE: u32 = 0o002;
+pub(crate) const WORLD_WRITABLE: u32 = 0o002;
 
 /// How files are created.
 ///

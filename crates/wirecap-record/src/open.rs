@@ -18,12 +18,13 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, OFlag, fcntl},
+    unistd::geteuid,
 };
 use wirecap_sys::file_lock;
 
 use super::{
     error::RecordError,
-    naming::{FileOptions, Target, partial_names},
+    naming::{FileOptions, Target, WORLD_WRITABLE, partial_names},
 };
 
 /// Permissions of a new file: captured traffic is confidential.
@@ -83,7 +84,11 @@ fn open_in_place(path: &Path, flags: OFlag) -> Result<OpenFile, RecordError> {
         }
         // From now on, writes wait for room.
         fcntl(&file, FcntlArg::F_SETFL(OFlag::empty())).map_err(io::Error::from)?;
-        let is_regular = file.metadata()?.is_file();
+        let metadata = file.metadata()?;
+        let is_regular = metadata.is_file();
+        if is_regular {
+            check_owner(path, &metadata)?;
+        }
         let lock_error = match is_regular.then(|| lock(&file)) {
             // Another capture, which failed to start, removed it between the two steps.
             Some(Ok(None)) if !is_at(&file, path) => continue,
@@ -100,6 +105,7 @@ fn open_in_place(path: &Path, flags: OFlag) -> Result<OpenFile, RecordError> {
 fn open_partial(path: &Path, mode: Option<u32>) -> Result<OpenFile, RecordError> {
     let replaced = match open_existing(path) {
         Ok(file) => {
+            check_owner(path, &file.metadata()?)?;
             lock(&file)?;
             Some(file)
         }
@@ -145,6 +151,16 @@ impl OpenFile {
         }
         Ok(())
     }
+}
+
+/// Refuses a file that another user may have put where it is, to read what is captured: the new file gets its
+/// owner and permissions. The kernel refuses the same where a file might be created
+/// (`fs.protected_regular`).
+fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), RecordError> {
+    let directory = path.parent().unwrap_or(Path::new("/")).metadata()?;
+    let is_shared = directory.mode() & WORLD_WRITABLE != 0;
+    let owners = [geteuid().as_raw(), directory.uid()];
+    if is_shared && !owners.contains(&metadata.uid()) { Err(RecordError::SharedFile) } else { Ok(()) }
 }
 
 /// Refuses a file that another capture is writing now. One that was killed holds no lock.

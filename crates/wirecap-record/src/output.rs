@@ -250,8 +250,11 @@ impl Output {
     /// keeps the name that it has.
     ///
     /// # Errors
-    /// [`RecordError::Unnamed`]; the file keeps its partial name.
+    /// [`RecordError::NotKept`], [`RecordError::Unnamed`]; the file keeps its partial name.
     pub(crate) fn complete(&mut self) -> Result<(), RecordError> {
+        if self.cuttable {
+            self.sink.check_kept().map_err(RecordError::NotKept)?;
+        }
         let (true, Some(path), Some(name)) = (self.is_at_path(), &self.path, &self.becomes) else {
             return Ok(());
         };

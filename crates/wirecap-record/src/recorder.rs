@@ -14,7 +14,7 @@ use wirecap::{Capture, report::QueueMode};
 use wirecap_file::Format;
 
 use super::{
-    appender::{Appender, Limit, Outcome},
+    appender::{Appender, Outcome},
     backlog::Backlog,
     buffers::Buffers,
     config::RecordConfig,
@@ -24,6 +24,7 @@ use super::{
     feed::Feed,
     in_place::Places,
     lane::Lane,
+    limit::Limit,
     lookout::Lookout,
     merge::Merger,
     output::{Output, Whereabouts},

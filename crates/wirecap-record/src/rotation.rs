@@ -133,7 +133,10 @@ pub(crate) struct Series {
     rotation: Rotation,
     /// When the first period began; `None` until the first packet if that decides.
     origin_ns: Option<u64>,
-    /// The end of the period.
+    /// Whether packets have the time at which they come.
+    is_live: bool,
+    /// The beginning of the period, and its end.
+    begins_ns: u64,
     until_ns: u64,
     /// The number of the file, from 1 on.
     pub(crate) number: u64,
@@ -150,9 +153,20 @@ impl Series {
     /// Of which the first file is open. `origin_ns` is when the first period begins; `None` means with the
     /// first packet, as in traces.
     pub(crate) fn new(rotation: Rotation, origin_ns: Option<u64>, requests: Arc<Requests>) -> Self {
-        let (until_ns, number, packets) = (u64::MAX, 1, 0);
+        let (begins_ns, until_ns, is_live, number, packets) = (0, u64::MAX, origin_ns.is_some(), 1, 0);
         let (cut_ns, replies) = (None, Vec::new());
-        let mut series = Self { rotation, origin_ns, until_ns, number, packets, requests, cut_ns, replies };
+        let mut series = Self {
+            rotation,
+            origin_ns,
+            is_live,
+            begins_ns,
+            until_ns,
+            number,
+            packets,
+            requests,
+            cut_ns,
+            replies,
+        };
         if let Some(origin_ns) = origin_ns {
             series.begin_period(origin_ns);
         }
@@ -191,6 +205,12 @@ impl Series {
             self.origin_ns = Some(first_ns);
             self.begin_period(first_ns);
         }
+        if self.is_set_back(first_ns) {
+            if !self.is_empty() {
+                return Room { until_ns: 0, ..Room::UNLIMITED };
+            }
+            self.begin_period(first_ns);
+        }
         let (max_packets, max_bytes) = (self.rotation.max_packets, self.rotation.max_bytes);
         Room {
             packets: max_packets.map_or(u64::MAX, |most| most.max(1).saturating_sub(self.packets)),
@@ -213,8 +233,15 @@ impl Series {
     /// request. For a writer that has written everything.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         let late_ns = now_ns.saturating_sub(LATE_NS);
-        let period_is_over = (self.packets > 0 || self.is_last()) && late_ns >= self.until_ns;
+        let is_past = late_ns >= self.until_ns || self.is_set_back(now_ns);
+        let period_is_over = (self.packets > 0 || self.is_last()) && is_past;
         period_is_over || self.cut_ns.is_some_and(|cut_ns| late_ns >= cut_ns)
+    }
+
+    /// Whether a time is so far before the period that the system clock was set back: otherwise the file
+    /// would end only when the clock has come to its end again.
+    fn is_set_back(&self, time_ns: u64) -> bool {
+        self.is_live && self.rotation.period.is_some() && time_ns.saturating_add(LATE_NS) < self.begins_ns
     }
 
     /// Whether no file follows.
@@ -230,9 +257,13 @@ impl Series {
         let begins_ns = self.begin_period(first_ns);
         let number = self.number + 1;
         let begins_ns = self.reached_cut_ns(first_ns).map_or(begins_ns, |cut_ns| cut_ns.max(begins_ns));
-        let output = (self.rotation.open.0)(NextFile { number, begins_ns })?;
-        (self.number, self.packets) = (number, 0);
-        Ok(output)
+        (self.rotation.open.0)(NextFile { number, begins_ns })
+    }
+
+    /// The next file is the current one.
+    pub(crate) fn went_on(&mut self) {
+        self.number += 1;
+        self.packets = 0;
     }
 
     /// The requested end of the file, if a packet with this time is not before it.
@@ -259,10 +290,18 @@ impl Series {
 
     /// Begins the period of a time. Returns its beginning.
     fn begin_period(&mut self, time_ns: u64) -> u64 {
-        let (Some(period), Some(origin_ns)) = (self.rotation.period, self.origin_ns) else { return time_ns };
+        let (Some(period), Some(mut origin_ns)) = (self.rotation.period, self.origin_ns) else {
+            return time_ns;
+        };
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+        if self.is_set_back(time_ns) {
+            // Periods begin at the same times as before.
+            let periods = origin_ns.saturating_sub(time_ns).div_ceil(period_ns);
+            origin_ns = origin_ns.saturating_sub(periods.saturating_mul(period_ns));
+            self.origin_ns = Some(origin_ns);
+        }
         let begins_ns = origin_ns + time_ns.saturating_sub(origin_ns) / period_ns * period_ns;
-        self.until_ns = begins_ns.saturating_add(period_ns);
+        (self.begins_ns, self.until_ns) = (begins_ns, begins_ns.saturating_add(period_ns));
         begins_ns
     }
 }

@@ -1,5 +1,8 @@
 use std::{io::Write, os::unix::fs::PermissionsExt};
 
+use nix::libc;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
 use super::*;
 use crate::compress::{Compression, tests::decoded};
 
@@ -227,4 +230,56 @@ fn a_file_that_was_moved_or_deleted_is_noticed() {
     assert_eq!(output.whereabouts(), Whereabouts::Moved(other.canonicalize().unwrap()));
     fs::remove_file(&other).unwrap();
     assert_eq!(output.whereabouts(), Whereabouts::Deleted);
+}
+
+#[test]
+fn a_file_that_another_user_has_put_there_is_refused() {
+    if !wirecap_lab::require_root("a_file_that_another_user_has_put_there_is_refused") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let shared = directory.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    let path = shared.join("x.pcapng");
+    fs::write(&path, "theirs").unwrap();
+    std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+    let set_mode = |mode| fs::set_permissions(&shared, std::fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o1777);
+    for in_place in [false, true] {
+        let options = FileOptions { in_place, ..FileOptions::default() };
+        let refused = Output::open_with(&path, Format::Pcapng, options).map(drop);
+        assert!(matches!(refused, Err(RecordError::SharedFile)), "in place {in_place}: {refused:?}");
+    }
+    assert_eq!(fs::read_dir(&shared).unwrap().count(), 1, "nothing is left");
+    assert_eq!(fs::read(&path).unwrap(), b"theirs");
+    // One's own there, and anybody's where only the owner of the directory makes files.
+    std::os::unix::fs::chown(&path, Some(0), None).unwrap();
+    drop(Output::open(&path, Format::Pcapng).unwrap());
+    std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+    set_mode(0o755);
+    drop(Output::open(&path, Format::Pcapng).unwrap());
+}
+
+#[test]
+fn what_the_file_system_has_not_kept_is_not_complete() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.pcapng");
+    // In a thread of its own, in which close(2) fails as on a network file system whose disk is full.
+    let (completed, output) = std::thread::scope(|scope| {
+        let ended = scope.spawn(|| {
+            let mut output = open_partial(&path).unwrap();
+            output.begin(b"head").unwrap();
+            output.settle();
+            let (full, arch) = (SeccompAction::Errno(libc::EDQUOT as u32), std::env::consts::ARCH);
+            let rules = [(libc::SYS_close, Vec::new())].into();
+            let filter = SeccompFilter::new(rules, SeccompAction::Allow, full, arch.try_into().unwrap());
+            let program: BpfProgram = filter.unwrap().try_into().unwrap();
+            seccompiler::apply_filter(&program).unwrap();
+            (output.complete(), output)
+        });
+        ended.join().unwrap()
+    });
+    assert!(matches!(completed, Err(RecordError::NotKept(_))), "{completed:?}");
+    assert_eq!(names(directory.path()), ["a.pcapng.partial"]);
+    drop(output);
 }

@@ -14,8 +14,9 @@ use wirecap_file::Format;
 
 use super::*;
 use crate::{
-    appender::{Appender, Limit},
+    appender::Appender,
     buffers::Buffers,
+    limit::Limit,
     naming::FileOptions,
     progress::{Progress, WrittenCounts},
     records::Records,
@@ -199,21 +200,22 @@ struct Requested {
     appender: Appender,
     rotator: Rotator,
     begins: Arc<Mutex<Vec<u64>>>,
+    complete: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Requested {
     fn new(limits: Limits) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let begins = Arc::default();
+        let (begins, complete) = (Arc::default(), Arc::default());
         let options = FileOptions::default();
-        let rotation = rotation(directory.path(), (limits, options), &Arc::default(), &begins);
+        let rotation = rotation(directory.path(), (limits, options), &complete, &begins);
         let mut output = open(&path(directory.path(), 1), options).unwrap();
         output.begin(HEADER).unwrap();
         let (progress, limit) = (Progress::new(&output, None), Arc::new(Limit::new(u64::MAX)));
         let rotator = Rotator(Arc::default());
         let series = Series::new(rotation, Some(ORIGIN_NS), Arc::clone(&rotator.0));
         let appender = Appender::new(0, None, output, (Some(series), None), limit, progress, None);
-        Self { directory, appender, rotator, begins }
+        Self { directory, appender, rotator, begins, complete }
     }
 
     /// Writes packets of 100 bytes with these times, in one group.
@@ -312,7 +314,58 @@ fn a_request_is_refused_once_nothing_more_is_written() {
     assert_eq!(complete.try_recv(), Err(TryRecvError::Disconnected), "the next file cannot be opened");
     let refused = series.rotator.rotate(at(1_050));
     assert_eq!(refused.try_recv(), Err(TryRecvError::Disconnected));
+    assert_eq!(*series.complete.lock().unwrap(), [0; 0], "it gets the account before");
     assert!(series.appender.finish().failure.is_some());
+    assert_eq!(*series.complete.lock().unwrap(), [1], "it is complete, though none follows");
+}
+
+/// Periods of a second.
+const BY_TIME: Limits = Limits { period_ns: Some(SECOND_NS), bytes: None, packets: None, files: None };
+const SECOND_NS: u64 = 1_000_000_000;
+
+#[test]
+fn a_period_without_packets_has_no_file() {
+    let mut series = Requested::new(BY_TIME);
+    series.write(&[1_010]);
+    series.appender.end_file(SECOND_NS + LATE_NS, false, true);
+    assert_eq!(*series.complete.lock().unwrap(), [0; 0], "packets of it may come");
+    for seconds in [1, 5, 60] {
+        series.appender.end_file(seconds * SECOND_NS + LATE_NS + ORIGIN_NS, false, true);
+    }
+    assert_eq!(*series.complete.lock().unwrap(), [1]);
+    assert_eq!(fs::read_dir(series.directory.path()).unwrap().count(), 1, "no file waits for packets");
+    series.write(&[100 * SECOND_NS]);
+    assert_eq!(*series.begins.lock().unwrap(), [99 * SECOND_NS + ORIGIN_NS], "that of its first packet");
+    series.appender.end_file(200 * SECOND_NS, false, true);
+    // The account is in the last file, which may be without packets.
+    let (ports, workers, memory) = (Vec::new(), Vec::new(), MemoryReport::default());
+    let trailer = Report { seconds: 0.0, threshold_percent: None, ports, workers, memory }.into();
+    series.appender.close(&trailer, at(ORIGIN_NS));
+    let outcome = series.appender.finish();
+    assert!(outcome.failure.is_none(), "{outcome:?}");
+    assert_eq!((outcome.written.packets, outcome.written.output_files), (2, 3));
+    assert_eq!(*series.complete.lock().unwrap(), [1, 2, 3]);
+    let bytes: u64 =
+        (1..=3).map(|number| path(series.directory.path(), number).metadata().unwrap().len()).sum();
+    assert_eq!(outcome.written.bytes, bytes, "each file counts once");
+}
+
+#[test]
+fn a_file_of_a_clock_that_was_set_back_ends() {
+    let mut series = Requested::new(BY_TIME);
+    series.write(&[100 * SECOND_NS]);
+    // A little is disorder.
+    series.write(&[98 * SECOND_NS]);
+    assert_eq!(series.begins.lock().unwrap().len(), 1);
+    series.write(&[50 * SECOND_NS, 50 * SECOND_NS + 1]);
+    series.write(&[51 * SECOND_NS + ORIGIN_NS]);
+    let begins = [99, 49, 51].map(|seconds| seconds * SECOND_NS + ORIGIN_NS);
+    assert_eq!(*series.begins.lock().unwrap(), begins, "periods begin at the same fractions of a second");
+    // Nothing comes after it was set: before the start, too.
+    series.appender.end_file(10, false, true);
+    assert_eq!(*series.complete.lock().unwrap(), [1, 2, 3, 4]);
+    series.write(&[20]);
+    assert_eq!(series.begins.lock().unwrap().last(), Some(&0));
 }
 
 #[test]

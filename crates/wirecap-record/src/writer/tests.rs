@@ -10,7 +10,7 @@ use wirecap_file::Format;
 
 use super::{
     super::{
-        appender::Limit, encode::Encoding, naming::FileOptions, output::Output, progress::ForcedWrites,
+        encode::Encoding, limit::Limit, naming::FileOptions, output::Output, progress::ForcedWrites,
         queues::Queues,
     },
     *,
