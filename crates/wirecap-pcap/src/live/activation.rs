@@ -216,16 +216,6 @@ impl Live {
                 _ => config.stamp_packets = true,
             }
         }
-        // A buffer that is smaller than the pools have by themselves takes nothing away: programs set one
-        // that libpcap needs.
-        let buffer = u64::try_from(self.settings.buffer_bytes.get()).unwrap_or(0);
-        if let PoolSize::AtMost(chunks) = config.pool_size {
-            let by_default =
-                u64::from(chunks) * u64::from(config.cells_per_chunk) * u64::from(config.cell_bytes);
-            if buffer > by_default {
-                config.pool_size = PoolSize::Memory(buffer);
-            }
-        }
         Ok(Options { config, group, insists_on_timestamp })
     }
 
@@ -235,7 +225,8 @@ impl Live {
         config: Config,
         insists_on_timestamp: bool,
     ) -> Result<(Capture, Option<Failure>), Failure> {
-        let open = |config: &Config| Builder::from(config.clone()).open();
+        let buffer = u64::try_from(self.settings.buffer_bytes.get()).unwrap_or(0);
+        let open = |config: &Config| open_with_buffer(config, buffer);
         match open(&config) {
             Ok(capture) => {
                 let text = not_tapped(&capture);
@@ -269,6 +260,31 @@ impl Live {
         // Not a warning: Suricata takes each for a failure.
         (0, Some(text))
     }
+}
+
+/// Opens a capture whose pools have at least `buffer` bytes together, as far as the memory allows.
+fn open_with_buffer(config: &Config, buffer: u64) -> Result<Capture, Error> {
+    let prepared = Builder::from(config.clone()).prepare()?;
+    let PoolSize::AtMost(chunks) = config.pool_size else { return prepared.open() };
+    let geometry = prepared.geometry();
+    let sizes = (geometry.chunks_per_pool(), geometry.max_chunks());
+    let enough = chunks_for(buffer, sizes, prepared.cells_bytes());
+    if enough > chunks {
+        let larger = Config { pool_size: PoolSize::AtMost(enough), ..config.clone() };
+        // The program has not asked for so much that it does without packets: if this fails, the default
+        // decides.
+        if let Ok(capture) = Builder::from(larger).open() {
+            return Ok(capture);
+        }
+    }
+    prepared.open()
+}
+
+/// Chunks per pool with which all pools have `buffer` bytes together; `all_bytes` is what they have with
+/// `chunks` each.
+fn chunks_for(buffer: u64, (chunks, most): (u32, u32), all_bytes: u64) -> u32 {
+    let enough = buffer.checked_div(all_bytes / u64::from(chunks)).unwrap_or(0);
+    u32::try_from(enough).unwrap_or(u32::MAX).min(most)
 }
 
 /// Whether packets can be read as soon as they have their times. A NIC that stamps them lets them wait until
@@ -308,4 +324,19 @@ fn next_core(cores: &[usize]) -> Result<Option<usize>, Failure> {
             format!("cores={core}: this process cannot run there ({source}); taskset -p shows where it can");
         (ERROR, Some(text))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_shared_by_all_pools() {
+        let with = |pools: u64, buffer| chunks_for(buffer, (128, 1_000), pools * 128 * (128 << 10));
+        let megabytes = |count: u64| count << 20;
+        assert_eq!((with(1, megabytes(16)), with(4, megabytes(16))), (128, 32));
+        assert_eq!((with(4, megabytes(128)), with(4, 0)), (256, 0));
+        // No capture fails because of it.
+        assert_eq!((with(1, u64::MAX), with(0, u64::MAX)), (1_000, 0));
+    }
 }

@@ -1,10 +1,11 @@
 //! What tcpdump answers before it captures.
 
+use wirecap_lab::VethOptions;
 use wirecap_testing::need_root;
 
 use crate::{
     frames::udp,
-    rig::{PORT, Rig, same},
+    rig::{Library, PORT, Rig, same},
 };
 
 #[test]
@@ -59,5 +60,23 @@ fn unusual_settings_are_taken_as_by_libpcap() {
             ended.assert_captured(library);
             format!("{:?}\n{}", ended.code, ended.stderr)
         });
+    }
+}
+
+/// The pool of each of the four queues has 128 chunks of 128 KiB by default.
+#[test]
+fn a_buffer_size_makes_pools_larger_and_never_smaller() {
+    need_root!("a_buffer_size_makes_pools_larger_and_never_smaller");
+    let rig = Rig::with("buffer", VethOptions { queues: 4, ..VethOptions::default() });
+    let device = format!("{PORT}?M=64");
+    for (kibibytes, chunks) in [("1024", 128), ("20480", 128), ("131072", 256)] {
+        let arguments = ["-i", &device, "-c", "1", "-w", "/dev/null", "-B", kibibytes];
+        let program = rig.spawn(Library::Wirecap, "tcpdump", &arguments);
+        program.running.wait_for("listening on");
+        rig.send([&udp(60, 0)]);
+        let ended = program.wait();
+        assert_eq!(ended.accounts.len(), 1, "{ended:#?}");
+        let memory = &ended.accounts[0]["report"]["memory"];
+        assert_eq!(memory["chunks_per_pool"], chunks, "{kibibytes} KiB: {memory:#}");
     }
 }
