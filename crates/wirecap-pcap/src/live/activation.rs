@@ -45,9 +45,12 @@ impl Live {
         }
         if self.is_passed_on() || self.settings.monitor.get() != 0 {
             error.clear();
-            self.is_passed_on.store(true, Ordering::Relaxed);
             // SAFETY: it is libpcap's own handle, and open.
-            return unsafe { (self.libpcap.pcap_activate)(self.shadow()) };
+            let status = unsafe { (self.libpcap.pcap_activate)(self.shadow()) };
+            if status >= 0 && !self.is_passed_on.swap(true, Ordering::Relaxed) {
+                account_file::note_passed_on(&self.device.name);
+            }
+            return status;
         }
         match self.open() {
             Ok((running, warning)) => {
