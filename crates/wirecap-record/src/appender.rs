@@ -328,12 +328,11 @@ impl Appender {
     }
 
     /// Ends the file of a period that is over. The next one begins with the next packet: a period without
-    /// packets has no file.
-    fn end_period(&mut self) -> Result<(), RecordError> {
+    /// packets has no file. But the last one begins, and ends, also in silence.
+    fn end_period(&mut self, now_ns: u64) -> Result<(), RecordError> {
         let Some(series) = &self.series else { return Ok(()) };
-        if series.is_last() {
-            self.is_complete = true;
-            return Ok(());
+        if series.is_last() || series.is_next_last() {
+            return self.next_file(now_ns);
         }
         let packets = series.packets();
         let full = self.complete_file()?;
@@ -382,7 +381,7 @@ impl Appender {
         let is_over = is_idle && self.series.as_ref().is_some_and(|series| series.is_over(now_ns));
         let ended = match self.cut_ns() {
             Some(cut_ns) if is_certain || is_over => self.end_on_request(now_ns.max(cut_ns)),
-            None if is_over && !self.is_between => self.end_period(),
+            None if is_over && !self.is_between => self.end_period(now_ns),
             _ => return,
         };
         match ended {

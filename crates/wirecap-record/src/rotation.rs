@@ -249,6 +249,11 @@ impl Series {
         self.rotation.max_files.is_some_and(|most| self.number >= most)
     }
 
+    /// Whether one more file follows.
+    pub(crate) fn is_next_last(&self) -> bool {
+        self.rotation.max_files.is_some_and(|most| self.number + 1 >= most)
+    }
+
     /// Opens the next file, for a packet with this time.
     ///
     /// # Errors

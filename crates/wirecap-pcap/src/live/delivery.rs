@@ -38,8 +38,14 @@ const CUT_OFF: &str = "the program has closed the descriptors of this capture";
 /// A round takes this number of batches at most: the worker may never run out of them.
 const MAX_BATCHES_OF_ROUND: u32 = 4096;
 
+/// How long a call that must not wait looks for packets that the sieve lets pass.
+const LONGEST_LOOK: Duration = Duration::from_millis(1);
+
 /// How often the latest account is written.
 const ACCOUNT: Duration = Duration::from_millis(250);
+
+/// How long the last packets of an interface that is gone may be held back for others.
+const LAST: Duration = Duration::from_millis(5);
 
 /// How long a call waits before it returns to the edge, where the thread may be cancelled.
 const SLICE: Duration = Duration::from_millis(250);
@@ -95,6 +101,8 @@ impl Running {
         let limit = limit.unwrap_or(c_int::MAX as u32);
         let mut only_looks = self.is_nonblocking.get();
         let mut refusing_since = None;
+        // An event loop has other work.
+        let patience = if only_looks { LONGEST_LOOK } else { SLICE };
         loop {
             if breaker.take() {
                 return Delivery::Status(ERROR_BREAK);
@@ -136,7 +144,7 @@ impl Running {
             match (is_broken, delivered) {
                 (true, _) => return Delivery::Status(ERROR_BREAK),
                 // The sieve has refused all of them. Other work must not wait for ever for a wanted one.
-                (false, 0) if refusing_since.get_or_insert_with(Instant::now).elapsed() < SLICE => {}
+                (false, 0) if refusing_since.get_or_insert_with(Instant::now).elapsed() < patience => {}
                 (false, 0) if only_looks => return Delivery::Status(0),
                 (false, 0) => return Delivery::Waits,
                 (false, delivered) => return Delivery::Status(delivered as c_int),
@@ -244,7 +252,14 @@ impl Running {
         if waiting.is_some() {
             return Ok(waiting);
         }
-        upkeep?;
+        if let Err(gone) = upkeep {
+            // What was captured before comes first, and this is asked again behind it.
+            let NextBatch::Batch(batch) = self.with_workers(|workers| workers.next_batch(LAST)) else {
+                return Err(gone);
+            };
+            self.next_look.set(Instant::now());
+            return Ok(Some(Held::new(batch)));
+        }
         let wait = if only_looks { Duration::ZERO } else { SLICE };
         match self.with_workers(|workers| workers.next_batch(wait)) {
             NextBatch::Batch(batch) => Ok(Some(Held::new(batch))),

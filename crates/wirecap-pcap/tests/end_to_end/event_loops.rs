@@ -73,14 +73,32 @@ fn an_event_loop_learns_that_its_device_is_gone() {
     let printed = same("removed", |library| {
         let rig = Rig::new("removed");
         let removed = rig.compile("removed");
-        let program = rig.spawn_ready(library, &removed, &[PORT]);
+        let program = rig.spawn_ready(library, &removed, &[PORT, "0"]);
         let deleted = rig.wire.inside.command("ip").args(["link", "delete", PORT]).status().unwrap();
         assert!(deleted.success());
         let ended = program.wait();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         ended.stdout
     });
-    assert_eq!(printed, "-1: The interface disappeared\n");
+    assert_eq!(printed, "0 frames, -1: The interface disappeared\n");
+}
+
+/// Longer ago than the last look after the interface.
+#[test]
+fn packets_of_a_device_that_is_gone_are_delivered_first() {
+    need_root!("packets_of_a_device_that_is_gone_are_delivered_first");
+    let printed = same("removed later", |library| {
+        let rig = Rig::new("removed_later");
+        let removed = rig.compile("removed");
+        let program = rig.spawn_ready(library, &removed, &[PORT, "1000"]);
+        rig.wire.queue_sender(0, FrameSpec::default()).send(BURST);
+        // They are with the kernel: it handles the first of them.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let deleted = rig.wire.inside.command("ip").args(["link", "delete", PORT]).status().unwrap();
+        assert!(deleted.success());
+        program.succeed()
+    });
+    assert_eq!(printed, format!("{BURST} frames, -1: The interface disappeared\n"));
 }
 
 /// The descriptor is readable before the filter has refused them.

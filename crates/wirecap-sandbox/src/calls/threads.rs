@@ -40,6 +40,8 @@ pub(super) fn writer() -> Calls {
         libc::SYS_renameat2,
         libc::SYS_unlinkat,
         libc::SYS_openat,
+        // Whose file it replaces.
+        libc::SYS_geteuid,
     ]);
     let allowed = allowed.chain(any(WRITING_HERE)).chain(looking()).chain([terminal()]);
     Calls { allowed: allowed.collect(), denied: Vec::new() }
