@@ -420,6 +420,9 @@ impl Appender {
             // For the account, which is in the last file.
             self.failure = self.open_next(system_ns()).err();
         }
+        if self.is_handed_over() {
+            return;
+        }
         let written = (self.packets, self.series.as_ref().map_or(1, |series| series.number));
         let bytes = trailer_bytes(trailer, self.only, self.output.format(), started, written);
         if let Err(AppendError { cause, .. }) = self.output.append_last(&bytes, self.failure.is_some()) {
@@ -429,11 +432,19 @@ impl Appender {
         self.is_closed = true;
     }
 
+    /// Whether the file is complete, and others may already use it or have removed it: nothing more is
+    /// written to it, and nothing is said of it.
+    fn is_handed_over(&self) -> bool {
+        self.is_between && self.last.is_none()
+    }
+
     /// Closes the output, and returns the result.
     pub(crate) fn finish(mut self) -> Outcome {
         self.copy.iter_mut().for_each(OutputCopy::finish);
         self.show();
-        let (written, whereabouts) = (self.progress.written(), self.output.whereabouts());
+        let written = self.progress.written();
+        let whereabouts =
+            if self.is_handed_over() { Whereabouts::InPlace } else { self.output.whereabouts() };
         let is_whole = self.is_closed && self.failure.is_none();
         if is_whole && whereabouts != Whereabouts::Cut {
             self.failure = self.output.complete().err();

@@ -7,7 +7,7 @@ use wirecap_sys::netdev;
 use wirecap_testing::{PacketSender, SendPath};
 use wirecap_traffic::{FrameSpec, Random, Template};
 
-use wirecap_testing::{crew::Crew, kernel_is_at_least, wait_or_explain, wait_until};
+use wirecap_testing::{check, crew::Crew, kernel_is_at_least, wait_or_explain, wait_until};
 
 use crate::{
     boot::{LargeFrames, Plan},
@@ -168,6 +168,18 @@ impl Machine {
             format!("{packets} packets arrive, {arrived} have: {report:#?}\n{counters}\n{driver}")
         };
         wait_or_explain(explain, || crew.arrived() >= packets);
+    }
+
+    /// Sends this many frames to a capture, which gets each once, intact, in order, and loses none.
+    pub(crate) fn send_all(&self, mut capture: Capture, spec: FrameSpec, frames: u64) {
+        let crew = Crew::eager(capture.take_workers());
+        self.traffic(spec).send(&capture, frames);
+        self.wait_for(frames, &crew, &capture);
+        capture.stopper().stop();
+        let arrivals = crew.join();
+        check::in_order(&arrivals);
+        check::each_once(check::intact(&arrivals, spec), frames, 0);
+        assert_eq!(check::account_closed(&capture.finish()).lost.total(), 0, "{spec:?}");
     }
 
     /// Ends a capture, notes its account and returns its report.

@@ -14,7 +14,7 @@ use crate::setting::{Change, Setting, Value};
 
 /// How long a NIC that restarts may show what was before, or nothing.
 const RESTART: Duration = Duration::from_secs(5);
-/// How often it is asked meanwhile.
+/// How long to wait before it is asked again.
 const RETRY: Duration = Duration::from_millis(100);
 
 impl Applied {

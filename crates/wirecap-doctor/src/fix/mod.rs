@@ -45,7 +45,7 @@ pub trait Settings {
     /// interface has the name.
     fn ifindex(&self, interface: &str) -> Option<u32>;
 
-    /// The present name of the interface with this index; `None` if there is none.
+    /// The current name of the interface with this index; `None` if no interface has it.
     ///
     /// # Errors
     /// The kernel's answer, if it does not say.

@@ -351,6 +351,26 @@ fn a_period_without_packets_has_no_file() {
 }
 
 #[test]
+fn a_complete_file_stays_as_it_was_handed_over() {
+    let mut series = Requested::new(BY_TIME);
+    series.write(&[1_010]);
+    series.appender.end_file(5 * SECOND_NS, false, true);
+    assert_eq!(*series.complete.lock().unwrap(), [1]);
+    let first = path(series.directory.path(), 1);
+    let before = fs::read(&first).unwrap();
+    fs::create_dir(path(series.directory.path(), 2)).unwrap();
+    let (ports, workers, memory) = (Vec::new(), Vec::new(), MemoryReport::default());
+    let trailer = Report { seconds: 0.0, threshold_percent: None, ports, workers, memory }.into();
+    series.appender.close(&trailer, at(ORIGIN_NS));
+    assert_eq!(fs::read(&first).unwrap(), before, "without an account");
+    fs::remove_file(&first).unwrap();
+    let outcome = series.appender.finish();
+    assert!(outcome.failure.is_some(), "the next file cannot be opened");
+    assert_eq!((outcome.whereabouts, outcome.partial), (crate::Whereabouts::InPlace, None));
+    assert_eq!(*series.complete.lock().unwrap(), [1]);
+}
+
+#[test]
 fn a_file_of_a_clock_that_was_set_back_ends() {
     let mut series = Requested::new(BY_TIME);
     series.write(&[100 * SECOND_NS]);

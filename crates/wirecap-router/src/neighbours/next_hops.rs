@@ -10,9 +10,9 @@
 //!
 //! Rules: the kernel's events report what was found and what failed, nothing is asked twice. A next hop that
 //! does not answer is left alone for a pause, which doubles each time; if an event reports its address, it is
-//! known at once. One that was known is asked anew with the next packet, as Linux does: it may have been away
-//! only for a moment, and packets wait meanwhile. All tables have a bound, and a full one gives up the oldest
-//! entry, or an unused one.
+//! known at once. One that was known is asked again with the next packet, as in Linux: it may only have
+//! missed a probe, and packets wait for its answer. All tables have a bound, and a full one gives up the
+//! oldest entry, or an unused one.
 
 use std::{
     collections::HashMap,

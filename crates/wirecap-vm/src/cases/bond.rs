@@ -2,7 +2,7 @@
 //! depend on that.
 
 use wirecap::{Builder, Capture, Diagnostic, Error, Modes, diagnostic::ModeRefusal, report::QueueMode};
-use wirecap_testing::{check, crew::Crew, wait_until};
+use wirecap_testing::wait_until;
 use wirecap_traffic::FrameSpec;
 
 use super::Case;
@@ -42,20 +42,12 @@ fn bond(machine: &Machine) {
 }
 
 fn captures_all(machine: &Machine, builder: Builder) {
-    let mut capture = builder.open().unwrap();
+    let capture = builder.open().unwrap();
     machine.wait_for_links();
     let port = &capture.report().ports[0];
     assert!(port.queues.iter().all(|queue| queue.mode == QueueMode::Generic), "{port:#?}");
     assert!(port.fallbacks.iter().any(is_on_members), "{:#?}", port.fallbacks);
-    let crew = Crew::eager(capture.take_workers());
-    let spec = FrameSpec::default();
-    machine.traffic(spec).send(&capture, FRAMES);
-    machine.wait_for(FRAMES, &crew, &capture);
-    capture.stopper().stop();
-    let arrivals = crew.join();
-    check::in_order(&arrivals);
-    check::each_once(check::intact(&arrivals, spec), FRAMES, 0);
-    assert_eq!(check::account_closed(&capture.finish()).lost.total(), 0);
+    machine.send_all(capture, FrameSpec::default(), FRAMES);
 }
 
 fn is_on_members(fallback: &Diagnostic) -> bool {
