@@ -9,6 +9,7 @@
 //! | eBPF: assembler, maps, programs, links | [`bpf`] |
 //! | what the kernel knows of a network interface | [`netdev`] |
 //! | which processes hold a socket or a program | [`process`] |
+//! | whether a process that was forked holds the same | [`fork`] |
 //! | cores and timers | [`cpu`] |
 //! | signals that end a command | [`signals`] |
 //! | capabilities, users and refused system calls of a thread | [`confinement`] |
@@ -31,6 +32,7 @@ pub mod confinement;
 pub mod cpu;
 pub mod file_capabilities;
 pub mod file_lock;
+pub mod fork;
 pub mod input;
 mod interface_name;
 pub mod machine_code;

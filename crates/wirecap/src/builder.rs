@@ -237,6 +237,15 @@ impl Builder {
         self
     }
 
+    /// Has passive ports leave out what the program sends itself by a packet socket, as libpcap does: taps
+    /// what this one sends, by its [cookie](wirecap_sys::netdev::FrameSocket::cookie), and `packet:` ports
+    /// what [their own](Capture::take_sender) sends. They do not count it. Default: everything that leaves is
+    /// captured.
+    pub fn own_sender(mut self, cookie: u64) -> Self {
+        self.hooks.own_sender = Some(cookie);
+        self
+    }
+
     /// Takes interfaces that the caller looked up a moment ago, which saves looking them up again. Default:
     /// none.
     pub fn interfaces(mut self, interfaces: impl Into<Vec<Interface>>) -> Self {

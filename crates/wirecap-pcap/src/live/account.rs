@@ -113,11 +113,11 @@ impl AccountedCapture {
         self.reader.store(process::id(), Ordering::Relaxed);
     }
 
-    /// Ends the capture and closes its account. Its worker is gone.
+    /// Closes the account, and ends the capture unless another process has it, too. Its worker is gone.
     pub(super) fn close(&self) {
         let Some(capture) = self.lock().take() else { return };
         if account_file::is_wanted() && self.is_readers() {
-            self.write_last(&capture.finish(), true);
+            self.write_last(&at_the_end(capture.finish()), true);
         }
     }
 

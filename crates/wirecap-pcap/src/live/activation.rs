@@ -8,8 +8,8 @@ use std::{
 };
 
 use wirecap::{
-    Access, Builder, Capture, Config, Diagnostic, Dispatch, Error, Homes, Mode, PoolSize, PortSpec, Report,
-    Timestamp, Wait, report::QueueMode,
+    Access, Builder, Capture, Config, Diagnostic, Error, Homes, Mode, PoolSize, PortSpec, Report, Timestamp,
+    Wait, report::QueueMode,
 };
 use wirecap_reasons::refusal;
 use wirecap_sys::{cpu, netdev::bind_packet_socket};
@@ -87,7 +87,9 @@ impl Live {
             self.options().map_err(|error| (ERROR, Some(error.to_string())))?;
         let core = next_core(&std::mem::take(&mut config.worker_cores))?;
         let is_alone = group.is_none();
-        let (mut capture, warning) = match self.open_capture(config, insists_on_timestamp) {
+        let injector = self.injector();
+        let sender = injector.as_ref().ok().and_then(Injector::cookie);
+        let (mut capture, warning) = match self.open_capture(config, sender, insists_on_timestamp) {
             Ok(opened) => opened,
             // Where libpcap fails as well, its code and its text are those that programs know.
             Err(failure) => return Err(self.libpcaps_failure(&failure).unwrap_or(failure)),
@@ -102,7 +104,10 @@ impl Live {
         let is_immediate = self.settings.immediate.get() != 0;
         let counts = Counts::default();
         let interrupter = own.interrupter();
-        let injector = self.injector()?;
+        let mut injector = injector?;
+        if let Some(socket) = capture.take_sender() {
+            injector.use_socket(socket);
+        }
         let membership = group.as_ref().map(|name| {
             let full = || {
                 (ERROR, Some(format!("the group {name} is full ({MAX_MEMBERS} members); use another name")))
@@ -207,8 +212,8 @@ impl Live {
                     .expect("the default is a percentage");
             }
         }
-        // Daemons fork once they have opened a device.
-        config.readable_in_children = config.dispatch == Dispatch::Pull;
+        // Daemons fork once they have opened a device; servers fork for each client.
+        config.readable_in_children = true;
         config.promiscuous = self.settings.promiscuous.get() != 0;
         if self.settings.immediate.get() != 0 && config.wait == Wait::Sleep {
             config.wait = Wait::Block;
@@ -226,10 +231,11 @@ impl Live {
     fn open_capture(
         &self,
         config: Config,
+        sender: Option<u64>,
         insists_on_timestamp: bool,
     ) -> Result<(Capture, Option<Failure>), Failure> {
         let buffer = u64::try_from(self.settings.buffer_bytes.get()).unwrap_or(0);
-        let open = |config: &Config| open_with_buffer(config, buffer);
+        let open = |config: &Config| open_with_buffer(config, sender, buffer);
         match open(&config) {
             Ok(capture) => {
                 let text = not_tapped(&capture);
@@ -265,9 +271,14 @@ impl Live {
     }
 }
 
-/// Opens a capture whose pools have at least `buffer` bytes together, as far as the memory allows.
-fn open_with_buffer(config: &Config, buffer: u64) -> Result<Capture, Error> {
-    let prepared = Builder::from(config.clone()).prepare()?;
+/// Opens a capture whose pools have at least `buffer` bytes together, as far as the memory allows. Passive
+/// ports leave out what `sender` sends.
+fn open_with_buffer(config: &Config, sender: Option<u64>, buffer: u64) -> Result<Capture, Error> {
+    let builder = |config: Config| match sender {
+        Some(cookie) => Builder::from(config).own_sender(cookie),
+        None => Builder::from(config),
+    };
+    let prepared = builder(config.clone()).prepare()?;
     let PoolSize::AtMost(chunks) = config.pool_size else { return prepared.open() };
     let geometry = prepared.geometry();
     let sizes = (geometry.chunks_per_pool(), geometry.max_chunks());
@@ -276,7 +287,7 @@ fn open_with_buffer(config: &Config, buffer: u64) -> Result<Capture, Error> {
         let larger = Config { pool_size: PoolSize::AtMost(enough), ..config.clone() };
         // The program has not asked for so much that it does without packets: if this fails, the default
         // decides.
-        if let Ok(capture) = Builder::from(larger).open() {
+        if let Ok(capture) = builder(larger).open() {
             return Ok(capture);
         }
     }

@@ -1,8 +1,9 @@
 //! Packets that the program sends (`pcap_inject`).
 //!
 //! They go through a packet socket, as in libpcap: they pass the interface's queueing discipline, and other
-//! packet sockets there see them. The socket is made at activation, before programs give up privileges, and
-//! receives nothing.
+//! packet sockets there see them. The socket is made at activation, before programs give up privileges. It is
+//! one that the capture does not hear: a program that forwards packets between two handles would get its own
+//! again and again.
 
 use std::io;
 
@@ -22,6 +23,16 @@ impl Injector {
         let socket = FrameSocket::new().map_err(|error| ("socket", error))?;
         socket.bind(ifindex).map_err(|error| ("bind", error))?;
         Ok(Self { socket, ifindex })
+    }
+
+    /// Sends by this socket of the capture instead.
+    pub(crate) fn use_socket(&mut self, socket: FrameSocket) {
+        self.socket = socket;
+    }
+
+    /// By which the engine knows what it has sent.
+    pub(crate) fn cookie(&self) -> Option<u64> {
+        self.socket.cookie().ok()
     }
 
     pub(crate) fn ifindex(&self) -> u32 {

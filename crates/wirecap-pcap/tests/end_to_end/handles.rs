@@ -119,6 +119,38 @@ fn a_daemon_forks_after_activation_and_its_child_reads() {
     }
 }
 
+/// A server closes the handle in the processes that it forks, or leaves it to one of them.
+#[test]
+fn a_process_that_closes_a_handle_leaves_it_to_the_other() {
+    need_root!("a_process_that_closes_a_handle_leaves_it_to_the_other");
+    let rig = Rig::new("forking");
+    let forking = rig.compile("forking");
+    let frames: Vec<_> = (0..2_000).map(|sequence| udp(200, sequence)).collect();
+    let devices = [
+        PORT.into(),
+        format!("packet:{PORT}"),
+        format!("xdp:{PORT}"),
+        format!("xdp:{PORT}@0"),
+        format!("xdp:{PORT}?xdp_mode=copy"),
+        format!("{PORT}?dispatch=push"),
+    ];
+    for reader in ["parent", "child"] {
+        let read = |library, device: &str| {
+            let program = rig.spawn_ready(library, &forking, &[device, "2000", reader]);
+            rig.send(&frames);
+            program.succeed()
+        };
+        let by_libpcap = read(Library::System, PORT);
+        assert_eq!(by_libpcap, "pcap_loop = 0, 2000 frames in order\nopened anew\n");
+        for device in &devices {
+            // Only the process that has opened a capture has its threads.
+            if reader == "parent" || !device.contains("push") {
+                assert_eq!(read(Library::Wirecap, device), by_libpcap, "{device}, read by the {reader}");
+            }
+        }
+    }
+}
+
 #[test]
 fn descriptors_that_a_program_closes_are_not_missed() {
     need_root!("descriptors_that_a_program_closes_are_not_missed");
@@ -251,6 +283,21 @@ fn the_account_is_not_written_into_a_file_of_the_program() {
     assert_eq!(program.wait().code, Some(0));
     let numbers: String = (0..10).map(|number| format!("{number}\n")).collect();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), numbers);
+}
+
+/// A program that forwards packets between two handles would get its own again and again.
+#[test]
+fn a_handle_does_not_capture_what_it_has_injected_and_another_one_does() {
+    need_root!("a_handle_does_not_capture_what_it_has_injected_and_another_one_does");
+    let rig = Rig::new("own_packets");
+    let own_packets = rig.compile("own_packets");
+    let read = |library, device: &str| rig.spawn(library, &own_packets, &[device]).succeed();
+    let by_libpcap = read(Library::System, PORT);
+    assert_eq!(by_libpcap, "the first got 5, the second 10\n");
+    for access in ["tap", "packet"] {
+        let device = format!("{access}:{PORT}");
+        assert_eq!(read(Library::Wirecap, &device), by_libpcap, "{device}");
+    }
 }
 
 #[test]

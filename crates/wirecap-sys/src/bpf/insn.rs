@@ -197,6 +197,8 @@ pub enum Helper {
     Redirect = 23,
     /// `bpf_skb_load_bytes(ctx, offset, to, len)`: copies bytes of the packet, in whichever buffers they lie.
     SkbLoadBytes = 26,
+    /// `bpf_get_socket_cookie(ctx)`: the number of the socket that has sent the packet; 0 if none has.
+    GetSocketCookie = 46,
     /// `bpf_xdp_adjust_head(ctx, delta)`.
     XdpAdjustHead = 44,
     /// `bpf_redirect_map(map, key, flags)`: to a socket of an XSKMAP or a device of a DEVMAP; the low two

@@ -73,6 +73,14 @@ pub mod sk_buff {
     pub const DATA: i16 = 76;
     /// Where its first buffer ends.
     pub const DATA_END: i16 = 80;
+    /// The socket that has sent it, a pointer to `bpf_sock`, or null.
+    pub const SK: i16 = 168;
+}
+
+/// Offsets in `struct bpf_sock` that every program may read.
+pub mod bpf_sock {
+    /// Its address family.
+    pub const FAMILY: i16 = 4;
 }
 
 pub use asm::{Assembler, Label};

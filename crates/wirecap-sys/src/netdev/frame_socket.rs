@@ -7,9 +7,17 @@ use std::{
 
 use crate::socket_option;
 
-/// Sends frames from an interface, as the host does: other packet sockets there see them.
+/// Sends frames from an interface, as the host does: packet sockets there see them, except this one and those
+/// of its fanout group.
 #[derive(Debug)]
 pub struct FrameSocket(OwnedFd);
+
+impl From<OwnedFd> for FrameSocket {
+    /// A packet socket that is bound.
+    fn from(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+}
 
 impl FrameSocket {
     /// Opens a socket that receives nothing.
@@ -26,6 +34,14 @@ impl FrameSocket {
     /// The kernel's error: ENODEV if there is no such interface.
     pub fn bind(&self, ifindex: u32) -> io::Result<()> {
         bind_packet_socket(self.0.as_fd(), ifindex)
+    }
+
+    /// The number by which BPF programs know it ([`Helper::GetSocketCookie`](crate::bpf::Helper)).
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn cookie(&self) -> io::Result<u64> {
+        socket_option::get(&self.0, libc::SOL_SOCKET, libc::SO_COOKIE)
     }
 
     /// Sends a frame; returns its length.

@@ -118,6 +118,11 @@ impl HardwareStamping {
     pub fn restore(&mut self) -> Result<()> {
         self.0.restore()
     }
+
+    /// Leaves it on for a forked process, which restores the setting.
+    pub fn abandon(mut self) {
+        self.0.changed = None;
+    }
 }
 
 /// A device with a stamping setting.

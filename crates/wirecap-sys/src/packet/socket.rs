@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     memory::{FilledBlock, LivePool},
+    netdev::FrameSocket,
     socket_option,
     wake::Waker,
 };
@@ -232,6 +233,14 @@ impl PacketSocket {
     pub fn closer(&self) -> Result<Closer, PacketError> {
         let fd = self.fd.try_clone().map_err(set_up("copying the descriptor"))?;
         Ok(Closer { fd, ring: Arc::clone(&self.ring) })
+    }
+
+    /// Sends frames from the interface, by the same socket: neither it nor others of its group hear them.
+    ///
+    /// # Errors
+    /// [`PacketError::SetUp`].
+    pub fn sender(&self) -> Result<FrameSocket, PacketError> {
+        self.fd.try_clone().map(FrameSocket::from).map_err(set_up("copying the descriptor"))
     }
 
     /// Gives free blocks of the pool to the kernel, in the order of the ring. A block that is not home

@@ -10,19 +10,25 @@
 
 mod events;
 mod offloading;
+mod processes;
 mod report_builder;
 mod start;
 mod stopper;
 
 use std::{
+    mem,
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
     time::Instant,
 };
 
 use wirecap_core::QueueAccount;
-use wirecap_sys::{memory::PacketMemory, netdev::LinkChanges};
+use wirecap_sys::{
+    memory::PacketMemory,
+    netdev::{FrameSocket, LinkChanges},
+};
 
+use self::processes::Processes;
 pub(crate) use self::start::Parts;
 pub use self::stopper::Stopper;
 use crate::{
@@ -33,7 +39,8 @@ use crate::{
     transmit::TransmitCounters,
 };
 
-/// A running capture. Dropping it ends it and gives the interfaces back.
+/// A running capture. Dropping it ends it and gives the interfaces back, unless a forked process has it, too:
+/// see [`Config::readable_in_children`](crate::Config::readable_in_children).
 #[derive(Debug)]
 pub struct Capture {
     shared: Arc<EngineState>,
@@ -50,6 +57,9 @@ pub struct Capture {
     threads: Vec<JoinHandle<()>>,
     changes: Option<LinkChanges>,
     started: Instant,
+    /// `None` where only this process can have it, and once this one has let go of it.
+    processes: Option<Processes>,
+    is_abandoned: bool,
 }
 
 impl Capture {
@@ -68,6 +78,13 @@ impl Capture {
     /// call returns none.
     pub fn take_allocators(&mut self) -> Vec<PacketAllocator> {
         std::mem::take(&mut self.allocators)
+    }
+
+    /// A socket by which a `packet:` port sends frames that it does not capture, where that was
+    /// [asked for](crate::Builder::own_sender); the first one's. The second call returns none.
+    pub fn take_sender(&mut self) -> Option<FrameSocket> {
+        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.iter_mut().find_map(|port| port.sender.take())
     }
 
     /// A handle that ends the capture.
@@ -131,7 +148,14 @@ impl Capture {
 
     /// Ends the capture, waits for the capture threads, and closes the account: packets no worker
     /// took are `left_at_stop`. Call it when the workers are done.
+    ///
+    /// Where a forked process has the capture, too, it goes on there, and the account is the one so far.
     pub fn finish(mut self) -> Report {
+        if self.leave_to_others() {
+            let report = self.report_with(false);
+            self.abandon();
+            return report;
+        }
         self.end();
         self.shared.queues.iter().for_each(|queue| queue.discard_rest(&self.shared.stopping));
         let report = self.report_with(true);
@@ -145,6 +169,25 @@ impl Capture {
         self.shared.queues.iter().for_each(Queue::close);
     }
 
+    /// Lets go of the capture. Returns whether it is to be left to another process.
+    fn leave_to_others(&mut self) -> bool {
+        let has_threads = !self.threads.is_empty();
+        self.processes.take().is_some_and(|processes| processes.leave(has_threads))
+    }
+
+    /// Closes the descriptors of this process. Threads of the process that has forked this one, which are not
+    /// here, may have had a lock: what it guards stays open until this process ends.
+    fn abandon(&mut self) {
+        self.threads.drain(..).for_each(mem::forget);
+        self.workers.clear();
+        if let Ok(mut ports) = self.ports.try_lock() {
+            ports.iter_mut().for_each(OpenPort::abandon);
+        }
+        self.shared.wakers.try_lock().ok().and_then(|mut wakers| wakers.take());
+        self.shared.queues.iter().for_each(Queue::abandon);
+        self.is_abandoned = true;
+    }
+
     fn end(&mut self) {
         self.stopper().stop();
         self.workers.clear();
@@ -156,7 +199,12 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        self.end();
-        self.close();
+        if self.leave_to_others() {
+            self.abandon();
+        }
+        if !self.is_abandoned {
+            self.end();
+            self.close();
+        }
     }
 }

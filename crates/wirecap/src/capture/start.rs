@@ -14,7 +14,7 @@ use wirecap_core::{
 use wirecap_file::LINK_TYPE_ETHERNET;
 use wirecap_sys::{clock::BatchClock, memory::PacketMemory, netdev::LinkChanges, xsk::Sender};
 
-use super::Capture;
+use super::{Capture, processes::Processes};
 use crate::{
     Config, Diagnostic, Dispatch, Error, Grouping, PacketAllocator, Transmitter, Worker,
     engine::{
@@ -105,6 +105,8 @@ impl Capture {
             changes: parts.changes,
             started: Instant::now(),
             shared,
+            processes: config.readable_in_children.then(Processes::new).transpose()?,
+            is_abandoned: false,
         };
         capture.start_threads(&config.capture_cores, producers, &parts.on_thread)?;
         Ok(capture)

@@ -131,9 +131,11 @@ pub struct Config {
     /// [`Batch::drain`](crate::Batch::drain). Then each packet has cells of its own, and `best` does not try
     /// `packed`. Ports that send, and packet allocators, imply it.
     pub keep_packets: bool,
-    /// Whether processes that are forked once the capture is open can read it, as daemons do. It needs
-    /// [`Dispatch::Pull`]: threads are not forked. The memory is shared then, and parent and child must not
-    /// both read.
+    /// Whether processes that are forked once the capture is open have it, too, as those of daemons do. Then
+    /// it ends when the last of them has dropped it, or has ended; until then, dropping it or
+    /// [`Capture::finish`](crate::Capture::finish) only closes what this process has open. With
+    /// [`Dispatch::Pull`] any one of them can read it, and the memory is shared for that; with
+    /// [`Dispatch::Push`] only the process that opened it, whose threads are not forked, and which ends it.
     pub readable_in_children: bool,
     /// Entries of the transmit ring of each receive queue of the AF_XDP ports, a power of two; 0: nothing is
     /// sent. See [`Capture::take_transmitters`](crate::Capture::take_transmitters).
@@ -153,7 +155,11 @@ impl Config {
 
     /// What processes that are forked have of the packet memory.
     pub(crate) fn children(&self) -> Children {
-        if self.readable_in_children { Children::With } else { Children::Without }
+        if self.readable_in_children && self.dispatch == Dispatch::Pull {
+            Children::With
+        } else {
+            Children::Without
+        }
     }
 }
 

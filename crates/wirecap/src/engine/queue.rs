@@ -174,6 +174,13 @@ impl Queue {
         self.lock().close();
     }
 
+    /// Closes the port's queue, unless a thread that this process does not have has locked it.
+    pub(crate) fn abandon(&self) {
+        if let Some(mut owner) = self.try_lock() {
+            owner.close();
+        }
+    }
+
     /// Counts the packets that are in the ring at the end and drops them. A faulty port may hold packets
     /// back, so the queue tries again, but not forever.
     pub(crate) fn discard_rest(&self, stopping: &StopState) {

@@ -100,6 +100,11 @@ impl Stamping {
         }
     }
 
+    /// Leaves the NIC's setting to a forked process.
+    pub(crate) fn abandon(&mut self) {
+        self.switched_on.take().into_iter().for_each(HardwareStamping::abandon);
+    }
+
     pub(crate) fn report(&self) -> TimestampReport {
         let resolution_ns = self.clock.resolution_ns().unwrap_or(1);
         let error_bound_ns = self.clock.error_bound_ns();

@@ -4,7 +4,7 @@ use std::{fmt::Debug, sync::Arc};
 
 use wirecap_sys::{
     memory::PacketMemory,
-    netdev::{Interface, LinkState},
+    netdev::{FrameSocket, Interface, LinkState},
 };
 
 use super::queue::OpenQueue;
@@ -30,6 +30,10 @@ pub(crate) trait PortBackend: Debug + Send {
 
     /// Waits for packets that were on their way when it was closed. Returns why some may be missing.
     fn settle(&mut self) -> Option<Diagnostic>;
+
+    /// Leaves everything as it is to a forked process, and closes the descriptors. Instead of
+    /// [`close`](Self::close), which does nothing afterwards.
+    fn abandon(&mut self);
 
     /// Adds what only it knows to the report of its port, which has everything else.
     fn report(&mut self, report: &mut PortReport);
@@ -58,6 +62,8 @@ pub(crate) struct OpenPort {
     pub(crate) max_parts: u32,
     /// A part of the memory of its cells, if it allocated that itself: it fell back from blocks.
     pub(crate) own_memory: Option<Arc<PacketMemory>>,
+    /// Sends frames that the port does not hear, until the caller takes it.
+    pub(crate) sender: Option<FrameSocket>,
 }
 
 impl OpenPort {
@@ -75,6 +81,7 @@ impl OpenPort {
             outlet: Arc::default(),
             max_parts: u32::MAX,
             own_memory: None,
+            sender: None,
         }
     }
 
@@ -113,6 +120,12 @@ impl OpenPort {
     /// Waits for packets that were on their way when it was closed.
     pub(crate) fn settle(&mut self) {
         self.report.fallbacks.extend(self.backend.as_mut().and_then(|backend| backend.settle()));
+    }
+
+    /// Leaves everything to a forked process.
+    pub(crate) fn abandon(&mut self) {
+        self.backend.iter_mut().for_each(|backend| backend.abandon());
+        self.link = None;
     }
 
     /// Looks whether its interface can send now. Returns the change, if there is one.

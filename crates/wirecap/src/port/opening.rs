@@ -31,6 +31,8 @@ pub(crate) struct Hooks {
     pub(crate) on_thread: ThreadHook,
     /// What the program takes beside the capture, in bytes, if it says so.
     pub(crate) rest_bytes: Option<u64>,
+    /// The cookie of a packet socket that the program sends by.
+    pub(crate) own_sender: Option<u64>,
 }
 
 /// What each capture thread does before anything else.

@@ -2,7 +2,8 @@
 //! classifiers, unless packets that come in are to be copied by XDP.
 //!
 //! ```text
-//!   packet ──► counters[CPU].seen += 1
+//!   packet ──► it leaves, and the program that captures has sent it? ──► left out
+//!              counters[CPU].seen += 1
 //!              XDP, and the NIC has taken its VLAN tag off? ──► put back; taken off again at the end
 //!              the filter does not want it? ──► filtered += 1
 //!              pack it into the blocks of the CPU ── no block has room ──► no_block += 1
@@ -18,7 +19,7 @@ use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::{
     bpf::{
         self, Alu, Assembler, Cond, Helper, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT,
-        XDP_PASS, sk_buff, xdp_md,
+        XDP_PASS, bpf_sock, sk_buff, xdp_md,
     },
     packed::{PackOption, PackSpec, PacketForm},
 };
@@ -64,6 +65,8 @@ pub(crate) struct TapPlan<'a> {
     pub(crate) tags: Option<Tags>,
     /// How packets are stamped, if they are.
     pub(crate) stamping: Option<StampSource>,
+    /// The cookie of a packet socket whose packets are left out.
+    pub(crate) own_sender: Option<u64>,
     pub(crate) filter: Option<&'a PortFilter>,
 }
 
@@ -111,6 +114,9 @@ fn assemble(
     asm.mov(R6, R1);
     if let Some(tags) = tags {
         tags.emit_begin(&mut asm);
+    }
+    if let Some(cookie) = plan.own_sender.filter(|_| direction == Direction::Out) {
+        emit_leave_out(&mut asm, cookie, next);
     }
     asm.call(Helper::GetSmpProcessorId).mov(R7, R0);
     // A CPU that was added since then shares a stream.
@@ -161,6 +167,21 @@ fn assemble(
     asm.mov_imm(R0, verdict).exit();
     Ok(asm.finish()?)
 }
+
+/// Goes on to `next` with packets of the packet socket with this cookie.
+fn emit_leave_out(asm: &mut Assembler, cookie: u64, next: Label) {
+    use Reg::{R0, R1, R2, R6};
+    let others = asm.label();
+    // The call is for the few packets of packet sockets alone.
+    asm.load(Size::Double, R1, R6, sk_buff::SK).jump_if(Cond::Eq, R1, 0, others);
+    asm.load(Size::Word, R1, R1, bpf_sock::FAMILY).jump_if(Cond::Ne, R1, AF_PACKET, others);
+    asm.mov(R1, R6).call(Helper::GetSocketCookie);
+    asm.load_imm64(R2, cookie).jump_if(Cond::Eq, R0, R2, next);
+    asm.bind(others);
+}
+
+/// The family of packet sockets.
+const AF_PACKET: i32 = 17;
 
 /// Puts the packet's VLAN tag on the stack, as [`PacketForm::SocketBuffer`] wants it.
 fn emit_tag(asm: &mut Assembler) {

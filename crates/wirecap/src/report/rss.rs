@@ -31,7 +31,7 @@ pub struct RssReport {
 pub enum RssState {
     /// It lasts until the capture ends.
     Active,
-    /// It stays for another capture of this process.
+    /// It stays for another capture of this process, or of one that was forked.
     Shared,
     /// The hash is as it was before.
     Restored,

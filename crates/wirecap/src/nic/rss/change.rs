@@ -71,6 +71,22 @@ impl<D: RssDevice> Change<D> {
         Err(RssRefusal::NotSet { attempts, undo_failure: None })
     }
 
+    /// A port leaves. The last one undoes the change.
+    pub(super) fn leave_one(&mut self) {
+        self.ports -= 1;
+        if self.ports == 0 {
+            self.restore();
+        }
+    }
+
+    /// A port leaves the change to a forked process. Without other ports here, that one undoes it.
+    pub(super) fn abandon_one(&mut self) {
+        self.ports -= 1;
+        if self.ports == 0 && self.state == RssState::Active {
+            self.state = RssState::Shared;
+        }
+    }
+
     pub(super) fn restore(&mut self) {
         if self.state != RssState::Active {
             return;

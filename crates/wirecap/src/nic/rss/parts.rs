@@ -87,10 +87,13 @@ impl<D: RssDevice> Part<D> {
         if !std::mem::take(&mut self.present) {
             return;
         }
-        let mut change = lock(&self.shared);
-        change.ports -= 1;
-        if change.ports == 0 {
-            change.restore();
+        lock(&self.shared).leave_one();
+    }
+
+    /// Leaves the change to a forked process, which undoes it.
+    pub(crate) fn abandon(&mut self) {
+        if std::mem::take(&mut self.present) {
+            lock(&self.shared).abandon_one();
         }
     }
 

@@ -275,6 +275,27 @@ fn a_hash_that_cannot_be_read_back_is_restored() {
 }
 
 #[test]
+fn a_change_that_is_left_to_a_forked_process_stays() {
+    let (driver, parts) = (driver(|_| true), Parts::new());
+    let take =
+        || parts.take(Place::of(9), || Change::symmetric(driver.clone(), "eth1")).expect("a driver that can");
+    let mut left = take();
+    left.abandon();
+    left.abandon();
+    assert_eq!((left.report().state, left.look()), (RssState::Shared, None));
+    drop(left);
+    assert_eq!(driver.now.borrow().transform, HashTransform::SYMMETRIC_XOR);
+
+    driver.now.replace(plain());
+    let (mut left, stays) = (take(), take());
+    left.abandon();
+    drop(left);
+    assert_eq!(driver.now.borrow().transform, HashTransform::SYMMETRIC_XOR, "another port wants it");
+    drop(stays);
+    assert_eq!(*driver.now.borrow(), plain());
+}
+
+#[test]
 fn keys_that_do_not_repeat_or_are_empty_are_not_symmetric() {
     let with = |key: &[u8]| RssHash {
         function: HashFunction::TOEPLITZ,

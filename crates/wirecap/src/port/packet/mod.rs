@@ -119,6 +119,11 @@ impl PortBackend for PacketBackend {
         (!handed_over).then_some(Diagnostic::LastBlockKept)
     }
 
+    fn abandon(&mut self) {
+        self.promiscuous = None;
+        self.closers.clear();
+    }
+
     fn report(&mut self, report: &mut PortReport) {
         self.xdp.look();
         report.warnings.extend_from_slice(self.xdp.warnings());
@@ -193,8 +198,11 @@ impl Port for PacketPort {
         preflight::check_up(&interface)?;
         let failed = |source| Error::Passive { name: facts.name.clone(), source };
         let (sockets, closers) = open_sockets(&interface, facts.rings.len(), &context).map_err(failed)?;
+        let sends = |socket: &&PacketSocket| context.hooks.own_sender.map(|_| socket.sender());
+        let sender = sockets.first().as_ref().and_then(sends).transpose().map_err(failed)?;
         let (filters, not_in_kernel) = queue_filters(filter, &interface, sockets.len());
         let mut open = OpenPort::new(&facts.name, QueueMode::Packet, facts.link_type);
+        open.sender = sender;
         let report = &mut open.report;
         report.length_limit = length_limit(&interface, context.geometry);
         report.cut = Some(0);

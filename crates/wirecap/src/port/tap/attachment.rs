@@ -135,6 +135,12 @@ impl PortBackend for TapBackend {
         None
     }
 
+    /// The programs stay as long as a process has their links open.
+    fn abandon(&mut self) {
+        self.links = None;
+        self.promiscuous = None;
+    }
+
     fn report(&mut self, report: &mut PortReport) {
         self.look();
         let detached = self.detachment.last().map(|recovery| Diagnostic::TapDetached { recovery });

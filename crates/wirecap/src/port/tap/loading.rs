@@ -37,6 +37,8 @@ pub(super) struct Tap<'a> {
     /// The same filter in user space, which decides what the programs leave to it: see `program/tap.rs`.
     pub(super) user: Option<&'a Arc<UserFilter>>,
     pub(super) stamping: Option<&'a Stamping>,
+    /// The cookie of a socket whose packets are left out.
+    pub(super) own_sender: Option<u64>,
     pub(super) tags: VlanTags,
 }
 
@@ -84,6 +86,7 @@ impl Tap<'_> {
                 hook: self.hook,
                 tags: self.tags.as_ref().ok().copied(),
                 stamping: self.stamping.map(|stamping| stamping.asked),
+                own_sender: self.own_sender,
                 filter,
             };
             TapPrograms::load(self.packing, self.counters, &plan)

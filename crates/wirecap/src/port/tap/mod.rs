@@ -179,6 +179,7 @@ impl Port for TapPort {
             filter,
             user: user.as_ref(),
             stamping: stamping.as_ref(),
+            own_sender: context.hooks.own_sender,
             tags: match hook {
                 // A classifier finds the tag in the socket buffer.
                 TapHook::Tcx => Err(None),

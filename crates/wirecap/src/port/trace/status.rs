@@ -85,6 +85,8 @@ impl PortBackend for TraceBackend {
         None
     }
 
+    fn abandon(&mut self) {}
+
     fn report(&mut self, report: &mut PortReport) {
         let packets = report.total().lost.too_long;
         let longest = self.status.longest as u64;

@@ -90,6 +90,15 @@ impl PortBackend for XdpBackend {
         None
     }
 
+    /// The program stays as long as a process has its link open.
+    fn abandon(&mut self) {
+        self.link.take().into_iter().for_each(Attachment::abandon);
+        self.claims.drain(..).for_each(QueueClaim::abandon);
+        self.promiscuous = None;
+        self.stamping.iter_mut().for_each(Stamping::abandon);
+        self.rss.iter_mut().for_each(SymmetricRss::abandon);
+    }
+
     fn report(&mut self, report: &mut PortReport) {
         self.look();
         report.queues.extend(self.uncaptured());

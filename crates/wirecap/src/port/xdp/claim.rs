@@ -37,6 +37,11 @@ impl QueueClaim {
         Self { entry: None, queue: queue.into(), _socket: socket }
     }
 
+    /// Leaves the queue to a forked process, whose the socket is, too.
+    pub(super) fn abandon(mut self) {
+        self.entry.take().into_iter().for_each(Entry::abandon);
+    }
+
     /// Memory that the sockets of claims register: a socket without any cannot be bound.
     ///
     /// # Errors

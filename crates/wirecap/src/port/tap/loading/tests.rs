@@ -35,6 +35,7 @@ fn a_tap_without_what_puts_tags_back_is_attached_nevertheless() {
             filter: None,
             user: None,
             stamping: None,
+            own_sender: None,
             tags: Ok(tags),
         };
         let attached = lab.inside.enter(|| tap.attach()).unwrap();

@@ -144,6 +144,9 @@ impl Hook<'_> {
     }
 }
 
+/// The number of no program: the kernel begins with 1.
+const NO_PROGRAM: u32 = 0;
+
 /// The entry of one queue. Dropping it takes our program out of the table.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -158,6 +161,11 @@ impl Entry {
         let entry = Self { programs: Arc::clone(programs), queue, program_id: program.id()? };
         programs.set_program(queue, program)?;
         Ok(entry)
+    }
+
+    /// Leaves our program in the table for a forked process.
+    pub(crate) fn abandon(mut self) {
+        self.program_id = NO_PROGRAM;
     }
 }
 
@@ -204,6 +212,13 @@ impl Attachment {
                 membership.release();
                 Ok(())
             }
+        }
+    }
+
+    /// Leaves the interface, or this port's part in the dispatcher, to a forked process.
+    pub(crate) fn abandon(self) {
+        if let Attachment::Shared(mut membership) = self {
+            membership.entries.clear();
         }
     }
 

@@ -1,0 +1,111 @@
+//! Whether a process that was forked has what this one has opened.
+//!
+//! ```text
+//!   this process ── writing end ──┐
+//!   a forked one ── writing end ──┴─► pipe ─► reading end: "hung up" once no process has the other end
+//! ```
+//!
+//! A descriptor is copied by fork(2), and closed by execve(2) and at the end of the process, however it ends.
+//! So no process has to be asked, and none to be noted.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    time::Duration,
+};
+
+use nix::{
+    fcntl::OFlag,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    unistd::pipe2,
+};
+
+/// What a process holds together with those that are forked from it, until each of them lets go of it,
+/// executes another program, or ends.
+///
+/// ```
+/// use std::time::Duration;
+/// use wirecap_sys::fork::Holding;
+///
+/// let holding = Holding::new()?;
+/// assert!(!holding.let_go(Duration::ZERO));  // nothing was forked
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Holding {
+    watched: OwnedFd,
+    held: OwnedFd,
+}
+
+impl Holding {
+    /// Held by this process alone.
+    ///
+    /// # Errors
+    /// The kernel's error: too many open files, most likely.
+    pub fn new() -> io::Result<Self> {
+        let (watched, held) = pipe2(OFlag::O_CLOEXEC)?;
+        Ok(Self { watched, held })
+    }
+
+    /// Lets go of it. Returns whether another process holds it still, after `patience` at most: a process
+    /// that is forked to execute a program has it for a moment.
+    pub fn let_go(self, patience: Duration) -> bool {
+        let Self { watched, held } = self;
+        drop(held);
+        let mut polls = [PollFd::new(watched.as_fd(), PollFlags::empty())];
+        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+        // A program that has closed all descriptors has closed this one, too: then there is an answer at
+        // once, and it is no.
+        matches!(poll(&mut polls, patience), Ok(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{process::Command, time::Instant};
+
+    use super::*;
+
+    /// Long enough for a process to begin, or to end.
+    const LONG: Duration = Duration::from_secs(10);
+
+    /// Forks a process that waits until it is killed.
+    fn forked() -> libc::pid_t {
+        // SAFETY: the new process calls pause(2) alone, which may be called after a fork.
+        match unsafe { libc::fork() } {
+            0 => loop {
+                // SAFETY: it has no arguments.
+                unsafe { libc::pause() };
+            },
+            pid => pid,
+        }
+    }
+
+    fn kill(pid: libc::pid_t) {
+        // SAFETY: a process that this one has forked, and has not waited for.
+        unsafe {
+            libc::kill(pid, libc::SIGKILL);
+            libc::waitpid(pid, std::ptr::null_mut(), 0);
+        }
+    }
+
+    #[test]
+    fn a_forked_process_holds_it_until_it_ends() {
+        let [while_it_lives, after_its_end] = [(); 2].map(|()| Holding::new().unwrap());
+        let other = forked();
+        assert!(while_it_lives.let_go(Duration::from_millis(20)));
+        kill(other);
+        assert!(!after_its_end.let_go(LONG));
+    }
+
+    #[test]
+    fn an_executed_program_does_not_hold_it() {
+        let holding = Holding::new().unwrap();
+        let mut program = Command::new("sleep").arg("60").spawn().unwrap();
+        let began = Instant::now();
+        assert!(!holding.let_go(LONG));
+        assert!(began.elapsed() < LONG);
+        program.kill().unwrap();
+        program.wait().unwrap();
+    }
+}
