@@ -27,7 +27,7 @@ engine_or_libpcap! {
         missing ERROR;
         engine(handle, running) => match direction {
             DIRECTION_INOUT | DIRECTION_IN | DIRECTION_OUT => {
-                running.change_sieve(|sieve| sieve.set_direction(direction));
+                running.set_direction(direction);
                 0
             }
             _ => handle.fail(ERROR, "Invalid direction"),

@@ -9,6 +9,7 @@
 //! cells are copied.
 
 use std::{
+    cell::Ref,
     ffi::c_int,
     ptr,
     time::{Duration, Instant},
@@ -19,9 +20,10 @@ use wirecap_filter::Insn;
 
 use super::{
     Breaker,
+    changes::Change,
     held::{Held, now_ns},
     running::{LOOK, Running},
-    sieve::Sieve,
+    sieve::{NewFilter, Sieve},
     workers::NextBatch,
 };
 use crate::{
@@ -99,7 +101,7 @@ impl Running {
         mut sink: impl FnMut(&PacketHeader, *const u8),
     ) -> Delivery {
         let limit = limit.unwrap_or(c_int::MAX as u32);
-        let mut only_looks = self.is_nonblocking.get();
+        let mut only_looks = self.is_nonblocking();
         let mut refusing_since = None;
         // An event loop has other work.
         let patience = if only_looks { LONGEST_LOOK } else { SLICE };
@@ -198,18 +200,15 @@ impl Running {
         let (mut delivered, mut refused): (u32, u32) = (0, 0);
         let mut is_broken = false;
         while delivered < limit && !is_broken {
-            // A callback may set another sieve: it is borrowed for the decision alone.
-            let sieve = self.sieve.borrow();
-            let wanted = loop {
-                let Some(packet) = held.next() else { break None };
-                let data = self.contiguous(&packet);
-                match sieve.bytes(&packet, data) {
-                    0 => refused += 1,
-                    bytes => break Some((self.header(&packet, data, bytes), data.as_ptr())),
-                }
-            };
-            drop(sieve);
-            let Some((header, data)) = wanted else { break };
+            let Some(packet) = held.next() else { break };
+            let data = self.contiguous(&packet);
+            // A callback, or another thread, may have changed it since the last packet.
+            let bytes = self.sieve().bytes(&packet, data);
+            if bytes == 0 {
+                refused += 1;
+                continue;
+            }
+            let (header, data) = (self.header(&packet, data, bytes), data.as_ptr());
             delivered += 1;
             held.counts().note_progress(delivered + refused);
             sink(&header, data);
@@ -320,21 +319,26 @@ impl Running {
         self.header.get()
     }
 
-    /// From now on these instructions decide on packets.
+    /// From now on these instructions decide on packets. From any thread.
     ///
     /// # Errors
     /// They are not a valid program.
     pub(crate) fn set_filter(&self, insns: &[Insn]) -> Result<(), wirecap_filter::Error> {
-        self.change_sieve(|sieve| sieve.set_filter(insns, self.ifindex(), now_ns()))
+        let filter = NewFilter::new(insns, self.ifindex(), now_ns())?;
+        self.changes.add(Change::Filter(Box::new(filter)));
+        Ok(())
     }
 
-    /// Changes what decides on packets.
-    pub(crate) fn change_sieve<T>(&self, change: impl FnOnce(&mut Sieve) -> T) -> T {
-        let mut sieve = self.sieve.borrow_mut();
-        let changed = change(&mut sieve);
-        let mark = sieve.mark();
-        drop(sieve);
-        self.with_workers(|workers| workers.note_filter(mark));
-        changed
+    /// From now on packets of this direction (`PCAP_D_…`) are wanted. From any thread.
+    pub(crate) fn set_direction(&self, direction: c_int) {
+        self.changes.add(Change::Direction(direction));
+    }
+
+    /// What decides on packets now. For the thread that reads.
+    pub(super) fn sieve(&self) -> Ref<'_, Sieve> {
+        if self.changes.are_waiting() {
+            self.changes.make(&mut self.sieve.borrow_mut());
+        }
+        self.sieve.borrow()
     }
 }

@@ -75,12 +75,28 @@ pub(super) struct Spare {
 pub(super) struct Membership {
     group: Arc<Group>,
     number: u64,
-    /// Which filter the handle has: members help those with the same one.
+    /// Which filter the handle has.
     filter: Arc<AtomicU64>,
     /// The change up to which it knows the others.
     known: u64,
     /// Members it has a worker of.
     helped: Vec<u64>,
+}
+
+/// Has the members of a group know which filter a handle has: they help those with the same one.
+#[derive(Debug)]
+pub(super) struct FilterNotice {
+    group: Arc<Group>,
+    number: u64,
+    filter: Arc<AtomicU64>,
+}
+
+impl FilterNotice {
+    /// The handle has this filter now.
+    pub(super) fn note(&self, filter: u64) {
+        self.filter.store(filter, Ordering::Release);
+        self.group.rouse_all_but(self.number);
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -120,10 +136,9 @@ impl Membership {
         Some(Self { group, number, filter, known: 0, helped: Vec::new() })
     }
 
-    /// The handle has this filter now.
-    pub(super) fn note_filter(&self, filter: u64) {
-        self.filter.store(filter, Ordering::Release);
-        self.group.rouse_all_but(self.number);
+    /// By which the handle's filter is made known, from any thread.
+    pub(super) fn filter_notice(&self) -> FilterNotice {
+        FilterNotice { group: Arc::clone(&self.group), number: self.number, filter: Arc::clone(&self.filter) }
     }
 
     /// Whether a member has the same filter, so that its packets are for this handle as well.
@@ -219,9 +234,9 @@ mod tests {
         let [mut a, b] = [of_a, of_b].map(|share| Membership::join("alike", 1, share).unwrap());
         let spare = a.meet(|_| ()).remove(0);
         assert!(a.is_like(&spare.filter));
-        b.note_filter(7);
+        b.filter_notice().note(7);
         assert!(!a.is_like(&spare.filter));
-        a.note_filter(7);
+        a.filter_notice().note(7);
         assert!(a.is_like(&spare.filter));
         drop((one, other));
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   device.rs ──► Live: settings ── activation.rs ──► Running ─┬─ delivery.rs: packets, to callbacks
 //!                                                              ├─ held.rs: packets that wait, merged by time
-//!                  options.rs                                  ├─ sieve.rs: which of them
+//!                  options.rs                                  ├─ sieve.rs, changes.rs: which of them
 //!                                                              ├─ selectable.rs: for select(2), poll(2), epoll(7)
 //!                                                              ├─ workers.rs, group.rs: from which queues they come
 //!                                                              └─ inject.rs, statistics.rs, account.rs
@@ -11,6 +11,7 @@
 
 mod account;
 pub(crate) mod activation;
+mod changes;
 mod counts;
 pub(crate) mod delivery;
 pub(crate) mod device;
@@ -18,6 +19,7 @@ pub(crate) mod failure;
 pub(crate) mod group;
 mod held;
 pub(crate) mod inject;
+mod last_stat;
 pub(crate) mod options;
 pub(crate) mod running;
 mod selectable;

@@ -4,7 +4,13 @@ use std::{
     cell::{Cell, RefCell, UnsafeCell},
     io,
     os::fd::RawFd,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicI32,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
     time::{Duration, Instant},
 };
 
@@ -12,20 +18,26 @@ use wirecap::Interrupter;
 
 use super::{
     account::AccountedCapture,
+    changes::Changes,
     held::{Held, now_ns},
     inject::Injector,
+    last_stat::LastStat,
     sieve::Sieve,
     workers::{Waiting, Workers},
 };
-use crate::abi::{PacketHeader, Stat};
+use crate::abi::PacketHeader;
 
 /// Batches without a wanted packet that are skipped before the descriptor is made readable.
 const BATCHES_TO_SKIP: u32 = 8;
 
+/// No descriptor has this number.
+const NO_DESCRIPTOR: RawFd = -1;
+
 /// How often the ports are looked after: links that went down, programs that were detached.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
-/// A capture that runs. One thread at a time uses it, as libpcap's handles.
+/// A capture that runs. One thread at a time reads it, as libpcap's handles. Others may meanwhile change the
+/// filter and the direction, ask for the descriptor and the statistics, send, and break the loop.
 pub(crate) struct Running {
     pub(super) capture: Arc<AccountedCapture>,
     /// `None` once the handle is being closed.
@@ -35,20 +47,23 @@ pub(crate) struct Running {
     /// The batch after it, which was found when the descriptor was brought up to date.
     pub(super) waiting: Cell<Option<Held>>,
     pub(super) sieve: RefCell<Sieve>,
-    pub(super) is_nonblocking: Cell<bool>,
+    /// What other threads have changed of it.
+    pub(super) changes: Changes,
+    pub(super) is_nonblocking: AtomicBool,
     pub(super) format: Format,
     /// When the ports are looked after next.
     pub(super) next_look: Cell<Instant>,
     /// When the latest account is written next.
     pub(super) next_account: Cell<Instant>,
-    /// The program has asked for a descriptor.
-    is_selectable: Cell<bool>,
+    /// The descriptor for programs that wait by themselves; negative until there is one.
+    descriptor: AtomicI32,
+    /// The program has asked for it.
+    is_selectable: AtomicBool,
     /// A call is delivering packets, or its callback runs.
-    is_reading: Cell<bool>,
+    is_reading: AtomicBool,
     /// The program has closed the handle while packets were being delivered.
-    is_closing: Cell<bool>,
-    /// The last statistics.
-    pub(super) last_stat: Cell<Stat>,
+    is_closing: AtomicBool,
+    pub(super) last_stat: LastStat,
     injector: Injector,
     /// What `pcap_next_ex` points to.
     pub(super) header: UnsafeCell<PacketHeader>,
@@ -73,7 +88,7 @@ pub(crate) struct Reading<'r>(&'r Running);
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.0.is_reading.set(false);
+        self.0.is_reading.store(false, Release);
     }
 }
 
@@ -90,26 +105,31 @@ impl Drop for Running {
 impl Running {
     /// For a capture whose packets `sieve` decides on.
     pub(super) fn new(
-        (capture, workers): (Arc<AccountedCapture>, Workers),
+        (capture, mut workers): (Arc<AccountedCapture>, Workers),
         injector: Injector,
         format: Format,
         sieve: Sieve,
     ) -> Self {
+        let changes = Changes::new(sieve.wish(), workers.filter_notice());
+        // Made now: another thread may ask for it while this one reads. If that fails, it is tried again.
+        let descriptor = workers.descriptor().unwrap_or(NO_DESCRIPTOR);
         Self {
             capture,
             workers: RefCell::new(Some(workers)),
             held: Cell::new(None),
             waiting: Cell::new(None),
             sieve: RefCell::new(sieve),
-            is_nonblocking: Cell::new(format.is_nonblocking),
+            changes,
+            is_nonblocking: AtomicBool::new(format.is_nonblocking),
             format,
             // Not at once: netlink can be held up for a second, and the first packets would wait for it.
             next_look: Cell::new(Instant::now() + LOOK),
             next_account: Cell::new(Instant::now()),
-            is_selectable: Cell::new(false),
-            is_reading: Cell::new(false),
-            is_closing: Cell::new(false),
-            last_stat: Cell::default(),
+            descriptor: AtomicI32::new(descriptor),
+            is_selectable: AtomicBool::new(false),
+            is_reading: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            last_stat: LastStat::default(),
             injector,
             header: UnsafeCell::new(PacketHeader::EMPTY),
             whole: UnsafeCell::default(),
@@ -133,11 +153,11 @@ impl Running {
     }
 
     pub(crate) fn is_nonblocking(&self) -> bool {
-        self.is_nonblocking.get()
+        self.is_nonblocking.load(Relaxed)
     }
 
     pub(crate) fn set_nonblocking(&self, wanted: bool) {
-        self.is_nonblocking.set(wanted);
+        self.is_nonblocking.store(wanted, Relaxed);
     }
 
     /// A descriptor for select(2), poll(2) and epoll(7), which stays the handle's.
@@ -145,18 +165,23 @@ impl Running {
     /// # Errors
     /// The kernel's error: too many open files, most likely.
     pub(crate) fn selectable_fd(&self) -> io::Result<RawFd> {
-        let descriptor = self.with_workers(Workers::descriptor)?;
+        if self.descriptor.load(Relaxed) == NO_DESCRIPTOR {
+            if self.is_reading() {
+                return Err(io::ErrorKind::ResourceBusy.into());
+            }
+            self.descriptor.store(self.with_workers(Workers::descriptor)?, Relaxed);
+        }
         // A call that reads brings it up to date at its end.
-        if !self.is_selectable.replace(true) && !self.is_reading() {
+        if !self.is_selectable.swap(true, Relaxed) && !self.is_reading() {
             self.update_selectable(false);
         }
-        Ok(descriptor)
+        Ok(self.descriptor.load(Relaxed))
     }
 
     /// Brings the descriptor up to date, if the program has asked for it. After each call that takes packets.
     /// `has_delivered`: the program takes what is left before it waits.
     pub(super) fn update_selectable(&self, has_delivered: bool) {
-        if self.is_selectable.get() {
+        if self.is_selectable.load(Relaxed) {
             let due = self.time_to_wait();
             self.with_workers(|workers| workers.set_due(due, has_delivered));
         }
@@ -164,7 +189,7 @@ impl Running {
 
     /// Whether the program may have been woken by its descriptor.
     pub(super) fn is_readable(&self) -> bool {
-        self.is_selectable.get() && self.with_workers(|workers| workers.is_readable())
+        self.is_selectable.load(Relaxed) && self.with_workers(|workers| workers.is_readable())
     }
 
     /// When a call has something to do: now, or unless the descriptor becomes readable, after this time.
@@ -196,22 +221,22 @@ impl Running {
     /// Begins to deliver packets. `None` if that goes on already: a callback, or a signal handler, has called
     /// for packets.
     pub(crate) fn begin_reading(&self) -> Option<Reading<'_>> {
-        (!self.is_reading.replace(true)).then(|| Reading(self))
+        (!self.is_reading.swap(true, Acquire)).then(|| Reading(self))
     }
 
     /// Whether packets are being delivered: then the caller is a callback, or a signal handler that has
     /// interrupted anything.
     pub(crate) fn is_reading(&self) -> bool {
-        self.is_reading.get()
+        self.is_reading.load(Relaxed)
     }
 
     /// The handle is to be closed once packets are no longer being delivered.
     pub(crate) fn close_later(&self) {
-        self.is_closing.set(true);
+        self.is_closing.store(true, Relaxed);
     }
 
     pub(crate) fn is_closing(&self) -> bool {
-        self.is_closing.get()
+        self.is_closing.load(Relaxed)
     }
 
     /// Skips refused packets; returns whether a wanted one follows.
@@ -221,7 +246,7 @@ impl Running {
         let is_refused = |packet: &wirecap::Packet<'_>| {
             let whole =
                 (packet.data().len() < packet.len()).then(|| packet.parts().collect::<Vec<_>>().concat());
-            self.sieve.borrow().bytes(packet, whole.as_deref().unwrap_or(packet.data())) == 0
+            self.sieve().bytes(packet, whole.as_deref().unwrap_or(packet.data())) == 0
         };
         let refused = held.skip(is_refused);
         held.counts().settle(refused, refused);

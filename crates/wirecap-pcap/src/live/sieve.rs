@@ -45,12 +45,54 @@ pub(crate) struct Sieve {
     /// Filters that were replaced, each with the time of that: packets that came before have to match it,
     /// too.
     replaced: Vec<Replaced>,
-    /// Identifies the filter in force; 0 without one.
-    filter_mark: u64,
-    direction: c_int,
+    wish: Wish,
+    snaplen: u32,
+}
+
+/// Which packets are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Wish {
+    /// Identifies the filter; 0 without one.
+    pub(super) filter: u64,
+    pub(super) direction: c_int,
     /// The only Ethernet type that is wanted, of packets that come in; 0: all.
     protocol: u16,
-    snaplen: u32,
+}
+
+impl Wish {
+    /// Identifies it, for handles of the same interface; 0: all packets are wanted.
+    pub(super) fn mark(&self) -> u64 {
+        match self {
+            Self { filter: 0, direction: DIRECTION_INOUT, protocol: 0 } => 0,
+            wish => hash_of(wish),
+        }
+    }
+}
+
+/// A filter that is to replace the one in force.
+#[derive(Debug)]
+pub(super) struct NewFilter {
+    set: FilterSet,
+    mark: u64,
+    /// When it was set, as packets have it.
+    from_ns: u64,
+    at: Instant,
+}
+
+impl NewFilter {
+    /// From `now_ns` on these instructions decide; `ifindex` is the interface that packets come from.
+    ///
+    /// # Errors
+    /// They are not a valid program.
+    pub(super) fn new(insns: &[Insn], ifindex: u32, now_ns: u64) -> Result<Self, Error> {
+        let set = FilterSet::new(insns, ifindex)?;
+        Ok(Self { set, mark: hash_of(insns), from_ns: now_ns, at: Instant::now() })
+    }
+
+    /// Identifies its instructions.
+    pub(super) fn mark(&self) -> u64 {
+        self.mark
+    }
 }
 
 /// The most replaced filters that are kept; the oldest goes first.
@@ -169,27 +211,19 @@ impl Sieve {
         Self {
             filter: None,
             replaced: Vec::new(),
-            filter_mark: 0,
-            direction: DIRECTION_INOUT,
-            protocol,
+            wish: Wish { filter: 0, direction: DIRECTION_INOUT, protocol },
             snaplen,
         }
     }
 
-    /// From `now_ns` on these instructions decide; `ifindex` is the interface that packets come from.
-    ///
-    /// # Errors
-    /// They are not a valid program.
-    pub(crate) fn set_filter(&mut self, insns: &[Insn], ifindex: u32, now_ns: u64) -> Result<(), Error> {
-        let filter = FilterSet::new(insns, ifindex)?;
-        if let Some(before) = self.filter.replace(filter) {
+    pub(super) fn set_filter(&mut self, new: NewFilter) {
+        if let Some(before) = self.filter.replace(new.set) {
             if self.replaced.len() == MAX_REPLACED {
                 self.replaced.remove(0);
             }
-            self.replaced.push(Replaced { until_ns: now_ns, at: Instant::now(), filter: before });
+            self.replaced.push(Replaced { until_ns: new.from_ns, at: new.at, filter: before });
         }
-        self.filter_mark = hash_of(insns);
-        Ok(())
+        self.wish.filter = new.mark;
     }
 
     /// No packet waits: those that come now are younger than every filter.
@@ -202,16 +236,12 @@ impl Sieve {
         self.replaced.retain(|replaced| replaced.at.elapsed() < LONGEST_DELAY);
     }
 
-    /// Identifies what decides on packets: sieves with the same mark want the same ones.
-    pub(crate) fn mark(&self) -> u64 {
-        match (self.filter_mark, self.direction, self.protocol) {
-            (0, DIRECTION_INOUT, 0) => 0,
-            all => hash_of(&all),
-        }
+    pub(super) fn wish(&self) -> Wish {
+        self.wish
     }
 
-    pub(crate) fn set_direction(&mut self, direction: c_int) {
-        self.direction = direction;
+    pub(super) fn set_direction(&mut self, direction: c_int) {
+        self.wish.direction = direction;
     }
 
     /// How many bytes of the packet the program gets; 0 if it does not get it. `data` is its beginning, at
@@ -219,10 +249,11 @@ impl Sieve {
     #[inline]
     pub(crate) fn bytes(&self, packet: &Packet<'_>, data: &[u8]) -> u32 {
         let direction = packet.direction();
-        if self.direction != DIRECTION_INOUT || self.protocol != 0 {
+        let Wish { direction: wanted, protocol, .. } = self.wish;
+        if wanted != DIRECTION_INOUT || protocol != 0 {
             let is_wanted = match direction {
-                Direction::In => self.direction != DIRECTION_OUT && self.has_protocol(data),
-                Direction::Out => self.direction != DIRECTION_IN && self.protocol == 0,
+                Direction::In => wanted != DIRECTION_OUT && has_protocol(data, protocol),
+                Direction::Out => wanted != DIRECTION_IN && protocol == 0,
             };
             if !is_wanted {
                 return 0;
@@ -237,14 +268,12 @@ impl Sieve {
         };
         if bytes == 0 || !self.replaced.iter().all(passes) { 0 } else { bytes.min(self.snaplen) }
     }
+}
 
-    fn has_protocol(&self, data: &[u8]) -> bool {
-        if self.protocol == 0 {
-            return true;
-        }
-        let at = if has_tag(data) { TAG_AT + VLAN_TAG_BYTES } else { TAG_AT };
-        type_at(data, at as usize) == Some(self.protocol)
-    }
+/// Whether a packet is of this Ethernet type; 0: of any.
+fn has_protocol(data: &[u8], protocol: u16) -> bool {
+    let at = if has_tag(data) { TAG_AT + VLAN_TAG_BYTES } else { TAG_AT };
+    protocol == 0 || type_at(data, at as usize) == Some(protocol)
 }
 
 fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {

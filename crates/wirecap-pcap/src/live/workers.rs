@@ -12,7 +12,7 @@ use wirecap_sys::cpu;
 
 use super::{
     counts::Counts,
-    group::{Membership, Spare},
+    group::{FilterNotice, Membership, Spare},
     selectable::{Readiness, Selectable},
 };
 
@@ -147,11 +147,9 @@ impl Workers {
         self.own.worker.interrupter()
     }
 
-    /// The handle has this filter now: members help those with the same one.
-    pub(super) fn note_filter(&self, filter: u64) {
-        if let Some(membership) = &self.membership {
-            membership.note_filter(filter);
-        }
+    /// How the others of the group learn which filter the handle has.
+    pub(super) fn filter_notice(&self) -> Option<FilterNotice> {
+        self.membership.as_ref().map(Membership::filter_notice)
     }
 
     /// Waits for packets, at most `limit`; there may be [nothing](NextBatch::Nothing) earlier.

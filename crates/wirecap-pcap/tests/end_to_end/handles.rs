@@ -285,6 +285,24 @@ fn the_account_is_not_written_into_a_file_of_the_program() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), numbers);
 }
 
+/// libpcap hands filters to the kernel, whichever thread sets them.
+#[test]
+fn a_filter_is_changed_while_another_thread_reads() {
+    need_root!("a_filter_is_changed_while_another_thread_reads");
+    let rig = Rig::new("changing");
+    let changing = rig.compile("changing");
+    for device in [PORT.into(), format!("packet:{PORT}")] {
+        let mut sender = rig.wire.queue_sender(0, FrameSpec::default());
+        let program = rig.spawn_ready(Library::Wirecap, &changing, &[&device, "500"]);
+        // For as long as the changes take, at least.
+        for _ in 0..6_000 {
+            sender.send(20);
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+        assert_eq!(program.succeed(), "0 changes late, 500 descriptors, packets came\n", "{device}");
+    }
+}
+
 /// A program that forwards packets between two handles would get its own again and again.
 #[test]
 fn a_handle_does_not_capture_what_it_has_injected_and_another_one_does() {

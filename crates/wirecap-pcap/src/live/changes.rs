@@ -1,0 +1,89 @@
+//! Changes of what decides on packets, by any thread, also while another one reads.
+//!
+//! ```text
+//!   pcap_setfilter, pcap_setdirection ── a change ──► waiting ── before the next packet is decided on ──► Sieve
+//! ```
+//!
+//! libpcap hands a filter to the kernel, so a program may set one while another thread is in `pcap_loop`.
+
+use std::{
+    ffi::c_int,
+    mem,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use super::{
+    group::FilterNotice,
+    sieve::{NewFilter, Sieve, Wish},
+};
+
+/// A change of a [`Sieve`].
+#[derive(Debug)]
+pub(super) enum Change {
+    Filter(Box<NewFilter>),
+    Direction(c_int),
+}
+
+/// The changes that the reader has not made yet.
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// Whether there are any. The reader looks here for each packet.
+    are_waiting: AtomicBool,
+    waiting: Mutex<Waiting>,
+    /// Has the members of the handle's group know which packets it wants.
+    notice: Option<FilterNotice>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// In order.
+    changes: Vec<Change>,
+    /// What the handle wants once they are made.
+    wish: Wish,
+}
+
+impl Changes {
+    /// For a handle that wants this now.
+    pub(super) fn new(wish: Wish, notice: Option<FilterNotice>) -> Self {
+        let waiting = Mutex::new(Waiting { changes: Vec::new(), wish });
+        Self { are_waiting: AtomicBool::new(false), waiting, notice }
+    }
+
+    /// No packet is decided on without this change any more, except one that is being delivered.
+    pub(super) fn add(&self, change: Change) {
+        let mut waiting = self.lock();
+        match &change {
+            Change::Filter(filter) => waiting.wish.filter = filter.mark(),
+            Change::Direction(direction) => waiting.wish.direction = *direction,
+        }
+        let mark = waiting.wish.mark();
+        waiting.changes.push(change);
+        self.are_waiting.store(true, Ordering::Release);
+        // Under the lock: of two changes at once, the last one is noted.
+        self.notice.iter().for_each(|notice| notice.note(mark));
+    }
+
+    pub(super) fn are_waiting(&self) -> bool {
+        self.are_waiting.load(Ordering::Acquire)
+    }
+
+    /// Makes them.
+    #[cold]
+    pub(super) fn make(&self, sieve: &mut Sieve) {
+        let mut waiting = self.lock();
+        self.are_waiting.store(false, Ordering::Relaxed);
+        for change in mem::take(&mut waiting.changes) {
+            match change {
+                Change::Filter(filter) => sieve.set_filter(*filter),
+                Change::Direction(direction) => sieve.set_direction(direction),
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
