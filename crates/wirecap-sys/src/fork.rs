@@ -11,10 +11,11 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
+    errno::Errno,
     fcntl::OFlag,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     unistd::pipe2,
@@ -53,16 +54,27 @@ impl Holding {
         let Self { watched, held } = self;
         drop(held);
         let mut polls = [PollFd::new(watched.as_fd(), PollFlags::empty())];
-        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
-        // A program that has closed all descriptors has closed this one, too: then there is an answer at
-        // once, and it is no.
-        matches!(poll(&mut polls, patience), Ok(0))
+        let began = Instant::now();
+        loop {
+            let left = patience.saturating_sub(began.elapsed());
+            match poll(&mut polls, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)) {
+                // A signal ends the call, whatever its handler says.
+                Err(Errno::EINTR) => {}
+                // A program that has closed all descriptors has closed this one, too: then there is an
+                // answer at once, and it is no.
+                answer => return answer == Ok(0),
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{process::Command, time::Instant};
+    use std::{
+        process::Command,
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
 
     use super::*;
 
@@ -96,6 +108,33 @@ mod tests {
         assert!(while_it_lives.let_go(Duration::from_millis(20)));
         kill(other);
         assert!(!after_its_end.let_go(LONG));
+    }
+
+    /// Of a server, for instance, whose children end.
+    #[test]
+    fn signals_are_no_answer() {
+        extern "C" fn ignore(_signal: libc::c_int) {}
+        let holding = Holding::new().unwrap();
+        let other = forked();
+        // SAFETY: the handler does nothing, and no other test raises this signal.
+        unsafe { libc::signal(libc::SIGUSR2, ignore as *const () as libc::sighandler_t) };
+        // SAFETY: it has no arguments.
+        let waiting = unsafe { libc::pthread_self() };
+        let done = AtomicBool::new(false);
+        let held = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // SAFETY: the thread waits for this one.
+                    unsafe { libc::pthread_kill(waiting, libc::SIGUSR2) };
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let held = holding.let_go(Duration::from_millis(50));
+            done.store(true, Ordering::Relaxed);
+            held
+        });
+        kill(other);
+        assert!(held);
     }
 
     #[test]
