@@ -23,6 +23,9 @@ const CLOCK_STEP_NS: u64 = 1_000_000_000;
 /// No file is silent for longer, a year in nanoseconds: the time is absurd, or the clock was set.
 const LONGEST_SILENCE_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
+/// The same on a line that has not lasted yet, beside another one: two absurd times may lie close together.
+const LONGEST_SILENCE_AT_FIRST_NS: u64 = 3_600 * 1_000_000_000;
+
 /// Faults of the times of a file, in packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -114,8 +117,11 @@ impl Timeline {
         let nearest = other.unwrap_or(line);
         let (back, ahead) =
             (nearest.recorded_ns.saturating_sub(now), now.saturating_sub(nearest.recorded_ns));
-        if back > CLOCK_STEP_NS || ahead > LONGEST_SILENCE_NS {
-            self.other = Some(nearest);
+        let is_sure = self.other.is_none() || nearest.has_lasted();
+        let longest = if is_sure { LONGEST_SILENCE_NS } else { LONGEST_SILENCE_AT_FIRST_NS };
+        if back > CLOCK_STEP_NS || ahead > longest {
+            let lasting = [Some(line), self.other].into_iter().flatten().find(Line::has_lasted);
+            self.other = Some(lasting.unwrap_or(nearest));
             return Line::new(now, self.placed_ns);
         }
         if let Some(mut other) = other {
@@ -212,6 +218,8 @@ mod tests {
         let times =
             [START_MS, 0, START_MS + 100, 0, START_MS + 200, u64::MAX, START_MS + 300, 7, START_MS + 400];
         assert_eq!(offsets_ms(&times), [0, 0, 100, 100, 200, 200, 300, 300, 400]);
+        let times = [START_MS, START_MS + 1_500, 0, 150 * 86_400_000, START_MS + 1_600, START_MS + 1_700];
+        assert_eq!(offsets_ms(&times), [0, 1_500, 1_500, 1_500, 1_600, 1_700]);
     }
 
     #[test]
