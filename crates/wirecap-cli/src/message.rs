@@ -53,6 +53,8 @@ choices! {
         InUse = "in_use",
         /// A setting was changed by `wirecap set`.
         Changed = "changed",
+        /// `wirecap stop` ends the capture.
+        Stopped = "stopped",
         /// The times of packets jumped: back, or far ahead.
         TimesJump = "times_jump",
         /// The figures of `--stats`, and how much is still to be written.

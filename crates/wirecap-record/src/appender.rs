@@ -72,6 +72,8 @@ impl fmt::Debug for StopCallback {
 pub struct Outcome {
     /// What is in the output.
     pub written: WrittenCounts,
+    /// Packets in its last file.
+    pub last_packets: u64,
     /// Why the output is incomplete.
     pub failure: Option<RecordError>,
     /// Where the file was at the end, of a series the last one.
@@ -443,8 +445,11 @@ impl Appender {
         self.copy.iter_mut().for_each(OutputCopy::finish);
         self.show();
         let written = self.progress.written();
-        let whereabouts =
-            if self.is_handed_over() { Whereabouts::InPlace } else { self.output.whereabouts() };
+        let found = self.output.whereabouts();
+        let is_there = matches!(found, Whereabouts::InPlace | Whereabouts::Cut);
+        // Of a file that has ended, all is said.
+        let whereabouts = if self.is_between { Whereabouts::InPlace } else { found };
+        let last_packets = self.series.as_ref().map_or(self.packets, Series::packets);
         let is_whole = self.is_closed && self.failure.is_none();
         if is_whole && whereabouts != Whereabouts::Cut {
             self.failure = self.output.complete().err();
@@ -459,9 +464,9 @@ impl Appender {
             }
             series.close();
         }
-        let is_there = matches!(whereabouts, Whereabouts::InPlace | Whereabouts::Cut);
         let partial = self.output.partial().filter(|_| is_there).map(Into::into);
-        Outcome { written, failure: self.failure, whereabouts, partial, lost_files: self.lost_files }
+        let Self { failure, lost_files, .. } = self;
+        Outcome { written, last_packets, failure, whereabouts, partial, lost_files }
     }
 
     /// Publishes what was written.

@@ -179,7 +179,8 @@ impl Recorder {
         let _ = sender.send(trailer.into());
         let abandoned = |failure| {
             let (written, whereabouts) = (progress.written(), Whereabouts::InPlace);
-            Outcome { written, failure: Some(failure), whereabouts, partial: None, lost_files: Vec::new() }
+            let (last_packets, failure, lost_files) = (written.packets, Some(failure), Vec::new());
+            Outcome { written, last_packets, failure, whereabouts, partial: None, lost_files }
         };
         let (mut bytes, mut since) = (progress.output_bytes(), Instant::now());
         loop {

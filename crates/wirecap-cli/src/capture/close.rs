@@ -3,7 +3,7 @@
 use std::{io::ErrorKind, path::Path, thread::JoinHandle};
 
 use wirecap::{Capture, Report};
-use wirecap_record::{Outcome, RecordError, Recorder, Trailer, Whereabouts};
+use wirecap_record::{Outcome, RecordError, Recorder, Trailer, Whereabouts, WrittenCounts};
 
 use super::{
     describe,
@@ -159,12 +159,20 @@ fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<F
     let (failure, written, output) = (outcome.failure.take(), outcome.written, || file.name.clone());
     let unwritten = file.delivered(report).saturating_sub(written.packets);
     let partial = outcome.partial.take();
-    let kept =
-        PartialOutput { packets: written.packets, bytes: written.bytes, unwritten, partial: partial.clone() };
+    let lost_packets = lost_packets(outcome);
+    let WrittenCounts { packets, bytes, output_files: files, .. } = written;
+    let kept = PartialOutput {
+        packets: packets.saturating_sub(lost_packets),
+        // Those of files that are gone are not known.
+        bytes: (lost_packets == 0).then_some(bytes),
+        files,
+        unwritten,
+        partial: partial.clone(),
+    };
     let write = failure.map(|cause| Failure::Write { output: output(), cause, kept });
     let place = match &outcome.whereabouts {
         Whereabouts::InPlace | Whereabouts::Moved(_) => None,
-        Whereabouts::Deleted => Some(Failure::Deleted { output: output(), packets: written.packets }),
+        Whereabouts::Deleted => Some(Failure::Deleted { output: output(), packets: outcome.last_packets }),
         Whereabouts::Cut => {
             Some(Failure::Cut(partial.map_or_else(output, |path| path.display().to_string())))
         }
@@ -177,6 +185,14 @@ fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<F
     let not_taken = Failure::NotTaken { output: output(), packets: written.not_taken };
     let not_taken = (written.not_taken > 0).then_some(not_taken);
     write.into_iter().chain(not_taken).chain(lost).chain(place).collect()
+}
+
+/// Packets of files that another program has deleted.
+fn lost_packets(outcome: &Outcome) -> u64 {
+    let is_deleted = |whereabouts: &Whereabouts| *whereabouts == Whereabouts::Deleted;
+    let last = if is_deleted(&outcome.whereabouts) { outcome.last_packets } else { 0 };
+    let before = outcome.lost_files.iter().filter(|lost| is_deleted(&lost.whereabouts));
+    before.map(|lost| lost.packets).sum::<u64>() + last
 }
 
 /// A line about where the file is, if another program moved it.

@@ -70,7 +70,10 @@ pub(super) enum Failure {
 #[derive(Debug, Clone)]
 pub(super) struct PartialOutput {
     pub(super) packets: u64,
-    pub(super) bytes: u64,
+    /// `None` if it is not known.
+    pub(super) bytes: Option<u64>,
+    /// How many files they are in.
+    pub(super) files: u64,
     /// Packets that were captured but are not in it.
     pub(super) unwritten: u64,
     /// The name of the file, if it has not got its own.
@@ -93,7 +96,8 @@ fn not_written(output: &str, cause: &RecordError, kept: &PartialOutput) -> Strin
 
 impl PartialOutput {
     fn volume(&self) -> String {
-        format!("{} ({})", counted(self.packets, "packet"), counted(self.bytes, "byte"))
+        let bytes = self.bytes.map(|bytes| format!(" ({})", counted(bytes, "byte"))).unwrap_or_default();
+        counted(self.packets, "packet") + &bytes
     }
 
     fn rest(&self) -> String {
@@ -103,9 +107,16 @@ impl PartialOutput {
 
 impl fmt::Display for PartialOutput {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "kept {}, the last one complete", self.volume())?;
-        if let Some(partial) = &self.partial {
-            write!(formatter, ", in {}", partial.display())?;
+        write!(formatter, "kept {}", self.volume())?;
+        if self.packets > 0 {
+            write!(formatter, ", the last one complete")?;
+        }
+        match (&self.partial, self.files) {
+            (Some(partial), 2..) => {
+                write!(formatter, ", in {} files, the last of them {}", self.files, partial.display())?;
+            }
+            (Some(partial), _) => write!(formatter, ", in {}", partial.display())?,
+            (None, _) => {}
         }
         write!(formatter, "; {}", self.rest())
     }

@@ -126,8 +126,8 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let head = Head::new(J::COMMAND, started);
     // Before the announcement, so that clients that wait for it find a running capture.
     control.board.begin(head.started());
+    service::announce(&plan, &control);
     if !plan.output.quiet {
-        service::announce(&control);
         announce::start(&plan, &capture.report(), progress.as_ref(), &job);
     }
     announce::warn(&capture.report());

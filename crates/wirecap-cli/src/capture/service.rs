@@ -51,13 +51,18 @@ pub(super) fn start(plan: &Plan, command: &'static str, signals: &Signals) -> Re
     Control::start(identity, choice, &signals.escalation, &plan.sandbox, metrics)
 }
 
-/// Reports why the capture lacks the control socket that it should have.
-pub(super) fn announce(control: &Control) {
-    if let Some(cause) = &control.missing {
-        note!(
-            "no control socket, so wirecap status and stop do not reach this capture: {cause}; name one with --control PATH, \
-             or write --control off"
-        );
+/// Reports why the capture lacks the control socket that it should have, as a warning if it has a name to be
+/// reached by.
+pub(super) fn announce(plan: &Plan, control: &Control) {
+    let Some(cause) = &control.missing else { return };
+    let text = format!(
+        "no control socket, so wirecap status and stop do not reach this capture: {cause}; name one with --control PATH, \
+         or write --control off"
+    );
+    if plan.service.name.is_some() {
+        warn!("{text}");
+    } else if !plan.output.quiet {
+        note!("{text}");
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use wirecap::{Capture, Diagnostic, PortEvent};
+use wirecap_sys::peer::Peer;
 
 use super::{
     alarm::{Alarm, LossTimes},
@@ -26,7 +27,7 @@ use crate::{
     message::{Message, Topic},
     print::status_line::Snapshot,
     process::{service_manager::ServiceManager, signals::Signals},
-    text::{event::describe, loss::Output},
+    text::{control::stopped, event::describe, loss::Output},
 };
 
 /// How often signals and ports are checked.
@@ -169,7 +170,10 @@ impl<'a> Watch<'a> {
         let mut end = None;
         for event in self.desk.take(capture, self.duration) {
             match event {
-                DeskEvent::Stop => end = Some(End::Stopped),
+                DeskEvent::Stop(Peer { uid, pid, .. }) => {
+                    self.progress.print(&Message::note(stopped(uid, pid)).about(Topic::Stopped));
+                    end = Some(End::Stopped);
+                }
                 DeskEvent::Changed(change) => {
                     self.progress.print(&Message::note(describe_change(&change)).about(Topic::Changed));
                 }

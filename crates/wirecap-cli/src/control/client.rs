@@ -62,8 +62,16 @@ impl ControlClient {
     /// # Errors
     /// The capture refuses, has gone, or does not answer.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Value> {
+        self.ask_within(request, ANSWER_TIMEOUT)
+    }
+
+    /// Asks, and waits for the answer, at most for `limit` if the usual timeout is longer.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(crate) fn ask_within(&mut self, request: &Request, limit: Duration) -> Result<Value> {
         self.send(request)?;
-        self.answer(Some(ANSWER_TIMEOUT))?.ok_or_else(|| self.gone())
+        self.answer(Some(limit.min(ANSWER_TIMEOUT)))?.ok_or_else(|| self.gone())
     }
 
     /// Sends a request.
@@ -98,7 +106,7 @@ impl ControlClient {
                 Err(cause) if matches!(cause.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                 Err(cause) if cause.kind() == ErrorKind::ConnectionReset => return Ok(None),
-                Err(cause) => return Err(cause.into()),
+                Err(cause) => bail!("cannot read from {}: {cause}", self.path.display()),
             }
         }
         let fields: Value = serde_json::from_slice(&line)
@@ -152,11 +160,16 @@ pub(crate) struct FoundCapture {
     pub(crate) status: Result<Status>,
 }
 
-/// All captures that this user can reach. Skips left-over sockets.
-pub(crate) fn find() -> Vec<FoundCapture> {
+/// The sockets of all captures that this user can reach. Skips those that are left over.
+fn sockets() -> impl Iterator<Item = PathBuf> {
     let sockets =
         place::directories().into_iter().flat_map(|directory| place::sockets(&directory).unwrap_or_default());
-    let found = sockets.filter(|socket| !connect::is_left_over(socket)).map(|socket| {
+    sockets.filter(|socket| !connect::is_left_over(socket))
+}
+
+/// All captures that this user can reach.
+pub(crate) fn find() -> Vec<FoundCapture> {
+    let found = sockets().map(|socket| {
         let status = ControlClient::connect(&socket).and_then(|mut client| client.status());
         FoundCapture { socket, status }
     });
@@ -188,6 +201,13 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
         return sockets.find(|socket| socket.exists()).ok_or_else(|| {
             anyhow!("no capture has process id {pid}, or its control socket is hidden from this user; wirecap status lists captures")
         });
+    }
+    if target.is_none() {
+        // The only one needs no choice, and it may be one that does not answer.
+        let mut all = sockets();
+        if let (Some(one), None) = (all.next(), all.next()) {
+            return Ok(one);
+        }
     }
     let mut found = find();
     if let Some(name) = target {

@@ -38,7 +38,7 @@ pub(crate) const DURATION: &str = "duration_ms";
 /// What a client wants of the capture.
 #[derive(Debug)]
 pub(super) enum Command {
-    Stop,
+    Stop(Peer),
     Rotate(Answer),
     Set(Map<String, Value>, Peer, Answer),
 }
@@ -61,8 +61,8 @@ impl Answer {
 /// What a command means for the watching thread.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum DeskEvent {
-    /// The capture has to end.
-    Stop,
+    /// The capture has to end: this process wants it.
+    Stop(Peer),
     /// A setting was changed.
     Changed(Change),
     /// The capture has to end after this time, counted from its start.
@@ -105,7 +105,7 @@ impl Desk {
         let mut events = Vec::new();
         for command in self.commands.try_iter().take(MAX_COMMANDS) {
             match command {
-                Command::Stop => events.push(DeskEvent::Stop),
+                Command::Stop(peer) => events.push(DeskEvent::Stop(peer)),
                 Command::Rotate(answer) if self.rotators.is_empty() => {
                     answer.send(Reply::Error(Refusal::NoSeries.into()));
                 }
@@ -336,8 +336,9 @@ mod tests {
         let (mut bed, capture) = (Bed::new(), capture(Mode::Basic));
         let (answer, replies) = bed.answer();
         bed.commands.send(Command::Rotate(answer)).unwrap();
-        bed.commands.send(Command::Stop).unwrap();
-        assert_eq!(bed.desk.take(&capture, None), [DeskEvent::Stop]);
+        let peer = Peer { pid: 12, uid: 0, groups: vec![0] };
+        bed.commands.send(Command::Stop(peer.clone())).unwrap();
+        assert_eq!(bed.desk.take(&capture, None), [DeskEvent::Stop(peer)]);
         assert_eq!(code(&replies.try_recv().unwrap()), RefusalCode::NoSeries);
     }
 

@@ -59,13 +59,13 @@ struct Context {
 }
 
 impl Context {
-    /// Ends the capture as SIGINT does.
-    fn stop(&self) {
+    /// Ends the capture as SIGINT does, for this process.
+    fn stop(&self, peer: &Peer) {
         match self.board.phase() {
             // No thread watches the capture yet: the steps of the start check the signals.
             Phase::Starting => self.escalation.raise(),
             // Fails if it has just ended.
-            Phase::Running => _ = self.commands.send(Command::Stop),
+            Phase::Running => _ = self.commands.send(Command::Stop(peer.clone())),
             Phase::Ending => {}
         }
     }
@@ -196,7 +196,7 @@ impl ControlDialogue {
                 Pending::Watch { interval, next: now, sequence: 0, sampling, sent: None }
             }
             Request::Stop => {
-                self.context.stop();
+                self.context.stop(&self.peer);
                 say(&Reply::Stopping, output);
                 Pending::End
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// T was changed, by a process of a user.
 pub(crate) fn threshold_changed(before: Option<u64>, after: u64, uid: u32, pid: u32) -> String {
     let before = before.map(|before| format!("; it was {before} %")).unwrap_or_default();
-    format!("T is now {after} %{before} ({})", by(uid, pid))
+    format!("T is now {after} %{before} (set by {})", who(uid, pid))
 }
 
 /// The time at which the capture ends was changed.
@@ -15,13 +15,18 @@ pub(crate) fn duration_changed(before: Option<u64>, after: u64, uid: u32, pid: u
         Some(before) => format!("it was {} s", seconds(before)),
         None => "there was no limit".into(),
     };
-    format!("the capture now ends {} s after its start; {before} ({})", seconds(after), by(uid, pid))
+    format!("the capture now ends {} s after its start; {before} (set by {})", seconds(after), who(uid, pid))
 }
 
-fn by(uid: u32, pid: u32) -> String {
+/// The capture is being ended, by a process of a user.
+pub(crate) fn stopped(uid: u32, pid: u32) -> String {
+    format!("stopped by {}", who(uid, pid))
+}
+
+fn who(uid: u32, pid: u32) -> String {
     match pid {
-        0 => format!("set by user {uid}"),
-        pid => format!("set by user {uid}, process {pid}"),
+        0 => format!("user {uid}"),
+        pid => format!("user {uid}, process {pid}"),
     }
 }
 
@@ -37,5 +42,6 @@ mod tests {
         );
         let text = duration_changed(None, 1_500, 5, 0);
         assert_eq!(text, "the capture now ends 1.5 s after its start; there was no limit (set by user 5)");
+        assert_eq!(stopped(1000, 936), "stopped by user 1000, process 936");
     }
 }

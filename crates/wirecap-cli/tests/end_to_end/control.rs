@@ -121,6 +121,31 @@ fn a_capture_is_listed_described_and_stopped_by_pid_name_and_path() {
 }
 
 #[test]
+fn a_capture_that_hangs_does_not_hold_clients_up() {
+    if !require_root("a_capture_that_hangs_does_not_hold_clients_up") {
+        return;
+    }
+    let lab = Lab::with_queues("hangs", 1);
+    let socket = lab.path("control.sock");
+    let socket = socket.to_str().unwrap();
+    let running = lab.capture(&["r0", "--control", socket]);
+    running.signal(Signal::SIGSTOP);
+    let begun = Instant::now();
+    let stopped = wirecap(&["stop", socket, "--timeout", "500ms"]);
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    let words = format!("wirecap: the capture of {socket} does not answer\n");
+    assert_eq!((stopped.status.code(), stderr(&stopped)), (Some(1), words));
+    let status = wirecap(&["status", socket]);
+    assert!(status.status.code() == Some(1) && stderr(&status).contains("does not answer"), "{status:?}");
+    running.signal(Signal::SIGCONT);
+    // It has got the request.
+    let ended = running.wait();
+    let by = "wirecap: stopped by user 0, process ";
+    assert!(ended.code == Some(0) && ended.stderr.contains(by), "{ended:#?}");
+}
+
+#[test]
 fn stopping_waits_for_a_slow_output_and_gives_the_code_of_the_capture() {
     if !require_root("stopping_waits_for_a_slow_output_and_gives_the_code_of_the_capture") {
         return;

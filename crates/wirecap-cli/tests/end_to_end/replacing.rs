@@ -96,7 +96,33 @@ fn a_series_on_a_full_disk_tells_its_partial_file_apart() {
     assert_eq!(names(&directory), ["x_00001.pcapng", "x_00002.pcapng", "x_00003.pcapng.partial"]);
     let packets: usize = names(&directory).iter().map(|name| read(&directory.join(name)).packets.len()).sum();
     assert_eq!(packets as u64, ended.account().written("packets"));
-    assert!(ended.stderr.contains("x_00003.pcapng.partial"), "{ended:#?}");
+    let last = text(&directory.join("x_00003.pcapng.partial")).to_owned();
+    let words = format!("kept {packets} packets (");
+    let place = format!("the last one complete, in 3 files, the last of them {last}; ");
+    assert!(ended.stderr.contains(&words) && ended.stderr.contains(&place), "{ended:#?}");
+}
+
+/// What is gone is not kept, and is reported once.
+#[test]
+fn a_series_whose_directory_is_removed_keeps_nothing() {
+    if !require_root("a_series_whose_directory_is_removed_keeps_nothing") {
+        return;
+    }
+    let lab = Lab::with_queues("gone_series", 1);
+    let directory = lab.path("files");
+    fs::create_dir(&directory).unwrap();
+    let running = lab.capture(&["r0", "-w", text(&directory.join("x.pcapng")), "-C", "400k"]);
+    fs::remove_dir_all(&directory).unwrap();
+    lab.send(0, 0, 10_000, LiveOptions::default());
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let written = ended.account().written("packets");
+    let first = directory.join("x_00001.pcapng");
+    let lost =
+        format!("{} was deleted while it was written; its {written} packets are lost", first.display());
+    assert!(written > 1_000 && ended.stderr.contains(&lost), "{ended:#?}");
+    assert_eq!(ended.stderr.matches("was deleted").count(), 1, "{ended:#?}");
+    assert!(ended.stderr.contains("; kept 0 packets; "), "{ended:#?}");
 }
 
 #[test]

@@ -152,7 +152,7 @@ impl CaptureFlags {
         };
         match self.interfaces.as_slice() {
             [] => words::apply(&self.words, filter, capture, is_interface)?,
-            interfaces => words::apply_beside(interfaces, &self.words, filter, capture)?,
+            interfaces => words::apply_beside(interfaces, &self.words, filter, capture, is_interface)?,
         }
         if let Some(direction) = self.direction {
             capture.filter = words::directed(direction, capture.filter.take());

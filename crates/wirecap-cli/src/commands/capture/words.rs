@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use wirecap::{
     Config,
     config::prefix::{self, TRACE},
@@ -43,13 +43,23 @@ pub(crate) fn apply(
 /// The same where flags give the ports: all words are the filter.
 ///
 /// # Errors
-/// [`Usage`](crate::exit::Usage) for words that cannot be ports or a filter.
+/// [`Usage`](crate::exit::Usage) for words that cannot be ports or a filter, and for a single word that is an
+/// interface.
 pub(super) fn apply_beside(
     interfaces: &[String],
     words: &[String],
     filter: Option<String>,
     config: &mut Config,
+    is_interface: impl FnOnce(&str) -> bool,
 ) -> Result<()> {
+    if let [word] = words {
+        ensure!(
+            !is_interface(word),
+            usage!(
+                "{word} is an interface, and with -i the words are the filter: write -i {word}, or --filter {word}"
+            )
+        );
+    }
     if let (Some(filter), [word, ..]) = (&filter, words) {
         let (word, filter) = (shortened(word), shortened(filter));
         bail!(usage!("{word} is a second filter beside {filter:?}: write one"));

@@ -60,29 +60,38 @@ fn account(flags: &StatusFlags) -> Result<Exit> {
 }
 
 fn list(as_json: bool) -> Result<Exit> {
-    warn_of_hidden();
+    let all_visible = warn_of_hidden();
     let (mut running, mut silent) = (Vec::new(), false);
     for FoundCapture { socket, status } in find() {
         let socket = socket.display().to_string();
         match status {
             Ok(status) => running.push(RunningCapture { status, socket }),
             Err(cause) => {
-                fail!("{socket}: {cause:#}");
+                fail!("{cause:#}");
                 silent = true;
             }
         }
     }
     let text = match (as_json, running.as_slice()) {
         (true, _) => json(&running),
-        (false, []) => "no capture runs\n".into(),
+        (false, []) => none(silent, all_visible).to_owned() + "\n",
         (false, running) => table(running).to_string(),
     };
     print_stdout("the list", &text)?;
     Ok(if silent { Exit::Failed } else { Exit::Fine })
 }
 
-/// Says where there may be captures that this user cannot see.
-pub(crate) fn warn_of_hidden() {
+/// That no capture is listed; some may be `silent`.
+fn none(silent: bool, all_visible: bool) -> &'static str {
+    match (silent, all_visible) {
+        (true, _) => "no capture answers",
+        (false, false) => "no capture runs that this user can reach",
+        (false, true) => "no capture runs",
+    }
+}
+
+/// Says where there may be captures that this user cannot see. Returns whether there is no such place.
+pub(crate) fn warn_of_hidden() -> bool {
     let mut hidden: Vec<PathBuf> = Vec::new();
     for directory in directories() {
         if hidden.iter().any(|other| directory.starts_with(other)) {
@@ -96,6 +105,7 @@ pub(crate) fn warn_of_hidden() {
             hidden.push(directory);
         }
     }
+    hidden.is_empty()
 }
 
 fn table(running: &[RunningCapture]) -> Table {
@@ -115,4 +125,16 @@ fn table(running: &[RunningCapture]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_not_said() {
+        assert_eq!(none(false, true), "no capture runs");
+        assert_eq!(none(false, false), "no capture runs that this user can reach");
+        assert_eq!((none(true, true), none(true, false)), ("no capture answers", "no capture answers"));
+    }
 }

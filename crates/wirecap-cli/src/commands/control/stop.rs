@@ -37,9 +37,9 @@ pub(crate) struct StopFlags {
 pub(crate) fn run(flags: &StopFlags) -> Result<Exit> {
     let begun = Instant::now();
     let mut capture = flags.target.connect()?;
-    capture.ask(&Request::Stop)?;
-    let left = flags.timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
-    let answer = match capture.answer(left) {
+    let left = || flags.timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+    capture.ask_within(&Request::Stop, left().unwrap_or(Duration::MAX))?;
+    let answer = match capture.answer(left()) {
         Err(error) if error.is::<TimedOut>() => bail!(
             "the capture has not ended after {} s: it still writes what it has captured; wirecap status shows how far it is, \
              and one more SIGINT gives the rest up",
