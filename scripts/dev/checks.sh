@@ -86,7 +86,7 @@ oldest_rust_lane() {
 
 # check_oldest_rust VERSION
 check_oldest_rust() {
-    # With what the other lanes leave.
+    # With what the tests beside it leave.
     CARGO_TARGET_DIR="$(target_dir)/oldest" nice -n 19 cargo "+$1" check -j1 --locked --workspace --all-targets
 }
 
