@@ -81,7 +81,8 @@ step_cannot() {
     printf '%-8s %5d s  %s: %s\n' "$result" 0 "$1" "$2" >>"$steps_list"
 }
 
-# steps_beside LANE…: runs functions that run steps, all of them at the same time. Their output is mixed; the summary lists them lane by lane.
+# steps_beside LANE…: runs functions that run steps, all of them at the same time. Their output is mixed; the
+# summary lists them lane by lane.
 steps_beside() {
     local lane pids=()
     for lane; do

@@ -86,8 +86,8 @@ fn open_in_place(path: &Path, flags: OFlag) -> Result<OpenFile, RecordError> {
         fcntl(&file, FcntlArg::F_SETFL(OFlag::empty())).map_err(io::Error::from)?;
         let metadata = file.metadata()?;
         let is_regular = metadata.is_file();
-        if is_regular {
-            check_owner(path, &metadata)?;
+        if is_regular && !is_new && !is_trusted(path, &metadata)? {
+            return Err(RecordError::SharedFile);
         }
         let lock_error = match is_regular.then(|| lock(&file)) {
             // Another capture, which failed to start, removed it between the two steps.
@@ -105,7 +105,10 @@ fn open_in_place(path: &Path, flags: OFlag) -> Result<OpenFile, RecordError> {
 fn open_partial(path: &Path, mode: Option<u32>) -> Result<OpenFile, RecordError> {
     let replaced = match open_existing(path) {
         Ok(file) => {
-            check_owner(path, &file.metadata()?)?;
+            // Only root can put another one in its place, which then gets nothing of it.
+            if !is_trusted(path, &file.metadata()?)? && !geteuid().is_root() {
+                return Err(RecordError::SharedFile);
+            }
             lock(&file)?;
             Some(file)
         }
@@ -128,7 +131,7 @@ fn open_partial(path: &Path, mode: Option<u32>) -> Result<OpenFile, RecordError>
         let becomes = Some(FutureName { path: path.into(), _replaced: replaced });
         let mut opened =
             OpenFile { file, path: name, becomes, is_regular: true, is_new: true, lock_error, left_over };
-        if let Some(before) = before {
+        if let Some(before) = before.filter(|before| is_trusted(path, before).unwrap_or(false)) {
             // Fails if this process may not give files away: then it is the owner's own.
             let _ = fchown(&opened.file, Some(before.uid()), Some(before.gid()));
             opened.set_permissions(Some(before.mode() & PERMISSIONS))?;
@@ -153,14 +156,14 @@ impl OpenFile {
     }
 }
 
-/// Refuses a file that another user may have put where it is, to read what is captured: the new file gets its
-/// owner and permissions. The kernel refuses the same where a file might be created
-/// (`fs.protected_regular`).
-fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), RecordError> {
+/// Whether no other user can have put a file where it is, to read what is captured: the new file gets its
+/// owner and permissions. The kernel distrusts the same ones where a file might be created
+/// (`fs.protected_regular`). On a mount that maps owners, the files of this user are another's.
+fn is_trusted(path: &Path, metadata: &Metadata) -> io::Result<bool> {
     let directory = path.parent().unwrap_or(Path::new("/")).metadata()?;
     let is_shared = directory.mode() & WORLD_WRITABLE != 0;
     let owners = [geteuid().as_raw(), directory.uid()];
-    if is_shared && !owners.contains(&metadata.uid()) { Err(RecordError::SharedFile) } else { Ok(()) }
+    Ok(!is_shared || owners.contains(&metadata.uid()))
 }
 
 /// Refuses a file that another capture is writing now. One that was killed holds no lock.

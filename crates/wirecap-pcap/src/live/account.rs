@@ -117,7 +117,7 @@ impl AccountedCapture {
     pub(super) fn close(&self) {
         let Some(capture) = self.lock().take() else { return };
         if account_file::is_wanted() && self.is_readers() {
-            self.write_last(&at_the_end(capture.finish()), true);
+            self.write_last(&capture.finish(), true);
         }
     }
 
@@ -129,7 +129,7 @@ impl AccountedCapture {
             *latest = LatestAccount::create();
         }
         let Some(latest) = &*latest else { return };
-        let report = self.try_lock().and_then(|capture| Some(at_the_end(capture.as_ref()?.report())));
+        let report = self.try_lock().and_then(|capture| Some(capture.as_ref()?.report().of_last_reading()));
         if let Some(report) = report {
             latest.write(&self.record(Some(latest), &report, false));
         }
@@ -159,15 +159,6 @@ impl AccountedCapture {
     }
 }
 
-/// The report of a capture that ends now: packets that wait for the program are left.
-fn at_the_end(mut report: Report) -> Report {
-    for queue in report.ports.iter_mut().flat_map(|port| &mut port.queues) {
-        queue.account.lost.left_at_stop += u64::try_from(queue.unexplained).unwrap_or(0);
-        queue.unexplained = queue.unexplained.min(0);
-    }
-    report
-}
-
 /// Writes the accounts of captures that the program has not closed.
 extern "C" fn write_open() {
     crate::edge::catch_panic((), || {
@@ -183,7 +174,7 @@ extern "C" fn write_open() {
                 let locked = accounted.try_lock();
                 let capture = locked.as_ref().and_then(|capture| capture.as_ref());
                 if let Some(capture) = capture.filter(|capture| capture.try_total().is_some()) {
-                    accounted.write_last(&at_the_end(capture.report()), false);
+                    accounted.write_last(&capture.report().of_last_reading(), false);
                     break;
                 }
             }

@@ -171,10 +171,8 @@ impl Running {
             }
             self.descriptor.store(self.with_workers(Workers::descriptor)?, Relaxed);
         }
-        // A call that reads brings it up to date at its end.
-        if !self.is_selectable.swap(true, Relaxed) && !self.is_reading() {
-            self.update_selectable(false);
-        }
+        // It is readable from the start; the call that follows brings it up to date at its end.
+        self.is_selectable.store(true, Relaxed);
         Ok(self.descriptor.load(Relaxed))
     }
 

@@ -20,7 +20,9 @@
 mod error;
 mod ring;
 mod socket;
+mod statistics;
 
 pub use error::PacketError;
 pub use ring::{BlockPacket, BlockPackets, BlockReader, BlockRing, CandidatePacket};
-pub use socket::{Closer, Fanout, PacketConfig, PacketSocket, PacketStatistics};
+pub use socket::{Closer, Fanout, PacketConfig, PacketSocket};
+pub use statistics::PacketStatistics;

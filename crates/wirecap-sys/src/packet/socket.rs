@@ -21,6 +21,7 @@ use wirecap_core::{Geometry, Pool, PoolId, PoolNumber, choices};
 use super::{
     PacketError,
     ring::{BlockReader, BlockRing, CandidatePacket},
+    statistics::{PacketStatistics, StatisticsSums},
 };
 use crate::{
     memory::{FilledBlock, LivePool},
@@ -64,15 +65,6 @@ impl Fanout {
     }
 }
 
-/// Counters of a socket since [`PacketSocket::listen`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PacketStatistics {
-    /// Packets that passed the filter, dropped ones included.
-    pub packets: u64,
-    /// Of these, packets for which no block was free.
-    pub dropped: u64,
-}
-
 /// An AF_PACKET socket with a ring of blocks.
 #[derive(Debug)]
 pub struct PacketSocket {
@@ -92,7 +84,7 @@ pub struct PacketSocket {
     /// Blocks that the kernel has had from the start, and need not be given the first time. It may
     /// have filled them already.
     fresh: u32,
-    statistics: PacketStatistics,
+    sums: StatisticsSums,
     /// Time of the last packet received.
     last_ns: u64,
 }
@@ -137,7 +129,7 @@ impl PacketSocket {
             next_given: 0,
             given: 0,
             fresh: config.geometry.chunks_per_pool(),
-            statistics: PacketStatistics::default(),
+            sums: StatisticsSums::new().map_err(set_up("mapping the counters"))?,
             last_ns: 0,
         };
         refuse_all(&socket.fd)?;
@@ -206,7 +198,7 @@ impl PacketSocket {
     pub fn listen(&mut self, filter: Option<BorrowedFd<'_>>) -> Result<(), PacketError> {
         // What was counted so far was refused.
         self.read_statistics().map_err(set_up("reading the counters"))?;
-        self.statistics = PacketStatistics::default();
+        self.sums.clear();
         match filter {
             Some(program) => {
                 socket_option::set(&self.fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &program.as_raw_fd())
@@ -306,11 +298,9 @@ impl PacketSocket {
     /// # Errors
     /// The kernel's error.
     pub fn statistics(&mut self) -> io::Result<PacketStatistics> {
-        // `struct tpacket_stats_v3`. The kernel sets them to zero with each reading.
+        // `struct tpacket_stats_v3`.
         let [packets, dropped, _freezes] = self.read_statistics()?;
-        self.statistics.packets += u64::from(packets);
-        self.statistics.dropped += u64::from(dropped);
-        Ok(self.statistics)
+        Ok(self.sums.add(packets.into(), dropped.into()))
     }
 
     fn read_statistics(&self) -> io::Result<[u32; 3]> {

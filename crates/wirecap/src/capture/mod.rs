@@ -149,10 +149,11 @@ impl Capture {
     /// Ends the capture, waits for the capture threads, and closes the account: packets no worker
     /// took are `left_at_stop`. Call it when the workers are done.
     ///
-    /// Where a forked process has the capture, too, it goes on there, and the account is the one so far.
+    /// Where a forked process has the capture, too, it goes on there, and the account is that
+    /// [of the last reading](Report::of_last_reading) here.
     pub fn finish(mut self) -> Report {
         if self.leave_to_others() {
-            let report = self.report_with(false);
+            let report = self.report_with(false).of_last_reading();
             self.abandon();
             return report;
         }

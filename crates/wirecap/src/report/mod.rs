@@ -103,6 +103,24 @@ impl Report {
         self.ports.iter().map(PortReport::total).sum()
     }
 
+    /// The account of a process that reads no more, while the capture may go on in others: what waits is
+    /// left, instead of unexplained.
+    ///
+    /// ```
+    /// # let port = wirecap::port::null::NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };
+    /// # let mut capture = wirecap::Capture::builder().port(port).chunks_per_pool(4).open()?;
+    /// let account = capture.report().of_last_reading().total();
+    /// assert_eq!(account.unexplained(), 0);
+    /// # Ok::<(), wirecap::Error>(())
+    /// ```
+    pub fn of_last_reading(mut self) -> Self {
+        for queue in self.ports.iter_mut().flat_map(|port| &mut port.queues) {
+            queue.account.lost.left_at_stop += u64::try_from(queue.unexplained).unwrap_or(0);
+            queue.unexplained = queue.unexplained.min(0);
+        }
+        self
+    }
+
     /// The fullest pool, in percent.
     pub fn pool_used_percent(&self) -> f64 {
         self.fullest(|queue| queue.pool_used_percent)
