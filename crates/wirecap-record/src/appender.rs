@@ -397,13 +397,15 @@ impl Appender {
         self.show();
     }
 
-    /// Begins the next file, because it was requested.
+    /// Begins the next file, because it was requested. Between two files it begins with the next packet.
     fn end_on_request(&mut self, first_ns: u64) -> Result<(), RecordError> {
-        if self.is_between {
-            // The file that was requested has no packets.
-            self.open_next(first_ns)?;
+        match &mut self.series {
+            Some(series) if self.is_between => {
+                series.reply_between();
+                Ok(())
+            }
+            _ => self.next_file(first_ns),
         }
-        self.next_file(first_ns)
     }
 
     fn stop(&mut self, stop: StopReason<'_>) {

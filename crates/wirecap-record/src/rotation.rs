@@ -142,6 +142,8 @@ pub(crate) struct Series {
     pub(crate) number: u64,
     /// Its packets.
     packets: u64,
+    /// The file before it, or the last one between two files.
+    last_complete: Option<CompleteFile>,
     requests: Arc<Requests>,
     /// Packets from this time on are for the next file, as was requested; 0 means all.
     cut_ns: Option<u64>,
@@ -163,6 +165,7 @@ impl Series {
             until_ns,
             number,
             packets,
+            last_complete: None,
             requests,
             cut_ns,
             replies,
@@ -206,7 +209,8 @@ impl Series {
             self.begin_period(first_ns);
         }
         if self.is_set_back(first_ns) {
-            if !self.is_empty() {
+            // The last file goes on in the new period: its end would be that of the capture.
+            if !self.is_empty() && !self.is_last() {
                 return Room { until_ns: 0, ..Room::UNLIMITED };
             }
             self.begin_period(first_ns);
@@ -233,7 +237,7 @@ impl Series {
     /// request. For a writer that has written everything.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         let late_ns = now_ns.saturating_sub(LATE_NS);
-        let is_past = late_ns >= self.until_ns || self.is_set_back(now_ns);
+        let is_past = late_ns >= self.until_ns || (self.is_set_back(now_ns) && !self.is_last());
         let period_is_over = (self.packets > 0 || self.is_last()) && is_past;
         period_is_over || self.cut_ns.is_some_and(|cut_ns| late_ns >= cut_ns)
     }
@@ -282,14 +286,26 @@ impl Series {
         if let Some(CompleteCallback(on_complete)) = &self.rotation.on_complete {
             on_complete(path);
         }
+        self.last_complete = Some(CompleteFile { path: path.to_owned(), packets, next: None });
         if next.is_some_and(|(_, first_ns)| self.reached_cut_ns(first_ns).is_none()) {
             return;
         }
-        self.cut_ns = None;
         let next = next.map(|(next, _)| next.to_owned());
+        self.reply(&CompleteFile { path: path.to_owned(), packets, next });
+    }
+
+    /// Answers requests for the next file, between two files: the one before is complete.
+    pub(crate) fn reply_between(&mut self) {
+        if let Some(last) = self.last_complete.clone() {
+            self.reply(&last);
+        }
+    }
+
+    fn reply(&mut self, complete: &CompleteFile) {
+        self.cut_ns = None;
         for reply in self.replies.drain(..) {
             // Fails if the requester has stopped waiting.
-            let _ = reply.send(CompleteFile { path: path.to_owned(), packets, next: next.clone() });
+            let _ = reply.send(complete.clone());
         }
     }
 

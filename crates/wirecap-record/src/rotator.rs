@@ -26,7 +26,8 @@ pub struct CompleteFile {
     pub path: PathBuf,
     /// Packets in it.
     pub packets: u64,
-    /// The file that is written now; `None` if it was the last of the series.
+    /// The file that is written now; `None` if it was the last of the series, or if the next one begins with
+    /// the next packet.
     pub next: Option<PathBuf>,
 }
 

@@ -103,8 +103,6 @@ impl Running {
         let limit = limit.unwrap_or(c_int::MAX as u32);
         let mut only_looks = self.is_nonblocking();
         let mut refusing_since = None;
-        // An event loop has other work.
-        let patience = if only_looks { LONGEST_LOOK } else { SLICE };
         loop {
             if breaker.take() {
                 return Delivery::Status(ERROR_BREAK);
@@ -143,6 +141,8 @@ impl Running {
             if after == AfterDelivery::Keep || !held.is_empty() {
                 self.held.set(Some(held));
             }
+            // An event loop has other work.
+            let patience = if only_looks { LONGEST_LOOK } else { SLICE };
             match (is_broken, delivered) {
                 (true, _) => return Delivery::Status(ERROR_BREAK),
                 // The sieve has refused all of them. Other work must not wait for ever for a wanted one.

@@ -389,6 +389,35 @@ fn a_file_of_a_clock_that_was_set_back_ends() {
 }
 
 #[test]
+fn the_last_file_goes_on_when_the_clock_is_set_back() {
+    let mut series = Requested::new(Limits { files: Some(2), ..BY_TIME });
+    series.write(&[1_010]);
+    series.write(&[100 * SECOND_NS]);
+    series.write(&[50 * SECOND_NS]);
+    series.appender.end_file(50 * SECOND_NS + LATE_NS, false, true);
+    series.write(&[50 * SECOND_NS + 1]);
+    assert!(series.appender.has_series(), "the second file goes on");
+    series.appender.end_file(55 * SECOND_NS, false, true);
+    assert!(!series.appender.has_series(), "until the end of the new period");
+    assert_eq!(series.appender.finish().written.packets, 4);
+}
+
+#[test]
+fn a_request_between_two_files_is_answered_by_the_one_before() {
+    let mut series = Requested::new(BY_TIME);
+    series.write(&[1_010]);
+    series.appender.end_file(5 * SECOND_NS, false, true);
+    let complete = series.rotator.rotate(at(6 * SECOND_NS));
+    series.appender.take_requests(true);
+    series.appender.end_file(6 * SECOND_NS, true, true);
+    let path = path(series.directory.path(), 1);
+    assert_eq!(complete.try_recv(), Ok(CompleteFile { path, packets: 1, next: None }));
+    assert_eq!(*series.complete.lock().unwrap(), [1], "no file without packets");
+    series.write(&[7 * SECOND_NS]);
+    assert_eq!(*series.begins.lock().unwrap(), [6 * SECOND_NS + ORIGIN_NS]);
+}
+
+#[test]
 fn a_request_after_the_last_file_is_refused() {
     let mut series = Requested::new(Limits { packets: Some(1), files: Some(1), ..Limits::default() });
     series.write(&[1_010, 1_020]);
