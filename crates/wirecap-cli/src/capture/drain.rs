@@ -35,6 +35,12 @@ const FIRST_LINE: Duration = Duration::from_secs(2);
 /// The time between two lines.
 const PERIOD: Duration = Duration::from_secs(10);
 
+/// How long the service manager is asked to wait while nothing is done: an output accepts nothing, or workers
+/// handle nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The same while a command of `-z` runs with a file: compressing one takes its time.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(15 * 60);
+
 /// What captured packets wait for at the end.
 pub(super) struct Unfinished {
     /// Packets for which it is over.
@@ -115,9 +121,32 @@ impl<'a> Drain<'a> {
         self.clear();
     }
 
-    /// Keeps the service manager waiting while the capture ends. Call it many times a second.
-    pub(super) fn extend(&mut self) {
-        self.manager.extend(Instant::now());
+    /// Keeps the service manager waiting while programs beside the capture end; `done` counts what they have
+    /// done. Call it many times a second.
+    pub(super) fn extend_for_helpers(&mut self, done: u64) {
+        if self.manager.extend(Instant::now(), done, COMMAND_PATIENCE) {
+            self.give_up("the programs beside the capture have done nothing", COMMAND_PATIENCE);
+        }
+    }
+
+    fn extend(&mut self) {
+        let done = self.unfinished.as_ref().map_or(0, |unfinished| (unfinished.done)());
+        if self.manager.extend(Instant::now(), done, PATIENCE) {
+            let what = match self.unfinished.as_ref().map(|unfinished| &unfinished.what) {
+                Some(Work::Write(output)) => format!("{output} has accepted nothing"),
+                Some(Work::Handle) => "no packet was handled".into(),
+                None => "nothing was done".into(),
+            };
+            self.give_up(&what, PATIENCE);
+        }
+    }
+
+    fn give_up(&mut self, what: &str, patience: Duration) {
+        self.line.clear();
+        let seconds = patience.as_secs();
+        warn!(
+            "{what} for {seconds} s: the service manager is not asked to wait any more, and may end wirecap"
+        );
     }
 
     /// Removes the status line.

@@ -52,31 +52,32 @@ impl Helpers {
     }
 
     /// Waits for them, now that all outputs are closed. Returns what failed.
-    /// `goes_on` is called many times a second.
-    pub(super) fn end(self, plan: &Plan, signals: &Signals, mut goes_on: impl FnMut()) -> Vec<Failure> {
+    /// `goes_on` is called many times a second with the number of files that the command was begun with.
+    pub(super) fn end(self, plan: &Plan, signals: &Signals, mut goes_on: impl FnMut(u64)) -> Vec<Failure> {
         let quiet = plan.output.quiet;
+        let Self { commands, mut printer } = self;
         let mut wait = |what, is_over: &mut dyn FnMut() -> bool| {
             let mut is_over = || {
-                goes_on();
+                goes_on(commands.as_ref().map_or(0, Commands::begun));
                 is_over()
             };
             wait(signals, what, quiet, &mut is_over)
         };
-        let Self { commands, mut printer } = self;
-        let mut failures = Vec::new();
+        let (mut failures, mut has_run) = (Vec::new(), false);
         if let Some(printer) = &mut printer {
             match wait("tcpdump prints the last packets", &mut || printer.has_ended()) {
                 true => failures.extend(printer.failure().map(Failure::Printer)),
                 false => failures.push(Failure::PrintingGivenUp),
             }
         }
-        if let Some(commands) = commands {
+        if let Some(commands) = &commands {
             commands.end_series();
             match wait("the command of -z runs with the last files", &mut || commands.is_finished()) {
-                true => failures.extend(commands.end().map(Failure::Command)),
+                true => has_run = true,
                 false => failures.push(Failure::CommandGivenUp),
             }
         }
+        failures.extend(commands.filter(|_| has_run).and_then(Commands::end).map(Failure::Command));
         failures
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   opened ─► READY=1 ─► STATUS=…, WATCHDOG=1 while the capture is watched
-//!     ─► STOPPING=1 ─► EXTEND_TIMEOUT_USEC=… while the rest is written ─► the process ends
+//!     ─► STOPPING=1 ─► EXTEND_TIMEOUT_USEC=… while the rest makes progress ─► the process ends
 //! ```
 //!
 //! Rule: only the thread that watches the capture notifies, so a watchdog that expires means that this thread
@@ -11,7 +11,7 @@
 //! enters the sandbox, where it can neither open nor address one.
 
 use std::{
-    env,
+    env, mem,
     os::{
         linux::net::SocketAddrExt,
         unix::net::{SocketAddr, UnixDatagram},
@@ -37,6 +37,9 @@ pub(crate) struct ServiceManager {
     /// Whether it knows that packets are captured.
     is_ready: bool,
     next_extension: Option<Instant>,
+    /// How much was done at the end when it was last more than before, and when that was.
+    progress: Option<(u64, Instant)>,
+    has_given_up: bool,
 }
 
 impl ServiceManager {
@@ -83,13 +86,28 @@ impl ServiceManager {
         self.notify("STOPPING=1\nSTATUS=writing what was captured");
     }
 
-    /// The rest is still being written: the time limit on the end counts from now. Call it many times a
-    /// second.
-    pub(crate) fn extend(&mut self, now: Instant) {
+    /// The end takes its time: its time limit counts from now, unless nothing was `done` for longer than
+    /// `patience`. Then the manager may end the process, for ever waiting for a disk or a reader that hangs.
+    /// Call it many times a second; returns `true` once when it gives up.
+    pub(crate) fn extend(&mut self, now: Instant, done: u64, patience: Duration) -> bool {
+        if self.socket.is_none() {
+            return false;
+        }
+        let since = match self.progress {
+            Some((before, since)) if before == done => since,
+            _ => now,
+        };
+        self.progress = Some((done, since));
+        let is_hanging = now.saturating_duration_since(since) > patience;
+        if is_hanging {
+            return !mem::replace(&mut self.has_given_up, true);
+        }
+        self.has_given_up = false;
         if self.next_extension.is_none_or(|next| now >= next) {
             self.next_extension = Some(now + STATUS_PERIOD);
             self.notify(&format!("EXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros()));
         }
+        false
     }
 
     /// Returns whether the manager got it.
@@ -149,7 +167,18 @@ mod tests {
                 manager.tick(now + seconds * second, || format!("lost {seconds}\nREADY=0"));
             }
             manager.stopping();
-            (0..9).for_each(|seconds| manager.extend(now + seconds * second));
+            // A socket holds some ten of them.
+            let mut texts = received(&socket);
+            let patience = 5 * second;
+            // Something is done in the first four seconds, and then again.
+            let mut gave_up = Vec::new();
+            for seconds in 0..40 {
+                let done = if seconds < 30 { seconds.min(4) } else { 5 };
+                if manager.extend(now + seconds * second, done.into(), patience) {
+                    gave_up.push(seconds);
+                }
+            }
+            assert_eq!(gave_up, [10, 36]);
             let expected = [
                 "READY=1\nSTATUS=running",
                 "WATCHDOG=1",
@@ -161,8 +190,11 @@ mod tests {
                 "STOPPING=1\nSTATUS=writing what was captured",
                 "EXTEND_TIMEOUT_USEC=30000000",
                 "EXTEND_TIMEOUT_USEC=30000000",
+                "EXTEND_TIMEOUT_USEC=30000000",
+                "EXTEND_TIMEOUT_USEC=30000000",
             ];
-            assert_eq!(received(&socket), expected);
+            texts.extend(received(&socket));
+            assert_eq!(texts, expected);
         }
     }
 
@@ -185,7 +217,7 @@ mod tests {
     fn without_a_manager_or_a_watchdog_nothing_is_notified() {
         let mut none = ServiceManager::new(None, Some("1".into()), None);
         none.ready();
-        none.extend(Instant::now());
+        assert!(!none.extend(Instant::now(), 0, Duration::ZERO));
         none.tick(Instant::now(), || unreachable!("no manager shows it"));
         let of_other = ServiceManager::new(None, Some("4000000".into()), Some("1".into()));
         assert_eq!(of_other.watchdog, None);

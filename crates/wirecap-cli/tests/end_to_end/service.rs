@@ -6,7 +6,53 @@ use wirecap_lab::require_root;
 use wirecap_testing::wait_until;
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Lab, RunningCommand, WIRECAP};
+use crate::lab::{Lab, READY, RunningCommand, WIRECAP};
+
+/// The next notification; `None` if none comes within the time.
+fn receive(socket: &UnixDatagram, within: Duration) -> Option<String> {
+    socket.set_read_timeout(Some(within)).unwrap();
+    let mut bytes = [0; 4096];
+    let len = loop {
+        match socket.recv(&mut bytes) {
+            // A signal, for instance one that another test in this process has arranged.
+            Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+            Err(cause) if cause.kind() == ErrorKind::WouldBlock => return None,
+            received => break received.unwrap(),
+        }
+    };
+    Some(String::from_utf8(bytes[..len].to_vec()).unwrap())
+}
+
+/// Else `systemctl stop` would wait for it for ever.
+#[test]
+fn a_service_manager_is_not_asked_to_wait_for_an_output_that_hangs() {
+    if !require_root("a_service_manager_is_not_asked_to_wait_for_an_output_that_hangs") {
+        return;
+    }
+    let lab = Lab::with_queues("hung", 1);
+    let path = lab.path("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let mut command = lab.right.command(WIRECAP);
+    command.args(["capture", "r0", "-w", "-", "--control", "off"]).env("NOTIFY_SOCKET", &path);
+    let mut running = RunningCommand::spawn_unread(command);
+    running.wait_for(READY);
+    let unread = running.take_stdout();
+    lab.send(0, 0, 10_000, LiveOptions::default());
+    running.signal(nix::sys::signal::Signal::SIGTERM);
+    let next = |within| receive(&socket, Duration::from_secs(within));
+    wait_until("the end is notified", || next(60).is_some_and(|text| text.starts_with("STOPPING=1\n")));
+    let mut extensions = 0;
+    while let Some(text) = next(15) {
+        assert_eq!(text, "EXTEND_TIMEOUT_USEC=30000000");
+        extensions += 1;
+    }
+    assert!((10..=14).contains(&extensions), "{extensions} in a minute");
+    running.wait_for(
+        "WARNING: standard output has accepted nothing for 60 s: the service manager is not asked to wait",
+    );
+    drop(unread);
+    assert_eq!(running.wait().code, Some(1));
+}
 
 #[test]
 fn a_service_manager_is_notified_of_the_start_the_state_and_the_end() {
@@ -16,18 +62,7 @@ fn a_service_manager_is_notified_of_the_start_the_state_and_the_end() {
     let lab = Lab::with_queues("notify", 1);
     let path = lab.path("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let receive = || {
-        let mut bytes = [0; 4096];
-        let len = loop {
-            match socket.recv(&mut bytes) {
-                // A signal, for instance one that another test in this process has arranged.
-                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
-                received => break received.unwrap(),
-            }
-        };
-        String::from_utf8(bytes[..len].to_vec()).unwrap()
-    };
+    let receive = || receive(&socket, Duration::from_secs(60)).expect("a notification");
     let mut command = lab.right.command(WIRECAP);
     command.args(["capture", "r0", "--json", "--control", "off"]);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");

@@ -4,7 +4,11 @@ use std::{
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{Command, Stdio},
-    sync::mpsc::{Sender, channel},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Sender, channel},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -20,6 +24,8 @@ pub(crate) struct Commands {
     /// `None` ends the series.
     names: Sender<Option<PathBuf>>,
     thread: JoinHandle<FailedCommands>,
+    /// Files that the command was begun with.
+    begun: Arc<AtomicU64>,
 }
 
 /// How a command ended.
@@ -41,18 +47,26 @@ impl Commands {
         let Some(command) = settings.rotate_command.clone() else { return Ok(None) };
         let (names, named) = channel::<Option<PathBuf>>();
         let sandbox = sandbox.clone();
+        let begun = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&begun);
         let run = move || {
             sandbox.enter(&Profile::Commands);
-            run_with_each(&command, named.iter().map_while(|name| name))
+            let files = named.iter().map_while(|name| name);
+            run_with_each(&command, files.inspect(|_| _ = counted.fetch_add(1, Ordering::Relaxed)))
         };
         let thread = thread::Builder::new().name("wirecap-command".into()).spawn(run);
         let thread = thread.map_err(|error| anyhow!("cannot start the thread for -z: {error}"))?;
-        Ok(Some(Self { names, thread }))
+        Ok(Some(Self { names, thread, begun }))
     }
 
     /// Where to send the names of complete files.
     pub(crate) fn sender(&self) -> Sender<Option<PathBuf>> {
         self.names.clone()
+    }
+
+    /// Files that the command was begun with.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
     }
 
     /// No more files follow.
