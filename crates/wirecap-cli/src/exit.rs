@@ -32,6 +32,11 @@ impl From<Exit> for ExitCode {
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
+/// A file of settings is wrong; the message begins with the place.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongFile(pub(crate) String);
+
 /// A [`Usage`] with this message, which takes what `format!` takes.
 macro_rules! usage {
     ($($words:tt)*) => {
@@ -65,7 +70,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | Filter(Expression { .. } | Invalid { .. } | NotLive(_))
         )
     );
-    if wrong_values || error.is::<Usage>() || error.is::<GeometryError>() {
+    if wrong_values || error.is::<Usage>() || error.is::<WrongFile>() || error.is::<GeometryError>() {
         Exit::Usage
     } else {
         Exit::Failed

@@ -49,7 +49,11 @@ mod tests;
 mod text;
 mod values;
 
-use std::{env, process::ExitCode};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use clap::Parser;
@@ -80,11 +84,34 @@ fn main() -> ExitCode {
         Ok(flags) => flags,
         Err(refused) => return refusal::refuse(&refused, &words).into(),
     };
+    let settings_file = settings_file(&flags.command);
     let exit = match flags.command {
         Command::Run(flags) => commands::run::run(&flags),
         command => run(command).map(ExitCode::from),
     };
-    exit_code(exit)
+    match (exit, settings_file) {
+        (Err(error), Some(file)) => wrong_settings(error, &file),
+        (exit, _) => exit_code(exit),
+    }
+}
+
+/// The file of settings that a command reads.
+fn settings_file(command: &Command) -> Option<PathBuf> {
+    match command {
+        Command::Capture(flags) => flags.settings.config.clone(),
+        Command::Forward(flags) => flags.settings.config.clone(),
+        _ => None,
+    }
+}
+
+/// An error beside a file of settings: what is wrong may stand there, while the message names a flag.
+fn wrong_settings(error: anyhow::Error, file: &Path) -> ExitCode {
+    let may_be_of_file = exit::code_of(&error) == Exit::Usage && !error.is::<exit::WrongFile>();
+    let code = exit_code(Err(error));
+    if may_be_of_file {
+        note!("{} has settings, too; --print-config prints what they and the flags come to", file.display());
+    }
+    code
 }
 
 fn exit_code(exit: Result<ExitCode>) -> ExitCode {

@@ -14,6 +14,7 @@ use wirecap::config::nearest;
 
 use super::output::OutputSettings;
 use crate::{
+    exit::WrongFile,
     print::{printable::printable_lines, stdio},
     values::text_file,
 };
@@ -49,13 +50,14 @@ pub(crate) fn tables<T: Settings>() -> Vec<Table> {
 /// The defaults, overridden by a file.
 ///
 /// # Errors
-/// [`Usage`](crate::exit::Usage): why the file cannot be read, or line and column of a mistake in it.
+/// [`Usage`](crate::exit::Usage): why the file cannot be read; [`WrongFile`]: line and column of a mistake
+/// in it.
 pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
     let name = path.display();
     let text = text_file(path, "the settings", "settings are TOML, as --print-config prints them")?;
     parse(&text).map_err(|mistake| {
         let (line, column) = place(&text, mistake.offset);
-        usage!("{name}:{line}:{column}: {mistake}").into()
+        WrongFile(format!("{name}:{line}:{column}: {mistake}")).into()
     })
 }
 

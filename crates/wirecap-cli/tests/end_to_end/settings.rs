@@ -76,6 +76,11 @@ fn an_error_in_a_settings_file_is_wrong_usage() {
         ),
         ("capture", "[capture]\n", "name at least one"),
         (
+            "capture",
+            "[capture]\nports = ['lo']\n[output]\nwrite = 'x.pcapng'\nrotate_files = 4\n",
+            "-W is for a series of files: add -C SIZE",
+        ),
+        (
             "forward",
             "[capture]\nports = ['a', 'b']\nmode = 'advanced'\n",
             "mode cannot be set for forward: packets",
@@ -90,6 +95,11 @@ fn an_error_in_a_settings_file_is_wrong_usage() {
         let ended = run(&[command, "--config", &file]);
         assert!(ended.code == Some(2) && ended.stdout.is_empty(), "{text}: {ended:#?}");
         assert!(ended.stderr.contains(words), "{text}: {ended:#?}");
+        // A message without a place may be about a flag.
+        let beside = format!(
+            "wirecap: {file} has settings, too; --print-config prints what they and the flags come to"
+        );
+        assert_eq!(ended.stderr.ends_with(&beside), !words.starts_with(':'), "{text}: {ended:#?}");
     }
 }
 
