@@ -207,6 +207,7 @@ impl Appender {
         loop {
             let first_ns = rest.iter().find_map(Piece::first_ns);
             if let (true, Some(first_ns)) = (self.is_between, first_ns) {
+                self.series.iter_mut().for_each(|series| series.reply_before(first_ns));
                 self.open_next(first_ns)?;
             }
             let pieces = match (&mut self.series, first_ns) {

@@ -301,6 +301,13 @@ impl Series {
         }
     }
 
+    /// The same if a packet with this time is the next one.
+    pub(crate) fn reply_before(&mut self, first_ns: u64) {
+        if self.reached_cut_ns(first_ns).is_some() {
+            self.reply_between();
+        }
+    }
+
     fn reply(&mut self, complete: &CompleteFile) {
         self.cut_ns = None;
         for reply in self.replies.drain(..) {

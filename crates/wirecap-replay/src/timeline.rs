@@ -23,7 +23,7 @@ const CLOCK_STEP_NS: u64 = 1_000_000_000;
 /// No file is silent for longer, a year in nanoseconds: the time is absurd, or the clock was set.
 const LONGEST_SILENCE_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
-/// The same on a line that has not lasted yet, beside another one: two absurd times may lie close together.
+/// The same on a line of a packet or two, beside another one: two absurd times may lie close together.
 const LONGEST_SILENCE_AT_FIRST_NS: u64 = 3_600 * 1_000_000_000;
 
 /// Faults of the times of a file, in packets.
@@ -66,11 +66,13 @@ struct Line {
     placed_ns: u64,
     /// The time of the file when the other line was left for this one.
     entered_ns: u64,
+    /// Its packets.
+    packets: u64,
 }
 
 impl Line {
     fn new(recorded_ns: u64, placed_ns: u64) -> Self {
-        Self { recorded_ns, placed_ns, entered_ns: recorded_ns }
+        Self { recorded_ns, placed_ns, entered_ns: recorded_ns, packets: 1 }
     }
 
     fn distance(&self, recorded_ns: u64) -> u64 {
@@ -80,8 +82,14 @@ impl Line {
     /// Goes on to a time, if that is later.
     fn advance(&mut self, recorded_ns: u64) {
         let gap = recorded_ns.saturating_sub(self.recorded_ns);
+        self.packets += 1;
         self.recorded_ns += gap;
         self.placed_ns = self.placed_ns.saturating_add(gap);
+    }
+
+    /// Whether it is more than a packet or two with an absurd time.
+    fn is_sure(&self) -> bool {
+        self.packets > 2
     }
 
     fn has_lasted(&self) -> bool {
@@ -117,8 +125,11 @@ impl Timeline {
         let nearest = other.unwrap_or(line);
         let (back, ahead) =
             (nearest.recorded_ns.saturating_sub(now), now.saturating_sub(nearest.recorded_ns));
-        let is_sure = self.other.is_none() || nearest.has_lasted();
-        let longest = if is_sure { LONGEST_SILENCE_NS } else { LONGEST_SILENCE_AT_FIRST_NS };
+        let longest = if self.other.is_none() || nearest.is_sure() {
+            LONGEST_SILENCE_NS
+        } else {
+            LONGEST_SILENCE_AT_FIRST_NS
+        };
         if back > CLOCK_STEP_NS || ahead > longest {
             let lasting = [Some(line), self.other].into_iter().flatten().find(Line::has_lasted);
             self.other = Some(lasting.unwrap_or(nearest));
@@ -127,7 +138,8 @@ impl Timeline {
         if let Some(mut other) = other {
             self.other = Some(line);
             // A second source may be slow, or have paused. Then it would catch up with the first at once.
-            if other.placed_ns.saturating_add(CLOCK_STEP_NS) < self.placed_ns {
+            let gap = now.saturating_sub(other.recorded_ns);
+            if other.placed_ns.saturating_add(gap).saturating_add(CLOCK_STEP_NS) < self.placed_ns {
                 other.placed_ns = self.placed_ns;
             }
             other.advance(now);
@@ -227,6 +239,10 @@ mod tests {
         let times: Vec<_> = (0..100).flat_map(|n| [START_MS + n * 100, 5_000 + n * 100]).collect();
         let expected: Vec<_> = (0..100).flat_map(|n| [n * 100, n * 100]).collect();
         assert_eq!(offsets_ms(&times), expected);
+        // Both are silent for two hours.
+        let times: Vec<_> = (0..100).map(|n| n * 100 + if n < 50 { 0 } else { 7_200_000 }).collect();
+        let both: Vec<_> = times.iter().flat_map(|time| [START_MS + time, 5_000 + time]).collect();
+        assert_eq!(offsets_ms(&both), times.iter().flat_map(|&time| [time, time]).collect::<Vec<_>>());
         // The second one is slower: it does not catch up at once.
         let times = [0, 900, 1_800, 2_700].map(|time| START_MS + time);
         let times: Vec<_> =

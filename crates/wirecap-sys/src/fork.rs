@@ -1,4 +1,4 @@
-//! Whether a process that was forked has what this one has opened.
+//! Processes that are forked: whether one has what this one has opened, and numbers that they share.
 //!
 //! ```text
 //!   this process ── writing end ──┐
@@ -11,6 +11,7 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
+    sync::atomic::AtomicU64,
     time::{Duration, Instant},
 };
 
@@ -20,6 +21,8 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     unistd::pipe2,
 };
+
+use crate::mmap::{Mmap, page_bytes};
 
 /// What a process holds together with those that are forked from it, until each of them lets go of it,
 /// executes another program, or ends.
@@ -65,6 +68,39 @@ impl Holding {
                 answer => return answer == Ok(0),
             }
         }
+    }
+}
+
+/// Numbers that this process shares with those that are forked from it; 0 at first.
+///
+/// ```
+/// use std::sync::atomic::Ordering;
+/// use wirecap_sys::fork::SharedNumbers;
+///
+/// let numbers = SharedNumbers::<2>::new()?;
+/// numbers.get()[1].store(7, Ordering::Relaxed);
+/// assert_eq!(numbers.get()[1].load(Ordering::Relaxed), 7);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SharedNumbers<const N: usize> {
+    /// INVARIANT: begins with the numbers, which are accessed atomically only.
+    memory: Mmap,
+}
+
+impl<const N: usize> SharedNumbers<N> {
+    /// # Errors
+    /// What mmap(2) returned.
+    pub fn new() -> io::Result<Self> {
+        let bytes = (N * size_of::<AtomicU64>()).next_multiple_of(page_bytes());
+        Mmap::inherited(bytes, 0).map(|memory| Self { memory })
+    }
+
+    /// The numbers.
+    pub fn get(&self) -> &[AtomicU64; N] {
+        // SAFETY: by the invariant; the memory has room for them, is zeroed, aligned to a page, and mapped as
+        // long as `self`.
+        unsafe { self.memory.start().cast().as_ref() }
     }
 }
 

@@ -38,8 +38,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// How long the service manager is asked to wait while nothing is done: an output accepts nothing, or workers
 /// handle nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same while a command of `-z` runs with a file: compressing one takes its time.
-const COMMAND_PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// The same while a file is closed, which an NFS server writes only then, or a command of `-z` runs with one.
+const FILE_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// What captured packets wait for at the end.
 pub(super) struct Unfinished {
@@ -124,20 +124,24 @@ impl<'a> Drain<'a> {
     /// Keeps the service manager waiting while programs beside the capture end; `done` counts what they have
     /// done. Call it many times a second.
     pub(super) fn extend_for_helpers(&mut self, done: u64) {
-        if self.manager.extend(Instant::now(), done, COMMAND_PATIENCE) {
-            self.give_up("the programs beside the capture have done nothing", COMMAND_PATIENCE);
+        if self.manager.extend(Instant::now(), done, FILE_PATIENCE) {
+            self.give_up("the programs beside the capture have done nothing", FILE_PATIENCE);
         }
     }
 
-    fn extend(&mut self) {
-        let done = self.unfinished.as_ref().map_or(0, |unfinished| (unfinished.done)());
-        if self.manager.extend(Instant::now(), done, PATIENCE) {
+    fn extend(&mut self, report: impl Fn() -> Report) {
+        let (now, unfinished) = (Instant::now(), self.unfinished.as_ref());
+        let done = unfinished.map_or(0, |unfinished| (unfinished.done)());
+        let is_all = || unfinished.is_none_or(|unfinished| done >= unfinished.limit.min(captured(&report())));
+        let is_closing = self.manager.stood(now, done) > PATIENCE && is_all();
+        let patience = if is_closing { FILE_PATIENCE } else { PATIENCE };
+        if self.manager.extend(now, done, patience) {
             let what = match self.unfinished.as_ref().map(|unfinished| &unfinished.what) {
                 Some(Work::Write(output)) => format!("{output} has accepted nothing"),
                 Some(Work::Handle) => "no packet was handled".into(),
                 None => "nothing was done".into(),
             };
-            self.give_up(&what, PATIENCE);
+            self.give_up(&what, patience);
         }
     }
 
@@ -156,7 +160,7 @@ impl<'a> Drain<'a> {
 
     /// Shows the progress if it is due. Call it many times a second.
     pub(super) fn show(&mut self, report: impl Fn() -> Report) {
-        self.extend();
+        self.extend(&report);
         let Some(Unfinished { done, limit, what }) = &self.unfinished else { return };
         let now = Instant::now();
         let is_asked = self.signals.take_report_request();

@@ -72,7 +72,7 @@ pub(super) struct PartialOutput {
     pub(super) packets: u64,
     /// `None` if it is not known.
     pub(super) bytes: Option<u64>,
-    /// How many files they are in.
+    /// How many files were written.
     pub(super) files: u64,
     /// Packets that were captured but are not in it.
     pub(super) unwritten: u64,
@@ -107,16 +107,16 @@ impl PartialOutput {
 
 impl fmt::Display for PartialOutput {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "kept {}", self.volume())?;
+        // A ring has deleted the oldest of several files.
+        let is_series = self.files > 1;
+        write!(formatter, "{} {}", if is_series { "wrote" } else { "kept" }, self.volume())?;
         if self.packets > 0 {
             write!(formatter, ", the last one complete")?;
         }
-        match (&self.partial, self.files) {
-            (Some(partial), 2..) => {
-                write!(formatter, ", in {} files, the last of them {}", self.files, partial.display())?;
-            }
-            (Some(partial), _) => write!(formatter, ", in {}", partial.display())?,
-            (None, _) => {}
+        match &self.partial {
+            Some(partial) if is_series => write!(formatter, "; the last file is {}", partial.display())?,
+            Some(partial) => write!(formatter, ", in {}", partial.display())?,
+            None => {}
         }
         write!(formatter, "; {}", self.rest())
     }

@@ -210,6 +210,7 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
         }
     }
     let mut found = find();
+    let silent = found.iter().filter(|capture| capture.status.is_err()).count();
     if let Some(name) = target {
         let is_named = |capture: &FoundCapture| {
             capture.status.as_ref().is_ok_and(|status| status.name.as_deref() == Some(name))
@@ -219,7 +220,10 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
     match found.as_slice() {
         [one] => Ok(one.socket.clone()),
         [] => match target {
-            Some(name) => bail!("no capture is named {name}; wirecap status lists them"),
+            Some(name) => match silent {
+                0 => bail!("no capture is named {name}; wirecap status lists them"),
+                _ => bail!("no capture that answers is named {name}; wirecap status lists those that do not"),
+            },
             None => bail!("no capture runs that this user can reach"),
         },
         several => {

@@ -86,20 +86,24 @@ impl ServiceManager {
         self.notify("STOPPING=1\nSTATUS=writing what was captured");
     }
 
-    /// The end takes its time: its time limit counts from now, unless nothing was `done` for longer than
-    /// `patience`. Then the manager may end the process, for ever waiting for a disk or a reader that hangs.
-    /// Call it many times a second; returns `true` once when it gives up.
-    pub(crate) fn extend(&mut self, now: Instant, done: u64, patience: Duration) -> bool {
+    /// How long nothing was `done` at the end; zero without a manager.
+    pub(crate) fn stood(&mut self, now: Instant, done: u64) -> Duration {
         if self.socket.is_none() {
-            return false;
+            return Duration::ZERO;
         }
         let since = match self.progress {
             Some((before, since)) if before == done => since,
             _ => now,
         };
         self.progress = Some((done, since));
-        let is_hanging = now.saturating_duration_since(since) > patience;
-        if is_hanging {
+        now.saturating_duration_since(since)
+    }
+
+    /// The end takes its time: its time limit counts from now, unless nothing was `done` for longer than
+    /// `patience`. Then the manager may end the process, for ever waiting for a disk or a reader that hangs.
+    /// Call it many times a second; returns `true` once when it gives up.
+    pub(crate) fn extend(&mut self, now: Instant, done: u64, patience: Duration) -> bool {
+        if self.stood(now, done) > patience {
             return !mem::replace(&mut self.has_given_up, true);
         }
         self.has_given_up = false;

@@ -50,11 +50,11 @@ pub(crate) fn tables<T: Settings>() -> Vec<Table> {
 /// The defaults, overridden by a file.
 ///
 /// # Errors
-/// [`Usage`](crate::exit::Usage): why the file cannot be read; [`WrongFile`]: line and column of a mistake
-/// in it.
+/// [`WrongFile`]: why the file cannot be read, or line and column of a mistake in it.
 pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
     let name = path.display();
-    let text = text_file(path, "the settings", "settings are TOML, as --print-config prints them")?;
+    let text = text_file(path, "the settings", "settings are TOML, as --print-config prints them");
+    let text = text.map_err(|error| WrongFile(error.to_string()))?;
     parse(&text).map_err(|mistake| {
         let (line, column) = place(&text, mistake.offset);
         WrongFile(format!("{name}:{line}:{column}: {mistake}")).into()

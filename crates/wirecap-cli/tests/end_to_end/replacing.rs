@@ -97,8 +97,8 @@ fn a_series_on_a_full_disk_tells_its_partial_file_apart() {
     let packets: usize = names(&directory).iter().map(|name| read(&directory.join(name)).packets.len()).sum();
     assert_eq!(packets as u64, ended.account().written("packets"));
     let last = text(&directory.join("x_00003.pcapng.partial")).to_owned();
-    let words = format!("kept {packets} packets (");
-    let place = format!("the last one complete, in 3 files, the last of them {last}; ");
+    let words = format!("wrote {packets} packets (");
+    let place = format!("the last one complete; the last file is {last}; ");
     assert!(ended.stderr.contains(&words) && ended.stderr.contains(&place), "{ended:#?}");
 }
 

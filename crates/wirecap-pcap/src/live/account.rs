@@ -6,20 +6,18 @@
 //!   while packets are read, now and then ──► the latest account, for a program that a signal ends
 //! ```
 //!
-//! The process that reads the packets writes the record: programs fork before and after they open a device.
+//! The process that has read last writes the record: programs fork before and after they open a device.
 
 use std::{
-    process,
-    sync::{
-        Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError, Weak,
-        atomic::{AtomicU32, Ordering},
-    },
+    io, process,
+    sync::{Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError, Weak, atomic::Ordering},
     thread,
     time::Duration,
 };
 
 use serde::Serialize;
 use wirecap::{Capture, QueueAccount, Report};
+use wirecap_sys::fork::SharedNumbers;
 
 use super::counts::Counts;
 use crate::account_file::{self, LatestAccount};
@@ -29,7 +27,7 @@ use crate::account_file::{self, LatestAccount};
 struct Record<'a> {
     /// Names the capture.
     capture: Option<&'a str>,
-    /// The process that read the packets.
+    /// The process that read the packets, the last one after a fork.
     pid: u32,
     /// The device, as the program named it.
     device: &'a str,
@@ -47,7 +45,8 @@ struct Record<'a> {
 #[derive(Debug)]
 pub(super) struct AccountedCapture {
     device: String,
-    reader: AtomicU32,
+    /// The process that has read last, for all that have the capture after a fork.
+    reader: SharedNumbers<1>,
     counts: Counts,
     latest: Mutex<Option<LatestAccount>>,
     capture: Mutex<Option<Capture>>,
@@ -62,11 +61,15 @@ static OPEN: Mutex<Vec<Weak<AccountedCapture>>> = Mutex::new(Vec::new());
 
 impl AccountedCapture {
     /// The packets of `capture` count in `counts`.
-    pub(super) fn new(device: &str, capture: Capture, counts: Counts) -> Arc<Self> {
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(super) fn new(device: &str, capture: Capture, counts: Counts) -> io::Result<Arc<Self>> {
         let capture = Mutex::new(Some(capture));
-        let reader = AtomicU32::new(process::id());
+        let reader = SharedNumbers::new()?;
         let (device, latest) = (device.into(), Mutex::new(LatestAccount::create()));
         let accounted = Arc::new(Self { device, reader, counts, latest, capture });
+        accounted.note_reader();
         accounted.write_latest();
         if account_file::is_wanted() {
             // SAFETY: a function without arguments. That of a library is called when it is unloaded, if that
@@ -78,7 +81,7 @@ impl AccountedCapture {
             open.retain(|one| one.strong_count() > 0);
             open.push(Arc::downgrade(&accounted));
         }
-        accounted
+        Ok(accounted)
     }
 
     /// The capture, which is there until [`AccountedCapture::close`].
@@ -110,14 +113,20 @@ impl AccountedCapture {
 
     /// This process reads the packets.
     pub(super) fn note_reader(&self) {
-        self.reader.store(process::id(), Ordering::Relaxed);
+        self.reader.get()[0].store(process::id().into(), Ordering::Relaxed);
     }
 
     /// Closes the account, and ends the capture unless another process has it, too. Its worker is gone.
     pub(super) fn close(&self) {
         let Some(capture) = self.lock().take() else { return };
-        if account_file::is_wanted() && self.is_readers() {
+        if !account_file::is_wanted() {
+            return;
+        }
+        if self.is_readers() {
             self.write_last(&capture.finish(), true);
+        } else if let Ok(mut latest) = self.latest.try_lock() {
+            // Another process has read what this one would account for.
+            latest.take().filter(LatestAccount::is_own).iter().for_each(LatestAccount::remove);
         }
     }
 
@@ -136,7 +145,7 @@ impl AccountedCapture {
     }
 
     fn is_readers(&self) -> bool {
-        self.reader.load(Ordering::Relaxed) == process::id()
+        self.reader.get()[0].load(Ordering::Relaxed) == u64::from(process::id())
     }
 
     fn write_last(&self, report: &Report, closed: bool) {

@@ -118,6 +118,7 @@ impl Live {
         let workers = Workers::new(own, counts.clone(), core, membership.transpose()?);
         self.activate_shadow()?;
         let capture = AccountedCapture::new(&self.device.name, capture, counts);
+        let capture = capture.map_err(|error| (ERROR, Some(format!("mmap: {error}"))))?;
         let format = Format {
             has_nanoseconds: self.settings.timestamp_precision.get() == TSTAMP_PRECISION_NANO,
             is_nonblocking: self.settings.is_nonblocking.get(),

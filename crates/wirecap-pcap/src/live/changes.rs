@@ -17,8 +17,11 @@ use std::{
 
 use super::{
     group::FilterNotice,
-    sieve::{NewFilter, Sieve, Wish},
+    sieve::{MAX_REPLACED, NewFilter, Sieve, Wish},
 };
+
+/// The most filters that wait: as many as can decide on a packet.
+const MOST_FILTERS: usize = MAX_REPLACED + 1;
 
 /// A change of a [`Sieve`].
 #[derive(Debug)]
@@ -60,6 +63,14 @@ impl Changes {
             Change::Direction(direction) => waiting.wish.direction = *direction,
         }
         let mark = waiting.wish.mark();
+        let is_filter = |change: &Change| matches!(change, Change::Filter(_));
+        if is_filter(&change)
+            && waiting.changes.iter().filter(|change| is_filter(change)).count() == MOST_FILTERS
+        {
+            // As in the sieve, the oldest goes first. Nothing may be read for long.
+            let oldest = waiting.changes.iter().position(is_filter);
+            oldest.map(|oldest| waiting.changes.remove(oldest));
+        }
         waiting.changes.push(change);
         self.are_waiting.store(true, Ordering::Release);
         // Under the lock: of two changes at once, the last one is noted.
@@ -70,7 +81,7 @@ impl Changes {
         self.are_waiting.load(Ordering::Acquire)
     }
 
-    /// Makes them.
+    /// Makes them. The filters that they replace stay: packets of before may still come.
     #[cold]
     pub(super) fn make(&self, sieve: &mut Sieve) {
         let mut waiting = self.lock();

@@ -264,7 +264,12 @@ impl Running {
             NextBatch::Batch(batch) => Ok(Some(Held::new(batch))),
             NextBatch::Nothing if self.with_workers(|workers| workers.is_cut_off()) => Err(CUT_OFF),
             NextBatch::Nothing => {
-                self.sieve.borrow_mut().forget_replaced();
+                let mut sieve = self.sieve.borrow_mut();
+                sieve.forget_replaced();
+                // Another thread may have made these since then.
+                if self.changes.are_waiting() {
+                    self.changes.make(&mut sieve);
+                }
                 Ok(None)
             }
             NextBatch::End => Err(GONE),

@@ -96,7 +96,7 @@ impl NewFilter {
 }
 
 /// The most replaced filters that are kept; the oldest goes first.
-const MAX_REPLACED: usize = 64;
+pub(super) const MAX_REPLACED: usize = 64;
 
 /// How long a filter that was replaced decides on packets whose times lie before its end, at most: the clock
 /// of an adapter may lie behind ours for ever.

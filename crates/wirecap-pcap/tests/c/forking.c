@@ -1,7 +1,8 @@
 /* Forks once a device is open. One process closes the handle, then the other reads, and closes it, too. Then
  * the device is opened anew: nothing of the first capture may be left.
  *
- * Usage: forking DEVICE FRAMES parent|child. The last argument says which of the two reads. */
+ * Usage: forking DEVICE FRAMES parent|child [last]. The third argument says which of the two reads; with the last
+ * one, a child reads before its parent closes. */
 #include <signal.h>
 #include <string.h>
 #include <sys/types.h>
@@ -28,7 +29,7 @@ static void read_frames(pcap_t *handle, int frames) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4)
+    if (argc != 4 && argc != 5)
         return 2;
     int child_reads = !strcmp(argv[3], "child");
     int closed[2];
@@ -39,7 +40,14 @@ int main(int argc, char **argv) {
     pid_t child = fork();
     if (child < 0)
         fail("fork", "no process");
-    if ((child == 0) == child_reads) {
+    if (argc == 5) {
+        if (child == 0) {
+            read_frames(handle, atoi(argv[2]));
+        } else {
+            waitpid(child, NULL, 0);
+            pcap_close(handle);
+        }
+    } else if ((child == 0) == child_reads) {
         if (read(closed[0], &byte, 1) != 1)
             fail("read", "the other process is gone");
         read_frames(handle, atoi(argv[2]));
@@ -53,7 +61,7 @@ int main(int argc, char **argv) {
     if (child == 0)
         _exit(0);
     /* The one that closed first lives: if that is the child, it waits for a signal. */
-    if (child_reads)
+    if (child_reads && argc == 4)
         waitpid(child, NULL, 0);
     handle = open_device(argv[1]);
     printf("opened anew\n");

@@ -134,6 +134,15 @@ fn a_process_that_closes_a_handle_leaves_it_to_the_other() {
         format!("xdp:{PORT}?xdp_mode=copy"),
         format!("{PORT}?dispatch=push"),
     ];
+    // The parent closes what its child has read: that is the child's account alone.
+    let program = rig.spawn_ready(Library::Wirecap, &forking, &[PORT, "2000", "child", "last"]);
+    rig.send(&frames);
+    let ended = program.wait();
+    assert_eq!(ended.stdout, "pcap_loop = 0, 2000 frames in order\nopened anew\n", "{ended:#?}");
+    let delivered: Vec<_> =
+        ended.accounts.iter().map(|account| &account["report"]["workers"][0]["packets"]).collect();
+    assert_eq!(delivered, [2_000, 0], "and of the handle that was opened anew: {ended:#?}");
+    assert!(ended.latest.is_empty(), "{ended:#?}");
     for reader in ["parent", "child"] {
         let read = |library, device: &str| {
             let program = rig.spawn_ready(library, &forking, &[device, "2000", reader]);

@@ -415,6 +415,13 @@ fn a_request_between_two_files_is_answered_by_the_one_before() {
     assert_eq!(*series.complete.lock().unwrap(), [1], "no file without packets");
     series.write(&[7 * SECOND_NS]);
     assert_eq!(*series.begins.lock().unwrap(), [6 * SECOND_NS + ORIGIN_NS]);
+    // A packet comes first.
+    series.appender.end_file(12 * SECOND_NS, false, true);
+    let complete = series.rotator.rotate(at(13 * SECOND_NS));
+    series.appender.take_requests(true);
+    series.write(&[14 * SECOND_NS]);
+    assert_eq!(complete.try_recv().map(|complete| complete.packets), Ok(1));
+    assert_eq!(*series.complete.lock().unwrap(), [1, 2], "no file without packets");
 }
 
 #[test]

@@ -3,12 +3,9 @@
 //! Reading sets its counters to zero, and a process that was forked has the same socket. So the sums lie in
 //! memory that all of them share, whichever reads.
 
-use std::{
-    io,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::{io, sync::atomic::Ordering::Relaxed};
 
-use crate::mmap::{Mmap, page_bytes};
+use crate::fork::SharedNumbers;
 
 /// Counters of a socket since [`PacketSocket::listen`](super::PacketSocket::listen).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,23 +16,20 @@ pub struct PacketStatistics {
     pub dropped: u64,
 }
 
-/// The sums of what was read.
+/// The sums of what was read: packets, and those of them that were dropped.
 #[derive(Debug)]
-pub(super) struct StatisticsSums {
-    /// INVARIANT: begins with two counters, which are accessed atomically only.
-    memory: Mmap,
-}
+pub(super) struct StatisticsSums(SharedNumbers<2>);
 
 impl StatisticsSums {
     /// # Errors
     /// What mmap(2) returned.
     pub(super) fn new() -> io::Result<Self> {
-        Mmap::inherited(page_bytes(), 0).map(|memory| Self { memory })
+        SharedNumbers::new().map(Self)
     }
 
     /// Adds what was read.
     pub(super) fn add(&self, packets: u64, dropped: u64) -> PacketStatistics {
-        let [all_packets, all_dropped] = self.counters();
+        let [all_packets, all_dropped] = self.0.get();
         PacketStatistics {
             packets: all_packets.fetch_add(packets, Relaxed) + packets,
             dropped: all_dropped.fetch_add(dropped, Relaxed) + dropped,
@@ -44,13 +38,7 @@ impl StatisticsSums {
 
     /// Begins to count.
     pub(super) fn clear(&self) {
-        self.counters().iter().for_each(|counter| counter.store(0, Relaxed));
-    }
-
-    fn counters(&self) -> &[AtomicU64; 2] {
-        // SAFETY: by the invariant; the memory is a page at least, zeroed, aligned to a page, and mapped as
-        // long as `self`.
-        unsafe { self.memory.start().cast().as_ref() }
+        self.0.get().iter().for_each(|sum| sum.store(0, Relaxed));
     }
 }
 
