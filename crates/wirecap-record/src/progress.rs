@@ -105,7 +105,7 @@ impl Progress {
     }
 
     /// Bytes that the output accepted so far: while they grow, it is slow but not stalled.
-    pub(crate) fn output_bytes(&self) -> u64 {
+    pub fn output_bytes(&self) -> u64 {
         self.output_bytes.load(Ordering::Relaxed)
     }
 

@@ -235,9 +235,12 @@ impl Series {
 
     /// Whether no packet will be written to the file any more, since its period is over, or the place of a
     /// request. For a writer that has written everything.
-    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
+    pub(crate) fn is_over(&mut self, now_ns: u64) -> bool {
+        if self.is_last() && self.is_set_back(now_ns) {
+            self.begin_period(now_ns);
+        }
         let late_ns = now_ns.saturating_sub(LATE_NS);
-        let is_past = late_ns >= self.until_ns || (self.is_set_back(now_ns) && !self.is_last());
+        let is_past = late_ns >= self.until_ns || self.is_set_back(now_ns);
         let period_is_over = (self.packets > 0 || self.is_last()) && is_past;
         period_is_over || self.cut_ns.is_some_and(|cut_ns| late_ns >= cut_ns)
     }

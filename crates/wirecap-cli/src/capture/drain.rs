@@ -11,6 +11,7 @@
 //! the same at any time.
 
 use std::{
+    rc::Rc,
     thread,
     time::{Duration, Instant},
 };
@@ -45,6 +46,8 @@ const FILE_PATIENCE: Duration = Duration::from_secs(15 * 60);
 pub(super) struct Unfinished {
     /// Packets for which it is over.
     done: PacketCounter,
+    /// What grows while it goes on: bytes that outputs accept, or packets.
+    progress: Box<dyn Fn() -> u64>,
     /// How many it will be over for, at most.
     limit: u64,
     what: Work,
@@ -64,12 +67,18 @@ impl Unfinished {
     pub(super) fn writing(plan: &Plan, progress: FilesProgress) -> Option<Self> {
         let (limit, what) =
             (plan.output.count.unwrap_or(u64::MAX), Work::Write(plan.describe_destination()?));
-        Some(Self { done: Box::new(move || progress.total().packets), limit, what })
+        let progress = Rc::new(progress);
+        let written = Rc::clone(&progress);
+        let done = Box::new(move || written.total().packets);
+        Some(Self { done, progress: Box::new(move || progress.output_bytes()), limit, what })
     }
 
     /// Packets wait for slow workers.
     pub(super) fn handling(done: PacketCounter) -> Self {
-        Self { done, limit: u64::MAX, what: Work::Handle }
+        let done = Rc::new(done);
+        let progress = Rc::clone(&done);
+        let (done, progress) = (Box::new(move || done()), Box::new(move || progress()));
+        Self { done, progress, limit: u64::MAX, what: Work::Handle }
     }
 }
 
@@ -131,11 +140,12 @@ impl<'a> Drain<'a> {
 
     fn extend(&mut self, report: impl Fn() -> Report) {
         let (now, unfinished) = (Instant::now(), self.unfinished.as_ref());
-        let done = unfinished.map_or(0, |unfinished| (unfinished.done)());
-        let is_all = || unfinished.is_none_or(|unfinished| done >= unfinished.limit.min(captured(&report())));
-        let is_closing = self.manager.stood(now, done) > PATIENCE && is_all();
+        let progress = unfinished.map_or(0, |unfinished| (unfinished.progress)());
+        let is_all =
+            |unfinished: &Unfinished| (unfinished.done)() >= unfinished.limit.min(captured(&report()));
+        let is_closing = self.manager.stood(now, progress) > PATIENCE && unfinished.is_none_or(is_all);
         let patience = if is_closing { FILE_PATIENCE } else { PATIENCE };
-        if self.manager.extend(now, done, patience) {
+        if self.manager.extend(now, progress, patience) {
             let what = match self.unfinished.as_ref().map(|unfinished| &unfinished.what) {
                 Some(Work::Write(output)) => format!("{output} has accepted nothing"),
                 Some(Work::Handle) => "no packet was handled".into(),
@@ -161,7 +171,7 @@ impl<'a> Drain<'a> {
     /// Shows the progress if it is due. Call it many times a second.
     pub(super) fn show(&mut self, report: impl Fn() -> Report) {
         self.extend(&report);
-        let Some(Unfinished { done, limit, what }) = &self.unfinished else { return };
+        let Some(Unfinished { done, limit, what, .. }) = &self.unfinished else { return };
         let now = Instant::now();
         let is_asked = self.signals.take_report_request();
         let line_is_due = is_asked || (now >= self.next_line && !self.quiet && !self.line.is_enabled());

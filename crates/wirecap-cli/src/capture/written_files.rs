@@ -70,6 +70,11 @@ impl FilesProgress {
         self.0.iter().map(|(file, progress)| (file.clone(), progress.written())).collect()
     }
 
+    /// Bytes that the outputs have accepted.
+    pub(crate) fn output_bytes(&self) -> u64 {
+        self.0.iter().map(|(_, progress)| progress.output_bytes()).sum()
+    }
+
     /// What is in all of them together.
     pub(crate) fn total(&self) -> WrittenCounts {
         self.0.iter().map(|(_, progress)| progress.written()).sum()

@@ -45,7 +45,9 @@ struct Record<'a> {
 #[derive(Debug)]
 pub(super) struct AccountedCapture {
     device: String,
-    /// The process that has read last, for all that have the capture after a fork.
+    /// The process that has opened it.
+    opener: u32,
+    /// The process that has read last, for all that have the capture after a fork; 0 if none has.
     reader: SharedNumbers<1>,
     counts: Counts,
     latest: Mutex<Option<LatestAccount>>,
@@ -66,10 +68,9 @@ impl AccountedCapture {
     /// There is no memory.
     pub(super) fn new(device: &str, capture: Capture, counts: Counts) -> io::Result<Arc<Self>> {
         let capture = Mutex::new(Some(capture));
-        let reader = SharedNumbers::new()?;
+        let (opener, reader) = (process::id(), SharedNumbers::new()?);
         let (device, latest) = (device.into(), Mutex::new(LatestAccount::create()));
-        let accounted = Arc::new(Self { device, reader, counts, latest, capture });
-        accounted.note_reader();
+        let accounted = Arc::new(Self { device, opener, reader, counts, latest, capture });
         accounted.write_latest();
         if account_file::is_wanted() {
             // SAFETY: a function without arguments. That of a library is called when it is unloaded, if that
@@ -116,9 +117,14 @@ impl AccountedCapture {
         self.reader.get()[0].store(process::id().into(), Ordering::Relaxed);
     }
 
-    /// Closes the account, and ends the capture unless another process has it, too. Its worker is gone.
+    /// Closes the account, and ends the capture. One that another process has, too, is left to it, unless
+    /// this one has read last: a helper that was forked would keep the interface, and nobody would read. Its
+    /// worker is gone.
     pub(super) fn close(&self) {
-        let Some(capture) = self.lock().take() else { return };
+        let Some(mut capture) = self.lock().take() else { return };
+        if self.last_reader() == Some(process::id()) {
+            capture.end_for_all();
+        }
         if !account_file::is_wanted() {
             return;
         }
@@ -144,8 +150,14 @@ impl AccountedCapture {
         }
     }
 
+    fn last_reader(&self) -> Option<u32> {
+        let reader = self.reader.get()[0].load(Ordering::Relaxed);
+        u32::try_from(reader).ok().filter(|&reader| reader > 0)
+    }
+
+    /// Whether this process writes the account.
     fn is_readers(&self) -> bool {
-        self.reader.get()[0].load(Ordering::Relaxed) == u64::from(process::id())
+        self.last_reader().unwrap_or(self.opener) == process::id()
     }
 
     fn write_last(&self, report: &Report, closed: bool) {

@@ -1,10 +1,11 @@
 /* Forks once a device is open. One process closes the handle, then the other reads, and closes it, too. Then
  * the device is opened anew: nothing of the first capture may be left.
  *
- * Usage: forking DEVICE FRAMES parent|child [last]. The third argument says which of the two reads; with the last
- * one, a child reads before its parent closes. */
+ * Usage: forking DEVICE FRAMES parent|child [last|helper]. The third argument says which of the two reads.
+ * With `last`, the child reads before its parent closes; with `helper`, it does nothing with the handle. */
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,7 +41,14 @@ int main(int argc, char **argv) {
     pid_t child = fork();
     if (child < 0)
         fail("fork", "no process");
-    if (argc == 5) {
+    /* It ends with its parent, also if that fails. */
+    if (child == 0)
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (argc == 5 && !strcmp(argv[4], "helper")) {
+        if (child == 0)
+            pause();
+        read_frames(handle, atoi(argv[2]));
+    } else if (argc == 5) {
         if (child == 0) {
             read_frames(handle, atoi(argv[2]));
         } else {

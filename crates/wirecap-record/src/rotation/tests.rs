@@ -395,9 +395,11 @@ fn the_last_file_goes_on_when_the_clock_is_set_back() {
     series.write(&[100 * SECOND_NS]);
     series.write(&[50 * SECOND_NS]);
     series.appender.end_file(50 * SECOND_NS + LATE_NS, false, true);
-    series.write(&[50 * SECOND_NS + 1]);
+    // And in silence.
+    series.appender.end_file(10 * SECOND_NS, false, true);
+    series.write(&[10 * SECOND_NS + 1]);
     assert!(series.appender.has_series(), "the second file goes on");
-    series.appender.end_file(55 * SECOND_NS, false, true);
+    series.appender.end_file(15 * SECOND_NS, false, true);
     assert!(!series.appender.has_series(), "until the end of the new period");
     assert_eq!(series.appender.finish().written.packets, 4);
 }

@@ -146,6 +146,15 @@ impl Capture {
         accounts.sum()
     }
 
+    /// From now on [`Capture::finish`], or dropping it, ends the capture for forked processes that have it,
+    /// too: see [`Config::readable_in_children`](crate::Config::readable_in_children). With capture threads,
+    /// only the process that has them does.
+    pub fn end_for_all(&mut self) {
+        if self.threads.is_empty() {
+            self.processes = None;
+        }
+    }
+
     /// Ends the capture, waits for the capture threads, and closes the account: packets no worker
     /// took are `left_at_stop`. Call it when the workers are done.
     ///
