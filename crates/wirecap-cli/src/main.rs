@@ -104,7 +104,8 @@ fn settings_file(command: &Command) -> Option<PathBuf> {
     }
 }
 
-/// An error beside a file of settings: what is wrong may stand there, while the message names a flag.
+/// Reports an error of a command with a file of settings: the mistake may be in the file, while the message
+/// names a flag.
 fn wrong_settings(error: anyhow::Error, file: &Path) -> ExitCode {
     let may_be_of_file = exit::code_of(&error) == Exit::Usage && !error.is::<exit::WrongFile>();
     let code = exit_code(Err(error));

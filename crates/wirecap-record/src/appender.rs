@@ -381,7 +381,8 @@ impl Appender {
         if !self.has_series() {
             return;
         }
-        let is_over = is_idle && self.series.as_mut().is_some_and(|series| series.is_over(now_ns));
+        self.series.iter_mut().filter(|_| is_idle).for_each(|series| series.follow_clock(now_ns));
+        let is_over = is_idle && self.series.as_ref().is_some_and(|series| series.is_over(now_ns));
         let ended = match self.cut_ns() {
             Some(cut_ns) if is_certain || is_over => self.end_on_request(now_ns.max(cut_ns)),
             None if is_over && !self.is_between => self.end_period(now_ns),

@@ -233,12 +233,16 @@ impl Series {
         self.packets == 0
     }
 
-    /// Whether no packet will be written to the file any more, since its period is over, or the place of a
-    /// request. For a writer that has written everything.
-    pub(crate) fn is_over(&mut self, now_ns: u64) -> bool {
+    /// The last file goes on in the period of a clock that was set back in silence.
+    pub(crate) fn follow_clock(&mut self, now_ns: u64) {
         if self.is_last() && self.is_set_back(now_ns) {
             self.begin_period(now_ns);
         }
+    }
+
+    /// Whether no packet will be written to the file any more, since its period is over, or the place of a
+    /// request. For a writer that has written everything.
+    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         let late_ns = now_ns.saturating_sub(LATE_NS);
         let is_past = late_ns >= self.until_ns || self.is_set_back(now_ns);
         let period_is_over = (self.packets > 0 || self.is_last()) && is_past;
@@ -304,7 +308,7 @@ impl Series {
         }
     }
 
-    /// The same if a packet with this time is the next one.
+    /// Does the same if the requested place is reached by a next packet with this time.
     pub(crate) fn reply_before(&mut self, first_ns: u64) {
         if self.reached_cut_ns(first_ns).is_some() {
             self.reply_between();

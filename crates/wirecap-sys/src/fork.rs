@@ -1,4 +1,4 @@
-//! Processes that are forked: whether one has what this one has opened, and numbers that they share.
+//! Forked processes: whether one still has what this one opened, and numbers that they share.
 //!
 //! ```text
 //!   this process ── writing end ──┐
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A descriptor is copied by fork(2), and closed by execve(2) and at the end of the process, however it ends.
-//! So no process has to be asked, and none to be noted.
+//! So a process that ends unnoticed is noticed here.
 
 use std::{
     io,
@@ -51,20 +51,20 @@ impl Holding {
         Ok(Self { watched, held })
     }
 
-    /// Lets go of it. Returns whether another process holds it still, after `patience` at most: a process
-    /// that is forked to execute a program has it for a moment.
-    pub fn let_go(self, patience: Duration) -> bool {
+    /// Lets go of it. Returns whether another process still holds it. Waits for the others at most for
+    /// `timeout`: a process that is forked to execute a program holds it for a moment.
+    pub fn let_go(self, timeout: Duration) -> bool {
         let Self { watched, held } = self;
         drop(held);
         let mut polls = [PollFd::new(watched.as_fd(), PollFlags::empty())];
         let began = Instant::now();
         loop {
-            let left = patience.saturating_sub(began.elapsed());
+            let left = timeout.saturating_sub(began.elapsed());
             match poll(&mut polls, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)) {
                 // A signal ends the call, whatever its handler says.
                 Err(Errno::EINTR) => {}
-                // A program that has closed all descriptors has closed this one, too: then there is an
-                // answer at once, and it is no.
+                // A program that closes all descriptors has closed this one, too: poll returns at once, and
+                // no other process counts.
                 answer => return answer == Ok(0),
             }
         }

@@ -237,10 +237,10 @@ impl Builder {
         self
     }
 
-    /// Has passive ports leave out what the program sends itself by a packet socket, as libpcap does: taps
-    /// what this one sends, by its [cookie](wirecap_sys::netdev::FrameSocket::cookie), and `packet:` ports
-    /// what [their own](Capture::take_sender) sends. They do not count it. Default: everything that leaves is
-    /// captured.
+    /// Has passive ports leave out frames that the program sends itself, as libpcap does, without counting
+    /// them. Taps leave out those of the packet socket with this
+    /// [cookie](wirecap_sys::netdev::FrameSocket::cookie). `packet:` ports leave out those that are sent by
+    /// the socket of [`Capture::take_sender`]. Default: everything that leaves is captured.
     pub fn own_sender(mut self, cookie: u64) -> Self {
         self.hooks.own_sender = Some(cookie);
         self

@@ -11,7 +11,6 @@
 //! the same at any time.
 
 use std::{
-    rc::Rc,
     thread,
     time::{Duration, Instant},
 };
@@ -36,18 +35,17 @@ const FIRST_LINE: Duration = Duration::from_secs(2);
 /// The time between two lines.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// How long the service manager is asked to wait while nothing is done: an output accepts nothing, or workers
-/// handle nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the service manager is asked to wait while an output accepts nothing, or workers handle nothing.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same while a file is closed, which an NFS server writes only then, or a command of `-z` runs with one.
-const FILE_PATIENCE: Duration = Duration::from_secs(15 * 60);
+const FILE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// What captured packets wait for at the end.
 pub(super) struct Unfinished {
     /// Packets for which it is over.
     done: PacketCounter,
-    /// What grows while it goes on: bytes that outputs accept, or packets.
-    progress: Box<dyn Fn() -> u64>,
+    /// The outputs, which accept bytes between two packets.
+    outputs: Option<FilesProgress>,
     /// How many it will be over for, at most.
     limit: u64,
     what: Work,
@@ -67,18 +65,22 @@ impl Unfinished {
     pub(super) fn writing(plan: &Plan, progress: FilesProgress) -> Option<Self> {
         let (limit, what) =
             (plan.output.count.unwrap_or(u64::MAX), Work::Write(plan.describe_destination()?));
-        let progress = Rc::new(progress);
-        let written = Rc::clone(&progress);
-        let done = Box::new(move || written.total().packets);
-        Some(Self { done, progress: Box::new(move || progress.output_bytes()), limit, what })
+        let outputs = Some(progress.clone());
+        Some(Self { done: Box::new(move || progress.total().packets), outputs, limit, what })
     }
 
     /// Packets wait for slow workers.
     pub(super) fn handling(done: PacketCounter) -> Self {
-        let done = Rc::new(done);
-        let progress = Rc::clone(&done);
-        let (done, progress) = (Box::new(move || done()), Box::new(move || progress()));
-        Self { done, progress, limit: u64::MAX, what: Work::Handle }
+        Self { done, outputs: None, limit: u64::MAX, what: Work::Handle }
+    }
+
+    /// A number that grows while the work goes on.
+    fn progress(&self) -> u64 {
+        self.outputs.as_ref().map_or_else(|| (self.done)(), FilesProgress::output_bytes)
+    }
+
+    fn is_finished(&self, report: &Report) -> bool {
+        (self.done)() >= self.limit.min(captured(report))
     }
 }
 
@@ -133,31 +135,32 @@ impl<'a> Drain<'a> {
     /// Keeps the service manager waiting while programs beside the capture end; `done` counts what they have
     /// done. Call it many times a second.
     pub(super) fn extend_for_helpers(&mut self, done: u64) {
-        if self.manager.extend(Instant::now(), done, FILE_PATIENCE) {
-            self.give_up("the programs beside the capture have done nothing", FILE_PATIENCE);
+        let now = Instant::now();
+        let goes_on = self.manager.stalled(now, done) <= FILE_TIMEOUT;
+        if self.manager.extend(now, goes_on) {
+            self.warn_of_stall("the programs beside the capture have done nothing", FILE_TIMEOUT);
         }
     }
 
     fn extend(&mut self, report: impl Fn() -> Report) {
         let (now, unfinished) = (Instant::now(), self.unfinished.as_ref());
-        let progress = unfinished.map_or(0, |unfinished| (unfinished.progress)());
-        let is_all =
-            |unfinished: &Unfinished| (unfinished.done)() >= unfinished.limit.min(captured(&report()));
-        let is_closing = self.manager.stood(now, progress) > PATIENCE && unfinished.is_none_or(is_all);
-        let patience = if is_closing { FILE_PATIENCE } else { PATIENCE };
-        if self.manager.extend(now, progress, patience) {
+        let stalled = self.manager.stalled(now, unfinished.map_or(0, Unfinished::progress));
+        let is_closing =
+            stalled > STALL_TIMEOUT && unfinished.is_none_or(|unfinished| unfinished.is_finished(&report()));
+        let timeout = if is_closing { FILE_TIMEOUT } else { STALL_TIMEOUT };
+        if self.manager.extend(now, stalled <= timeout) {
             let what = match self.unfinished.as_ref().map(|unfinished| &unfinished.what) {
                 Some(Work::Write(output)) => format!("{output} has accepted nothing"),
                 Some(Work::Handle) => "no packet was handled".into(),
                 None => "nothing was done".into(),
             };
-            self.give_up(&what, patience);
+            self.warn_of_stall(&what, timeout);
         }
     }
 
-    fn give_up(&mut self, what: &str, patience: Duration) {
+    fn warn_of_stall(&mut self, what: &str, timeout: Duration) {
         self.line.clear();
-        let seconds = patience.as_secs();
+        let seconds = timeout.as_secs();
         warn!(
             "{what} for {seconds} s: the service manager is not asked to wait any more, and may end wirecap"
         );

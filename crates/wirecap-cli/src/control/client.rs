@@ -65,7 +65,7 @@ impl ControlClient {
         self.ask_within(request, ANSWER_TIMEOUT)
     }
 
-    /// Asks, and waits for the answer, at most for `limit` if the usual timeout is longer.
+    /// Asks, and waits for the answer: for `limit`, or the usual timeout if that is shorter.
     ///
     /// # Errors
     /// As [`Self::ask`].

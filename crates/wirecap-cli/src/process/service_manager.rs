@@ -37,7 +37,7 @@ pub(crate) struct ServiceManager {
     /// Whether it knows that packets are captured.
     is_ready: bool,
     next_extension: Option<Instant>,
-    /// How much was done at the end when it was last more than before, and when that was.
+    /// What was done at the end, and when that last changed.
     progress: Option<(u64, Instant)>,
     has_given_up: bool,
 }
@@ -86,8 +86,8 @@ impl ServiceManager {
         self.notify("STOPPING=1\nSTATUS=writing what was captured");
     }
 
-    /// How long nothing was `done` at the end; zero without a manager.
-    pub(crate) fn stood(&mut self, now: Instant, done: u64) -> Duration {
+    /// How long `done` has not grown at the end; zero without a manager.
+    pub(crate) fn stalled(&mut self, now: Instant, done: u64) -> Duration {
         if self.socket.is_none() {
             return Duration::ZERO;
         }
@@ -99,11 +99,11 @@ impl ServiceManager {
         now.saturating_duration_since(since)
     }
 
-    /// The end takes its time: its time limit counts from now, unless nothing was `done` for longer than
-    /// `patience`. Then the manager may end the process, for ever waiting for a disk or a reader that hangs.
-    /// Call it many times a second; returns `true` once when it gives up.
-    pub(crate) fn extend(&mut self, now: Instant, done: u64, patience: Duration) -> bool {
-        if self.stood(now, done) > patience {
+    /// Has the manager's time limit on the end count from now, if the end `goes_on`. If not, the manager may
+    /// end the process: a disk or a reader that hangs would keep it for ever. Call it many times a second;
+    /// returns `true` at the first call of each stall.
+    pub(crate) fn extend(&mut self, now: Instant, goes_on: bool) -> bool {
+        if !goes_on {
             return !mem::replace(&mut self.has_given_up, true);
         }
         self.has_given_up = false;
@@ -173,12 +173,14 @@ mod tests {
             manager.stopping();
             // A socket holds some ten of them.
             let mut texts = received(&socket);
-            let patience = 5 * second;
+            let timeout = 5 * second;
             // Something is done in the first four seconds, and then again.
             let mut gave_up = Vec::new();
             for seconds in 0..40 {
                 let done = if seconds < 30 { seconds.min(4) } else { 5 };
-                if manager.extend(now + seconds * second, done.into(), patience) {
+                let now = now + seconds * second;
+                let goes_on = manager.stalled(now, done.into()) <= timeout;
+                if manager.extend(now, goes_on) {
                     gave_up.push(seconds);
                 }
             }
@@ -221,7 +223,8 @@ mod tests {
     fn without_a_manager_or_a_watchdog_nothing_is_notified() {
         let mut none = ServiceManager::new(None, Some("1".into()), None);
         none.ready();
-        assert!(!none.extend(Instant::now(), 0, Duration::ZERO));
+        assert_eq!(none.stalled(Instant::now(), 0), Duration::ZERO);
+        assert!(!none.extend(Instant::now(), true));
         none.tick(Instant::now(), || unreachable!("no manager shows it"));
         let of_other = ServiceManager::new(None, Some("4000000".into()), Some("1".into()));
         assert_eq!(of_other.watchdog, None);

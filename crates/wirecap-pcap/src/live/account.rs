@@ -117,9 +117,9 @@ impl AccountedCapture {
         self.reader.get()[0].store(process::id().into(), Ordering::Relaxed);
     }
 
-    /// Closes the account, and ends the capture. One that another process has, too, is left to it, unless
-    /// this one has read last: a helper that was forked would keep the interface, and nobody would read. Its
-    /// worker is gone.
+    /// Closes the account and ends the capture. If a forked process also has the capture, it continues there,
+    /// unless this process was the last to read packets: otherwise a child that never reads would keep the
+    /// interface. The caller has dropped the worker.
     pub(super) fn close(&self) {
         let Some(mut capture) = self.lock().take() else { return };
         if self.last_reader() == Some(process::id()) {
@@ -131,7 +131,7 @@ impl AccountedCapture {
         if self.is_readers() {
             self.write_last(&capture.finish(), true);
         } else if let Ok(mut latest) = self.latest.try_lock() {
-            // Another process has read what this one would account for.
+            // The account of the process that has read is about the same packets.
             latest.take().filter(LatestAccount::is_own).iter().for_each(LatestAccount::remove);
         }
     }

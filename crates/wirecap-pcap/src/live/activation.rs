@@ -112,7 +112,8 @@ impl Live {
             let full = || {
                 (ERROR, Some(format!("the group {name} is full ({MAX_MEMBERS} members); use another name")))
             };
-            let share = Share { spares, counts: counts.clone(), interrupter, filter: sieve.wish().mark() };
+            let share =
+                Share { spares, counts: counts.clone(), interrupter, filter: sieve.selection().mark() };
             Membership::join(name, injector.ifindex(), share).ok_or_else(full)
         });
         let workers = Workers::new(own, counts.clone(), core, membership.transpose()?);

@@ -7,6 +7,7 @@
 //! libpcap hands a filter to the kernel, so a program may set one while another thread is in `pcap_loop`.
 
 use std::{
+    cell::RefCell,
     ffi::c_int,
     mem,
     sync::{
@@ -17,11 +18,11 @@ use std::{
 
 use super::{
     group::FilterNotice,
-    sieve::{MAX_REPLACED, NewFilter, Sieve, Wish},
+    sieve::{MAX_REPLACED, NewFilter, Selection, Sieve},
 };
 
 /// The most filters that wait: as many as can decide on a packet.
-const MOST_FILTERS: usize = MAX_REPLACED + 1;
+const MAX_WAITING: usize = MAX_REPLACED + 1;
 
 /// A change of a [`Sieve`].
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(super) struct Changes {
     /// Whether there are any. The reader looks here for each packet.
     are_waiting: AtomicBool,
     waiting: Mutex<Waiting>,
-    /// Has the members of the handle's group know which packets it wants.
+    /// Announces to the members of the handle's group which packets it wants.
     notice: Option<FilterNotice>,
 }
 
@@ -45,13 +46,13 @@ struct Waiting {
     /// In order.
     changes: Vec<Change>,
     /// What the handle wants once they are made.
-    wish: Wish,
+    selection: Selection,
 }
 
 impl Changes {
     /// For a handle that wants this now.
-    pub(super) fn new(wish: Wish, notice: Option<FilterNotice>) -> Self {
-        let waiting = Mutex::new(Waiting { changes: Vec::new(), wish });
+    pub(super) fn new(selection: Selection, notice: Option<FilterNotice>) -> Self {
+        let waiting = Mutex::new(Waiting { changes: Vec::new(), selection });
         Self { are_waiting: AtomicBool::new(false), waiting, notice }
     }
 
@@ -59,15 +60,15 @@ impl Changes {
     pub(super) fn add(&self, change: Change) {
         let mut waiting = self.lock();
         match &change {
-            Change::Filter(filter) => waiting.wish.filter = filter.mark(),
-            Change::Direction(direction) => waiting.wish.direction = *direction,
+            Change::Filter(filter) => waiting.selection.filter = filter.mark(),
+            Change::Direction(direction) => waiting.selection.direction = *direction,
         }
-        let mark = waiting.wish.mark();
+        let mark = waiting.selection.mark();
         let is_filter = |change: &Change| matches!(change, Change::Filter(_));
         if is_filter(&change)
-            && waiting.changes.iter().filter(|change| is_filter(change)).count() == MOST_FILTERS
+            && waiting.changes.iter().filter(|change| is_filter(change)).count() == MAX_WAITING
         {
-            // As in the sieve, the oldest goes first. Nothing may be read for long.
+            // As in the sieve, the oldest goes first: a program may set many before it reads again.
             let oldest = waiting.changes.iter().position(is_filter);
             oldest.map(|oldest| waiting.changes.remove(oldest));
         }
@@ -77,13 +78,16 @@ impl Changes {
         self.notice.iter().for_each(|notice| notice.note(mark));
     }
 
-    pub(super) fn are_waiting(&self) -> bool {
-        self.are_waiting.load(Ordering::Acquire)
+    /// Makes them, if there are any. The filters that they replace stay: earlier packets may still come.
+    #[inline]
+    pub(super) fn make(&self, sieve: &RefCell<Sieve>) {
+        if self.are_waiting.load(Ordering::Acquire) {
+            self.make_waiting(&mut sieve.borrow_mut());
+        }
     }
 
-    /// Makes them. The filters that they replace stay: packets of before may still come.
     #[cold]
-    pub(super) fn make(&self, sieve: &mut Sieve) {
+    fn make_waiting(&self, sieve: &mut Sieve) {
         let mut waiting = self.lock();
         self.are_waiting.store(false, Ordering::Relaxed);
         for change in mem::take(&mut waiting.changes) {

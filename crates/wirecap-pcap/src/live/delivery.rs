@@ -264,12 +264,9 @@ impl Running {
             NextBatch::Batch(batch) => Ok(Some(Held::new(batch))),
             NextBatch::Nothing if self.with_workers(|workers| workers.is_cut_off()) => Err(CUT_OFF),
             NextBatch::Nothing => {
-                let mut sieve = self.sieve.borrow_mut();
-                sieve.forget_replaced();
-                // Another thread may have made these since then.
-                if self.changes.are_waiting() {
-                    self.changes.make(&mut sieve);
-                }
+                self.sieve.borrow_mut().forget_replaced();
+                // Behind it: another thread may have added these after the look for packets.
+                self.changes.make(&self.sieve);
                 Ok(None)
             }
             NextBatch::End => Err(GONE),
@@ -341,9 +338,7 @@ impl Running {
 
     /// What decides on packets now. For the thread that reads.
     pub(super) fn sieve(&self) -> Ref<'_, Sieve> {
-        if self.changes.are_waiting() {
-            self.changes.make(&mut self.sieve.borrow_mut());
-        }
+        self.changes.make(&self.sieve);
         self.sieve.borrow()
     }
 }

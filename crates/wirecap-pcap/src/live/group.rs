@@ -83,7 +83,7 @@ pub(super) struct Membership {
     helped: Vec<u64>,
 }
 
-/// Has the members of a group know which filter a handle has: they help those with the same one.
+/// Announces a handle's filter to the members of its group, who help those with the same one.
 #[derive(Debug)]
 pub(super) struct FilterNotice {
     group: Arc<Group>,

@@ -1,9 +1,9 @@
 //! Packets that the program sends (`pcap_inject`).
 //!
 //! They go through a packet socket, as in libpcap: they pass the interface's queueing discipline, and other
-//! packet sockets there see them. The socket is made at activation, before programs give up privileges. It is
-//! one that the capture does not hear: a program that forwards packets between two handles would get its own
-//! again and again.
+//! packet sockets there see them. The socket is made at activation, before programs give up privileges. The
+//! capture leaves out what it sends: otherwise a program that forwards packets between two handles would
+//! forward its own again and again.
 
 use std::io;
 

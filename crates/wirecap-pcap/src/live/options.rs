@@ -71,7 +71,7 @@ pub(crate) struct Options {
     pub(crate) config: Config,
     /// The group that the handle joins.
     pub(crate) group: Option<String>,
-    /// The kind of time stamps is a setting, not a wish of the program.
+    /// The kind of time stamps is a setting, not a selection of the program.
     pub(crate) insists_on_timestamp: bool,
 }
 

@@ -36,8 +36,9 @@ const NO_DESCRIPTOR: RawFd = -1;
 /// How often the ports are looked after: links that went down, programs that were detached.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
-/// A capture that runs. One thread at a time reads it, as libpcap's handles. Others may meanwhile change the
-/// filter and the direction, ask for the descriptor and the statistics, send, and break the loop.
+/// A running capture. As with libpcap's handles, one thread at a time reads packets. While it does, other
+/// threads may change the filter and the direction, ask for the descriptor and the statistics, send, and
+/// break the loop.
 pub(crate) struct Running {
     pub(super) capture: Arc<AccountedCapture>,
     /// `None` once the handle is being closed.
@@ -47,7 +48,7 @@ pub(crate) struct Running {
     /// The batch after it, which was found when the descriptor was brought up to date.
     pub(super) waiting: Cell<Option<Held>>,
     pub(super) sieve: RefCell<Sieve>,
-    /// What other threads have changed of it.
+    /// Changes of the sieve that the reader has not made yet.
     pub(super) changes: Changes,
     pub(super) is_nonblocking: AtomicBool,
     pub(super) format: Format,
@@ -110,8 +111,9 @@ impl Running {
         format: Format,
         sieve: Sieve,
     ) -> Self {
-        let changes = Changes::new(sieve.wish(), workers.filter_notice());
-        // Made now: another thread may ask for it while this one reads. If that fails, it is tried again.
+        let changes = Changes::new(sieve.selection(), workers.filter_notice());
+        // Made now, since a thread may ask for it while another reads. `selectable_fd` tries again on
+        // failure.
         let descriptor = workers.descriptor().unwrap_or(NO_DESCRIPTOR);
         Self {
             capture,

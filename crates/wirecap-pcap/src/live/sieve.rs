@@ -45,13 +45,13 @@ pub(crate) struct Sieve {
     /// Filters that were replaced, each with the time of that: packets that came before have to match it,
     /// too.
     replaced: Vec<Replaced>,
-    wish: Wish,
+    selection: Selection,
     snaplen: u32,
 }
 
 /// Which packets are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Wish {
+pub(super) struct Selection {
     /// Identifies the filter; 0 without one.
     pub(super) filter: u64,
     pub(super) direction: c_int,
@@ -59,12 +59,12 @@ pub(super) struct Wish {
     protocol: u16,
 }
 
-impl Wish {
+impl Selection {
     /// Identifies it, for handles of the same interface; 0: all packets are wanted.
     pub(super) fn mark(&self) -> u64 {
         match self {
             Self { filter: 0, direction: DIRECTION_INOUT, protocol: 0 } => 0,
-            wish => hash_of(wish),
+            selection => hash_of(selection),
         }
     }
 }
@@ -211,7 +211,7 @@ impl Sieve {
         Self {
             filter: None,
             replaced: Vec::new(),
-            wish: Wish { filter: 0, direction: DIRECTION_INOUT, protocol },
+            selection: Selection { filter: 0, direction: DIRECTION_INOUT, protocol },
             snaplen,
         }
     }
@@ -223,7 +223,7 @@ impl Sieve {
             }
             self.replaced.push(Replaced { until_ns: new.from_ns, at: new.at, filter: before });
         }
-        self.wish.filter = new.mark;
+        self.selection.filter = new.mark;
     }
 
     /// No packet waits: those that come now are younger than every filter.
@@ -236,12 +236,12 @@ impl Sieve {
         self.replaced.retain(|replaced| replaced.at.elapsed() < LONGEST_DELAY);
     }
 
-    pub(super) fn wish(&self) -> Wish {
-        self.wish
+    pub(super) fn selection(&self) -> Selection {
+        self.selection
     }
 
     pub(super) fn set_direction(&mut self, direction: c_int) {
-        self.wish.direction = direction;
+        self.selection.direction = direction;
     }
 
     /// How many bytes of the packet the program gets; 0 if it does not get it. `data` is its beginning, at
@@ -249,7 +249,7 @@ impl Sieve {
     #[inline]
     pub(crate) fn bytes(&self, packet: &Packet<'_>, data: &[u8]) -> u32 {
         let direction = packet.direction();
-        let Wish { direction: wanted, protocol, .. } = self.wish;
+        let Selection { direction: wanted, protocol, .. } = self.selection;
         if wanted != DIRECTION_INOUT || protocol != 0 {
             let is_wanted = match direction {
                 Direction::In => wanted != DIRECTION_OUT && has_protocol(data, protocol),

@@ -77,10 +77,12 @@ pub mod sk_buff {
     pub const SK: i16 = 168;
 }
 
-/// Offsets in `struct bpf_sock` that every program may read.
+/// Offsets in `struct bpf_sock` that every program may read, and what is there.
 pub mod bpf_sock {
     /// Its address family.
     pub const FAMILY: i16 = 4;
+    /// The family of packet sockets.
+    pub const AF_PACKET: i32 = libc::AF_PACKET;
 }
 
 pub use asm::{Assembler, Label};

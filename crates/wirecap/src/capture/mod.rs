@@ -179,14 +179,14 @@ impl Capture {
         self.shared.queues.iter().for_each(Queue::close);
     }
 
-    /// Lets go of the capture. Returns whether it is to be left to another process.
+    /// Lets go of the capture. Returns whether another process goes on with it.
     fn leave_to_others(&mut self) -> bool {
         let has_threads = !self.threads.is_empty();
         self.processes.take().is_some_and(|processes| processes.leave(has_threads))
     }
 
-    /// Closes the descriptors of this process. Threads of the process that has forked this one, which are not
-    /// here, may have had a lock: what it guards stays open until this process ends.
+    /// Closes the descriptors of this process. A lock that another thread held during the fork is never
+    /// released here; what it guards stays open until this process ends.
     fn abandon(&mut self) {
         self.threads.drain(..).for_each(mem::forget);
         self.workers.clear();

@@ -11,9 +11,9 @@ use wirecap_sys::fork::Holding;
 
 use crate::Error;
 
-/// How long a process that was forked to execute a program may have the capture. It is waited for, so that
-/// the interfaces are given back by the time the capture has ended.
-const UNTIL_EXECUTION: Duration = Duration::from_millis(20);
+/// How long to wait for a process that was forked to execute a program, so that the interfaces are given back
+/// by the time the capture has ended.
+const EXECUTION_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Which processes have a capture.
 #[derive(Debug)]
@@ -32,6 +32,6 @@ impl Processes {
     /// This process lets go of the capture. Returns whether others go on with it; with capture threads, only
     /// the process that has them can.
     pub(super) fn leave(self, has_threads: bool) -> bool {
-        if has_threads { process::id() != self.opener } else { self.holding.let_go(UNTIL_EXECUTION) }
+        if has_threads { process::id() != self.opener } else { self.holding.let_go(EXECUTION_TIMEOUT) }
     }
 }

@@ -131,11 +131,11 @@ pub struct Config {
     /// [`Batch::drain`](crate::Batch::drain). Then each packet has cells of its own, and `best` does not try
     /// `packed`. Ports that send, and packet allocators, imply it.
     pub keep_packets: bool,
-    /// Whether processes that are forked once the capture is open have it, too, as those of daemons do. Then
-    /// it ends when the last of them has dropped it, or has ended; until then, dropping it or
-    /// [`Capture::finish`](crate::Capture::finish) only closes what this process has open. With
-    /// [`Dispatch::Pull`] any one of them can read it, and the memory is shared for that; with
-    /// [`Dispatch::Push`] only the process that opened it, whose threads are not forked, and which ends it.
+    /// Whether processes that are forked after the capture was opened have it, too, as daemons need it. The
+    /// capture then ends when the last of these processes has dropped it or has ended; until then, dropping
+    /// it or [`Capture::finish`](crate::Capture::finish) only closes what the calling process has open. With
+    /// [`Dispatch::Pull`] any one process can read it, from memory that all of them share. With
+    /// [`Dispatch::Push`] only the process that opened it can read and end it: threads are not forked.
     pub readable_in_children: bool,
     /// Entries of the transmit ring of each receive queue of the AF_XDP ports, a power of two; 0: nothing is
     /// sent. See [`Capture::take_transmitters`](crate::Capture::take_transmitters).

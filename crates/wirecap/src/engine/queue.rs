@@ -174,7 +174,7 @@ impl Queue {
         self.lock().close();
     }
 
-    /// Closes the port's queue, unless a thread that this process does not have has locked it.
+    /// Closes the port's queue, unless it was locked during the fork by a thread that this process lacks.
     pub(crate) fn abandon(&self) {
         if let Some(mut owner) = self.try_lock() {
             owner.close();

@@ -174,14 +174,11 @@ fn emit_leave_out(asm: &mut Assembler, cookie: u64, next: Label) {
     let others = asm.label();
     // The call is for the few packets of packet sockets alone.
     asm.load(Size::Double, R1, R6, sk_buff::SK).jump_if(Cond::Eq, R1, 0, others);
-    asm.load(Size::Word, R1, R1, bpf_sock::FAMILY).jump_if(Cond::Ne, R1, AF_PACKET, others);
+    asm.load(Size::Word, R1, R1, bpf_sock::FAMILY).jump_if(Cond::Ne, R1, bpf_sock::AF_PACKET, others);
     asm.mov(R1, R6).call(Helper::GetSocketCookie);
     asm.load_imm64(R2, cookie).jump_if(Cond::Eq, R0, R2, next);
     asm.bind(others);
 }
-
-/// The family of packet sockets.
-const AF_PACKET: i32 = 17;
 
 /// Puts the packet's VLAN tag on the stack, as [`PacketForm::SocketBuffer`] wants it.
 fn emit_tag(asm: &mut Assembler) {

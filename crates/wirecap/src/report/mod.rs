@@ -103,8 +103,8 @@ impl Report {
         self.ports.iter().map(PortReport::total).sum()
     }
 
-    /// The account of a process that reads no more, while the capture may go on in others: what waits is
-    /// left, instead of unexplained.
+    /// The account of a process that stops reading while the capture may go on in another one: packets that
+    /// wait count as left at the stop.
     ///
     /// ```
     /// # let port = wirecap::port::null::NullPort { queues: 1, packet_bytes: 60, packets_per_queue: 0 };

@@ -198,8 +198,8 @@ impl Port for PacketPort {
         preflight::check_up(&interface)?;
         let failed = |source| Error::Passive { name: facts.name.clone(), source };
         let (sockets, closers) = open_sockets(&interface, facts.rings.len(), &context).map_err(failed)?;
-        let sends = |socket: &&PacketSocket| context.hooks.own_sender.map(|_| socket.sender());
-        let sender = sockets.first().as_ref().and_then(sends).transpose().map_err(failed)?;
+        let sender = context.hooks.own_sender.and(sockets.first()).map(PacketSocket::sender);
+        let sender = sender.transpose().map_err(failed)?;
         let (filters, not_in_kernel) = queue_filters(filter, &interface, sockets.len());
         let mut open = OpenPort::new(&facts.name, QueueMode::Packet, facts.link_type);
         open.sender = sender;

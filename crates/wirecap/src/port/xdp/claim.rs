@@ -37,7 +37,7 @@ impl QueueClaim {
         Self { entry: None, queue: queue.into(), _socket: socket }
     }
 
-    /// Leaves the queue to a forked process, whose the socket is, too.
+    /// Leaves the queue to a forked process, which has the socket, too.
     pub(super) fn abandon(mut self) {
         self.entry.take().into_iter().for_each(Entry::abandon);
     }
