@@ -59,6 +59,8 @@ choices! {
         TimesJump = "times_jump",
         /// The figures of `--stats`, and how much is still to be written.
         Progress = "progress",
+        /// The end waits for an output or a program that does nothing.
+        Stalled = "stalled",
         /// A packet was not forwarded.
         Dropped = "dropped",
         /// An interface did not send what it was given.

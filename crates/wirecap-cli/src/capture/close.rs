@@ -69,7 +69,8 @@ impl EndedCapture<'_> {
         let report = capture.finish();
         let mut outputs = finish(recorders, &report, &mut drain);
         job.end();
-        let helpers = helpers.end(self.plan, self.signals, |done| drain.extend_for_helpers(done));
+        let helpers =
+            helpers.end(self.plan, self.signals, |awaited, done| drain.extend_for_helper(awaited, done));
         let mut failures = Vec::from_iter(panicked.then_some(Failure::WorkerPanicked));
         failures.extend(self.failures(&report, panicked));
         if J::READER_ENDS_IT {

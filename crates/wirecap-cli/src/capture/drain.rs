@@ -17,11 +17,14 @@ use std::{
 
 use wirecap::Report;
 
-use super::{job::PacketCounter, plan::Plan, written_files::FilesProgress};
+use super::{job::PacketCounter, plan::Plan, stall::Awaited, written_files::FilesProgress};
 use crate::{
     message::{Message, Topic},
     print::{status_line::StatusLine, stdio::print_message},
-    process::{service_manager::ServiceManager, signals::Signals},
+    process::{
+        service_manager::{EXTENSION, ServiceManager},
+        signals::Signals,
+    },
     text::{
         plural::{counted, is},
         units::rate,
@@ -34,11 +37,6 @@ const TICK: Duration = Duration::from_millis(10);
 const FIRST_LINE: Duration = Duration::from_secs(2);
 /// The time between two lines.
 const PERIOD: Duration = Duration::from_secs(10);
-
-/// How long the service manager is asked to wait while an output accepts nothing, or workers handle nothing.
-const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// The same while a file is closed, which an NFS server writes only then, or a command of `-z` runs with one.
-const FILE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// What captured packets wait for at the end.
 pub(super) struct Unfinished {
@@ -77,6 +75,15 @@ impl Unfinished {
     /// A number that grows while the work goes on.
     fn progress(&self) -> u64 {
         self.outputs.as_ref().map_or_else(|| (self.done)(), FilesProgress::output_bytes)
+    }
+
+    /// What it waits for, if nothing is done.
+    fn awaited(&self, report: impl Fn() -> Report) -> Awaited<'_> {
+        match &self.what {
+            Work::Write(output) if self.is_finished(&report()) => Awaited::Close(output),
+            Work::Write(output) => Awaited::Output(output),
+            Work::Handle => Awaited::Workers,
+        }
     }
 
     fn is_finished(&self, report: &Report) -> bool {
@@ -132,38 +139,32 @@ impl<'a> Drain<'a> {
         self.clear();
     }
 
-    /// Keeps the service manager waiting while programs beside the capture end; `done` counts what they have
-    /// done. Call it many times a second.
-    pub(super) fn extend_for_helpers(&mut self, done: u64) {
+    /// Keeps the service manager waiting while the end waits for a program beside the capture; `done` counts
+    /// what these programs have done. Call it many times a second.
+    pub(super) fn extend_for_helper(&mut self, helper: Awaited, done: u64) {
         let now = Instant::now();
-        let goes_on = self.manager.stalled(now, done) <= FILE_TIMEOUT;
-        if self.manager.extend(now, goes_on) {
-            self.warn_of_stall("the programs beside the capture have done nothing", FILE_TIMEOUT);
-        }
+        let is_stalled = self.manager.stalled(now, done) > helper.timeout();
+        self.extend_unless(is_stalled, now, helper);
     }
 
     fn extend(&mut self, report: impl Fn() -> Report) {
-        let (now, unfinished) = (Instant::now(), self.unfinished.as_ref());
-        let stalled = self.manager.stalled(now, unfinished.map_or(0, Unfinished::progress));
-        let is_closing =
-            stalled > STALL_TIMEOUT && unfinished.is_none_or(|unfinished| unfinished.is_finished(&report()));
-        let timeout = if is_closing { FILE_TIMEOUT } else { STALL_TIMEOUT };
-        if self.manager.extend(now, stalled <= timeout) {
-            let what = match self.unfinished.as_ref().map(|unfinished| &unfinished.what) {
-                Some(Work::Write(output)) => format!("{output} has accepted nothing"),
-                Some(Work::Handle) => "no packet was handled".into(),
-                None => "nothing was done".into(),
-            };
-            self.warn_of_stall(&what, timeout);
-        }
+        let now = Instant::now();
+        let unfinished = self.unfinished.take();
+        let stalled = self.manager.stalled(now, unfinished.as_ref().map_or(0, Unfinished::progress));
+        // The report is asked for only once it may matter.
+        let awaited = unfinished
+            .as_ref()
+            .filter(|_| stalled > Awaited::Workers.timeout())
+            .map_or(Awaited::Workers, |unfinished| unfinished.awaited(report));
+        self.extend_unless(stalled > awaited.timeout(), now, awaited);
+        self.unfinished = unfinished;
     }
 
-    fn warn_of_stall(&mut self, what: &str, timeout: Duration) {
-        self.line.clear();
-        let seconds = timeout.as_secs();
-        warn!(
-            "{what} for {seconds} s: the service manager is not asked to wait any more, and may end wirecap"
-        );
+    fn extend_unless(&mut self, is_stalled: bool, now: Instant, awaited: Awaited) {
+        if self.manager.extend(now, !is_stalled) {
+            self.line.clear();
+            print_message(&awaited.warning(EXTENSION));
+        }
     }
 
     /// Removes the status line.

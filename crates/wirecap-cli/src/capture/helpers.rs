@@ -17,6 +17,7 @@ use super::{
     plan::{Destination, Plan},
     printing::Printer,
     series::Commands,
+    stall::Awaited,
     written_files::OutputFile,
 };
 use crate::process::signals::Signals;
@@ -52,27 +53,37 @@ impl Helpers {
     }
 
     /// Waits for them, now that all outputs are closed. Returns what failed.
-    /// `goes_on` is called many times a second with the number of files that the command was begun with.
-    pub(super) fn end(self, plan: &Plan, signals: &Signals, mut goes_on: impl FnMut(u64)) -> Vec<Failure> {
+    /// `goes_on` is called many times a second with the one that is awaited, and a number that grows whenever
+    /// one ends, or the command begins with another file.
+    pub(super) fn end(
+        self,
+        plan: &Plan,
+        signals: &Signals,
+        mut goes_on: impl FnMut(Awaited, u64),
+    ) -> Vec<Failure> {
         let quiet = plan.output.quiet;
-        let Self { commands, mut printer } = self;
-        let mut wait = |what, is_over: &mut dyn FnMut() -> bool| {
-            let mut is_over = || {
-                goes_on(commands.as_ref().map_or(0, Commands::begun));
-                is_over()
-            };
-            wait(signals, what, quiet, &mut is_over)
-        };
+        let Self { commands, printer } = self;
+        let begun = || commands.as_ref().map_or(0, Commands::begun);
         let (mut failures, mut has_run) = (Vec::new(), false);
-        if let Some(printer) = &mut printer {
-            match wait("tcpdump prints the last packets", &mut || printer.has_ended()) {
+        let mut ended = 0;
+        if let Some(mut printer) = printer {
+            let is_over = || {
+                goes_on(Awaited::Printer, begun());
+                printer.has_ended()
+            };
+            match wait(signals, "tcpdump prints the last packets", quiet, is_over) {
                 true => failures.extend(printer.failure().map(Failure::Printer)),
                 false => failures.push(Failure::PrintingGivenUp),
             }
+            ended += 1;
         }
         if let Some(commands) = &commands {
             commands.end_series();
-            match wait("the command of -z runs with the last files", &mut || commands.is_finished()) {
+            let is_over = || {
+                goes_on(Awaited::Command, begun() + ended);
+                commands.is_finished()
+            };
+            match wait(signals, "the command of -z runs with the last files", quiet, is_over) {
                 true => has_run = true,
                 false => failures.push(Failure::CommandGivenUp),
             }
@@ -83,7 +94,7 @@ impl Helpers {
 }
 
 /// Waits until `is_over`, or until a signal gives up. Returns whether it is over.
-fn wait(signals: &Signals, what: &str, quiet: bool, is_over: &mut dyn FnMut() -> bool) -> bool {
+fn wait(signals: &Signals, what: &str, quiet: bool, mut is_over: impl FnMut() -> bool) -> bool {
     let (begun, mut is_noted) = (Instant::now(), quiet);
     while !is_over() {
         if signals.escalation.give_up_flag().load(Ordering::Relaxed) {

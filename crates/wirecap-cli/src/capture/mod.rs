@@ -51,6 +51,7 @@ mod pulse;
 mod record;
 mod series;
 mod service;
+mod stall;
 mod statistics;
 mod summary;
 mod threads;

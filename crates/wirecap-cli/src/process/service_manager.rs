@@ -22,7 +22,7 @@ use std::{
 /// How often the status is renewed.
 const STATUS_PERIOD: Duration = Duration::from_secs(5);
 /// How long the manager waits for the end after the last notification that data is still being written.
-const EXTENSION: Duration = Duration::from_secs(30);
+pub(crate) const EXTENSION: Duration = Duration::from_secs(30);
 /// The longest status, in bytes.
 const MAX_STATUS: usize = 512;
 

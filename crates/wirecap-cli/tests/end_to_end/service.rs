@@ -45,10 +45,13 @@ fn a_service_manager_is_not_asked_to_wait_for_an_output_that_hangs() {
     while let Some(text) = next(15) {
         assert_eq!(text, "EXTEND_TIMEOUT_USEC=30000000");
         extensions += 1;
+        // One each five seconds, and no more after a minute.
+        assert!(extensions <= 14, "it is still asked to wait");
     }
-    assert!((10..=14).contains(&extensions), "{extensions} in a minute");
+    assert!(extensions >= 10, "{extensions} in a minute");
     running.wait_for(
-        "WARNING: standard output has accepted nothing for 60 s: the service manager is not asked to wait",
+        "WARNING: standard output has accepted nothing for 60 s: the service manager is not asked to wait any more, \
+         and may end wirecap in 30 s; what is not written then is lost",
     );
     drop(unread);
     assert_eq!(running.wait().code, Some(1));
