@@ -37,7 +37,7 @@ enum OpenError {
     Group(String),
     #[error("{0}: {1}")]
     Device(String, wirecap::config::PortSpecError),
-    #[error("invalid {0:?}: workers and transmit take whole numbers, such as workers=4, and keep is 0 or 1")]
+    #[error("invalid {0:?}: workers takes a whole number, such as workers=4, and keep is 0 or 1")]
     Number(String),
 }
 
@@ -47,7 +47,7 @@ fn open(devices: &str, settings: &str) -> Result<CaptureHandle, OpenError> {
         Some((settings, filter)) => (settings, Some(filter.to_owned())),
         None => (settings, None),
     };
-    let is_own = |part: &&str| ["workers=", "transmit=", "keep="].iter().any(|own| part.starts_with(own));
+    let is_own = |part: &&str| ["workers=", "keep="].iter().any(|own| part.starts_with(own));
     let (own, engine): (Vec<_>, Vec<_>) = settings.split('&').partition(is_own);
     let Options { mut config, group, .. } = options::read(&engine.join("&"))?;
     if let Some(group) = group {
@@ -58,11 +58,8 @@ fn open(devices: &str, settings: &str) -> Result<CaptureHandle, OpenError> {
         let number: usize = value.parse().map_err(|_| OpenError::Number(part.into()))?;
         match name {
             "workers" => config.workers = Some(number),
-            "keep" if number <= 1 => config.keep_packets = number == 1,
-            "keep" => return Err(OpenError::Number(part.into())),
-            _ => {
-                config.transmit_entries = u32::try_from(number).map_err(|_| OpenError::Number(part.into()))?
-            }
+            _ if number <= 1 => config.keep_packets = number == 1,
+            _ => return Err(OpenError::Number(part.into())),
         }
     }
     if config.transmit_entries > 0 {

@@ -23,6 +23,7 @@ use super::{
     held::{SETTLED, SETTLED_SOON},
     inject::Injector,
     options::{self, OptionError, Options},
+    ring_sender::RingSender,
     running::{Format, Running},
     sieve::Sieve,
     workers::Workers,
@@ -86,7 +87,7 @@ impl Live {
         let Options { mut config, group, insists_on_timestamp } =
             self.options().map_err(|error| (ERROR, Some(error.to_string())))?;
         let core = next_core(&std::mem::take(&mut config.worker_cores))?;
-        let is_alone = group.is_none();
+        let (is_alone, has_ring) = (group.is_none(), config.transmit_entries > 0);
         let injector = self.injector();
         let sender = injector.as_ref().ok().and_then(Injector::cookie);
         let (mut capture, warning) = match self.open_capture(config, sender, insists_on_timestamp) {
@@ -108,6 +109,11 @@ impl Live {
         if let Some(socket) = capture.take_sender() {
             injector.use_socket(socket);
         }
+        if has_ring {
+            let ring = RingSender::take(&mut capture);
+            let ring = ring.map_err(|error| (ERROR, Some(format!("mmap: {error}"))))?;
+            injector.use_ring(ring.ok_or_else(|| (ERROR, Some(self.no_ring())))?);
+        }
         let membership = group.as_ref().map(|name| {
             let full = || {
                 (ERROR, Some(format!("the group {name} is full ({MAX_MEMBERS} members); use another name")))
@@ -128,6 +134,13 @@ impl Live {
             settled: if is_immediate && publishes_at_once(&report) { SETTLED_SOON } else { SETTLED },
         };
         Ok((Running::new((capture, workers), injector, format, sieve), warning))
+    }
+
+    fn no_ring(&self) -> String {
+        let interface = self.device.interface.to_string_lossy();
+        format!(
+            "transmit: only interfaces that are taken have transmit rings: use xdp:{interface}, or leave it out"
+        )
     }
 
     fn injector(&self) -> Result<Injector, Failure> {
@@ -205,6 +218,7 @@ impl Live {
         let Options { mut config, group, insists_on_timestamp } = options::read(&self.device.options)?;
         config.ports = vec![self.device.port.clone()];
         config.workers = Some(1);
+        config.allocators = u16::from(config.transmit_entries > 0);
         if group.is_some() {
             // All but one are for the other members.
             config.workers = Some(MAX_MEMBERS);

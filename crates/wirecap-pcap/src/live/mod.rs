@@ -21,6 +21,7 @@ mod held;
 pub(crate) mod inject;
 mod last_stat;
 pub(crate) mod options;
+mod ring_sender;
 pub(crate) mod running;
 mod selectable;
 pub(crate) mod sieve;

@@ -16,7 +16,7 @@ const DEFAULT_FILE: &str = "/etc/wirecap/libpcap.toml";
 
 /// The settings: the name of each, and how its value is applied. In the environment, the name is in capital
 /// letters and begins with WIRECAP_.
-const OPTIONS: [(&str, Apply); 16] = [
+const OPTIONS: [(&str, Apply); 17] = [
     ("M", |options, value| set(&mut options.config.cells_per_chunk, value)),
     ("R", |options, value| {
         options.config.pool_size = PoolSize::Chunks(number(value)?);
@@ -59,6 +59,10 @@ const OPTIONS: [(&str, Apply); 16] = [
     }),
     ("timestamp", |options, value| {
         options.config.timestamp = Some(parsed(value)?);
+        Ok(())
+    }),
+    ("transmit", |options, value| {
+        options.config.transmit_entries = number(value)?;
         Ok(())
     }),
 ];

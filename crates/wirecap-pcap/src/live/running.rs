@@ -151,7 +151,7 @@ impl Running {
     }
 
     pub(crate) fn send(&self, packet: &[u8]) -> io::Result<usize> {
-        self.injector.send(packet)
+        self.injector.send(packet, &self.capture)
     }
 
     pub(crate) fn is_nonblocking(&self) -> bool {

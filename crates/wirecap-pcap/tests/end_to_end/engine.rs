@@ -73,7 +73,7 @@ fn functions_of_the_engine_say_why_they_cannot() {
     let ended = running.wait();
     let expected = "\
         opened: 0, no interface named \"no-such\" in this network namespace\n\
-        opened: 0, invalid \"keep=2\": workers and transmit take whole numbers, such as workers=4, and keep is 0 or 1\n\
+        opened: 0, invalid \"keep=2\": workers takes a whole number, such as workers=4, and keep is 0 or 1\n\
         kept of cells: 1\n\
         taken again: 0, beyond: 0\n\
         out of a device without a ring: -1, ENXIO\n\

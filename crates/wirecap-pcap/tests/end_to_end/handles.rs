@@ -1,7 +1,6 @@
 //! Programs with several handles, several libraries, or a life of their own.
 
 use nix::sys::signal::Signal;
-use wirecap_lab::Ear;
 use wirecap_testing::need_root;
 use wirecap_traffic::FrameSpec;
 
@@ -317,38 +316,4 @@ fn a_filter_is_changed_while_another_thread_reads() {
         }
         assert_eq!(program.succeed(), "0 changes late, 500 descriptors, packets came\n", "{device}");
     }
-}
-
-/// A program that forwards packets between two handles would get its own again and again.
-#[test]
-fn a_handle_does_not_capture_what_it_has_injected_and_another_one_does() {
-    need_root!("a_handle_does_not_capture_what_it_has_injected_and_another_one_does");
-    let rig = Rig::new("own_packets");
-    let own_packets = rig.compile("own_packets");
-    let read = |library, device: &str| rig.spawn(library, &own_packets, &[device]).succeed();
-    let by_libpcap = read(Library::System, PORT);
-    assert_eq!(by_libpcap, "the first got 5, the second 10\n");
-    for access in ["tap", "packet"] {
-        let device = format!("{access}:{PORT}");
-        assert_eq!(read(Library::Wirecap, &device), by_libpcap, "{device}");
-    }
-}
-
-#[test]
-fn injected_frames_arrive_at_the_other_end() {
-    need_root!("injected_frames_arrive_at_the_other_end");
-    let rig = Rig::new("injecting");
-    let injecting = rig.compile("injecting");
-    let printed = same("injecting", |library| {
-        let ear = Ear::new(&rig.wire.outside).unwrap();
-        let printed = rig.spawn(library, &injecting, &[PORT, "200"]).succeed();
-        for number in 0..200_u8 {
-            let frame = ear.hear();
-            assert_eq!(frame.len(), 60 + usize::from(number), "{library:?}");
-            assert!(frame[..14] == *b"\xff\xff\xff\xff\xff\xff\x02\0\0\0\0\x09\x88\xb5", "{frame:x?}");
-            assert!(frame[14..].iter().all(|&byte| byte == number), "{library:?}: {frame:x?}");
-        }
-        printed
-    });
-    assert_eq!(printed, "-1, -1\nsend: Message too long\n");
 }

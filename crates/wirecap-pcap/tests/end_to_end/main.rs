@@ -21,6 +21,7 @@ mod group;
 mod handles;
 mod other_tools;
 mod programs;
+mod sending;
 mod stopped;
 mod symbols;
 mod tcpdump_devices;
