@@ -32,7 +32,8 @@ fn main() {
 fn row(name: &str, expression: &str, packets: &[Vec<u8>]) {
     let filter = Filter::compile(expression, LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN).unwrap();
     let program = filter.program();
-    let libpcap = pcap::library().unwrap().filter(program.insns()).unwrap();
+    let insns = program.insns().unwrap();
+    let libpcap = pcap::library().unwrap().filter(&insns).unwrap();
     let native = NativeFilter::new(program).unwrap();
     let len = program.ops().len();
     let mut costs = [const { Vec::new() }; 3];

@@ -36,11 +36,18 @@ pub struct Filter {
     program: Program,
 }
 
-/// What libpcap's compiler calls a link type of capture files.
+/// What libpcap's compiler calls a link type of capture files: its numbers are those of the system where the
+/// type has different ones (`pcap-common.c`).
 fn data_link_type(link_type: u16) -> u16 {
-    const LINKTYPE_RAW: u16 = 101;
-    const DLT_RAW: u16 = 12;
-    if link_type == LINKTYPE_RAW { DLT_RAW } else { link_type }
+    const NUMBERS: [(u16, u16); 5] = [
+        (100, 11), // ATM_RFC1483
+        (101, 12), // RAW
+        (102, 15), // SLIP_BSDOS
+        (103, 16), // PPP_BSDOS
+        (106, 19), // ATM_CLIP
+    ];
+    let number = NUMBERS.iter().find(|(of_files, _)| *of_files == link_type);
+    number.map_or(link_type, |(_, of_libpcap)| *of_libpcap)
 }
 
 impl Filter {
@@ -52,8 +59,8 @@ impl Filter {
     /// or less, but libpcap takes time that grows with the cube of a list's length (4 s for 800 addresses;
     /// write networks), and names of hosts are looked up in the network.
     ///
-    /// `link_type` is a number of `DLT_` values, which capture files use as well, except for raw IP: 12 in
-    /// libpcap, and 101 in files. Both are understood.
+    /// `link_type` is the number in capture files, or libpcap's `DLT_` value, where that is another one: raw IP
+    /// is 101 in files and 12 in libpcap.
     ///
     /// # Errors
     /// [`Error::Expression`], [`Error::Libpcap`] on a machine without libpcap.
@@ -74,6 +81,41 @@ impl Filter {
             .map_err(|cause| Error::from_libpcap(expression, cause))?;
         let program = Program::new(insns)?;
         Ok(Self { expression: expression.to_owned(), link_type, program })
+    }
+
+    /// The filter of the packets that match `wanted` and do not match `excluded`; `None`: all match. Each is
+    /// an expression of its own: `vlan` in one does not move the offsets of the other, and a packet that is
+    /// too short for what `excluded` looks at does not match that. For packets that were not cut, see
+    /// [`Program::except`].
+    ///
+    /// ```
+    /// use wirecap_filter::{DEFAULT_SNAPLEN, Filter, LINK_TYPE_ETHERNET};
+    ///
+    /// let far = "ether[100] = 7";
+    /// let filter = Filter::compile_except(None, far, LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN)?;
+    /// assert!(filter.matches(&[7; 60], 60) && !filter.matches(&[7; 101], 101));
+    /// // libpcap itself rejects what is too short for an expression, whatever it says.
+    /// let not = Filter::compile(&format!("not ({far})"), LINK_TYPE_ETHERNET, DEFAULT_SNAPLEN)?;
+    /// assert!(!not.matches(&[7; 60], 60));
+    /// # Ok::<(), wirecap_filter::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Filter::compile`], and [`Error::Divides`].
+    pub fn compile_except(
+        wanted: Option<&str>,
+        excluded: &str,
+        link_type: u16,
+        snaplen: u32,
+    ) -> Result<Self, Error> {
+        let of_wanted = Self::compile(wanted.unwrap_or_default(), link_type, snaplen)?;
+        let excluding = Self::compile(excluded, link_type, snaplen)?;
+        let program = of_wanted.program.except(&excluding.program, snaplen)?;
+        let expression = match wanted {
+            Some(wanted) => format!("({wanted}) and not ({excluded})"),
+            None => format!("not ({excluded})"),
+        };
+        Ok(Self { expression, link_type, program })
     }
 
     /// Whether it asks for a packet's direction or interface: `inbound`, `outbound`, `ifindex`. Until

@@ -11,6 +11,10 @@ use wirecap_sys::pcap::Insn;
 
 use crate::error::InsnError;
 
+// What the offsets of loads ask a socket for: `SKF_AD_OFF` of <linux/filter.h> and `SKF_AD_…`.
+const PACKET_TYPE: u32 = 0xffff_f004;
+const INTERFACE: u32 = 0xffff_f008;
+
 /// What the instruction at `index` of a program of `len` instructions says.
 pub(crate) fn decode(insn: &Insn, index: usize, len: usize) -> Result<Op, InsnError> {
     let Insn { code, k, .. } = *insn;
@@ -39,6 +43,73 @@ pub(crate) fn decode(insn: &Insn, index: usize, len: usize) -> Result<Op, InsnEr
         _ if code & 0x07 == 0x05 => decode_condition(insn, index, len)?,
         _ => decode_alu(code, k)?,
     })
+}
+
+/// The instruction that means this operation at `index`; `None` if it jumps too far.
+pub(crate) fn encode(op: &Op, index: usize) -> Option<Insn> {
+    let plain = |code, k| Some(Insn::new(code, 0, 0, k));
+    let of_register = |register, [a, x]: [u16; 2]| if register == Register::A { a } else { x };
+    let with_operand = |code: u16, operand| match operand {
+        Operand::K(k) => (code, k),
+        Operand::X => (code | 0x08, 0),
+    };
+    match *op {
+        Op::LoadAbsolute { size, offset } => plain(0x20 | size_bits(size), offset),
+        Op::LoadIndirect { size, offset } => plain(0x40 | size_bits(size), offset),
+        Op::LoadHeaderLength { offset } => plain(0xb1, offset),
+        Op::LoadOrigin(Origin::PacketType) => plain(0x20 | size_bits(Size::Half), PACKET_TYPE),
+        Op::LoadOrigin(Origin::Interface) => plain(0x20 | size_bits(Size::Word), INTERFACE),
+        Op::LoadLength(register) => plain(of_register(register, [0x80, 0x81]), 0),
+        Op::LoadConstant(register, k) => plain(of_register(register, [0x00, 0x01]), k),
+        Op::LoadMemory(register, slot) => plain(of_register(register, [0x60, 0x61]), slot as u32),
+        Op::Store(register, slot) => plain(of_register(register, [0x02, 0x03]), slot as u32),
+        Op::Copy { from } => plain(of_register(from, [0x07, 0x87]), 0),
+        Op::Negate => plain(0x84, 0),
+        Op::Return(k) => plain(0x06, k),
+        Op::ReturnA => plain(0x16, 0),
+        Op::Jump(target) => plain(0x05, (target as i64 - index as i64 - 1) as u32),
+        Op::Alu(alu, operand) => {
+            let (code, k) = with_operand(alu_code(alu), operand);
+            plain(code, k)
+        }
+        Op::JumpIf { cond, operand, then, otherwise } => {
+            let (code, k) = with_operand(cond_code(cond), operand);
+            let [jt, jf] = [then, otherwise].map(|target| u8::try_from(target - index - 1).ok());
+            Some(Insn::new(code, jt?, jf?, k))
+        }
+    }
+}
+
+fn size_bits(size: Size) -> u16 {
+    match size {
+        Size::Word => 0x00,
+        Size::Half => 0x08,
+        Size::Byte => 0x10,
+    }
+}
+
+fn alu_code(alu: Alu) -> u16 {
+    match alu {
+        Alu::Add => 0x04,
+        Alu::Sub => 0x14,
+        Alu::Mul => 0x24,
+        Alu::Div => 0x34,
+        Alu::Or => 0x44,
+        Alu::And => 0x54,
+        Alu::Lsh => 0x64,
+        Alu::Rsh => 0x74,
+        Alu::Mod => 0x94,
+        Alu::Xor => 0xa4,
+    }
+}
+
+fn cond_code(cond: Cond) -> u16 {
+    match cond {
+        Cond::Eq => 0x15,
+        Cond::Gt => 0x25,
+        Cond::Ge => 0x35,
+        Cond::Set => 0x45,
+    }
 }
 
 fn decode_load(code: u16, size: Size, offset: u32) -> Op {
@@ -86,8 +157,8 @@ fn decode_alu(code: u16, k: u32) -> Result<Op, InsnError> {
 /// number; as an offset it is beyond any packet either way.
 fn origin(size: Size, offset: u32) -> Option<Origin> {
     match (size, offset) {
-        (Size::Half, 0xffff_f004) => Some(Origin::PacketType),
-        (Size::Word, 0xffff_f008) => Some(Origin::Interface),
+        (Size::Half, PACKET_TYPE) => Some(Origin::PacketType),
+        (Size::Word, INTERFACE) => Some(Origin::Interface),
         _ => None,
     }
 }

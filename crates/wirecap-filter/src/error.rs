@@ -65,6 +65,12 @@ pub enum Error {
     /// The filter jumps backward, which the kernel's verifier takes only where it sees the end.
     #[error("the filter loops, as `protochain` makes it; run it in user space")]
     Loops,
+    /// An expression that packets must not match divides by a part of the packet, which may be zero, and uses
+    /// all slots.
+    #[error(
+        "the filter divides by a part of the packet, and is too complex to be combined with another one; split it up"
+    )]
+    Divides,
     /// The verifier forbids this process arithmetic on addresses, which headers of variable length and `len`
     /// take: the kernel's error.
     #[error(

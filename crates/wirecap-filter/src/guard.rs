@@ -15,6 +15,9 @@
 //! reject anyway. `ret #0` needs infinitely many bytes, since a path that rejects does not limit the check.
 //! In turn, a path that needs more bytes than any packet has rejects.
 //!
+//! Where a failed check leaves the packet undecided instead, in XDP programs for packets of several buffers,
+//! each load checks its own end: packets that a comparison in front of it rejects would be undecided, too.
+//!
 //! Native code treats guards as hints, and the kernel's verifier follows the checks: neither trusts what is
 //! found here.
 
@@ -32,15 +35,19 @@ pub(crate) struct Runner {
     longest: u32,
     /// Whether it knows where packets come from. If not, it rejects packets when asked.
     knows_origin: bool,
+    /// Whether a failed check rejects the packet. If not, user space decides on it.
+    check_rejects: bool,
 }
 
 impl Runner {
     /// Interpreter and native code.
-    pub(crate) const USER_SPACE: Self = Self { longest: u32::MAX, knows_origin: false };
-    /// An XDP program.
-    pub(crate) const XDP: Self = Self { longest: KERNEL_LONGEST, knows_origin: false };
+    pub(crate) const USER_SPACE: Self = Self { longest: u32::MAX, knows_origin: false, check_rejects: true };
+    /// An XDP program that sees whole packets.
+    pub(crate) const XDP: Self = Self { longest: KERNEL_LONGEST, ..Self::USER_SPACE };
+    /// One that sees the first buffer of a packet.
+    pub(crate) const XDP_FRAGS: Self = Self { check_rejects: false, ..Self::XDP };
     /// A socket filter.
-    pub(crate) const SOCKET: Self = Self { longest: KERNEL_LONGEST, knows_origin: true };
+    pub(crate) const SOCKET: Self = Self { knows_origin: true, ..Self::XDP };
 
     fn rejects(self, op: &Op) -> bool {
         matches!(op, Op::Return(0)) || (matches!(op, Op::LoadOrigin(_)) && !self.knows_origin)
@@ -69,7 +76,7 @@ pub(crate) fn guards(program: &Program, runner: Runner) -> Vec<Guard> {
             guards.push(Guard::Unreachable);
             continue;
         };
-        let guard = guard(op, known, needs[index]);
+        let guard = guard(op, known, needs[index], runner);
         guards.push(guard);
         if guard == Guard::Reject {
             continue;
@@ -82,14 +89,15 @@ pub(crate) fn guards(program: &Program, runner: Runner) -> Vec<Guard> {
     guards
 }
 
-fn guard(op: &Op, known: Reach, need: Reach) -> Guard {
+fn guard(op: &Op, known: Reach, need: Reach, runner: Runner) -> Guard {
     let reach = op.reach();
+    let checked = if runner.check_rejects { need } else { reach };
     if need.start == REJECTS {
         Guard::Reject
     } else if reach.start > known.start {
-        Guard::Length(need.start as u32)
+        Guard::Length(checked.start as u32)
     } else if reach.x > known.x {
-        Guard::LengthFromX(need.x as u32)
+        Guard::LengthFromX(checked.x as u32)
     } else {
         Guard::Free
     }

@@ -19,6 +19,7 @@
 //! | what each instruction means | [`Program::run`] |
 //! | deciding in user space, by native code or the interpreter | [`UserFilter`] |
 //! | which checks of the packet's length are needed where | `guard.rs` |
+//! | what one filter matches and another does not | `except.rs` |
 //! | why filters that loop come to an end | `rounds.rs` of `wirecap_sys::machine_code` |
 //! | filters in the kernel | [`ebpf`] |
 //!
@@ -45,6 +46,7 @@ mod compile;
 mod decode;
 pub mod ebpf;
 mod error;
+mod except;
 mod guard;
 mod interpret;
 mod native;

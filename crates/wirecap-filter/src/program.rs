@@ -1,8 +1,9 @@
 //! A valid classic BPF program.
 //!
 //! ```text
-//!   Vec<Insn> ──validate──► Program: the instructions, and each of them as an Op
+//!   Vec<Insn> ──validate──► Program: each instruction as an Op
 //!                 └──► InsnError: which instruction, and why
+//!   two programs ──except──► Program: what the one matches and the other does not                 except.rs
 //! ```
 //!
 //! Rule: a [`Program`] needs no further check. Every jump stays inside, every slot exists, no constant
@@ -14,7 +15,7 @@ use wirecap_sys::machine_code::{Op, Origin, Register, jumps_back};
 use wirecap_sys::pcap::Insn;
 
 use crate::bytecode::{self, Instruction, MAX_INSNS};
-use crate::decode::decode;
+use crate::decode::{decode, encode};
 use crate::error::{Error, InsnError};
 
 /// A validated classic BPF program.
@@ -34,9 +35,8 @@ use crate::error::{Error, InsnError};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    insns: Vec<Insn>,
-    /// INVARIANT: as long as `insns`, and the last one is a return, so that running on to the next
-    /// instruction never leaves the program.
+    /// INVARIANT: valid, and the last one is a return, so that running on to the next instruction never
+    /// leaves the program.
     ops: Vec<Op>,
     /// INVARIANT: `ops`, flattened: what the interpreter runs.
     code: Box<[Instruction]>,
@@ -52,24 +52,32 @@ impl Program {
     /// long.
     pub fn new(insns: Vec<Insn>) -> Result<Self, Error> {
         let len = insns.len();
-        if len == 0 || len > MAX_INSNS {
-            return Err(Error::Invalid { index: 0, reason: InsnError::Length(len) });
-        }
+        check_len(len)?;
         let decode =
             |(index, insn)| decode(insn, index, len).map_err(|reason| Error::Invalid { index, reason });
-        let ops: Vec<Op> = insns.iter().enumerate().map(decode).collect::<Result<_, _>>()?;
+        let ops = insns.iter().enumerate().map(decode).collect::<Result<_, _>>()?;
+        Self::of_valid(ops)
+    }
+
+    /// The program of these valid instructions.
+    ///
+    /// # Errors
+    /// They are too many, or do not end with a return.
+    pub(crate) fn of_valid(ops: Vec<Op>) -> Result<Self, Error> {
+        check_len(ops.len())?;
         match ops.last() {
             Some(Op::Return(_) | Op::ReturnA) => {
                 let (code, jumps_back) = (bytecode::flatten(&ops), jumps_back(&ops));
-                Ok(Self { insns, ops, code, jumps_back })
+                Ok(Self { ops, code, jumps_back })
             }
-            _ => Err(Error::Invalid { index: len - 1, reason: InsnError::NoReturn }),
+            _ => Err(Error::Invalid { index: ops.len() - 1, reason: InsnError::NoReturn }),
         }
     }
 
-    /// The instructions, as they were given.
-    pub fn insns(&self) -> &[Insn] {
-        &self.insns
+    /// The instructions as classic BPF, for others that run it; `None` if a conditional jump goes farther
+    /// than its 255 instructions, which is so for no program that was given as such.
+    pub fn insns(&self) -> Option<Vec<Insn>> {
+        self.ops.iter().enumerate().map(|(index, op)| encode(op, index)).collect()
     }
 
     /// The instructions, understood.
@@ -114,20 +122,23 @@ impl Program {
     /// ```
     #[must_use]
     pub fn bound_to(&self, packet_type: u32, ifindex: u32) -> Self {
-        const LOAD_CONSTANT: u16 = 0x00;
         let mut bound = self.clone();
-        for (op, insn) in bound.ops.iter_mut().zip(&mut bound.insns) {
+        for op in &mut bound.ops {
             let value = match op {
                 Op::LoadOrigin(Origin::PacketType) => packet_type,
                 Op::LoadOrigin(Origin::Interface) => ifindex,
                 _ => continue,
             };
             *op = Op::LoadConstant(Register::A, value);
-            *insn = Insn::new(LOAD_CONSTANT, 0, 0, value);
         }
         bound.code = bytecode::flatten(&bound.ops);
         bound
     }
+}
+
+fn check_len(len: usize) -> Result<(), Error> {
+    let is_valid = (1..=MAX_INSNS).contains(&len);
+    is_valid.then_some(()).ok_or(Error::Invalid { index: 0, reason: InsnError::Length(len) })
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub use icmp::{IcmpProblem, IcmpSource, MAX_ICMP_ERROR_LEN, Offender};
 pub use ipnet::IpNet;
 pub use neighbours::{NextHopCounts, NextHopReport, THREAD, UnresolvedHop};
 pub use route_problem::RouteProblem;
-pub use router::{Router, RouterPort};
+pub use router::{Router, RouterPort, WholePacket};
 pub use routes::{NextHop, Route, Routes};
 pub use running::RunningRouter;
 pub use validity::valid_ip;

@@ -115,6 +115,35 @@ pub(crate) enum Receiver {
     Hop(UnresolvedHop),
 }
 
+/// All of a packet of which the first part is there already.
+#[derive(Debug, Clone, Copy)]
+pub enum WholePacket<'p> {
+    /// The first part is all of it.
+    FirstPart,
+    /// It lies in several parts, of this length together, and no filter has to see them
+    /// ([`RouterWorker::has_filter`](crate::RouterWorker::has_filter)).
+    Unseen(usize),
+    /// It lies in several parts; this is a copy in one piece.
+    Copy(&'p [u8]),
+}
+
+impl WholePacket<'_> {
+    pub(crate) fn len(self, first: &[u8]) -> usize {
+        match self {
+            Self::FirstPart => first.len(),
+            Self::Unseen(len) => len,
+            Self::Copy(bytes) => bytes.len(),
+        }
+    }
+
+    fn bytes<'a>(&'a self, first: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::FirstPart | Self::Unseen(_) => first,
+            Self::Copy(bytes) => bytes,
+        }
+    }
+}
+
 impl Router {
     /// A router over these ports, which have the numbers of their places.
     ///
@@ -159,11 +188,16 @@ impl Router {
         if own.is_empty() { routed } else { format!("{routed} and not ({})", own.join(" or ")) }
     }
 
-    /// The path of a packet of `len` bytes that came in by port `from`; `data` is its first part.
+    /// Whether a filter looks at packets as a whole.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// The path of a packet that came in by port `from`.
     pub(crate) fn path(
         &self,
         data: &[u8],
-        len: usize,
+        whole: WholePacket<'_>,
         from: usize,
         mtus: &[usize],
     ) -> Result<Path, DropCause> {
@@ -171,8 +205,9 @@ impl Router {
             return Err(DropCause::NotForUs);
         }
         let layout = Layout::of(data).ok_or(DropCause::BadHeader)?;
+        let len = whole.len(data);
         let (source, destination) = self.check(&layout, data, len)?;
-        if self.filter.as_ref().is_some_and(|filter| !filter.wants(data, len as u32)) {
+        if self.filter.as_ref().is_some_and(|filter| !filter.wants(whole.bytes(data), len as u32)) {
             return Err(DropCause::Unwanted);
         }
         let Some(&Route::Via { device, next_hop }) = self.routes.to(destination) else {

@@ -19,7 +19,7 @@ use crate::{
     Admission, Answer, DropCause, MAX_ICMP_ERROR_LEN, Outcome, Router,
     answer::DroppedPacket,
     neighbours::{HopStatus, NextHopCache, Resolver, UnresolvedHop},
-    router::Receiver,
+    router::{Receiver, WholePacket},
     waiting_room::WaitingRoom,
 };
 
@@ -52,7 +52,7 @@ pub enum Decision {
 /// ```
 /// use std::time::Instant;
 /// use wirecap_headers::Ttl;
-/// use wirecap_router::{Answer, Decision, DropCause, Router, RouterPort};
+/// use wirecap_router::{Answer, Decision, DropCause, Router, RouterPort, WholePacket};
 ///
 /// let port = |name: &str, mac: &str, address: &str| -> Result<_, Box<dyn std::error::Error>> {
 ///     let (mac, addresses) = (Some(mac.parse()?), vec![address.parse()?]);
@@ -70,15 +70,15 @@ pub enum Decision {
 /// // From 192.0.2.1 to 198.51.100.1, with a TTL of 2.
 /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 /// frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 2, 17, 0xcc, 0xa3, 192, 0, 2, 1, 198, 51, 100, 1]);
-/// let len = frame.len();
-/// assert!(matches!(worker.route(&mut frame, len, 0), Decision::Forward { port: 1 }));
+/// let whole = WholePacket::FirstPart;
+/// assert!(matches!(worker.route(&mut frame, whole, 0), Decision::Forward { port: 1 }));
 /// assert_eq!(frame[..12], [2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 4]);
 ///
 /// // If it comes back, its TTL is at its end, and its sender gets an error.
 /// frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
 /// let cause = DropCause::TtlExpired;
-/// assert_eq!(worker.route(&mut frame, len, 0), Decision::Discard { cause });
-/// assert!(matches!(worker.answer(&frame, len, 0, cause), Answer::Error(error) if error[34] == 11));
+/// assert_eq!(worker.route(&mut frame, whole, 0), Decision::Discard { cause });
+/// assert!(matches!(worker.answer(&frame, frame.len(), 0, cause), Answer::Error(error) if error[34] == 11));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -119,14 +119,19 @@ impl<P> RouterWorker<P> {
         }
     }
 
-    /// Decides about a packet of `len` bytes that came in by port `from`; `data` is its first part.
+    /// Whether a filter decides on packets, which has to see them as a whole.
+    pub fn has_filter(&self) -> bool {
+        self.router.has_filter()
+    }
+
+    /// Decides about a packet that came in by port `from`; `data` is its first part.
     ///
     /// # Panics
     ///
     /// If the router has no port `from`.
     #[inline]
-    pub fn route(&mut self, data: &mut [u8], len: usize, from: usize) -> Decision {
-        let path = match self.router.path(data, len, from, &self.mtus) {
+    pub fn route(&mut self, data: &mut [u8], whole: WholePacket<'_>, from: usize) -> Decision {
+        let path = match self.router.path(data, whole, from, &self.mtus) {
             Ok(path) => path,
             Err(cause) => return Decision::Discard { cause },
         };
@@ -142,8 +147,8 @@ impl<P> RouterWorker<P> {
         Decision::Forward { port: path.port }
     }
 
-    /// Answers the sender of a packet that is discarded for this cause; the arguments are those of
-    /// [`RouterWorker::route`], the packet is as it came.
+    /// Answers the sender of a packet of `len` bytes that is discarded for this cause; the other arguments are
+    /// those of [`RouterWorker::route`], the packet is as it came.
     ///
     /// # Panics
     ///

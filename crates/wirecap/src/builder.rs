@@ -99,6 +99,8 @@ setters! {
     /// # Ok::<(), wirecap::Error>(())
     /// ```
     filter(expression: impl Into<String>) => filter = Some(expression.into());
+    /// [`Config::excluded`]. An empty expression excludes nothing.
+    excluded(expression: impl Into<String>) => excluded = Some(expression.into());
     /// [`Config::unmatched`].
     unmatched(unmatched: UnmatchedPolicy) => unmatched = Some(unmatched);
     /// [`Config::homes`].
@@ -268,7 +270,9 @@ impl Builder {
     /// # Errors
     /// [`Error`], each variant with a hint.
     pub fn prepare(mut self) -> Result<PreparedCapture, Error> {
-        self.config.filter = self.config.filter.filter(|expression| !expression.trim().is_empty());
+        for expression in [&mut self.config.filter, &mut self.config.excluded] {
+            *expression = expression.take().filter(|expression| !expression.trim().is_empty());
+        }
         self.config.check()?;
         let mut ports = self.look_up()?;
         let available = memory::available();

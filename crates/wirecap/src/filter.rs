@@ -13,7 +13,7 @@ use wirecap_core::Direction;
 use wirecap_filter::{DEFAULT_SNAPLEN, Filter, Origin, UserFilter};
 
 use crate::{
-    UnmatchedPolicy,
+    Config, UnmatchedPolicy,
     report::{FilterPlace, FilterReport},
 };
 
@@ -40,6 +40,36 @@ pub(crate) fn packet_type(direction: Direction) -> u8 {
     }
 }
 
+/// What a filter is compiled from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expressions<'a> {
+    wanted: Option<&'a str>,
+    excluded: Option<&'a str>,
+}
+
+impl<'a> Expressions<'a> {
+    /// Those of a configuration; `None` if all packets are wanted.
+    pub(crate) fn of(config: &'a Config) -> Option<Self> {
+        let Config { filter, excluded, .. } = config;
+        (filter.is_some() || excluded.is_some())
+            .then(|| Self { wanted: filter.as_deref(), excluded: excluded.as_deref() })
+    }
+
+    fn compile(self, link_type: u16) -> Result<Filter, wirecap_filter::Error> {
+        let Self { wanted, excluded } = self;
+        match excluded {
+            Some(excluded) => Filter::compile_except(wanted, excluded, link_type, DEFAULT_SNAPLEN),
+            None => Filter::compile(wanted.unwrap_or_default(), link_type, DEFAULT_SNAPLEN),
+        }
+    }
+}
+
+impl<'a> From<&'a str> for Expressions<'a> {
+    fn from(wanted: &'a str) -> Self {
+        Self { wanted: Some(wanted), excluded: None }
+    }
+}
+
 /// What is wanted of the packets of a port.
 #[derive(Debug, Clone)]
 pub(crate) struct PortFilter {
@@ -50,14 +80,14 @@ pub(crate) struct PortFilter {
 }
 
 impl PortFilter {
-    /// Compiles an expression for packets of a link type of the registry of pcap.
-    pub(crate) fn compile(
-        expression: &str,
+    /// Compiles expressions for packets of a link type of the registry of pcap.
+    pub(crate) fn compile<'a>(
+        expressions: impl Into<Expressions<'a>>,
         link_type: u16,
         unmatched: UnmatchedPolicy,
         origin: OriginInfo,
     ) -> Result<Self, wirecap_filter::Error> {
-        let filter = Filter::compile(expression, link_type, DEFAULT_SNAPLEN)?;
+        let filter = expressions.into().compile(link_type)?;
         match origin {
             OriginInfo::Incoming { ifindex } => {
                 let one_way = filter.program().asks(Origin::PacketType);
@@ -65,7 +95,7 @@ impl PortFilter {
                 Ok(Self { filter, unmatched, one_way })
             }
             OriginInfo::Nothing if filter.asks_for_origin() => {
-                Err(wirecap_filter::Error::NotLive(expression.into()))
+                Err(wirecap_filter::Error::NotLive(filter.expression().into()))
             }
             OriginInfo::Each | OriginInfo::Nothing => Ok(Self { filter, unmatched, one_way: false }),
         }

@@ -36,7 +36,7 @@ fn describe(out: &mut Vec<u8>, place: &Place, port: &PortReport, plan: &Plan, os
         link_type: port.link_type,
         // For 0, "all", write what dumpcap and tcpdump do: readers may allocate this.
         snaplen: if plan.output.snaplen == 0 { MAX_CAPTURED_LEN } else { plan.output.snaplen },
-        filter: plan.config.filter.as_deref(),
+        filter: port.filter.as_ref().map(|filter| filter.expression.as_str()),
         comments: &comments,
         ..InterfaceInfo::default()
     };

@@ -109,12 +109,13 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
     };
     let pipes: Vec<_> = places.iter().filter_map(Place::pipe).collect();
     let pipes = pipes.join(", ");
-    let looking_up = match (pipes.as_str(), &plan.config.filter) {
-        ("", None) => Step::new(
+    let has_filter = plan.config.filter.is_some() || plan.config.excluded.is_some();
+    let looking_up = match (pipes.as_str(), has_filter) {
+        ("", false) => Step::new(
             "asking the kernel about the interfaces takes long: the machine is busy",
             "the ports were not looked up, so nothing was captured",
         ),
-        ("", Some(_)) => Step::compiling(),
+        ("", true) => Step::compiling(),
         (pipes, _) => Step {
             waits_for: format!("waiting for a program that writes {pipes}"),
             timeout: MOMENT,

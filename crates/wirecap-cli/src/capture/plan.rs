@@ -258,7 +258,7 @@ fn check_flags(config: &Config, output: &OutputSettings) -> Result<()> {
     let refused = if config.dispatch == Dispatch::Pull && for_push {
         "there are no capture threads with --dispatch pull: leave --capture-threads and --capture-cores out, or add --dispatch \
          push"
-    } else if config.filter.is_none() && config.unmatched.is_some() {
+    } else if config.filter.is_none() && config.excluded.is_none() && config.unmatched.is_some() {
         "--unmatched is for packets that do not match a filter: add a filter, or leave it out"
     } else if output.expect.is_some() && !output.verify {
         "--expect is for frames that are verified: add --verify, or leave it out"

@@ -30,7 +30,11 @@ pub(super) fn program(asm: &mut Assembler, program: &Program, splice: &Splice) -
     if let Length::Register(register) = splice.length {
         assert!((Reg::R6..=Reg::R9).contains(&register), "{register:?} does not survive the filter");
     }
-    let (ops, guards) = (program.ops(), guards(program, Runner::XDP));
+    let runner = match splice.length {
+        Length::FirstBuffer => Runner::XDP,
+        Length::Register(_) => Runner::XDP_FRAGS,
+    };
+    let (ops, guards) = (program.ops(), guards(program, runner));
     check_offsets(ops, &guards)?;
     let Splice { matches, rejects, stack_end, .. } = *splice;
     let mut body = Body::new(asm, X, program, SocketSplice { matches, rejects, stack_end })?;
@@ -90,23 +94,28 @@ fn check(asm: &mut Assembler, splice: &Splice, guard: Guard) {
     match guard {
         Guard::Length(end) => {
             asm.mov(SCRATCH, DATA).alu64(EbpfAlu::Add, SCRATCH, end as i32);
-            check_first_buffer(asm, splice, None, end);
+            check_first_buffer(asm, splice, end);
         }
         Guard::LengthFromX(end) => {
-            // The bound of X is what lets the verifier follow the pointer; no packet is that long.
+            if let Length::Register(length) = splice.length {
+                // Otherwise, an X beyond any packet would leave it undecided.
+                asm.mov(SCRATCH, X).alu64(EbpfAlu::Add, SCRATCH, end as i32);
+                asm.jump_if(EbpfCond::Gt, SCRATCH, length, splice.rejects);
+            }
+            // The bound of X is what lets the verifier follow the pointer; hardly a packet is that long.
             let bound = MAX_PACKET_OFFSET - end;
             asm.jump_if(EbpfCond::Gt, X, bound as i32, splice.beyond);
             asm.mov(FROM_X, DATA).alu64(EbpfAlu::Add, FROM_X, X);
             asm.mov(SCRATCH, FROM_X).alu64(EbpfAlu::Add, SCRATCH, end as i32);
-            check_first_buffer(asm, splice, Some(X), end);
+            asm.jump_if(EbpfCond::Gt, SCRATCH, DATA_END, splice.beyond);
         }
         Guard::Unreachable | Guard::Reject | Guard::Free => {}
     }
 }
 
 /// Goes on if the packet's first buffer reaches to the pointer in [`SCRATCH`], which is `end` bytes after its
-/// start or after X. If it does not, the packet is either too short, or longer than its first buffer.
-fn check_first_buffer(asm: &mut Assembler, splice: &Splice, from: Option<Reg>, end: u32) {
+/// start. If it does not, the packet is either too short, or longer than its first buffer.
+fn check_first_buffer(asm: &mut Assembler, splice: &Splice, end: u32) {
     let Length::Register(length) = splice.length else {
         asm.jump_if(EbpfCond::Gt, SCRATCH, DATA_END, splice.beyond);
         return;
@@ -114,10 +123,7 @@ fn check_first_buffer(asm: &mut Assembler, splice: &Splice, from: Option<Reg>, e
     let reached = asm.label();
     asm.jump_if(EbpfCond::Le, SCRATCH, DATA_END, reached);
     // Lengths are compared, not addresses: that takes no privilege.
-    match from {
-        Some(x) => asm.mov(SCRATCH, x).alu64(EbpfAlu::Add, SCRATCH, end as i32),
-        None => asm.mov_imm(SCRATCH, end as i32),
-    };
+    asm.mov_imm(SCRATCH, end as i32);
     asm.jump_if(EbpfCond::Gt, SCRATCH, length, splice.rejects).jump(splice.beyond).bind(reached);
 }
 

@@ -160,7 +160,7 @@ fn each_rule_holds_in_user_space() {
         let program = Program::new(insns).unwrap();
         let len = packet.len() as u32;
         assert_eq!(
-            libpcap.filter(program.insns()).unwrap().run(&packet, len),
+            libpcap.filter(&program.insns().unwrap()).unwrap().run(&packet, len),
             expected,
             "{rule}: bpf_filter"
         );

@@ -57,7 +57,7 @@ fn agreed(filter: &Filter, packet: &[u8]) -> Option<bool> {
         assert_eq!(native, 0);
         return None;
     };
-    let expected = pcap::library().unwrap().filter(program.insns()).unwrap().run(packet, len);
+    let expected = pcap::library().unwrap().filter(&program.insns().unwrap()).unwrap().run(packet, len);
     assert_eq!(decided, expected, "{}: {packet:02x?}", filter.expression());
     Some(decided != 0)
 }

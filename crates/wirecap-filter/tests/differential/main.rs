@@ -9,10 +9,12 @@
 //! | random programs, everywhere | random packets | `random.rs` |
 //! | `protochain`, everywhere it runs | chains of headers, whole, damaged and without an end | `loops.rs` |
 //! | what a socket knows, and offsets that are in no packet | | `origin.rs` |
+//! | two filters as one, everywhere | generated packets | `except.rs` |
 //! | refused expressions | | `refusals.rs` |
 
 mod cases;
 mod corpus;
+mod except;
 mod kernel;
 mod loops;
 mod origin;

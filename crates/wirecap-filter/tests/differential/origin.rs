@@ -24,7 +24,8 @@ fn matches_bound(filter: &Filter, packet: &[u8], packet_type: u32, ifindex: u32)
     let (bound, len) = (filter.bound_to(packet_type, ifindex), packet.len() as u32);
     assert!(!bound.asks_for_origin());
     assert_eq!(bound.expression(), filter.expression());
-    let libpcap = pcap::library().unwrap().filter(bound.program().insns()).unwrap().run(packet, len);
+    let libpcap =
+        pcap::library().unwrap().filter(&bound.program().insns().unwrap()).unwrap().run(packet, len);
     let native = NativeFilter::new(bound.program()).unwrap().matches(packet, len);
     assert_eq!((native, bound.program().run(packet, len)), (libpcap, libpcap), "{}", filter.expression());
     libpcap != 0
@@ -74,7 +75,8 @@ fn raw_ip_has_nothing_in_front() {
     {
         let filter = compile(expression, 12);
         let program = filter.program();
-        let libpcap = pcap::library().unwrap().filter(program.insns()).unwrap();
+        let insns = program.insns().unwrap();
+        let libpcap = pcap::library().unwrap().filter(&insns).unwrap();
         let native = NativeFilter::new(program).unwrap();
         for protocol in [6, 17] {
             let packet = [&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol][..], &[1; 50]].concat();
@@ -96,7 +98,8 @@ fn an_unbound_filter_refuses_as_libpcap_does() {
         [("inbound", 1), ("outbound", 1), ("not ifindex 7", 1), ("inbound", RADIOTAP)]
     {
         let filter = compile(expression, link_type);
-        let libpcap = pcap::library().unwrap().filter(filter.program().insns()).unwrap();
+        let insns = filter.program().insns().unwrap();
+        let libpcap = pcap::library().unwrap().filter(&insns).unwrap();
         let native = NativeFilter::new(filter.program()).unwrap();
         for packet in generated(50) {
             let verdicts = (

@@ -66,7 +66,8 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
 
 fn same_everywhere(insns: Vec<Insn>, packets: &[(Vec<u8>, u32)]) {
     let program = Program::new(insns).unwrap();
-    let libpcap = pcap::library().unwrap().filter(program.insns()).unwrap();
+    let insns = program.insns().unwrap();
+    let libpcap = pcap::library().unwrap().filter(&insns).unwrap();
     let native = NativeFilter::new(&program).unwrap();
     for (packet, wirelen) in packets {
         // `bpf_filter` may loop forever where our run is cut off.

@@ -13,7 +13,8 @@ const EVERY: usize = if cfg!(debug_assertions) { 8 } else { 1 };
 /// Runs a filter everywhere in user space and counts the packets that match.
 fn matches(filter: &Filter, packets: &[Packet]) -> usize {
     let program = filter.program();
-    let libpcap = pcap::library().unwrap().filter(program.insns()).expect("libpcap takes its own code");
+    let insns = program.insns().unwrap();
+    let libpcap = pcap::library().unwrap().filter(&insns).expect("libpcap takes its own code");
     let native =
         NativeFilter::new(program).unwrap_or_else(|error| panic!("{}: {error}", filter.expression()));
     let mut matches = 0;

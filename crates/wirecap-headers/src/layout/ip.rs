@@ -166,8 +166,8 @@ impl IpLayout {
         self.inner.transport
     }
 
-    /// Whether IPv6 extension headers hide what the packet carries: they are cut short, or more than
-    /// [`MAX_EXTENSIONS`].
+    /// Whether the last header that was found is an IPv6 extension header, which hides what the packet
+    /// carries: it is cut short, or the last of [`MAX_EXTENSIONS`] and more.
     pub fn ends_in_extensions(&self) -> bool {
         self.version == IpVersion::V6 && is_extension(self.inner.protocol)
     }

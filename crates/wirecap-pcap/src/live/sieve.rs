@@ -6,7 +6,8 @@
 //!
 //! A filter sees packets as in libpcap: without the outermost VLAN tag, which it asks for separately
 //! (`vlan`). The tag is in the packet here, so packets that have one get a program of their own, whose loads
-//! pass over the tag.
+//! pass over the tag. Loads of which only the packet tells whether they have to (`ether[len - 1]`) see a copy
+//! without it.
 //!
 //! The filter runs here, in user space, on every packet that is delivered. So it holds from the moment that
 //! `pcap_setfilter` returns: no packet that only a filter before it wanted is delivered, and none that it
@@ -115,7 +116,17 @@ struct Replaced {
 #[derive(Debug)]
 struct FilterSet {
     untagged: Directions,
-    tagged: Directions,
+    tagged: OfTagged,
+}
+
+/// The filter of packets with a tag.
+#[derive(Debug)]
+enum OfTagged {
+    /// Looks at them as they are.
+    InPlace(Directions),
+    /// Looks at copies without the tag: instructions for a live handle, and the interface that packets come
+    /// from.
+    Copied(Box<[Insn]>, u32),
 }
 
 #[derive(Debug)]
@@ -131,20 +142,52 @@ impl FilterSet {
             let bound = |packet_type| Filter::new(program.bound_to(packet_type, ifindex));
             Ok::<_, Error>(Directions { incoming: bound(PACKET_HOST), outgoing: bound(PACKET_OUTGOING) })
         };
-        Ok(Self { untagged: directions(without_tag)?, tagged: directions(behind_tag)? })
+        let tagged = match insns.iter().any(may_pass_over_tag) {
+            true => OfTagged::Copied(insns.into(), ifindex),
+            false => OfTagged::InPlace(directions(behind_tag)?),
+        };
+        Ok(Self { untagged: directions(without_tag)?, tagged })
     }
 
     /// How many bytes of the packet are wanted; 0 if it is not.
     #[inline]
     fn bytes(&self, direction: Direction, packet: &[u8], wire_len: u32) -> u32 {
-        let tag_bytes = if has_tag(packet) { VLAN_TAG_BYTES } else { 0 };
-        let directions = if tag_bytes > 0 { &self.tagged } else { &self.untagged };
-        let filter = if direction == Direction::In { &directions.incoming } else { &directions.outgoing };
-        match filter.bytes(packet, wire_len - tag_bytes.min(wire_len)) {
-            0 => 0,
-            bytes => bytes.saturating_add(tag_bytes),
+        if !has_tag(packet) {
+            return self.untagged.of(direction).bytes(packet, wire_len);
         }
+        let wire_len = wire_len.saturating_sub(VLAN_TAG_BYTES);
+        let bytes = match &self.tagged {
+            OfTagged::InPlace(directions) => directions.of(direction).bytes(packet, wire_len),
+            OfTagged::Copied(insns, ifindex) => bytes_of_copy(insns, *ifindex, direction, packet, wire_len),
+        };
+        if bytes == 0 { 0 } else { bytes.saturating_add(VLAN_TAG_BYTES) }
     }
+}
+
+impl Directions {
+    #[inline]
+    fn of(&self, direction: Direction) -> &Filter {
+        if direction == Direction::In { &self.incoming } else { &self.outgoing }
+    }
+}
+
+/// How many bytes of a packet with a tag are wanted, as of `wire_len` bytes without it.
+#[cold]
+fn bytes_of_copy(insns: &[Insn], ifindex: u32, direction: Direction, packet: &[u8], wire_len: u32) -> u32 {
+    let (front, behind) = packet.split_at(TAG_AT as usize);
+    let word = |at| u32::from(type_at(packet, at).unwrap_or(0));
+    let (type_id, tag) = (word(TAG_AT as usize), word(TAG_AT as usize + 2));
+    let of_packet = |insn: &Insn| match (insn.code & CLASS_AND_MODE, insn.k) {
+        (LD_ABS, VLAN_TAG_PRESENT) => Insn { code: LD_IMM, k: 1, ..*insn },
+        (LD_ABS, VLAN_TPID) => Insn { code: LD_IMM, k: type_id, ..*insn },
+        (LD_ABS, VLAN_TAG) => Insn { code: LD_IMM, k: tag, ..*insn },
+        _ => *insn,
+    };
+    let packet_type = if direction == Direction::In { PACKET_HOST } else { PACKET_OUTGOING };
+    let without = [front, behind.get(VLAN_TAG_BYTES as usize..).unwrap_or_default()].concat();
+    // The program was valid, and is with other constants.
+    Program::new(insns.iter().map(of_packet).collect())
+        .map_or(0, |program| program.bound_to(packet_type, ifindex).run(&without, wire_len))
 }
 
 fn type_at(packet: &[u8], at: usize) -> Option<u16> {
@@ -168,6 +211,21 @@ fn without_tag(insn: &Insn) -> Insn {
     match (insn.code & CLASS_AND_MODE, insn.k) {
         (LD_ABS, VLAN_TAG | VLAN_TAG_PRESENT | VLAN_TPID) => Insn { code: LD_IMM, k: 0, ..*insn },
         _ => *insn,
+    }
+}
+
+/// Whether a load begins in front of the tag and may end behind it.
+fn may_pass_over_tag(insn: &Insn) -> bool {
+    const SIZE: u16 = 0x18;
+    let bytes = match insn.code & SIZE {
+        0x00 => 4,
+        0x08 => 2,
+        _ => 1,
+    };
+    match insn.code & CLASS_AND_MODE {
+        LD_IND => insn.k < TAG_AT,
+        LD_ABS => insn.k < TAG_AT && insn.k + bytes > TAG_AT,
+        _ => false,
     }
 }
 
@@ -326,6 +384,24 @@ mod tests {
         {
             let frame = frame(tag);
             assert_eq!((bytes(&vlan_7, &frame), bytes(&ip, &frame)), (of_vlan, of_ip), "{tag:?}");
+        }
+        // The four bytes in front of the end (ether[len - 4:4]), and those around the place of the tag.
+        let insn = |code, jt, jf, k| Insn::new(code, jt, jf, k);
+        let decides = [insn(0x15, 0, 1, 0x0051_0800), insn(0x06, 0, 0, SNAPLEN), insn(0x06, 0, 0, 0)];
+        let at_end = [insn(0x80, 0, 0, 0), insn(0x14, 0, 0, 4), insn(0x07, 0, 0, 0), insn(0x40, 0, 0, 0)];
+        let across = [insn(0x20, 0, 0, 10)];
+        let of_vlan_7 = [insn(0x28, 0, 0, VLAN_TAG), insn(0x15, 0, 3, 7), insn(0x20, 0, 0, 10)];
+        for tag in [None, Some(7)] {
+            let mut frame = frame(tag);
+            frame[11] = 0x51;
+            let end = frame.len() - 4;
+            frame[end..].copy_from_slice(&[0, 0x51, 8, 0]);
+            let wanted = SNAPLEN + if tag.is_some() { 4 } else { 0 };
+            for (load, of_untagged) in [(&at_end[..], SNAPLEN), (&across, SNAPLEN), (&of_vlan_7, 0)] {
+                let set = FilterSet::new(&[load, &decides].concat(), 1).unwrap();
+                let expected = if tag.is_some() { wanted } else { of_untagged };
+                assert_eq!(bytes(&set, &frame), expected, "{load:?} {tag:?}");
+            }
         }
         let short = [0_u8; 13];
         assert_eq!((bytes(&vlan_7, &short), bytes(&ip, &short)), (0, 0));

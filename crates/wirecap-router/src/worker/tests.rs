@@ -7,7 +7,7 @@ use wirecap_sys::netdev::NeighbourState;
 
 use super::*;
 use crate::{
-    RouterPort,
+    RouterPort, WholePacket,
     neighbours::{
         Hop, ResolverEnd,
         next_hops::{
@@ -81,7 +81,7 @@ impl World {
 
     fn route(&mut self, frame: &mut [u8]) -> Decision {
         let before = frame.to_vec();
-        let decision = self.worker.route(frame, before.len(), 0);
+        let decision = self.worker.route(frame, WholePacket::FirstPart, 0);
         if !matches!(decision, Decision::Forward { .. }) {
             assert_eq!(frame, before, "only forwarded packets are changed");
         }
@@ -236,10 +236,7 @@ fn a_filter_decides_after_the_header_and_before_the_route() {
     let (resolver, _end) = Resolver::without_thread();
     let router = Arc::new(router(ROUTES).with_filter(filter));
     let mut worker = RouterWorker::<Vec<u8>>::new(&router, &resolver);
-    let mut decide = |mut frame: Vec<u8>| {
-        let len = frame.len();
-        worker.route(&mut frame, len, 0)
-    };
+    let mut decide = |mut frame: Vec<u8>| worker.route(&mut frame, WholePacket::FirstPart, 0);
     let tcp = |mut frame: Vec<u8>| {
         frame[23] = 6;
         let checksum = checksum::ipv4_header(&frame[14..34]);

@@ -69,6 +69,12 @@ pub struct Config {
     /// says which, and why. The socket of a passive port evaluates `inbound`, `outbound` and `ifindex`; over
     /// AF_XDP all packets come in. A trace file has no such information, and the capture is not opened.
     pub filter: Option<String>,
+    /// What is not captured, whatever `filter` says: another expression, which decides by itself. A packet
+    /// too short for what it looks at does not match it. (`not` in `filter` is libpcap's: such a packet
+    /// matches neither an expression nor its opposite, and `vlan` moves the offsets of all behind it.) Not
+    /// for trace files with packets that were cut.
+    #[serde(skip)]
+    pub excluded: Option<String>,
     /// What becomes of packets that the filter does not want, on ports that take packets from the host.
     /// `None`: the host gets them where the filter runs in the kernel.
     pub unmatched: Option<UnmatchedPolicy>,
@@ -168,6 +174,7 @@ impl Default for Config {
         Self {
             ports: Vec::new(),
             filter: None,
+            excluded: None,
             unmatched: None,
             mode: Mode::default(),
             dispatch: Dispatch::default(),

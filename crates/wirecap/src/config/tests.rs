@@ -83,6 +83,7 @@ fn unusual() -> Config {
     Config {
         ports: vec!["xdp:eth1@0-3".into(), "trace:a.pcap".into()],
         filter: Some("tcp port 443".into()),
+        excluded: None,
         unmatched: Some(UnmatchedPolicy::Drop),
         mode: Mode::Basic,
         dispatch: Dispatch::Push,

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     Config, Diagnostic, Error, HostUse, QueueSet,
-    filter::{OriginInfo, PortFilter},
+    filter::{Expressions, OriginInfo, PortFilter},
 };
 
 /// A port that is looked up and not opened.
@@ -66,10 +66,11 @@ impl PreparedPort {
     pub(crate) fn set_up(&mut self, config: &Config) -> Result<(), Error> {
         self.port.check(&self.facts, config)?;
         let PortFacts { link_type, origin, .. } = self.facts;
-        let compile = |expression: &String| {
-            PortFilter::compile(expression, link_type, config.unmatched.unwrap_or_default(), origin)
+        let expressions = Expressions::of(config);
+        let compile = |expressions| {
+            PortFilter::compile(expressions, link_type, config.unmatched.unwrap_or_default(), origin)
         };
-        self.filter = config.filter.as_ref().map(compile).transpose()?;
+        self.filter = expressions.map(compile).transpose()?;
         Ok(())
     }
 

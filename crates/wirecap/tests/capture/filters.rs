@@ -154,13 +154,19 @@ fn later_cells_are_filtered_in_user_space() {
     }
 }
 
-/// Where packets may be split, a packet too short for the filter's offsets is not wanted, and goes to the
-/// host.
+/// Where packets may be split, a packet that its first bytes exclude, or that is too short for the filter's
+/// offsets, is not wanted, and goes to the host.
 #[test]
 fn short_packets_stay_with_the_host_where_packets_may_be_split() {
     need_root!("filters::short_packets_stay_with_the_host_where_packets_may_be_split");
     let frames = frames(300, &[60, 200, 1_000]);
-    for expression in ["udp port 53 or ether[300] > 100", "udp[150:2] > 0x4000"] {
+    for expression in [
+        "udp port 53 or ether[300] > 100",
+        "udp[150:2] > 0x4000",
+        // An offset behind any packet, and one that only ARP would be asked for.
+        "udp port 41 or ether[ether[0:4]] = 1",
+        "udp port 41 or (arp and ether[8000] = 1)",
+    ] {
         let wire = Wire::new("splithost", VethOptions { mtu: 9_000, ..VethOptions::default() });
         let mut host = wire.inside.enter(|| small_pool().port("packet:in0").open()).unwrap();
         let heard = Crew::eager(host.take_workers());

@@ -18,7 +18,9 @@ use std::{
 
 use wirecap::{Batch, Drain, OwnedPacket, PacketAllocator, Transmitter};
 use wirecap_headers::{Rewrite, Side, checksum};
-use wirecap_router::{Admission, Answer, Decision, DropCause, Outcome, RouterWorker, UnresolvedHop};
+use wirecap_router::{
+    Admission, Answer, Decision, DropCause, Outcome, RouterWorker, UnresolvedHop, WholePacket,
+};
 
 use super::{
     output::{Output, ReclaimSchedule},
@@ -40,6 +42,8 @@ pub(super) struct RouterPath {
     /// Makes ICMP errors, and copies of packets that wait: the originals would keep their cells from the
     /// pool, and the cells after them would go to the kernel in short runs.
     pub(super) allocator: PacketAllocator,
+    /// A packet of several parts in one piece, for the filter.
+    pub(super) whole: Vec<u8>,
 }
 
 /// Where a packet was received.
@@ -171,8 +175,17 @@ impl Forwarder {
     /// Carries out the decision of the router about a packet.
     fn route(&mut self, mut packet: OwnedPacket<'_>, origin: Origin, tally: &mut Tally) {
         let Path::Router(path) = &mut self.path else { return };
-        let len = packet.len();
-        match path.router.route(packet.data_mut(), len, origin.port) {
+        let RouterPath { router, whole, .. } = &mut **path;
+        let seen = if packet.data().len() == packet.len() {
+            WholePacket::FirstPart
+        } else if router.has_filter() {
+            whole.clear();
+            packet.parts().for_each(|part| whole.extend_from_slice(part));
+            WholePacket::Copy(whole)
+        } else {
+            WholePacket::Unseen(packet.len())
+        };
+        match router.route(packet.data_mut(), seen, origin.port) {
             Decision::Forward { port } => self.send(packet, origin, port, tally),
             Decision::Wait(pending) => self.wait(packet, origin, pending),
             Decision::Discard { cause } => self.discard(&packet, origin, cause),
@@ -183,7 +196,7 @@ impl Forwarder {
     #[cold]
     fn wait(&mut self, packet: OwnedPacket<'_>, origin: Origin, pending: UnresolvedHop) {
         let Path::Router(path) = &mut self.path else { return };
-        let RouterPath { router, allocator } = &mut **path;
+        let RouterPath { router, allocator, .. } = &mut **path;
         let admission = router.admit(pending);
         if let Admission::InsteadOf(WaitingPacket { origin, .. }) = &admission {
             self.stats[origin.port].count_dropped(DropCause::WaitingFull);
@@ -206,7 +219,7 @@ impl Forwarder {
         stats.count_dropped(cause);
         let lane = self.lane(origin.port, origin.queue);
         let Path::Router(path) = &mut self.path else { return };
-        let RouterPath { router, allocator } = &mut **path;
+        let RouterPath { router, allocator, .. } = &mut **path;
         let transmitter = &mut self.outputs[origin.port][lane].transmitter;
         let is_sent = match router.answer(packet.data(), packet.len(), origin.port, cause) {
             Answer::Silence => return,

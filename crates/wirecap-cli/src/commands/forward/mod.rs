@@ -253,6 +253,7 @@ impl Job for ForwardJob {
                 Some(router) => Path::Router(Box::new(RouterPath {
                     router: router.worker(),
                     allocator: allocators.next().expect("each worker of a router has an allocator"),
+                    whole: Vec::new(),
                 })),
                 None => Path::Cable(rewrite.clone()),
             };

@@ -66,11 +66,9 @@ impl ForwardPlan {
         config.workers = Some(workers);
         let complete_checksums =
             interfaces.iter().map(|interface| completes(rules.checksums, interface)).collect();
-        let wanted = wanted(&rules);
         let router = match routes {
             Some(routes) => {
-                let wanted =
-                    wanted.map(|expression| compile(expression, signals, output.quiet)).transpose()?;
+                let wanted = wanted(&rules, signals, output.quiet)?;
                 let router = router(routes, &interfaces, rules.ttl.unwrap_or(Ttl::Decrement), wanted)?;
                 config.filter = Some(router.capture_filter());
                 config.unmatched = Some(UnmatchedPolicy::Pass);
@@ -79,8 +77,9 @@ impl ForwardPlan {
                 Some(router)
             }
             None => {
-                config.unmatched = wanted.is_some().then_some(UnmatchedPolicy::Drop);
-                config.filter = wanted;
+                let selects = rules.pass.is_some() || rules.drop.is_some();
+                config.unmatched = selects.then_some(UnmatchedPolicy::Drop);
+                (config.filter, config.excluded) = (rules.pass.clone(), rules.drop.clone());
                 None
             }
         };
@@ -283,19 +282,19 @@ fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Fil
     })
 }
 
-fn compile(expression: String, signals: &Signals, quiet: bool) -> Result<Filter> {
-    let compile = move || Filter::compile(&expression, LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN);
-    Ok(Step::compiling().run(signals, quiet, compile)?.map_err(wirecap::Error::Filter)?)
-}
-
-/// The filter of packets that are forwarded.
-fn wanted(rules: &ForwardRules) -> Option<String> {
-    match (&rules.pass, &rules.drop) {
-        (Some(pass), Some(drop)) => Some(format!("({pass}) and not ({drop})")),
-        (Some(pass), None) => Some(pass.clone()),
-        (None, Some(drop)) => Some(format!("not ({drop})")),
-        (None, None) => None,
+/// The filter of packets that are forwarded, if not all are.
+fn wanted(rules: &ForwardRules, signals: &Signals, quiet: bool) -> Result<Option<Filter>> {
+    let (pass, drop) = (rules.pass.clone(), rules.drop.clone());
+    let (ethernet, all) = (LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN);
+    let compile = move || match (pass, drop) {
+        (pass, Some(drop)) => Filter::compile_except(pass.as_deref(), &drop, ethernet, all).map(Some),
+        (Some(pass), None) => Filter::compile(&pass, ethernet, all).map(Some),
+        (None, None) => Ok(None),
+    };
+    if rules.pass.is_none() && rules.drop.is_none() {
+        return Ok(None);
     }
+    Ok(Step::compiling().run(signals, quiet, compile)?.map_err(wirecap::Error::Filter)?)
 }
 
 /// Drivers of interfaces over which hosts on the same machine send packets with incomplete checksums.

@@ -175,15 +175,21 @@ impl Filters {
     /// How many packets of a batch match; `None` if `give_up` was set before all runs were made.
     fn apply(&self, batch: &Batch, give_up: &AtomicBool) -> Option<u64> {
         let (runner, runs) = (&*self.runners[batch.port()], self.runs);
-        let mut matched = 0;
+        let (mut matched, mut whole) = (0, Vec::new());
         for packet in batch {
+            let mut bytes = packet.data();
+            if bytes.len() < packet.len() {
+                whole.clear();
+                packet.parts().for_each(|part| whole.extend_from_slice(part));
+                bytes = &whole;
+            }
             let mut matches = 0;
             for done in (0..runs).step_by(PIECE) {
                 if give_up.load(Ordering::Relaxed) {
                     return None;
                 }
                 let piece = (runs - done).min(PIECE as u64);
-                matches += runner.matches(packet.data(), packet.original_len() as u32, piece);
+                matches += runner.matches(bytes, packet.original_len() as u32, piece);
             }
             matched += u64::from(matches == runs);
         }

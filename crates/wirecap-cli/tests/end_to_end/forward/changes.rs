@@ -26,6 +26,10 @@ fn only_wanted_packets_pass() {
         (&["--drop", "udp port 53"][..], &[80, 123][..]),
         (&["--pass", "udp port 53"], &[53]),
         (&["--pass", "udp port 53 or udp port 80", "--drop", "port 80"], &[53]),
+        // None of the packets is that long.
+        (&["--drop", "ether[1000] = 7"], &[53, 80, 123]),
+        // Behind `vlan`, libpcap looks four bytes farther.
+        (&["--pass", "ip or (vlan and ip)", "--drop", "udp port 53"], &[80, 123]),
     ] {
         let cable = Cable::quiet("filters");
         let running = cable.forward(arguments);

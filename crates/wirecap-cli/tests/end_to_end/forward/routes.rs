@@ -96,6 +96,28 @@ fn hosts_of_two_networks_reach_each_other_through_the_router() {
     assert!(way(&ended, "m0")["to"].is_null());
 }
 
+/// The router changes the first cell; the filter sees all of them.
+#[test]
+fn packets_of_several_cells_are_filtered_as_a_whole() {
+    if !require_root("forward::packets_of_several_cells_are_filtered_as_a_whole") {
+        return;
+    }
+    let cable = networks("whole");
+    for end in [cable.first.a(), cable.first.b(), cable.second.a(), cable.second.b()] {
+        end.set_mtu(9000).unwrap();
+    }
+    let table = "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1";
+    let running = route(&cable, table, &["--drop", "ether[3000] = 0x5a"]);
+    let passes = |pattern, bytes| {
+        let arguments = ["-c", "1", "-W", "4", "-M", "do", "-p", pattern, "-s", bytes, "198.51.100.1"];
+        String::from_utf8_lossy(&cable.ping(&arguments).stdout).contains(" 1 received")
+    };
+    assert!(passes("41", "4000") && passes("5a", "1000"));
+    assert!(!passes("5a", "4000"));
+    let ended = running.stop();
+    assert_eq!(cause(&ended, "m0", "unwanted"), 1, "{ended:#?}");
+}
+
 #[test]
 fn next_hops_may_be_given_and_several_ports_may_be_routed() {
     if !require_root("forward::next_hops_may_be_given_and_several_ports_may_be_routed") {

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     Config, Error,
+    filter::Expressions,
     packet::{ChunkReader, Front},
     report::QueueMode,
 };
@@ -30,7 +31,7 @@ pub(super) fn look_up(name: String, port: ExamplePort) -> PreparedPort {
 
 impl Port for ExamplePort {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
-        match config.filter {
+        match Expressions::of(config) {
             Some(_) => Err(Error::NoFilter(facts.name.clone())),
             None => Ok(()),
         }

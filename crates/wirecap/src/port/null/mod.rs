@@ -19,6 +19,7 @@ use super::{
 use crate::{
     Config, Error, Timestamp,
     diagnostic::NicDataRefusal,
+    filter::Expressions,
     packet::{ChunkReader, Front},
     program::rx_hash,
     report::QueueMode,
@@ -33,7 +34,7 @@ impl Port for NullPort {
     fn check(&self, facts: &PortFacts, config: &Config) -> Result<(), Error> {
         let name = || facts.name.clone();
         match config.timestamp {
-            _ if config.filter.is_some() => Err(Error::NoFilter(name())),
+            _ if Expressions::of(config).is_some() => Err(Error::NoFilter(name())),
             Some(Timestamp::File) => Err(Error::NoFile(name())),
             Some(wanted @ (Timestamp::Hardware | Timestamp::Kernel)) => {
                 Err(Error::OnlyBatchTimestamps { name: name(), source_name: wanted.as_str() })
