@@ -59,8 +59,8 @@ impl Filter {
     /// or less, but libpcap takes time that grows with the cube of a list's length (4 s for 800 addresses;
     /// write networks), and names of hosts are looked up in the network.
     ///
-    /// `link_type` is the number in capture files, or libpcap's `DLT_` value, where that is another one: raw IP
-    /// is 101 in files and 12 in libpcap.
+    /// `link_type` is the number in capture files, or libpcap's `DLT_` value where that is another one: raw
+    /// IP is 101 in files and 12 in libpcap.
     ///
     /// # Errors
     /// [`Error::Expression`], [`Error::Libpcap`] on a machine without libpcap.

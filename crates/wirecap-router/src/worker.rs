@@ -147,8 +147,8 @@ impl<P> RouterWorker<P> {
         Decision::Forward { port: path.port }
     }
 
-    /// Answers the sender of a packet of `len` bytes that is discarded for this cause; the other arguments are
-    /// those of [`RouterWorker::route`], the packet is as it came.
+    /// Answers the sender of a packet of `len` bytes that is discarded for this cause; the other arguments
+    /// are those of [`RouterWorker::route`], the packet is as it came.
     ///
     /// # Panics
     ///

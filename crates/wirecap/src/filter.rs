@@ -50,9 +50,8 @@ pub(crate) struct Expressions<'a> {
 impl<'a> Expressions<'a> {
     /// Those of a configuration; `None` if all packets are wanted.
     pub(crate) fn of(config: &'a Config) -> Option<Self> {
-        let Config { filter, excluded, .. } = config;
-        (filter.is_some() || excluded.is_some())
-            .then(|| Self { wanted: filter.as_deref(), excluded: excluded.as_deref() })
+        let (wanted, excluded) = (config.filter.as_deref(), config.excluded.as_deref());
+        (wanted.is_some() || excluded.is_some()).then_some(Self { wanted, excluded })
     }
 
     fn compile(self, link_type: u16) -> Result<Filter, wirecap_filter::Error> {
