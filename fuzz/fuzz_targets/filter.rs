@@ -34,10 +34,9 @@ fuzz_target!(|input: &[u8]| {
     let Some((&count, rest)) = input.split_first() else { return };
     let (code, packet) = rest.split_at(rest.len().min(usize::from(count % 64) * 8));
     let program = Program::new(insns(code)).expect("valid by construction");
-    let libpcap = pcap::library()
-        .expect("libpcap is installed")
-        .filter(program.insns())
-        .expect("libpcap accepts it, too");
+    let given = program.insns().expect("no jump is too far for classic BPF");
+    let libpcap =
+        pcap::library().expect("libpcap is installed").filter(&given).expect("libpcap accepts it, too");
     let native = NativeFilter::new(&program).expect("native code");
     for wirelen in [packet.len() as u32, 1_500, u32::MAX] {
         let decided = program.decide(packet, wirelen);
@@ -51,7 +50,28 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(matches!(ebpf, Err(Error::Loops)), program.loops());
     }
     assert_eq!(socket_program(&program).is_err(), program.loops());
+    two_programs_as_one(code, packet);
 });
+
+/// What the first half matches and the second one does not.
+fn two_programs_as_one(code: &[u8], packet: &[u8]) {
+    let halves = code.split_at(code.len() / 2);
+    let [wanted, excluded] =
+        [halves.0, halves.1].map(|half| Program::new(insns(half)).expect("valid by construction"));
+    let Ok(both) = wanted.except(&excluded, 1) else { return };
+    // Together, loops have more rounds.
+    if !both.loops() {
+        let len = packet.len() as u32;
+        let expected = wanted.run(packet, len) != 0 && excluded.run(packet, len) == 0;
+        assert_eq!(
+            both.run(packet, len),
+            u32::from(expected),
+            "{:?} except {:?}",
+            wanted.ops(),
+            excluded.ops()
+        );
+    }
+}
 
 fn insns(code: &[u8]) -> Vec<Insn> {
     let mut insns: Vec<_> = (0..SLOTS).map(|slot| Insn::new(0x02, 0, 0, slot)).collect();

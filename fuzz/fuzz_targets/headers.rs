@@ -9,7 +9,7 @@ mod typed_frame;
 
 use libfuzzer_sys::fuzz_target;
 use wirecap_headers::checksum::{self, FilledChecksums, Verdict};
-use wirecap_headers::{Frame, Layout, MacAddress, Rewrite, RewriteError, SourceMac, Side, Ttl, VecFrame};
+use wirecap_headers::{Frame, Layout, MacAddress, Rewrite, RewriteError, Side, SourceMac, Ttl, VecFrame};
 
 use typed_frame::with_type;
 
