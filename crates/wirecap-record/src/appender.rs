@@ -5,7 +5,6 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
     io::IoSlice,
     iter,
     path::PathBuf,
@@ -23,9 +22,10 @@ use super::{
     error::RecordError,
     limit::Limit,
     order::Order,
+    outcome::{LostFile, Outcome, StopCallback, StopReason},
     output::{AppendError, Output, Whereabouts},
     pieces::{Piece, cut, split},
-    progress::{Progress, WrittenCounts},
+    progress::Progress,
     queues::Place,
     records::{Records, Room},
     rotation::Series,
@@ -34,66 +34,6 @@ use super::{
 /// The most bytes and blocks of one write.
 pub(crate) const GROUP_BYTES: usize = 1 << 20;
 pub(crate) const GROUP_BLOCKS: usize = 64;
-
-/// Why nothing more is written, although packets may still arrive.
-#[derive(Debug)]
-pub enum StopReason<'a> {
-    /// The file, or the files of all queues together, have the requested number of packets.
-    LimitReached,
-    /// The last file of a series is full: [`Rotation::max_files`](crate::Rotation::max_files).
-    FilesComplete,
-    /// An output accepts no more.
-    Failed {
-        /// Which one: 0, or the index of its queue.
-        output: usize,
-        /// Why.
-        cause: &'a RecordError,
-    },
-}
-
-/// A callback for the [`StopReason`].
-#[derive(Clone)]
-pub struct StopCallback(Arc<dyn Fn(StopReason<'_>) + Send + Sync>);
-
-impl<F: Fn(StopReason<'_>) + Send + Sync + 'static> From<F> for StopCallback {
-    fn from(callback: F) -> Self {
-        Self(Arc::new(callback))
-    }
-}
-
-impl fmt::Debug for StopCallback {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("StopCallback")
-    }
-}
-
-/// The result of recording.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What is in the output.
-    pub written: WrittenCounts,
-    /// Packets in its last file.
-    pub last_packets: u64,
-    /// Why the output is incomplete.
-    pub failure: Option<RecordError>,
-    /// Where the file was at the end, of a series the last one.
-    pub whereabouts: Whereabouts,
-    /// The name of the file if it is not complete, because of the failure: `NAME.partial`.
-    pub partial: Option<PathBuf>,
-    /// The files of a series before it whose packets another program removed.
-    pub lost_files: Vec<LostFile>,
-}
-
-/// A file of a series that another program deleted or truncated while it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LostFile {
-    /// Its path.
-    pub path: PathBuf,
-    /// Packets that were written to it.
-    pub packets: u64,
-    /// What became of it.
-    pub whereabouts: Whereabouts,
-}
 
 /// Writes records to an output, up to a number of packets.
 #[derive(Debug)]

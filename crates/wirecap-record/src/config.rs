@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-use super::{appender::StopCallback, copy::OutputCopy, rotation::Rotation};
+use super::{copy::OutputCopy, outcome::StopCallback, rotation::Rotation};
 
 /// How to record a capture. By default, keeps all of every packet, and workers wait for a slow output.
 #[derive(Debug, Default)]

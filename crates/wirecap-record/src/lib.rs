@@ -78,7 +78,7 @@
 //! | merging queues by time | `merge`, `order`; idle queues: `lookout`, `pace` |
 //! | a series of files | [`Rotation`]; the next file on request: [`Rotator`] |
 //! | a copy for a program that reads beside the file | [`OutputCopy`] |
-//! | writing, and its failures | [`Writer`], `appender`, `limit`, [`Output`], `open`, `naming`, `sink`; compressed: [`Compression`]; without packets: [`PlainFile`]; past the page cache: `direct_io`, `alignment` |
+//! | writing, and its failures | [`Writer`], `appender`, [`Outcome`], `limit`, [`Output`], `open`, `naming`, `sink`; compressed: [`Compression`]; without packets: [`PlainFile`]; past the page cache: `direct_io`, `alignment` |
 //! | the blocks around the packets | [`Trailer`], `description` |
 #![forbid(unsafe_code)]
 
@@ -103,6 +103,7 @@ mod merge;
 mod naming;
 mod open;
 mod order;
+mod outcome;
 mod output;
 mod pace;
 mod pieces;
@@ -117,7 +118,6 @@ mod sequencer;
 mod sink;
 mod writer;
 
-pub use appender::{LostFile, Outcome, StopCallback, StopReason};
 pub use compress::Compression;
 pub use config::RecordConfig;
 pub use copy::OutputCopy;
@@ -126,6 +126,7 @@ pub use error::{OutputError, RecordError};
 pub use lane::Lane;
 pub use naming::{FileOptions, complete_name};
 pub use open::check_unused;
+pub use outcome::{LostFile, Outcome, StopCallback, StopReason};
 pub use output::{Output, Whereabouts};
 pub use plain_file::PlainFile;
 pub use progress::{ForcedWrites, Progress, WrittenCounts};

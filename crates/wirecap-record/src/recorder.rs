@@ -14,7 +14,7 @@ use wirecap::{Capture, report::QueueMode};
 use wirecap_file::Format;
 
 use super::{
-    appender::{Appender, Outcome},
+    appender::Appender,
     backlog::Backlog,
     buffers::Buffers,
     config::RecordConfig,
@@ -27,6 +27,7 @@ use super::{
     limit::Limit,
     lookout::Lookout,
     merge::Merger,
+    outcome::Outcome,
     output::{Output, Whereabouts},
     pace::Pace,
     progress::Progress,

@@ -15,13 +15,14 @@ use std::{
 };
 
 use super::{
-    appender::{Appender, GROUP_BLOCKS, GROUP_BYTES, Outcome},
+    appender::{Appender, GROUP_BLOCKS, GROUP_BYTES},
     backlog::Backlog,
     block::Block,
     buffers::Buffers,
     description::{self, Trailer},
     lookout::Lookout,
     merge::Merger,
+    outcome::Outcome,
     pace::{ASK_PERIOD, Pace},
     progress::Progress,
     records::Records,
