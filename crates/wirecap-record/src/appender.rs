@@ -144,11 +144,14 @@ impl Appender {
     /// Writes a group to the current file, and what it has no room for to the next ones.
     fn write_to_files(&mut self, group: &[Records]) -> Result<(), RecordError> {
         let mut rest: Vec<_> = group.iter().map(Piece::whole).collect();
+        // Whether the file was opened for the next packet.
+        let mut is_new = false;
         loop {
             let first_ns = rest.iter().find_map(Piece::first_ns);
             if let (true, Some(first_ns)) = (self.is_between, first_ns) {
                 self.series.iter_mut().for_each(|series| series.reply_before(first_ns));
                 self.open_next(first_ns)?;
+                is_new = true;
             }
             let pieces = match (&mut self.series, first_ns) {
                 (Some(series), Some(first_ns)) => {
@@ -157,7 +160,12 @@ impl Appender {
                         // It may be longer than a file.
                         room.bytes = room.bytes.max(rest.iter().find_map(Piece::first_len).unwrap_or(0));
                     }
-                    split(&mut rest, room)
+                    let pieces = split(&mut rest, room);
+                    match is_new && pieces.iter().all(|piece| piece.entries().is_empty()) {
+                        // A packet that no file takes would have files opened for ever.
+                        true => split(&mut rest, Room { packets: 1, ..Room::UNLIMITED }),
+                        false => pieces,
+                    }
                 }
                 _ => std::mem::take(&mut rest),
             };
@@ -167,6 +175,7 @@ impl Appender {
             if self.is_complete {
                 return Ok(());
             }
+            is_new = true;
         }
     }
 

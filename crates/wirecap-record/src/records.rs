@@ -44,12 +44,18 @@ pub(crate) struct Position {
 pub(crate) struct Room {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// The time that none of them may have, and none after it; [`u64::MAX`] if it does not matter.
-    pub(crate) until_ns: u64,
+    /// The time that none of them may have, and none after it; `None` if it does not matter. A trace may have
+    /// any time, so no number stands for that.
+    pub(crate) until_ns: Option<u64>,
 }
 
 impl Room {
-    pub(crate) const UNLIMITED: Self = Self { packets: u64::MAX, bytes: u64::MAX, until_ns: u64::MAX };
+    pub(crate) const UNLIMITED: Self = Self { packets: u64::MAX, bytes: u64::MAX, until_ns: None };
+
+    /// Whether none of the records may have this time.
+    fn is_over(&self, time_ns: u64) -> bool {
+        self.until_ns.is_some_and(|until_ns| time_ns >= until_ns)
+    }
 }
 
 impl Position {
@@ -191,15 +197,15 @@ impl Records {
     pub(crate) fn run_within(&self, start: Position, room: Room) -> Position {
         let all = self.end();
         let (packets, bytes) = (all.entries - start.entries, all.bytes - start.bytes);
-        if packets as u64 <= room.packets && bytes as u64 <= room.bytes && self.span.newest_ns < room.until_ns
-        {
+        let is_enough = packets as u64 <= room.packets && bytes as u64 <= room.bytes;
+        if is_enough && !room.is_over(self.span.newest_ns) {
             return all;
         }
         let mut end = start;
         for &entry in &self.entries[start.entries..] {
             let bytes = end.bytes - start.bytes + entry.len as usize;
             let is_full = (end.entries - start.entries) as u64 == room.packets || bytes as u64 > room.bytes;
-            if is_full || entry.time_ns >= room.until_ns {
+            if is_full || room.is_over(entry.time_ns) {
                 break;
             }
             end.advance(entry);
@@ -235,7 +241,7 @@ fn trim<T>(buffer: &mut Vec<T>, spare: usize) {
     }
 }
 
-/// The times of consecutive packets.
+/// The times of consecutive packets. INVARIANT: the first time is later than the latest one if there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     /// Time of the first, in nanoseconds since 1970 (UTC).
@@ -256,11 +262,17 @@ impl Span {
         Self { first_ns: time_ns, newest_ns: time_ns, sorted: true }
     }
 
+    /// A packet may have any time, so none of the two times alone says this.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.first_ns > self.newest_ns
+    }
+
     /// Appends other packets.
     #[inline]
     fn append(&mut self, next: Self) {
         self.sorted &= next.sorted && self.newest_ns <= next.first_ns;
-        if self.first_ns == Self::EMPTY.first_ns {
+        if self.is_empty() {
             self.first_ns = next.first_ns;
         }
         self.newest_ns = self.newest_ns.max(next.newest_ns);
@@ -325,6 +337,17 @@ mod tests {
             assert_eq!((run.bytes(), &run.entries), (records.bytes(), &records.entries));
             assert_eq!(run.span, records.span);
         }
+    }
+
+    #[test]
+    fn the_last_time_that_there_is_is_one_like_any_other() {
+        let records = Records::of_times(&[7, u64::MAX, 8]);
+        let end = |packets| Position { entries: packets, bytes: packets };
+        assert_eq!(records.prefix(3, 2), end(2));
+        let before_the_last = Room { until_ns: Some(u64::MAX), ..Room::UNLIMITED };
+        assert_eq!(records.run_within(Position::default(), before_the_last), end(1));
+        let reversed = Records::of_times(&[u64::MAX, 8]).span;
+        assert_eq!(reversed, Span { first_ns: u64::MAX, newest_ns: u64::MAX, sorted: false });
     }
 
     #[test]

@@ -135,9 +135,9 @@ pub(crate) struct Series {
     origin_ns: Option<u64>,
     /// Whether packets have the time at which they come.
     is_live: bool,
-    /// The beginning of the period, and its end.
+    /// The beginning of the period, and its end, if there is one.
     begins_ns: u64,
-    until_ns: u64,
+    until_ns: Option<u64>,
     /// The number of the file, from 1 on.
     pub(crate) number: u64,
     /// Its packets.
@@ -155,7 +155,7 @@ impl Series {
     /// Of which the first file is open. `origin_ns` is when the first period begins; `None` means with the
     /// first packet, as in traces.
     pub(crate) fn new(rotation: Rotation, origin_ns: Option<u64>, requests: Arc<Requests>) -> Self {
-        let (begins_ns, until_ns, is_live, number, packets) = (0, u64::MAX, origin_ns.is_some(), 1, 0);
+        let (begins_ns, until_ns, is_live, number, packets) = (0, None, origin_ns.is_some(), 1, 0);
         let (cut_ns, replies) = (None, Vec::new());
         let mut series = Self {
             rotation,
@@ -211,7 +211,7 @@ impl Series {
         if self.is_set_back(first_ns) {
             // The last file goes on in the new period: its end would be that of the capture.
             if !self.is_empty() && !self.is_last() {
-                return Room { until_ns: 0, ..Room::UNLIMITED };
+                return Room { until_ns: Some(0), ..Room::UNLIMITED };
             }
             self.begin_period(first_ns);
         }
@@ -219,7 +219,7 @@ impl Series {
         Room {
             packets: max_packets.map_or(u64::MAX, |most| most.max(1).saturating_sub(self.packets)),
             bytes: max_bytes.map_or(u64::MAX, |most| most.saturating_sub(file_bytes)),
-            until_ns: self.cut_ns.map_or(self.until_ns, |cut_ns| cut_ns.min(self.until_ns)),
+            until_ns: [self.cut_ns, self.until_ns].into_iter().flatten().min(),
         }
     }
 
@@ -244,7 +244,7 @@ impl Series {
     /// request. For a writer that has written everything.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         let late_ns = now_ns.saturating_sub(LATE_NS);
-        let is_past = late_ns >= self.until_ns || self.is_set_back(now_ns);
+        let is_past = self.until_ns.is_some_and(|until_ns| late_ns >= until_ns) || self.is_set_back(now_ns);
         let period_is_over = (self.packets > 0 || self.is_last()) && is_past;
         period_is_over || self.cut_ns.is_some_and(|cut_ns| late_ns >= cut_ns)
     }
@@ -336,7 +336,7 @@ impl Series {
             self.origin_ns = Some(origin_ns);
         }
         let begins_ns = origin_ns + time_ns.saturating_sub(origin_ns) / period_ns * period_ns;
-        (self.begins_ns, self.until_ns) = (begins_ns, begins_ns.saturating_add(period_ns));
+        (self.begins_ns, self.until_ns) = (begins_ns, begins_ns.checked_add(period_ns));
         begins_ns
     }
 }

@@ -194,6 +194,19 @@ fn nothing_is_written_after_the_last_file() {
     assert_eq!((written.counts.packets, written.counts.output_files), (6, 2));
 }
 
+#[test]
+fn a_packet_with_the_last_time_that_there_is_is_in_one_file() {
+    let packets = [(ORIGIN_NS, 100), (u64::MAX, 100), (ORIGIN_NS + 1, 100), (u64::MAX, 100)];
+    // With a last file, so that a series without an end fails here.
+    let limits = Limits { files: Some(9), ..Limits::default() };
+    let by_size = Limits { bytes: Some(250), ..limits };
+    let by_time = Limits { period_ns: Some(1_000), ..limits };
+    for (limits, first) in [(by_size, 2), (by_time, 1)] {
+        let written = write(&[packets.to_vec()], limits);
+        assert_eq!(written.files, [&packets[..first], &packets[first..]], "{limits:?}");
+    }
+}
+
 /// A series that is written packet by packet, and rotated on request.
 struct Requested {
     directory: tempfile::TempDir,
