@@ -306,6 +306,10 @@ impl Output {
         let Self { sink, compressor: Some(compressor), len, .. } = self else {
             return write_all(slices, |slices| write(&mut self.sink, slices));
         };
+        // Compressing nothing begins no frame, so there would be none to end.
+        if slices.iter().all(|slice| slice.is_empty()) {
+            return Ok(());
+        }
         let nothing = |cause| AppendError { written: 0, cause };
         let bytes = compressor.compress(slices).map_err(|cause| nothing(cause.into()))?;
         write_all(&mut [IoSlice::new(&bytes)], |slices| write(sink, slices))

@@ -196,6 +196,30 @@ fn a_compressed_file_is_cut_to_whole_groups() {
     }
 }
 
+/// A pcap file has no account. Nothing is behind the end of a frame: a compressed file can end only once.
+#[test]
+fn a_compressed_file_without_an_account_ends_once() {
+    for compression in [Compression::Zstd, Compression::Lz4] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pcap.zst");
+        let options = FileOptions { compression: Some(compression), ..FileOptions::default() };
+        for has_failed in [false, true] {
+            let mut output = Output::open_with(&path, Format::Pcap, options).unwrap();
+            output.begin(b"head").unwrap();
+            if has_failed {
+                output.cut().unwrap();
+            }
+            output.append_last(b"", has_failed).unwrap();
+            let len = output.len();
+            // As with the account of a complete file that no other can follow.
+            output.append_last(b"", true).unwrap();
+            assert_eq!(output.len(), len, "{compression:?}, {has_failed}");
+            output.complete().unwrap();
+            assert_eq!(decoded(compression, &fs::read(&path).unwrap()).unwrap(), b"head");
+        }
+    }
+}
+
 #[test]
 fn only_files_are_written_past_the_page_cache() {
     let device = Output::open("/dev/null", Format::Pcapng).unwrap();
