@@ -24,10 +24,15 @@ pub(crate) struct Part<'r> {
     pub(crate) is_in_place: bool,
 }
 
-/// The paddings before parts that are written to `position`: empty where none is needed.
-pub(crate) fn paddings(parts: &[Part<'_>], position: u64) -> Vec<Vec<u8>> {
-    let lengths = lengths(parts, position).into_iter();
-    lengths.map(|len| if len > 0 { pcapng::padding(len) } else { Vec::new() }).collect()
+/// The paddings before parts that are written to `position`: empty where none is needed. None at all if the
+/// file has room for only this many bytes, and the parts fit without them: the end of a file is copied.
+pub(crate) fn paddings(parts: &[Part<'_>], position: u64, room_bytes: u64) -> Vec<Vec<u8>> {
+    let lengths = lengths(parts, position);
+    let bytes = lengths.iter().sum::<usize>() + parts.iter().map(|part| part.bytes.len()).sum::<usize>();
+    if bytes as u64 > room_bytes {
+        return Vec::new();
+    }
+    lengths.into_iter().map(|len| if len > 0 { pcapng::padding(len) } else { Vec::new() }).collect()
 }
 
 /// The lengths of the paddings, or 0.
@@ -101,6 +106,15 @@ mod tests {
         let mut encoded = parts([first, second]);
         encoded[0].is_in_place = false;
         assert_eq!(lengths(&encoded, 100), [0, 0]);
+    }
+
+    #[test]
+    fn a_file_with_a_limit_of_bytes_is_not_padded_beyond_it() {
+        let (memory, start) = memory(20);
+        let parts = parts([&memory[start..start + 20 * PAGE]]);
+        let with_padding = (PAGE - 100 + 20 * PAGE) as u64;
+        assert_eq!(paddings(&parts, 100, with_padding), [pcapng::padding(PAGE - 100)]);
+        assert!(paddings(&parts, 100, with_padding - 1).is_empty());
     }
 
     /// Except for the pages at the borders of its parts.

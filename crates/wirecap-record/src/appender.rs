@@ -153,6 +153,7 @@ impl Appender {
                 self.open_next(first_ns)?;
                 is_new = true;
             }
+            let mut room_bytes = u64::MAX;
             let pieces = match (&mut self.series, first_ns) {
                 (Some(series), Some(first_ns)) => {
                     let mut room = series.room(self.output.len(), first_ns);
@@ -160,6 +161,7 @@ impl Appender {
                         // It may be longer than a file.
                         room.bytes = room.bytes.max(rest.iter().find_map(Piece::first_len).unwrap_or(0));
                     }
+                    room_bytes = room.bytes;
                     let pieces = split(&mut rest, room);
                     match is_new && pieces.iter().all(|piece| piece.entries().is_empty()) {
                         // A packet that no file takes would have files opened for ever.
@@ -169,7 +171,7 @@ impl Appender {
                 }
                 _ => std::mem::take(&mut rest),
             };
-            self.write_to_file(&pieces)?;
+            self.write_to_file(&pieces, room_bytes)?;
             let Some(first_ns) = rest.iter().find_map(Piece::first_ns) else { return Ok(()) };
             self.next_file(first_ns)?;
             if self.is_complete {
@@ -179,11 +181,12 @@ impl Appender {
         }
     }
 
-    /// Writes to the current file.
-    fn write_to_file(&mut self, pieces: &[Piece<'_>]) -> Result<(), RecordError> {
+    /// Writes to the current file, which has room for this many bytes.
+    fn write_to_file(&mut self, pieces: &[Piece<'_>], room_bytes: u64) -> Result<(), RecordError> {
         let paddings = match self.output.direct_position() {
             Some(position) => {
-                alignment::paddings(&pieces.iter().map(Piece::part).collect::<Vec<_>>(), position)
+                let parts: Vec<_> = pieces.iter().map(Piece::part).collect();
+                alignment::paddings(&parts, position, room_bytes)
             }
             None => Vec::new(),
         };

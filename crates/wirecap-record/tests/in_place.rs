@@ -13,7 +13,7 @@ use std::{
 use nix::{fcntl::OFlag, unistd::pipe2};
 use wirecap::{Builder, Capture, Modes, Report, Timestamp};
 use wirecap_file::{Format, Reader, Record};
-use wirecap_record::{Output, RecordConfig, RecordError, Recorder};
+use wirecap_record::{NextFile, Output, RecordConfig, RecordError, Recorder, Rotation};
 use wirecap_testing::{check, crew::Arrival, kernel_is_at_least, need_root, wait_until, wire::Wire};
 use wirecap_traffic::{FrameSpec, Marks};
 
@@ -146,6 +146,42 @@ fn each_packet_is_in_the_file_once_and_in_order() {
         } else {
             assert_eq!(check::intact(&packets, spec), (0..frames).collect::<Vec<_>>());
         }
+    }
+}
+
+/// Past the page cache, what is written in front of packets to align them counts, too.
+#[test]
+fn a_file_of_a_series_has_at_most_its_bytes() {
+    need_packing!("in_place::a_file_of_a_series_has_at_most_its_bytes");
+    const MAX_BYTES: u64 = 200_000;
+    let spec = FrameSpec { len: 1_514, ..FrameSpec::default() };
+    let frames = u64::from(CHUNKS) * (128 << 10) / (spec.len as u64 + 60);
+    let wire = Wire::with_queues("recbytes", 1);
+    // Not every file system in memory has direct writes.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let folder = directory.path().to_owned();
+    let open = move |number: u64| {
+        Output::open(folder.join(format!("{number}.pcapng")), Format::Pcapng).and_then(Output::direct)
+    };
+    let first = open(1).unwrap();
+    let rotation = Rotation {
+        max_bytes: Some(MAX_BYTES),
+        max_packets: None,
+        period: None,
+        max_files: None,
+        open: (move |next: NextFile| open(next.number)).into(),
+        on_complete: None,
+    };
+    let config = RecordConfig { rotations: vec![rotation], ..RecordConfig::default() };
+    let recording = Recording::start(wire.capture(builder()), first, config);
+    wire.live(&mut wire.generator(spec), 0, frames);
+    recording.wait_for(frames);
+    let (outcome, _) = recording.finish();
+    assert!(outcome.failure.is_none(), "{outcome:?}");
+    // The last one has the account.
+    for number in 1..outcome.written.output_files {
+        let bytes = directory.path().join(format!("{number}.pcapng")).metadata().unwrap().len();
+        assert!((MAX_BYTES - 2_000..=MAX_BYTES).contains(&bytes), "file {number} has {bytes} bytes");
     }
 }
 
