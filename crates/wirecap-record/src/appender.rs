@@ -210,7 +210,7 @@ impl Appender {
     /// Counts the whole records in the first `written` bytes of the pieces, which include padding, and checks
     /// their order.
     fn keep(&mut self, pieces: &[Piece<'_>], paddings: &[Vec<u8>], mut written: usize) {
-        let before = self.packets;
+        let (before, mut last_ns) = (self.packets, None);
         for (index, Piece { records, run }) in pieces.iter().enumerate() {
             let padding = paddings.get(index).map_or(0, Vec::len);
             if padding > written {
@@ -223,7 +223,9 @@ impl Appender {
                 true => run.end,
                 false => records.run_within(run.start, Room { bytes: written as u64, ..Room::UNLIMITED }),
             };
-            self.order.written(&records.entries[run.start.entries..end.entries], records.span);
+            let entries = &records.entries[run.start.entries..end.entries];
+            self.order.written(entries, records.span);
+            last_ns = entries.last().map(|entry| entry.time_ns).or(last_ns);
             self.output.keep(end.bytes - run.start.bytes);
             self.packets += (end.entries - run.start.entries) as u64;
             if end != run.end {
@@ -231,8 +233,8 @@ impl Appender {
             }
             written -= len;
         }
-        if let Some(series) = &mut self.series {
-            series.add(self.packets - before);
+        if let (Some(series), Some(last_ns)) = (&mut self.series, last_ns) {
+            series.add(self.packets - before, last_ns);
         }
     }
 

@@ -49,6 +49,9 @@ pub(crate) fn split<'g>(pieces: &mut Vec<Piece<'g>>, mut room: Room) -> Vec<Piec
         let full = piece.records.run_within(start, room);
         room.packets -= (full.entries - start.entries) as u64;
         room.bytes = room.bytes.saturating_sub((full.bytes - start.bytes) as u64);
+        if let Some(last) = piece.records.entries[start.entries..full.entries].last() {
+            room.follows_early = room.is_early(last.time_ns);
+        }
         if full == end {
             taken.push(piece);
             continue;

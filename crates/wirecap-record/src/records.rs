@@ -47,14 +47,24 @@ pub(crate) struct Room {
     /// The time that none of them may have, and none after it; `None` if it does not matter. A trace may have
     /// any time, so no number stands for that.
     pub(crate) until_ns: Option<u64>,
+    /// Of two packets in a row before this time, the second is not among them.
+    pub(crate) from_ns: u64,
+    /// Whether the packet before them was before that time.
+    pub(crate) follows_early: bool,
 }
 
 impl Room {
-    pub(crate) const UNLIMITED: Self = Self { packets: u64::MAX, bytes: u64::MAX, until_ns: None };
+    pub(crate) const UNLIMITED: Self =
+        Self { packets: u64::MAX, bytes: u64::MAX, until_ns: None, from_ns: 0, follows_early: false };
 
     /// Whether none of the records may have this time.
     fn is_over(&self, time_ns: u64) -> bool {
         self.until_ns.is_some_and(|until_ns| time_ns >= until_ns)
+    }
+
+    /// Whether a time is before those that packets should have.
+    pub(crate) fn is_early(&self, time_ns: u64) -> bool {
+        time_ns < self.from_ns
     }
 }
 
@@ -198,16 +208,21 @@ impl Records {
         let all = self.end();
         let (packets, bytes) = (all.entries - start.entries, all.bytes - start.bytes);
         let is_enough = packets as u64 <= room.packets && bytes as u64 <= room.bytes;
-        if is_enough && !room.is_over(self.span.newest_ns) {
+        let entries = &self.entries[start.entries..];
+        let may_be_early = room.from_ns > 0
+            && (!self.span.sorted || entries.first().is_some_and(|first| room.is_early(first.time_ns)));
+        if is_enough && !room.is_over(self.span.newest_ns) && !may_be_early {
             return all;
         }
-        let mut end = start;
-        for &entry in &self.entries[start.entries..] {
+        let (mut end, mut follows_early) = (start, room.follows_early);
+        for &entry in entries {
             let bytes = end.bytes - start.bytes + entry.len as usize;
             let is_full = (end.entries - start.entries) as u64 == room.packets || bytes as u64 > room.bytes;
-            if is_full || room.is_over(entry.time_ns) {
+            let is_early = room.is_early(entry.time_ns);
+            if is_full || room.is_over(entry.time_ns) || (is_early && follows_early) {
                 break;
             }
+            follows_early = is_early;
             end.advance(entry);
         }
         end

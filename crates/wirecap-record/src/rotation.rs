@@ -71,7 +71,8 @@ pub struct Rotation {
     /// The most packets of a file.
     pub max_packets: Option<u64>,
     /// The span of time of a file, by the times of packets. A packet that comes after one of the next file is
-    /// in that file.
+    /// in that file. If the times of a trace go back by more than a period, and by more than 3 s, the second
+    /// packet in a row with such a time begins the next file.
     pub period: Option<Duration>,
     /// The number of files after which nothing more is written; `None` means no limit.
     pub max_files: Option<u64>,
@@ -142,6 +143,8 @@ pub(crate) struct Series {
     pub(crate) number: u64,
     /// Its packets.
     packets: u64,
+    /// The time of the last packet of the series.
+    last_ns: u64,
     /// The file before it, or the last one between two files.
     last_complete: Option<CompleteFile>,
     requests: Arc<Requests>,
@@ -165,6 +168,7 @@ impl Series {
             until_ns,
             number,
             packets,
+            last_ns: 0,
             last_complete: None,
             requests,
             cut_ns,
@@ -176,9 +180,10 @@ impl Series {
         series
     }
 
-    /// Notes that this many packets are in the file now.
-    pub(crate) fn add(&mut self, packets: u64) {
+    /// Notes that this many more packets are in the file, and the time of the last one.
+    pub(crate) fn add(&mut self, packets: u64, last_ns: u64) {
         self.packets += packets;
+        self.last_ns = last_ns;
     }
 
     /// Takes requests for the next file, which begins at the earliest time requested. Unless `is_live`, when
@@ -208,18 +213,23 @@ impl Series {
             self.origin_ns = Some(first_ns);
             self.begin_period(first_ns);
         }
-        if self.is_set_back(first_ns) {
+        if self.is_live && self.is_set_back(first_ns) {
             // The last file goes on in the new period: its end would be that of the capture.
             if !self.is_empty() && !self.is_last() {
                 return Room { until_ns: Some(0), ..Room::UNLIMITED };
             }
             self.begin_period(first_ns);
         }
+        // A trace may have a packet with an absurd time, from which its clock comes back.
+        let goes_on = self.is_live || self.is_last();
+        let from_ns = if goes_on { 0 } else { self.earliest_ns() };
         let (max_packets, max_bytes) = (self.rotation.max_packets, self.rotation.max_bytes);
         Room {
             packets: max_packets.map_or(u64::MAX, |most| most.max(1).saturating_sub(self.packets)),
             bytes: max_bytes.map_or(u64::MAX, |most| most.saturating_sub(file_bytes)),
             until_ns: [self.cut_ns, self.until_ns].into_iter().flatten().min(),
+            from_ns,
+            follows_early: self.last_ns < from_ns,
         }
     }
 
@@ -252,7 +262,19 @@ impl Series {
     /// Whether a time is so far before the period that the system clock was set back: otherwise the file
     /// would end only when the clock has come to its end again.
     fn is_set_back(&self, time_ns: u64) -> bool {
-        self.is_live && self.rotation.period.is_some() && time_ns.saturating_add(LATE_NS) < self.begins_ns
+        time_ns < self.earliest_ns()
+    }
+
+    /// The earliest time that is only late: how late packets are in a trace depends on what wrote it.
+    fn earliest_ns(&self) -> u64 {
+        let Some(period_ns) = self.period_ns() else { return 0 };
+        let late_ns = if self.is_live { LATE_NS } else { LATE_NS.max(period_ns) };
+        self.begins_ns.saturating_sub(late_ns)
+    }
+
+    fn period_ns(&self) -> Option<u64> {
+        let period = self.rotation.period?;
+        Some(u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1))
     }
 
     /// Whether no file follows.
@@ -325,10 +347,9 @@ impl Series {
 
     /// Begins the period of a time. Returns its beginning.
     fn begin_period(&mut self, time_ns: u64) -> u64 {
-        let (Some(period), Some(mut origin_ns)) = (self.rotation.period, self.origin_ns) else {
+        let (Some(period_ns), Some(mut origin_ns)) = (self.period_ns(), self.origin_ns) else {
             return time_ns;
         };
-        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
         if self.is_set_back(time_ns) {
             // Periods begin at the same times as before.
             let periods = origin_ns.saturating_sub(time_ns).div_ceil(period_ns);

@@ -84,6 +84,8 @@ struct Limits {
     packets: Option<u64>,
     period_ns: Option<u64>,
     files: Option<u64>,
+    /// The first period begins with the first packet.
+    is_trace: bool,
 }
 
 fn write(groups: &[Vec<TestPacket>], limits: Limits) -> Written {
@@ -94,7 +96,8 @@ fn write(groups: &[Vec<TestPacket>], limits: Limits) -> Written {
     output.begin(HEADER).unwrap();
     let progress = Progress::new(&output, None);
     let limit = Arc::new(Limit::new(u64::MAX));
-    let series = Series::new(rotation, Some(ORIGIN_NS), Arc::default());
+    let origin_ns = (!limits.is_trace).then_some(ORIGIN_NS);
+    let series = Series::new(rotation, origin_ns, Arc::default());
     let mut appender = Appender::new(0, None, output, (Some(series), None), limit, progress, None);
     let mut buffers = Buffers::new(Vec::new());
     let mut pending = VecDeque::new();
@@ -156,7 +159,7 @@ proptest! {
         packets in prop::option::of(1..9_u64),
         period_ns in prop::option::of(1..700_u64),
     ) {
-        let written = write(&groups, Limits { bytes, packets, period_ns, files: None });
+        let written = write(&groups, Limits { bytes, packets, period_ns, ..Limits::default() });
         let all = groups.concat();
         prop_assert_eq!(written.files.concat(), all.clone());
         prop_assert_eq!(written.counts.packets, all.len() as u64);
@@ -204,6 +207,35 @@ fn a_packet_with_the_last_time_that_there_is_is_in_one_file() {
     for (limits, first) in [(by_size, 2), (by_time, 1)] {
         let written = write(&[packets.to_vec()], limits);
         assert_eq!(written.files, [&packets[..first], &packets[first..]], "{limits:?}");
+    }
+}
+
+/// Whatever the groups are in which they come. A packet alone may be without a time.
+#[test]
+fn a_trace_is_divided_by_time_also_after_a_packet_of_the_far_future() {
+    const FUTURE_MS: u64 = 4_000_000_000_000;
+    let limits = Limits { is_trace: true, ..BY_TIME };
+    let cases = [
+        // Late by less than three seconds, then a jump that its second packet confirms.
+        (
+            &[5_000, 6_000, 9_000, 6_500, FUTURE_MS, 9_100, 9_200, 10_000][..],
+            &[&[5_000][..], &[6_000], &[9_000, 6_500], &[FUTURE_MS, 9_100], &[9_200], &[10_000]][..],
+        ),
+        (
+            &[FUTURE_MS, 0, FUTURE_MS + 1, 0, FUTURE_MS + 2, 0],
+            &[&[FUTURE_MS, 0, FUTURE_MS + 1, 0, FUTURE_MS + 2, 0]],
+        ),
+        // Before the first packet, too.
+        (&[9_000, 1_500, 1_600, 2_000], &[&[9_000, 1_500], &[1_600], &[2_000]]),
+    ];
+    for (times_ms, files) in cases {
+        let packets = |times: &[u64]| times.iter().map(|ms| (ms * 1_000_000, 100)).collect::<Vec<_>>();
+        let files: Vec<_> = files.iter().map(|file| packets(file)).collect();
+        for size in 1..4 {
+            let groups: Vec<_> = packets(times_ms).chunks(size).map(<[TestPacket]>::to_vec).collect();
+            assert_eq!(write(&groups, limits).files, files, "in groups of {size}");
+        }
+        assert_eq!(write(&[packets(times_ms)], limits).files, files);
     }
 }
 
@@ -333,7 +365,8 @@ fn a_request_is_refused_once_nothing_more_is_written() {
 }
 
 /// Periods of a second.
-const BY_TIME: Limits = Limits { period_ns: Some(SECOND_NS), bytes: None, packets: None, files: None };
+const BY_TIME: Limits = 
+    Limits { period_ns: Some(SECOND_NS), bytes: None, packets: None, files: None, is_trace: false };
 const SECOND_NS: u64 = 1_000_000_000;
 
 #[test]
