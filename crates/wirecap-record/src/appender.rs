@@ -7,7 +7,6 @@ use std::{
     collections::VecDeque,
     io::IoSlice,
     iter,
-    path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::SystemTime,
 };
@@ -22,13 +21,13 @@ use super::{
     error::RecordError,
     limit::Limit,
     order::Order,
-    outcome::{LostFile, Outcome, StopCallback, StopReason},
+    outcome::{LostFile, MovedFile, Outcome, StopCallback, StopReason},
     output::{AppendError, Output, Whereabouts},
     pieces::{Piece, cut, split},
     progress::Progress,
     queues::Place,
     records::{Records, Room},
-    rotation::Series,
+    rotation::{EndedFile, Series},
 };
 
 /// The most bytes and blocks of one write.
@@ -54,14 +53,16 @@ pub(crate) struct Appender {
     complete_bytes: u64,
     /// Whether the file is complete, and the next one of the series begins with the next packet.
     is_between: bool,
-    /// The last complete file and its packets, if none can follow: it still gets the account.
-    last: Option<(PathBuf, u64)>,
+    /// The last complete file, if none can follow: it still gets the account.
+    last: Option<EndedFile>,
     /// Whether the last file of a series is full.
     is_complete: bool,
     /// Whether everything is written that follows the packets.
     is_closed: bool,
     /// Those of them that another program has removed.
     lost_files: Vec<LostFile>,
+    /// Those that another program has moved.
+    moved_files: Vec<MovedFile>,
     /// Why nothing more is written.
     failure: Option<RecordError>,
     on_stop: Option<StopCallback>,
@@ -99,6 +100,7 @@ impl Appender {
             is_complete: false,
             is_closed: false,
             lost_files: Vec::new(),
+            moved_files: Vec::new(),
             failure: None,
             on_stop,
         }
@@ -245,34 +247,38 @@ impl Appender {
             self.is_complete = true;
             return Ok(());
         }
-        let packets = series.packets();
         let full = self.complete_file()?;
         if let Err(cause) = self.open_next(first_ns) {
-            self.last = Some((full, packets));
+            self.last = Some(full);
             return Err(cause);
         }
         if let Some(series) = &mut self.series {
-            series.complete(&full, packets, Some((self.output.name(), first_ns)));
+            series.complete(full, Some((self.output.name(), first_ns)));
         }
         Ok(())
     }
 
-    /// Ends the file, and returns its name.
-    fn complete_file(&mut self) -> Result<PathBuf, RecordError> {
+    /// Ends the file.
+    fn complete_file(&mut self) -> Result<EndedFile, RecordError> {
         let whereabouts = self.output.whereabouts();
         self.output.end().map_err(|error| error.cause)?;
-        if whereabouts != Whereabouts::Cut {
-            self.output.complete()?;
-        }
-        let full = self.output.name().to_owned();
+        let has_path = whereabouts != Whereabouts::Cut && self.output.complete()?;
+        let (path, packets) = (self.output.name().to_owned(), self.packets_of_file());
         self.is_between = true;
         self.complete_bytes += self.output.len();
-        // A file that was moved is where its owner wants it.
-        if matches!(whereabouts, Whereabouts::Deleted | Whereabouts::Cut) {
-            let packets = self.series.as_ref().map_or(0, Series::packets);
-            self.lost_files.push(LostFile { path: full.clone(), packets, whereabouts });
+        match whereabouts {
+            Whereabouts::InPlace => {}
+            Whereabouts::Moved(moved_to) => {
+                self.moved_files.push(MovedFile { path: path.clone(), moved_to });
+            }
+            whereabouts => self.lost_files.push(LostFile { path: path.clone(), packets, whereabouts }),
         }
-        Ok(full)
+        Ok(EndedFile { path, packets, has_path })
+    }
+
+    /// Packets in the current file.
+    fn packets_of_file(&self) -> u64 {
+        self.series.as_ref().map_or(self.packets, Series::packets)
     }
 
     /// Opens the file that follows a complete one, for a packet with this time.
@@ -291,10 +297,9 @@ impl Appender {
         if series.is_last() || series.is_next_last() {
             return self.next_file(now_ns);
         }
-        let packets = series.packets();
         let full = self.complete_file()?;
         if let Some(series) = &mut self.series {
-            series.complete(&full, packets, None);
+            series.complete(full, None);
         }
         Ok(())
     }
@@ -407,24 +412,27 @@ impl Appender {
         let is_there = matches!(found, Whereabouts::InPlace | Whereabouts::Cut);
         // Of a file that has ended, all is said.
         let whereabouts = if self.is_between { Whereabouts::InPlace } else { found };
-        let last_packets = self.series.as_ref().map_or(self.packets, Series::packets);
+        let last_packets = self.packets_of_file();
         let is_whole = self.is_closed && self.failure.is_none();
+        let mut has_path = false;
         if is_whole && whereabouts != Whereabouts::Cut {
-            self.failure = self.output.complete().err();
+            match self.output.complete() {
+                Ok(has) => has_path = has,
+                Err(cause) => self.failure = Some(cause),
+            }
         }
         if let Some(series) = &mut self.series {
-            match self.last.take() {
-                Some((last, packets)) => series.complete(&last, packets, None),
-                None if is_whole && self.failure.is_none() => {
-                    series.complete(self.output.name(), series.packets(), None);
-                }
-                None => {}
+            if let Some(last) = self.last.take() {
+                series.complete(last, None);
+            } else if is_whole && self.failure.is_none() {
+                let path = self.output.name().to_owned();
+                series.complete(EndedFile { path, packets: last_packets, has_path }, None);
             }
             series.close();
         }
         let partial = self.output.partial().filter(|_| is_there).map(Into::into);
-        let Self { failure, lost_files, .. } = self;
-        Outcome { written, last_packets, failure, whereabouts, partial, lost_files }
+        let Self { failure, lost_files, moved_files, .. } = self;
+        Outcome { written, last_packets, failure, whereabouts, partial, lost_files, moved_files }
     }
 
     /// Publishes what was written.

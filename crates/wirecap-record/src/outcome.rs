@@ -51,6 +51,17 @@ pub struct Outcome {
     pub partial: Option<PathBuf>,
     /// The files of a series before it whose packets another program removed.
     pub lost_files: Vec<LostFile>,
+    /// Those that another program moved, with their packets.
+    pub moved_files: Vec<MovedFile>,
+}
+
+/// A file of a series that another program moved while it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovedFile {
+    /// The path that it would have got.
+    pub path: PathBuf,
+    /// Where it was when it was complete.
+    pub moved_to: PathBuf,
 }
 
 /// A file of a series that another program deleted or truncated while it was written.

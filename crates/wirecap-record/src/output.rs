@@ -246,22 +246,23 @@ impl Output {
         self.path.as_deref().filter(|_| self.becomes.is_some())
     }
 
-    /// Gives the file its name, now that it is complete. A file that another program has moved or removed
-    /// keeps the name that it has.
+    /// Gives the file its name, now that it is complete, and returns whether it has it. A file that another
+    /// program has moved or removed keeps the name that it has.
     ///
     /// # Errors
     /// [`RecordError::NotKept`], [`RecordError::Unnamed`]; the file keeps its partial name.
-    pub(crate) fn complete(&mut self) -> Result<(), RecordError> {
+    pub(crate) fn complete(&mut self) -> Result<bool, RecordError> {
         if self.cuttable {
             self.sink.check_kept().map_err(RecordError::NotKept)?;
         }
-        let (true, Some(path), Some(name)) = (self.is_at_path(), &self.path, &self.becomes) else {
-            return Ok(());
+        let is_at_path = self.is_at_path();
+        let (true, Some(path), Some(name)) = (is_at_path, &self.path, &self.becomes) else {
+            return Ok(is_at_path);
         };
         fs::rename(path, &name.path).map_err(RecordError::Unnamed)?;
         self.path = self.becomes.take().map(|name| name.path);
         self.settle();
-        Ok(())
+        Ok(true)
     }
 
     /// Bytes that it accepted, whole records or not, for others to read.

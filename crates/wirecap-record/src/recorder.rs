@@ -180,8 +180,9 @@ impl Recorder {
         let _ = sender.send(trailer.into());
         let abandoned = |failure| {
             let (written, whereabouts) = (progress.written(), Whereabouts::InPlace);
-            let (last_packets, failure, lost_files) = (written.packets, Some(failure), Vec::new());
-            Outcome { written, last_packets, failure, whereabouts, partial: None, lost_files }
+            let (last_packets, failure, partial) = (written.packets, Some(failure), None);
+            let (lost_files, moved_files) = (Vec::new(), Vec::new());
+            Outcome { written, last_packets, failure, whereabouts, partial, lost_files, moved_files }
         };
         let (mut bytes, mut since) = (progress.output_bytes(), Instant::now());
         loop {

@@ -12,7 +12,7 @@
 
 use std::{
     fmt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, mpsc::Sender},
     time::Duration,
 };
@@ -78,7 +78,8 @@ pub struct Rotation {
     pub max_files: Option<u64>,
     /// Opens the next file.
     pub open: OpenNext,
-    /// Called with each file that is complete.
+    /// Called with each file that is complete and has its name, so not with one that another program moved or
+    /// deleted.
     pub on_complete: Option<CompleteCallback>,
 }
 
@@ -127,6 +128,15 @@ impl fmt::Debug for CompleteCallback {
 /// How long after the end of a period packets of it may still be written: those that are held back until no
 /// earlier one can arrive, and some time for a machine that stalls.
 const LATE_NS: u64 = 3_000_000_000;
+
+/// A file of a series that is complete.
+#[derive(Debug)]
+pub(crate) struct EndedFile {
+    pub(crate) path: PathBuf,
+    pub(crate) packets: u64,
+    /// Whether the file has this path: another program may have moved or deleted it.
+    pub(crate) has_path: bool,
+}
 
 /// The current file of a series.
 #[derive(Debug)]
@@ -309,18 +319,18 @@ impl Series {
         self.cut_ns.filter(|&cut_ns| first_ns >= cut_ns)
     }
 
-    /// A file with this many packets is complete. `next` is the file that follows, and the time of its first
-    /// packet.
-    pub(crate) fn complete(&mut self, path: &Path, packets: u64, next: Option<(&Path, u64)>) {
-        if let Some(CompleteCallback(on_complete)) = &self.rotation.on_complete {
-            on_complete(path);
+    /// A file is complete. `next` is the file that follows, and the time of its first packet.
+    pub(crate) fn complete(&mut self, ended: EndedFile, next: Option<(&Path, u64)>) {
+        let EndedFile { path, packets, has_path } = ended;
+        if let (true, Some(CompleteCallback(on_complete))) = (has_path, &self.rotation.on_complete) {
+            on_complete(&path);
         }
-        self.last_complete = Some(CompleteFile { path: path.to_owned(), packets, next: None });
+        self.last_complete = Some(CompleteFile { path: path.clone(), packets, next: None });
         if next.is_some_and(|(_, first_ns)| self.reached_cut_ns(first_ns).is_none()) {
             return;
         }
         let next = next.map(|(next, _)| next.to_owned());
-        self.reply(&CompleteFile { path: path.to_owned(), packets, next });
+        self.reply(&CompleteFile { path, packets, next });
     }
 
     /// Answers requests for the next file, between two files: the one before is complete.

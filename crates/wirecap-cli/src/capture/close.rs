@@ -1,6 +1,6 @@
 //! The end of a capture: everything is written, the account is closed, and failures are reported.
 
-use std::{io::ErrorKind, path::Path, thread::JoinHandle};
+use std::{fmt::Display, io::ErrorKind, path::Path, thread::JoinHandle};
 
 use wirecap::{Capture, Report};
 use wirecap_record::{Outcome, RecordError, Recorder, Trailer, Whereabouts, WrittenCounts};
@@ -111,8 +111,9 @@ impl EndedCapture<'_> {
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
         let pipe = self.plan.output.copy_pipe();
-        let of_output = |(file, outcome)| [moved(file, outcome), not_copied(outcome, pipe)];
-        let messages = outputs.iter().flat_map(|(file, outcome)| of_output((file, outcome))).flatten();
+        let messages = outputs
+            .iter()
+            .flat_map(|(file, outcome)| moved(file, outcome).into_iter().chain(not_copied(outcome, pipe)));
         let messages: Vec<_> = messages.collect();
         let written = outputs.into_iter().map(|(file, outcome)| (file, outcome.written));
         let written: Option<WrittenFiles> = self.plan.destination.is_some().then(|| written.collect());
@@ -196,11 +197,17 @@ fn lost_packets(outcome: &Outcome) -> u64 {
     before.map(|lost| lost.packets).sum::<u64>() + last
 }
 
-/// A line about where the file is, if another program moved it.
-fn moved(OutputFile { name, .. }: &OutputFile, outcome: &Outcome) -> Option<Message> {
-    let Whereabouts::Moved(path) = &outcome.whereabouts else { return None };
-    let text = format!("{name} was moved while it was written; the packets are in {}", path.display());
-    Some(Message::note(text))
+/// A line about where each file is that another program moved.
+fn moved(file: &OutputFile, outcome: &Outcome) -> Vec<Message> {
+    let line = |name: &dyn Display, path: &Path| {
+        Message::note(format!("{name} was moved while it was written; the packets are in {}", path.display()))
+    };
+    let before = outcome.moved_files.iter().map(|moved| line(&moved.path.display(), &moved.moved_to));
+    let last = match &outcome.whereabouts {
+        Whereabouts::Moved(path) => Some(line(&file.name, path)),
+        _ => None,
+    };
+    before.chain(last).collect()
 }
 
 /// A line about packets that were written, and that tcpdump or the reader of the copy was too slow to read.

@@ -38,7 +38,7 @@ fn a_file_replaces_another_only_when_it_is_complete() {
     for other in [open_partial(&path), open(&path)] {
         assert!(matches!(other, Err(RecordError::InUse)), "{other:?}");
     }
-    output.complete().unwrap();
+    assert!(output.complete().unwrap());
     assert_eq!((names(directory.path()), output.partial()), (vec!["a.pcapng".into()], None));
     assert_eq!(output.whereabouts(), Whereabouts::InPlace);
     assert!(matches!(open_partial(&path), Err(RecordError::InUse)), "still open");
@@ -71,7 +71,7 @@ fn a_partial_file_that_another_program_has_taken_away_is_not_renamed() {
     output.begin(b"head").unwrap();
     fs::rename(directory.path().join("a.pcapng.partial"), &taken).unwrap();
     fs::write(directory.path().join("a.pcapng.partial"), "theirs").unwrap();
-    output.complete().unwrap();
+    assert!(!output.complete().unwrap(), "it has another name");
     assert_eq!(output.whereabouts(), Whereabouts::Moved(taken.canonicalize().unwrap()));
     assert!(!path.exists());
 }

@@ -235,6 +235,33 @@ fn a_request_between_two_files_is_answered_by_the_one_before() {
     assert_eq!(*series.complete.lock().unwrap(), [1, 2], "no file without packets");
 }
 
+/// The callback may run a command, which would not find the file, or would find that of another program.
+#[test]
+fn only_a_file_that_has_its_name_is_handed_over() {
+    let mut series = Requested::new(Limits { packets: Some(1), ..Limits::default() });
+    let directory = series.directory.path().canonicalize().unwrap();
+    let [moved, theirs, deleted] = [1, 1, 2].map(|number| directory.join(format!("{number}.partial")));
+    let elsewhere = directory.join("elsewhere");
+    series.write(&[1_010]);
+    fs::rename(&moved, &elsewhere).unwrap();
+    fs::write(theirs, "theirs").unwrap();
+    series.write(&[1_020]);
+    fs::remove_file(deleted).unwrap();
+    series.write(&[1_030, 1_040]);
+    assert_eq!(*series.complete.lock().unwrap(), [3]);
+    let (ports, workers, memory) = (Vec::new(), Vec::new(), MemoryReport::default());
+    let trailer = Report { seconds: 0.0, threshold_percent: None, ports, workers, memory }.into();
+    series.appender.close(&trailer, at(ORIGIN_NS));
+    fs::remove_file(directory.join("4.partial")).unwrap();
+    let outcome = series.appender.finish();
+    assert!(outcome.failure.is_none(), "{outcome:?}");
+    assert_eq!(*series.complete.lock().unwrap(), [3]);
+    let [moved] = &outcome.moved_files[..] else { panic!("{outcome:?}") };
+    assert_eq!((&moved.path, &moved.moved_to), (&directory.join("1"), &elsewhere));
+    assert_eq!(outcome.lost_files.len(), 1);
+    assert_eq!(outcome.whereabouts, crate::Whereabouts::Deleted);
+}
+
 #[test]
 fn a_request_after_the_last_file_is_refused() {
     let mut series = Requested::new(Limits { packets: Some(1), files: Some(1), ..Limits::default() });
