@@ -63,8 +63,18 @@ const ZSTD_LEVEL: i32 = 1;
 pub(crate) struct Compressor {
     compression: Compression,
     encoder: Encoder,
-    /// Whether the output has the beginning of a frame.
-    is_open: bool,
+    frame: Frame,
+}
+
+/// The last frame in the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    /// It is whole, or there is none: what follows begins another one.
+    Ended,
+    /// What the encoder makes next belongs to it.
+    Open,
+    /// Its encoder is gone: only its end may follow.
+    Ending,
 }
 
 enum Encoder {
@@ -74,7 +84,7 @@ enum Encoder {
 
 impl Compressor {
     pub(crate) fn new(compression: Compression) -> io::Result<Self> {
-        Ok(Self { compression, encoder: Encoder::new(compression)?, is_open: false })
+        Ok(Self { compression, encoder: Encoder::new(compression)?, frame: Frame::Ended })
     }
 
     /// Compresses slices up to a border at which the file can be cut.
@@ -87,15 +97,28 @@ impl Compressor {
 
     /// What was compressed last is in the output.
     pub(crate) fn keep(&mut self) {
-        self.is_open = true;
+        self.frame = Frame::Open;
     }
 
-    /// The bytes that end the frame behind what was kept, if there is one. What is compressed afterwards
-    /// begins another.
+    /// The bytes that end the frame behind what was kept, if there is one. Nothing may be compressed before
+    /// they are in the output: [`Self::keep_end`].
     pub(crate) fn end_frame(&mut self) -> io::Result<&'static [u8]> {
-        let has_frame = std::mem::replace(&mut self.is_open, false);
         self.encoder = Encoder::new(self.compression)?;
-        Ok(if has_frame { self.compression.end_of_frame() } else { &[] })
+        if self.frame == Frame::Ended {
+            return Ok(&[]);
+        }
+        self.frame = Frame::Ending;
+        Ok(self.compression.end_of_frame())
+    }
+
+    /// The end of the frame is in the output. What is compressed next begins another one.
+    pub(crate) fn keep_end(&mut self) {
+        self.frame = Frame::Ended;
+    }
+
+    /// Whether the end of a frame could not be written so far.
+    pub(crate) fn lacks_end(&self) -> bool {
+        self.frame == Frame::Ending
     }
 }
 
@@ -169,6 +192,8 @@ pub(crate) mod tests {
             // After a failure.
             compressor.compress(&[IoSlice::new(b"cut off")]).unwrap();
             file.extend(compressor.end_frame().unwrap());
+            assert!(compressor.lacks_end());
+            compressor.keep_end();
             assert!(compressor.end_frame().unwrap().is_empty(), "there is no frame");
             file.extend(compressor.compress(&[IoSlice::new(b"the account")]).unwrap());
             compressor.keep();

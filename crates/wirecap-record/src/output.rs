@@ -304,6 +304,9 @@ impl Output {
         slices: &mut [IoSlice<'_>],
         write: impl Fn(&mut Sink, &[IoSlice<'_>]) -> Result<usize, RecordError>,
     ) -> Result<(), AppendError> {
+        if self.compressor.as_ref().is_some_and(Compressor::lacks_end) {
+            self.end().map_err(|error| AppendError { written: 0, ..error })?;
+        }
         let Self { sink, compressor: Some(compressor), len, .. } = self else {
             return write_all(slices, |slices| write(&mut self.sink, slices));
         };
@@ -336,14 +339,21 @@ impl Output {
         self.end()
     }
 
-    /// Writes what ends a compressed file.
+    /// Writes what ends a compressed file. After a failure, the file is as before, and the next attempt may
+    /// find room.
     ///
     /// # Errors
     /// Like [`Output::append`].
     pub(crate) fn end(&mut self) -> Result<(), AppendError> {
         let Self { sink, compressor: Some(compressor), len, .. } = self else { return Ok(()) };
         let end = compressor.end_frame().map_err(|cause| AppendError { written: 0, cause: cause.into() })?;
-        write_all(&mut [IoSlice::new(end)], |slices| Ok(sink.write_now(slices)?))?;
+        let written = write_all(&mut [IoSlice::new(end)], |slices| Ok(sink.write_now(slices)?));
+        if written.is_err() {
+            // The first error helps the user, not that cutting failed as well.
+            let _ = self.cut_to_len();
+            return written;
+        }
+        compressor.keep_end();
         *len += end.len() as u64;
         Ok(())
     }
@@ -363,15 +373,24 @@ impl Output {
         if !self.cuttable {
             return Ok(());
         }
+        self.cut_to_len()?;
+        self.end().map_err(|error| match error.cause {
+            RecordError::Io(cause) => cause,
+            other => io::Error::other(other.to_string()),
+        })
+    }
+
+    /// Removes what is behind the whole records of a file.
+    fn cut_to_len(&mut self) -> io::Result<()> {
+        if !self.cuttable {
+            return Ok(());
+        }
         self.sink.file.set_len(self.len)?;
         io::Seek::seek(&mut self.sink.file, io::SeekFrom::Start(self.len))?;
         if let Some(direct) = &mut self.sink.direct {
             direct.position = self.len;
         }
-        self.end().map_err(|error| match error.cause {
-            RecordError::Io(cause) => cause,
-            other => io::Error::other(other.to_string()),
-        })
+        Ok(())
     }
 }
 

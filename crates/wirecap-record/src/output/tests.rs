@@ -196,6 +196,31 @@ fn a_compressed_file_is_cut_to_whole_groups() {
     }
 }
 
+#[test]
+fn the_end_of_a_compressed_file_is_written_when_there_is_room() {
+    for compression in [Compression::Zstd, Compression::Lz4] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pcapng.zst");
+        let options = FileOptions { compression: Some(compression), ..FileOptions::default() };
+        let mut output = Output::open_with(&path, Format::Pcapng, options).unwrap();
+        output.begin(b"head").unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let file = std::mem::replace(&mut output.sink.file, full);
+        for _ in 0..2 {
+            let failure = output.end().unwrap_err().cause;
+            assert!(
+                matches!(&failure, RecordError::Io(cause) if cause.kind() == ErrorKind::StorageFull),
+                "{failure:?}"
+            );
+        }
+        output.append(&mut [IoSlice::new(b"one")]).unwrap_err();
+        output.sink.file = file;
+        output.append_last(b"tail", true).unwrap();
+        output.complete().unwrap();
+        assert_eq!(decoded(compression, &fs::read(&path).unwrap()).unwrap(), b"headtail");
+    }
+}
+
 /// A pcap file has no account. Nothing is behind the end of a frame: a compressed file can end only once.
 #[test]
 fn a_compressed_file_without_an_account_ends_once() {
