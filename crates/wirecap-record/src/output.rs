@@ -345,9 +345,12 @@ impl Output {
     /// # Errors
     /// Like [`Output::append`].
     pub(crate) fn end(&mut self) -> Result<(), AppendError> {
-        let Self { sink, compressor: Some(compressor), len, .. } = self else { return Ok(()) };
+        let Self { sink, compressor: Some(compressor), len, cuttable, .. } = self else { return Ok(()) };
         let end = compressor.end_frame().map_err(|cause| AppendError { written: 0, cause: cause.into() })?;
-        let written = write_all(&mut [IoSlice::new(end)], |slices| Ok(sink.write_now(slices)?));
+        let written = write_all(&mut [IoSlice::new(end)], |slices| match *cuttable {
+            true => Ok(sink.write_now(slices)?),
+            false => sink.write(slices),
+        });
         if written.is_err() {
             // The first error helps the user, not that cutting failed as well.
             let _ = self.cut_to_len();

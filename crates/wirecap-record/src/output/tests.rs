@@ -1,6 +1,6 @@
 use std::{io::Write, os::unix::fs::PermissionsExt};
 
-use nix::libc;
+use nix::{libc, sys::stat::Mode, unistd::mkfifo};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use super::*;
@@ -219,6 +219,22 @@ fn the_end_of_a_compressed_file_is_written_when_there_is_room() {
         output.complete().unwrap();
         assert_eq!(decoded(compression, &fs::read(&path).unwrap()).unwrap(), b"headtail");
     }
+}
+
+#[test]
+fn the_end_of_a_compressed_stream_waits_for_its_reader_and_can_be_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe.pcapng.zst");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let reader = File::options().read(true).write(true).open(&path).unwrap();
+    let options = FileOptions { compression: Some(Compression::Zstd), ..FileOptions::default() };
+    let mut output = Output::open_with(&path, Format::Pcapng, options).unwrap();
+    output.begin(b"head").unwrap();
+    while output.sink.file.write(&[7]).is_ok() {}
+    output.set_give_up(&Arc::new(AtomicBool::new(true)));
+    let failure = output.end().unwrap_err().cause;
+    assert!(matches!(failure, RecordError::GivenUp), "{failure:?}");
+    drop(reader);
 }
 
 /// A pcap file has no account. Nothing is behind the end of a frame: a compressed file can end only once.
