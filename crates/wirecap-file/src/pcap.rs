@@ -20,6 +20,8 @@ pub(crate) const RECORD_HEADER_LEN: usize = 16;
 pub(crate) const MODIFIED_RECORD_HEADER_LEN: usize = 24;
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
+/// The last time that a record can have: 2106-02-07 06:28:15.999999999 UTC.
+const LAST_TIMESTAMP_NS: u64 = (1 << 32) * NANOSECONDS_PER_SECOND - 1;
 
 /// Appends the file header. It is written once, at the start of the file.
 ///
@@ -48,7 +50,8 @@ pub fn file_header(out: &mut Vec<u8>, link_type: u16, snaplen: u32) {
 /// [`MAX_CAPTURED_LEN`]).
 ///
 /// Costs one check for room and the copy. Of `header` the timestamp and the original length are recorded; the
-/// format has no room for the rest, and its 32 bits of seconds end in February 2106.
+/// format has no room for the rest, and its 32 bits of seconds end in February 2106: a later packet gets the
+/// last time there is.
 ///
 /// # Example
 ///
@@ -68,8 +71,9 @@ where
     let parts = parts.into_iter();
     let captured = captured_len(parts.clone(), snaplen);
     let original_len = header.original_len.max(captured as u32);
-    let seconds = (header.timestamp_ns / NANOSECONDS_PER_SECOND) as u32;
-    let nanoseconds = (header.timestamp_ns % NANOSECONDS_PER_SECOND) as u32;
+    let timestamp_ns = header.timestamp_ns.min(LAST_TIMESTAMP_NS);
+    let seconds = (timestamp_ns / NANOSECONDS_PER_SECOND) as u32;
+    let nanoseconds = (timestamp_ns % NANOSECONDS_PER_SECOND) as u32;
 
     let mut record = [0; RECORD_HEADER_LEN];
     record[0..4].copy_from_slice(&seconds.to_le_bytes());
@@ -102,6 +106,15 @@ mod tests {
         ]
         .concat();
         assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn a_time_beyond_the_format_is_the_last_one_in_it() {
+        for timestamp_ns in [LAST_TIMESTAMP_NS, LAST_TIMESTAMP_NS + 1, u64::MAX] {
+            let mut out = Vec::new();
+            packet(&mut out, &PacketHeader { timestamp_ns, ..Default::default() }, 0, [[].as_slice()]);
+            assert_eq!(out[..8], [0xff, 0xff, 0xff, 0xff, 0xff, 0xc9, 0x9a, 0x3b], "{timestamp_ns}");
+        }
     }
 
     #[test]
