@@ -253,7 +253,7 @@ impl Output {
     /// [`RecordError::NotKept`], [`RecordError::Unnamed`]; the file keeps its partial name.
     pub(crate) fn complete(&mut self) -> Result<bool, RecordError> {
         if self.cuttable {
-            self.sink.check_kept().map_err(RecordError::NotKept)?;
+            open::check_kept(&self.sink.file)?;
         }
         let is_at_path = self.is_at_path();
         let (true, Some(path), Some(name)) = (is_at_path, &self.path, &self.becomes) else {
@@ -431,4 +431,4 @@ impl Drop for Output {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

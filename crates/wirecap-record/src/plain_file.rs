@@ -68,12 +68,13 @@ impl PlainFile {
     /// Gives the file its name, now that it is complete.
     ///
     /// # Errors
-    /// [`RecordError::Unnamed`]; the file keeps its partial name.
+    /// [`RecordError::NotKept`], [`RecordError::Unnamed`]; the file keeps its partial name.
     pub fn complete(mut self) -> Result<(), RecordError> {
+        self.settle();
         if let Some(name) = &self.becomes {
+            open::check_kept(&self.file)?;
             fs::rename(&self.path, &name.path).map_err(RecordError::Unnamed)?;
         }
-        self.settle();
         Ok(())
     }
 }
@@ -94,5 +95,29 @@ impl Drop for PlainFile {
             // A remaining empty file is the smaller problem.
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::tests::keep_nothing;
+
+    #[test]
+    fn what_the_file_system_has_not_kept_is_not_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bins.csv");
+        // In a thread of its own, which the filter does not outlive.
+        let completed = std::thread::scope(|scope| {
+            let ended = scope.spawn(|| {
+                let mut file = PlainFile::create(&path).unwrap();
+                file.write_all(b"time,packets\n").unwrap();
+                keep_nothing();
+                file.complete()
+            });
+            ended.join().unwrap()
+        });
+        assert!(matches!(completed, Err(RecordError::NotKept(_))), "{completed:?}");
+        assert!(!path.exists() && directory.path().join("bins.csv.partial").exists());
     }
 }

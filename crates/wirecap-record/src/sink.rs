@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use nix::{errno::Errno, fcntl::OFlag, unistd::close};
+use nix::fcntl::OFlag;
 use wirecap_sys::room::{PIECE, wait_for_room};
 
 use super::{direct_io::DirectIo, error::RecordError};
@@ -57,19 +57,6 @@ impl Sink {
             None => (file, is_socket),
         };
         Self { file, in_pieces, direct: None, give_up: Arc::default(), taken_bytes: Arc::default() }
-    }
-
-    /// Asks the file system whether it has kept everything: network file systems, and those in user space,
-    /// say so when a descriptor is closed. Costs nothing elsewhere.
-    ///
-    /// # Errors
-    /// Something was not kept.
-    pub(crate) fn check_kept(&self) -> io::Result<()> {
-        // Dropping a file would discard the answer. The file itself stays open, and so locked.
-        match close(self.file.try_clone()?) {
-            Err(Errno::EINTR) | Ok(()) => Ok(()),
-            Err(cause) => Err(cause.into()),
-        }
     }
 
     /// Writes some of `slices`, none of which is empty. Waits for room first if necessary.

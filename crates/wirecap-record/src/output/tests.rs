@@ -330,21 +330,26 @@ fn a_file_that_another_user_has_put_there_gets_nothing_of_the_new_one() {
     drop(Output::open(&path, Format::Pcapng).unwrap());
 }
 
+/// From now on, close(2) fails in this thread as on a network file system whose disk is full.
+pub(crate) fn keep_nothing() {
+    let (full, arch) = (SeccompAction::Errno(libc::EDQUOT as u32), std::env::consts::ARCH);
+    let rules = [(libc::SYS_close, Vec::new())].into();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, full, arch.try_into().unwrap());
+    let program: BpfProgram = filter.unwrap().try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+}
+
 #[test]
 fn what_the_file_system_has_not_kept_is_not_complete() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcapng");
-    // In a thread of its own, in which close(2) fails as on a network file system whose disk is full.
+    // In a thread of its own, which the filter does not outlive.
     let (completed, output) = std::thread::scope(|scope| {
         let ended = scope.spawn(|| {
             let mut output = open_partial(&path).unwrap();
             output.begin(b"head").unwrap();
             output.settle();
-            let (full, arch) = (SeccompAction::Errno(libc::EDQUOT as u32), std::env::consts::ARCH);
-            let rules = [(libc::SYS_close, Vec::new())].into();
-            let filter = SeccompFilter::new(rules, SeccompAction::Allow, full, arch.try_into().unwrap());
-            let program: BpfProgram = filter.unwrap().try_into().unwrap();
-            seccompiler::apply_filter(&program).unwrap();
+            keep_nothing();
             (output.complete(), output)
         });
         ended.join().unwrap()
