@@ -127,7 +127,7 @@ fn open_partial(path: &Path, mode: Option<u32>) -> Result<OpenFile, RecordError>
             }
             Err(cause) => return Err(cause.into()),
         };
-        let lock_error = lock(&file)?;
+        let lock_error = lock_new(&file, &name)?;
         let becomes = Some(FutureName { path: path.into(), _replaced: replaced });
         let mut opened =
             OpenFile { file, path: name, becomes, is_regular: true, is_new: true, lock_error, left_over };
@@ -196,6 +196,17 @@ fn lock(file: &File) -> Result<Option<io::Error>, RecordError> {
     }
 }
 
+/// Locks a file that was created a moment ago. If another process was faster, the file is removed: a capture
+/// that does not start leaves none.
+fn lock_new(file: &File, path: &Path) -> Result<Option<io::Error>, RecordError> {
+    lock(file).inspect_err(|_| {
+        if is_at(file, path) {
+            // The caller has the error that led here; a remaining empty file is the smaller problem.
+            let _ = std::fs::remove_file(path);
+        }
+    })
+}
+
 /// Opens the file, and returns whether it is new. Does not wait for the reader of a pipe.
 fn open_path(path: &Path, flags: OFlag) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
@@ -233,4 +244,20 @@ pub(crate) fn is_at(file: &File, path: &Path) -> bool {
 fn lacks_reader(path: &Path, cause: &io::Error) -> bool {
     cause.raw_os_error() == Some(Errno::ENXIO as i32)
         && path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_that_another_process_has_locked_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pcapng.partial");
+        let file = File::create_new(&path).unwrap();
+        let other = File::open(&path).unwrap();
+        assert!(matches!(lock(&other), Ok(None)));
+        assert!(matches!(lock_new(&file, &path), Err(RecordError::InUse)));
+        assert!(!path.exists());
+    }
 }
