@@ -19,6 +19,15 @@ pub enum RecordError {
     /// Only a file that [`Output::open`](crate::Output::open) opened can be written past the page cache.
     #[error("it is not a file, and only files are written past the page cache")]
     NoFile,
+    /// A file that follows others cannot be opened: its path, and why.
+    #[error("{}: {cause}", .path.display())]
+    NextFile {
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be opened.
+        #[source]
+        cause: Box<RecordError>,
+    },
     /// Only a file can be the first of a series:
     /// [`RecordConfig::rotations`](crate::RecordConfig::rotations).
     #[error("it is not a file, and only files are followed by others")]

@@ -172,11 +172,17 @@ pub(crate) fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
 
 /// Why an output accepts no more, and what to do about it.
 pub(super) fn cannot_write(output: &str, error: &RecordError) -> String {
-    let hint = match error {
+    match error {
+        RecordError::Io(cause) if cause.kind() == ErrorKind::BrokenPipe => {
+            format!("cannot write {output}: the program that read it has ended (broken pipe)")
+        }
+        error => format!("cannot write {output}: {error}{}", hint(error)),
+    }
+}
+
+fn hint(error: &RecordError) -> &'static str {
+    match error {
         RecordError::Io(cause) => match cause.kind() {
-            ErrorKind::BrokenPipe => {
-                return format!("cannot write {output}: the program that read it has ended (broken pipe)");
-            }
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room, or choose another disk",
             ErrorKind::FileTooLarge => {
                 "; raise the limit on the size of files (ulimit -f), or stop earlier with -c"
@@ -186,10 +192,10 @@ pub(super) fn cannot_write(output: &str, error: &RecordError) -> String {
             }
             _ => "",
         },
+        RecordError::NextFile { cause, .. } => hint(cause),
         RecordError::WriterGone => ": the thread that writes panicked, please report this",
         _ => "",
-    };
-    format!("cannot write {output}: {error}{hint}")
+    }
 }
 
 #[cfg(test)]
@@ -209,5 +215,18 @@ mod tests {
         assert!(in_use.contains("another process is writing it"), "{in_use}");
         let broken = cannot_write("standard output", &RecordError::Io(ErrorKind::BrokenPipe.into()));
         assert!(broken.ends_with("has ended (broken pipe)"), "{broken}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_follow_has_the_hint_of_its_cause() {
+        for (errno, hint) in
+            [(Errno::ENOSPC, "; make room"), (Errno::EMFILE, "; raise the limit on open files")]
+        {
+            let cause = Box::new(RecordError::Io(errno.into()));
+            let error = RecordError::NextFile { path: "x_00002.pcapng".into(), cause };
+            let text = cannot_write("x_*.pcapng", &error);
+            assert!(text.starts_with("cannot write x_*.pcapng: x_00002.pcapng: "), "{text}");
+            assert!(text.contains(hint), "{text}");
+        }
     }
 }

@@ -98,7 +98,7 @@ impl Series {
             *last_name = name;
             lock(&old_files).add(&path);
             // The message names the series; this adds the file.
-            open(&path).map_err(|error| io::Error::other(format!("{}: {error}", path.display())).into())
+            open(&path).map_err(|cause| RecordError::NextFile { path, cause: cause.into() })
         };
         let by_number = settings.rotate_files.filter(|_| settings.rotate_size.is_none());
         let rotation = Rotation {
