@@ -13,12 +13,16 @@
 //! Rule: a thread that looks at other processes has no rules, since Landlock hides processes. Its filter lets
 //! it open files to read only.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
 };
+use wirecap_sys::confinement::file_rules;
 
 use crate::profile::Profile;
 
@@ -42,11 +46,24 @@ pub(crate) fn are_restricted() -> bool {
     ruleset.handle_access(AccessFs::Execute).and_then(Ruleset::create).is_ok()
 }
 
-/// Applies the rules of a profile to the calling thread, for good; `None` if the kernel has none.
+/// Why a thread has no rules for files.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoRules {
+    /// The kernel does not say which rules it has, or has none.
+    #[error(transparent)]
+    Unknown(#[from] io::Error),
+    /// The kernel refuses these.
+    #[error(transparent)]
+    Refused(#[from] RulesetError),
+}
+
+/// Applies the rules of a profile to the calling thread, for good.
 ///
 /// # Errors
-/// The kernel refuses them.
-pub(crate) fn restrict(profile: &Profile) -> Result<Option<()>, RulesetError> {
+/// The kernel has no rules, or they are refused.
+pub(crate) fn restrict(profile: &Profile) -> Result<(), NoRules> {
+    // The crate takes any failure of this call for a kernel without rules.
+    file_rules::version()?;
     let all = AccessFs::from_all(NEWEST);
     let handled = match profile {
         Profile::Main(_) => AccessFs::from_write(NEWEST) | AccessFs::Execute,
@@ -79,7 +96,10 @@ pub(crate) fn restrict(profile: &Profile) -> Result<Option<()>, RulesetError> {
         }
     }
     let status = ruleset.restrict_self()?;
-    Ok((status.ruleset != RulesetStatus::NotEnforced).then_some(()))
+    match status.ruleset {
+        RulesetStatus::NotEnforced => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP).into()),
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+    }
 }
 
 /// Allows this beneath a path, if there is one. A directory that is missing fails where a file is opened.

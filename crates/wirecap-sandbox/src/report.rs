@@ -1,5 +1,7 @@
 //! What threads have given up, as data.
 
+use std::{collections::BTreeMap, error::Error, io, iter};
+
 use serde::Serialize;
 
 use crate::{need::KeptCapability, profile::ThreadKind};
@@ -49,11 +51,29 @@ pub struct ThreadReport {
     pub system_calls: Measure,
 }
 
+impl SandboxReport {
+    /// The parts that were refused to some thread, by name, each with the error.
+    pub fn refused(&self) -> BTreeMap<&'static str, &str> {
+        let parts = self.threads.iter().flat_map(ThreadReport::parts);
+        let refused = parts.filter(|(_, measure)| measure.reason == Some(Reason::Refused));
+        refused.map(|(name, measure)| (name, measure.error.as_deref().unwrap_or_default())).collect()
+    }
+}
+
 impl ThreadReport {
+    /// The parts of the sandbox, by the names that messages have for them.
+    fn parts(&self) -> [(&'static str, &Measure); 4] {
+        [
+            ("capabilities", &self.dropping),
+            ("no new privileges", &self.no_new_privileges),
+            ("files (Landlock)", &self.files),
+            ("system calls (seccomp)", &self.system_calls),
+        ]
+    }
+
     /// Whether the kernel has applied everything that was meant for these threads.
     pub fn is_complete(&self) -> bool {
-        let measures = [&self.dropping, &self.no_new_privileges, &self.files, &self.system_calls];
-        measures.iter().all(|measure| measure.state != MeasureState::Unavailable)
+        self.parts().iter().all(|(_, measure)| measure.state != MeasureState::Unavailable)
     }
 }
 
@@ -93,7 +113,8 @@ pub enum Reason {
     NamesProcesses,
     /// This kernel, or its configuration, lacks it.
     NotInKernel,
-    /// The kernel refused it.
+    /// The kernel refused it, or a filter of system calls around this process, such as `SystemCallFilter=` of
+    /// systemd.
     Refused,
 }
 
@@ -108,14 +129,20 @@ impl Measure {
         Self { state: MeasureState::Unavailable, reason: Some(Reason::NotInKernel), error: None }
     }
 
-    pub(crate) fn refused(error: &dyn std::error::Error) -> Self {
+    /// That of a step which failed: the kernel lacks the call, or the call was refused.
+    pub(crate) fn failed(error: &(dyn Error + 'static)) -> Self {
+        let mut causes = iter::successors(Some(error), |&cause| cause.source());
+        let code = causes.find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
+        if matches!(code, Some(libc::ENOSYS | libc::EOPNOTSUPP)) {
+            return Self::missing();
+        }
         let (state, reason) = (MeasureState::Unavailable, Some(Reason::Refused));
         Self { state, reason, error: Some(error.to_string()) }
     }
 
     /// That of a step.
-    pub(crate) fn of<T, E: std::error::Error>(result: &Result<T, E>) -> Self {
-        result.as_ref().map_or_else(|error| Self::refused(error), |_| Self::ON)
+    pub(crate) fn of<T, E: Error + 'static>(result: &Result<T, E>) -> Self {
+        result.as_ref().map_or_else(|error| Self::failed(error), |_| Self::ON)
     }
 }
 
@@ -165,5 +192,24 @@ mod tests {
             found,
             [(ThreadKind::Main, 1, true), (ThreadKind::Worker, 2, true), (ThreadKind::Worker, 1, false)]
         );
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_no_refusal() {
+        let of_code = |code| Measure::failed(&io::Error::from_raw_os_error(code));
+        for code in [libc::ENOSYS, libc::EOPNOTSUPP] {
+            assert_eq!(of_code(code), Measure::missing());
+        }
+        let refused = seccompiler::Error::Seccomp(io::Error::from_raw_os_error(libc::EPERM));
+        let refused = Measure::failed(&refused);
+        assert_eq!(refused.reason, Some(Reason::Refused));
+        let report = |files| SandboxReport {
+            state: SandboxState::Partial,
+            user: None,
+            threads: vec![thread(ThreadKind::Main, Measure::ON), thread(ThreadKind::Worker, files)],
+        };
+        assert_eq!(report(Measure::missing()).refused(), BTreeMap::new());
+        let error = refused.error.clone().unwrap();
+        assert_eq!(report(refused).refused(), BTreeMap::from([("files (Landlock)", error.as_str())]));
     }
 }

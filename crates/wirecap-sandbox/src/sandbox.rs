@@ -141,7 +141,7 @@ impl Sandbox {
             one.files = if needs.contains(&Need::NamesOfProcesses) {
                 Measure::left_out(Reason::NamesProcesses)
             } else {
-                restrict_files(profile)
+                Measure::of(&files::restrict(profile))
             };
             one.system_calls = match filters {
                 Ok(filters) => Measure::of(&filters.apply()),
@@ -169,7 +169,7 @@ impl Sandbox {
         match kept {
             Ok(Some(kept)) => (Measure::ON, kept),
             Ok(None) => (Measure::left_out(Reason::RunsPrograms), CapabilitySet::default()),
-            Err(cause) => (Measure::refused(&cause), wanted),
+            Err(cause) => (Measure::failed(&cause), wanted),
         }
     }
 
@@ -182,13 +182,5 @@ impl Sandbox {
             true => SandboxState::Partial,
         };
         SandboxReport { state, user: self.0.user.as_ref().map(|user| user.name.clone()), threads }
-    }
-}
-
-fn restrict_files(profile: &Profile) -> Measure {
-    match files::restrict(profile) {
-        Ok(Some(())) => Measure::ON,
-        Ok(None) => Measure::missing(),
-        Err(error) => Measure::refused(&error),
     }
 }

@@ -124,3 +124,21 @@ fn each_thread_does_what_it_has_to_and_nothing_else() {
         assert_eq!(stderr.lines().count(), usize::from(is_named), "{profile} {action}: {stderr}");
     }
 }
+
+#[test]
+fn a_refused_call_is_told_from_one_that_the_kernel_lacks() {
+    const TEST: &str = "a_refused_call_is_told_from_one_that_the_kernel_lacks";
+    if !require_root(TEST) || !is_supported(TEST) {
+        return;
+    }
+    let trial = env!("CARGO_BIN_EXE_wirecap-sandbox-trial");
+    for (errno, reason) in
+        [(Errno::EPERM, "Refused"), (Errno::ENOSYS, "NotInKernel"), (Errno::EOPNOTSUPP, "NotInKernel")]
+    {
+        let errno = (errno as i32).to_string();
+        let output = Command::new(trial).args(["refuse", &errno, trial, "worker", "/", "report"]).output();
+        let output = output.unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(printed, format!("Some({reason}) Some({reason})"), "{output:?}");
+    }
+}

@@ -26,7 +26,7 @@ use crate::{
     control::desk::{Desk, DeskEvent},
     message::{Message, Topic},
     print::status_line::Snapshot,
-    process::{service_manager::ServiceManager, signals::Signals},
+    process::{sandbox::RefusedParts, service_manager::ServiceManager, signals::Signals},
     text::{control::stopped, event::describe, loss::Output},
 };
 
@@ -96,6 +96,7 @@ pub(crate) struct Watch<'a> {
     alarm: Alarm,
     pulse: Pulse,
     times: Times,
+    refused_parts: RefusedParts,
     /// Ports that are down, or without a carrier, now.
     down: HashSet<String>,
 }
@@ -126,6 +127,7 @@ impl<'a> Watch<'a> {
             alarm,
             pulse: Pulse::new(),
             times,
+            refused_parts: RefusedParts::new(&plan.sandbox),
             down: HashSet::new(),
         }
     }
@@ -157,6 +159,7 @@ impl<'a> Watch<'a> {
         };
         self.manager.stopping();
         self.progress.clear();
+        self.warn_of_refused_parts();
         // Clients that ask from now on get this one.
         self.desk.publish(self.statistics.snapshot(capture, job));
         // What was lost since the last look, too.
@@ -184,6 +187,10 @@ impl<'a> Watch<'a> {
             self.desk.publish(self.statistics.snapshot(capture, job));
         }
         end
+    }
+
+    fn warn_of_refused_parts(&mut self) {
+        self.refused_parts.warning().iter().for_each(|warning| self.progress.print(warning));
     }
 
     /// When the requested time is over.
@@ -230,6 +237,7 @@ impl<'a> Watch<'a> {
         let now = Instant::now();
         if now >= self.next_report {
             self.next_report = now + PERIOD;
+            self.warn_of_refused_parts();
             let report = capture.report();
             self.alarm
                 .messages(&report, now, self.pulse.just_stood(now))

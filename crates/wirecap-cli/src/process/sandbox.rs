@@ -8,11 +8,13 @@
 //!
 //! Rule: whatever is opened with privileges is opened before. The crate `wirecap-sandbox` has the rest.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, anyhow};
 use wirecap::{Config, PortSpec, Report, report::QueueMode};
 use wirecap_sandbox::{Need, Sandbox, User, UserError};
 
-use crate::settings::ProcessSettings;
+use crate::{message::Message, settings::ProcessSettings};
 
 /// The sandbox that is set, which no thread has entered yet.
 ///
@@ -36,6 +38,38 @@ fn look_up(name: &str) -> Result<User> {
         UserError::NotPermitted => usage!("-Z {name}: {error}; leave -Z out, or use sudo").into(),
         error @ UserError::LookUp { .. } => anyhow!("-Z: {error}"),
     })
+}
+
+/// Warns once about parts of the sandbox that are not in force because a call was refused. Threads enter it
+/// while others work already.
+#[derive(Debug)]
+pub(crate) struct RefusedParts {
+    sandbox: Sandbox,
+    /// Those that the warning has named.
+    named: BTreeSet<&'static str>,
+}
+
+impl RefusedParts {
+    pub(crate) fn new(sandbox: &Sandbox) -> Self {
+        Self { sandbox: sandbox.clone(), named: BTreeSet::new() }
+    }
+
+    /// A warning about those that it has not named yet.
+    pub(crate) fn warning(&mut self) -> Option<Message> {
+        let report = self.sandbox.report();
+        let new = report.refused().into_iter().filter(|(part, _)| self.named.insert(part));
+        incomplete(new)
+    }
+}
+
+fn incomplete<'a>(refused: impl Iterator<Item = (&'static str, &'a str)>) -> Option<Message> {
+    let parts: Vec<_> = refused.map(|(part, error)| format!("{part}: {error}")).collect();
+    let text = format!(
+        "the sandbox is incomplete, since calls were refused ({}); if a service or a container filters system calls, \
+         let it allow seccomp, landlock_create_ruleset, landlock_add_rule and landlock_restrict_self",
+        parts.join("; ")
+    );
+    (!parts.is_empty()).then(|| Message::warning(text))
 }
 
 /// What the main thread of a capture has to do later that takes capabilities. `prints` is whether a tcpdump
@@ -88,5 +122,29 @@ mod tests {
         let error = open(&settings, true).unwrap_err();
         assert!(error.is::<Usage>(), "{error}");
         assert!(error.to_string().starts_with("-Z no-such-user: there is no such user"), "{error}");
+    }
+
+    #[test]
+    fn a_refused_part_is_a_warning_that_names_the_calls() {
+        let refused = [("files (Landlock)", "EPERM"), ("system calls (seccomp)", "EPERM")];
+        let text = incomplete(refused.into_iter()).unwrap().to_string();
+        assert!(text.contains("(files (Landlock): EPERM; system calls (seccomp): EPERM)"), "{text}");
+        assert!(incomplete([].into_iter()).is_none());
+        assert!(RefusedParts::new(&Sandbox::off()).warning().is_none());
+    }
+
+    #[test]
+    fn the_units_allow_the_calls_of_the_sandbox() {
+        for unit in [
+            include_str!("../../../../dist/systemd/wirecap-capture@.service"),
+            include_str!("../../../../dist/systemd/wirecap-forward@.service"),
+        ] {
+            let allowed = unit.lines().find_map(|line| line.strip_prefix("SystemCallFilter=")).unwrap();
+            for call in
+                ["seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "bpf"]
+            {
+                assert!(allowed.split(' ').any(|word| word == call), "{call} is not in {allowed}");
+            }
+        }
     }
 }

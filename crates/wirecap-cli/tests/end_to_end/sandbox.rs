@@ -305,3 +305,33 @@ fn the_time_of_a_series_is_local_in_the_sandbox_too() {
         "{hours:?}, not {in_tokyo}"
     );
 }
+
+#[test]
+fn a_sandbox_whose_calls_are_refused_is_incomplete_and_that_is_said() {
+    const TEST: &str = "a_sandbox_whose_calls_are_refused_is_incomplete_and_that_is_said";
+    if !require_root(TEST) || !is_supported(TEST) {
+        return;
+    }
+    let lab = Lab::with_queues("refused", 1);
+    let trial = Path::new(WIRECAP).with_file_name("wirecap-sandbox-trial");
+    let trial = trial.to_str().unwrap();
+    for (errno, reason) in [("1", "refused"), ("38", "not_in_kernel")] {
+        let mut command = lab.right.command(trial);
+        command.args(["refuse", errno, WIRECAP, "capture", "--json", "r0"]);
+        let running = RunningCommand::spawn(command);
+        running.wait_for(READY);
+        lab.send(0, 0, 100, LiveOptions::default());
+        let ended = running.stop();
+        let is_refused = reason == "refused";
+        let words = "WARNING: the sandbox is incomplete, since calls were refused (files (Landlock): ";
+        assert_eq!(ended.stderr.contains(words), is_refused, "{ended:#?}");
+        let account = assert_ended(&ended, 100);
+        assert_eq!(account["sandbox"]["state"], "partial", "{account:#}");
+        let worker = entry(&account, "worker");
+        assert_eq!(
+            (&worker["files"]["reason"], &worker["system_calls"]["reason"]),
+            (&json!(reason), &json!(reason))
+        );
+        lab.wait_until_given_back("r0");
+    }
+}

@@ -1,6 +1,10 @@
 //! Enters the sandbox and tries one thing: what the tests of this crate watch from outside.
 //!
 //! `wirecap-sandbox-trial PROFILE DIRECTORY ACTION [PATH]` prints `ok`, or the number of the kernel's error.
+//! The action `report` prints why files and system calls are not restricted.
+//!
+//! `wirecap-sandbox-trial refuse ERRNO PROGRAM [ARGUMENT]…` runs a program for which the calls of the sandbox
+//! fail with this error, as in a service whose filter of system calls lacks them.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -12,10 +16,17 @@ use std::{
     thread,
 };
 
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use wirecap_sandbox::{Need, Profile, Sandbox, WritePaths};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
+    if let [refuse, errno, program, arguments @ ..] = arguments.as_slice() {
+        if refuse == "refuse" {
+            refuse_calls(errno.parse().expect("a number"));
+            panic!("{}", Command::new(program).args(arguments).exec());
+        }
+    }
     let [profile, directory, action, path @ ..] = arguments.as_slice() else { return ExitCode::from(2) };
     let directories = vec![PathBuf::from(directory)];
     let paths = WritePaths { directories: directories.clone(), names_files: true };
@@ -33,6 +44,11 @@ fn main() -> ExitCode {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let sandbox = Sandbox::new(true, None).expect("a sandbox");
     sandbox.enter(&profile);
+    if action == "report" {
+        let report = &sandbox.report().threads[0];
+        print(&format!("{:?} {:?}", report.files.reason, report.system_calls.reason));
+        return ExitCode::SUCCESS;
+    }
     let path = path.first().map_or(Path::new(""), Path::new);
     match attempt(action, path, &socket) {
         Ok(()) => print("ok"),
@@ -58,6 +74,16 @@ fn attempt(action: &str, path: &Path, socket: &UdpSocket) -> io::Result<()> {
         "enter" => nix::unistd::chroot("/").map_err(io::Error::from),
         other => panic!("there is no action {other}"),
     }
+}
+
+/// Has the calls of the sandbox fail from now on.
+fn refuse_calls(errno: u32) {
+    let calls = [libc::SYS_seccomp, libc::SYS_landlock_create_ruleset, libc::SYS_landlock_restrict_self];
+    let rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
+    let machine = env::consts::ARCH.try_into().expect("a known machine");
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno), machine);
+    let program: BpfProgram = filter.and_then(TryInto::try_into).expect("a program");
+    seccompiler::apply_filter(&program).expect("a filter");
 }
 
 /// Prints by the one call that every thread may make.

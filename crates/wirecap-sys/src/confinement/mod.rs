@@ -1,4 +1,4 @@
-//! What a thread gives up once it has what it needs: capabilities, its user, system calls.
+//! What a thread gives up once it has what it needs: capabilities, its user, system calls, files.
 //!
 //! ```text
 //!   thread of root ── capabilities::keep_only ──► the same user, fewer capabilities
@@ -10,5 +10,6 @@
 //! thread; only the C library's wrappers change all threads at once.
 
 pub mod capabilities;
+pub mod file_rules;
 pub mod refused_calls;
 pub mod user;
