@@ -14,7 +14,7 @@ use super::{
     helpers::Helpers,
     job::Job,
     plan::Plan,
-    service,
+    service::{self, LastSnapshots, Snapshots},
     summary::{self, Account, CaptureEnd},
     threads::Threads,
     watch::LossCircumstances,
@@ -58,19 +58,31 @@ impl EndedCapture<'_> {
         drop(capture.events());
         capture.stopper().stop();
         let Threads { workers, recorders } = threads;
-        let unfinished = match FilesProgress::of(&recorders) {
+        let output = FilesProgress::of(&recorders);
+        let snapshots =
+            Snapshots { plan: self.plan, head: self.head, control: self.control, output: output.clone() };
+        let mut snapshots = LastSnapshots::new(snapshots);
+        let unfinished = match output {
             Some(progress) => Unfinished::writing(self.plan, progress),
             None => job.handled().map(Unfinished::handling),
         };
         let mut drain = Drain::new(self.plan, self.signals, unfinished, manager);
-        drain.wait(|| workers.iter().all(JoinHandle::is_finished), || capture.report());
+        let is_over = || {
+            snapshots.publish(job, || capture.report(), || capture.offloads());
+            workers.iter().all(JoinHandle::is_finished)
+        };
+        drain.wait(is_over, || capture.report());
         // Joins all of them, even if the first panicked.
         let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0;
+        let offloads = capture.offloads();
         let report = capture.finish();
-        let mut outputs = finish(recorders, &report, &mut drain);
+        let mut publish = |job: &J| snapshots.publish(job, || report.clone(), || offloads.clone());
+        let mut outputs = finish(recorders, &report, &mut drain, || publish(job));
         job.end();
-        let helpers =
-            helpers.end(self.plan, self.signals, |awaited, done| drain.extend_for_helper(awaited, done));
+        let helpers = helpers.end(self.plan, self.signals, |awaited, done| {
+            publish(job);
+            drain.extend_for_helper(awaited, done);
+        });
         let mut failures = Vec::from_iter(panicked.then_some(Failure::WorkerPanicked));
         failures.extend(self.failures(&report, panicked));
         if J::READER_ENDS_IT {
@@ -221,15 +233,20 @@ fn not_copied(outcome: &Outcome, pipe: Option<&Path>) -> Option<Message> {
     (packets > 0).then(|| Message::warning(format!("{counted} {were} written but {what}")))
 }
 
-/// Has the recorders write the remaining packets and the account.
+/// Has the recorders write the remaining packets and the account. Calls `publish` many times a second.
 fn finish(
     recorders: Vec<(OutputFile, Recorder)>,
     report: &Report,
     drain: &mut Drain<'_>,
+    mut publish: impl FnMut(),
 ) -> Vec<(OutputFile, Outcome)> {
     let finish = |(file, recorder): (_, Recorder)| {
         let trailer = Trailer { report: report.clone(), comments: describe::comments(report) };
-        (file, recorder.finish_with(trailer, || drain.show(|| report.clone())))
+        let tick = || {
+            publish();
+            drain.show(|| report.clone());
+        };
+        (file, recorder.finish_with(trailer, tick))
     };
     let outputs = recorders.into_iter().map(finish).collect();
     drain.clear();

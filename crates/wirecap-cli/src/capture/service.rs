@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use anyhow::Result;
-use wirecap::Capture;
+use wirecap::{Report, report::Offload};
 use wirecap_sys::netdev::namespace_id;
 
 use super::{
@@ -15,11 +15,10 @@ use super::{
 };
 use crate::{
     control::{
-        board::{Board, CaptureSnapshot, Identity},
+        board::{Board, CaptureSnapshot, Identity, SNAPSHOT_PERIOD},
         desk::{self, Desk},
         protocol::{Change, EndRecord},
         running::Control,
-        sample::Sampler,
     },
     exit::Exit,
     metrics::endpoint::MetricsEndpoint,
@@ -66,23 +65,56 @@ pub(super) fn announce(plan: &Plan, control: &Control) {
     }
 }
 
-/// A capture at this moment.
-pub(super) fn snapshot(
-    plan: &Plan,
-    head: &Head,
-    changes: &[Change],
-    sampler: &Sampler,
-    output: Option<&FilesProgress>,
-    capture: &Capture,
-    job: &impl Job,
-) -> CaptureSnapshot {
-    let (at, report) = (Instant::now(), capture.report());
-    let written = output.map(FilesProgress::written);
-    let total = written.as_ref().map(|written| written.total);
-    let account = Account { head, end: None, report: &report, written, changes };
-    let (record, text) = (account.record(plan, job), account.describe(plan, job));
-    let (offloads, sample) = (capture.offloads(), sampler.take(&report));
-    CaptureSnapshot { at, offloads, sample, written: total, account: record, text, report }
+/// What snapshots of a capture are made from, beside its counters.
+#[derive(Debug, Clone)]
+pub(super) struct Snapshots<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) head: &'a Head,
+    pub(super) control: &'a Control,
+    /// The progress of writing; `None` without a file.
+    pub(super) output: Option<FilesProgress>,
+}
+
+impl Snapshots<'_> {
+    /// A capture at this moment.
+    pub(super) fn take(&self, report: Report, offloads: Vec<Offload>, job: &impl Job) -> CaptureSnapshot {
+        let at = Instant::now();
+        let written = self.output.as_ref().map(FilesProgress::written);
+        let total = written.as_ref().map(|written| written.total);
+        let changes = &changes(self.control);
+        let account = Account { head: self.head, end: None, report: &report, written, changes };
+        let (record, text) = (account.record(self.plan, job), account.describe(self.plan, job));
+        let sample = self.control.board.sampler.take(&report);
+        CaptureSnapshot { at, offloads, sample, written: total, account: record, text, report }
+    }
+}
+
+/// Publishes snapshots of a capture that ends, which no thread watches any more.
+#[derive(Debug)]
+pub(super) struct LastSnapshots<'a> {
+    snapshots: Snapshots<'a>,
+    next: Instant,
+}
+
+impl<'a> LastSnapshots<'a> {
+    pub(super) fn new(snapshots: Snapshots<'a>) -> Self {
+        Self { snapshots, next: Instant::now() }
+    }
+
+    /// Publishes a snapshot if a client wants one, and the last one is old enough. Call it many times a
+    /// second.
+    pub(super) fn publish(
+        &mut self,
+        job: &impl Job,
+        report: impl FnOnce() -> Report,
+        offloads: impl FnOnce() -> Vec<Offload>,
+    ) {
+        let (now, board) = (Instant::now(), &self.snapshots.control.board);
+        if now >= self.next && board.take_wish() {
+            self.next = now + SNAPSHOT_PERIOD;
+            board.publish(self.snapshots.take(report(), offloads(), job));
+        }
+    }
 }
 
 /// How a capture ended, for clients.

@@ -19,7 +19,7 @@ use super::{
     job::Job,
     plan::Plan,
     progress::{Progress, line_since},
-    service,
+    service::{self, Snapshots},
     summary::{self, Account},
     written_files::FilesProgress,
 };
@@ -88,9 +88,9 @@ impl<'a> Statistics<'a> {
 
     /// The capture now, for clients.
     pub(super) fn snapshot(&self, capture: &Capture, job: &impl Job) -> CaptureSnapshot {
-        let changes = service::changes(self.control);
-        let (sampler, output) = (&self.control.board.sampler, self.output.as_ref());
-        service::snapshot(self.plan, self.head, &changes, sampler, output, capture, job)
+        let &Self { plan, head, control, .. } = self;
+        let snapshots = Snapshots { plan, head, control, output: self.output.clone() };
+        snapshots.take(capture.report(), capture.offloads(), job)
     }
 
     /// Prints the account so far.

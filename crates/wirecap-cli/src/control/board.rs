@@ -28,6 +28,10 @@ use crate::serve::waker::Waker;
 
 /// The shortest time between two snapshots, which read the counters of all queues.
 pub(crate) const SNAPSHOT_PERIOD: Duration = Duration::from_millis(100);
+/// How long the watching thread may take for a snapshot: it may have to wait for a full standard error.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same for a capture that ends.
+const ENDING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Changes that are kept; an account has the last ones.
 const MAX_CHANGES: usize = 100;
 
@@ -46,6 +50,17 @@ pub(crate) struct CaptureSnapshot {
     pub(crate) account: Value,
     /// The account as text.
     pub(crate) text: String,
+}
+
+/// The answer to a client that asks for a snapshot.
+#[derive(Debug)]
+pub(crate) enum SnapshotAnswer {
+    /// This snapshot; `None` before the first one.
+    Now(Option<Arc<CaptureSnapshot>>),
+    /// A new snapshot is on its way; ask again when it is published, at this time at the latest.
+    At(Instant),
+    /// The capture does not answer.
+    Stuck,
 }
 
 /// What is known of a capture before it runs.
@@ -136,22 +151,42 @@ impl Board {
     }
 
     /// Whether a snapshot is wanted; clears the flag.
-    pub(super) fn take_wish(&self) -> bool {
+    pub(crate) fn take_wish(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) && self.wanted.swap(false, Ordering::Relaxed)
     }
 
     /// The snapshot for a client that asked at this time. `None`: it is too old, and a new one is on its way.
-    /// Unless the capture runs, its last snapshot is recent enough.
+    /// Once the capture has ended, its last snapshot is recent enough.
     pub(crate) fn snapshot_for(&self, asked: Instant) -> Option<Arc<CaptureSnapshot>> {
         let state = self.state();
         let is_fresh = |snapshot: &Arc<CaptureSnapshot>| snapshot.at + SNAPSHOT_PERIOD >= asked;
-        let runs = state.phase == Phase::Running && state.end.is_none();
-        let snapshot = state.snapshot.clone().filter(|snapshot| !runs || is_fresh(snapshot));
+        let has_ended = state.end.is_some();
+        let snapshot = state.snapshot.clone().filter(|snapshot| has_ended || is_fresh(snapshot));
         drop(state);
         if snapshot.is_none() {
             self.want();
         }
         snapshot
+    }
+
+    /// What a client is answered with that has waited for a new snapshot since this time. While the capture
+    /// ends it may have to print, or to wait for the kernel, between two snapshots; then the last one is all
+    /// that there is.
+    pub(crate) fn answer_for(&self, asked: Instant, now: Instant) -> SnapshotAnswer {
+        if let Some(snapshot) = self.snapshot_for(asked) {
+            return SnapshotAnswer::Now(Some(snapshot));
+        }
+        let phase = self.phase();
+        let timeout = match phase {
+            Phase::Starting => return SnapshotAnswer::Now(None),
+            Phase::Running => SNAPSHOT_TIMEOUT,
+            Phase::Ending => ENDING_TIMEOUT,
+        };
+        match (now < asked + timeout, phase) {
+            (true, _) => SnapshotAnswer::At(asked + timeout),
+            (false, Phase::Ending) => SnapshotAnswer::Now(self.state().snapshot.clone()),
+            (false, _) => SnapshotAnswer::Stuck,
+        }
     }
 
     /// A new snapshot is wanted.

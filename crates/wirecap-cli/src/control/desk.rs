@@ -247,7 +247,10 @@ mod tests {
     use wirecap::{Mode, port::null::NullPort};
 
     use super::{super::refusal::RefusalCode, *};
-    use crate::control::board::Identity;
+    use crate::control::{
+        board::{Identity, SnapshotAnswer},
+        protocol::EndRecord,
+    };
 
     fn capture(mode: Mode) -> Capture {
         let port = NullPort { queues: 2, packet_bytes: 60, packets_per_queue: 0 };
@@ -364,7 +367,20 @@ mod tests {
         let later = now + SNAPSHOT_PERIOD * 2;
         assert!(bed.desk.board.snapshot_for(later).is_none(), "it is too old");
         assert!(!bed.desk.wants_snapshot(now + SNAPSHOT_PERIOD / 2) && bed.desk.wants_snapshot(later));
-        bed.desk.board.begin_ending();
-        assert!(bed.desk.board.snapshot_for(later).is_some(), "there is no newer one");
+        let board = &bed.desk.board;
+        board.begin_ending();
+        assert!(board.snapshot_for(later).is_none() && board.take_wish(), "packets are still written");
+        let answer = |waited| board.answer_for(later, later + waited);
+        assert!(matches!(answer(Duration::ZERO), SnapshotAnswer::At(_)));
+        assert!(matches!(answer(Duration::from_secs(1)), SnapshotAnswer::Now(Some(_))));
+        board.end(EndRecord {
+            exit_code: 0,
+            end: "signal".into(),
+            error: None,
+            output: None,
+            written: 0,
+            files: 0,
+        });
+        assert!(board.snapshot_for(later).is_some(), "there is no newer one");
     }
 }

@@ -20,7 +20,7 @@ use std::{
 use wirecap_sys::{peer::Peer, signals::Escalation};
 
 use super::{
-    board::{Board, CaptureSnapshot},
+    board::{Board, CaptureSnapshot, SnapshotAnswer},
     desk::{Answer, Command},
     place::ControlSocket,
     protocol::{Phase, Reply, Request},
@@ -32,8 +32,6 @@ use crate::serve::{
     waker::Waker,
 };
 
-/// How long the watching thread may take for a snapshot: it may have to wait for a full standard error.
-const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A deadline that never comes: the capture wakes the server instead.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 /// The interval of `watch`: by default, and its limits.
@@ -224,19 +222,14 @@ impl ControlDialogue {
     /// Answers with a snapshot, if it is there.
     fn report(&mut self, asked: Instant, now: Instant, output: &mut Vec<u8>) -> Step {
         let board = &self.context.board;
-        let snapshot = board.snapshot_for(asked);
         let is_status = matches!(self.pending, Pending::Status { .. });
-        let reply = match snapshot.as_deref() {
-            None if board.phase() == Phase::Running => {
-                if now < asked + SNAPSHOT_TIMEOUT {
-                    return Step::Wait(asked + SNAPSHOT_TIMEOUT);
-                }
-                Reply::Error(Refusal::Stuck.into())
-            }
-            snapshot if is_status => Reply::Status(board.status(snapshot)),
-            None => Reply::Error(Refusal::Starting.into()),
-            Some(CaptureSnapshot { account, text, .. }) => {
-                Reply::Account { account: account.clone(), text: text.clone() }
+        let reply = match board.answer_for(asked, now) {
+            SnapshotAnswer::At(deadline) => return Step::Wait(deadline),
+            SnapshotAnswer::Stuck => Reply::Error(Refusal::Stuck.into()),
+            SnapshotAnswer::Now(snapshot) if is_status => Reply::Status(board.status(snapshot.as_deref())),
+            SnapshotAnswer::Now(None) => Reply::Error(Refusal::Starting.into()),
+            SnapshotAnswer::Now(Some(snapshot)) => {
+                Reply::Account { account: snapshot.account.clone(), text: snapshot.text.clone() }
             }
         };
         self.finish(&reply, output)

@@ -5,7 +5,7 @@ use std::{
     net::TcpListener,
     path::Path,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Result, anyhow};
@@ -15,13 +15,13 @@ use super::{
     http::{self, MetricsRequest, Status},
 };
 use crate::{
-    control::{board::Board, place::ControlSocket, protocol::Phase},
+    control::{
+        board::{Board, SnapshotAnswer},
+        place::ControlSocket,
+    },
     serve::endpoint::{Dialogue, Endpoint, Listener, Step, Stream},
     settings::MetricsAddress,
 };
-
-/// How long the capture may take for a snapshot.
-const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The endpoint of metrics.
 #[derive(Debug)]
@@ -114,14 +114,14 @@ impl Dialogue for Scrape {
 
     fn proceed(&mut self, output: &mut Vec<u8>) -> Step {
         let Some((request, asked)) = self.request else { return Step::Listen };
-        let snapshot = self.board.snapshot_for(asked);
-        if snapshot.is_none() && self.board.phase() == Phase::Running {
-            if Instant::now() < asked + SNAPSHOT_TIMEOUT {
-                return Step::Wait(asked + SNAPSHOT_TIMEOUT);
+        let snapshot = match self.board.answer_for(asked, Instant::now()) {
+            SnapshotAnswer::Now(snapshot) => snapshot,
+            SnapshotAnswer::At(deadline) => return Step::Wait(deadline),
+            SnapshotAnswer::Stuck => {
+                output.extend(http::refusal(Status::Unavailable));
+                return Step::Close;
             }
-            output.extend(http::refusal(Status::Unavailable));
-            return Step::Close;
-        }
+        };
         let status = self.board.status(snapshot.as_deref());
         let families = families::of(self.board.identity(), &status, snapshot.as_deref());
         output.extend(http::metrics(request, &encoding::text(families, request.format)));

@@ -7,6 +7,7 @@ mod captures;
 mod compressed;
 mod confidential;
 mod control;
+mod control_ending;
 mod copies;
 mod doctor;
 mod endings;

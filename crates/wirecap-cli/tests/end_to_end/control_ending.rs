@@ -1,0 +1,65 @@
+//! What clients see of a capture that has ended and still writes.
+
+use std::{
+    fs::File,
+    io::Read,
+    process::{Command, Output},
+    thread,
+};
+
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use serde_json::Value;
+use wirecap_lab::require_root;
+use wirecap_testing::wait_until;
+use wirecap_traffic::LiveOptions;
+
+use crate::lab::{Lab, READY, WIRECAP};
+
+fn wirecap(arguments: &[&str]) -> Output {
+    Command::new(WIRECAP).args(arguments).output().unwrap()
+}
+
+#[test]
+fn a_capture_that_still_writes_shows_how_far_it_is() {
+    if !require_root("a_capture_that_still_writes_shows_how_far_it_is") {
+        return;
+    }
+    const FRAMES: u64 = 20_000;
+    let lab = Lab::with_queues("stillwrites", 1);
+    let (pipe, socket) = (lab.path("pipe"), lab.path("control.sock"));
+    let (path, socket) = (pipe.to_str().unwrap(), socket.to_str().unwrap());
+    let metrics = lab.path("metrics.sock");
+    let metrics = format!("unix:{}", metrics.display());
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let running =
+        lab.spawn(&["capture", "--json", "r0", "-w", path, "--control", socket, "--metrics", &metrics]);
+    let mut reader = File::open(&pipe).unwrap();
+    running.wait_for(READY);
+    lab.send(0, 0, FRAMES, LiveOptions::default());
+    let stopped = wirecap(&["stop", socket, "--timeout", "1s"]);
+    let stderr = String::from_utf8_lossy(&stopped.stderr).into_owned();
+    assert!(stopped.status.code() == Some(1) && stderr.contains("still writes"), "{stopped:?}");
+
+    let written = || {
+        let account: Value = serde_json::from_slice(&wirecap(&["status", socket, "--json"]).stdout).unwrap();
+        assert_eq!(account["end"], Value::Null, "{account:#}");
+        account["written"]["packets"].as_u64().unwrap()
+    };
+    let scraped = || {
+        let mut curl = Command::new("curl");
+        curl.args(["-sSf", "--unix-socket", metrics.strip_prefix("unix:").unwrap(), "http://h/metrics"]);
+        let text = String::from_utf8(curl.output().unwrap().stdout).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("wirecap_written_packets_total "));
+        line.unwrap_or_else(|| panic!("{text}")).parse::<f64>().unwrap() as u64
+    };
+    let before = (written(), scraped());
+    reader.read_exact(&mut vec![0; 512 << 10]).unwrap();
+    wait_until("the figures move", || written() > before.0 && scraped() > before.1);
+    assert!(written() < FRAMES, "it still writes");
+
+    let reading = thread::spawn(move || reader.read_to_end(&mut Vec::new()).unwrap());
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.account().assert_lossless(FRAMES);
+    reading.join().unwrap();
+}
