@@ -103,9 +103,39 @@ impl ExtcapFlags {
     /// The threshold is out of range.
     pub(super) fn apply(&self, config: &mut Config) -> Result<()> {
         set(&mut config.cells_per_chunk, self.cells_per_chunk);
-        set(&mut config.pool_size, self.chunks_per_queue.map(PoolSize::Chunks));
+        // Wireshark sends the default of the dialogue as well, which stays bounded by the memory of the host.
+        let is_default = |chunks: &u32| config.pool_size == PoolSize::AtMost(*chunks);
+        let chunks = self.chunks_per_queue.filter(|chunks| !is_default(chunks));
+        set(&mut config.pool_size, chunks.map(PoolSize::Chunks));
         set(&mut config.mode, self.threshold.map(Mode::advanced).transpose()?);
         config.promiscuous = self.promiscuous;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Call {
+        #[command(flatten)]
+        flags: ExtcapFlags,
+    }
+
+    fn config(arguments: &[&str]) -> Config {
+        let call = Call::try_parse_from([&["wirecap"], arguments].concat()).unwrap();
+        let mut config = Config::default();
+        call.flags.apply(&mut config).unwrap();
+        config
+    }
+
+    #[test]
+    fn the_defaults_of_the_dialogue_are_those_of_the_library() {
+        let usual = ["--chunks-per-queue", "128", "--cells-per-chunk", "256", "--threshold", "60"];
+        assert_eq!(config(&usual), Config::default());
+        assert_eq!(config(&["--chunks-per-queue", "64"]).pool_size, PoolSize::Chunks(64));
     }
 }
