@@ -151,6 +151,35 @@ fn the_rules_and_the_dashboard_use_metrics_that_exist() {
     running.stop();
 }
 
+/// Of three captures, one cannot be reached, one neither starts nor ends, and one captures.
+const DOWN: &str = r#"
+evaluation_interval: 30s
+tests:
+  - interval: 30s
+    input_series:
+      - { series: 'up{job="wirecap",instance="gone"}', values: '0x10' }
+      - { series: 'up{job="wirecap",instance="ending"}', values: '1x10' }
+      - { series: 'wirecap_running{job="wirecap",instance="ending"}', values: '0x10' }
+      - { series: 'up{job="wirecap",instance="well"}', values: '1x10' }
+      - { series: 'wirecap_running{job="wirecap",instance="well"}', values: '1x10' }
+    promql_expr_test:
+      - expr: count by (instance) (ALERTS{alertname="WirecapDown",alertstate="firing"})
+        eval_time: 3m
+        exp_samples:
+          - { labels: '{instance="gone"}', value: 1 }
+          - { labels: '{instance="ending"}', value: 1 }
+"#;
+
+#[test]
+fn an_alert_notices_a_capture_that_is_down() {
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/prometheus/wirecap.rules.yml");
+    let rules = rules.canonicalize().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let test = directory.path().join("test.yml");
+    fs::write(&test, format!("rule_files: [{}]\n{DOWN}", rules.display())).unwrap();
+    promtool("an_alert_notices_a_capture_that_is_down", &["test", "rules", test.to_str().unwrap()], "");
+}
+
 #[test]
 fn the_book_has_metrics_that_exist() {
     let book = include_str!("../../../../docs/book/metrics.md");
