@@ -10,7 +10,9 @@
 //! therefore left over by a killed process, and the next capture removes it.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     io::{self, ErrorKind},
     os::unix::{
         fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown},
@@ -34,6 +36,8 @@ const OF_SERVICES: [&str; 2] = ["/run/wirecap/capture", "/run/wirecap/forward"];
 const GROUP: &str = "wirecap";
 /// The most left-over sockets that one start checks.
 const MAX_LOOKED_AT: usize = 1_000;
+/// The mode of a directory whose sockets the group may use.
+const GROUP_MODE: u32 = 0o750;
 /// The mode of a socket.
 const SOCKET_MODE: u32 = 0o660;
 
@@ -49,22 +53,29 @@ pub(crate) struct ControlSocket {
 
 /// Where the captures of root, of services and of this user have their sockets.
 pub(crate) fn directories() -> Vec<PathBuf> {
-    let own = env::var_os("XDG_RUNTIME_DIR").map(|directory| Path::new(&directory).join("wirecap"));
+    let own = of_user(env::var_os("XDG_RUNTIME_DIR"));
     [SYSTEM].into_iter().chain(OF_SERVICES).map(PathBuf::from).chain(own).collect()
+}
+
+/// The directory beneath that of `XDG_RUNTIME_DIR`, which is ignored if it is empty or relative, as its
+/// specification says.
+fn of_user(runtime_directory: Option<OsString>) -> Option<PathBuf> {
+    let directory = runtime_directory.map(PathBuf::from).filter(|directory| directory.is_absolute())?;
+    Some(directory.join("wirecap"))
 }
 
 /// The directory of this process.
 fn own_directory() -> Result<PathBuf> {
     // The first one, if a unit has several.
-    let from_env = |name: &str| env::split_paths(&env::var_os(name)?).find(|path| path.is_absolute());
-    let of_service = from_env("RUNTIME_DIRECTORY");
+    let of_service = env::var_os("RUNTIME_DIRECTORY")
+        .and_then(|paths| env::split_paths(&paths).find(|path| path.is_absolute()));
     if geteuid().is_root() {
         // Clients do not search other directories.
         let is_ours = |path: &PathBuf| OF_SERVICES.iter().any(|ours| path == Path::new(ours));
         return Ok(of_service.filter(is_ours).unwrap_or(SYSTEM.into()));
     }
     of_service
-        .or_else(|| from_env("XDG_RUNTIME_DIR").map(|directory| directory.join("wirecap")))
+        .or_else(|| of_user(env::var_os("XDG_RUNTIME_DIR")))
         .ok_or_else(|| anyhow!("XDG_RUNTIME_DIR names no directory"))
 }
 
@@ -76,6 +87,9 @@ impl ControlSocket {
     pub(super) fn usual() -> Result<Self> {
         let (directory, group) = (own_directory()?, socket_group());
         make_directory(&directory, group)?;
+        if let Some(gid) = group.filter(|_| geteuid().is_root() && directory == Path::new(SYSTEM)) {
+            open_to_group(&directory, gid);
+        }
         remove_left_over(&directory);
         Self::bind(&directory.join(format!("{}.sock", std::process::id())), group)
     }
@@ -148,7 +162,7 @@ fn socket_group() -> Option<u32> {
 /// Makes the directory, or checks the one that is there: no other user may put sockets into it.
 fn make_directory(directory: &Path, group: Option<u32>) -> Result<()> {
     let name = directory.display();
-    let mode = if group.is_some() { 0o750 } else { 0o700 };
+    let mode = if group.is_some() { GROUP_MODE } else { 0o700 };
     match fs::DirBuilder::new().mode(mode).create(directory) {
         Ok(()) => {
             // Without CAP_CHOWN it stays root's, like the socket.
@@ -167,6 +181,16 @@ fn make_directory(directory: &Path, group: Option<u32>) -> Result<()> {
         "{name} is not safe: it must be a directory of root or of this user that others cannot write"
     );
     Ok(())
+}
+
+/// Admits the group to a directory of this user that others cannot enter: it may have been made before there
+/// was such a group. Fails without CAP_CHOWN; then the sockets stay this user's, too.
+fn open_to_group(directory: &Path, gid: u32) {
+    let Ok(metadata) = directory.symlink_metadata() else { return };
+    let is_closed = metadata.permissions().mode() & 0o005 == 0;
+    if metadata.uid() == geteuid().as_raw() && is_closed && chown(directory, None, Some(gid)).is_ok() {
+        let _ = fs::set_permissions(directory, fs::Permissions::from_mode(GROUP_MODE));
+    }
 }
 
 /// Removes the sockets of captures that were killed.
@@ -231,6 +255,28 @@ mod tests {
         let other = UnixListener::bind(&path).unwrap();
         drop(socket);
         assert!(path.exists(), "{other:?}");
+    }
+
+    #[test]
+    fn a_directory_that_was_made_before_the_group_is_opened_to_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join("own");
+        let mode = || own.metadata().unwrap().permissions().mode() & 0o777;
+        make_directory(&own, None).unwrap();
+        open_to_group(&own, getegid().as_raw());
+        assert_eq!(mode(), GROUP_MODE);
+        // One that everyone may enter stays as it is.
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+        open_to_group(&own, getegid().as_raw());
+        assert_eq!(mode(), 0o755);
+    }
+
+    #[test]
+    fn an_empty_or_relative_runtime_directory_is_none() {
+        assert_eq!(of_user(Some("/run/user/1".into())), Some("/run/user/1/wirecap".into()));
+        for ignored in [None, Some(""), Some("run")] {
+            assert_eq!(of_user(ignored.map(Into::into)), None, "{ignored:?}");
+        }
     }
 
     #[test]
