@@ -49,6 +49,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand top" -l interval -d 'The
 complete -c wirecap -n "__fish_wirecap_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c wirecap -n "__fish_wirecap_using_subcommand stop" -l timeout -d 'Wait at most this long until everything is written, then exit with code 1; the capture still ends [default: no limit]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c wirecap -n "__fish_wirecap_using_subcommand rotate" -l timeout -d 'Wait at most this long until the old file is complete, then exit with code 1; the next file still begins [default: no limit]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand rotate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c wirecap -n "__fish_wirecap_using_subcommand set" -s T -d 'T: how full, in percent, a worker\'s pools are when its buddies begin to help' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand set" -l duration -d 'Stop this long after the start of the capture; at once if that time has passed' -r

@@ -4,7 +4,7 @@
 //! request has a timeout, and answers are bounded.
 
 use std::{
-    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -24,7 +24,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long it may take to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest answer, in bytes.
-const MAX_ANSWER: u64 = 64 << 20;
+const MAX_ANSWER: usize = 64 << 20;
 
 /// A connection to a capture.
 #[derive(Debug)]
@@ -96,13 +96,23 @@ impl ControlClient {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             ensure!(left.is_none_or(|left| !left.is_zero()), TimedOut(self.path.clone()));
             self.stream.get_ref().set_read_timeout(left)?;
-            let room = MAX_ANSWER - line.len() as u64;
-            match self.stream.by_ref().take(room).read_until(b'\n', &mut line) {
-                Ok(_) if line.ends_with(b"\n") => break,
-                Ok(_) if line.len() as u64 >= MAX_ANSWER => {
-                    bail!("the answer from {} is too long", self.path.display())
+            // One read per turn: a peer that sends a byte now and then does not extend the deadline.
+            match self.stream.fill_buf() {
+                Ok([]) => return Ok(None),
+                Ok(bytes) => {
+                    let end = bytes.iter().position(|&byte| byte == b'\n');
+                    let used = end.map_or(bytes.len(), |end| end + 1);
+                    ensure!(
+                        line.len() + used <= MAX_ANSWER,
+                        "the answer from {} is too long",
+                        self.path.display()
+                    );
+                    line.extend_from_slice(&bytes[..used]);
+                    self.stream.consume(used);
+                    if end.is_some() {
+                        break;
+                    }
                 }
-                Ok(_) => return Ok(None),
                 Err(cause) if matches!(cause.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                 Err(cause) if cause.kind() == ErrorKind::ConnectionReset => return Ok(None),
@@ -123,7 +133,8 @@ impl ControlClient {
         Ok(Some(fields))
     }
 
-    fn gone(&self) -> anyhow::Error {
+    /// The error of a capture that has closed the connection.
+    pub(crate) fn gone(&self) -> anyhow::Error {
         anyhow!(
             "the capture of {} has closed the connection: it has just ended, or has too many clients",
             self.path.display()
@@ -230,5 +241,32 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
             let statuses = several.iter().filter_map(|capture| capture.status.as_ref().ok());
             bail!(usage!("there are several captures: write one of the process ids {}", choices(statuses)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::net::UnixListener, thread};
+
+    use super::*;
+
+    #[test]
+    fn a_peer_that_sends_a_byte_now_and_then_does_not_extend_the_deadline() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("1.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let slow = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            // Until the client is gone.
+            while stream.write_all(b" ").is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let begun = Instant::now();
+        let mut client = ControlClient::connect(&path).unwrap();
+        let error = client.answer(Some(Duration::from_millis(300))).unwrap_err();
+        assert!(error.is::<TimedOut>() && begun.elapsed() < Duration::from_secs(5), "{error}");
+        drop(client);
+        slow.join().unwrap();
     }
 }
