@@ -262,6 +262,10 @@ fn check_flags(config: &Config, output: &OutputSettings) -> Result<()> {
         "--unmatched is for packets that do not match a filter: add a filter, or leave it out"
     } else if output.expect.is_some() && !output.verify {
         "--expect is for frames that are verified: add --verify, or leave it out"
+    } else if output.count == Some(0) {
+        "-c 0 would stop before the first packet: write a number of packets from 1 on, like 1000, or leave it out"
+    } else if output.expect == Some(0) {
+        "--expect 0 leaves no frames to verify: write a number of frames from 1 on, like 1000, or leave it out"
     } else {
         return Ok(());
     };

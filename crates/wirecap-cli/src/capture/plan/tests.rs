@@ -144,3 +144,18 @@ fn packets_whose_times_are_kept_are_stamped() {
     let stamped = |arguments| plan(arguments).unwrap().config.stamp_packets;
     assert!(!stamped("eth0") && stamped("eth0 -w a.pcap") && stamped("eth0 --verify"));
 }
+
+#[test]
+fn a_number_of_packets_in_a_file_is_not_0_either() {
+    for (settings, hint) in [
+        (OutputSettings { count: Some(0), ..OutputSettings::default() }, "-c 0 would stop"),
+        (
+            OutputSettings { expect: Some(0), verify: true, ..OutputSettings::default() },
+            "--expect 0 leaves no",
+        ),
+    ] {
+        let error = check_flags(&Config::default(), &settings).unwrap_err();
+        assert!(error.to_string().starts_with(hint), "{error}");
+        assert_eq!(exit::code_of(&error), Exit::Usage);
+    }
+}
