@@ -84,7 +84,7 @@ use self::{
 use crate::{
     exit::Exit,
     print::head::Head,
-    process::{cores::check_cores, sandbox, service_manager::ServiceManager, signals::Signals},
+    process::{cores::check_cores, parent, sandbox, service_manager::ServiceManager, signals::Signals},
 };
 
 /// Captures as planned, to the end, with a job for the packets.
@@ -142,6 +142,9 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let threads = Threads::start(idle.workers, work, recording, &count, sampler, &plan.sandbox);
     let manager = ServiceManager::from_env();
     plan.sandbox.enter(&Profile::Main(sandbox::needs(&plan.config, &capture.report(), plan.output.print)));
+    if parent::renew().is_err() {
+        signals.escalation.raise();
+    }
     drop(count);
     let statistics = Statistics::new(&plan, &head, &control, progress);
     let watch = Watch::new(&plan, &signals, noticed, statistics, (desk, manager), delays);

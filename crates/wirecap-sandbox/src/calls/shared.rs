@@ -19,8 +19,15 @@ pub(super) fn shared() -> Vec<Call> {
         only(libc::SYS_sched_setaffinity, [Argument::Is(0, 0)]),
         only(
             libc::SYS_prctl,
-            [libc::PR_GET_NAME as u32, libc::PR_SET_NAME as u32, libc::PR_SET_TIMERSLACK as u32, PR_SET_VMA]
-                .map(|option| Argument::Is(0, option)),
+            [
+                libc::PR_GET_NAME as u32,
+                libc::PR_SET_NAME as u32,
+                // A capture of wirecap top ends with its parent, as any user.
+                libc::PR_SET_PDEATHSIG as u32,
+                libc::PR_SET_TIMERSLACK as u32,
+                PR_SET_VMA,
+            ]
+            .map(|option| Argument::Is(0, option)),
         ),
     ]);
     calls
@@ -64,6 +71,7 @@ const CALLS: &[libc::c_long] = &[
     // The thread, and its end.
     libc::SYS_gettid,
     libc::SYS_getpid,
+    libc::SYS_getppid,
     libc::SYS_sched_getaffinity,
     libc::SYS_getcpu,
     libc::SYS_getrandom,
