@@ -242,12 +242,13 @@ fn an_interface_that_nobody_captures_is_captured_until_the_end() {
     assert_eq!(printed.matches("WARNING: r0 lost ").count(), 1, "{printed}");
     drop(terminal);
 
-    // If it is killed, it cannot end its capture, which still ends.
-    let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0"));
-    terminal.wait_for("0 packets, counted and not written");
-    kill(terminal.pid(), Signal::SIGKILL).unwrap();
-    lab.wait_until_given_back("r0");
-    drop(terminal);
+    // If it is killed, it cannot end its capture, which still ends, whichever user it has become.
+    for user in ["", "-- -Z nobody"] {
+        let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0 {user}"));
+        terminal.wait_for("0 packets, counted and not written");
+        kill(terminal.pid(), Signal::SIGKILL).unwrap();
+        lab.wait_until_given_back("r0");
+    }
 
     // A signal ends it like the key, and gives the terminal back.
     let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0"));
@@ -264,6 +265,42 @@ fn an_interface_that_nobody_captures_is_captured_until_the_end() {
     let terminal = Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top r0 -- --no-such-flag"));
     assert_eq!(terminal.exit_code(), 2);
     terminal.wait_for_printed("--no-such-flag");
+}
+
+#[test]
+fn a_command_that_is_stopped_and_continued_has_its_terminal_again() {
+    if !require_root("a_command_that_is_stopped_and_continued_has_its_terminal_again") {
+        return;
+    }
+    let lab = Lab::with_queues("topstop", 1);
+    let running = lab.capture(&["r0"]);
+    let top = format!("{WIRECAP} top {}", running.pid());
+    let shown = "0 packets, counted and not written";
+    // By another process, after which a shell restores the modes of the terminal.
+    let terminal = Terminal::run(&lab, &lab.right, &top);
+    terminal.wait_for(shown);
+    kill(terminal.pid(), Signal::SIGSTOP).unwrap();
+    let device = terminal.format("#{pane_tty}");
+    assert!(Command::new("stty").args(["-F", &device, "sane"]).status().unwrap().success());
+    kill(terminal.pid(), Signal::SIGCONT).unwrap();
+    let modes = || Command::new("stty").args(["-F", &device, "-a"]).output().unwrap().stdout;
+    wait_until("keys are read one by one", || String::from_utf8(modes()).unwrap().contains("-icanon"));
+    terminal.keys("q");
+    assert_eq!(terminal.exit_code(), 0);
+    drop(terminal);
+
+    // By Ctrl-Z in a shell with job control, which gets its screen back in between.
+    let line = format!("set -m; {top}; echo it is stopped; read line; fg");
+    let terminal = Terminal::run(&lab, &lab.right, &line);
+    terminal.wait_for(shown);
+    terminal.keys("C-z");
+    terminal.wait_for("it is stopped");
+    assert_eq!(terminal.format("#{alternate_on}"), "0");
+    terminal.keys("Enter");
+    terminal.wait_for(shown);
+    terminal.keys("q");
+    assert_eq!(terminal.exit_code(), 0);
+    running.stop();
 }
 
 #[test]

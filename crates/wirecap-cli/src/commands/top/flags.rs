@@ -15,6 +15,7 @@ Examples:
 
 Keys:
   q, Esc, Ctrl-C   quit
+  Ctrl-Z           stop, until fg in the shell continues it
   p, space         pause, resume
   up, down         scroll queues and workers
   home, end        to the first, to the last";

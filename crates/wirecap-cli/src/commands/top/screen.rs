@@ -4,16 +4,27 @@
 //! must still end the command.
 
 use std::{
-    sync::mpsc::{RecvTimeoutError, Sender},
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{RecvTimeoutError, Sender},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, raise};
 use ratatui::{
     DefaultTerminal,
-    crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
+    crossterm::{
+        event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
+        execute,
+        terminal::{EnterAlternateScreen, enable_raw_mode},
+    },
 };
+use signal_hook::{consts::SIGCONT, flag};
 
 use super::{
     history::History,
@@ -35,6 +46,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Quit,
+    Suspend,
     Pause,
     Up,
     Down,
@@ -53,6 +65,9 @@ pub(super) struct Screen {
     message: Option<Message>,
     is_paused: bool,
     scrolled: usize,
+    /// Whether the process has been continued, so that the terminal may not be as it was left. Set by the
+    /// signal handler, cleared by the thread that draws.
+    is_continued: Arc<AtomicBool>,
 }
 
 impl Screen {
@@ -64,6 +79,12 @@ impl Screen {
         // Restores the terminal after a panic, too.
         let terminal = ratatui::try_init().inspect_err(|_| _ = ratatui::try_restore());
         let terminal = terminal.context("cannot draw on this terminal")?;
+        let is_continued = Arc::<AtomicBool>::default();
+        let registered = flag::register(SIGCONT, Arc::clone(&is_continued));
+        if let Err(cause) = registered {
+            let _ = ratatui::try_restore();
+            return Err(cause).context("cannot listen for signals");
+        }
         let keys = source.sender();
         thread::Builder::new()
             .name("wirecap-keys".into())
@@ -78,6 +99,7 @@ impl Screen {
             message: None,
             is_paused: false,
             scrolled: 0,
+            is_continued,
         })
     }
 
@@ -90,6 +112,10 @@ impl Screen {
         loop {
             if signals.end() {
                 return Ok(Shown::Quit);
+            }
+            if self.is_continued.swap(false, Ordering::Relaxed) {
+                self.set_up_again()?;
+                drawn = None;
             }
             if drawn.is_none_or(|drawn| drawn.elapsed() >= LONGEST) {
                 self.draw()?;
@@ -109,6 +135,7 @@ impl Screen {
                     News::Message(_) => {}
                     News::Terminal(event) => match action(&event) {
                         Some(Action::Quit) => return Ok(Shown::Quit),
+                        Some(Action::Suspend) => self.suspend()?,
                         Some(action) => self.act(action),
                         None => {}
                     },
@@ -120,9 +147,27 @@ impl Screen {
         }
     }
 
+    /// Gives the terminal back, and stops until a shell continues the process.
+    fn suspend(&mut self) -> Result<()> {
+        // The terminal may be gone.
+        let _ = ratatui::try_restore();
+        raise(Signal::SIGTSTP).context("cannot stop this process")?;
+        // Also where no shell could continue it, so that the kernel has ignored the signal.
+        self.is_continued.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes the terminal again, whose modes another program has changed.
+    fn set_up_again(&mut self) -> Result<()> {
+        // Otherwise crossterm takes the modes for those that it has set.
+        let _ = ratatui::try_restore();
+        let taken = enable_raw_mode().and_then(|()| execute!(io::stdout(), EnterAlternateScreen));
+        taken.and_then(|()| self.terminal.clear()).context("cannot draw on this terminal")
+    }
+
     fn act(&mut self, action: Action) {
         match action {
-            Action::Quit => {}
+            Action::Quit | Action::Suspend => {}
             Action::Pause => self.is_paused = !self.is_paused,
             Action::Up => self.scrolled = self.scrolled.saturating_sub(1),
             Action::Down => self.scrolled += 1,
@@ -186,6 +231,7 @@ fn action(event: &Event) -> Option<Action> {
     let control = modifiers.contains(KeyModifiers::CONTROL);
     Some(match code {
         KeyCode::Char('c' | 'd') if control => Action::Quit,
+        KeyCode::Char('z') if control => Action::Suspend,
         KeyCode::Char('q' | 'Q') | KeyCode::Esc => Action::Quit,
         KeyCode::Char('p' | 'P' | ' ') => Action::Pause,
         KeyCode::Up | KeyCode::Char('k') => Action::Up,
@@ -216,6 +262,7 @@ mod tests {
             assert_eq!(plain(code), expected, "{code:?}");
         }
         assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Action::Quit));
+        assert_eq!(key(KeyCode::Char('z'), KeyModifiers::CONTROL), Some(Action::Suspend));
         assert_eq!(action(&Event::Resize(80, 24)), None);
     }
 }
