@@ -66,7 +66,7 @@ use self::{
     },
     exit::Exit,
     print::{log, stdio},
-    process::{privileges, signals::Signals},
+    process::{privileges, signals::Signals, step::Step},
     settings::Settings,
 };
 
@@ -144,12 +144,16 @@ fn run(command: Command) -> Result<Exit> {
         Command::Capture(flags) => {
             flags.end_with.map(process::parent::end_with).transpose()?;
             let (print, mut interfaces) = (flags.settings.print_config, KnownInterfaces::default());
-            let settings = flags.into_settings(|name| interfaces.look_up(name).is_ok())?;
+            let (settings, interfaces) = Step::reading_files().run(&signals, false, move || {
+                (flags.into_settings(|name| interfaces.look_up(name).is_ok()), interfaces)
+            })?;
+            let settings = settings?;
             print_or_run(print, settings, |settings| commands::capture::run(settings, interfaces, signals))
         }
         Command::Forward(flags) => {
             let print = flags.settings.print_config;
-            print_or_run(print, flags.into_settings()?, |settings| forward::run(settings, signals))
+            let settings = Step::reading_files().run(&signals, false, move || flags.into_settings())??;
+            print_or_run(print, settings, |settings| forward::run(settings, signals))
         }
         Command::Generate(flags) => {
             warn_unless(flags.send.quiet);

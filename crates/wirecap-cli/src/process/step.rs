@@ -39,6 +39,15 @@ impl Step {
         )
     }
 
+    /// Reads the files of settings and of a filter that flags name. A named pipe has no end before its writer
+    /// closes it.
+    pub(crate) fn reading_files() -> Self {
+        Self::new(
+            "the file of settings or of the filter has not been read to its end yet",
+            "the file of settings or of the filter was not read to its end, so nothing was started",
+        )
+    }
+
     /// Does the step in a thread of its own, since it may wait where only the end of the process can reach
     /// it. Announced when it takes long, unless `quiet`, and on SIGUSR1.
     ///

@@ -1,8 +1,15 @@
 //! Text files that flags name.
 
-use std::{fs, io::ErrorKind, path::Path};
+use std::{
+    fs::File,
+    io::{ErrorKind, Read},
+    path::Path,
+};
 
 use crate::exit::Usage;
+
+/// The longest text, in bytes. A device or a pipe may have no end.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads `what` from a file; `format` says in which form it is written.
 ///
@@ -10,7 +17,12 @@ use crate::exit::Usage;
 /// Why the file cannot be read, or that it is not a text file, with the remedy.
 pub(crate) fn text_file(path: &Path, what: &str, format: &str) -> Result<String, Usage> {
     let name = path.display();
-    fs::read_to_string(path).map_err(|cause| match cause.kind() {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
+    if text.len() as u64 > MAX_BYTES {
+        return Err(usage!("{name} is too long for {what}: {format}, in at most 1 MiB"));
+    }
+    read.map(|_| text).map_err(|cause| match cause.kind() {
         ErrorKind::InvalidData => usage!("{name} is not a text file; {format}"),
         ErrorKind::IsADirectory => {
             usage!("cannot read {what} in {name}: it is a directory; name a file in it")
@@ -21,6 +33,8 @@ pub(crate) fn text_file(path: &Path, what: &str, format: &str) -> Result<String,
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -38,5 +52,10 @@ mod tests {
             assert!(refused.contains(words), "{refused}");
         }
         assert_eq!(text_file("/dev/null".as_ref(), "", "").unwrap(), "");
+        let endless = text_file("/dev/zero".as_ref(), "the settings", "settings are TOML").unwrap_err();
+        assert_eq!(
+            endless.to_string(),
+            "/dev/zero is too long for the settings: settings are TOML, in at most 1 MiB"
+        );
     }
 }

@@ -3,6 +3,10 @@
 
 use std::{fs, path::Path, process::Command};
 
+use nix::{
+    sys::{signal::Signal, stat::Mode},
+    unistd::mkfifo,
+};
 use wirecap_lab::require_root;
 use wirecap_traffic::LiveOptions;
 
@@ -101,6 +105,26 @@ fn an_error_in_a_settings_file_is_wrong_usage() {
         );
         assert_eq!(ended.stderr.ends_with(&beside), !words.starts_with(':'), "{text}: {ended:#?}");
     }
+}
+
+#[test]
+fn a_pipe_of_settings_is_given_up_on_a_signal_and_one_without_an_end_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let pipe = pipe.to_str().unwrap();
+    for arguments in [["capture", "--config", pipe], ["forward", "--config", pipe], ["capture", "-F", pipe]] {
+        let mut command = Command::new(WIRECAP);
+        command.args(arguments);
+        let running = RunningCommand::spawn(command);
+        running.wait_for("has not been read to its end yet");
+        running.signal(Signal::SIGINT);
+        let ended = running.wait();
+        let words = "was not read to its end, so nothing was started";
+        assert!(ended.code == Some(1) && ended.stderr.contains(words), "{ended:#?}");
+    }
+    let endless = run(&["capture", "--config", "/dev/zero"]);
+    assert!(endless.code == Some(2) && endless.stderr.contains("/dev/zero is too long"), "{endless:#?}");
 }
 
 #[test]
