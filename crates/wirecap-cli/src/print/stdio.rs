@@ -15,6 +15,8 @@
 //! that another program has made non-blocking like for any other, and no full stream holds up a capture.
 
 use std::{
+    env,
+    ffi::OsStr,
     io::{self, ErrorKind, IsTerminal},
     os::fd::{AsFd, BorrowedFd},
     sync::atomic::{AtomicU64, Ordering},
@@ -109,10 +111,15 @@ pub(crate) fn print_stdout(what: &str, text: &str) -> anyhow::Result<()> {
 /// # Errors
 /// The write failed.
 pub(crate) fn print_styled(stream: Stream, text: &StyledStr) -> io::Result<()> {
-    match columns(stream) {
+    match columns(stream).filter(|_| has_styles(env::var_os("TERM").as_deref())) {
         Some(_) => write(stream, text.ansi().to_string().as_bytes(), None),
         None => print(stream, &text.to_string()),
     }
+}
+
+/// Whether a terminal of this type takes escape sequences.
+fn has_styles(terminal: Option<&OsStr>) -> bool {
+    terminal.is_none_or(|terminal| terminal != "dumb")
 }
 
 /// Writes a text if there is room for its beginning, and waits up to a second for room for the rest.

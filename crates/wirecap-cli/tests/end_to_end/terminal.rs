@@ -1,7 +1,9 @@
 //! What a user at a terminal sees.
 
 use std::{
-    fs, thread,
+    fs,
+    process::Command,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -100,5 +102,17 @@ fn a_narrow_terminal_gets_lines_that_fit_and_shows_a_slow_end() {
     // A path is a word, and stays whole.
     for line in said.map(str::trim_end).filter(|line| line.trim_start().contains(' ')) {
         assert!(line.chars().count() <= COLUMNS, "{line:?}: {screen:?}");
+    }
+}
+
+#[test]
+fn help_has_styles_except_on_a_terminal_that_takes_none() {
+    for (terminal, has_styles) in [("xterm", true), ("dumb", false)] {
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--command", &format!("{WIRECAP} capture --help"), "/dev/null"]);
+        let printed = command.env("TERM", terminal).output().unwrap();
+        let text = String::from_utf8(printed.stdout).unwrap();
+        assert!(text.contains("Examples:"), "{text}");
+        assert_eq!(text.contains('\x1b'), has_styles, "{terminal}: {text:?}");
     }
 }
