@@ -1,12 +1,6 @@
 //! Where metrics are served: a TCP address or a Unix socket, which are opened before the capture starts.
 
-use std::{
-    io::ErrorKind,
-    net::TcpListener,
-    path::Path,
-    sync::Arc,
-    time::Instant,
-};
+use std::{io::ErrorKind, net::TcpListener, path::Path, sync::Arc, time::Instant};
 
 use anyhow::{Result, anyhow};
 
@@ -97,7 +91,7 @@ struct Scrape {
 impl Dialogue for Scrape {
     fn receive(&mut self, input: &mut Vec<u8>, output: &mut Vec<u8>) -> Step {
         let Some(len) = http::head_len(input) else { return Step::Listen };
-        let parsed = http::parse(&input[..len]);
+        let (parsed, head_only) = (http::parse(&input[..len]), http::is_head_only(&input[..len]));
         // Nothing more of it is read.
         input.clear();
         match parsed {
@@ -106,7 +100,7 @@ impl Dialogue for Scrape {
                 self.proceed(output)
             }
             Err(status) => {
-                output.extend(http::refusal(status));
+                output.extend(http::refusal(status, head_only));
                 Step::Close
             }
         }
@@ -118,7 +112,7 @@ impl Dialogue for Scrape {
             SnapshotAnswer::Now(snapshot) => snapshot,
             SnapshotAnswer::At(deadline) => return Step::Wait(deadline),
             SnapshotAnswer::Stuck => {
-                output.extend(http::refusal(Status::Unavailable));
+                output.extend(http::refusal(Status::Unavailable, request.head_only));
                 return Step::Close;
             }
         };
@@ -129,6 +123,6 @@ impl Dialogue for Scrape {
     }
 
     fn refuse_length(&mut self, output: &mut Vec<u8>) {
-        output.extend(http::refusal(Status::HeadTooLarge));
+        output.extend(http::refusal(Status::HeadTooLarge, false));
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn parse(head: &[u8]) -> Result<MetricsRequest, Status> {
         "HEAD" => true,
         _ => return Err(Status::MethodNotAllowed),
     };
-    if target.split('?').next() != Some(PATH) {
+    if path(target) != PATH {
         return Err(Status::NotFound);
     }
     let headers = lines.filter_map(|line| line.split_once(':'));
@@ -80,18 +80,33 @@ pub(super) fn parse(head: &[u8]) -> Result<MetricsRequest, Status> {
     Ok(MetricsRequest { format: Format::accepted(&types.join(",")), head_only })
 }
 
+/// The path of a target, which proxies write with its host in front: `http://host/metrics`.
+fn path(target: &str) -> &str {
+    let is_web = |scheme: &str| ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    let target = match target.split_once("://") {
+        Some((scheme, rest)) if is_web(scheme) => rest.find(['/', '?']).map_or("", |at| &rest[at..]),
+        _ => target,
+    };
+    target.split('?').next().unwrap_or_default()
+}
+
+/// Whether the answer to this head has no body, whatever its status.
+pub(super) fn is_head_only(head: &[u8]) -> bool {
+    head.starts_with(b"HEAD ")
+}
+
 /// An answer with metrics.
 pub(super) fn metrics(request: MetricsRequest, body: &str) -> Vec<u8> {
     answer(Status::Ok, request.format.media_type(), body, request.head_only)
 }
 
 /// An answer without.
-pub(super) fn refusal(status: Status) -> Vec<u8> {
+pub(super) fn refusal(status: Status, head_only: bool) -> Vec<u8> {
     let text = match status {
         Status::NotFound => format!("the metrics are at {PATH}\n"),
         status => format!("{}\n", status.line()),
     };
-    answer(status, "text/plain; charset=utf-8", &text, false)
+    answer(status, "text/plain; charset=utf-8", &text, head_only)
 }
 
 fn answer(status: Status, media_type: &str, body: &str, head_only: bool) -> Vec<u8> {
@@ -123,6 +138,11 @@ mod tests {
                 request(Format::OpenMetrics, false),
             ),
             ("HEAD /metrics HTTP/1.1\r\n\r\n", request(Format::PrometheusText, true)),
+            ("GET http://h:9417/metrics HTTP/1.1\r\n\r\n", request(Format::PrometheusText, false)),
+            ("GET HTTPS://h/metrics?x=1 HTTP/1.1\r\n\r\n", request(Format::PrometheusText, false)),
+            ("GET http://h HTTP/1.1\r\n\r\n", Err(Status::NotFound)),
+            ("GET http://h?x=/metrics HTTP/1.1\r\n\r\n", Err(Status::NotFound)),
+            ("GET ftp://h/metrics HTTP/1.1\r\n\r\n", Err(Status::NotFound)),
             ("GET / HTTP/1.1\r\n\r\n", Err(Status::NotFound)),
             ("GET /metrics/x HTTP/1.1\r\n\r\n", Err(Status::NotFound)),
             ("POST /metrics HTTP/1.1\r\n\r\n", Err(Status::MethodNotAllowed)),
@@ -147,8 +167,12 @@ mod tests {
         assert!(full.ends_with("Content-Length: 4\r\nConnection: close\r\n\r\nx 1\n"), "{full}");
         let head = text(MetricsRequest { format: Format::OpenMetrics, head_only: true });
         assert!(head.contains("Content-Length: 4\r\n") && head.ends_with("\r\n\r\n"), "{head}");
-        let refused = String::from_utf8(refusal(Status::MethodNotAllowed)).unwrap();
+        let refused = String::from_utf8(refusal(Status::MethodNotAllowed, false)).unwrap();
         assert!(refused.contains("405 Method Not Allowed\r\n") && refused.contains("Allow: GET, HEAD\r\n"));
+        let missing = "HEAD /unknown HTTP/1.1\r\n\r\n".as_bytes();
+        let refused = refusal(parse(missing).unwrap_err(), is_head_only(missing));
+        let refused = String::from_utf8(refused).unwrap();
+        assert!(refused.contains("404 Not Found\r\n") && refused.ends_with("\r\n\r\n"), "{refused}");
     }
 
     proptest! {
