@@ -16,7 +16,7 @@ use super::output::OutputSettings;
 use crate::{
     exit::WrongFile,
     print::{printable::printable_lines, stdio},
-    values::text_file,
+    values::{SHORT_MIB, text_file},
 };
 
 /// The settings of a command that captures.
@@ -53,7 +53,7 @@ pub(crate) fn tables<T: Settings>() -> Vec<Table> {
 /// [`WrongFile`]: why the file cannot be read, or line and column of a mistake in it.
 pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
     let name = path.display();
-    let text = text_file(path, "the settings", "settings are TOML, as --print-config prints them");
+    let text = text_file(path, "the settings", "settings are TOML, as --print-config prints them", SHORT_MIB);
     let text = text.map_err(|error| WrongFile(error.to_string()))?;
     parse(&text).map_err(|mistake| {
         let (line, column) = place(&text, mistake.offset);

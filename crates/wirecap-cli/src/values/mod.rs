@@ -21,7 +21,7 @@ pub(crate) use self::{
     decimal::{MILLION, decimal, real, scaled, with_exponent},
     file_mode::FileMode,
     rate::{Rate, pace, per_second, rate},
-    text_file::text_file,
+    text_file::{ROUTES_MIB, SHORT_MIB, text_file},
     trace::{is_trace, is_trace_path},
 };
 

@@ -8,19 +8,22 @@ use std::{
 
 use crate::exit::Usage;
 
-/// The longest text, in bytes. A device or a pipe may have no end.
-const MAX_BYTES: u64 = 1 << 20;
+/// The longest text of a file that people write, in MiB. A device or a pipe may have no end.
+pub(crate) const SHORT_MIB: u64 = 1;
+/// The longest table of routes: all routes of the internet take some 50 MiB.
+pub(crate) const ROUTES_MIB: u64 = 512;
 
-/// Reads `what` from a file; `format` says in which form it is written.
+/// Reads `what` from a file of at most `max_mib` MiB; `format` says in which form it is written.
 ///
 /// # Errors
 /// Why the file cannot be read, or that it is not a text file, with the remedy.
-pub(crate) fn text_file(path: &Path, what: &str, format: &str) -> Result<String, Usage> {
+pub(crate) fn text_file(path: &Path, what: &str, format: &str, max_mib: u64) -> Result<String, Usage> {
+    let max_bytes = max_mib << 20;
     let name = path.display();
     let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
-    if text.len() as u64 > MAX_BYTES {
-        return Err(usage!("{name} is too long for {what}: {format}, in at most 1 MiB"));
+    let read = File::open(path).and_then(|file| file.take(max_bytes + 1).read_to_string(&mut text));
+    if text.len() as u64 > max_bytes {
+        return Err(usage!("{name} is too long for {what}: {format}, in at most {max_mib} MiB"));
     }
     read.map(|_| text).map_err(|cause| match cause.kind() {
         ErrorKind::InvalidData => usage!("{name} is not a text file; {format}"),
@@ -48,11 +51,11 @@ mod tests {
             (directory.path(), ": it is a directory; name a file in it"),
             (&missing, "missing: No such file or directory (os error 2); check the name, and that you may"),
         ] {
-            let refused = text_file(path, "the settings", "settings are TOML").unwrap_err().to_string();
+            let refused = text_file(path, "the settings", "settings are TOML", 1).unwrap_err().to_string();
             assert!(refused.contains(words), "{refused}");
         }
-        assert_eq!(text_file("/dev/null".as_ref(), "", "").unwrap(), "");
-        let endless = text_file("/dev/zero".as_ref(), "the settings", "settings are TOML").unwrap_err();
+        assert_eq!(text_file("/dev/null".as_ref(), "", "", 1).unwrap(), "");
+        let endless = text_file("/dev/zero".as_ref(), "the settings", "settings are TOML", 1).unwrap_err();
         assert_eq!(
             endless.to_string(),
             "/dev/zero is too long for the settings: settings are TOML, in at most 1 MiB"

@@ -13,7 +13,7 @@ use wirecap::{
 use wirecap_core::choices;
 use wirecap_filter::shortened;
 
-use crate::values::{is_trace, is_trace_path, ports, text_file};
+use crate::values::{SHORT_MIB, is_trace, is_trace_path, ports, text_file};
 
 /// Stores ports and filter in the settings.
 ///
@@ -80,7 +80,7 @@ pub(super) fn apply_beside(
 /// # Errors
 /// [`Usage`](crate::exit::Usage) if it cannot be read, or is not text.
 pub(super) fn read_filter(path: &Path) -> Result<String> {
-    let text = text_file(path, "the filter", "write the filter as text")?;
+    let text = text_file(path, "the filter", "write the filter as text", SHORT_MIB)?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     Ok(lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" "))
 }

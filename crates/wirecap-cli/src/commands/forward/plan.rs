@@ -19,7 +19,7 @@ use crate::{
     exit::Usage,
     process::{sandbox, signals::Signals, step::Step},
     text::forward::ForwardWarning,
-    values::{is_trace, text_file},
+    values::{ROUTES_MIB, is_trace, text_file},
 };
 
 /// The largest transmit ring: more entries than any NIC has.
@@ -263,7 +263,7 @@ fn each_port<T: FromStr<Err: Display>>(
 
 fn routes(path: &std::path::Path) -> Result<Routes> {
     let name = path.display();
-    let text = text_file(path, "the routes", "write routes as ip route prints them")?;
+    let text = text_file(path, "the routes", "write routes as ip route prints them", ROUTES_MIB)?;
     text.parse().map_err(|error| usage!("{name}: {error}").into())
 }
 
