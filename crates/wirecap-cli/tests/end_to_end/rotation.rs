@@ -8,7 +8,10 @@ use std::{
 };
 
 use tempfile::TempDir;
-use wirecap_file::{PacketHeader, pcap};
+use wirecap_file::{
+    PacketHeader, pcap,
+    pcapng::{self, InterfaceInfo, SectionInfo},
+};
 use wirecap_lab::{CapturedPacket, require_root};
 use wirecap_testing::wait_until;
 use wirecap_traffic::{FrameSpec, LiveOptions, Marks, Template};
@@ -218,6 +221,62 @@ fn names_that_do_not_tell_periods_apart_are_numbered() {
     assert_eq!(names, ["2020".to_owned()].into_iter().chain(numbered).collect::<Vec<_>>());
     let all: Vec<_> = files(directory.path()).iter().flat_map(|path| sequences(&packets(path))).collect();
     assert!(all.into_iter().eq(0..FRAMES));
+}
+
+/// It has no time, or is damaged: no reason to open files, or to stop.
+#[test]
+fn a_packet_with_the_last_time_there_is_goes_to_one_file() {
+    let directory = TempDir::new().unwrap();
+    let (input, name) = (directory.path().join("input"), directory.path().join("x.pcapng"));
+    let mut bytes = Vec::new();
+    pcapng::section_header(&mut bytes, &SectionInfo::default());
+    pcapng::interface(&mut bytes, &InterfaceInfo::default());
+    let mut template = Template::new(FrameSpec::default()).unwrap();
+    for sequence in 0..10 {
+        let timestamp_ns = if sequence == 5 { u64::MAX } else { 1_590_000_000_000_000_000 + sequence };
+        let header = PacketHeader { timestamp_ns, ..PacketHeader::default() };
+        pcapng::packet(&mut bytes, &header, 0, [template.stamp_at(0, sequence, timestamp_ns)]);
+    }
+    fs::write(&input, bytes).unwrap();
+    let port = format!("trace:{}", input.display());
+    for (flags, count) in [(["-C", "1M", "-a", "files:9"], 10), (["-C", "1M", "-c", "8"], 8)] {
+        let output = Command::new(WIRECAP)
+            .args(["capture", &port, "-w", name.to_str().unwrap(), "-q"])
+            .args(flags)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let [file] = &files(directory.path())[..] else { panic!("{flags:?}: {output:?}") };
+        assert!(sequences(&packets(file)).into_iter().eq(0..count), "{flags:?}");
+        fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_is_moved_while_it_is_written_is_named_and_no_command_gets_it() {
+    if !require_root("a_file_that_is_moved_while_it_is_written_is_named_and_no_command_gets_it") {
+        return;
+    }
+    let lab = Lab::with_queues("movedfile", 1);
+    let directory = TempDir::new().unwrap();
+    let [name, script, elsewhere] =
+        ["x.pcapng", "script", "elsewhere"].map(|name| directory.path().join(name));
+    install_script("#!/bin/sh\nexec touch \"$1.seen\"\n", &script);
+    let (name, script) = (name.to_str().unwrap(), script.to_str().unwrap());
+    let running = lab.capture(&["r0", "-w", name, "-C", "64k", "-z", script]);
+    let first = directory.path().join("x_00001.pcapng");
+    fs::rename(partial(&first), &elsewhere).unwrap();
+    lab.send_at(Some(20_000), 0, 0, 5_000, LiveOptions::default());
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "nothing is lost: {ended:#?}");
+    let words = format!(
+        "{} was moved while it was written; the packets are in {}",
+        first.display(),
+        elsewhere.canonicalize().unwrap().display()
+    );
+    assert!(ended.stderr.contains(&words), "{words}: {}", ended.stderr);
+    let seen = |number: u64| directory.path().join(format!("x_{number:05}.pcapng.seen")).exists();
+    assert!(!seen(1) && seen(2), "{ended:#?}");
 }
 
 /// And no other: what is lost is known by file.
