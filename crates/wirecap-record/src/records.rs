@@ -256,7 +256,8 @@ fn trim<T>(buffer: &mut Vec<T>, spare: usize) {
     }
 }
 
-/// The times of consecutive packets. INVARIANT: the first time is later than the latest one if there are none.
+/// The times of consecutive packets.
+/// INVARIANT: if there are none, the first time is later than the latest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     /// Time of the first, in nanoseconds since 1970 (UTC).

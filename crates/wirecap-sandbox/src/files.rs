@@ -50,10 +50,10 @@ pub(crate) fn are_restricted() -> bool {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoRules {
     /// The kernel does not say which rules it has, or has none.
-    #[error(transparent)]
+    #[error("{0}")]
     Unknown(#[from] io::Error),
     /// The kernel refuses these.
-    #[error(transparent)]
+    #[error("{0}")]
     Refused(#[from] RulesetError),
 }
 
