@@ -257,7 +257,8 @@ fn trim<T>(buffer: &mut Vec<T>, spare: usize) {
 }
 
 /// The times of consecutive packets.
-/// INVARIANT: if there are none, the first time is later than the latest one.
+///
+/// INVARIANT: without packets, and only then, the first time is after the latest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     /// Time of the first, in nanoseconds since 1970 (UTC).
