@@ -13,6 +13,7 @@
 
 mod pull;
 mod ring;
+mod run;
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -24,6 +25,7 @@ use wirecap_core::{
     Load, Mode, Pool, PoolId, PoolNumber, capture_queue,
 };
 
+use self::run::{Simulated, to_a_loss, to_the_end};
 use crate::{
     CELL_BYTES, SECOND_NS,
     outcome::{Outcome, QueueOutcome},
@@ -110,9 +112,27 @@ impl WirecapEngine {
     pub fn run(&self, traffic: &Traffic) -> Result<Outcome, GeometryError> {
         let geometry = Geometry::new(self.cells_per_chunk, self.chunks_per_pool, CELL_BYTES)?;
         Ok(match self.dispatch {
-            Dispatch::Pull => pull::Machine::new(self, geometry, traffic).run(),
-            Dispatch::Push => Machine::new(self, geometry, traffic).run(),
+            Dispatch::Pull => to_the_end(pull::Machine::new(self, geometry, traffic)),
+            Dispatch::Push => to_the_end(Machine::new(self, geometry, traffic)),
         })
+    }
+
+    /// Runs it until it loses a packet. Returns when that packet came, in nanoseconds; `None` if it loses
+    /// none. `step` is called before each event with the number of queues, which an event may look at.
+    ///
+    /// # Errors
+    /// M or R is not possible, or `step` failed.
+    pub fn first_loss_ns<E: From<GeometryError>>(
+        &self,
+        traffic: &Traffic,
+        step: &mut impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<Option<f64>, E> {
+        let geometry = Geometry::new(self.cells_per_chunk, self.chunks_per_pool, CELL_BYTES)?;
+        let queues = traffic.queues.len() as u64;
+        match self.dispatch {
+            Dispatch::Pull => to_a_loss(pull::Machine::new(self, geometry, traffic), queues, step),
+            Dispatch::Push => to_a_loss(Machine::new(self, geometry, traffic), queues, step),
+        }
     }
 }
 
@@ -127,6 +147,8 @@ struct Queue<'t> {
     /// A handover that found no room in the capture queue of its worker.
     held_back: Option<Handover>,
     outcome: QueueOutcome,
+    /// When the first packet that is lost came.
+    first_loss_ns: Option<f64>,
     /// The look that is planned; an older one is void.
     look: Option<Time>,
     /// Nothing can be handed over before a worker has taken something.
@@ -150,10 +172,17 @@ impl Queue<'_> {
     /// Counts packets that came and found no cell as lost.
     fn lose(&mut self, now: Time) {
         if self.ring.is_empty() {
+            self.first_loss_ns = self.first_loss_ns(now);
             let lost = self.arrivals.take(now.0, u64::MAX);
             self.outcome.offered += lost;
             self.outcome.not_captured += lost;
         }
+    }
+
+    /// When the first packet that is lost until now came.
+    fn first_loss_ns(&self, now: Time) -> Option<f64> {
+        let without_cell = self.arrivals.time_ns(0).filter(|_| self.ring.is_empty());
+        self.first_loss_ns.or_else(|| without_cell.filter(|come_ns| *come_ns <= now.0))
     }
 }
 
@@ -212,6 +241,32 @@ struct Machine<'t> {
     offloaded: u64,
 }
 
+impl Simulated for Machine<'_> {
+    fn step(&mut self) -> Option<Time> {
+        let Reverse((now, event)) = self.events.pop()?;
+        match event {
+            Event::Done(worker) => self.done(worker, now),
+            Event::Look(queue) if self.queues[queue].look == Some(now) => {
+                self.queues[queue].look = None;
+                self.serve(queue, now);
+            }
+            Event::Look(_) => {}
+            Event::Sent(worker) => self.sent(worker, now),
+            Event::Ready(worker) => self.go_on(worker, now),
+        }
+        Some(now)
+    }
+
+    fn first_loss_ns(&self, now: Time) -> Option<f64> {
+        self.queues.iter().filter_map(|queue| queue.first_loss_ns(now)).min_by(f64::total_cmp)
+    }
+
+    fn outcome(self) -> Outcome {
+        let queues = self.queues.into_iter().map(|queue| queue.outcome).collect();
+        Outcome { queues, offloaded: self.offloaded }
+    }
+}
+
 impl<'t> Machine<'t> {
     fn new(engine: &WirecapEngine, geometry: Geometry, traffic: &'t Traffic) -> Self {
         let count = traffic.queues.len();
@@ -230,12 +285,13 @@ impl<'t> Machine<'t> {
                 dispatcher: Dispatcher::default(),
                 held_back: None,
                 outcome: QueueOutcome::default(),
+                first_loss_ns: None,
                 look: None,
                 waits: false,
             }
         };
         let queues: Vec<_> = traffic.queues.iter().enumerate().map(queue).collect();
-        Self {
+        let mut machine = Self {
             engine: *engine,
             numbers: queues.iter().enumerate().map(|(at, queue)| (queue.pool.number(), at)).collect(),
             queues,
@@ -248,28 +304,12 @@ impl<'t> Machine<'t> {
             wire_free: Time(0.0),
             turn: 0,
             offloaded: 0,
+        };
+        for queue in 0..count {
+            machine.queues[queue].attach();
+            machine.plan(queue, Time(0.0));
         }
-    }
-
-    fn run(mut self) -> Outcome {
-        for queue in 0..self.queues.len() {
-            self.queues[queue].attach();
-            self.plan(queue, Time(0.0));
-        }
-        while let Some(Reverse((now, event))) = self.events.pop() {
-            match event {
-                Event::Done(worker) => self.done(worker, now),
-                Event::Look(queue) if self.queues[queue].look == Some(now) => {
-                    self.queues[queue].look = None;
-                    self.serve(queue, now);
-                }
-                Event::Look(_) => {}
-                Event::Sent(worker) => self.sent(worker, now),
-                Event::Ready(worker) => self.go_on(worker, now),
-            }
-        }
-        let queues = self.queues.into_iter().map(|queue| queue.outcome).collect();
-        Outcome { queues, offloaded: self.offloaded }
+        machine
     }
 
     /// A capture thread: takes the packets that have come, hands over what it can, then gives free cells to

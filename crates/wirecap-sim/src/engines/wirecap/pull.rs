@@ -17,7 +17,7 @@ use std::{
 
 use wirecap_core::{BuddyGroup, ChunkRange, Geometry, Handover, Load, Pool, PoolId, PoolNumber};
 
-use super::{Time, WirecapEngine, ring};
+use super::{Time, WirecapEngine, ring, run::Simulated};
 use crate::{
     SECOND_NS,
     outcome::{Outcome, QueueOutcome},
@@ -35,6 +35,8 @@ struct Queue<'t> {
     /// Used cells that no worker has taken back yet.
     used: Vec<ChunkRange>,
     outcome: QueueOutcome,
+    /// When the first packet that is lost came.
+    first_loss_ns: Option<f64>,
 }
 
 impl Queue<'_> {
@@ -48,9 +50,19 @@ impl Queue<'_> {
         let room = self.ring.len() as u64 - self.waiting;
         let come = self.arrivals.take(now.0, room);
         self.waiting += come;
-        let lost = if come == room { self.arrivals.take(now.0, u64::MAX) } else { 0 };
-        self.outcome.not_captured += lost;
-        self.outcome.offered += come + lost;
+        self.outcome.offered += come;
+        if come == room {
+            self.first_loss_ns = self.first_loss_ns(now);
+            let lost = self.arrivals.take(now.0, u64::MAX);
+            self.outcome.not_captured += lost;
+            self.outcome.offered += lost;
+        }
+    }
+
+    /// When the first packet that is lost until now came.
+    fn first_loss_ns(&self, now: Time) -> Option<f64> {
+        let without_cell = || self.arrivals.time_ns(self.ring.len() as u64 - self.waiting);
+        self.first_loss_ns.or_else(|| without_cell().filter(|come_ns| *come_ns <= now.0))
     }
 
     /// Takes used cells back, then at most the rest of a chunk of packets.
@@ -125,6 +137,35 @@ pub(super) struct Machine<'t> {
     offloaded: u64,
 }
 
+impl Simulated for Machine<'_> {
+    fn step(&mut self) -> Option<Time> {
+        let Reverse((now, event)) = self.events.pop()?;
+        match event {
+            Event::Done(worker) => self.done(worker, now),
+            Event::Look(worker) if self.workers[worker].look == Some(now) => {
+                self.workers[worker].look = None;
+                self.pull(worker, now);
+            }
+            Event::Help if self.help == Some(now) => {
+                self.help = None;
+                self.help_all(now);
+            }
+            Event::Look(_) | Event::Help => {}
+        }
+        self.plan_help(now);
+        Some(now)
+    }
+
+    fn first_loss_ns(&self, now: Time) -> Option<f64> {
+        self.queues.iter().filter_map(|queue| queue.first_loss_ns(now)).min_by(f64::total_cmp)
+    }
+
+    fn outcome(self) -> Outcome {
+        let queues = self.queues.into_iter().map(|queue| queue.outcome).collect();
+        Outcome { queues, offloaded: self.offloaded }
+    }
+}
+
 impl<'t> Machine<'t> {
     pub(super) fn new(engine: &WirecapEngine, geometry: Geometry, traffic: &'t Traffic) -> Self {
         let count = traffic.queues.len();
@@ -139,10 +180,11 @@ impl<'t> Machine<'t> {
                 pool,
                 used: Vec::new(),
                 outcome: QueueOutcome::default(),
+                first_loss_ns: None,
             }
         };
         let queues: Vec<_> = traffic.queues.iter().enumerate().map(queue).collect();
-        Self {
+        let mut machine = Self {
             engine: *engine,
             numbers: queues.iter().enumerate().map(|(at, queue)| (queue.pool.number(), at)).collect(),
             queues,
@@ -155,34 +197,15 @@ impl<'t> Machine<'t> {
             idle: count,
             events: BinaryHeap::new(),
             offloaded: 0,
-        }
-    }
-
-    pub(super) fn run(mut self) -> Outcome {
+        };
         let start = Time(0.0);
-        for queue in 0..self.queues.len() {
-            self.queues[queue].attach();
-            self.foresee_need(queue, start);
-            self.plan_look(queue, start);
+        for queue in 0..count {
+            machine.queues[queue].attach();
+            machine.foresee_need(queue, start);
+            machine.plan_look(queue, start);
         }
-        self.plan_help(start);
-        while let Some(Reverse((now, event))) = self.events.pop() {
-            match event {
-                Event::Done(worker) => self.done(worker, now),
-                Event::Look(worker) if self.workers[worker].look == Some(now) => {
-                    self.workers[worker].look = None;
-                    self.pull(worker, now);
-                }
-                Event::Help if self.help == Some(now) => {
-                    self.help = None;
-                    self.help_all(now);
-                }
-                Event::Look(_) | Event::Help => {}
-            }
-            self.plan_help(now);
-        }
-        let queues = self.queues.into_iter().map(|queue| queue.outcome).collect();
-        Outcome { queues, offloaded: self.offloaded }
+        machine.plan_help(start);
+        machine
     }
 
     /// A worker takes its next batch: from its own queue, or from that of a buddy in need. It is idle without

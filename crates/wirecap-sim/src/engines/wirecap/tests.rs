@@ -73,6 +73,27 @@ fn a_worker_that_is_faster_than_the_wire_loses_nothing_and_a_slower_one_does() {
     assert!(lost(engine(10e6)) > 300_000 && lost(engine(10e6).pulling()) > 300_000);
 }
 
+/// What comes before the first loss is not lost, and what comes after it is: as much as arithmetic says.
+#[test]
+fn the_first_loss_comes_when_the_pool_is_full() {
+    let traffic = Traffic::burst(1_000_000, WIRE_RATE_PPS);
+    let engine = WirecapEngine::basic(256, 100, HANDLER_PPS);
+    for engine in [engine, engine.pulling()] {
+        let mut events = 0;
+        let mut step = |queues| {
+            events += queues;
+            Ok::<_, GeometryError>(())
+        };
+        let lost_ns = engine.first_loss_ns(&traffic, &mut step).unwrap().unwrap();
+        let expected_ns = 25_600.0 / (WIRE_RATE_PPS - HANDLER_PPS) * 1e9;
+        assert!((lost_ns / expected_ns - 1.0).abs() < 0.03, "{lost_ns} {expected_ns}");
+        // A million packets are 3,906 chunks.
+        assert!(events < 1_000, "{events}: it went on after the loss");
+        let never = |_| Err(GeometryError::ChunksPerPool { given: 0 });
+        assert!(engine.first_loss_ns(&traffic, &mut { never }).is_err(), "a step that fails ends it");
+    }
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(30))]
 
@@ -88,11 +109,17 @@ proptest::proptest! {
         let engine = WirecapEngine { ring, ..WirecapEngine::advanced(64 << m, r, threshold, pace) };
         let advanced = engine.run(&traffic).unwrap();
         closed(&advanced, &traffic);
+        let is_lossless = |engine: &WirecapEngine| {
+            let step = &mut |_| Ok::<_, GeometryError>(());
+            engine.first_loss_ns(&traffic, step).unwrap().is_none()
+        };
+        proptest::prop_assert_eq!(is_lossless(&engine), advanced.total().lost() == 0);
         let basic = WirecapEngine { mode: Mode::Basic, ..engine }.run(&traffic).unwrap();
         closed(&basic, &traffic);
         proptest::prop_assert_eq!(basic.offloaded, 0);
         let pull = WirecapEngine { ring, ..engine.pulling() };
-        closed(&pull.run(&traffic).unwrap(), &traffic);
+        let pulled = closed(&pull.run(&traffic).unwrap(), &traffic);
+        proptest::prop_assert_eq!(is_lossless(&pull), pulled.lost() == 0);
         let basic = WirecapEngine { mode: Mode::Basic, ..pull }.run(&traffic).unwrap();
         closed(&basic, &traffic);
         proptest::prop_assert_eq!(basic.offloaded, 0);

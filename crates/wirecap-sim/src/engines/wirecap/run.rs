@@ -1,0 +1,41 @@
+//! How a simulation runs: event by event, to the end of its traffic or to its first loss.
+
+use super::Time;
+use crate::outcome::Outcome;
+
+/// A simulation in progress.
+pub(super) trait Simulated {
+    /// Handles the next event. Returns when it happens; `None` if there is none.
+    fn step(&mut self) -> Option<Time>;
+
+    /// When the first packet that is lost until now came; `None` if none is.
+    fn first_loss_ns(&self, now: Time) -> Option<f64>;
+
+    fn outcome(self) -> Outcome;
+}
+
+pub(super) fn to_the_end(mut machine: impl Simulated) -> Outcome {
+    while machine.step().is_some() {}
+    machine.outcome()
+}
+
+pub(super) fn to_a_loss<E>(
+    mut machine: impl Simulated,
+    queues: u64,
+    step: &mut impl FnMut(u64) -> Result<(), E>,
+) -> Result<Option<f64>, E> {
+    let mut last = Time(0.0);
+    loop {
+        // Looking for a loss costs a look at each queue, so it is not done at each event.
+        for _ in 0..queues.max(1) {
+            step(queues)?;
+            match machine.step() {
+                Some(now) => last = now,
+                None => return Ok(machine.first_loss_ns(last)),
+            }
+        }
+        if let Some(first_ns) = machine.first_loss_ns(last) {
+            return Ok(Some(first_ns));
+        }
+    }
+}
