@@ -7,14 +7,18 @@
 //!
 //! Rule: packets of a burst come at a constant rate, and nothing is in the pools before it. A margin has
 //! to cover what the answer leaves out: see [`Demand::with_margin`].
+//!
+//! Where buddies help, a larger pool may lose what a smaller one does not: they begin later, by T percent of
+//! a larger pool. So the R that bisection finds says nothing of those above it; [`Demand::safe_chunks`] tries
+//! them.
 
 use wirecap_core::{
-    Geometry, GeometryError, Mode,
+    GeometryError, Mode,
     geometry::{MAX_CELLS_PER_POOL, MAX_CHUNKS_PER_POOL},
 };
 
 use crate::{
-    CELL_BYTES,
+    SECOND_NS,
     engines::wirecap::{Dispatch, WirecapEngine},
     traffic::Traffic,
 };
@@ -23,6 +27,8 @@ use crate::{
 pub const MAX_PACKETS: f64 = 2e8;
 /// The fewest chunks of a pool: one that is filled while another is handled.
 const MIN_CHUNKS: u32 = 4;
+/// How many numbers of chunks above the one that is recommended are lossless, too.
+const SAFE_ABOVE: u32 = 4;
 
 /// Traffic, and what handles it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,6 +46,9 @@ pub struct Demand {
     pub pace_pps: f64,
     /// Whether workers or capture threads take packets out of the rings.
     pub dispatch: Dispatch,
+    /// Descriptors of the NIC's ring, with the dispatch `push`; `None` if it has one for each cell of the
+    /// pool, as with wirecap.
+    pub ring: Option<u32>,
 }
 
 impl Demand {
@@ -58,90 +67,94 @@ impl Demand {
         self.total_pps * self.burst_s
     }
 
-    /// The smallest number of chunks of a pool with which the burst is lossless, with chunks of this many
-    /// cells, each of which holds a packet; `None` if a pool cannot have that many.
+    /// The smallest number of chunks of a pool, at most `most`, with which the burst is lossless, with chunks of
+    /// this many cells, each of which holds a packet; `None` if a pool needs more. `step` is called as by
+    /// [`WirecapEngine::first_loss_ns`].
+    ///
+    /// # Errors
+    /// Chunks cannot have this number of cells, or `step` failed.
+    pub fn least_chunks<E: From<GeometryError>>(
+        &self,
+        cells_per_chunk: u32,
+        mode: Mode,
+        most: u32,
+        step: &mut impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<Option<u32>, E> {
+        let most = most.min(self.ample_chunks(cells_per_chunk));
+        least(most, |chunks| Ok(self.first_loss_s(cells_per_chunk, chunks, mode, step)?.is_none()))
+    }
+
+    /// [`Demand::least_chunks`] of any pool that is possible, which adds the packets that it simulated to a
+    /// count.
     ///
     /// # Errors
     /// Chunks cannot have this number of cells.
-    pub fn least_chunks(&self, cells_per_chunk: u32, mode: Mode) -> Result<Option<u32>, GeometryError> {
-        self.least_chunks_counted(cells_per_chunk, mode, &mut 0)
-    }
-
-    /// [`Demand::least_chunks`], which adds the packets that it simulated to a count.
-    ///
-    /// # Errors
-    /// See [`Demand::least_chunks`].
     pub fn least_chunks_counted(
         &self,
         cells_per_chunk: u32,
         mode: Mode,
         simulated: &mut u64,
     ) -> Result<Option<u32>, GeometryError> {
-        let traffic = self.traffic();
-        let mut is_enough = |chunks| {
-            *simulated += traffic.packets();
-            self.is_lossless(cells_per_chunk, chunks, mode)
-        };
-        // Pools that hold all packets are enough.
-        let all = (self.busiest_pps() * self.burst_s / f64::from(cells_per_chunk)).ceil() + 8.0;
-        let most = all.clamp(MIN_CHUNKS.into(), max_chunks(cells_per_chunk).into()) as u32;
-        if !is_enough(most)? {
-            return Ok(None);
-        }
-        let (mut too_few, mut enough) = (MIN_CHUNKS - 1, most);
-        while enough - too_few > 1 {
-            let middle = too_few + (enough - too_few) / 2;
-            if is_enough(middle)? {
-                enough = middle;
-            } else {
-                too_few = middle;
-            }
-        }
-        Ok(Some(enough))
+        least(self.ample_chunks(cells_per_chunk), |chunks| {
+            let lost_s = self.first_loss_s(cells_per_chunk, chunks, mode, &mut |_| Ok(()))?;
+            *simulated += (self.total_pps * lost_s.unwrap_or(self.burst_s)) as u64;
+            Ok(lost_s.is_none())
+        })
     }
 
-    /// How long a burst like this one may last without loss, in seconds, with these pools; `None` if one of
-    /// `longest_s` is lossless as well.
+    /// Chunks of a pool that holds all packets of the burst, or of the largest one that is possible.
+    fn ample_chunks(&self, cells_per_chunk: u32) -> u32 {
+        let all = (self.busiest_pps() * self.burst_s / f64::from(cells_per_chunk)).ceil() + 8.0;
+        all.clamp(MIN_CHUNKS.into(), max_chunks(cells_per_chunk).into()) as u32
+    }
+
+    /// The first number of chunks from `from` to `most` with which the burst is lossless, as it is with each of
+    /// the next few; `None` if there is none.
     ///
     /// # Errors
     /// See [`Demand::least_chunks`].
-    pub fn longest_burst_s(
+    pub fn safe_chunks<E: From<GeometryError>>(
+        &self,
+        cells_per_chunk: u32,
+        mode: Mode,
+        (from, most): (u32, u32),
+        step: &mut impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<Option<u32>, E> {
+        let mut first = from;
+        let mut chunks = from;
+        while chunks <= most && chunks - first <= SAFE_ABOVE {
+            if self.first_loss_s(cells_per_chunk, chunks, mode, step)?.is_some() {
+                // Of large pools, the next one is not much different.
+                first = chunks + 1 + chunks / 32;
+                chunks = first;
+            } else {
+                chunks += 1;
+            }
+        }
+        Ok((first <= most).then_some(first))
+    }
+
+    /// When the first packet comes that these pools lose, in seconds; `None` if they lose none of the burst. So
+    /// a burst that lasts so long is lossless.
+    ///
+    /// # Errors
+    /// See [`Demand::least_chunks`].
+    pub fn first_loss_s<E: From<GeometryError>>(
         &self,
         cells_per_chunk: u32,
         chunks: u32,
         mode: Mode,
-        longest_s: f64,
-    ) -> Result<Option<f64>, GeometryError> {
-        let is_lossless = |burst_s| Self { burst_s, ..*self }.is_lossless(cells_per_chunk, chunks, mode);
-        if is_lossless(longest_s)? {
-            return Ok(None);
-        }
-        let (mut fits, mut too_long) = (0.0, longest_s);
-        // To one part in a thousand.
-        for _ in 0..64 {
-            if too_long - fits <= too_long * 1e-3 {
-                break;
-            }
-            let middle = (fits + too_long) / 2.0;
-            if is_lossless(middle)? {
-                fits = middle;
-            } else {
-                too_long = middle;
-            }
-        }
-        Ok(Some(fits))
-    }
-
-    /// Whether pools of this size lose nothing.
-    fn is_lossless(&self, cells_per_chunk: u32, chunks: u32, mode: Mode) -> Result<bool, GeometryError> {
-        // Refuses what the engine would refuse.
-        Geometry::new(cells_per_chunk, chunks, CELL_BYTES)?;
+        step: &mut impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<Option<f64>, E> {
         let engine = WirecapEngine { mode, ..WirecapEngine::basic(cells_per_chunk, chunks, self.pace_pps) };
         let engine = match self.dispatch {
             Dispatch::Pull => engine.pulling(),
-            Dispatch::Push => engine,
+            Dispatch::Push => {
+                let ring = self.ring.unwrap_or(cells_per_chunk.saturating_mul(chunks));
+                WirecapEngine { ring, ..engine }
+            }
         };
-        Ok(engine.run(&self.traffic())?.total().lost() == 0)
+        Ok(engine.first_loss_ns(&self.traffic(), step)?.map(|lost_ns| lost_ns / SECOND_NS as f64))
     }
 
     /// Packets per second of each other queue.
@@ -184,6 +197,23 @@ impl Demand {
     }
 }
 
+/// The least number of chunks, at most `most`, that is enough, by bisection; `None` if not even `most` is.
+fn least<E>(most: u32, mut is_enough: impl FnMut(u32) -> Result<bool, E>) -> Result<Option<u32>, E> {
+    if most < MIN_CHUNKS || !is_enough(most)? {
+        return Ok(None);
+    }
+    let (mut too_few, mut enough) = (MIN_CHUNKS - 1, most);
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        if is_enough(middle)? {
+            enough = middle;
+        } else {
+            too_few = middle;
+        }
+    }
+    Ok(Some(enough))
+}
+
 /// The most chunks that a pool can have.
 pub fn max_chunks(cells_per_chunk: u32) -> u32 {
     let of_cells = MAX_CELLS_PER_POOL / u64::from(cells_per_chunk.max(1));
@@ -197,26 +227,53 @@ mod tests {
     const M: u32 = 256;
 
     fn demand() -> Demand {
-        Demand { queues: 8, total_pps: 4e6, skew: 3.0, burst_s: 0.1, pace_pps: 4e5, dispatch: Dispatch::Pull }
+        Demand {
+            queues: 8,
+            total_pps: 4e6,
+            skew: 3.0,
+            burst_s: 0.1,
+            pace_pps: 4e5,
+            dispatch: Dispatch::Pull,
+            ring: None,
+        }
     }
 
     const DISPATCHES: [Dispatch; 2] = [Dispatch::Pull, Dispatch::Push];
 
+    fn forever(_: u64) -> Result<(), GeometryError> {
+        Ok(())
+    }
+
+    fn least_chunks(demand: &Demand, mode: Mode) -> Option<u32> {
+        demand.least_chunks(M, mode, u32::MAX, &mut forever).unwrap()
+    }
+
+    fn first_loss_s(demand: &Demand, chunks: u32, mode: Mode) -> Option<f64> {
+        demand.first_loss_s(M, chunks, mode, &mut forever).unwrap()
+    }
+
     #[test]
     fn a_single_queue_needs_what_arithmetic_says() {
         for dispatch in DISPATCHES {
-            let one =
-                Demand { queues: 1, total_pps: 14.88e6, skew: 1.0, burst_s: 0.02, pace_pps: 5e6, dispatch };
-            let chunks = one.least_chunks(M, Mode::Basic).unwrap().unwrap();
+            let one = Demand {
+                queues: 1,
+                total_pps: 14.88e6,
+                skew: 1.0,
+                burst_s: 0.02,
+                pace_pps: 5e6,
+                dispatch,
+                ring: None,
+            };
+            let chunks = least_chunks(&one, Mode::Basic).unwrap();
             let expected = one.chunks_by_arithmetic(M);
-            // The chunk that is handled comes back whole. In push, the NIC has up to four in its ring; in
-            // pull, the worker sleeps while the first three come.
+            // The chunk that is handled comes back whole. In push, a capture thread sees what came only after
+            // a while; in pull, the worker sleeps while the first three come.
             assert!(
                 (expected..expected + 8.0).contains(&f64::from(chunks)),
                 "{dispatch:?}: {chunks}, {expected}"
             );
-            let longest = one.longest_burst_s(M, chunks, Mode::Basic, 1.0).unwrap().unwrap();
-            assert!((0.0199..0.0206).contains(&longest), "{dispatch:?}: {longest}");
+            let longest = first_loss_s(&Demand { burst_s: 1.0, ..one }, chunks, Mode::Basic).unwrap();
+            assert!((0.02..0.0206).contains(&longest), "{dispatch:?}: {longest}");
         }
     }
 
@@ -224,12 +281,12 @@ mod tests {
     fn buddies_need_less_and_less_than_the_least_loses() {
         for dispatch in DISPATCHES {
             let demand = Demand { dispatch, ..demand() };
-            let basic = demand.least_chunks(M, Mode::Basic).unwrap().unwrap();
+            let basic = least_chunks(&demand, Mode::Basic).unwrap();
             let mode = Mode::Advanced { threshold_percent: 60 };
-            let advanced = demand.least_chunks(M, mode).unwrap().unwrap();
+            let advanced = least_chunks(&demand, mode).unwrap();
             assert!(advanced < basic, "{dispatch:?}: {advanced} of {basic}");
-            assert!(!demand.is_lossless(M, advanced - 1, mode).unwrap());
-            assert!(demand.is_lossless(M, Demand::with_margin(advanced), mode).unwrap());
+            assert!(first_loss_s(&demand, advanced - 1, mode).is_some());
+            assert_eq!(first_loss_s(&demand, Demand::with_margin(advanced), mode), None);
         }
     }
 
@@ -237,8 +294,74 @@ mod tests {
     fn traffic_that_workers_keep_up_with_needs_little_and_may_last() {
         for dispatch in DISPATCHES {
             let easy = Demand { total_pps: 1e6, dispatch, ..demand() };
-            assert!(easy.least_chunks(M, Mode::Basic).unwrap().unwrap() < 10);
-            assert_eq!(easy.longest_burst_s(M, 16, Mode::Basic, 10.0).unwrap(), None);
+            assert!(least_chunks(&easy, Mode::Basic).unwrap() < 10);
+            assert_eq!(first_loss_s(&Demand { burst_s: 10.0, ..easy }, 16, Mode::Basic), None);
+        }
+    }
+
+    /// In push, too, the NIC has all free chunks, so that nothing is lost while a capture thread does not look:
+    /// a ring of 1,024 lasts 6.9 µs at this rate.
+    #[test]
+    fn the_ring_of_the_nic_has_the_whole_pool() {
+        let fast = Demand {
+            queues: 1,
+            total_pps: 148.8e6,
+            skew: 1.0,
+            burst_s: 0.001,
+            pace_pps: 10e6,
+            dispatch: Dispatch::Push,
+            ring: None,
+        };
+        let pull = least_chunks(&Demand { dispatch: Dispatch::Pull, ..fast }, Mode::Basic).unwrap();
+        assert!(least_chunks(&fast, Mode::Basic).unwrap().abs_diff(pull) < 16);
+        assert_eq!(least_chunks(&Demand { ring: Some(1_024), ..fast }, Mode::Basic), None);
+    }
+
+    /// T is a part of the pool, so buddies of a larger one help later: with five chunks too late.
+    #[test]
+    fn a_larger_pool_may_lose_what_a_smaller_one_does_not() {
+        let demand =
+            Demand { total_pps: 244_066.0, skew: 5.52, burst_s: 0.03, pace_pps: 44_228.0, ..demand() };
+        let mode = Mode::Advanced { threshold_percent: 20 };
+        let is_lossless = |chunks| first_loss_s(&demand, chunks, mode).is_none();
+        assert!(is_lossless(4) && !is_lossless(5) && is_lossless(6));
+        let safe = |range| demand.safe_chunks(M, mode, range, &mut forever).unwrap();
+        assert_eq!((safe((4, 100)), safe((5, 100)), safe((4, 5))), (Some(6), Some(6), None));
+        assert!((6..=10).all(is_lossless));
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(60))]
+
+        /// What is recommended loses nothing of the burst, nor do pools that are somewhat larger.
+        #[test]
+        fn what_is_safe_lasts_for_the_burst(
+            (queues, skew, cells) in (2..9_u32, 0.0..1.0_f64, 4..9_u32),
+            (total_pps, load, burst_s) in (1e5..5e6_f64, 0.5..1.5_f64, 0.001..0.03_f64),
+            (threshold_percent, pull) in (10..=90_u8, proptest::bool::ANY),
+        ) {
+            let demand = Demand {
+                queues,
+                total_pps,
+                skew: 1.0 + skew * f64::from(queues - 1),
+                burst_s,
+                pace_pps: total_pps / load / f64::from(queues),
+                dispatch: if pull { Dispatch::Pull } else { Dispatch::Push },
+                ring: None,
+            };
+            let (cells, mode) = (1 << cells, Mode::Advanced { threshold_percent });
+            let least = demand.least_chunks(cells, mode, u32::MAX, &mut forever).unwrap().unwrap();
+            let range = (Demand::with_margin(least), u32::MAX);
+            let safe = demand.safe_chunks(cells, mode, range, &mut forever).unwrap().unwrap();
+            for chunks in safe..=safe + SAFE_ABOVE {
+                proptest::prop_assert_eq!(
+                    demand.first_loss_s(cells, chunks, mode, &mut forever).unwrap(), None
+                );
+            }
+            // Of a burst that is longer, nothing is lost that comes in the time of the given one.
+            let longer = Demand { burst_s: 4.0 * burst_s, ..demand };
+            let lasts_s = longer.first_loss_s(cells, safe, mode, &mut forever).unwrap();
+            proptest::prop_assert!(lasts_s.is_none_or(|lasts_s| lasts_s >= burst_s), "{:?}", lasts_s);
         }
     }
 
@@ -271,7 +394,8 @@ mod tests {
         let endless =
             Demand { burst_s: 10.0, total_pps: 5e5, queues: 1, skew: 1.0, pace_pps: 1.0, ..demand() };
         // Five million packets, and a pool has at most four million cells.
-        assert_eq!(endless.least_chunks(M, Mode::Basic).unwrap(), None);
-        assert!(demand().least_chunks(3, Mode::Basic).is_err(), "no power of two");
+        assert_eq!(least_chunks(&endless, Mode::Basic), None);
+        let three_cells = demand().least_chunks(3, Mode::Basic, u32::MAX, &mut forever);
+        assert!(three_cells.is_err(), "no power of two");
     }
 }

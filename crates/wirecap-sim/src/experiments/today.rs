@@ -30,6 +30,8 @@ const M: u32 = 256;
 const PACES: [f64; 3] = [1e6, 2e6, 5e6];
 /// The pace of the tables that have only one.
 const PACE: f64 = 2e6;
+/// Descriptors of the ring of a NIC, as in the paper.
+const RING: u32 = 1_024;
 /// The default R of wirecap.
 const DEFAULT_R: u32 = 128;
 
@@ -41,6 +43,7 @@ fn demand(gigabits: u32, frame_bytes: u32, queues: u32, pace_pps: f64, burst_s: 
         burst_s,
         pace_pps,
         dispatch: Dispatch::Push,
+        ring: Some(RING),
     }
 }
 

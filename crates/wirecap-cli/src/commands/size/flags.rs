@@ -76,6 +76,7 @@ impl SizeFlags {
                 Dispatch::Pull => engine::Dispatch::Pull,
                 Dispatch::Push => engine::Dispatch::Push,
             },
+            ring: None,
         }
     }
 }

@@ -326,6 +326,7 @@ mod tests {
             burst_s: 0.1,
             pace_pps: 4e5,
             dispatch: engine::Dispatch::Pull,
+            ring: None,
         };
         SizeReport {
             head: Head::new("size", SystemTime::UNIX_EPOCH),

@@ -1,0 +1,105 @@
+//! The search for the pools that are recommended.
+//!
+//! ```text
+//!   the least R, by bisection ─► a quarter more ─► the next R that is lossless ─► how long a burst it outlasts
+//! ```
+
+use anyhow::Result;
+use wirecap_core::Mode;
+use wirecap_sim::sizing::{Demand, max_chunks};
+
+use super::{
+    effort::Effort,
+    flags::SizeFlags,
+    report::{Pools, cells_of},
+};
+
+/// The thresholds that are tried, in percent; of two that need equally many chunks, the first is
+/// chosen.
+const THRESHOLDS: [u8; 5] = [60, 40, 80, 20, 90];
+
+/// A number of chunks that is enough.
+struct Chunks {
+    mode: Mode,
+    least: u32,
+    recommended: u32,
+}
+
+pub(super) struct Search<'f> {
+    flags: &'f SizeFlags,
+    /// What is simulated.
+    demand: Demand,
+    /// The longest burst that is tried.
+    tried_s: f64,
+    effort: Effort,
+}
+
+impl<'f> Search<'f> {
+    pub(super) fn new(flags: &'f SizeFlags, demand: Demand, tried_s: f64) -> Self {
+        Self { flags, demand, tried_s, effort: Effort::new(flags.json) }
+    }
+
+    /// The pools of each mode that can do it.
+    ///
+    /// # Errors
+    /// Wrong usage: M is not possible, or the simulations take too long.
+    pub(super) fn pools(mut self) -> Result<Vec<Pools>> {
+        let mut found = Vec::new();
+        if self.flags.burst.is_some() || self.demand.busiest_pps() <= self.demand.pace_pps {
+            found.extend(self.chunks(Mode::Basic, u32::MAX)?);
+        }
+        let mut best: Option<Chunks> = None;
+        for threshold_percent in THRESHOLDS.into_iter().filter(|_| self.flags.queues > 1) {
+            let mode = Mode::Advanced { threshold_percent };
+            let below = best.as_ref().map_or(u32::MAX, |best| best.recommended);
+            best = self.chunks(mode, below)?.or(best);
+        }
+        found.extend(best);
+        found.into_iter().map(|chunks| self.outlast(&chunks)).collect()
+    }
+
+    /// The chunks that this mode needs; `None` if they are not fewer than `below`.
+    fn chunks(&mut self, mode: Mode, below: u32) -> Result<Option<Chunks>> {
+        let (demand, cells, possible) =
+            (seen_by(mode, &self.demand), self.flags.cells_per_chunk, self.possible());
+        let most = possible.min(below - 1);
+        let step = &mut |looks| self.effort.step(looks);
+        let Some(least) = demand.least_chunks(cells, mode, most, step)? else { return Ok(None) };
+        let wanted = Demand::with_margin(least).min(possible);
+        let safe = demand.safe_chunks(cells, mode, (wanted, most), step)?;
+        Ok(safe.map(|recommended| Chunks { mode, least, recommended }))
+    }
+
+    /// How long bursts may last with these chunks.
+    fn outlast(&mut self, chunks: &Chunks) -> Result<Pools> {
+        let &Chunks { mode, least, recommended } = chunks;
+        let (cells, tried_s) = (self.flags.cells_per_chunk, self.tried_s);
+        let mut longest = |skew| {
+            let demand = Demand { burst_s: tried_s, skew, ..self.demand };
+            let step = &mut |looks| self.effort.step(looks);
+            seen_by(mode, &demand).first_loss_s(cells, recommended, mode, step)
+        };
+        Ok(Pools {
+            mode,
+            cells_per_chunk: cells,
+            least_chunks: least,
+            chunks: recommended,
+            longest_burst_s: longest(self.demand.skew)?,
+            longest_in_one_queue_s: longest(self.demand.queues.into())?,
+            tried_s,
+        })
+    }
+
+    /// The most chunks of a pool; a long packet takes several cells.
+    fn possible(&self) -> u32 {
+        max_chunks(self.flags.cells_per_chunk) / cells_of(self.flags.packet) as u32
+    }
+}
+
+/// The traffic that matters. Without buddies, each queue is alone, and the busiest one needs most.
+fn seen_by(mode: Mode, demand: &Demand) -> Demand {
+    match mode {
+        Mode::Basic => demand.group(1),
+        Mode::Advanced { .. } => *demand,
+    }
+}
