@@ -28,7 +28,7 @@ pub const MAX_PACKETS: f64 = 2e8;
 /// The fewest chunks of a pool: one that is filled while another is handled.
 const MIN_CHUNKS: u32 = 4;
 /// How many numbers of chunks above the one that is recommended are lossless, too.
-const SAFE_ABOVE: u32 = 4;
+const SAFE_ABOVE: u32 = 3;
 
 /// Traffic, and what handles it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,7 +81,15 @@ impl Demand {
         step: &mut impl FnMut(u64) -> Result<(), E>,
     ) -> Result<Option<u32>, E> {
         let most = most.min(self.ample_chunks(cells_per_chunk));
-        least(most, |chunks| Ok(self.first_loss_s(cells_per_chunk, chunks, mode, step)?.is_none()))
+        let mut is_enough =
+            |chunks| self.first_loss_s(cells_per_chunk, chunks, mode, step).map(|lost_s| lost_s.is_none());
+        // From small pools on: one that loses packets is simulated until then only.
+        let (mut too_few, mut enough) = (MIN_CHUNKS - 1, MIN_CHUNKS);
+        while enough <= most && !is_enough(enough)? {
+            too_few = enough;
+            enough = enough.saturating_mul(2).min(most.max(enough + 1));
+        }
+        if enough > most { Ok(None) } else { bisect(too_few, enough, is_enough).map(Some) }
     }
 
     /// [`Demand::least_chunks`] of any pool that is possible, which adds the packets that it simulated to a
@@ -95,11 +103,13 @@ impl Demand {
         mode: Mode,
         simulated: &mut u64,
     ) -> Result<Option<u32>, GeometryError> {
-        least(self.ample_chunks(cells_per_chunk), |chunks| {
+        let mut is_enough = |chunks| {
             let lost_s = self.first_loss_s(cells_per_chunk, chunks, mode, &mut |_| Ok(()))?;
             *simulated += (self.total_pps * lost_s.unwrap_or(self.burst_s)) as u64;
             Ok(lost_s.is_none())
-        })
+        };
+        let most = self.ample_chunks(cells_per_chunk);
+        if is_enough(most)? { bisect(MIN_CHUNKS - 1, most, is_enough).map(Some) } else { Ok(None) }
     }
 
     /// Chunks of a pool that holds all packets of the burst, or of the largest one that is possible.
@@ -197,12 +207,12 @@ impl Demand {
     }
 }
 
-/// The least number of chunks, at most `most`, that is enough, by bisection; `None` if not even `most` is.
-fn least<E>(most: u32, mut is_enough: impl FnMut(u32) -> Result<bool, E>) -> Result<Option<u32>, E> {
-    if most < MIN_CHUNKS || !is_enough(most)? {
-        return Ok(None);
-    }
-    let (mut too_few, mut enough) = (MIN_CHUNKS - 1, most);
+/// A number of chunks that is enough, while one less is not, between two of which this is known.
+fn bisect<E>(
+    mut too_few: u32,
+    mut enough: u32,
+    mut is_enough: impl FnMut(u32) -> Result<bool, E>,
+) -> Result<u32, E> {
     while enough - too_few > 1 {
         let middle = too_few + (enough - too_few) / 2;
         if is_enough(middle)? {
@@ -211,7 +221,7 @@ fn least<E>(most: u32, mut is_enough: impl FnMut(u32) -> Result<bool, E>) -> Res
             too_few = middle;
         }
     }
-    Ok(Some(enough))
+    Ok(enough)
 }
 
 /// The most chunks that a pool can have.

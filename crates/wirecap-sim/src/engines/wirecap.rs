@@ -118,7 +118,8 @@ impl WirecapEngine {
     }
 
     /// Runs it until it loses a packet. Returns when that packet came, in nanoseconds; `None` if it loses
-    /// none. `step` is called before each event with the number of queues, which an event may look at.
+    /// none. `step` is called now and then with the work since the last call: events and packets, each
+    /// of which takes about as long as the other.
     ///
     /// # Errors
     /// M or R is not possible, or `step` failed.
@@ -259,6 +260,10 @@ impl Simulated for Machine<'_> {
 
     fn first_loss_ns(&self, now: Time) -> Option<f64> {
         self.queues.iter().filter_map(|queue| queue.first_loss_ns(now)).min_by(f64::total_cmp)
+    }
+
+    fn offered(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.outcome.offered).sum()
     }
 
     fn outcome(self) -> Outcome {

@@ -25,6 +25,8 @@ use crate::{
 
 /// The most steps of a simulation: a look at each queue for each chunk.
 const MAX_STEPS: f64 = 4e7;
+/// The most packets of a rate that lasts that are simulated.
+const LASTING_PACKETS: f64 = 5e6;
 /// The longest burst that is tried, as a multiple of the given one.
 const LONGER: f64 = 16.0;
 
@@ -38,7 +40,7 @@ pub(crate) fn run(flags: &SizeFlags) -> Result<Exit> {
     let longest_s = longest_s(flags, &demand);
     let simulated_s = match flags.burst {
         Some(_) => demand.burst_s,
-        None => demand.burst_s.min(longest_s / LONGER),
+        None => demand.burst_s.min(longest_s / LONGER).min(LASTING_PACKETS / demand.total_pps),
     };
     let simulated = Demand { burst_s: simulated_s, ..demand };
     let report = SizeReport {

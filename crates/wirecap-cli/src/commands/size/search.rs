@@ -63,7 +63,7 @@ impl<'f> Search<'f> {
         let (demand, cells, possible) =
             (seen_by(mode, &self.demand), self.flags.cells_per_chunk, self.possible());
         let most = possible.min(below - 1);
-        let step = &mut |looks| self.effort.step(looks);
+        let step = &mut |work| self.effort.step(work);
         let Some(least) = demand.least_chunks(cells, mode, most, step)? else { return Ok(None) };
         let wanted = Demand::with_margin(least).min(possible);
         let safe = demand.safe_chunks(cells, mode, (wanted, most), step)?;
@@ -76,7 +76,7 @@ impl<'f> Search<'f> {
         let (cells, tried_s) = (self.flags.cells_per_chunk, self.tried_s);
         let mut longest = |skew| {
             let demand = Demand { burst_s: tried_s, skew, ..self.demand };
-            let step = &mut |looks| self.effort.step(looks);
+            let step = &mut |work| self.effort.step(work);
             seen_by(mode, &demand).first_loss_s(cells, recommended, mode, step)
         };
         Ok(Pools {

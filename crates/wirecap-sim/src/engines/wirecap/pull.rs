@@ -160,6 +160,10 @@ impl Simulated for Machine<'_> {
         self.queues.iter().filter_map(|queue| queue.first_loss_ns(now)).min_by(f64::total_cmp)
     }
 
+    fn offered(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.outcome.offered).sum()
+    }
+
     fn outcome(self) -> Outcome {
         let queues = self.queues.into_iter().map(|queue| queue.outcome).collect();
         Outcome { queues, offloaded: self.offloaded }

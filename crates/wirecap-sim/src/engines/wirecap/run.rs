@@ -11,6 +11,9 @@ pub(super) trait Simulated {
     /// When the first packet that is lost until now came; `None` if none is.
     fn first_loss_ns(&self, now: Time) -> Option<f64>;
 
+    /// Packets that came until now.
+    fn offered(&self) -> u64;
+
     fn outcome(self) -> Outcome;
 }
 
@@ -19,21 +22,23 @@ pub(super) fn to_the_end(mut machine: impl Simulated) -> Outcome {
     machine.outcome()
 }
 
+/// When the first packet that is lost came; see [`super::WirecapEngine::first_loss_ns`].
 pub(super) fn to_a_loss<E>(
     mut machine: impl Simulated,
     queues: u64,
     step: &mut impl FnMut(u64) -> Result<(), E>,
 ) -> Result<Option<f64>, E> {
-    let mut last = Time(0.0);
+    let (mut last, mut offered) = (Time(0.0), 0);
     loop {
-        // Looking for a loss costs a look at each queue, so it is not done at each event.
+        // To look for a loss costs a look at each queue, so it is not done at each event.
         for _ in 0..queues.max(1) {
-            step(queues)?;
             match machine.step() {
                 Some(now) => last = now,
                 None => return Ok(machine.first_loss_ns(last)),
             }
         }
+        let before = std::mem::replace(&mut offered, machine.offered());
+        step(queues + offered - before)?;
         if let Some(first_ns) = machine.first_loss_ns(last) {
             return Ok(Some(first_ns));
         }
