@@ -173,8 +173,10 @@ fn a_file_of_a_series_has_at_most_its_bytes() {
         on_complete: None,
     };
     let config = RecordConfig { rotations: vec![rotation], ..RecordConfig::default() };
-    let recording = Recording::start(wire.capture(builder()), first, config);
+    let capture = wire.capture(builder());
+    // Before the workers run, so that a batch is a whole block: small ones are not aligned.
     wire.live(&mut wire.generator(spec), 0, frames);
+    let recording = Recording::start(capture, first, config);
     recording.wait_for(frames);
     let (outcome, _) = recording.finish();
     assert!(outcome.failure.is_none(), "{outcome:?}");

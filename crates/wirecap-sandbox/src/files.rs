@@ -49,11 +49,11 @@ pub(crate) fn are_restricted() -> bool {
 /// Why a thread has no rules for files.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoRules {
-    /// The kernel does not say which rules it has, or has none.
+    /// The kernel does not say which rules it has, or has none. Not transparent: the code of a cause decides.
     #[error("{0}")]
     Unknown(#[from] io::Error),
     /// The kernel refuses these.
-    #[error("{0}")]
+    #[error(transparent)]
     Refused(#[from] RulesetError),
 }
 

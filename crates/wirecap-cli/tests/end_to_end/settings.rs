@@ -113,7 +113,11 @@ fn a_pipe_of_settings_is_given_up_on_a_signal_and_one_without_an_end_is_refused(
     let pipe = directory.path().join("pipe");
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     let pipe = pipe.to_str().unwrap();
-    for arguments in [["capture", "--config", pipe], ["forward", "--config", pipe], ["capture", "-F", pipe]] {
+    for arguments in [
+        &["capture", "--config", pipe][..],
+        &["forward", "--config", pipe],
+        &["capture", "none0", "-F", pipe],
+    ] {
         let mut command = Command::new(WIRECAP);
         command.args(arguments);
         let running = RunningCommand::spawn(command);
