@@ -24,6 +24,8 @@ const MIN_BLOCK_BYTES: u64 = 128 << 10;
 /// R and M by default.
 const DEFAULT_CHUNKS: u64 = 128;
 const DEFAULT_CELLS: u32 = 256;
+/// Cells of a pool by default.
+const DEFAULT_POOL: u64 = DEFAULT_CHUNKS * DEFAULT_CELLS as u64;
 /// Bytes of the frame check sequence, which is not captured.
 const FCS_BYTES: u64 = 4;
 /// Bytes that a packed packet takes beside its own, a multiple of four.
@@ -137,7 +139,13 @@ impl Pools {
 
     /// R where packets of this length lie in cells.
     fn chunks_of_cells(&self, packet: u64) -> u64 {
-        u64::from(self.chunks) * cells_of(packet)
+        (u64::from(self.chunks) * cells_of(packet)).max(default_chunks(self.cells_per_chunk))
+    }
+
+    /// Whether R would be smaller if the default pool did not set a limit.
+    fn is_raised(&self, packet: u64) -> bool {
+        let wanted = u64::from(Demand::with_margin(self.least_chunks)) * cells_of(packet);
+        wanted < default_chunks(self.cells_per_chunk)
     }
 
     /// R where they are packed: blocks for as many packets, and one that is being filled.
@@ -151,6 +159,12 @@ impl Pools {
     fn bytes(&self, queues: u32, chunks: u64) -> u64 {
         u64::from(queues) * chunks * u64::from(self.cells_per_chunk) * CELL_BYTES
     }
+}
+
+/// R of a pool with as many cells as the default one has. Fewer are not recommended, however few the
+/// simulation needs: its workers never pause.
+pub(super) fn default_chunks(cells_per_chunk: u32) -> u64 {
+    DEFAULT_POOL.div_ceil(cells_per_chunk.into())
 }
 
 /// Cells that a packet of this length takes.
@@ -274,6 +288,13 @@ impl fmt::Display for SizeReport {
             let note = format!("Of the rate that lasts, {} were simulated.", time(self.simulated_s));
             write!(formatter, "{}", paragraph(&note))?;
         }
+        if self.pools.iter().any(|pools| pools.is_raised(self.packet)) {
+            let note = format!(
+                "No pool here is smaller than the default one, of {DEFAULT_POOL} cells: on a busy machine, threads \
+                 pause for tens of milliseconds."
+            );
+            write!(formatter, "{}", paragraph(&note))?;
+        }
         if best.chunks < Demand::with_margin(best.least_chunks) {
             write!(
                 formatter,
@@ -357,13 +378,13 @@ mod tests {
         let pools = pools(100);
         assert_eq!(
             (pools.chunks_of_cells(64), pools.chunks_of_cells(1_518), pools.chunks_of_cells(9_022)),
-            (100, 100, 600)
+            (128, 128, 600)
         );
         // 296 bytes and 32 more: 1,598 in a block of 512 KiB, for 25,600 packets.
         assert_eq!(pools.blocks(300), 18);
         assert_eq!(pools.bytes(8, 100), 8 * 100 * (512 << 10));
         let record = serde_json::to_value(report(vec![pools]).record()).unwrap();
-        assert_eq!(record["pools"][0]["cells_bytes"], 419_430_400);
+        assert_eq!(record["pools"][0]["cells_bytes"], 8 * 128 * (512 << 10));
         assert_eq!(record["pools"][0]["longest_in_one_queue_seconds"], serde_json::Value::Null);
     }
 
@@ -380,6 +401,11 @@ mod tests {
             assert!(text.replace("\n    ", " ").contains(words), "{words}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let small = Pools { cells_per_chunk: 64, chunks: 512, least_chunks: 4, ..pools(0) };
+        let small = report(vec![small]).to_string();
+        assert!(small.contains("\nwirecap capture IFACE -M 64 -R 512 -T 60 --workers 8\n"), "{small}");
+        let why = "No pool here is smaller than the default one, of 32768 cells";
+        assert!(small.contains(why) && !report(vec![pools(129)]).to_string().contains(why), "{small}");
         let larger = report(vec![pools(129)]).to_string();
         assert!(larger.contains("\nwirecap capture IFACE -M 256 -R 129 -T 60 --workers 8\n"), "{larger}");
         let push = SizeReport { dispatch: Dispatch::Push, ..report(vec![pools(129)]) }.to_string();

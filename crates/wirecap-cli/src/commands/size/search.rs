@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   the least R, by bisection ─► a quarter more ─► the next R that is lossless ─► how long a burst it outlasts
+//!                                at least the default
 //! ```
 
 use anyhow::Result;
@@ -11,7 +12,7 @@ use wirecap_sim::sizing::{Demand, max_chunks};
 use super::{
     effort::Effort,
     flags::SizeFlags,
-    report::{Pools, cells_of},
+    report::{Pools, cells_of, default_chunks},
 };
 
 /// The thresholds that are tried, in percent; of two that need equally many chunks, the first is
@@ -52,6 +53,9 @@ impl<'f> Search<'f> {
         for threshold_percent in THRESHOLDS.into_iter().filter(|_| self.flags.queues > 1) {
             let mode = Mode::Advanced { threshold_percent };
             let below = best.as_ref().map_or(u32::MAX, |best| best.recommended);
+            if below <= self.default() {
+                break;
+            }
             best = self.chunks(mode, below)?.or(best);
         }
         found.extend(best);
@@ -63,9 +67,10 @@ impl<'f> Search<'f> {
         let (demand, cells, possible) =
             (seen_by(mode, &self.demand), self.flags.cells_per_chunk, self.possible());
         let most = possible.min(below - 1);
+        let default = self.default();
         let step = &mut |work| self.effort.step(work);
         let Some(least) = demand.least_chunks(cells, mode, most, step)? else { return Ok(None) };
-        let wanted = Demand::with_margin(least).min(possible);
+        let wanted = Demand::with_margin(least).max(default).min(possible);
         let safe = demand.safe_chunks(cells, mode, (wanted, most), step)?;
         Ok(safe.map(|recommended| Chunks { mode, least, recommended }))
     }
@@ -90,6 +95,11 @@ impl<'f> Search<'f> {
         })
     }
 
+    /// Chunks of the default pool; a long packet takes several cells.
+    fn default(&self) -> u32 {
+        (default_chunks(self.flags.cells_per_chunk) / cells_of(self.flags.packet)) as u32
+    }
+
     /// The most chunks of a pool; a long packet takes several cells.
     fn possible(&self) -> u32 {
         max_chunks(self.flags.cells_per_chunk) / cells_of(self.flags.packet) as u32
@@ -101,5 +111,52 @@ fn seen_by(mode: Mode, demand: &Demand) -> Demand {
     match mode {
         Mode::Basic => demand.group(1),
         Mode::Advanced { .. } => *demand,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        flags: SizeFlags,
+    }
+
+    fn pools(arguments: &str) -> Vec<Pools> {
+        let words = ["size"].into_iter().chain(arguments.split(' '));
+        let Command { flags } = Command::parse_from(words);
+        let demand = flags.demand();
+        Search::new(&flags, demand, 4.0 * demand.burst_s).pools().unwrap()
+    }
+
+    #[test]
+    fn what_is_recommended_outlasts_the_burst() {
+        for (traffic, burst_s) in [
+            (
+                "--queues 6 --skew 3.3 --rate 1330910pps --worker 215558 --burst 5ms -M 64 --dispatch push",
+                0.005,
+            ),
+            ("--queues 8 --skew 5.52 --rate 244066pps --worker 44228 --burst 30ms", 0.03),
+            ("--queues 8 --skew 3 --rate 3900kpps --worker 400k --burst 50ms", 0.05),
+            ("--rate 148.8Mpps --burst 1ms --worker 10Mpps --dispatch push", 0.001),
+        ] {
+            for pools in pools(traffic) {
+                assert!(pools.longest_burst_s.is_none_or(|longest_s| longest_s >= burst_s), "{pools:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_pool_is_smaller_than_the_default_one() {
+        let traffic = "--queues 4 --rate 200kpps --burst 100ms --worker 60k --skew 3";
+        for (more, chunks) in [("-M 64", 512), ("-M 16384", 5), ("-M 256", 128), ("-M 256 --packet 9022", 21)]
+        {
+            let pools = pools(&format!("{traffic} {more}"));
+            assert_eq!(pools.last().map(|pools| pools.chunks), Some(chunks), "{more}: {pools:?}");
+        }
     }
 }
