@@ -27,6 +27,9 @@ use crate::{
 pub const MAX_PACKETS: f64 = 2e8;
 /// The fewest chunks of a pool: one that is filled while another is handled.
 const MIN_CHUNKS: u32 = 4;
+/// How busy workers may be that keep up with a rate that lasts. Where they have no time to spare, what waits
+/// after each pause and each clump of packets adds up.
+const MAX_LOAD: f64 = 0.95;
 /// How many numbers of chunks above the one that is recommended are lossless, too.
 const SAFE_ABOVE: u32 = 3;
 
@@ -60,6 +63,16 @@ impl Demand {
     /// Packets per second that all workers handle together.
     pub fn capacity_pps(&self) -> f64 {
         self.pace_pps * f64::from(self.queues)
+    }
+
+    /// Whether all workers together keep up with the rate however long it lasts, with a reserve.
+    pub fn workers_keep_up(&self) -> bool {
+        self.total_pps <= MAX_LOAD * self.capacity_pps()
+    }
+
+    /// The least number of workers that keep up with the rate of all queues, with a reserve.
+    pub fn least_workers(&self) -> u64 {
+        (self.total_pps / (MAX_LOAD * self.pace_pps)).ceil() as u64
     }
 
     /// Packets of the burst.
@@ -397,6 +410,13 @@ mod tests {
         // 900,000 too many, and 242,857 to spare in each buddy: four of them.
         assert_eq!(faster.least_group(), Some(5));
         assert_eq!(Demand { pace_pps: 2e6, ..demand }.least_group(), Some(1));
+    }
+
+    #[test]
+    fn workers_that_are_always_busy_do_not_keep_up() {
+        let load = |load| Demand { total_pps: load * 3.2e6, ..demand() };
+        assert!(load(0.94).workers_keep_up() && !load(0.96).workers_keep_up());
+        assert_eq!([0.94, 1.0, 2.0].map(|part| load(part).least_workers()), [8, 9, 17]);
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn what_no_pool_does_is_said_with_the_exit_code() {
     let text = String::from_utf8(output.stdout).unwrap().replace("\n    ", " ");
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        text.contains("No pool is large enough") && text.contains("10 workers of this pace keep up"),
+        text.contains("No pool is large enough") && text.contains("11 workers of this pace keep up"),
         "{text}"
     );
     for (arguments, words) in [

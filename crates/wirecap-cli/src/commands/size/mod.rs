@@ -87,9 +87,9 @@ fn check(flags: &SizeFlags, demand: &Demand) -> Result<()> {
     Ok(())
 }
 
-/// Whether pools of some size suffice: not if packets come faster than they are handled, without an end.
+/// Whether pools of some size suffice: not if packets come faster than workers keep up with, without an end.
 fn is_possible(flags: &SizeFlags, demand: &Demand) -> bool {
-    flags.burst.is_some() || demand.total_pps <= demand.capacity_pps()
+    flags.burst.is_some() || demand.workers_keep_up()
 }
 
 /// The longest time of such packets that is simulated in some seconds.

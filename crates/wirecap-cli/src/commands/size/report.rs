@@ -10,7 +10,7 @@ use wirecap_sim::sizing::{Demand, max_chunks};
 use crate::{
     print::{head::Head, layout::paragraph, table::Table},
     text::{
-        plural::counted,
+        plural::{counted, is},
         units::{rate, size},
     },
 };
@@ -248,23 +248,33 @@ impl SizeReport {
 
     /// Why no pools suffice.
     fn impossible(&self) -> String {
-        let Demand { total_pps, pace_pps, queues, .. } = self.demand;
-        if self.lasts {
-            let needed = (total_pps / pace_pps).ceil() as u64;
-            format!(
-                "No pool is large enough: packets come faster than {} {} them, without an end. {} of this pace keep up; \
-                 otherwise use faster ones, or give the length of a burst (--burst 100ms).",
-                counted(queues, "worker"),
-                if queues == 1 { "handles" } else { "handle" },
+        let demand = &self.demand;
+        if self.lasts && !demand.workers_keep_up() {
+            let workers = counted(demand.queues, "worker");
+            let load = demand.total_pps / demand.capacity_pps();
+            let why = if load > 1.0 {
+                let handle = if demand.queues == 1 { "handles" } else { "handle" };
+                format!("packets come faster than {workers} {handle} them, without an end")
+            } else {
+                format!(
+                    "{workers} {} busy for {:.0} % of the time, so a pool only delays the loss",
+                    is(demand.queues),
+                    100.0 * load
+                )
+            };
+            let needed = demand.least_workers();
+            let keep = if needed == 1 { "keeps" } else { "keep" };
+            return format!(
+                "No pool is large enough: {why}. {} of this pace {keep} up, with a reserve; otherwise use faster ones, \
+                 or give the length of a burst (--burst 100ms).",
                 counted(needed, "worker")
-            )
-        } else {
-            let most = u64::from(max_chunks(self.cells_per_chunk)) * u64::from(self.cells_per_chunk);
-            format!(
-                "No pool is large enough: a pool has at most {most} cells. A shorter burst, faster workers or more queues \
-                 may help."
-            )
+            );
         }
+        let most = u64::from(max_chunks(self.cells_per_chunk)) * u64::from(self.cells_per_chunk);
+        let shorter = if self.lasts { "Faster" } else { "A shorter burst, faster" };
+        format!(
+            "No pool is large enough: a pool has at most {most} cells. {shorter} workers or more queues may help."
+        )
     }
 }
 
@@ -410,7 +420,20 @@ mod tests {
         assert!(larger.contains("\nwirecap capture IFACE -M 256 -R 129 -T 60 --workers 8\n"), "{larger}");
         let push = SizeReport { dispatch: Dispatch::Push, ..report(vec![pools(129)]) }.to_string();
         assert!(push.contains(" -T 60 --workers 8 --dispatch push\n"), "{push}");
-        let none = SizeReport { lasts: true, ..report(Vec::new()) }.to_string();
-        assert!(none.replace("\n    ", " ").contains("10 workers of this pace keep up"), "{none}");
+    }
+
+    #[test]
+    fn why_no_pool_does_it_follows_from_the_load() {
+        let impossible = |total_pps, lasts| {
+            let demand = Demand { total_pps, ..report(Vec::new()).demand };
+            SizeReport { lasts, demand, ..report(Vec::new()) }.impossible()
+        };
+        let over = impossible(4e6, true);
+        assert!(over.contains("faster than 8 workers handle them") && over.contains("11 workers"), "{over}");
+        let full = impossible(3.2e6, true);
+        assert!(full.contains("8 workers are busy for 100 % of the time, so a pool only delays"), "{full}");
+        assert!(full.contains("9 workers of this pace keep up, with a reserve"), "{full}");
+        let of_packets = [impossible(2e6, true), impossible(4e6, false)];
+        assert!(of_packets.iter().all(|text| text.contains("at most 4194304 cells")), "{of_packets:?}");
     }
 }

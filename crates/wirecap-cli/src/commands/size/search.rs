@@ -46,7 +46,7 @@ impl<'f> Search<'f> {
     /// Wrong usage: M is not possible, or the simulations take too long.
     pub(super) fn pools(mut self) -> Result<Vec<Pools>> {
         let mut found = Vec::new();
-        if self.flags.burst.is_some() || self.demand.busiest_pps() <= self.demand.pace_pps {
+        if self.flags.burst.is_some() || self.demand.group(1).workers_keep_up() {
             found.extend(self.chunks(Mode::Basic, u32::MAX)?);
         }
         let mut best: Option<Chunks> = None;
