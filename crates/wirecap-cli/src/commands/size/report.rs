@@ -28,8 +28,10 @@ const DEFAULT_CELLS: u32 = 256;
 const DEFAULT_POOL: u64 = DEFAULT_CHUNKS * DEFAULT_CELLS as u64;
 /// Bytes of the frame check sequence, which is not captured.
 const FCS_BYTES: u64 = 4;
-/// Bytes that a packed packet takes beside its own, a multiple of four.
+/// Bytes that a packed packet takes beside its own, a multiple of four: on a port with one queue, and on one with
+/// several, where each packet has the number of its queue.
 const PACKED_BYTES: u64 = 32;
+const PACKED_BYTES_OF_QUEUES: u64 = 44;
 
 /// The pools that a mode needs.
 #[derive(Debug, Clone, Copy)]
@@ -149,8 +151,9 @@ impl Pools {
     }
 
     /// R where they are packed: blocks for as many packets, and one that is being filled.
-    fn blocks(&self, packet: u64) -> u64 {
-        let taken = (packet - FCS_BYTES).next_multiple_of(4) + PACKED_BYTES;
+    fn blocks(&self, queues: u32, packet: u64) -> u64 {
+        let beside = if queues > 1 { PACKED_BYTES_OF_QUEUES } else { PACKED_BYTES };
+        let taken = (packet - FCS_BYTES).next_multiple_of(4) + beside;
         let in_block = (u64::from(self.cells_per_chunk) * CELL_BYTES / taken).max(1);
         self.packets().div_ceil(in_block) + 1
     }
@@ -176,7 +179,7 @@ impl SizeReport {
     pub(super) fn record(&self) -> SizeRecord<'_> {
         let queues = self.demand.queues;
         let pools = self.pools.iter().map(|pools| {
-            let (cells, blocks) = (pools.chunks_of_cells(self.packet), pools.blocks(self.packet));
+            let (cells, blocks) = (pools.chunks_of_cells(self.packet), pools.blocks(queues, self.packet));
             PoolsRecord {
                 mode: pools.mode(),
                 threshold_percent: pools.threshold_percent(),
@@ -225,11 +228,12 @@ impl SizeReport {
     fn table(&self) -> Table {
         let mut table =
             Table::new(&["mode", "T", "R", "memory", "R_packed", "memory", "longest", "one_queue"]);
+        let queues = self.demand.queues;
         for pools in &self.pools {
-            let (cells, blocks) = (pools.chunks_of_cells(self.packet), pools.blocks(self.packet));
+            let (cells, blocks) = (pools.chunks_of_cells(self.packet), pools.blocks(queues, self.packet));
             // A block has at least 128 KiB.
             let packs = u64::from(pools.cells_per_chunk) * CELL_BYTES >= MIN_BLOCK_BYTES;
-            let memory = |chunks| size(pools.bytes(self.demand.queues, chunks));
+            let memory = |chunks| size(pools.bytes(queues, chunks));
             let tried = format!("> {}", time(pools.tried_s));
             let longest = |seconds: Option<f64>| seconds.map_or_else(|| tried.clone(), time);
             table.row(vec![
@@ -390,8 +394,10 @@ mod tests {
             (pools.chunks_of_cells(64), pools.chunks_of_cells(1_518), pools.chunks_of_cells(9_022)),
             (128, 128, 600)
         );
-        // 296 bytes and 32 more: 1,598 in a block of 512 KiB, for 25,600 packets.
-        assert_eq!(pools.blocks(300), 18);
+        // 296 bytes and 32 or 44 more: 1,598 or 1,542 in a block of 512 KiB, for 25,600 packets.
+        assert_eq!([1, 8].map(|queues| pools.blocks(queues, 300)), [18, 18]);
+        // 60 bytes and as much more: 5,698 or 5,041.
+        assert_eq!([1, 8].map(|queues| pools.blocks(queues, 64)), [6, 7]);
         assert_eq!(pools.bytes(8, 100), 8 * 100 * (512 << 10));
         let record = serde_json::to_value(report(vec![pools]).record()).unwrap();
         assert_eq!(record["pools"][0]["cells_bytes"], 8 * 128 * (512 << 10));
