@@ -15,9 +15,14 @@ mod values;
 use std::time::SystemTime;
 
 use anyhow::{Result, ensure};
+use wirecap_core::geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER;
 use wirecap_sim::sizing::{Demand, MAX_PACKETS};
 
-use self::{flags::SizeFlags, report::SizeReport, search::Search};
+use self::{
+    flags::SizeFlags,
+    report::{SizeReport, cells_of},
+    search::Search,
+};
 use crate::{
     exit::Exit,
     print::{head::Head, printable::json, stdio::print_stdout},
@@ -77,6 +82,15 @@ fn check(flags: &SizeFlags, demand: &Demand) -> Result<()> {
             flags.cells_per_chunk.next_power_of_two()
         )
     );
+    ensure!(
+        cells_of(flags.packet) == 1 || flags.cells_per_chunk >= MIN_CELLS_PER_CHUNK_MULTI_BUFFER,
+        usage!(
+            "-M {}: packets of {} bytes take several cells, for which a chunk has at least {least}; write -M {least}",
+            flags.cells_per_chunk,
+            flags.packet,
+            least = MIN_CELLS_PER_CHUNK_MULTI_BUFFER
+        )
+    );
     let longest_s = longest_s(flags, demand);
     ensure!(
         flags.burst.is_none_or(|burst| burst.as_secs_f64() <= longest_s),
@@ -96,4 +110,32 @@ fn is_possible(flags: &SizeFlags, demand: &Demand) -> bool {
 fn longest_s(flags: &SizeFlags, demand: &Demand) -> f64 {
     let steps = MAX_STEPS * f64::from(flags.cells_per_chunk) / f64::from(flags.queues);
     steps.min(MAX_PACKETS) / demand.total_pps
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::exit::code_of;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        flags: SizeFlags,
+    }
+
+    #[test]
+    fn chunks_hold_the_longest_packet_that_takes_several_cells() {
+        let checked = |arguments: &str| {
+            let words = ["size", "--rate", "1Mpps", "--worker", "2Mpps"].into_iter();
+            let Command { flags } = Command::parse_from(words.chain(arguments.split(' ')));
+            check(&flags, &flags.demand())
+        };
+        for fine in ["--packet 9022 -M 64", "--packet 1518 -M 1"] {
+            checked(fine).unwrap();
+        }
+        let error = checked("--packet 9022 -M 32").unwrap_err();
+        assert!(error.to_string().ends_with("write -M 64") && code_of(&error) == Exit::Usage, "{error}");
+    }
 }

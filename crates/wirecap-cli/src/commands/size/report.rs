@@ -107,10 +107,10 @@ struct PoolsRecord {
     chunks_per_pool: u32,
     /// Memory of the cells of all pools with it.
     cells_bytes: u64,
-    /// R where packets are packed into blocks.
-    blocks_per_pool: u64,
-    /// Memory of all blocks with it.
-    blocks_bytes: u64,
+    /// R where packets are packed into blocks; null if chunks of M cells are smaller than a block may be.
+    blocks_per_pool: Option<u64>,
+    /// Memory of all blocks with it; null as well.
+    blocks_bytes: Option<u64>,
     /// The longest burst at this rate without loss, in seconds; null if longer than `tried_seconds`.
     longest_burst_seconds: Option<f64>,
     /// The same if all packets come in one queue.
@@ -150,12 +150,14 @@ impl Pools {
         wanted < default_chunks(self.cells_per_chunk)
     }
 
-    /// R where they are packed: blocks for as many packets, and one that is being filled.
-    fn blocks(&self, queues: u32, packet: u64) -> u64 {
+    /// R where they are packed: blocks for as many packets, and one that is being filled; `None` if a chunk is
+    /// smaller than a block may be.
+    fn blocks(&self, queues: u32, packet: u64) -> Option<u64> {
+        let block_bytes = u64::from(self.cells_per_chunk) * CELL_BYTES;
         let beside = if queues > 1 { PACKED_BYTES_OF_QUEUES } else { PACKED_BYTES };
         let taken = (packet - FCS_BYTES).next_multiple_of(4) + beside;
-        let in_block = (u64::from(self.cells_per_chunk) * CELL_BYTES / taken).max(1);
-        self.packets().div_ceil(in_block) + 1
+        let in_block = (block_bytes / taken).max(1);
+        (block_bytes >= MIN_BLOCK_BYTES).then_some(self.packets().div_ceil(in_block) + 1)
     }
 
     /// Memory of this many chunks in each pool.
@@ -188,7 +190,7 @@ impl SizeReport {
                 chunks_per_pool: cells as u32,
                 cells_bytes: pools.bytes(queues, cells),
                 blocks_per_pool: blocks,
-                blocks_bytes: pools.bytes(queues, blocks),
+                blocks_bytes: blocks.map(|blocks| pools.bytes(queues, blocks)),
                 longest_burst_seconds: pools.longest_burst_s,
                 longest_in_one_queue_seconds: pools.longest_in_one_queue_s,
                 tried_seconds: pools.tried_s,
@@ -231,8 +233,6 @@ impl SizeReport {
         let queues = self.demand.queues;
         for pools in &self.pools {
             let (cells, blocks) = (pools.chunks_of_cells(self.packet), pools.blocks(queues, self.packet));
-            // A block has at least 128 KiB.
-            let packs = u64::from(pools.cells_per_chunk) * CELL_BYTES >= MIN_BLOCK_BYTES;
             let memory = |chunks| size(pools.bytes(queues, chunks));
             let tried = format!("> {}", time(pools.tried_s));
             let longest = |seconds: Option<f64>| seconds.map_or_else(|| tried.clone(), time);
@@ -241,8 +241,8 @@ impl SizeReport {
                 pools.threshold_percent().map_or_else(|| "-".into(), |percent| format!("{percent} %")),
                 cells.to_string(),
                 memory(cells),
-                if packs { blocks.to_string() } else { "-".into() },
-                if packs { memory(blocks) } else { "-".into() },
+                blocks.map_or_else(|| "-".into(), |blocks| blocks.to_string()),
+                blocks.map_or_else(|| "-".into(), memory),
                 longest(pools.longest_burst_s),
                 longest(pools.longest_in_one_queue_s),
             ]);
@@ -395,12 +395,15 @@ mod tests {
             (128, 128, 600)
         );
         // 296 bytes and 32 or 44 more: 1,598 or 1,542 in a block of 512 KiB, for 25,600 packets.
-        assert_eq!([1, 8].map(|queues| pools.blocks(queues, 300)), [18, 18]);
+        assert_eq!([1, 8].map(|queues| pools.blocks(queues, 300)), [Some(18); 2]);
         // 60 bytes and as much more: 5,698 or 5,041.
-        assert_eq!([1, 8].map(|queues| pools.blocks(queues, 64)), [6, 7]);
+        assert_eq!([1, 8].map(|queues| pools.blocks(queues, 64)), [Some(6), Some(7)]);
         assert_eq!(pools.bytes(8, 100), 8 * 100 * (512 << 10));
         let record = serde_json::to_value(report(vec![pools]).record()).unwrap();
         assert_eq!(record["pools"][0]["cells_bytes"], 8 * 128 * (512 << 10));
+        let small = report(vec![Pools { cells_per_chunk: 32, ..pools }]);
+        let record_of_small = serde_json::to_value(small.record()).unwrap();
+        assert_eq!(record_of_small["pools"][0]["blocks_per_pool"], serde_json::Value::Null);
         assert_eq!(record["pools"][0]["longest_in_one_queue_seconds"], serde_json::Value::Null);
     }
 
