@@ -14,6 +14,8 @@
 //! Rule: a packet with an absurd time costs no more than any other, and no packet decides alone what the time
 //! is. Packets aside have bins of their own, within a second, so memory stays bounded.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::bins::{BinPackets, Bins, Row, TOLERANCE_NS};
@@ -64,6 +66,8 @@ pub(crate) struct Timeline {
     newest: Option<u64>,
     /// Packets off the line that no packet on it has followed.
     aside: Bins,
+    /// Packets of all queues in `aside`. Kept here, since each packet may ask for it, and bins are many.
+    aside_packets: u64,
     /// Packets on the line since the first one aside.
     against: u64,
     outliers: Vec<Outliers>,
@@ -82,6 +86,7 @@ impl Timeline {
             line: Bins::new(queues),
             newest: None,
             aside: Bins::new(queues),
+            aside_packets: 0,
             against: 0,
             outliers: vec![Outliers::default(); queues],
             jumps: Jumps::default(),
@@ -96,7 +101,7 @@ impl Timeline {
         if bin.abs_diff(newest) <= self.tolerance {
             // The smaller side loses here, too: the line itself may be where a bad time has put it.
             self.against += packets;
-            if self.against >= self.aside_packets() {
+            if self.against >= self.aside_packets {
                 self.reject_aside();
             }
             self.add_to_line(bin, queue, packets, each);
@@ -106,13 +111,13 @@ impl Timeline {
             let is_same_side = (first < newest) == (bin < newest);
             if !is_same_side || bin.saturating_add(self.tolerance) < last {
                 // The smaller side loses, so that a bad time now and then does not keep good ones out.
-                if self.aside_packets() > packets {
+                if self.aside_packets > packets {
                     self.outlier(bin < newest, queue, packets);
                     return;
                 }
                 self.reject_aside();
             } else if bin - first.min(bin) > self.tolerance {
-                if self.is_silence(newest, first) || self.aside_packets() > 1 {
+                if self.is_silence(newest, first) || self.aside_packets > 1 {
                     self.accept_aside(each);
                     self.add(bin, queue, packets, each);
                     return;
@@ -121,6 +126,7 @@ impl Timeline {
             }
         }
         self.aside.add(bin, queue, packets);
+        self.aside_packets += packets;
         if self.aside.is_full() {
             self.accept_aside(each);
         }
@@ -129,7 +135,7 @@ impl Timeline {
     /// Closes all bins: no more packets come.
     pub(crate) fn close(&mut self, each: &mut impl FnMut(Row)) {
         if let (Some(newest), Some((first, _))) = (self.newest, self.aside.span()) {
-            match self.is_silence(newest, first) || self.aside_packets() > 1 {
+            match self.is_silence(newest, first) || self.aside_packets > 1 {
                 true => self.accept_aside(each),
                 false => self.reject_aside(),
             }
@@ -150,8 +156,10 @@ impl Timeline {
         self.line.packets(queue) + self.aside.packets(queue)
     }
 
-    fn aside_packets(&self) -> u64 {
-        (0..self.outliers.len()).map(|queue| self.aside.packets(queue)).sum()
+    /// Removes the packets aside.
+    fn take_aside(&mut self) -> BTreeMap<u64, BinPackets> {
+        self.aside_packets = 0;
+        self.aside.take()
     }
 
     /// Packets are in no bin: their time is before the line, or behind it.
@@ -174,7 +182,7 @@ impl Timeline {
     fn reject_aside(&mut self) {
         self.against = 0;
         let (Some(newest), Some((first, _))) = (self.newest, self.aside.span()) else { return };
-        for row in self.aside.take().into_values() {
+        for row in self.take_aside().into_values() {
             for (queue, packets) in row.into_iter().enumerate() {
                 self.outlier(first < newest, queue, packets);
             }
@@ -191,7 +199,8 @@ impl Timeline {
             self.origin = None;
             self.note_jump(newest, first);
         }
-        self.line.append(self.aside.take());
+        let aside = self.take_aside();
+        self.line.append(aside);
         self.newest = Some(last);
         self.close_line(last.saturating_sub(self.tolerance), each);
     }
