@@ -95,17 +95,24 @@ fn push_part(page: &mut String, part: &Part, origin: Origin, charts: &mut usize)
             *charts += 1;
             let picture = drawing::svg(chart, origin, *charts);
             let description = escape(&chart.description);
-            push(page, format_args!("<figure>\n{picture}<figcaption>{description} {}", badge(origin)));
-            page.push_str("</figcaption>\n<details>\n<summary>The figures of this chart</summary>\n");
+            // The caption is the last child of its figure: HTML allows it only there or in front.
+            push(page, format_args!("<figure>\n{picture}<details>\n"));
+            page.push_str("<summary>The figures of this chart</summary>\n");
             push_table(page, &chart.table(), origin);
-            page.push_str("</details>\n</figure>\n");
+            let badge = badge(origin);
+            push(
+                page,
+                format_args!("</details>\n<figcaption>{description} {badge}</figcaption>\n</figure>\n"),
+            );
         }
     }
     Ok(())
 }
 
 fn push_table(page: &mut String, table: &Table, origin: Origin) {
-    let (title, badge) = (escape(table.title()), badge(origin));
+    // A table that is printed has the word in its title; here the badge says it.
+    let title = table.title().strip_suffix(&format!(" ({origin})")).unwrap_or(table.title());
+    let (title, badge) = (escape(title), badge(origin));
     push(page, format_args!("<div class=\"wide\"><table>\n<caption>{title} {badge}</caption>\n<thead><tr>"));
     for cell in table.header() {
         push(page, format_args!("<th scope=\"col\">{}</th>", escape(cell)));
@@ -197,6 +204,16 @@ mod tests {
             let sentence = format!("<p class=\"sentence\">{}</p>", origin.sentence());
             assert!(!body.replace(&sentence, "").contains(other), "{body}");
         }
+    }
+
+    #[test]
+    fn captions_of_figures_come_last_and_captions_of_tables_say_their_origin_once() {
+        let mut report = report("text", Origin::Measured);
+        let table = Table::new("Losses (measured)", &["engine"]);
+        report.sections[0].parts = vec![Part::Table(table), report.sections[0].parts.pop().unwrap()];
+        let page = page(&report).unwrap();
+        assert!(page.contains("<caption>Losses <span class=\"origin\">measured</span></caption>"), "{page}");
+        assert_eq!(page.matches("</figcaption>\n</figure>").count(), 2, "{page}");
     }
 
     #[test]
