@@ -101,7 +101,7 @@ fn run(flags: &Flags) -> Result<()> {
             let changed = changed.join(", ");
             findings.paragraphs.insert(
                 0,
-                format!("Simulated with {changed}: notes and causes are those of the default parameters."),
+                format!("Simulated with {changed}: notes are those of the default parameters, and causes are omitted."),
             );
         }
         timings.row(timing(experiment.name, simulation.packets() - before, began));
