@@ -80,9 +80,9 @@ impl Demand {
         self.total_pps * self.burst_s
     }
 
-    /// The smallest number of chunks of a pool, at most `most`, with which the burst is lossless, with chunks of
-    /// this many cells, each of which holds a packet; `None` if a pool needs more. `step` is called as by
-    /// [`WirecapEngine::first_loss_ns`].
+    /// The smallest number of chunks of a pool, at most `most`, with which the burst is lossless, with
+    /// chunks of this many cells, each of which holds a packet; `None` if a pool needs more. `step` is
+    /// called as by [`WirecapEngine::first_loss_ns`].
     ///
     /// # Errors
     /// Chunks cannot have this number of cells, or `step` failed.
@@ -131,8 +131,8 @@ impl Demand {
         all.clamp(MIN_CHUNKS.into(), max_chunks(cells_per_chunk).into()) as u32
     }
 
-    /// The first number of chunks from `from` to `most` with which the burst is lossless, as it is with each of
-    /// the next few; `None` if there is none.
+    /// The first number of chunks from `from` to `most` with which the burst is lossless, as it is with
+    /// each of the next few; `None` if there is none.
     ///
     /// # Errors
     /// See [`Demand::least_chunks`].
@@ -157,8 +157,8 @@ impl Demand {
         Ok((first <= most).then_some(first))
     }
 
-    /// When the first packet comes that these pools lose, in seconds; `None` if they lose none of the burst. So
-    /// a burst that lasts so long is lossless.
+    /// When the first packet comes that these pools lose, in seconds; `None` if they lose none of the
+    /// burst. So a burst that lasts so long is lossless.
     ///
     /// # Errors
     /// See [`Demand::least_chunks`].
@@ -322,8 +322,8 @@ mod tests {
         }
     }
 
-    /// In push, too, the NIC has all free chunks, so that nothing is lost while a capture thread does not look:
-    /// a ring of 1,024 lasts 6.9 µs at this rate.
+    /// In push, too, the NIC has all free chunks, so that nothing is lost while a capture thread does not
+    /// look: a ring of 1,024 lasts 6.9 µs at this rate.
     #[test]
     fn the_ring_of_the_nic_has_the_whole_pool() {
         let fast = Demand {

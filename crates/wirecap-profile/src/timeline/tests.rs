@@ -137,8 +137,8 @@ fn absurd_times_cost_nothing_and_are_all_counted() {
     assert_eq!(packets + late + ahead, 5);
 }
 
-/// Two clocks, of which the one that is ahead has three packets for each of the other: a sum over the bins aside
-/// for each packet would take minutes.
+/// Two clocks, of which the one that is ahead has three packets for each of the other: a sum over the
+/// bins aside for each packet would take minutes.
 #[test]
 fn packets_of_two_clocks_cost_no_more_than_those_of_one() {
     let (mut timeline, mut rows) = (Timeline::new(1, 1_000), 0_u64);

@@ -16,7 +16,7 @@ mod ring;
 mod run;
 
 use std::{
-    cmp::{Ordering, Reverse},
+    cmp::Reverse,
     collections::{BinaryHeap, HashMap, VecDeque},
 };
 
@@ -25,7 +25,7 @@ use wirecap_core::{
     Load, Mode, Pool, PoolId, PoolNumber, capture_queue,
 };
 
-use self::run::{Simulated, to_a_loss, to_the_end};
+use self::run::{Simulated, Time, to_a_loss, to_the_end};
 use crate::{
     CELL_BYTES, SECOND_NS,
     outcome::{Outcome, QueueOutcome},
@@ -194,24 +194,6 @@ struct Worker {
     is_busy: bool,
     /// Batches that its transmit ring has, in the order in which they are sent.
     unsent: VecDeque<Vec<ChunkRange>>,
-}
-
-/// A time in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Time(f64);
-
-impl Eq for Time {}
-
-impl PartialOrd for Time {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Time {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -28,8 +28,8 @@ const DEFAULT_CELLS: u32 = 256;
 const DEFAULT_POOL: u64 = DEFAULT_CHUNKS * DEFAULT_CELLS as u64;
 /// Bytes of the frame check sequence, which is not captured.
 const FCS_BYTES: u64 = 4;
-/// Bytes that a packed packet takes beside its own, a multiple of four: on a port with one queue, and on one with
-/// several, where each packet has the number of its queue.
+/// Bytes that a packed packet takes beside its own, a multiple of four: on a port with one queue, and on
+/// one with several, where each packet has the number of its queue.
 const PACKED_BYTES: u64 = 32;
 const PACKED_BYTES_OF_QUEUES: u64 = 44;
 
@@ -150,8 +150,8 @@ impl Pools {
         wanted < default_chunks(self.cells_per_chunk)
     }
 
-    /// R where they are packed: blocks for as many packets, and one that is being filled; `None` if a chunk is
-    /// smaller than a block may be.
+    /// R where they are packed: blocks for as many packets, and one that is being filled; `None` if a
+    /// chunk is smaller than a block may be.
     fn blocks(&self, queues: u32, packet: u64) -> Option<u64> {
         let block_bytes = u64::from(self.cells_per_chunk) * CELL_BYTES;
         let beside = if queues > 1 { PACKED_BYTES_OF_QUEUES } else { PACKED_BYTES };

@@ -17,7 +17,10 @@ use std::{
 
 use wirecap_core::{BuddyGroup, ChunkRange, Geometry, Handover, Load, Pool, PoolId, PoolNumber};
 
-use super::{Time, WirecapEngine, ring, run::Simulated};
+use super::{
+    WirecapEngine, ring,
+    run::{Simulated, Time},
+};
 use crate::{
     SECOND_NS,
     outcome::{Outcome, QueueOutcome},

@@ -1,7 +1,26 @@
 //! How a simulation runs: event by event, to the end of its traffic or to its first loss.
 
-use super::Time;
+use std::cmp::Ordering;
+
 use crate::outcome::Outcome;
+
+/// A time in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Time(pub(super) f64);
+
+impl Eq for Time {}
+
+impl PartialOrd for Time {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Time {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
 
 /// A simulation in progress.
 pub(super) trait Simulated {
