@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use crate::print::status_line::StatusLine;
 
-/// The most work of all simulations of a command, in events and packets: a minute or two.
+/// The most work of all simulations of a command, in events and packets: ten seconds to two minutes.
 const MAX_WORK: u64 = 1_000_000_000;
 /// Work between two readings of the clock.
 const GLANCE: u64 = 1 << 16;
