@@ -130,7 +130,8 @@ impl Filter {
         Self { program: self.program.bound_to(packet_type, ifindex), ..self.clone() }
     }
 
-    /// The text it was made from.
+    /// The text it was made from; of [`Filter::compile_except`] one that describes it, from which libpcap
+    /// would make another filter.
     pub fn expression(&self) -> &str {
         &self.expression
     }

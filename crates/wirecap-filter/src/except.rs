@@ -11,7 +11,8 @@
 //! and others in `wanted` move the offsets of all that follows, so that `excluded` would look at the wrong
 //! bytes.
 //!
-//! Rule: in front of whatever may end `excluded` is a check of its own.
+//! Rule: in front of whatever may end `excluded` is a check of its own, except for a loop that is cut off: a
+//! packet made to have libpcap loop for ever is unwanted.
 
 use wirecap_sys::machine_code::{Alu, Cond, MEMORY_SLOTS, Op, Operand, Register};
 

@@ -24,8 +24,8 @@ pub(crate) struct Part<'r> {
     pub(crate) is_in_place: bool,
 }
 
-/// The paddings before parts that are written to `position`: empty where none is needed. None at all if the
-/// file has room for only this many bytes, and the parts fit without them: the end of a file is copied.
+/// The paddings before parts that are written to `position`: empty where none is needed. Returns
+/// none if the parts with padding have more than `room_bytes`: then the kernel copies the end of the file.
 pub(crate) fn paddings(parts: &[Part<'_>], position: u64, room_bytes: u64) -> Vec<Vec<u8>> {
     let lengths = lengths(parts, position);
     let bytes = lengths.iter().sum::<usize>() + parts.iter().map(|part| part.bytes.len()).sum::<usize>();

@@ -47,7 +47,7 @@ pub(crate) struct Room {
     /// The time that none of them may have, and none after it; `None` if it does not matter. A trace may have
     /// any time, so no number stands for that.
     pub(crate) until_ns: Option<u64>,
-    /// Of two packets in a row before this time, the second is not among them.
+    /// The second of two consecutive packets before this time begins the next file.
     pub(crate) from_ns: u64,
     /// Whether the packet before them was before that time.
     pub(crate) follows_early: bool,

@@ -78,8 +78,8 @@ pub struct Rotation {
     pub max_files: Option<u64>,
     /// Opens the next file.
     pub open: OpenNext,
-    /// Called with each file that is complete and has its name, so not with one that another program moved or
-    /// deleted.
+    /// Called with each file that is complete and has its name, so not with one that another program moved,
+    /// deleted or truncated.
     pub on_complete: Option<CompleteCallback>,
 }
 

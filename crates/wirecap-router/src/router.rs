@@ -120,7 +120,7 @@ pub(crate) enum Receiver {
 pub enum WholePacket<'p> {
     /// The first part is all of it.
     FirstPart,
-    /// It lies in several parts, of this length together, and no filter has to see them
+    /// It lies in several parts, of this length together, and no filter needs to see them
     /// ([`RouterWorker::has_filter`](crate::RouterWorker::has_filter)).
     Unseen(usize),
     /// It lies in several parts; this is a copy in one piece.

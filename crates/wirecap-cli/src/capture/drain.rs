@@ -82,7 +82,7 @@ impl Unfinished {
         match &self.what {
             Work::Write(output) if self.is_finished(&report()) => Awaited::Close(output),
             Work::Write(output) => Awaited::Output(output),
-            Work::Handle => Awaited::Workers,
+            Work::Handle => Awaited::Handling,
         }
     }
 
@@ -154,7 +154,7 @@ impl<'a> Drain<'a> {
         // The report is asked for only once it may matter.
         let awaited = unfinished
             .as_ref()
-            .filter(|_| stalled > Awaited::Workers.timeout())
+            .filter(|_| stalled > Awaited::Handling.timeout())
             .map_or(Awaited::Workers, |unfinished| unfinished.awaited(report));
         self.extend_unless(stalled > awaited.timeout(), now, awaited);
         self.unfinished = unfinished;

@@ -18,6 +18,8 @@ pub(super) enum Awaited<'a> {
     /// That they are closed, now that everything is written.
     Close(&'a str),
     /// That workers handle packets.
+    Handling,
+    /// That workers end, whose progress nothing shows.
     Workers,
     /// That tcpdump prints (`--print`).
     Printer,
@@ -29,8 +31,8 @@ impl Awaited<'_> {
     /// How long the service manager is asked to wait while nothing is done.
     pub(super) fn timeout(self) -> Duration {
         match self {
-            Self::Output(_) | Self::Workers | Self::Printer => TIMEOUT,
-            Self::Close(_) | Self::Command => FILE_TIMEOUT,
+            Self::Output(_) | Self::Handling | Self::Printer => TIMEOUT,
+            Self::Close(_) | Self::Command | Self::Workers => FILE_TIMEOUT,
         }
     }
 
@@ -39,18 +41,17 @@ impl Awaited<'_> {
         let what = match self {
             Self::Output(name) => format!("{name} has accepted nothing"),
             Self::Close(name) => format!("{name} was not closed"),
-            Self::Workers => "no packet was handled".into(),
+            Self::Handling => "no packet was handled".into(),
+            Self::Workers => "the workers have not ended".into(),
             Self::Printer => "tcpdump, which prints the packets, has not ended".into(),
             Self::Command => "the command of -z has not ended".into(),
         };
         let lost = match self {
-            Self::Output(_) => {
-                "what is not written then is lost, and a file keeps the name that ends in .partial"
-            }
-            Self::Close(_) => "the file then keeps the name that ends in .partial",
-            Self::Workers => "what is not handled then is lost",
-            Self::Printer => "what is not printed then is not shown; the files are complete",
-            Self::Command => "the files are complete, but the command is not run with all of them",
+            Self::Output(_) => "what is not written then is lost",
+            Self::Close(_) => "the file then counts as incomplete",
+            Self::Handling | Self::Workers => "what is not handled then is lost",
+            Self::Printer => "what is not printed then is not shown",
+            Self::Command => "then it has not run with all files, which are complete",
         };
         let (seconds, grace) = (self.timeout().as_secs(), grace.as_secs());
         let text = format!(
@@ -71,8 +72,7 @@ mod tests {
         assert_eq!(
             text(Awaited::Output("x.pcapng")),
             "wirecap: WARNING: x.pcapng has accepted nothing for 60 s: the service manager is not asked to wait any \
-             more, and may end wirecap in 30 s; what is not written then is lost, and a file keeps the name that \
-             ends in .partial"
+             more, and may end wirecap in 30 s; what is not written then is lost"
         );
         assert!(
             text(Awaited::Close("x.pcapng"))
@@ -80,6 +80,6 @@ mod tests {
         );
         assert!(text(Awaited::Printer).contains("has not ended for 60 s"));
         assert!(text(Awaited::Command).contains("the command of -z has not ended for 900 s"));
-        assert!(text(Awaited::Workers).ends_with("what is not handled then is lost"));
+        assert!(text(Awaited::Handling).ends_with("what is not handled then is lost"));
     }
 }

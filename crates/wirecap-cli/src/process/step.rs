@@ -43,7 +43,7 @@ impl Step {
     /// closes it.
     pub(crate) fn reading_files() -> Self {
         Self::new(
-            "the file of settings or of the filter has not been read to its end yet",
+            "the start takes long: the file of settings or of the filter has not been read to its end yet, or the machine is busy",
             "the file of settings or of the filter was not read to its end, so nothing was started",
         )
     }

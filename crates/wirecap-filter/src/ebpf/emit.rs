@@ -98,11 +98,11 @@ fn check(asm: &mut Assembler, splice: &Splice, guard: Guard) {
         }
         Guard::LengthFromX(end) => {
             if let Length::Register(length) = splice.length {
-                // Otherwise, an X beyond any packet would leave it undecided.
+                // Without this check, a packet with an X beyond its end would stay undecided.
                 asm.mov(SCRATCH, X).alu64(EbpfAlu::Add, SCRATCH, end as i32);
                 asm.jump_if(EbpfCond::Gt, SCRATCH, length, splice.rejects);
             }
-            // The bound of X is what lets the verifier follow the pointer; hardly a packet is that long.
+            // The bound of X is what lets the verifier follow the pointer; few packets are that long.
             let bound = MAX_PACKET_OFFSET - end;
             asm.jump_if(EbpfCond::Gt, X, bound as i32, splice.beyond);
             asm.mov(FROM_X, DATA).alu64(EbpfAlu::Add, FROM_X, X);

@@ -3,7 +3,7 @@
 //! Rule: a packet is with the kernel when the call returns, as with a packet socket.
 
 use std::{
-    io,
+    io, process,
     sync::{Mutex, PoisonError, atomic::Ordering},
     thread,
     time::{Duration, Instant},
@@ -33,8 +33,10 @@ struct Ends {
     allocator: PacketAllocator,
     transmitter: Transmitter,
     /// INVARIANT: [`RingSender::sent_by_all`], if no other process has sent since the fork. Otherwise, these
-    /// ends are of the past.
+    /// ends are stale.
     sent: u64,
+    /// The process that has sent last, as far as these ends know; 0 if none has.
+    sender: u32,
 }
 
 impl RingSender {
@@ -46,7 +48,7 @@ impl RingSender {
         let allocator = capture.take_allocators().into_iter().next();
         let transmitter = capture.take_transmitters().into_iter().next();
         let (Some(allocator), Some(transmitter)) = (allocator, transmitter) else { return Ok(None) };
-        let ends = Mutex::new(Ends { allocator, transmitter, sent: 0 });
+        let ends = Mutex::new(Ends { allocator, transmitter, sent: 0, sender: 0 });
         Ok(Some(Self { ends, sent_by_all: SharedNumbers::new()? }))
     }
 
@@ -62,7 +64,7 @@ impl RingSender {
         sent_by_all
             .compare_exchange(ends.sent, next, Ordering::Relaxed, Ordering::Relaxed)
             .map_err(|_| io::Error::from_raw_os_error(libc::EBUSY))?;
-        ends.sent = next;
+        (ends.sent, ends.sender) = (next, process::id());
         match ends.send(packet) {
             Err(Refusal::LinkDown | Refusal::TooLong) => {
                 // That may have changed since a thread that reads has looked last.
@@ -77,6 +79,17 @@ impl RingSender {
         // A packet of a ring whose interface goes down at this moment is sent when it is up again.
         ends.transmitter.flush()?;
         Ok(packet.len())
+    }
+}
+
+impl Drop for RingSender {
+    /// Only the process that has sent last knows where the ring is.
+    fn drop(&mut self) {
+        let ends = self.ends.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let [sent_by_all] = self.sent_by_all.get();
+        if ends.sender != process::id() || sent_by_all.load(Ordering::Relaxed) != ends.sent {
+            ends.transmitter.abandon();
+        }
     }
 }
 

@@ -124,9 +124,11 @@ struct FilterSet {
 enum OfTagged {
     /// Looks at them as they are.
     InPlace(Directions),
-    /// Looks at copies without the tag: instructions for a live handle, and the interface that packets come
-    /// from.
-    Copied(Box<[Insn]>, u32),
+    /// Looks at copies without the tag.
+    Copies(Directions),
+    /// The same, and at the tag, so that each has a program of its own: instructions for a live handle, and
+    /// the interface that packets come from.
+    CopiesWithTag(Box<[Insn]>, u32),
 }
 
 #[derive(Debug)]
@@ -142,9 +144,12 @@ impl FilterSet {
             let bound = |packet_type| Filter::new(program.bound_to(packet_type, ifindex));
             Ok::<_, Error>(Directions { incoming: bound(PACKET_HOST), outgoing: bound(PACKET_OUTGOING) })
         };
-        let tagged = match insns.iter().any(may_pass_over_tag) {
-            true => OfTagged::Copied(insns.into(), ifindex),
-            false => OfTagged::InPlace(directions(behind_tag)?),
+        let tagged = if !insns.iter().any(may_pass_over_tag) {
+            OfTagged::InPlace(directions(behind_tag)?)
+        } else if insns.iter().any(asks_for_tag) {
+            OfTagged::CopiesWithTag(insns.into(), ifindex)
+        } else {
+            OfTagged::Copies(directions(|insn| of_copy(insn, 0, 0))?)
         };
         Ok(Self { untagged: directions(without_tag)?, tagged })
     }
@@ -158,7 +163,10 @@ impl FilterSet {
         let wire_len = wire_len.saturating_sub(VLAN_TAG_BYTES);
         let bytes = match &self.tagged {
             OfTagged::InPlace(directions) => directions.of(direction).bytes(packet, wire_len),
-            OfTagged::Copied(insns, ifindex) => bytes_of_copy(insns, *ifindex, direction, packet, wire_len),
+            OfTagged::Copies(directions) => directions.of(direction).bytes(&without(packet), wire_len),
+            OfTagged::CopiesWithTag(insns, ifindex) => {
+                bytes_by_tag(insns, *ifindex, direction, packet, wire_len)
+            }
         };
         if bytes == 0 { 0 } else { bytes.saturating_add(VLAN_TAG_BYTES) }
     }
@@ -171,23 +179,20 @@ impl Directions {
     }
 }
 
+/// A packet without its tag.
+fn without(packet: &[u8]) -> Vec<u8> {
+    let (front, behind) = packet.split_at(TAG_AT as usize);
+    [front, behind.get(VLAN_TAG_BYTES as usize..).unwrap_or_default()].concat()
+}
+
 /// How many bytes of a packet with a tag are wanted, as of `wire_len` bytes without it.
 #[cold]
-fn bytes_of_copy(insns: &[Insn], ifindex: u32, direction: Direction, packet: &[u8], wire_len: u32) -> u32 {
-    let (front, behind) = packet.split_at(TAG_AT as usize);
-    let word = |at| u32::from(type_at(packet, at).unwrap_or(0));
-    let (type_id, tag) = (word(TAG_AT as usize), word(TAG_AT as usize + 2));
-    let of_packet = |insn: &Insn| match (insn.code & CLASS_AND_MODE, insn.k) {
-        (LD_ABS, VLAN_TAG_PRESENT) => Insn { code: LD_IMM, k: 1, ..*insn },
-        (LD_ABS, VLAN_TPID) => Insn { code: LD_IMM, k: type_id, ..*insn },
-        (LD_ABS, VLAN_TAG) => Insn { code: LD_IMM, k: tag, ..*insn },
-        _ => *insn,
-    };
+fn bytes_by_tag(insns: &[Insn], ifindex: u32, direction: Direction, packet: &[u8], wire_len: u32) -> u32 {
+    let [type_id, tag] = [TAG_AT, TAG_AT + 2].map(|at| type_at(packet, at as usize).unwrap_or(0).into());
     let packet_type = if direction == Direction::In { PACKET_HOST } else { PACKET_OUTGOING };
-    let without = [front, behind.get(VLAN_TAG_BYTES as usize..).unwrap_or_default()].concat();
     // The program was valid, and is with other constants.
-    Program::new(insns.iter().map(of_packet).collect())
-        .map_or(0, |program| program.bound_to(packet_type, ifindex).run(&without, wire_len))
+    Program::new(insns.iter().map(|insn| of_copy(insn, type_id, tag)).collect())
+        .map_or(0, |program| program.bound_to(packet_type, ifindex).run(&without(packet), wire_len))
 }
 
 fn type_at(packet: &[u8], at: usize) -> Option<u16> {
@@ -226,6 +231,20 @@ fn may_pass_over_tag(insn: &Insn) -> bool {
         LD_IND => insn.k < TAG_AT,
         LD_ABS => insn.k < TAG_AT && insn.k + bytes > TAG_AT,
         _ => false,
+    }
+}
+
+fn asks_for_tag(insn: &Insn) -> bool {
+    insn.code & CLASS_AND_MODE == LD_ABS && matches!(insn.k, VLAN_TAG | VLAN_TPID)
+}
+
+/// An instruction for copies without their tag, which is this one.
+fn of_copy(insn: &Insn, type_id: u32, tag: u32) -> Insn {
+    match (insn.code & CLASS_AND_MODE, insn.k) {
+        (LD_ABS, VLAN_TAG_PRESENT) => Insn { code: LD_IMM, k: 1, ..*insn },
+        (LD_ABS, VLAN_TPID) => Insn { code: LD_IMM, k: type_id, ..*insn },
+        (LD_ABS, VLAN_TAG) => Insn { code: LD_IMM, k: tag, ..*insn },
+        _ => *insn,
     }
 }
 

@@ -77,6 +77,18 @@ fn one_process_at_a_time_sends_by_a_transmit_ring_while_its_link_is_up() {
     );
 }
 
+/// Its copy of the ring is older than what was sent since.
+#[test]
+fn a_child_that_closes_its_copy_leaves_the_transmit_ring_alone() {
+    need_root!("a_child_that_closes_its_copy_leaves_the_transmit_ring_alone");
+    let rig = Rig::new("ring_forked");
+    let ring_forked = rig.compile("ring_forked");
+    let ear = Ear::new(&rig.wire.outside).unwrap();
+    rig.spawn(Library::Wirecap, &ring_forked, &[&format!("xdp:{PORT}?transmit=64")]).succeed();
+    let numbers: Vec<_> = (0..120).map(|_| ear.hear()[14]).collect();
+    assert_eq!(numbers, (0..120).collect::<Vec<u8>>());
+}
+
 #[test]
 fn an_interface_of_the_host_has_no_transmit_ring() {
     need_root!("an_interface_of_the_host_has_no_transmit_ring");

@@ -34,6 +34,7 @@ pub struct Transmitter {
     /// For reports.
     pub(crate) sent: Arc<TransmitCounters>,
     shares: Shares,
+    is_abandoned: bool,
 }
 
 impl Transmitter {
@@ -41,7 +42,15 @@ impl Transmitter {
         let of = &shared.queues[queue];
         let (outlet, sent) = (Arc::clone(outlet), Arc::new(TransmitCounters::new(of.port, of.ring_id)));
         let shares = Shares::new(shared.numbers.len());
-        Self { shared: Arc::clone(shared), sender, worker: of.home, outlet, sent, shares }
+        Self {
+            shared: Arc::clone(shared),
+            sender,
+            worker: of.home,
+            outlet,
+            sent,
+            shares,
+            is_abandoned: false,
+        }
     }
 
     /// Limits it to its share of each pool, as one of `outputs` outputs: the kernel has at most R × M / (2 ×
@@ -212,6 +221,12 @@ impl Transmitter {
         }
     }
 
+    /// Dropping it leaves the ring as it is: for a process that has a copy of it since a fork, while another
+    /// process sends. Its place in the ring is not the present one.
+    pub fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+
     fn complete(&mut self) {
         let Self { shared, sender, shares, .. } = self;
         sender.complete(|cells| {
@@ -228,7 +243,9 @@ impl Transmitter {
 impl Drop for Transmitter {
     /// Sends what was taken, and takes home what the kernel has sent so far.
     fn drop(&mut self) {
-        // The account has what is left in flight.
-        let _ = self.flush();
+        if !self.is_abandoned {
+            // The account has what is left in flight.
+            let _ = self.flush();
+        }
     }
 }

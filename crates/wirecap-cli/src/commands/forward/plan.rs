@@ -46,7 +46,11 @@ impl ForwardPlan {
     /// [`Usage`] and others that [`crate::exit::code_of`] counts as wrong usage; an unknown interface.
     pub(super) fn new(settings: ForwardSettings, signals: &Signals) -> Result<Self> {
         settings.check()?;
-        let ForwardSettings { capture: mut config, forward: rules, output, process, service } = settings;
+        let ForwardSettings { capture: mut config, forward: mut rules, output, process, service } = settings;
+        // An empty expression is none: `--drop ""` drops nothing.
+        for expression in [&mut rules.pass, &mut rules.drop] {
+            *expression = expression.take().filter(|expression| !expression.trim().is_empty());
+        }
         let sandbox = sandbox::open(&process, output.quiet)?;
         check_ports(&config.ports, &rules)?;
         let ring = config.transmit_entries;

@@ -109,7 +109,7 @@ struct PoolsRecord {
     cells_bytes: u64,
     /// R where packets are packed into blocks; null if chunks of M cells are smaller than a block may be.
     blocks_per_pool: Option<u64>,
-    /// Memory of all blocks with it; null as well.
+    /// Memory of all blocks with it; null in the same case.
     blocks_bytes: Option<u64>,
     /// The longest burst at this rate without loss, in seconds; null if longer than `tried_seconds`.
     longest_burst_seconds: Option<f64>,

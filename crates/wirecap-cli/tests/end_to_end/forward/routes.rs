@@ -107,7 +107,7 @@ fn packets_of_several_cells_are_filtered_as_a_whole() {
         end.set_mtu(9000).unwrap();
     }
     let table = "192.0.2.0/24 dev m0\n198.51.100.0/24 dev m1";
-    let running = route(&cable, table, &["--drop", "ether[3000] = 0x5a"]);
+    let running = route(&cable, table, &["--pass", "", "--drop", "ether[3000] = 0x5a"]);
     let passes = |pattern, bytes| {
         let arguments = ["-c", "1", "-W", "4", "-M", "do", "-p", pattern, "-s", bytes, "198.51.100.1"];
         String::from_utf8_lossy(&cable.ping(&arguments).stdout).contains(" 1 received")
