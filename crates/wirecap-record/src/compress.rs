@@ -69,7 +69,7 @@ pub(crate) struct Compressor {
 /// The last frame in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Frame {
-    /// It is whole, or there is none: what follows begins another one.
+    /// Nothing is open: what follows begins a new frame.
     Ended,
     /// What the encoder makes next belongs to it.
     Open,

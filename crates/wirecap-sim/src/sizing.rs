@@ -132,7 +132,7 @@ impl Demand {
     }
 
     /// The first number of chunks from `from` to `most` with which the burst is lossless, as it is with
-    /// each of the next few; `None` if there is none.
+    /// each of the next few; `None` if no number up to `most` is enough.
     ///
     /// # Errors
     /// See [`Demand::least_chunks`].

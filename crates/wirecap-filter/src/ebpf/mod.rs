@@ -24,7 +24,8 @@
 //!
 //! **Privilege:** headers of variable length and `len` take arithmetic on packet addresses, which the
 //! verifier allows with CAP_PERFMON only, beside the CAP_BPF and CAP_NET_ADMIN that loading takes. Filters of
-//! constant offsets do without, but for those that exclude another one: they ask for `len` before each load.
+//! constant offsets need no more than that, unless they exclude another filter (`Program::except`), which
+//! takes `len`.
 //!
 //! Rule: what the verifier has to know is in the code. A constant offset is below a check of `data_end` that
 //! dominates it, merged by the guards; X is compared with a constant before it is added to a pointer, and the

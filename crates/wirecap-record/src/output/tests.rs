@@ -173,14 +173,20 @@ fn a_file_past_the_page_cache_is_cut_like_any_other() {
     assert_eq!(fs::read(&path).unwrap(), [b"head", &[7; 500_001][..], b"tail"].concat());
 }
 
+/// A compressed output that has begun.
+fn compressed(path: &Path, format: Format, compression: Compression) -> Output {
+    let options = FileOptions { compression: Some(compression), ..FileOptions::default() };
+    let mut output = Output::open_with(path, format, options).unwrap();
+    output.begin(b"head").unwrap();
+    output
+}
+
 #[test]
 fn a_compressed_file_is_cut_to_whole_groups() {
     for compression in [Compression::Zstd, Compression::Lz4] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcapng.zst");
-        let options = FileOptions { compression: Some(compression), ..FileOptions::default() };
-        let mut output = Output::open_with(&path, Format::Pcapng, options).unwrap();
-        output.begin(b"head").unwrap();
+        let mut output = compressed(&path, Format::Pcapng, compression);
         output.append(&mut [IoSlice::new(b"one"), IoSlice::new(b"two")]).unwrap();
         let len = output.len();
         // As if the disk were full.
@@ -201,9 +207,7 @@ fn the_end_of_a_compressed_file_is_written_when_there_is_room() {
     for compression in [Compression::Zstd, Compression::Lz4] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcapng.zst");
-        let options = FileOptions { compression: Some(compression), ..FileOptions::default() };
-        let mut output = Output::open_with(&path, Format::Pcapng, options).unwrap();
-        output.begin(b"head").unwrap();
+        let mut output = compressed(&path, Format::Pcapng, compression);
         let full = File::options().write(true).open("/dev/full").unwrap();
         let file = std::mem::replace(&mut output.sink.file, full);
         for _ in 0..2 {
@@ -227,9 +231,7 @@ fn the_end_of_a_compressed_stream_waits_for_its_reader_and_can_be_given_up() {
     let path = directory.path().join("pipe.pcapng.zst");
     mkfifo(&path, Mode::S_IRWXU).unwrap();
     let reader = File::options().read(true).write(true).open(&path).unwrap();
-    let options = FileOptions { compression: Some(Compression::Zstd), ..FileOptions::default() };
-    let mut output = Output::open_with(&path, Format::Pcapng, options).unwrap();
-    output.begin(b"head").unwrap();
+    let mut output = compressed(&path, Format::Pcapng, Compression::Zstd);
     while output.sink.file.write(&[7]).is_ok() {}
     output.set_give_up(&Arc::new(AtomicBool::new(true)));
     let failure = output.end().unwrap_err().cause;
@@ -243,10 +245,8 @@ fn a_compressed_file_without_an_account_ends_once() {
     for compression in [Compression::Zstd, Compression::Lz4] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcap.zst");
-        let options = FileOptions { compression: Some(compression), ..FileOptions::default() };
         for has_failed in [false, true] {
-            let mut output = Output::open_with(&path, Format::Pcap, options).unwrap();
-            output.begin(b"head").unwrap();
+            let mut output = compressed(&path, Format::Pcap, compression);
             if has_failed {
                 output.cut().unwrap();
             }

@@ -25,7 +25,7 @@ use wirecap_core::{
     Load, Mode, Pool, PoolId, PoolNumber, capture_queue,
 };
 
-use self::run::{Simulated, Time, to_a_loss, to_the_end};
+use self::run::{Simulated, SimulatedQueue, Time, to_a_loss, to_the_end};
 use crate::{
     CELL_BYTES, SECOND_NS,
     outcome::{Outcome, QueueOutcome},
@@ -179,11 +179,16 @@ impl Queue<'_> {
             self.outcome.not_captured += lost;
         }
     }
+}
 
-    /// When the first packet that is lost until now came.
+impl SimulatedQueue for Queue<'_> {
     fn first_loss_ns(&self, now: Time) -> Option<f64> {
         let without_cell = self.arrivals.time_ns(0).filter(|_| self.ring.is_empty());
         self.first_loss_ns.or_else(|| without_cell.filter(|come_ns| *come_ns <= now.0))
+    }
+
+    fn outcome(&self) -> &QueueOutcome {
+        &self.outcome
     }
 }
 
@@ -224,7 +229,9 @@ struct Machine<'t> {
     offloaded: u64,
 }
 
-impl Simulated for Machine<'_> {
+impl<'t> Simulated for Machine<'t> {
+    type Queue = Queue<'t>;
+
     fn step(&mut self) -> Option<Time> {
         let Reverse((now, event)) = self.events.pop()?;
         match event {
@@ -240,17 +247,12 @@ impl Simulated for Machine<'_> {
         Some(now)
     }
 
-    fn first_loss_ns(&self, now: Time) -> Option<f64> {
-        self.queues.iter().filter_map(|queue| queue.first_loss_ns(now)).min_by(f64::total_cmp)
+    fn queues(&self) -> &[Queue<'t>] {
+        &self.queues
     }
 
-    fn offered(&self) -> u64 {
-        self.queues.iter().map(|queue| queue.outcome.offered).sum()
-    }
-
-    fn outcome(self) -> Outcome {
-        let queues = self.queues.into_iter().map(|queue| queue.outcome).collect();
-        Outcome { queues, offloaded: self.offloaded }
+    fn offloaded(&self) -> u64 {
+        self.offloaded
     }
 }
 

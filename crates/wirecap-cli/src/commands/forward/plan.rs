@@ -47,7 +47,7 @@ impl ForwardPlan {
     pub(super) fn new(settings: ForwardSettings, signals: &Signals) -> Result<Self> {
         settings.check()?;
         let ForwardSettings { capture: mut config, forward: mut rules, output, process, service } = settings;
-        // An empty expression is none: `--drop ""` drops nothing.
+        // libpcap takes an empty expression for all packets, but `--drop ""` is to drop nothing.
         for expression in [&mut rules.pass, &mut rules.drop] {
             *expression = expression.take().filter(|expression| !expression.trim().is_empty());
         }
@@ -290,15 +290,14 @@ fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Fil
 fn wanted(rules: &ForwardRules, signals: &Signals, quiet: bool) -> Result<Option<Filter>> {
     let (pass, drop) = (rules.pass.clone(), rules.drop.clone());
     let (ethernet, all) = (LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN);
-    let compile = move || match (pass, drop) {
-        (pass, Some(drop)) => Filter::compile_except(pass.as_deref(), &drop, ethernet, all).map(Some),
-        (Some(pass), None) => Filter::compile(&pass, ethernet, all).map(Some),
-        (None, None) => Ok(None),
-    };
-    if rules.pass.is_none() && rules.drop.is_none() {
+    if pass.is_none() && drop.is_none() {
         return Ok(None);
     }
-    Ok(Step::compiling().run(signals, quiet, compile)?.map_err(wirecap::Error::Filter)?)
+    let compile = move || match drop {
+        Some(drop) => Filter::compile_except(pass.as_deref(), &drop, ethernet, all),
+        None => Filter::compile(&pass.unwrap_or_default(), ethernet, all),
+    };
+    Ok(Some(Step::compiling().run(signals, quiet, compile)?.map_err(wirecap::Error::Filter)?))
 }
 
 /// Drivers of interfaces over which hosts on the same machine send packets with incomplete checksums.

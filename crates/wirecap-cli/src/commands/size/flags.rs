@@ -80,3 +80,17 @@ impl SizeFlags {
         }
     }
 }
+
+/// The flags of these words.
+#[cfg(test)]
+pub(super) fn parsed(words: &str) -> SizeFlags {
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        flags: SizeFlags,
+    }
+
+    Command::parse_from(["size"].into_iter().chain(words.split(' '))).flags
+}

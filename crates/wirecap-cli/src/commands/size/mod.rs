@@ -114,22 +114,13 @@ fn longest_s(flags: &SizeFlags, demand: &Demand) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
-    use super::*;
+    use super::{flags::parsed, *};
     use crate::exit::code_of;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        flags: SizeFlags,
-    }
 
     #[test]
     fn chunks_hold_the_longest_packet_that_takes_several_cells() {
         let checked = |arguments: &str| {
-            let words = ["size", "--rate", "1Mpps", "--worker", "2Mpps"].into_iter();
-            let Command { flags } = Command::parse_from(words.chain(arguments.split(' ')));
+            let flags = parsed(&format!("--rate 1Mpps --worker 2Mpps {arguments}"));
             check(&flags, &flags.demand())
         };
         for fine in ["--packet 9022 -M 64", "--packet 1518 -M 1"] {

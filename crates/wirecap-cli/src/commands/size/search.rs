@@ -116,19 +116,10 @@ fn seen_by(mode: Mode, demand: &Demand) -> Demand {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        flags: SizeFlags,
-    }
+    use super::{super::flags::parsed, *};
 
     fn pools(arguments: &str) -> Vec<Pools> {
-        let words = ["size"].into_iter().chain(arguments.split(' '));
-        let Command { flags } = Command::parse_from(words);
+        let flags = parsed(arguments);
         let demand = flags.demand();
         Search::new(&flags, demand, 4.0 * demand.burst_s).pools().unwrap()
     }

@@ -19,16 +19,16 @@ use wirecap_core::{BuddyGroup, ChunkRange, Geometry, Handover, Load, Pool, PoolI
 
 use super::{
     WirecapEngine, ring,
-    run::{Simulated, Time},
+    run::{Simulated, SimulatedQueue, Time},
 };
 use crate::{
     SECOND_NS,
-    outcome::{Outcome, QueueOutcome},
+    outcome::QueueOutcome,
     traffic::{Arrivals, Traffic},
 };
 
 /// A receive queue: its packets, its ring, its pool.
-struct Queue<'t> {
+pub(super) struct Queue<'t> {
     arrivals: Arrivals<'t>,
     /// Cells that the NIC has; the first `waiting` of them have packets.
     ring: VecDeque<u64>,
@@ -60,12 +60,6 @@ impl Queue<'_> {
             self.outcome.not_captured += lost;
             self.outcome.offered += lost;
         }
-    }
-
-    /// When the first packet that is lost until now came.
-    fn first_loss_ns(&self, now: Time) -> Option<f64> {
-        let without_cell = || self.arrivals.time_ns(self.ring.len() as u64 - self.waiting);
-        self.first_loss_ns.or_else(|| without_cell().filter(|come_ns| *come_ns <= now.0))
     }
 
     /// Takes used cells back, then at most the rest of a chunk of packets.
@@ -100,6 +94,17 @@ impl Queue<'_> {
             Some(more) if self.waiting + more > self.ring.len() as u64 => None,
             Some(more) => self.arrivals.time_ns(more - 1),
         }
+    }
+}
+
+impl SimulatedQueue for Queue<'_> {
+    fn first_loss_ns(&self, now: Time) -> Option<f64> {
+        let without_cell = || self.arrivals.time_ns(self.ring.len() as u64 - self.waiting);
+        self.first_loss_ns.or_else(|| without_cell().filter(|come_ns| *come_ns <= now.0))
+    }
+
+    fn outcome(&self) -> &QueueOutcome {
+        &self.outcome
     }
 }
 
@@ -140,7 +145,9 @@ pub(super) struct Machine<'t> {
     offloaded: u64,
 }
 
-impl Simulated for Machine<'_> {
+impl<'t> Simulated for Machine<'t> {
+    type Queue = Queue<'t>;
+
     fn step(&mut self) -> Option<Time> {
         let Reverse((now, event)) = self.events.pop()?;
         match event {
@@ -159,17 +166,12 @@ impl Simulated for Machine<'_> {
         Some(now)
     }
 
-    fn first_loss_ns(&self, now: Time) -> Option<f64> {
-        self.queues.iter().filter_map(|queue| queue.first_loss_ns(now)).min_by(f64::total_cmp)
+    fn queues(&self) -> &[Queue<'t>] {
+        &self.queues
     }
 
-    fn offered(&self) -> u64 {
-        self.queues.iter().map(|queue| queue.outcome.offered).sum()
-    }
-
-    fn outcome(self) -> Outcome {
-        let queues = self.queues.into_iter().map(|queue| queue.outcome).collect();
-        Outcome { queues, offloaded: self.offloaded }
+    fn offloaded(&self) -> u64 {
+        self.offloaded
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, QueueOutcome};
 
 /// A time in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,23 +22,40 @@ impl Ord for Time {
     }
 }
 
-/// A simulation in progress.
-pub(super) trait Simulated {
-    /// Handles the next event. Returns when it happens; `None` if there is none.
-    fn step(&mut self) -> Option<Time>;
-
-    /// When the first packet that is lost until now came; `None` if none is.
+/// A queue of a simulation in progress.
+pub(super) trait SimulatedQueue {
+    /// When the first packet came that has been lost until now; `None` if all are kept.
     fn first_loss_ns(&self, now: Time) -> Option<f64>;
 
-    /// Packets that came until now.
-    fn offered(&self) -> u64;
+    fn outcome(&self) -> &QueueOutcome;
+}
 
-    fn outcome(self) -> Outcome;
+/// A simulation in progress.
+pub(super) trait Simulated {
+    type Queue: SimulatedQueue;
+
+    /// Handles the next event, and returns its time; `None` once all are handled.
+    fn step(&mut self) -> Option<Time>;
+
+    fn queues(&self) -> &[Self::Queue];
+
+    /// Chunks that were offloaded so far.
+    fn offloaded(&self) -> u64;
 }
 
 pub(super) fn to_the_end(mut machine: impl Simulated) -> Outcome {
     while machine.step().is_some() {}
-    machine.outcome()
+    let queues = machine.queues().iter().map(|queue| *queue.outcome()).collect();
+    Outcome { queues, offloaded: machine.offloaded() }
+}
+
+fn first_loss_ns(machine: &impl Simulated, now: Time) -> Option<f64> {
+    machine.queues().iter().filter_map(|queue| queue.first_loss_ns(now)).min_by(f64::total_cmp)
+}
+
+/// Packets that came until now.
+fn offered(machine: &impl Simulated) -> u64 {
+    machine.queues().iter().map(|queue| queue.outcome().offered).sum()
 }
 
 /// When the first packet that is lost came; see [`super::WirecapEngine::first_loss_ns`].
@@ -47,18 +64,18 @@ pub(super) fn to_a_loss<E>(
     queues: u64,
     step: &mut impl FnMut(u64) -> Result<(), E>,
 ) -> Result<Option<f64>, E> {
-    let (mut last, mut offered) = (Time(0.0), 0);
+    let (mut last, mut come) = (Time(0.0), 0);
     loop {
         // To look for a loss costs a look at each queue, so it is not done at each event.
         for _ in 0..queues.max(1) {
             match machine.step() {
                 Some(now) => last = now,
-                None => return Ok(machine.first_loss_ns(last)),
+                None => return Ok(first_loss_ns(&machine, last)),
             }
         }
-        let before = std::mem::replace(&mut offered, machine.offered());
-        step(queues + offered - before)?;
-        if let Some(first_ns) = machine.first_loss_ns(last) {
+        let before = std::mem::replace(&mut come, offered(&machine));
+        step(queues + come - before)?;
+        if let Some(first_ns) = first_loss_ns(&machine, last) {
             return Ok(Some(first_ns));
         }
     }
