@@ -6,7 +6,8 @@
 //!                  options.rs                                  ├─ sieve.rs, changes.rs: which of them
 //!                                                              ├─ selectable.rs: for select(2), poll(2), epoll(7)
 //!                                                              ├─ workers.rs, group.rs: from which queues they come
-//!                                                              └─ inject.rs, statistics.rs, account.rs
+//!                                                              ├─ inject.rs, ring_sender.rs: what the program sends
+//!                                                              └─ statistics.rs, account.rs
 //! ```
 
 mod account;
