@@ -5,6 +5,8 @@ use std::{
     io, slice,
 };
 
+use nix::errno::Errno;
+
 use super::engine_or_libpcap;
 use crate::{abi::ERROR, handle::Handle, live::running::Running};
 
@@ -43,7 +45,12 @@ unsafe fn send(handle: &Handle, running: &Running, packet: *const u8, len: usize
     // SAFETY: by the caller's promise.
     match running.send(unsafe { slice::from_raw_parts(packet, len) }) {
         Ok(sent) => sent as c_int,
-        Err(error) => handle.fail(ERROR, format_args!("send: {}", errno_text(&error))),
+        Err(error) => {
+            let status = handle.fail(ERROR, format_args!("send: {}", errno_text(&error)));
+            // Programs look at it as behind send(2), which a transmit ring does not call.
+            Errno::from_raw(error.raw_os_error().unwrap_or(0)).set();
+            status
+        }
     }
 }
 

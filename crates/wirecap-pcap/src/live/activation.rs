@@ -139,7 +139,8 @@ impl Live {
     fn no_ring(&self) -> String {
         let interface = self.device.interface.to_string_lossy();
         format!(
-            "transmit: only interfaces that are taken have transmit rings: use xdp:{interface}, or leave it out"
+            "transmit, in the name, the environment or the settings: {interface} is captured beside the host, without \
+             a transmit ring; leave it out, or take {interface} from the host (xdp:{interface})"
         )
     }
 

@@ -62,7 +62,9 @@ const OPTIONS: [(&str, Apply); 17] = [
         Ok(())
     }),
     ("transmit", |options, value| {
-        options.config.transmit_entries = number(value)?;
+        let entries = value.parse().ok().filter(|&entries| entries == 0 || is_transmit_ring(entries));
+        options.config.transmit_entries =
+            entries.ok_or("not the entries of a ring; write a power of two from 64 to 65536, like 1024")?;
         Ok(())
     }),
 ];
@@ -179,6 +181,11 @@ fn without_list(message: &str) -> String {
     message.split_once(", expected one of").map_or(message, |(before, _)| before).into()
 }
 
+/// Whether a ring of this length has a place for each cell of the longest frame.
+fn is_transmit_ring(entries: u32) -> bool {
+    entries.is_power_of_two() && (64..=65_536).contains(&entries)
+}
+
 fn names() -> String {
     OPTIONS.map(|(name, _)| name).join(", ")
 }
@@ -221,6 +228,9 @@ mod tests {
             ("N=3", "?N=3: unknown setting \"N\"; use one of M, R, T"),
             ("M", "\"M\" is not a setting; write NAME=VALUE"),
             ("R=many", "?R=many: not a whole number"),
+            ("transmit=1000", "?transmit=1000: not the entries of a ring; write a power of two from 64"),
+            ("transmit=32", "?transmit=32: not the entries of a ring"),
+            ("transmit=99999999999", "?transmit=99999999999: not the entries of a ring"),
             ("T=101", "?T=101: "),
             ("wait=forever", "wait=forever: "),
             ("cores=3-1", "cores=3-1: the range 3-1 runs backwards"),

@@ -1,6 +1,7 @@
 //! Packets that the program sends by a transmit ring of the engine (`transmit=ENTRIES`).
 //!
-//! Rule: a packet is with the kernel when the call returns, as with a packet socket.
+//! Rule: a packet is with the kernel when the call returns, as with a packet socket, which refuses the same
+//! packets for the same reasons.
 
 use std::{
     io, process,
@@ -12,11 +13,13 @@ use std::{
 use wirecap::{Capture, OwnedPacket, PacketAllocator, Refusal, Transmitter};
 use wirecap_sys::fork::SharedNumbers;
 
-use super::account::AccountedCapture;
+use super::{account::AccountedCapture, sieve::has_tag};
 
 /// How long a packet waits for room. Packet sockets wait until there is some, but a ring that stands still
 /// that long may never have any.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
+/// Length of an Ethernet header.
+const HEADER_BYTES: usize = 14;
 /// How long to sleep until sent packets have come home.
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -55,9 +58,13 @@ impl RingSender {
     /// Sends a packet; returns its length.
     ///
     /// # Errors
-    /// As for a packet socket: EMSGSIZE, ENETDOWN, ENXIO if the interface is gone. ENOBUFS: there was no room
-    /// in time. EBUSY: another process sends from this handle, which was forked.
+    /// As for a packet socket: EINVAL for less than a header, EMSGSIZE, ENETDOWN, ENXIO if the interface is
+    /// gone. ENOBUFS: there was no room in time. EBUSY: another process sends from this handle, which was
+    /// forked.
     pub(super) fn send(&self, packet: &[u8], capture: &AccountedCapture) -> io::Result<usize> {
+        if packet.len() < HEADER_BYTES {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let next = ends.sent + 1;
         let [sent_by_all] = self.sent_by_all.get();
@@ -96,6 +103,11 @@ impl Drop for RingSender {
 impl Ends {
     /// Puts the packet into the ring.
     fn send(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        // The transmitter leaves room for a tag in every packet.
+        let mtu = self.transmitter.mtu() as usize;
+        if mtu > 0 && bytes.len() > mtu + HEADER_BYTES && !has_tag(bytes) {
+            return Err(Refusal::TooLong);
+        }
         let packet = self.packet(bytes)?;
         let Err(unsent) = packet.forward(&mut self.transmitter) else { return Ok(()) };
         unsent.wait(&mut self.transmitter, ROOM_TIMEOUT).map_err(|unsent| unsent.reason)

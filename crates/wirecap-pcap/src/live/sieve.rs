@@ -199,7 +199,8 @@ fn type_at(packet: &[u8], at: usize) -> Option<u16> {
     packet.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
-fn has_tag(packet: &[u8]) -> bool {
+/// Whether it has a VLAN tag.
+pub(super) fn has_tag(packet: &[u8]) -> bool {
     type_at(packet, TAG_AT as usize).is_some_and(|outer| VLAN_TYPES.contains(&outer))
 }
 

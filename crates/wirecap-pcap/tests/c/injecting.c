@@ -1,6 +1,7 @@
 /* Sends frames by both functions, in turn.
  *
  * Usage: injecting DEVICE FRAMES. Frame n has 60 + n bytes of value n. */
+#include <errno.h>
 #include <string.h>
 
 #include "capture.h"
@@ -18,10 +19,17 @@ int main(int argc, char **argv) {
         if (status != (n % 2 ? 0 : len))
             fail("sending", pcap_geterr(handle));
     }
-    /* Longer than the MTU. */
-    static u_char giant[9000];
-    printf("%d, %d\n", pcap_inject(handle, giant, sizeof giant), pcap_sendpacket(handle, giant, sizeof giant));
-    printf("%s\n", pcap_geterr(handle));
+    /* Shorter than a header, and longer than the MTU. */
+    static u_char wrong[9000];
+    static const size_t lengths[] = {1, 13, 1515, 1519, sizeof wrong};
+    for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
+        errno = 0;
+        int status = pcap_inject(handle, wrong, lengths[n]);
+        printf("%zu: %d, %s, %s\n", lengths[n], status, strerror(errno), pcap_geterr(handle));
+    }
+    errno = 0;
+    int status = pcap_sendpacket(handle, wrong, sizeof wrong);
+    printf("%d, %s\n", status, strerror(errno));
     pcap_close(handle);
     return 0;
 }

@@ -38,9 +38,17 @@ fn injected_frames_arrive_at_the_other_end() {
         ended
     };
     let printed = same("injecting", |library| send(library, PORT).stdout);
-    assert_eq!(printed, "-1, -1\nsend: Message too long\n");
+    assert_eq!(
+        printed,
+        "1: -1, Invalid argument, send: Invalid argument\n\
+         13: -1, Invalid argument, send: Invalid argument\n\
+         1515: -1, Message too long, send: Message too long\n\
+         1519: -1, Message too long, send: Message too long\n\
+         9000: -1, Message too long, send: Message too long\n\
+         -1, Message too long\n"
+    );
 
-    // By a transmit ring of fewer entries, without and with another way to receive.
+    // By a transmit ring of fewer entries than frames, without and with another way to receive.
     for device in
         [format!("xdp:{PORT}?transmit=64"), format!("xdp:{PORT}?transmit=64&xdp_mode=copy&M=16&R=8")]
     {
@@ -96,6 +104,7 @@ fn an_interface_of_the_host_has_no_transmit_ring() {
     let injecting = rig.compile("injecting");
     let ended = rig.spawn(Library::Wirecap, &injecting, &[&format!("tap:{PORT}?transmit=64"), "1"]).wait();
     assert_eq!(ended.code, Some(1));
-    let text = "only interfaces that are taken have transmit rings: use xdp:in0, or leave it out";
+    let text =
+        "in0 is captured beside the host, without a transmit ring; leave it out, or take in0 from the host";
     assert!(ended.stderr.contains(text), "{}", ended.stderr);
 }
