@@ -11,8 +11,11 @@ use wirecap::{Dispatch, PreparedCapture};
 
 use super::plan::Plan;
 
-/// Open files that a capture needs besides those counted, for instance netlink sockets.
-const OTHER_FILES: u64 = 8;
+/// Open files that a capture needs besides those counted: netlink sockets, and those that each of its
+/// threads has open for a moment.
+const OTHER_FILES: u64 = 16;
+/// Open files of a thread that writes: the file, and a directory while the thread confines itself.
+const FILES_PER_WRITER: u64 = 2;
 /// Entries of the fill and receive rings together, in bytes.
 const RING_ENTRY_BYTES: u64 = 8 + 16;
 /// What a thread takes: the stack of a Rust thread, and an arena of glibc's malloc.
@@ -35,7 +38,7 @@ fn open_files(prepared: &PreparedCapture, written: u64) -> Result<()> {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     // One of the entries is the directory itself.
     let open = fs::read_dir("/proc/self/fd").map_or(3, |files| files.count() as u64 - 1);
-    let needed = open + OTHER_FILES + prepared.open_files() as u64 + written;
+    let needed = open + OTHER_FILES + prepared.open_files() as u64 + FILES_PER_WRITER * written;
     ensure!(
         soft >= needed || (hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()),
         "this capture takes about {needed} open files, and this process may have {soft}; raise the limit: ulimit -n {} \
