@@ -136,6 +136,12 @@ impl CaptureProducer {
         self.shared.head.0.load(Ordering::Acquire) == self.tail
     }
 
+    /// Whether there may be no room for the next hand-over, which takes two entries at most.
+    pub fn is_full(&self) -> bool {
+        let head = self.shared.head.0.load(Ordering::Acquire);
+        self.tail + 2 - head > self.shared.entries.len() as u64
+    }
+
     /// A view of the backlog for others to look at.
     pub fn gauge(&self) -> BacklogGauge {
         BacklogGauge(Arc::clone(&self.shared))
@@ -252,6 +258,20 @@ mod tests {
             assert_eq!(next_out == next_in, waiting == 0);
             assert!(producer.is_empty());
             assert_eq!(producer.gauge().cells(), 0);
+        }
+    }
+
+    #[test]
+    fn a_queue_that_is_not_full_has_room_for_any_hand_over() {
+        for (lead, room) in [(false, 8), (true, 4)] {
+            let (mut producer, mut consumer) = capture_queue(8);
+            let mut given = 0;
+            while !producer.is_full() {
+                producer.push(given, handover(0, lead)).unwrap();
+                given += 1;
+            }
+            assert!(given + 1 >= room && given <= room, "{given} of {room}");
+            assert!(consumer.pop().is_some() && consumer.pop().is_some() && !producer.is_full());
         }
     }
 

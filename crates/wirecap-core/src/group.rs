@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   push: a capture thread has a chunk for worker `home`        pull: worker `thief` is idle
-//!     backlog(home) over T? ── no ──► home                        which buddies are over T?
-//!            │ yes                                                  └──► the one furthest over
+//!     backlog(home) over T,                                       which buddies are over T?
+//!     or its queue full?  ── no ──► home                            └──► the one furthest over
+//!            │ yes
 //!            └──► the least busy of the others, if less busy
 //! ```
 //!
@@ -22,6 +23,9 @@ pub struct Load {
     pub backlog_cells: u64,
     /// Cells of one of its pools: what T is a percentage of.
     pub capacity_cells: u64,
+    /// Whether its capture queue has no room, though few cells may wait in it: each hand-over needs an entry,
+    /// however short. Packets would wait in the ring meanwhile, which no backlog shows. Never in `pull`.
+    pub full: bool,
     /// Whether the worker is gone, so that only its buddies will empty its queues.
     pub gone: bool,
 }
@@ -93,16 +97,17 @@ impl BuddyGroup {
     }
 
     /// Where a chunk of worker `home` goes (steps 1.b to 1.d in section 3.2.2 of the paper): home,
-    /// unless its backlog is over T and a buddy has a smaller one.
+    /// unless its backlog is over T, or its capture queue full, and a buddy with room has a smaller backlog.
     pub fn destination(&self, home: usize, load: impl Fn(usize) -> Load) -> usize {
         let Some(threshold_percent) = self.threshold_percent() else { return home };
         let home_load = load(home);
-        if !home_load.gone && !home_load.is_over(threshold_percent) {
+        if !home_load.gone && !home_load.full && !home_load.is_over(threshold_percent) {
             return home;
         }
+        let takes = |buddy: &Load| !buddy.gone && !buddy.full;
         self.others(home)
             .map(|member| (load(member), member))
-            .filter(|(buddy, _)| !buddy.gone && (home_load.gone || buddy.share() < home_load.share()))
+            .filter(|(buddy, _)| takes(buddy) && (home_load.gone || buddy.share() < home_load.share()))
             .min_by(|(a, _), (b, _)| a.share().total_cmp(&b.share()))
             .map_or(home, |(_, member)| member)
     }
@@ -128,7 +133,7 @@ mod tests {
     }
 
     fn loads(backlogs: [u64; 3]) -> impl Fn(usize) -> Load {
-        move |worker| Load { backlog_cells: backlogs[worker], capacity_cells: 1000, gone: false }
+        move |worker| Load { backlog_cells: backlogs[worker], capacity_cells: 1000, full: false, gone: false }
     }
 
     #[test]
@@ -181,6 +186,7 @@ mod tests {
         let loads = |worker: usize| Load {
             backlog_cells: [900, 700, 90][worker],
             capacity_cells: [1000, 1000, 100][worker],
+            full: false,
             gone: false,
         };
         assert_eq!(
@@ -192,10 +198,25 @@ mod tests {
     }
 
     #[test]
+    fn a_chunk_goes_to_a_less_busy_buddy_with_room_where_the_own_queue_has_none() {
+        let full = |full: [bool; 3], backlogs| {
+            move |worker: usize| Load { full: full[worker], ..loads(backlogs)(worker) }
+        };
+        assert_eq!(group(60).destination(0, full([true, false, false], [50, 40, 30])), 2);
+        assert_eq!(group(60).destination(0, full([true, false, true], [50, 40, 30])), 1);
+        assert_eq!(group(60).destination(0, full([true, false, false], [50, 50, 60])), 0, "sooner at home");
+        assert_eq!(group(60).destination(0, full([true; 3], [50, 40, 30])), 0, "room comes at home, too");
+        assert_eq!(group(60).destination(0, full([false, false, true], [601, 40, 30])), 1);
+        let basic = BuddyGroup::new(vec![0, 1, 2], Mode::Basic);
+        assert_eq!(basic.destination(0, full([true, false, false], [50, 0, 0])), 0);
+    }
+
+    #[test]
     fn a_gone_worker_gets_nothing_and_buddies_take_what_it_left() {
         let loads = |worker: usize| Load {
             backlog_cells: [5, 100, 90][worker],
             capacity_cells: 1000,
+            full: false,
             gone: worker == 0,
         };
         assert_eq!(group(60).destination(0, loads), 2);
@@ -212,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_gone_worker_is_over_any_threshold_while_cells_wait_for_it() {
-        let load = |backlog_cells| Load { backlog_cells, capacity_cells: 1000, gone: true };
+        let load = |backlog_cells| Load { backlog_cells, capacity_cells: 1000, full: false, gone: true };
         assert!(!load(0).is_over(0));
         assert!(load(1).is_over(100));
     }

@@ -77,7 +77,7 @@ struct Workers {
 impl Workers {
     fn load(&self, worker: usize) -> Load {
         let backlog_cells = self.consumers[worker].backlog_cells();
-        Load { backlog_cells, capacity_cells: self.capacity, gone: self.gone[worker] }
+        Load { backlog_cells, capacity_cells: self.capacity, full: false, gone: self.gone[worker] }
     }
 
     fn is_idle(&self, worker: usize) -> bool {

@@ -105,6 +105,7 @@ impl Bench {
         Load {
             backlog_cells: self.producers.iter().map(|queues| queues[worker].gauge().cells()).sum(),
             capacity_cells: self.capacity_cells,
+            full: false,
             gone: self.gone[worker].load(Ordering::Acquire),
         }
     }

@@ -14,6 +14,7 @@
 mod pull;
 mod ring;
 mod run;
+mod time;
 
 use std::{
     cmp::Reverse,
@@ -22,15 +23,15 @@ use std::{
 
 use wirecap_core::{
     BuddyGroup, CaptureConsumer, CaptureProducer, ChunkRange, Dispatcher, Geometry, GeometryError, Handover,
-    Load, Mode, Pool, PoolId, PoolNumber, capture_queue,
+    Load, Mode, PoolNumber, capture_queue,
 };
 
-use self::run::{Simulated, SimulatedQueue, Time, to_a_loss, to_the_end};
-use crate::{
-    CELL_BYTES, SECOND_NS,
-    outcome::{Outcome, QueueOutcome},
-    traffic::{Arrivals, Traffic},
+use self::{
+    ring::ReceiveQueue,
+    run::{Simulated, to_a_loss, to_the_end},
+    time::Time,
 };
+use crate::{CELL_BYTES, SECOND_NS, outcome::Outcome, traffic::Traffic};
 
 /// Whether workers or capture threads take packets out of the rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,59 +138,16 @@ impl WirecapEngine {
     }
 }
 
-/// A receive queue: its packets, its ring, its pool, and its capture thread.
+/// A receive queue, and its capture thread.
 struct Queue<'t> {
-    arrivals: Arrivals<'t>,
-    /// Cells that the NIC has.
-    ring: VecDeque<u64>,
-    ring_entries: u32,
-    pool: Pool,
+    receive: ReceiveQueue<'t>,
     dispatcher: Dispatcher,
     /// A handover that found no room in the capture queue of its worker.
     held_back: Option<Handover>,
-    outcome: QueueOutcome,
-    /// When the first packet that is lost came.
-    first_loss_ns: Option<f64>,
     /// The look that is planned; an older one is void.
     look: Option<Time>,
     /// Nothing can be handed over before a worker has taken something.
     waits: bool,
-}
-
-impl Queue<'_> {
-    /// Gives free cells to the NIC.
-    fn attach(&mut self) {
-        ring::attach(&mut self.pool, &mut self.ring, self.ring_entries);
-    }
-
-    /// Takes the packets that have come, up to the room in the current chunk.
-    fn fill(&mut self, now: Time) {
-        let most = (self.ring.len() as u32).min(self.pool.space());
-        let come = self.arrivals.take(now.0, most.into());
-        ring::fill(&mut self.pool, &mut self.ring, come);
-        self.outcome.offered += come;
-    }
-
-    /// Counts packets that came and found no cell as lost.
-    fn lose(&mut self, now: Time) {
-        if self.ring.is_empty() {
-            self.first_loss_ns = self.first_loss_ns(now);
-            let lost = self.arrivals.take(now.0, u64::MAX);
-            self.outcome.offered += lost;
-            self.outcome.not_captured += lost;
-        }
-    }
-}
-
-impl SimulatedQueue for Queue<'_> {
-    fn first_loss_ns(&self, now: Time) -> Option<f64> {
-        let without_cell = self.arrivals.time_ns(0).filter(|_| self.ring.is_empty());
-        self.first_loss_ns.or_else(|| without_cell.filter(|come_ns| *come_ns <= now.0))
-    }
-
-    fn outcome(&self) -> &QueueOutcome {
-        &self.outcome
-    }
 }
 
 /// A worker, and its current batch.
@@ -218,8 +176,13 @@ struct Machine<'t> {
     queues: Vec<Queue<'t>>,
     numbers: HashMap<PoolNumber, usize>,
     workers: Vec<Worker>,
+    /// The capture queues of each worker, as one: what was handed over first is taken first.
     producers: Vec<CaptureProducer>,
     consumers: Vec<CaptureConsumer>,
+    /// Hand-overs that the capture queue between a capture thread and a worker has room for.
+    room: usize,
+    /// Those in it, by worker, then by capture thread.
+    queued: Vec<usize>,
     group: BuddyGroup,
     capacity: u64,
     events: BinaryHeap<Reverse<(Time, Event)>>,
@@ -229,9 +192,7 @@ struct Machine<'t> {
     offloaded: u64,
 }
 
-impl<'t> Simulated for Machine<'t> {
-    type Queue = Queue<'t>;
-
+impl Simulated for Machine<'_> {
     fn step(&mut self) -> Option<Time> {
         let Reverse((now, event)) = self.events.pop()?;
         match event {
@@ -247,8 +208,8 @@ impl<'t> Simulated for Machine<'t> {
         Some(now)
     }
 
-    fn queues(&self) -> &[Queue<'t>] {
-        &self.queues
+    fn queues(&self) -> impl Iterator<Item = &ReceiveQueue<'_>> {
+        self.queues.iter().map(|queue| &queue.receive)
     }
 
     fn offloaded(&self) -> u64 {
@@ -259,34 +220,26 @@ impl<'t> Simulated for Machine<'t> {
 impl<'t> Machine<'t> {
     fn new(engine: &WirecapEngine, geometry: Geometry, traffic: &'t Traffic) -> Self {
         let count = traffic.queues.len();
-        // The room that the engine itself makes for one capture thread.
-        let room = 2 * (geometry.chunks_per_pool() as usize + 1) * count;
-        let (producers, consumers) = (0..count).map(|_| capture_queue(room)).unzip();
-        let queue = |(number, runs): (usize, &'t Vec<_>)| {
-            let id = PoolId { nic_id: 0, ring_id: number as u16 };
-            let mut pool = Pool::new(id, geometry, 0);
-            pool.allow_runs(1);
-            Queue {
-                arrivals: Arrivals::new(runs),
-                ring: VecDeque::new(),
-                ring_entries: engine.ring.max(geometry.cells_per_chunk()),
-                pool,
-                dispatcher: Dispatcher::default(),
-                held_back: None,
-                outcome: QueueOutcome::default(),
-                first_loss_ns: None,
-                look: None,
-                waits: false,
-            }
+        // The room that the engine itself makes for one capture thread and one worker.
+        let room = (2 * (geometry.chunks_per_pool() as usize + 1)).next_power_of_two();
+        let (producers, consumers) = (0..count).map(|_| capture_queue(room * count)).unzip();
+        let queue = |(number, runs): (usize, &'t Vec<_>)| Queue {
+            receive: ReceiveQueue::new(number, runs, geometry, engine.ring),
+            dispatcher: Dispatcher::default(),
+            held_back: None,
+            look: None,
+            waits: false,
         };
         let queues: Vec<_> = traffic.queues.iter().enumerate().map(queue).collect();
         let mut machine = Self {
             engine: *engine,
-            numbers: queues.iter().enumerate().map(|(at, queue)| (queue.pool.number(), at)).collect(),
+            numbers: queues.iter().enumerate().map(|(at, queue)| (queue.receive.pool.number(), at)).collect(),
             queues,
             workers: (0..count).map(|_| Worker::default()).collect(),
             producers,
             consumers,
+            room,
+            queued: vec![0; count * count],
             group: BuddyGroup::new((0..count).collect(), engine.mode),
             capacity: geometry.cells_per_pool().into(),
             events: BinaryHeap::new(),
@@ -295,7 +248,6 @@ impl<'t> Machine<'t> {
             offloaded: 0,
         };
         for queue in 0..count {
-            machine.queues[queue].attach();
             machine.plan(queue, Time(0.0));
         }
         machine
@@ -305,43 +257,48 @@ impl<'t> Machine<'t> {
     /// the NIC, which had none of them before.
     fn serve(&mut self, queue: usize, now: Time) {
         loop {
-            self.queues[queue].fill(now);
+            self.queues[queue].receive.fill(now);
             if !self.hand_over(queue, now) {
                 break;
             }
         }
         let at = &mut self.queues[queue];
-        at.waits = at.held_back.is_some() || at.pool.filled_cells() > 0;
-        at.lose(now);
-        at.attach();
+        at.waits = at.held_back.is_some() || at.receive.pool.filled_cells() > 0;
+        at.receive.attach();
         self.plan(queue, now);
     }
 
     /// Hands over the next packets that can go. Returns whether there were any.
     fn hand_over(&mut self, queue: usize, now: Time) -> bool {
-        let Self { queues, producers, consumers, group, capacity, .. } = self;
+        let Self { queues, producers, consumers, queued, group, capacity, room, .. } = self;
         let at = &mut queues[queue];
+        let place = |worker: usize| worker * producers.len() + queue;
         let load = |worker: usize| Load {
             backlog_cells: consumers[worker].backlog_cells(),
             capacity_cells: *capacity,
+            full: queued[place(worker)] + 2 > *room,
             gone: false,
         };
         let (worker, handover) = match at.held_back.take() {
             Some(handover) => (group.destination(queue, load), handover),
             None => {
                 let is_idle = |worker: usize| producers[worker].is_empty();
-                let flush = at.arrivals.time_ns(0).is_none();
-                let worker = at.dispatcher.next(&at.pool, queue, group, load, is_idle, flush);
-                let next = worker.and_then(|worker| Some((worker, at.pool.hand_over()?)));
+                let flush = at.receive.arrivals.time_ns(0).is_none();
+                let worker = at.dispatcher.next(&at.receive.pool, queue, group, load, is_idle, flush);
+                let next = worker.and_then(|worker| Some((worker, at.receive.pool.hand_over()?)));
                 let Some(next) = next else { return false };
                 next
             }
         };
-        let packets = handover.packets;
-        if let Err(handover) = self.producers[worker].push(self.turn, handover) {
-            self.queues[queue].held_back = Some(handover);
-            return false;
+        if queued[place(worker)] == *room {
+            // The worker that has the rest of the chunk has no room: it may go to another one.
+            let goes_on = group.destination(queue, load) != worker;
+            at.held_back = Some(handover);
+            return goes_on;
         }
+        let packets = handover.packets;
+        queued[place(worker)] += 1;
+        producers[worker].push(self.turn, handover).expect("room of all capture threads together");
         self.turn += 1;
         if worker != queue {
             self.offloaded += u64::from(packets);
@@ -355,6 +312,8 @@ impl<'t> Machine<'t> {
     /// A worker takes its next batch; it is idle without one.
     fn begin(&mut self, worker: usize, now: Time) {
         let Some(handover) = self.consumers[worker].pop() else { return };
+        let queue = self.numbers[&handover.range.pool()];
+        self.queued[worker * self.queues.len() + queue] -= 1;
         let at = &mut self.workers[worker];
         assert!(!at.is_busy, "a worker has one batch at a time");
         at.is_busy = true;
@@ -395,11 +354,11 @@ impl<'t> Machine<'t> {
             let home = self.numbers[&range.pool()];
             // Packets that came before could not use these cells.
             self.serve(home, now);
-            let at = &mut self.queues[home];
+            let receive = &mut self.queues[home].receive;
             // A packet has one cell.
-            at.outcome.handled += u64::from(range.count());
-            at.pool.recycle(range).expect("the worker had the range");
-            at.attach();
+            receive.outcome.handled += u64::from(range.count());
+            receive.pool.recycle(range).expect("the worker had the range");
+            receive.attach();
             self.plan(home, now);
         }
     }
@@ -424,16 +383,17 @@ impl<'t> Machine<'t> {
     /// Plans the next look of a capture thread.
     fn plan(&mut self, queue: usize, now: Time) {
         let at = &self.queues[queue];
-        let (space, filled) = (u64::from(at.pool.space()), at.pool.filled_cells() > 0);
-        // Without cells, `done` plans the next look when it recycles some.
-        let has_cells = !at.ring.is_empty() || filled;
+        let (receive, holds) = (&at.receive, at.held_back.is_some());
+        let (space, filled) = (u64::from(receive.pool.space()), receive.pool.filled_cells() > 0);
         // When there is something to see: at once, with the next packet, or once the chunk is full.
         let seen_ns = match at.waits {
-            true if at.held_back.is_some() || space == 0 => None,
-            true => at.arrivals.time_ns(space - 1).filter(|_| at.ring.len() as u64 >= space),
-            false if filled || at.held_back.is_some() || at.pool.is_full() => Some(now.0),
-            false => at.arrivals.time_ns(0),
+            true if holds || space == 0 => None,
+            true => receive.waiting_ns(space, now),
+            false if filled || holds || receive.pool.is_full() => Some(now.0),
+            false => receive.waiting_ns(1, now),
         };
+        // Without cells, `done` plans the next look when it recycles some.
+        let has_cells = receive.has_cells() || filled;
         let look = seen_ns.filter(|_| has_cells).map(|at_ns| Time(at_ns.max(now.0) + self.engine.look_ns));
         if look != at.look {
             // The earlier one counts: a thread that looks anyway sees both.

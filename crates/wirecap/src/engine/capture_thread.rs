@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wirecap_core::{CaptureProducer, Dispatcher, Handover};
+use wirecap_core::{CaptureProducer, Dispatcher, Handover, Load};
 use wirecap_sys::cpu;
 
 use super::{
@@ -86,8 +86,9 @@ impl CaptureThread {
         let queue = &shared.queues[self.queues[position]];
         let group = shared.group(queue.home);
         if let Some(handover) = self.held_back[position].take() {
-            // Chosen anew: the worker it was for may be gone, or its buddies less busy now.
-            let destination = group.destination(queue.home, |worker| shared.load(worker));
+            // Chosen anew: the worker it was for has no room and may be gone, or its buddies less busy now.
+            let load = |worker| load(&shared, &self.capture_queues, worker);
+            let destination = group.destination(queue.home, load);
             self.push(position, destination, handover);
             if self.held_back[position].is_some() {
                 return false;
@@ -99,7 +100,7 @@ impl CaptureThread {
             let received = owner.receive(None, &shared.stopping);
             moved |= received > 0;
             let full = owner.pool.is_full();
-            let load = |worker| shared.load(worker);
+            let load = |worker| load(&shared, &self.capture_queues, worker);
             let is_idle = |worker: usize| self.capture_queues[worker].is_empty();
             let dispatcher = &mut self.dispatchers[position];
             let worker = dispatcher.next(&owner.pool, queue.home, group, load, is_idle, stopping);
@@ -127,6 +128,11 @@ impl CaptureThread {
             self.shared.wake_group(self.shared.group_of[worker]);
         }
     }
+}
+
+/// How busy a worker is, as the thread with these capture queues sees it.
+fn load(shared: &EngineState, capture_queues: &[CaptureProducer], worker: usize) -> Load {
+    Load { full: capture_queues[worker].is_full(), ..shared.load(worker) }
 }
 
 impl EngineView for CaptureThread {

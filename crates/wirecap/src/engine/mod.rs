@@ -228,7 +228,7 @@ impl EngineState {
     }
 
     /// How busy a worker is. With `pull`, a queue that another thread works on right now counts as empty: it
-    /// is being looked after.
+    /// is being looked after. With `push`, a capture thread knows whether its capture queue has room.
     pub(crate) fn load(&self, worker: usize) -> Load {
         let backlog_cells = if self.pull {
             self.homes[worker].iter().map(|&queue| self.queues[queue].backlog()).max().unwrap_or(0)
@@ -240,6 +240,7 @@ impl EngineState {
             // T is a percentage of one pool, also when a worker has several: the hot one must not hide
             // behind those that are idle.
             capacity_cells: u64::from(self.geometry.cells_per_pool()),
+            full: false,
             gone: self.workers[worker].gone.load(Ordering::Acquire),
         }
     }

@@ -12,99 +12,43 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, BinaryHeap, HashMap, VecDeque},
+    collections::{BTreeSet, BinaryHeap, HashMap},
 };
 
-use wirecap_core::{BuddyGroup, ChunkRange, Geometry, Handover, Load, Pool, PoolId, PoolNumber};
+use wirecap_core::{BuddyGroup, ChunkRange, Geometry, Handover, Load, PoolNumber};
 
-use super::{
-    WirecapEngine, ring,
-    run::{Simulated, SimulatedQueue, Time},
-};
-use crate::{
-    SECOND_NS,
-    outcome::QueueOutcome,
-    traffic::{Arrivals, Traffic},
-};
+use super::{WirecapEngine, ring::ReceiveQueue, run::Simulated, time::Time};
+use crate::{SECOND_NS, traffic::Traffic};
 
-/// A receive queue: its packets, its ring, its pool.
-pub(super) struct Queue<'t> {
-    arrivals: Arrivals<'t>,
-    /// Cells that the NIC has; the first `waiting` of them have packets.
-    ring: VecDeque<u64>,
-    ring_entries: u32,
-    waiting: u64,
-    pool: Pool,
+/// A receive queue, and the cells that come back to it.
+struct Queue<'t> {
+    receive: ReceiveQueue<'t>,
     /// Used cells that no worker has taken back yet.
     used: Vec<ChunkRange>,
-    outcome: QueueOutcome,
-    /// When the first packet that is lost came.
-    first_loss_ns: Option<f64>,
 }
 
 impl Queue<'_> {
-    /// Gives free cells to the NIC.
-    fn attach(&mut self) {
-        ring::attach(&mut self.pool, &mut self.ring, self.ring_entries);
-    }
-
-    /// The packets that have come: they wait in the ring, or are lost if it has no cell for them.
-    fn arrive(&mut self, now: Time) {
-        let room = self.ring.len() as u64 - self.waiting;
-        let come = self.arrivals.take(now.0, room);
-        self.waiting += come;
-        self.outcome.offered += come;
-        if come == room {
-            self.first_loss_ns = self.first_loss_ns(now);
-            let lost = self.arrivals.take(now.0, u64::MAX);
-            self.outcome.not_captured += lost;
-            self.outcome.offered += lost;
-        }
-    }
-
     /// Takes used cells back, then at most the rest of a chunk of packets.
     fn capture(&mut self, now: Time) -> Option<Handover> {
-        // Packets that came before could not use these cells.
-        self.arrive(now);
-        for range in self.used.drain(..) {
-            self.pool.recycle(range).expect("a worker had the range");
+        let Self { receive, used } = self;
+        receive.arrive(now);
+        for range in used.drain(..) {
+            receive.pool.recycle(range).expect("a worker had the range");
         }
-        self.attach();
-        let packets = self.waiting.min(self.pool.space().into());
-        ring::fill(&mut self.pool, &mut self.ring, packets);
-        self.waiting -= packets;
-        self.pool.hand_over()
-    }
-
-    /// Packets that wait for a worker.
-    fn backlog(&self) -> u64 {
-        self.waiting + u64::from(self.pool.filled_cells())
+        receive.attach();
+        receive.fill(now);
+        receive.pool.hand_over()
     }
 
     /// When the worker of the queue, without anything to do, has a reason to look at it.
     fn next_ns(&self, now: Time) -> Option<f64> {
-        let has_work = self.waiting > 0 || !self.used.is_empty();
-        if has_work { Some(now.0) } else { self.arrivals.time_ns(0).filter(|_| !self.ring.is_empty()) }
+        if self.used.is_empty() { self.receive.waiting_ns(1, now) } else { Some(now.0) }
     }
 
     /// When this many packets will wait, if no worker takes any.
     fn backlog_ns(&self, packets: u64, now: Time) -> Option<f64> {
-        match packets.checked_sub(self.backlog()) {
-            None | Some(0) => Some(now.0),
-            Some(more) if self.waiting + more > self.ring.len() as u64 => None,
-            Some(more) => self.arrivals.time_ns(more - 1),
-        }
-    }
-}
-
-impl SimulatedQueue for Queue<'_> {
-    fn first_loss_ns(&self, now: Time) -> Option<f64> {
-        let without_cell = || self.arrivals.time_ns(self.ring.len() as u64 - self.waiting);
-        self.first_loss_ns.or_else(|| without_cell().filter(|come_ns| *come_ns <= now.0))
-    }
-
-    fn outcome(&self) -> &QueueOutcome {
-        &self.outcome
+        let filled = self.receive.pool.filled_cells();
+        self.receive.waiting_ns(packets.saturating_sub(filled.into()), now)
     }
 }
 
@@ -145,9 +89,7 @@ pub(super) struct Machine<'t> {
     offloaded: u64,
 }
 
-impl<'t> Simulated for Machine<'t> {
-    type Queue = Queue<'t>;
-
+impl Simulated for Machine<'_> {
     fn step(&mut self) -> Option<Time> {
         let Reverse((now, event)) = self.events.pop()?;
         match event {
@@ -166,8 +108,8 @@ impl<'t> Simulated for Machine<'t> {
         Some(now)
     }
 
-    fn queues(&self) -> &[Queue<'t>] {
-        &self.queues
+    fn queues(&self) -> impl Iterator<Item = &ReceiveQueue<'_>> {
+        self.queues.iter().map(|queue| &queue.receive)
     }
 
     fn offloaded(&self) -> u64 {
@@ -178,24 +120,14 @@ impl<'t> Simulated for Machine<'t> {
 impl<'t> Machine<'t> {
     pub(super) fn new(engine: &WirecapEngine, geometry: Geometry, traffic: &'t Traffic) -> Self {
         let count = traffic.queues.len();
-        let queue = |(number, runs): (usize, &'t Vec<_>)| {
-            let mut pool = Pool::new(PoolId { nic_id: 0, ring_id: number as u16 }, geometry, 0);
-            pool.allow_runs(1);
-            Queue {
-                arrivals: Arrivals::new(runs),
-                ring: VecDeque::new(),
-                ring_entries: engine.ring.max(geometry.cells_per_chunk()),
-                waiting: 0,
-                pool,
-                used: Vec::new(),
-                outcome: QueueOutcome::default(),
-                first_loss_ns: None,
-            }
+        let queue = |(number, runs): (usize, &'t Vec<_>)| Queue {
+            receive: ReceiveQueue::new(number, runs, geometry, engine.ring),
+            used: Vec::new(),
         };
         let queues: Vec<_> = traffic.queues.iter().enumerate().map(queue).collect();
         let mut machine = Self {
             engine: *engine,
-            numbers: queues.iter().enumerate().map(|(at, queue)| (queue.pool.number(), at)).collect(),
+            numbers: queues.iter().enumerate().map(|(at, queue)| (queue.receive.pool.number(), at)).collect(),
             queues,
             workers: (0..count).map(|_| Worker::default()).collect(),
             group: BuddyGroup::new((0..count).collect(), engine.mode),
@@ -209,7 +141,6 @@ impl<'t> Machine<'t> {
         };
         let start = Time(0.0);
         for queue in 0..count {
-            machine.queues[queue].attach();
             machine.foresee_need(queue, start);
             machine.plan_look(queue, start);
         }
@@ -246,11 +177,12 @@ impl<'t> Machine<'t> {
         if self.needs.first().is_none_or(|(need, _)| *need > now) {
             return None;
         }
-        self.queues.iter_mut().for_each(|queue| queue.arrive(now));
+        self.queues.iter_mut().for_each(|queue| queue.receive.arrive(now));
         let Self { queues, capacity, .. } = self;
         let load = |worker: usize| Load {
-            backlog_cells: queues[worker].backlog(),
+            backlog_cells: queues[worker].receive.backlog(),
             capacity_cells: *capacity,
+            full: false,
             gone: false,
         };
         self.group.buddy_in_need(worker, load)
@@ -272,7 +204,7 @@ impl<'t> Machine<'t> {
         for range in std::mem::take(&mut self.workers[worker].batch) {
             let home = self.numbers[&range.pool()];
             // A packet has one cell.
-            self.queues[home].outcome.handled += u64::from(range.count());
+            self.queues[home].receive.outcome.handled += u64::from(range.count());
             self.queues[home].used.push(range);
             self.plan_look(home, now);
         }

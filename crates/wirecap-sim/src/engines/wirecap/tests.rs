@@ -1,7 +1,7 @@
 //! Bursts against arithmetic, advanced mode, forwarding, and the account of each packet.
 
 use super::*;
-use crate::{HANDLER_PPS, WIRE_RATE_PPS, closed_form, traffic::Phase};
+use crate::{HANDLER_PPS, WIRE_RATE_PPS, closed_form, outcome::QueueOutcome, traffic::Phase};
 
 fn closed(outcome: &Outcome, traffic: &Traffic) -> QueueOutcome {
     let total = outcome.total();
@@ -49,6 +49,19 @@ fn advanced_mode_loses_nothing_where_basic_mode_loses_what_is_too_much() {
         // The excess for one worker, except packets that wait below T.
         assert!((advanced.offloaded as f64 - excess).abs() < 0.05 * excess, "{advanced:?}");
     }
+}
+
+/// 2 million packets/s for each worker, and 3.3 million for one: its packets come in short runs, of which its
+/// capture queue holds few, before they are T of its pool.
+#[test]
+fn buddies_help_a_worker_whose_capture_queue_is_full() {
+    let mut rates = [940_000.0; 16];
+    rates[0] = 3_300_000.0;
+    let traffic = Traffic::steady(&rates, 0.05);
+    let engine = WirecapEngine::advanced(256, 4, 60, 2e6);
+    assert_eq!(closed(&engine.run(&traffic).unwrap(), &traffic).lost(), 0);
+    let basic = WirecapEngine { mode: Mode::Basic, ..engine };
+    assert!(closed(&basic.run(&traffic).unwrap(), &traffic).lost() > 60_000);
 }
 
 #[test]
