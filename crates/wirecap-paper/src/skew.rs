@@ -188,6 +188,8 @@ fn table_1(points: &Points) -> (Table, Chart) {
     let head = [
         "engine",
         "all buffers, MiB",
+        "offered",
+        "received",
         "queue 0: lost",
         "queue 3: lost",
         "all: lost",
@@ -202,12 +204,15 @@ fn table_1(points: &Points) -> (Table, Chart) {
         let Some(point) = points.get(&(engine, TABLE_1_QUEUES)) else { continue };
         sent = sent.or_else(|| point.samples.first().map(|trial| trial.queues.clone()));
         groups.push(engine.name());
+        let packets = |of: fn(&Trial) -> u64| grouped(point.samples.median(|trial| of(trial) as f64) as u64);
         for (losses, queue) in losses.iter_mut().zip([0, OTHER_QUEUE]) {
             losses.push(Some(point.samples.median(|trial| trial.queues[queue].lost_percent())));
         }
         table.row([
             engine.name(),
             format!("{:.0}", point.samples.median(|trial| trial.buffer_bytes as f64) / f64::from(1 << 20)),
+            packets(|trial| trial.total().sent),
+            packets(|trial| trial.total().received),
             point.samples.share(point.samples.median(|trial| trial.queues[0].lost_percent())),
             point.samples.share(point.samples.median(|trial| trial.queues[OTHER_QUEUE].lost_percent())),
             point.samples.share(point.lost_percent()),
@@ -217,13 +222,11 @@ fn table_1(points: &Points) -> (Table, Chart) {
         ]);
     }
     if let Some(sent) = sent {
-        let all: u64 = sent.iter().map(|queue| queue.sent).sum();
         table.note(format!(
-            "Sent: {} packets to queue 0, {} to queue {OTHER_QUEUE}, {} in all. Latest: by how much a packet left late, or a \
-             handler woke late, at worst.",
+            "Of those offered, {} came to queue 0, {} to queue {OTHER_QUEUE}. Latest: by how much a packet left late, or a handler \
+             woke late, at worst.",
             grouped(sent[0].sent),
             grouped(sent[OTHER_QUEUE].sent),
-            grouped(all),
         ));
     }
     explain_marks(&mut table);
@@ -288,6 +291,11 @@ fn figure(
     if let Some(worst) = differences.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs())) {
         model.note(format!("Measured less simulated: at most {worst:+.1} percentage points."));
     }
+    let offered = queues.clone().filter_map(|queues| {
+        let point = rows.iter().find_map(|(_, engine)| points.get(&(*engine, queues)))?;
+        Some(grouped(point.samples.first()?.total().sent))
+    });
+    measured.note(format!("Packets offered to each engine: {}.", offered.collect::<Vec<_>>().join(", ")));
     explain_marks(&mut measured);
     let chart = Chart {
         title: format!("{name}: {title}"),
@@ -321,8 +329,9 @@ mod tests {
         });
         let points = Points::from([((ENGINES[1], TABLE_1_QUEUES), point)]);
         let text = table_1(&points).0.to_string();
-        assert!(text.contains("WireCAP-B-(256, 100), push |              300 |        10.0 %"), "{text}");
+        let row = "WireCAP-B-(256, 100), push |              300 |   6,000 |    5,400 |        10.0 %";
+        assert!(text.contains(row), "{text}");
         assert!(text.contains("(measured)") && !text.contains("libpcap"), "{text}");
-        assert!(text.contains("1,000 packets to queue 0, 1,000 to queue 3, 6,000 in all"), "{text}");
+        assert!(text.contains("1,000 came to queue 0, 1,000 to queue 3."), "{text}");
     }
 }
