@@ -2,18 +2,22 @@
 //! packets are the same after writing and reading them again.
 //!
 //! The first byte chooses the beginning of the file: none, a pcap header, or the start of a pcapng section,
-//! so that the fuzzer need not find those by itself.
+//! so that the fuzzer need not find those by itself. Compressed files are left out: a few bytes would stand
+//! for any number of packets.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wirecap_file::pcapng::{self, InterfaceInfo, SectionInfo};
-use wirecap_file::{Error, PacketHeader};
+use wirecap_file::{Compression, Error, PacketHeader};
 use wirecap_lab::Capture;
 
 fuzz_target!(|input: &[u8]| {
     let Some((kind, rest)) = input.split_first() else { return };
     let file = [beginning(*kind), rest.to_vec()].concat();
     let file = file.as_slice();
+    if file.first_chunk().is_some_and(|start| Compression::of_start(*start).is_some()) {
+        return;
+    }
     let Ok(capture) = Capture::read(file) else { return };
     if let Some(error) = &capture.damage {
         let (Error::Damaged { offset, .. }

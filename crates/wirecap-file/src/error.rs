@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::Format;
+use crate::{Compression, Format};
 
 /// Why a capture file could not be opened, or why reading it ended before its end.
 ///
@@ -66,11 +66,7 @@ pub enum Error {
     },
     /// The file ends in the middle of a block or record, as after `kill -9`, a full disk, or a broken
     /// download.
-    #[error(
-        "the capture file is cut off in the {what} at byte {offset}: {present} of {needed} bytes are there; \
-         {remedy}",
-        remedy = remedy(*offset)
-    )]
+    #[error("{what}; {remedy}", what = self.what(), remedy = remedy(*offset))]
     Truncated {
         /// Where the incomplete block or record starts, in bytes.
         offset: u64,
@@ -82,17 +78,63 @@ pub enum Error {
         needed: u64,
     },
     /// A block or record contradicts itself or what stands before it.
-    #[error(
-        "the capture file is damaged in the block or record at byte {offset}: {damage}; \
-         {remedy}",
-        remedy = remedy(*offset)
-    )]
+    #[error("{what}; {remedy}", what = self.what(), remedy = remedy(*offset))]
     Damaged {
         /// Where the bad block or record starts, in bytes.
         offset: u64,
         /// What is wrong with it.
         damage: Damage,
     },
+    /// What a compressed file holds is no good: its offset is that in the decompressed bytes.
+    #[error("of what the {compression} file holds, {what}; everything before it was read", what = .error.what())]
+    Compressed {
+        /// How the file is compressed.
+        compression: Compression,
+        /// What is wrong, as in a file that is not compressed.
+        error: Box<Error>,
+    },
+    /// A compressed file cannot be decompressed to its end: it is cut off or damaged.
+    #[error(
+        "the {compression} file {what} after {offset} bytes of what it holds; everything before that was read",
+        what = undecodable(.source)
+    )]
+    Decompress {
+        /// How the file is compressed.
+        compression: Compression,
+        /// How much was decompressed, in bytes.
+        offset: u64,
+        /// What the decoder said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// What is wrong, without a remedy.
+    fn what(&self) -> String {
+        match self {
+            Self::Truncated { offset, what, present, needed } => format!(
+                "the capture file is cut off in the {what} at byte {offset}: {present} of {needed} bytes are there"
+            ),
+            Self::Damaged { offset, damage } => {
+                format!("the capture file is damaged in the block or record at byte {offset}: {damage}")
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// The error of a file that is compressed like that.
+    pub(crate) fn of_compressed(self, compression: Option<Compression>) -> Self {
+        match (self, compression) {
+            // Decoders have no code of the system.
+            (Self::Read { offset, source }, Some(compression)) if source.raw_os_error().is_none() => {
+                Self::Decompress { compression, offset, source }
+            }
+            (error @ (Self::Truncated { .. } | Self::Damaged { .. }), Some(compression)) => {
+                Self::Compressed { compression, error: Box::new(error) }
+            }
+            (error, _) => error,
+        }
+    }
 }
 
 /// What is wrong with a block or record.
@@ -162,6 +204,14 @@ pub enum Damage {
         /// What is left, in bytes.
         left: u32,
     },
+}
+
+/// Why a decoder cannot go on.
+fn undecodable(source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::UnexpectedEof => "is cut off".into(),
+        _ => format!("is damaged ({source})"),
+    }
 }
 
 /// What to do about a file that is bad from this byte on.

@@ -12,10 +12,10 @@
 //! written little-endian, with timestamps in nanoseconds since the Unix epoch.
 //!
 //! Reading is *streaming*: [`Reader::next`] gives one record at a time out of one reused buffer, and takes
-//! files of either byte order and any timestamp resolution. The rule that holds everywhere: all that stands
-//! before the damage is delivered, then comes exactly one [`Error`] naming the byte offset of the block or
-//! record that is bad. A length field is a claim; memory grows with the bytes that really arrive, never with
-//! the claim. It is bounded, however long the file is.
+//! files of either byte order and any timestamp resolution, also compressed ([`Compression`]). The rule that
+//! holds everywhere: all that stands before the damage is delivered, then comes exactly one [`Error`] naming
+//! the byte offset of the block or record that is bad. A length field is a claim; memory grows with the bytes
+//! that really arrive, never with the claim. It is bounded, however long the file is.
 //!
 //! The formats: [pcapng](https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html) and
 //! [pcap](https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html).
@@ -43,6 +43,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod compression;
 mod error;
 mod extension;
 mod format;
@@ -52,6 +53,7 @@ pub mod pcap;
 pub mod pcapng;
 mod read;
 
+pub use compression::Compression;
 pub use error::{Damage, Error};
 pub use format::Format;
 pub use limits::{MAX_BLOCK_LEN, MAX_COMMENTS, MAX_INTERFACES};

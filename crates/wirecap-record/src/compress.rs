@@ -10,48 +10,17 @@
 use std::{
     fmt,
     io::{self, IoSlice, Write},
-    path::Path,
 };
 
-/// How a file is compressed.
-///
-/// ```
-/// use wirecap_record::Compression;
-///
-/// assert_eq!(Compression::from_path("trace.pcapng.zst"), Some(Compression::Zstd));
-/// assert_eq!(Compression::from_path("trace.pcapng"), None);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// Zstandard (RFC 8878), level 1.
-    Zstd,
-    /// LZ4 frames: faster, and larger.
-    Lz4,
-}
+use wirecap_file::Compression;
 
-impl Compression {
-    /// The compression that the last extension of a name stands for.
-    pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
-        let extension = path.as_ref().extension()?;
-        [Self::Zstd, Self::Lz4].into_iter().find(|one| extension.eq_ignore_ascii_case(one.extension()))
-    }
-
-    /// Its extension, without the period.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Zstd => "zst",
-            Self::Lz4 => "lz4",
-        }
-    }
-
-    /// The end of a frame behind a flushed block: a last block without contents. There are no checksums.
-    fn end_of_frame(self) -> &'static [u8] {
-        match self {
-            // RFC 8878, section 3.1.1.2: the last block, raw, with a size of 0.
-            Self::Zstd => &[1, 0, 0],
-            // EndMark in the description of the frame format.
-            Self::Lz4 => &[0; 4],
-        }
+/// The end of a frame behind a flushed block: a last block without contents. There are no checksums.
+fn end_of_frame(compression: Compression) -> &'static [u8] {
+    match compression {
+        // RFC 8878, section 3.1.1.2: the last block, raw, with a size of 0.
+        Compression::Zstd => &[1, 0, 0],
+        // EndMark in the description of the frame format.
+        Compression::Lz4 => &[0; 4],
     }
 }
 
@@ -108,7 +77,7 @@ impl Compressor {
             return Ok(&[]);
         }
         self.frame = Frame::Ending;
-        Ok(self.compression.end_of_frame())
+        Ok(end_of_frame(self.compression))
     }
 
     /// The end of the frame is in the output. What is compressed next begins another one.
@@ -185,7 +154,7 @@ pub(crate) mod tests {
                 file.extend(compressor.compress(&slices).unwrap());
                 compressor.keep();
                 plain.extend([&bytes[..], b"end"].concat());
-                let cut = [&file, compression.end_of_frame()].concat();
+                let cut = [&file, end_of_frame(compression)].concat();
                 assert_eq!(decoded(compression, &cut).unwrap(), plain, "{compression:?}, {group}");
             }
             assert!(file.len() < plain.len() / 10);
@@ -199,19 +168,6 @@ pub(crate) mod tests {
             compressor.keep();
             file.extend(compressor.end_frame().unwrap());
             assert_eq!(decoded(compression, &file).unwrap(), [&plain[..], b"the account"].concat());
-        }
-    }
-
-    #[test]
-    fn names_say_how_files_are_compressed() {
-        for (name, expected) in [
-            ("x.pcapng.zst", Some(Compression::Zstd)),
-            ("x.PCAP.LZ4", Some(Compression::Lz4)),
-            ("x.pcapng", None),
-            ("x.gz", None),
-            ("zst", None),
-        ] {
-            assert_eq!(Compression::from_path(name), expected, "{name}");
         }
     }
 }

@@ -118,7 +118,6 @@ mod sequencer;
 mod sink;
 mod writer;
 
-pub use compress::Compression;
 pub use config::RecordConfig;
 pub use copy::OutputCopy;
 pub use description::Trailer;
@@ -135,4 +134,5 @@ pub use recorder::Recorder;
 pub use rotation::{CompleteCallback, NextFile, OpenNext, Rotation};
 pub use rotator::{CompleteFile, Rotator};
 pub use sequencer::Sequencer;
+pub use wirecap_file::Compression;
 pub use writer::Writer;

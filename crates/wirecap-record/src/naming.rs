@@ -18,7 +18,9 @@ use std::{
 
 use nix::errno::Errno;
 
-use super::{compress::Compression, error::RecordError};
+use wirecap_file::Compression;
+
+use super::error::RecordError;
 
 /// The most links that lead from one to the next, as in the kernel.
 const MAX_LINKS: u32 = 40;

@@ -60,7 +60,12 @@ impl Trace {
         let failed = |source| Error::Trace { name: name.clone(), source };
         let input = if is_stdin(path) { Input::stdin() } else { Input::open(path) };
         let input = input.map_err(|source| wirecap_file::Error::Open { path: path.into(), source });
-        let reader = input.and_then(Reader::new).map_err(failed)?;
+        let reader = input.and_then(|input| match input.len() {
+            Some(_) => Reader::new(input),
+            // A pipe may have nothing at the moment.
+            None => Reader::without_decompression(input),
+        });
+        let reader = reader.map_err(failed)?;
         let (timeline, next) = (Timeline::default(), Packet::default());
         let mut trace = Self { name, reader, timeline, next, has_next: false, failure: None };
         while !control.is_stopped() && !trace.advance(true) {}
@@ -140,7 +145,7 @@ impl Trace {
 
     /// The offset of reading, and the length of the file, in bytes; `None` for a pipe.
     pub(crate) fn progress(&self) -> Option<(u64, u64)> {
-        Some((self.reader.offset(), self.reader.get_ref().len()?))
+        Some((self.reader.progress(), self.reader.get_ref().len()?))
     }
 }
 

@@ -44,6 +44,11 @@ fn a_compressed_file_has_the_same_packets_and_readers_know_it() {
                 assert_frames(packets, FrameSpec::default(), usize::MAX);
             }
         }
+        // Read as a port, too.
+        let port = format!("trace:{}", path.display());
+        let read = lab.spawn(&["capture", &port, "--json"]).wait();
+        assert_eq!(read.code, Some(0), "{read:#?}");
+        read.account().assert_lossless(2 * FRAMES);
         if let Some(text) = ask("capinfos", &["-M", "-c", path.to_str().unwrap()]) {
             assert!(text.lines().any(|line| line.ends_with(&format!(" {}", 2 * FRAMES))), "{name}: {text}");
         }

@@ -1,8 +1,8 @@
 //! pcap and pcapng, read as a stream.
 //!
 //! ```text
-//!   io::Read ──► Source (one reused buffer) ──► pcap::Decoder ──┬──► Record, lent
-//!                                          └──► pcapng::Decoder ─┘
+//!   io::Read ──► Contents (decompressed) ──► Source (one reused buffer) ──► pcap::Decoder ──┬──► Record, lent
+//!                                                                      └──► pcapng::Decoder ─┘
 //! ```
 //!
 //! Rule: everything before the damage, then one error, then the end. Each call reads one block or record, so
@@ -10,6 +10,7 @@
 
 mod blocks;
 mod byte_order;
+mod contents;
 mod known;
 mod options;
 mod pcap;
@@ -27,10 +28,12 @@ pub use record::{Interface, Packet, Record, Section, Statistics};
 pub use time::Resolution;
 
 use crate::pcapng::{BLOCK_FRAME_LEN, block::SECTION_HEADER};
-use crate::{Error, Format, limits::MAX_BLOCK_LEN};
+use crate::{Compression, Error, Format, limits::MAX_BLOCK_LEN};
+use contents::Contents;
 use source::{Source, truncated};
 
-/// Reads a capture file of either format from its first byte to its last.
+/// Reads a capture file of either format from its first byte to its last. Files that are compressed by
+/// Zstandard or as LZ4 frames are decompressed; offsets are those of what they hold.
 ///
 /// It reads in large pieces on its own: wrapping `R` in a `BufReader` gains nothing.
 ///
@@ -40,7 +43,8 @@ use source::{Source, truncated};
 /// [`MAX_BLOCK_LEN`] for larger blocks, and at most 24 MiB for interfaces
 /// ([`MAX_INTERFACES`](crate::MAX_INTERFACES), [`MAX_NAME_LEN`] bytes of name each). Other texts
 /// (descriptions, comments) live in the [`Record`] of their block only; each byte that is not UTF-8 takes
-/// three bytes there.
+/// three bytes there. To decompress takes up to 128 MiB for Zstandard, and 17 MiB for LZ4, as the file asks
+/// for; for files written by wirecap, 1 MiB and 12 MiB.
 ///
 /// # Example
 ///
@@ -68,8 +72,8 @@ use source::{Source, truncated};
 /// # Ok::<(), wirecap_file::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Reader<R> {
-    source: Source<R>,
+pub struct Reader<R: Read> {
+    source: Source<Contents<R>>,
     decoder: Decoder,
     /// Nothing comes after the end or an error.
     ended: bool,
@@ -95,14 +99,32 @@ impl Reader<File> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Recognises the format by the first bytes and reads the file header of a pcap file.
+    /// Recognises compression and format by the first bytes, and reads the file header of a pcap file.
     ///
     /// # Errors
     ///
     /// [`Error::Empty`], [`Error::NotACapture`], [`Error::UnsupportedVersion`] and [`Error::Truncated`] for a
-    /// header that is no good, [`Error::Read`] if the system says so.
+    /// header that is no good, [`Error::Compressed`] and [`Error::Decompress`] for a compressed file,
+    /// [`Error::Read`] if the system says so.
     pub fn new(reader: R) -> Result<Self, Error> {
-        let mut source = Source::new(reader);
+        let contents = Contents::new(reader).map_err(|source| Error::Read { offset: 0, source })?;
+        let compression = contents.compression();
+        Self::of(contents).map_err(|error| error.of_compressed(compression))
+    }
+
+    /// Like [`Reader::new`], but does not decompress: for a reader that may have nothing at the moment
+    /// ([`ErrorKind::WouldBlock`]), which decoders do not survive.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::new`]; for a compressed file [`Error::NotACapture`], which names the program that
+    /// decompresses it.
+    pub fn without_decompression(reader: R) -> Result<Self, Error> {
+        Self::of(Contents::as_is(reader))
+    }
+
+    fn of(contents: Contents<R>) -> Result<Self, Error> {
+        let mut source = Source::new(contents);
         let present = source.require(4)?;
         if present == 0 {
             return Err(Error::Empty);
@@ -129,14 +151,15 @@ impl<R: Read> Reader<R> {
     /// # Errors
     ///
     /// [`Error::Truncated`] if the file ends in the middle of a block or record, [`Error::Damaged`] if one is
-    /// bad (both with its byte offset), [`Error::UnsupportedVersion`] for a later section, [`Error::Read`] if
-    /// the system says so.
+    /// bad (both with its byte offset), [`Error::UnsupportedVersion`] for a later section; of a compressed
+    /// file [`Error::Compressed`] and [`Error::Decompress`]; [`Error::Read`] if the system says so.
     // Not an Iterator: the record borrows the buffer.
     #[expect(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
         if self.ended {
             return Ok(None);
         }
+        let compression = self.source.reader().compression();
         let next = match &mut self.decoder {
             Decoder::Pcap(decoder) => decoder.next(&mut self.source),
             Decoder::Pcapng(decoder) => decoder.next(&mut self.source),
@@ -146,7 +169,7 @@ impl<R: Read> Reader<R> {
             Err(Error::Read { source, .. }) => source.kind() != ErrorKind::WouldBlock,
             Err(_) => true,
         };
-        next
+        next.map_err(|error| error.of_compressed(compression))
     }
 
     /// The format of the file.
@@ -165,24 +188,36 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Where in the file the next record starts, in bytes.
+    /// How the file is compressed; `None` if it is not, or [left so](Self::without_decompression).
+    pub fn compression(&self) -> Option<Compression> {
+        self.source.reader().compression()
+    }
+
+    /// How much of the file is done with, in bytes: to compare with its length. Of a compressed file, what
+    /// was decompressed.
+    pub fn progress(&self) -> u64 {
+        let contents = self.source.reader();
+        if contents.compression().is_some() { contents.read_bytes() } else { self.source.offset() }
+    }
+
+    /// Where in the file, or in what it decompresses to, the next record starts, in bytes.
     pub fn offset(&self) -> u64 {
         self.source.offset()
     }
 
-    /// Where in the file the last record that was lent starts, in bytes.
+    /// Where in the file, or in what it decompresses to, the last record that was lent starts, in bytes.
     pub fn record_offset(&self) -> u64 {
         self.source.taken_at()
     }
 
     /// What is read from.
     pub fn get_ref(&self) -> &R {
-        self.source.reader()
+        self.source.reader().reader()
     }
 
     /// The underlying reader. Bytes that are read from it directly are missing from the file.
     pub fn get_mut(&mut self) -> &mut R {
-        self.source.reader_mut()
+        self.source.reader_mut().reader_mut()
     }
 }
 

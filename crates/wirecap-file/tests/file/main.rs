@@ -1,5 +1,6 @@
 //! Tests of whole files: written and read back, built by hand, damaged, and judged by other tools.
 
+mod compressed;
 mod damage;
 mod layouts;
 mod mutation;

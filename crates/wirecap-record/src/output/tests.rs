@@ -4,7 +4,7 @@ use nix::{libc, sys::stat::Mode, unistd::mkfifo};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use super::*;
-use crate::compress::{Compression, tests::decoded};
+use crate::{Compression, compress::tests::decoded};
 
 /// In place, so that tests can watch the file.
 fn open(path: &Path) -> Result<Output, RecordError> {

@@ -30,7 +30,11 @@ impl Trace {
         let opened = input.map_err(|source| wirecap_file::Error::Open { path: path.into(), source });
         let opened = opened.and_then(|input| {
             let len = input.len();
-            let mut reader = Reader::new(input)?;
+            // A pipe may have nothing at the moment.
+            let mut reader = match len {
+                Some(_) => Reader::new(input)?,
+                None => Reader::without_decompression(input)?,
+            };
             let first = first_interface(&mut reader)?;
             reader.get_mut().set_patient(false);
             Ok((reader, len, first))

@@ -311,7 +311,7 @@ impl ReceiveQueue for TraceQueue {
         intake.take_timed((0..max).map_while(|_| self.next_part(&mut turn)));
         let since = self.dry_since.take().filter(|_| self.trace.reader.offset() == offset);
         self.dry_since = self.is_dry.then(|| since.unwrap_or_else(Instant::now));
-        self.status.read_to(self.trace.reader.offset());
+        self.status.read_to(self.trace.reader.progress());
     }
 
     fn attach(&mut self, pool: Option<&mut LivePool>) {
