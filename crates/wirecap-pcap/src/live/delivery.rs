@@ -221,15 +221,9 @@ impl Running {
     /// The bytes of a packet in one piece: where they lie, or put together.
     #[inline]
     fn contiguous<'p>(&'p self, packet: &Packet<'p>) -> &'p [u8] {
-        if packet.data().len() == packet.len() {
-            return packet.data();
-        }
         // SAFETY: one thread uses the handle, and the slice that was returned before is not used any more: it
         // was for the packet before.
-        let whole = unsafe { &mut *self.whole.get() };
-        whole.clear();
-        packet.parts().for_each(|part| whole.extend_from_slice(part));
-        whole
+        packet.contiguous(unsafe { &mut *self.whole.get() })
     }
 
     #[inline]

@@ -210,7 +210,7 @@ impl Held {
     }
 
     /// Skips packets while `is_refused` holds; returns their number.
-    pub(super) fn skip(&mut self, is_refused: impl Fn(&Packet<'_>) -> bool) -> u64 {
+    pub(super) fn skip(&mut self, mut is_refused: impl FnMut(&Packet<'_>) -> bool) -> u64 {
         let mut skipped = 0;
         loop {
             let earliest = self.earliest();

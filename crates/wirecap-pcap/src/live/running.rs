@@ -242,12 +242,10 @@ impl Running {
     /// Skips refused packets; returns whether a wanted one follows.
     fn has_held_packet(&self, place: &Cell<Option<Held>>) -> bool {
         let Some(mut held) = place.take() else { return false };
-        // Not in `whole`, which may hold the packet that the program reads now.
-        let is_refused = |packet: &wirecap::Packet<'_>| {
-            let whole =
-                (packet.data().len() < packet.len()).then(|| packet.parts().collect::<Vec<_>>().concat());
-            self.sieve().bytes(packet, whole.as_deref().unwrap_or(packet.data())) == 0
-        };
+        // Not `whole`, which may hold the packet that the program reads now.
+        let mut room = Vec::new();
+        let is_refused =
+            |packet: &wirecap::Packet<'_>| self.sieve().bytes(packet, packet.contiguous(&mut room)) == 0;
         let refused = held.skip(is_refused);
         held.counts().settle(refused, refused);
         let finds = !held.is_empty();

@@ -125,6 +125,31 @@ impl<'b> Packet<'b> {
         Parts { first: Some(self.first), rest: self.rest.clone() }
     }
 
+    /// The whole packet in one piece: where it lies if it has one part, or put together in `room`, whose
+    /// contents are replaced.
+    ///
+    /// ```
+    /// # fn example(batch: &wirecap::Batch) {
+    /// let mut room = Vec::new();
+    /// for packet in batch {
+    ///     let bytes: &[u8] = packet.contiguous(&mut room);
+    ///     assert_eq!(bytes.len(), packet.len());
+    /// }
+    /// # }
+    /// ```
+    #[inline]
+    pub fn contiguous<'r>(&self, room: &'r mut Vec<u8>) -> &'r [u8]
+    where
+        'b: 'r,
+    {
+        if self.first.len() == self.len {
+            return self.first;
+        }
+        room.clear();
+        self.parts().for_each(|part| room.extend_from_slice(part));
+        room
+    }
+
     /// When it came, in nanoseconds since 1970 (UTC), as [`crate::Timestamp`] says, and how exactly, as
     /// [`Batch::uncertainty_ns`](crate::Batch::uncertainty_ns) does. Over AF_XDP strictly increasing within a
     /// queue, unless the system clock is set back

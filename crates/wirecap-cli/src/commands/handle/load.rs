@@ -177,12 +177,7 @@ impl Filters {
         let (runner, runs) = (&*self.runners[batch.port()], self.runs);
         let (mut matched, mut whole) = (0, Vec::new());
         for packet in batch {
-            let mut bytes = packet.data();
-            if bytes.len() < packet.len() {
-                whole.clear();
-                packet.parts().for_each(|part| whole.extend_from_slice(part));
-                bytes = &whole;
-            }
+            let bytes = packet.contiguous(&mut whole);
             let mut matches = 0;
             for done in (0..runs).step_by(PIECE) {
                 if give_up.load(Ordering::Relaxed) {
