@@ -4,7 +4,7 @@
 # The budget of all guests together, in seconds; their limit, for a busy machine; and the seconds that must be
 # left to start a guest.
 VM_BUDGET_SECONDS=600
-VM_SECONDS=${WIRECAP_VM_SECONDS:-900}
+VM_SECONDS=${WIRECAP_VM_SECONDS:-1800}
 GUEST_SECONDS_MIN=30
 
 # run_guest NIC KERNEL QUEUES ZERO_COPY LARGE_FRAMES TESTS LOG [CASE,…]: fails unless the guest reports that
@@ -47,7 +47,7 @@ boot_guest() {
     local nic=$1 queues=$2 log=$3 left=$((VM_SECONDS - (SECONDS - vm_begun))) limit
     shift 3
     ((left >= GUEST_SECONDS_MIN)) || {
-        echo "earlier guests have used up the $VM_SECONDS s of all guests: WIRECAP_VM_SECONDS=1200 allows more"
+        echo "earlier guests have used up the $VM_SECONDS s of all guests: WIRECAP_VM_SECONDS=$((2 * VM_SECONDS)) allows more"
         return 1
     }
     # In the foreground, so that an interruption reaches QEMU, too.
