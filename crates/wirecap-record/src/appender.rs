@@ -8,7 +8,7 @@ use std::{
     io::IoSlice,
     iter,
     sync::{Arc, atomic::Ordering},
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 
 use wirecap_sys::clock::system_ns;
@@ -33,6 +33,8 @@ use super::{
 /// The most bytes and blocks of one write.
 pub(crate) const GROUP_BYTES: usize = 1 << 20;
 pub(crate) const GROUP_BLOCKS: usize = 64;
+/// How often the file is looked for while it is written.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Writes records to an output, up to a number of packets.
 #[derive(Debug)]
@@ -59,6 +61,8 @@ pub(crate) struct Appender {
     is_complete: bool,
     /// Whether everything is written that follows the packets.
     is_closed: bool,
+    /// When the file was last looked for, while it is written; `None` once it was found to be deleted.
+    looked_for: Option<Instant>,
     /// Those of them that another program has removed.
     lost_files: Vec<LostFile>,
     /// Those that another program has moved.
@@ -99,6 +103,7 @@ impl Appender {
             last: None,
             is_complete: false,
             is_closed: false,
+            looked_for: Some(Instant::now()),
             lost_files: Vec::new(),
             moved_files: Vec::new(),
             failure: None,
@@ -131,6 +136,7 @@ impl Appender {
         let before = self.packets;
         let written = self.write_to_files(group);
         self.limit.give_back(before + granted - self.packets);
+        self.look_for_file(LOOK_PERIOD);
         self.show();
         match written {
             Err(cause) => {
@@ -260,6 +266,7 @@ impl Appender {
 
     /// Ends the file.
     fn complete_file(&mut self) -> Result<EndedFile, RecordError> {
+        self.look_for_file(Duration::ZERO);
         let whereabouts = self.output.whereabouts();
         self.output.end().map_err(|error| error.cause)?;
         let has_path = whereabouts != Whereabouts::Cut && self.output.complete()?;
@@ -287,6 +294,7 @@ impl Appender {
         self.output.go_on_in(series.open_next(first_ns)?)?;
         series.went_on();
         self.is_between = false;
+        self.looked_for = Some(Instant::now());
         Ok(())
     }
 
@@ -433,6 +441,16 @@ impl Appender {
         let partial = self.output.partial().filter(|_| is_there).map(Into::into);
         let Self { failure, lost_files, moved_files, .. } = self;
         Outcome { written, last_packets, failure, whereabouts, partial, lost_files, moved_files }
+    }
+
+    /// Notes, once, that another program has deleted the file, if it was not looked for this long.
+    fn look_for_file(&mut self, period: Duration) {
+        if self.is_between || self.looked_for.is_none_or(|last| last.elapsed() < period) {
+            return;
+        }
+        let deleted = self.output.deleted();
+        self.looked_for = deleted.is_none().then(Instant::now);
+        deleted.into_iter().for_each(|file| self.progress.note_deleted(file));
     }
 
     /// Publishes what was written.

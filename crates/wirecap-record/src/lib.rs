@@ -126,7 +126,7 @@ pub use lane::Lane;
 pub use naming::{FileOptions, complete_name};
 pub use open::check_unused;
 pub use outcome::{LostFile, MovedFile, Outcome, StopCallback, StopReason};
-pub use output::{Output, Whereabouts};
+pub use output::{DeletedFile, Output, Whereabouts};
 pub use plain_file::PlainFile;
 pub use progress::{ForcedWrites, Progress, WrittenCounts};
 pub use queues::Queues;

@@ -7,7 +7,7 @@ use std::{
     fs::{self, File},
     io::{self, ErrorKind, IoSlice},
     os::{
-        fd::AsRawFd,
+        fd::{AsRawFd, RawFd},
         unix::fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
@@ -27,6 +27,15 @@ use super::{
     open::{self, FutureName, OpenFile},
     sink::Sink,
 };
+
+/// A file that another program has deleted while it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletedFile {
+    /// The path that it would have got.
+    pub path: PathBuf,
+    /// Its descriptor, by which its contents can be read until it is closed.
+    pub descriptor: RawFd,
+}
 
 /// Where packets are written.
 ///
@@ -220,6 +229,12 @@ impl Output {
         }
         let link = format!("/proc/self/fd/{}", self.sink.file.as_raw_fd());
         Whereabouts::Moved(fs::read_link(link).unwrap_or_else(|_| "another name".into()))
+    }
+
+    /// The file, if it has no name any more.
+    pub(crate) fn deleted(&self) -> Option<DeletedFile> {
+        let is_deleted = self.cuttable && self.sink.file.metadata().is_ok_and(|file| file.nlink() == 0);
+        is_deleted.then(|| DeletedFile { path: self.name().into(), descriptor: self.sink.file.as_raw_fd() })
     }
 
     fn is_at_path(&self) -> bool {

@@ -3,14 +3,17 @@
 use std::{
     iter::Sum,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use serde::Serialize;
 
-use super::{backlog::Backlog, output::Output};
+use super::{
+    backlog::Backlog,
+    output::{DeletedFile, Output},
+};
 
 /// How often packets were written although another queue might have had an earlier one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -68,6 +71,9 @@ pub struct Progress {
     /// Bytes that the output accepted, whole records or not. Written by its sink.
     output_bytes: Arc<AtomicU64>,
     backlog: Option<Arc<Backlog>>,
+    /// Files that were found to be deleted, and not yet taken. Locked by the writer when it finds one, and by
+    /// whoever takes them.
+    deleted: Arc<Mutex<Vec<DeletedFile>>>,
 }
 
 /// Written by the writer, after each write. They order nothing else.
@@ -86,7 +92,17 @@ impl Progress {
     pub(crate) fn new(output: &Output, backlog: Option<Arc<Backlog>>) -> Self {
         let counters =
             Arc::new(Counters { bytes: output.len().into(), files: 1.into(), ..Counters::default() });
-        Self { counters, output_bytes: output.taken_bytes(), backlog }
+        Self { counters, output_bytes: output.taken_bytes(), backlog, deleted: Arc::default() }
+    }
+
+    /// The files that were found to be deleted while they are written, each once. They are looked for once a
+    /// second while packets are written.
+    pub fn take_deleted(&self) -> Vec<DeletedFile> {
+        std::mem::take(&mut self.deleted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn note_deleted(&self, file: DeletedFile) {
+        self.deleted.lock().unwrap_or_else(PoisonError::into_inner).push(file);
     }
 
     /// What is in the output. Each figure is right; together they may be from two writes.

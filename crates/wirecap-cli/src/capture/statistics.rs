@@ -86,6 +86,11 @@ impl<'a> Statistics<'a> {
         }
     }
 
+    /// Warnings of files that were deleted while they are written, each once.
+    pub(super) fn deleted(&self) -> Vec<Message> {
+        self.output.as_ref().map(FilesProgress::deleted).unwrap_or_default()
+    }
+
     /// The capture now, for clients.
     pub(super) fn snapshot(&self, capture: &Capture, job: &impl Job) -> CaptureSnapshot {
         let &Self { plan, head, control, .. } = self;

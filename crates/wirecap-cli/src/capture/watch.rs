@@ -243,6 +243,7 @@ impl<'a> Watch<'a> {
                 .messages(&report, now, self.pulse.just_stood(now))
                 .iter()
                 .for_each(|loss| self.progress.print(loss));
+            self.statistics.deleted().iter().for_each(|warning| self.progress.print(warning));
             self.times.warnings(&report).iter().for_each(|warning| self.progress.note(warning));
         }
         end_by_itself(

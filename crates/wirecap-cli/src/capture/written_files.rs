@@ -1,9 +1,11 @@
 //! What is in the files of a capture.
 
-use std::sync::Arc;
+use std::{process, sync::Arc};
 
 use wirecap::{Report, report::QueueMode};
-use wirecap_record::{Progress, Recorder, WrittenCounts};
+use wirecap_record::{DeletedFile, Progress, Recorder, WrittenCounts};
+
+use crate::message::{Message, Topic};
 
 /// A receive queue of the capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +75,21 @@ impl FilesProgress {
     /// Bytes that the outputs have accepted.
     pub(crate) fn output_bytes(&self) -> u64 {
         self.0.iter().map(|(_, progress)| progress.output_bytes()).sum()
+    }
+
+    /// Warnings of files that were deleted while they are written, each once.
+    pub(super) fn deleted(&self) -> Vec<Message> {
+        let warning = |file: DeletedFile| {
+            let text = format!(
+                "{} was deleted while it is written; its packets are lost when it is closed, until then they can be copied \
+                 from /proc/{}/fd/{}",
+                file.path.display(),
+                process::id(),
+                file.descriptor
+            );
+            Message::warning(text).about(Topic::Deleted)
+        };
+        self.0.iter().flat_map(|(_, progress)| progress.take_deleted()).map(warning).collect()
     }
 
     /// What is in all of them together.

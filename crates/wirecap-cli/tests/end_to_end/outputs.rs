@@ -216,7 +216,11 @@ fn a_file_that_is_deleted_or_moved_while_it_is_written_is_reported() {
 
     let running = lab.capture(&["r0", "-w", text(&path)]);
     fs::remove_file(partial(&path)).unwrap();
-    lab.send(0, 0, 1_000, LiveOptions::default());
+    lab.send(0, 0, 500, LiveOptions::default());
+    // Files are looked for once a second.
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    lab.send(0, 0, 500, LiveOptions::default());
+    running.wait_for(&format!("they can be copied from /proc/{}/fd/", running.pid()));
     let ended = running.stop();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(

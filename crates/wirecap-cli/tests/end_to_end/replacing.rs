@@ -121,7 +121,7 @@ fn a_series_whose_directory_is_removed_keeps_nothing() {
     let lost =
         format!("{} was deleted while it was written; its {written} packets are lost", first.display());
     assert!(written > 1_000 && ended.stderr.contains(&lost), "{ended:#?}");
-    assert_eq!(ended.stderr.matches("was deleted").count(), 1, "{ended:#?}");
+    assert_eq!(ended.stderr.matches("was deleted while it was written").count(), 1, "{ended:#?}");
     assert!(ended.stderr.contains("; kept 0 packets; "), "{ended:#?}");
 }
 
