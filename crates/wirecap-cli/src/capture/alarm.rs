@@ -12,7 +12,7 @@ use std::{
 use jiff::{Timestamp, tz::TimeZone};
 use wirecap::{Report, report::PortReport};
 
-use super::pulse;
+use super::{pulse, silence::Silence};
 use crate::{
     message::{Message, Topic},
     text::{
@@ -20,10 +20,6 @@ use crate::{
         plural::counted,
     },
 };
-
-/// The time between two warnings of a port, at first and at most.
-const SHORTEST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_secs(60);
 
 /// Warns of losses.
 #[derive(Debug, Default)]
@@ -63,8 +59,7 @@ struct LossNotice {
 struct PortAlarm {
     /// The losses that were reported.
     losses: Losses,
-    /// When the port may be warned of again, and the length of this silence.
-    silence: Option<(Instant, Duration)>,
+    silence: Silence,
 }
 
 impl Alarm {
@@ -129,18 +124,18 @@ impl PortAlarm {
         now: Instant,
         stood: Duration,
     ) -> Option<LossNotice> {
-        if self.silence.is_some_and(|(until, _)| now < until) {
+        if self.silence.lasts(now) {
             return None;
         }
         let losses = Losses::of_port(port);
         let since = losses.since(&self.losses);
         if since.total() == 0 {
-            self.silence = None;
+            self.silence.end();
             return None;
         }
-        let silence = self.silence.map_or(SHORTEST, |(_, silence)| (2 * silence).min(LONGEST));
         let total = losses.total();
-        (self.losses, self.silence) = (losses, Some((now + silence, silence)));
+        self.losses = losses;
+        self.silence.begin(now);
         Some(LossNotice { port: port.name.clone(), output, since, total, stood })
     }
 }

@@ -51,6 +51,7 @@ mod pulse;
 mod record;
 mod series;
 mod service;
+pub(crate) mod silence;
 mod stall;
 mod statistics;
 mod summary;

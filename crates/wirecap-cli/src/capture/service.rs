@@ -85,7 +85,8 @@ impl Snapshots<'_> {
         let account = Account { head: self.head, end: None, report: &report, written, changes };
         let (record, text) = (account.record(self.plan, job), account.describe(self.plan, job));
         let sample = self.control.board.sampler.take(&report);
-        CaptureSnapshot { at, offloads, sample, written: total, account: record, text, report }
+        let unforwarded = job.lost(&report);
+        CaptureSnapshot { at, offloads, unforwarded, sample, written: total, account: record, text, report }
     }
 }
 

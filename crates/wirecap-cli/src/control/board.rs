@@ -24,7 +24,7 @@ use super::{
     protocol::{Change, EndRecord, Phase, Status},
     sample::{Sample, Sampler},
 };
-use crate::serve::waker::Waker;
+use crate::{serve::waker::Waker, text::loss::ForwardLosses};
 
 /// The shortest time between two snapshots, which read the counters of all queues.
 pub(crate) const SNAPSHOT_PERIOD: Duration = Duration::from_millis(100);
@@ -42,6 +42,8 @@ pub(crate) struct CaptureSnapshot {
     pub(crate) at: Instant,
     pub(crate) report: Report,
     pub(crate) offloads: Vec<Offload>,
+    /// Packets that were lost after they were captured.
+    pub(crate) unforwarded: ForwardLosses,
     /// What is written; `None` if packets are only counted.
     pub(crate) written: Option<WrittenCounts>,
     /// What its packets are; `None` unless a client wants that.
@@ -224,6 +226,7 @@ impl Board {
         let total = report.map(Report::total).unwrap_or_default();
         let early: u64 =
             report.map_or(0, |report| report.ports.iter().map(|port| port.dropped_before_xdp).sum());
+        let unforwarded = snapshot.map(|snapshot| snapshot.unforwarded).unwrap_or_default();
         Status {
             pid,
             name,
@@ -235,7 +238,7 @@ impl Board {
             seconds: report.map_or(0.0, |report| report.seconds),
             seen: total.seen,
             delivered: total.delivered,
-            lost: total.lost.total() + early,
+            lost: total.lost.total() + early + unforwarded.total(),
             threshold_percent: report.and_then(|report| report.threshold_percent),
             output,
         }

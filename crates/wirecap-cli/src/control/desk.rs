@@ -247,9 +247,12 @@ mod tests {
     use wirecap::{Mode, port::null::NullPort};
 
     use super::{super::refusal::RefusalCode, *};
-    use crate::control::{
-        board::{Identity, SnapshotAnswer},
-        protocol::EndRecord,
+    use crate::{
+        control::{
+            board::{Identity, SnapshotAnswer},
+            protocol::EndRecord,
+        },
+        text::loss::ForwardLosses,
     };
 
     fn capture(mode: Mode) -> Capture {
@@ -358,6 +361,7 @@ mod tests {
             at,
             report: capture.report(),
             offloads: Vec::new(),
+            unforwarded: ForwardLosses::default(),
             written: None,
             account: Value::Null,
             text: String::new(),

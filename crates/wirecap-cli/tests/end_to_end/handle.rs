@@ -364,7 +364,7 @@ fn what_the_other_interface_refuses_is_counted_by_cause() {
     cable.right.ip(&["link", "set", "r0", "down"]).unwrap();
     running.wait_for("m1 has no carrier");
     send(20, 200);
-    running.wait_for("link_down 20");
+    running.wait_for("link_down");
     let ended = running.stop();
     assert_eq!(ended.code, Some(3), "what a link that is down loses is a loss: {ended:#?}");
     let handled = handled(&ended);

@@ -19,6 +19,7 @@ pub(crate) mod flags;
 mod forwarder;
 pub(crate) mod output;
 pub(crate) mod plan;
+pub(crate) mod reported;
 pub(crate) mod settings;
 pub(crate) mod stats;
 
@@ -41,6 +42,7 @@ use wirecap_sys::netdev::Interface;
 use self::{
     forwarder::{Forwarder, Path, RouterPath, Rules},
     plan::ForwardPlan,
+    reported::ReportedCounts,
     settings::ForwardSettings,
     stats::{ForwardReport, ForwardStats},
 };
@@ -57,7 +59,7 @@ use crate::{
     },
 };
 
-/// Shortest time between two reports of dropped packets.
+/// Shortest time between two looks at dropped packets.
 pub(crate) const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 
 /// Forwards until the end.
@@ -138,29 +140,32 @@ impl ForwardJob {
         reports.collect()
     }
 
-    /// Messages about packets dropped since the last ones, at most once in a period.
+    /// Messages about packets dropped since the last ones, at growing intervals.
     fn complaints(&mut self, capture: &Capture) -> Vec<Message> {
         if self.last.is_some_and(|last| last.elapsed() < COMPLAINT_PERIOD) {
             return Vec::new();
         }
-        self.last = Some(Instant::now());
+        let now = Instant::now();
+        self.last = Some(now);
         let mut messages = Vec::new();
         for (port, report) in self.reports().iter().enumerate() {
-            if let Some(since) = self.dropped.since(port, report.packets_dropped()) {
+            if let Some(since) =
+                self.dropped.since(port, report.packets_dropped(), report.causes().count(), now)
+            {
                 messages.push(Message::warning(describe(report, since)).about(Topic::Dropped));
             }
         }
         for (number, port) in capture.report().ports.iter().enumerate() {
             let name = &port.name;
             let (unsent, by_whom) = unsent(port);
-            if let Some(since) = self.unsent.since(number, unsent) {
+            if let Some(since) = self.unsent.since(number, unsent, 1, now) {
                 let since = counted(since, "packet");
                 let text = format!("{name} did not send {since} that it got; so far: {by_whom}");
                 messages.push(Message::warning(text).about(Topic::Unsent));
             }
         }
         let not_taken = self.output.as_ref().map_or(0, |output| output.total().not_taken);
-        if let Some(since) = self.not_taken.since(0, not_taken) {
+        if let Some(since) = self.not_taken.since(0, not_taken, 1, now) {
             let text = format!(
                 "{} not written, because the output does not accept them in time; so far {not_taken}; forwarding \
                  continues",
@@ -169,7 +174,7 @@ impl ForwardJob {
             messages.push(Message::warning(text).about(Topic::NotTaken));
         }
         let refused = self.next_hops.as_ref().map_or(0, |next_hops| next_hops.report().table_full);
-        if let Some(since) = self.refused_hops.since(0, refused) {
+        if let Some(since) = self.refused_hops.since(0, refused, 1, now) {
             let text = format!(
                 "the kernel's neighbour table is full, so {} could not be resolved; raise \
                  net.ipv4.neigh.default.gc_thresh3 and net.ipv6.neigh.default.gc_thresh3",
@@ -178,21 +183,6 @@ impl ForwardJob {
             messages.push(Message::warning(text).about(Topic::NeighbourTableFull));
         }
         messages
-    }
-}
-
-/// By port, the packets that were reported.
-#[derive(Debug, Default)]
-pub(crate) struct ReportedCounts(Vec<u64>);
-
-impl ReportedCounts {
-    /// How many of `packets` were not yet reported, if any. They count as reported then.
-    pub(crate) fn since(&mut self, port: usize, packets: u64) -> Option<u64> {
-        if self.0.len() <= port {
-            self.0.resize(port + 1, 0);
-        }
-        let reported = std::mem::replace(&mut self.0[port], packets);
-        packets.checked_sub(reported).filter(|since| *since > 0)
     }
 }
 

@@ -139,7 +139,7 @@ impl ForwardReport {
     }
 
     /// The causes that occurred, by name, with their packets.
-    fn causes(&self) -> impl Iterator<Item = (&str, u64)> {
+    pub(super) fn causes(&self) -> impl Iterator<Item = (&str, u64)> {
         let causes =
             self.dropped.iter().map(|(name, packets)| (name.as_str(), packets.as_u64().unwrap_or(0)));
         causes.filter(|&(_, packets)| packets > 0)

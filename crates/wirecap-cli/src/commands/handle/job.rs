@@ -25,7 +25,7 @@ use crate::{
         plan::Plan,
         written_files::FilesProgress,
     },
-    commands::forward::{COMPLAINT_PERIOD, ReportedCounts, unsent},
+    commands::forward::{COMPLAINT_PERIOD, reported::ReportedCounts, unsent},
     message::{Message, Topic},
     text::{
         loss::ForwardLosses,
@@ -184,17 +184,18 @@ impl Job for HandleJob {
         if self.last.is_some_and(|last| last.elapsed() < COMPLAINT_PERIOD) {
             return (Vec::new(), end);
         }
-        self.last = Some(Instant::now());
+        let now = Instant::now();
+        self.last = Some(now);
         let mut messages = Vec::new();
         let dropped = SentOn::new(&to.name(), &self.sent, 0).dropped;
-        if let Some(since) = self.dropped.since(0, dropped.total()) {
+        if let Some(since) = self.dropped.since(0, dropped.total(), dropped.causes_occurred(), now) {
             let (since, causes) = (counted(since, "packet"), dropped.describe());
             let text = format!("{since} not sent on to {}; so far: {causes}", to.name());
             messages.push(Message::warning(text).about(Topic::Dropped));
         }
         let of_port = capture.report().ports.pop().map(|port| unsent(&port));
         let (not_sent, by_whom) = of_port.unwrap_or_default();
-        if let Some(since) = self.unsent.since(0, not_sent) {
+        if let Some(since) = self.unsent.since(0, not_sent, 1, now) {
             let since = counted(since, "packet");
             let text = format!("{} did not send {since} that it got; so far: {by_whom}", to.name());
             messages.push(Message::warning(text).about(Topic::Unsent));

@@ -204,6 +204,11 @@ impl Refused {
         self.causes().iter().filter(|(cause, _)| cause.is_loss()).map(|(_, packets)| packets).sum()
     }
 
+    /// How many causes occurred.
+    pub(super) fn causes_occurred(self) -> usize {
+        self.causes().iter().filter(|(_, packets)| *packets > 0).count()
+    }
+
     /// The causes that occurred, with their packets: `ring_full 3, too_long 1`.
     pub(super) fn describe(self) -> String {
         let occurred = self.causes().into_iter().filter(|(_, packets)| *packets > 0);

@@ -1,6 +1,6 @@
-//! Faults at one end: counted, reported at most once a second, and both interfaces are usable afterwards.
+//! Faults at one end: counted, reported at growing intervals, and both interfaces are usable afterwards.
 
-use std::{fs::File, thread, time::Duration};
+use std::{fs::File, process::Command, thread, time::Duration};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use wirecap_lab::{Capture, VethOptions, require_root};
 use wirecap_testing::wait_until;
 
 use super::{Cable, dropped, frame, way};
-use crate::lab::{READY, SmallDisk, partial, read};
+use crate::lab::{READY, SmallDisk, WIRECAP, partial, read};
 
 /// A little longer than the pause between two reports of drops.
 const PERIOD: Duration = Duration::from_millis(1_300);
@@ -48,6 +48,11 @@ fn unsent_packets_are_counted_by_cause_and_reported_rarely() {
         thread::sleep(PERIOD / 8);
     }
     running.wait_for("link_down");
+    // As the account: too long is no loss.
+    let listed = Command::new(WIRECAP).args(["status", "--json"]).output().unwrap();
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let own = listed.as_array().unwrap().iter().find(|one| one["pid"] == running.pid()).cloned().unwrap();
+    assert!((1..=80).contains(&own["lost"].as_u64().unwrap()), "{own}");
     cable.right.ip(&["link", "set", "r0", "up"]).unwrap();
     running.wait_for("m1 is up");
     send(5, 200);
