@@ -23,6 +23,9 @@ use crate::{process::signals::Signals, settings::OutputSettings, values::FileMod
 const TICK: Duration = Duration::from_millis(50);
 /// When to say that it has none: programs that start together need some time.
 const LONG: Duration = Duration::from_millis(500);
+/// How long a file that another process writes is waited for, and how often it is tried.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+const LOCK_TURN: Duration = Duration::from_millis(20);
 
 /// Standard output, as an output.
 ///
@@ -38,13 +41,15 @@ pub(super) struct Opening {
     options: FileOptions,
     /// Whether to write past the page cache.
     direct_io: bool,
+    /// Whether old files are deleted.
+    is_ring: bool,
 }
 
 impl Opening {
     pub(super) fn of(settings: &OutputSettings) -> Self {
         let mode = settings.file_mode.map(|FileMode(mode)| mode);
         let options = FileOptions { mode, in_place: settings.in_place, compression: None };
-        Self { options, direct_io: settings.direct_io }
+        Self { options, direct_io: settings.direct_io, is_ring: settings.kept_files().is_some() }
     }
 
     /// Opens an output without changing its contents.
@@ -55,9 +60,23 @@ impl Opening {
         let compression = Compression::from_path(path);
         let output = Output::open_with(path, format, FileOptions { compression, ..self.options })?;
         if let Some(left_over) = output.left_over() {
-            note!("{} is left from a capture that was killed; it is kept", left_over.display());
+            let fate =
+                if self.is_ring { "it counts as one of the files that are kept" } else { "it is kept" };
+            note!("{} is left from a capture that was killed; {fate}", left_over.display());
         }
         if self.direct_io { output.direct() } else { Ok(output) }
+    }
+}
+
+/// Opens a file as soon as no other process writes it: one that was killed a moment ago holds its lock until
+/// the kernel has taken its memory apart.
+pub(super) fn once_unlocked<T>(mut open: impl FnMut() -> Result<T, RecordError>) -> Result<T, RecordError> {
+    let begun = Instant::now();
+    loop {
+        match open() {
+            Err(RecordError::InUse) if begun.elapsed() < LOCK_TIMEOUT => thread::sleep(LOCK_TURN),
+            opened => return opened,
+        }
     }
 }
 
@@ -99,7 +118,7 @@ impl<'a> ReaderWait<'a> {
 pub(super) fn open(path: &Path, format: Format, opening: Opening, signals: &Signals) -> Result<Output> {
     let mut wait = ReaderWait::new(path, signals);
     loop {
-        match opening.open(path, format) {
+        match once_unlocked(|| opening.open(path, format)) {
             Err(RecordError::NoReader) => wait.go_on()?,
             Err(error) => return Err(cannot_open(path, &error)),
             Ok(output) => {
@@ -201,6 +220,25 @@ fn hint(error: &RecordError) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_opened_once_the_process_that_writes_it_has_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.pcapng");
+        let open = || Output::open(&path, Format::Pcapng);
+        let other = open().unwrap();
+        assert!(matches!(open(), Err(RecordError::InUse)));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(LOCK_TURN * 5);
+                drop(other);
+            });
+            once_unlocked(open).unwrap();
+        });
+        let _other = open().unwrap();
+        let begun = Instant::now();
+        assert!(matches!(once_unlocked(open), Err(RecordError::InUse)) && begun.elapsed() >= LOCK_TIMEOUT);
+    }
 
     #[test]
     fn a_kernel_error_has_its_hint() {

@@ -16,6 +16,7 @@ use super::{
     names::{Names, entries},
     order,
 };
+use crate::capture::output::once_unlocked;
 
 /// Numbers up to this one have five digits. A larger one may be a time, unless the file before or after it is
 /// there.
@@ -52,7 +53,9 @@ impl EarlierFiles {
         let newest = self.0.last();
         let open = self.0.iter().filter(|file| !file.is_complete()).chain(newest);
         let mut regular = open.filter(|file| file.is_file);
-        regular.try_for_each(|file| check_unused(&file.path).map_err(|error| (file.path.as_path(), error)))
+        regular.try_for_each(|file| {
+            once_unlocked(|| check_unused(&file.path)).map_err(|error| (file.path.as_path(), error))
+        })
     }
 
     /// The number that the next file follows. If the newest file has no packets, the next one takes its
