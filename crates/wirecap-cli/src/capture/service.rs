@@ -1,6 +1,9 @@
 //! A capture as its clients see it: what is known of it, snapshots while it runs, its end.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use wirecap::{Report, report::Offload};
@@ -16,6 +19,7 @@ use super::{
 use crate::{
     control::{
         board::{Board, CaptureSnapshot, Identity, SNAPSHOT_PERIOD},
+        client,
         desk::{self, Desk},
         protocol::{Change, EndRecord},
         running::Control,
@@ -28,12 +32,16 @@ use crate::{
     text::control,
 };
 
+/// How long other captures are asked for their names.
+const SHARED_NAME_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Begins to serve the clients of a capture that starts.
 ///
 /// # Errors
 /// A socket or an address that the user has named cannot be used.
 pub(super) fn start(plan: &Plan, command: &'static str, signals: &Signals) -> Result<(Control, Desk)> {
     let service = &plan.service;
+    warn_of_shared_name(plan);
     let identity = Identity {
         pid: std::process::id(),
         name: service.name.as_ref().map(|name| name.as_str().into()),
@@ -48,6 +56,18 @@ pub(super) fn start(plan: &Plan, command: &'static str, signals: &Signals) -> Re
     };
     let choice = service.control.as_ref();
     Control::start(identity, choice, &signals.escalation, &plan.sandbox, metrics)
+}
+
+/// Warns if another capture has the name that this one is to be reached by.
+fn warn_of_shared_name(plan: &Plan) {
+    let Some(name) = &plan.service.name else { return };
+    if let Some(pid) = client::pid_of(name.as_str(), SHARED_NAME_TIMEOUT) {
+        warn!(
+            "the capture of process {pid} is named {}, too: wirecap status, stop, rotate and set need process ids while both \
+             run; give each a --name of its own",
+            name.as_str()
+        );
+    }
 }
 
 /// Reports why the capture lacks the control socket that it should have, as a warning if it has a name to be

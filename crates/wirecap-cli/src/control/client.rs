@@ -189,6 +189,18 @@ pub(crate) fn find() -> Vec<FoundCapture> {
     found
 }
 
+/// The process id of a capture of this name; `None` if none that answers within `timeout` has it.
+pub(crate) fn pid_of(name: &str, timeout: Duration) -> Option<u32> {
+    let deadline = Instant::now() + timeout;
+    sockets().find_map(|socket| {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut client = ControlClient::connect(&socket).ok().filter(|_| !left.is_zero())?;
+        let answer = client.ask_within(&Request::Status, left).ok()?;
+        let status: Status = serde_json::from_value(answer).ok()?;
+        status.name.as_deref().is_some_and(|other| other == name).then_some(status.pid)
+    })
+}
+
 /// Captures to choose from: `312 (eth1), 498 (sensor: eth2, eth3)`.
 pub(crate) fn choices<'a>(statuses: impl IntoIterator<Item = &'a Status>) -> String {
     let choice = |status: &Status| {

@@ -64,6 +64,25 @@ impl Client {
 }
 
 #[test]
+fn a_capture_whose_name_another_one_has_warns() {
+    if !require_root("a_capture_whose_name_another_one_has_warns") {
+        return;
+    }
+    let lab = Lab::with_queues("twonames", 2);
+    let name = format!("twonames-{}", std::process::id());
+    let first = lab.capture(&["r0@0", "--name", &name]);
+    let second = lab.capture(&["r0@1", "--name", &name]);
+    let words = format!("the capture of process {} is named {name}, too", first.pid());
+    assert!(second.said().contains(&words), "{}", second.said());
+    let refused = wirecap(&["stop", &name]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains(&second.pid().to_string()), "{refused:?}");
+    let third = lab.spawn(&["capture", "r0@7", "--name", &format!("{name}-3")]).wait();
+    assert!(!third.stderr.contains("is named"), "{third:#?}");
+    assert!(!first.stop().stderr.contains("is named"));
+    second.stop();
+}
+
+#[test]
 fn a_capture_is_listed_described_and_stopped_by_pid_name_and_path() {
     if !require_root("a_capture_is_listed_described_and_stopped_by_pid_name_and_path") {
         return;
