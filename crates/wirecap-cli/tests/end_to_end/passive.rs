@@ -1,7 +1,7 @@
 //! Passive capture.
 
 use wirecap_lab::{VethOptions, require_root};
-use wirecap_testing::kernel_is_at_least;
+use wirecap_testing::{kernel_is_at_least, running_command::RunningCommand};
 
 use crate::lab::{Lab, read};
 
@@ -35,6 +35,42 @@ fn the_host_keeps_its_interface_and_the_file_has_both_directions() {
     assert_eq!((of_type(8, false), of_type(0, true)), (5, 5));
     let account = ended.account();
     assert_eq!(account.written("packets"), capture.packets.len() as u64);
+}
+
+/// A file that has a request has its answer, also at its start.
+#[test]
+fn both_directions_of_a_tap_begin_at_once() {
+    if !require_root("both_directions_of_a_tap_begin_at_once") || !kernel_is_at_least(6, 6) {
+        return;
+    }
+    let options = VethOptions {
+        addresses_a: vec!["192.0.2.1/24".into()],
+        addresses_b: vec!["192.0.2.2/24".into()],
+        ..VethOptions::default()
+    };
+    let lab = Lab::new("atonce", &[options]);
+    let mut ping = lab.left.command("ping");
+    ping.args(["-q", "-i", "0.002", "192.0.2.2"]);
+    let pinging = RunningCommand::spawn(ping);
+    for round in 0..15 {
+        let path = lab.path("begun.pcapng");
+        let capture = ["capture", "r0", "icmp", "-c", "6", "--memory", "64M", "-w", path.to_str().unwrap()];
+        assert_eq!(lab.spawn(&capture).wait().code, Some(0));
+        // Of the ICMP header, the type and the sequence number.
+        let seen = read(&path)
+            .packets
+            .iter()
+            .map(|packet| (packet.data[34], packet.data[40..42].to_vec()))
+            .collect::<Vec<_>>();
+        let (_, earlier) = seen.split_last().unwrap();
+        for (kind, number) in earlier.iter().filter(|(kind, _)| *kind == 8) {
+            assert!(
+                seen.contains(&(0, number.clone())),
+                "round {round}: no answer to {kind}, {number:?}: {seen:?}"
+            );
+        }
+    }
+    pinging.kill();
 }
 
 #[test]

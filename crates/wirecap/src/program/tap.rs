@@ -2,7 +2,8 @@
 //! classifiers, unless packets that come in are to be copied by XDP.
 //!
 //! ```text
-//!   packet ──► it leaves, and the program that captures has sent it? ──► left out
+//!   packet ──► not every program is attached yet? ──► left out
+//!              it leaves, and the program that captures has sent it? ──► left out
 //!              counters[CPU].seen += 1
 //!              XDP, and the NIC has taken its VLAN tag off? ──► put back; taken off again at the end
 //!              the filter does not want it? ──► filtered += 1
@@ -11,21 +12,24 @@
 //!              in any case: on to the next program, and to the host
 //! ```
 //!
-//! Rule: the packet leaves as it came. One program runs on packets that come in, the other one on those that
-//! leave; both pack into the same streams, one for each CPU, on which neither interrupts the other.
+//! Rule: both directions begin at once, so that a file does not have a request whose answer left before the
+//! other program was attached. The packet leaves as it came. One program runs on packets that come in, the
+//! other one on those that leave; both pack into the same streams, one for each CPU, on which neither
+//! interrupts the other.
 
 use wirecap_core::Direction;
 use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::{
     bpf::{
-        self, Alu, Assembler, Cond, Helper, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT,
-        XDP_PASS, bpf_sock, sk_buff, xdp_md,
+        self, Alu, Assembler, Cond, Helper, Label, Map, MapKind, Program, ProgramKind, ProgramSpec, Reg,
+        Size, TCX_NEXT, XDP_PASS, bpf_sock, sk_buff, xdp_md,
     },
     packed::{PackOption, PackSpec, PacketForm},
 };
 
 use super::{
     Counters, Packing,
+    array::array,
     counters::{FILTERED, NO_BLOCK, SEEN, UNTAGGED, count},
     stamp::StampSource,
     tags::{self, Tags},
@@ -34,6 +38,8 @@ use crate::{TapHook, filter::PortFilter};
 
 /// Name of both programs in the kernel.
 pub(crate) const NAME: &str = "wirecap_tap";
+/// Name of the map whose only value says whether they have begun.
+const BEGUN: &str = "wirecap_begun";
 
 // On the stack. What [`Tags`] put there lies in the place of the tag.
 const KEY: i16 = -4;
@@ -50,6 +56,8 @@ pub(crate) struct TapPrograms {
     inbound: Program,
     /// `None` where packets that leave also come in: on the loopback interface.
     outbound: Option<Program>,
+    /// Its only value is 0 until both have begun.
+    begun: Map,
 }
 
 /// What the programs of a tap have to know.
@@ -77,8 +85,9 @@ impl TapPrograms {
         counters: &Counters,
         plan: &TapPlan<'_>,
     ) -> Result<Self, wirecap_filter::Error> {
+        let begun = array(MapKind::Array, 4, 1, BEGUN)?;
         let load = |direction, hook| -> Result<_, wirecap_filter::Error> {
-            let insns = assemble(packing, counters, plan, direction, hook)?;
+            let insns = assemble(packing, (counters, &begun), plan, direction, hook)?;
             let spec = match hook {
                 TapHook::Tcx => ProgramSpec::new(ProgramKind::Classifier, NAME, &insns),
                 TapHook::Xdp => ProgramSpec {
@@ -90,7 +99,12 @@ impl TapPrograms {
             Ok(Program::load(&spec)?)
         };
         let outbound = plan.outgoing.then(|| load(Direction::Out, TapHook::Tcx)).transpose()?;
-        Ok(Self { hook: plan.hook, inbound: load(Direction::In, plan.hook)?, outbound })
+        Ok(Self { hook: plan.hook, inbound: load(Direction::In, plan.hook)?, outbound, begun })
+    }
+
+    /// Both begin to pack, at once. Until then they leave packets out, uncounted.
+    pub(crate) fn begin(&self) -> Result<(), bpf::Error> {
+        self.begun.update(&0_u32.to_ne_bytes(), &1_u32.to_ne_bytes())
     }
 
     /// Each program, with the direction in which its packets go.
@@ -102,16 +116,17 @@ impl TapPrograms {
 
 fn assemble(
     packing: &Packing,
-    counters: &Counters,
+    (counters, begun): (&Counters, &Map),
     plan: &TapPlan<'_>,
     direction: Direction,
     hook: TapHook,
 ) -> Result<bpf::Bytecode, wirecap_filter::Error> {
     use Reg::{R0, R1, R6, R7, R8};
     let mut asm = Assembler::new();
-    let (next, no_block) = (asm.label(), asm.label());
+    let (next, no_block, left_out) = (asm.label(), asm.label(), asm.label());
     let tags = plan.tags.filter(|_| hook == TapHook::Xdp);
     asm.mov(R6, R1);
+    asm.load_map_value(R1, begun, 0).load(Size::Word, R1, R1, 0).jump_if(Cond::Eq, R1, 0, left_out);
     if let Some(tags) = tags {
         tags.emit_begin(&mut asm);
     }
@@ -164,7 +179,7 @@ fn assemble(
     if let Some(tags) = tags {
         tags.emit_take_off(&mut asm);
     }
-    asm.mov_imm(R0, verdict).exit();
+    asm.bind(left_out).mov_imm(R0, verdict).exit();
     Ok(asm.finish()?)
 }
 

@@ -25,11 +25,12 @@ pub(super) struct TapLinks {
 }
 
 impl TapLinks {
-    /// Attaches all programs to an interface of the calling thread's network namespace.
+    /// Attaches all programs to an interface of the calling thread's network namespace. Then they begin.
     pub(super) fn attach(programs: TapPrograms, ifindex: u32) -> Result<Self, bpf::Error> {
         let hook = programs.hook;
         let attach = |(direction, program)| attach(program, ifindex, direction, hook);
         let links = programs.by_direction().map(attach).collect::<Result<_, _>>()?;
+        programs.begin()?;
         Ok(Self { programs, place: Place::new(ifindex), links })
     }
 
