@@ -57,7 +57,14 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(Tcpdump, "--interface", Same("the same as -i")),
     habit(Tcpdump, "-D", Same("the same as wirecap interfaces, which has more")),
     habit(Tcpdump, "--list-interfaces", Same("the same as -D")),
-    habit(Tcpdump, "-w", Same("the format is that of the extension: FILE.pcapng or FILE.pcap; - is pcapng")),
+    habit(
+        Tcpdump,
+        "-w",
+        Same(
+            "the name must end in .pcapng or .pcap, which is the format, or in .zst or .lz4 behind that (compressed); other names \
+             are refused: give the file such a name, or write pcapng with -w - > FILE; pipes and devices may have any name",
+        ),
+    ),
     habit(Tcpdump, "-c", Same("also 10k and 5M")),
     habit(Tcpdump, "--count", Instead("--count is -c here; to count packets, leave -w out")),
     habit(Tcpdump, "-s", Same("0 and the default keep all")),
