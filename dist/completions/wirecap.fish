@@ -128,7 +128,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l control -d '
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s i -l interface -d 'Interfaces in another form, as with tcpdump: the words that are no flags are the filter then' -r -f -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s D -l list-interfaces -d 'List the interfaces and exit, as wirecap interfaces does'
-complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l print-config -d 'Print the settings in force, as --config reads them, and exit'
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l print-config -d 'Print the settings in force, as --config reads them, check them, and exit: with code 2 if something is wrong with them. What depends on this machine, such as its interfaces, is not checked'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l direct-io -d 'Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l in-place -d 'Write FILE from the start under its own name, over a file that exists. Without it, it is FILE.partial until it is complete'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l file-per-queue -d 'Write a file for each receive queue, in the order of the queue, from a thread of its own: -w x.pcapng gives x.0.pcapng, x.1.pcapng, and with several interfaces x.eth1.0.pcapng'
@@ -191,7 +191,7 @@ block\t'Sleep in the kernel until a packet comes'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l timestamp -d 'Source of the packets\' timestamps, from which the latency is measured, too [default: kernel with -w, else batch]' -r -f -a "hardware\t'The NIC stamps each packet, where its driver offers that to XDP; else an error'
 kernel\t'The XDP program stamps each packet, at some 50 ns each'
 batch\t'One time for all packets that one look finds; cheapest. The end says how far off it was'"
-complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l print-config -d 'Print the settings in force, as --config reads them, and exit'
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l print-config -d 'Print the settings in force, as --config reads them, check them, and exit: with code 2 if something is wrong with them. What depends on this machine, such as its interfaces, is not checked'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l direct-io -d 'Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l in-place -d 'Write FILE from the start under its own name, over a file that exists. Without it, it is FILE.partial until it is complete'
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l require-zero-copy -d 'Fail where packets would be copied; the same as --xdp-mode zero-copy'

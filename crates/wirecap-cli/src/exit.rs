@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use wirecap_core::GeometryError;
 
+use crate::sources::Refused;
+
 /// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -36,6 +38,11 @@ pub(crate) struct Usage(pub(crate) String);
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct WrongFile(pub(crate) String);
+
+/// Settings are refused; the message names each as its user wrote it, with its place.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongSettings(pub(crate) String);
 
 /// A [`Usage`] with this message, which takes what `format!` takes.
 macro_rules! usage {
@@ -70,7 +77,8 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | Filter(Expression { .. } | Invalid { .. } | NotLive(_))
         )
     );
-    if wrong_values || error.is::<Usage>() || error.is::<WrongFile>() || error.is::<GeometryError>() {
+    let wrong_settings = error.is::<WrongFile>() || error.is::<Refused>() || error.is::<WrongSettings>();
+    if wrong_values || wrong_settings || error.is::<Usage>() || error.is::<GeometryError>() {
         Exit::Usage
     } else {
         Exit::Failed

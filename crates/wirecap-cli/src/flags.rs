@@ -23,6 +23,7 @@ use crate::{
         CaptureName, MetricsAddress, OutputSettings, ProcessSettings, ServiceSettings, Settings,
         SocketChoice, file,
     },
+    sources::{Sourced, Sources},
     values::{ANY, Cores, FileMode, choice, choice_but, cores, duration, file_size, number, size},
 };
 
@@ -255,18 +256,22 @@ pub(crate) struct ConfigFlags {
     /// Read settings from FILE (TOML); flags override them. The book lists the keys.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Print the settings in force, as --config reads them, and exit.
+    /// Print the settings in force, as --config reads them, check them, and exit: with code 2 if something is
+    /// wrong with them. What depends on this machine, such as its interfaces, is not checked.
     #[arg(long)]
     pub(crate) print_config: bool,
 }
 
 impl ConfigFlags {
-    /// The settings without the flags: the defaults, overridden by the file.
+    /// The settings without the flags: the defaults, overridden by the file, and where they come from.
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub(crate) fn settings<T: Settings>(&self) -> Result<T> {
-        self.config.as_deref().map_or_else(|| Ok(T::default()), file::read)
+    pub(crate) fn settings<T: Settings>(&self) -> Result<Sourced<T>> {
+        match self.config.as_deref() {
+            Some(path) => file::read(path),
+            None => Ok(Sourced { settings: T::default(), sources: Sources::default() }),
+        }
     }
 }
 

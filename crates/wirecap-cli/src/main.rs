@@ -19,6 +19,7 @@
 //! | a command: its flags, what is checked before it runs, its report | `commands/NAME` |
 //! | flags that several commands share; how values are parsed | `flags`, `values` |
 //! | settings: defaults, a file, flags | `settings` |
+//! | where settings come from: errors name flags, or keys and lines | `sources` |
 //! | a capture from start to end, for every command that captures | `capture` |
 //! | the control of a running capture, by other processes | `control` |
 //! | metrics for Prometheus | `metrics` |
@@ -44,6 +45,7 @@ mod metrics;
 mod process;
 mod serve;
 mod settings;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -67,7 +69,8 @@ use self::{
     exit::Exit,
     print::{log, stdio},
     process::{privileges, signals::Signals, step::Step},
-    settings::Settings,
+    settings::{Settings, explain},
+    sources::Sourced,
 };
 
 fn main() -> ExitCode {
@@ -95,19 +98,21 @@ fn main() -> ExitCode {
     }
 }
 
-/// The file of settings that a command reads.
+/// The file of settings that a command reads and does not print.
 fn settings_file(command: &Command) -> Option<PathBuf> {
-    match command {
-        Command::Capture(flags) => flags.settings.config.clone(),
-        Command::Forward(flags) => flags.settings.config.clone(),
-        _ => None,
-    }
+    let flags = match command {
+        Command::Capture(flags) => &flags.settings,
+        Command::Forward(flags) => &flags.settings,
+        _ => return None,
+    };
+    flags.config.clone().filter(|_| !flags.print_config)
 }
 
 /// Reports an error of a command with a file of settings: the mistake may be in the file, while the message
 /// names a flag.
 fn wrong_settings(error: anyhow::Error, file: &Path) -> ExitCode {
-    let may_be_of_file = exit::code_of(&error) == Exit::Usage && !error.is::<exit::WrongFile>();
+    let is_placed = error.is::<exit::WrongFile>() || error.is::<exit::WrongSettings>();
+    let may_be_of_file = exit::code_of(&error) == Exit::Usage && !is_placed;
     let code = exit_code(Err(error));
     if may_be_of_file {
         note!("{} has settings, too; --print-config prints what they and the flags come to", file.display());
@@ -147,13 +152,30 @@ fn run(command: Command) -> Result<Exit> {
             let (settings, interfaces) = Step::reading_files().run(&signals, false, move || {
                 (flags.into_settings(|name| interfaces.look_up(name).is_ok()), interfaces)
             })?;
-            let settings = settings?;
-            print_or_run(print, settings, |settings| commands::capture::run(settings, interfaces, signals))
+            let Sourced { settings, sources } = settings?;
+            let ended = match print {
+                true => settings::file::print(&settings)
+                    .and_then(|()| commands::capture::check(settings, &signals).map(|()| Exit::Fine)),
+                false => {
+                    announce(&settings);
+                    commands::capture::run(settings, interfaces, signals)
+                }
+            };
+            ended.map_err(|error| explain(error, &sources))
         }
         Command::Forward(flags) => {
             let print = flags.settings.print_config;
-            let settings = Step::reading_files().run(&signals, false, move || flags.into_settings())??;
-            print_or_run(print, settings, |settings| forward::run(settings, signals))
+            let settings = Step::reading_files().run(&signals, false, move || flags.into_settings())?;
+            let Sourced { settings, sources } = settings?;
+            let ended = match print {
+                true => settings::file::print(&settings)
+                    .and_then(|()| forward::check(settings, &signals).map(|()| Exit::Fine)),
+                false => {
+                    announce(&settings);
+                    forward::run(settings, signals)
+                }
+            };
+            ended.map_err(|error| explain(error, &sources))
         }
         Command::Generate(flags) => {
             warn_unless(flags.send.quiet);
@@ -178,14 +200,10 @@ fn run(command: Command) -> Result<Exit> {
     }
 }
 
-/// Runs a command with its settings, or only prints them.
-fn print_or_run<T: Settings>(print: bool, settings: T, run: impl FnOnce(T) -> Result<Exit>) -> Result<Exit> {
-    if print {
-        return settings::file::print(&settings).map(|()| Exit::Fine);
-    }
+/// Before a command runs with its settings.
+fn announce(settings: &impl Settings) {
     log::set_format(settings.output().log);
     warn_unless(settings.output().quiet);
-    run(settings)
 }
 
 fn warn_unless(quiet: bool) {

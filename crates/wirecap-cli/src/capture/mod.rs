@@ -38,6 +38,7 @@ mod explain;
 mod failure;
 mod file_name;
 mod files;
+pub(crate) mod filter_check;
 mod helpers;
 pub(crate) mod job;
 pub(crate) mod known_interfaces;
@@ -93,6 +94,7 @@ use crate::{
 /// # Errors
 /// Whatever keeps the capture from starting. What happens later is printed, and is in the exit code.
 pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Result<Exit> {
+    plan.check_terminal()?;
     check_cores(&plan.cores())?;
     let places = place::look_up(&mut plan)?;
     let (control, mut desk) = service::start(&plan, J::COMMAND, &signals)?;

@@ -21,6 +21,13 @@ use super::{
 use crate::{
     exit::Usage,
     settings::{OutputSettings, ServiceSettings},
+    sources::{
+        Refused,
+        Setting::{
+            CaptureCores, CaptureThreads, CopyTo, Count, DirectIo, Expect, FilePerQueue, Print, Unmatched,
+            Write,
+        },
+    },
     text::loss::Output,
 };
 
@@ -117,7 +124,7 @@ impl Plan {
         sandbox: Sandbox,
     ) -> Result<Self> {
         config.filter = config.filter.filter(|filter| !filter.trim().is_empty());
-        check_flags(&config, &output)?;
+        check_settings(&config, &output)?;
         config.check()?;
         let per_queue = output.file_per_queue;
         let destination = match output.write.as_deref() {
@@ -128,33 +135,53 @@ impl Plan {
         ensure!(
             !output.print
                 || !matches!(destination, Some(Destination::Stdout | Destination::FilePerQueue(..))),
-            usage!(
-                "--print prints what goes to one file or is only printed: leave -w - or --file-per-queue out"
-            )
+            Refused::new(|sources| {
+                let (print, write) = (sources.name(Print), sources.name(Write));
+                let per_queue = sources.name(FilePerQueue);
+                format!(
+                    "{print} prints what goes to one file or is only printed: leave {per_queue} out, and the - of {write}"
+                )
+            })
         );
         ensure!(
             output.copy_pipe().is_none()
                 || (matches!(destination, Some(Destination::File(..) | Destination::Stdout))
                     && !output.print),
-            usage!(
-                "--copy-to PIPE copies what is written to one file: add -w FILE, and leave --print and --file-per-queue out"
-            )
+            Refused::new(|sources| {
+                let (copy, print) = (sources.name(CopyTo), sources.name(Print));
+                let per_queue = sources.name(FilePerQueue);
+                let write = sources.either(CopyTo, "-w FILE", "write");
+                format!(
+                    "{copy} with a pipe copies what is written to one file: add {write}, and leave {print} and {per_queue} out"
+                )
+            })
         );
         ensure!(
             !per_queue || destination.is_some(),
-            usage!("--file-per-queue is for packets that are written: add -w FILE.pcapng, or leave it out")
+            Refused::new(|sources| {
+                let name = sources.name(FilePerQueue);
+                let write = sources.either(FilePerQueue, "-w FILE.pcapng", "write");
+                format!("{name} is for packets that are written: add {write}, or leave it out")
+            })
         );
         ensure!(
             !output.direct_io
                 || !matches!(destination, None | Some(Destination::Stdout | Destination::Printer)),
-            usage!("--direct-io is for a file on a disk: name one with -w FILE, or leave it out")
+            Refused::new(|sources| {
+                let name = sources.name(DirectIo);
+                let write = sources.either(DirectIo, "-w FILE", "write");
+                format!("{name} is for a file on a disk: name one with {write}, or leave it out")
+            })
         );
         ensure!(
             !output.direct_io || !output.write.as_deref().is_some_and(is_compressed),
-            usage!(
-                "--direct-io is for files that the disk reads from the memory of the packets, and not for compressed ones: leave \
-                 it out"
-            )
+            Refused::new(|sources| {
+                let (direct, write) = (sources.name(DirectIo), sources.name(Write));
+                format!(
+                    "{direct} has the disk read files from the memory of the packets, but {write} names a compressed one: leave \
+                     {direct} out, or write a name without .zst or .lz4"
+                )
+            })
         );
         let path = match &destination {
             Some(Destination::File(path, _) | Destination::FilePerQueue(path, _)) => Some(path.as_path()),
@@ -244,32 +271,63 @@ impl Plan {
         }
     }
 
+    /// Refuses to write packets to a terminal.
+    ///
+    /// # Errors
+    /// [`Usage`].
+    pub(crate) fn check_terminal(&self) -> Result<(), Usage> {
+        match self.destination == Some(Destination::Stdout) && stdout().is_terminal() {
+            true => Err(usage!(
+                "-w - would write binary data to the terminal; pipe it into a program: | tshark -r -"
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Whether packets go to standard output, so that results go to standard error.
     pub(crate) fn stdout_is_taken(&self) -> bool {
         self.output.print || self.destination == Some(Destination::Stdout)
     }
 }
 
-/// Refuses settings that others make ineffective, in terms of the command line.
-fn check_flags(config: &Config, output: &OutputSettings) -> Result<()> {
+/// Refuses settings that others make ineffective.
+fn check_settings(config: &Config, output: &OutputSettings) -> Result<()> {
     let usual = Config::default();
-    let for_push =
-        config.capture_threads != usual.capture_threads || config.capture_cores != usual.capture_cores;
-    let refused = if config.dispatch == Dispatch::Pull && for_push {
-        "there are no capture threads with --dispatch pull: leave --capture-threads and --capture-cores out, or add --dispatch \
-         push"
+    let for_push = [
+        (CaptureThreads, config.capture_threads != usual.capture_threads),
+        (CaptureCores, config.capture_cores != usual.capture_cores),
+    ];
+    let for_push = for_push.into_iter().find(|(_, is_given)| *is_given);
+    let refused = if let (Dispatch::Pull, Some((setting, _))) = (config.dispatch, for_push) {
+        Refused::new(move |sources| {
+            let name = sources.name(setting);
+            let push = sources.either(setting, "--dispatch push", "dispatch = \"push\"");
+            format!("{name} is for capture threads, which only push has: leave it out, or add {push}")
+        })
     } else if config.filter.is_none() && config.excluded.is_none() && config.unmatched.is_some() {
-        "--unmatched is for packets that do not match a filter: add a filter, or leave it out"
+        Refused::new(|sources| {
+            let name = sources.name(Unmatched);
+            format!("{name} is for packets that do not match a filter: add a filter, or leave it out")
+        })
     } else if output.expect.is_some() && !output.verify {
-        "--expect is for frames that are verified: add --verify, or leave it out"
+        Refused::new(|sources| {
+            let (name, verify) = (sources.name(Expect), sources.either(Expect, "--verify", "verify = true"));
+            format!("{name} is for frames that are verified: add {verify}, or leave it out")
+        })
     } else if output.count == Some(0) {
-        "-c 0 would stop before the first packet: write a number of packets from 1 on, like 1000, or leave it out"
+        Refused::value(
+            Count,
+            "0 would stop before the first packet: write a number of packets from 1 on, like 1000, or leave it out",
+        )
     } else if output.expect == Some(0) {
-        "--expect 0 leaves no frames to verify: write a number of frames from 1 on, like 1000, or leave it out"
+        Refused::value(
+            Expect,
+            "0 leaves no frames to verify: write a number of frames from 1 on, like 1000, or leave it out",
+        )
     } else {
         return Ok(());
     };
-    Err(Usage(refused.into()).into())
+    Err(refused.into())
 }
 
 /// Whether a destination needs no extension: a pipe, or a device such as /dev/null. Not a disk: overwriting
@@ -286,35 +344,34 @@ fn is_compressed(path: &Path) -> bool {
 /// A file for each queue. Only a file can have several names.
 fn file_per_queue(path: &Path) -> Result<Destination> {
     let is_no_file = path.metadata().is_ok_and(|metadata| !metadata.is_file());
-    ensure!(
-        !is_no_file && !STDOUT_NAMES.iter().any(|name| path == Path::new(name)),
-        usage!(
-            "--file-per-queue makes the names of its files from that of one, which {} is not: write -w FILE.pcapng, or leave \
-             --file-per-queue out",
-            path.display()
-        )
-    );
-    let format = file_name::format(path).map_err(|error| Usage(error.to_string()))?;
+    if is_no_file || STDOUT_NAMES.iter().any(|name| path == Path::new(name)) {
+        let path = path.display().to_string();
+        bail!(Refused::new(move |sources| {
+            let name = sources.name(FilePerQueue);
+            let write = sources.either(Write, "-w FILE.pcapng", "write = \"FILE.pcapng\"");
+            format!(
+                "{name} makes the names of its files from that of one, which {path} is not: write {write}, or leave {name} out"
+            )
+        }));
+    }
+    let format = file_name::format(path).map_err(|error| Refused::about(Write.key(), error.to_string()))?;
     Ok(Destination::FilePerQueue(path.into(), format))
 }
 
 fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
     if STDOUT_NAMES.iter().any(|name| path == Path::new(name)) {
-        ensure!(
-            !stdout().is_terminal(),
-            usage!("-w - would write binary data to the terminal; pipe it into a program: | tshark -r -")
-        );
         return Ok(Destination::Stdout);
     }
     let format = file_name::format(path)
         .or_else(|error| if needs_no_suffix(path) { Ok(Format::Pcapng) } else { Err(error) })
-        .map_err(|error| Usage(error.to_string()))?;
+        .map_err(|error| Refused::about(Write.key(), error.to_string()))?;
     if format == Format::Pcap && interfaces > 1 {
         let better = path.with_extension("pcapng");
-        bail!(usage!(
+        let message = format!(
             "a pcap file holds packets of one interface, not of {interfaces}; write {} instead",
             better.display()
-        ));
+        );
+        bail!(Refused::about(Write.key(), message));
     }
     Ok(Destination::File(path.into(), format))
 }

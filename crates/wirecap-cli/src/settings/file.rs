@@ -4,7 +4,7 @@
 //! Rule: a setting that the file omits has the command's default, not the library's: those of `forward`
 //! differ from those of `capture`.
 
-use std::{ops::Range, path::Path};
+use std::{collections::BTreeMap, ops::Range, path::Path};
 
 use anyhow::{Result, ensure};
 use serde::{Serialize, de::DeserializeOwned};
@@ -16,6 +16,7 @@ use super::output::OutputSettings;
 use crate::{
     exit::WrongFile,
     print::{printable::printable_lines, stdio},
+    sources::{Place, Sourced, Sources},
     values::{SHORT_MIB, text_file},
 };
 
@@ -51,14 +52,16 @@ pub(crate) fn tables<T: Settings>() -> Vec<Table> {
 ///
 /// # Errors
 /// [`WrongFile`]: why the file cannot be read, or line and column of a mistake in it.
-pub(crate) fn read<T: Settings>(path: &Path) -> Result<T> {
+pub(crate) fn read<T: Settings>(path: &Path) -> Result<Sourced<T>> {
     let name = path.display();
     let text = text_file(path, "the settings", "settings are TOML, as --print-config prints them", SHORT_MIB);
     let text = text.map_err(|error| WrongFile(error.to_string()))?;
-    parse(&text).map_err(|mistake| {
+    let (settings, places) = parse(&text).map_err(|mistake| {
         let (line, column) = place(&text, mistake.offset);
-        WrongFile(format!("{name}:{line}:{column}: {mistake}")).into()
-    })
+        WrongFile(format!("{name}:{line}:{column}: {mistake}"))
+    })?;
+    let sources = Sources::of_file(path, places, &settings);
+    Ok(Sourced { settings, sources })
 }
 
 /// Prints the settings on standard output.
@@ -84,8 +87,11 @@ pub(super) struct Mistake {
     message: String,
 }
 
-/// The defaults, overridden by a text.
-pub(super) fn parse<T: Settings>(text: &str) -> Result<T, Mistake> {
+/// The places of values, by table and key.
+type Places = BTreeMap<(String, String), Place>;
+
+/// The defaults, overridden by a text, and the places of its values.
+pub(super) fn parse<T: Settings>(text: &str) -> Result<(T, Places), Mistake> {
     let syntax = |error: toml::de::Error| Mistake {
         offset: error.span().map_or(0, |span| span.start),
         message: condensed(error.message()),
@@ -104,7 +110,20 @@ pub(super) fn parse<T: Settings>(text: &str) -> Result<T, Mistake> {
             table.extend(given);
         }
     }
-    settings.try_into().map_err(syntax)
+    Ok((settings.try_into().map_err(syntax)?, places(text, document.get_ref())))
+}
+
+/// The places of all values.
+fn places(text: &str, document: &DeTable<'_>) -> Places {
+    let mut places = Places::new();
+    for (table, keys) in document {
+        let DeValue::Table(keys) = keys.get_ref() else { continue };
+        for (key, value) in keys {
+            let name = (table.get_ref().to_string(), key.get_ref().to_string());
+            places.insert(name, place(text, value.span().start));
+        }
+    }
+    places
 }
 
 /// A message of the TOML parser, in one line.
@@ -156,7 +175,7 @@ fn key_at(document: &DeTable<'_>, offset: usize) -> Option<String> {
 }
 
 /// Line and column, counted from 1.
-fn place(text: &str, offset: usize) -> (usize, usize) {
+fn place(text: &str, offset: usize) -> Place {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.rsplit('\n').next().unwrap_or_default();
     (1 + before.matches('\n').count(), 1 + line.chars().count())

@@ -11,11 +11,13 @@
 //! | what becomes of the packets | [`output`] |
 //! | what the process may do | [`process`] |
 //! | how a running capture is reached and supervised | [`service`] |
+//! | errors, with the place of a setting in the file | [`mod@explain`] |
 //! | values that are text in files | [`text`] |
 //!
 //! Rule: a setting of the command is a field here or in the `settings.rs` of the command, a setting of the
 //! capture a field of [`wirecap::Config`]. Flags are stored in them, and what runs reads only them.
 
+mod explain;
 pub(crate) mod file;
 mod output;
 mod process;
@@ -23,12 +25,13 @@ mod service;
 pub(crate) mod text;
 
 pub(crate) use self::{
+    explain::explain,
     file::Settings,
     output::OutputSettings,
     process::ProcessSettings,
     service::{CaptureName, MetricsAddress, ServiceSettings, SocketChoice},
 };
-use crate::exit::Usage;
+use crate::sources::Refused;
 
 /// A setting that a command fixes.
 pub(crate) struct FixedSetting {
@@ -43,10 +46,13 @@ pub(crate) fn fixed(key: &'static str, is_kept: bool, reason: &'static str) -> F
 }
 
 /// Refuses the first of these settings whose value the command does not allow.
-pub(crate) fn refuse(command: &str, settings: impl IntoIterator<Item = FixedSetting>) -> Result<(), Usage> {
+pub(crate) fn refuse(command: &str, settings: impl IntoIterator<Item = FixedSetting>) -> Result<(), Refused> {
     match settings.into_iter().find(|setting| !setting.is_kept) {
         Some(FixedSetting { key, reason, .. }) => {
-            Err(usage!("{key} cannot be set for {command}: {reason}; leave it out"))
+            let message = format!("cannot be set for {command}: {reason}; leave it out");
+            Err(Refused::new(move |sources| {
+                sources.at(key, &message).unwrap_or_else(|| format!("{key} {message}"))
+            }))
         }
         None => Ok(()),
     }

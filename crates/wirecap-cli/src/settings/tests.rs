@@ -31,7 +31,7 @@ fn capture(file: &str, arguments: &str) -> anyhow::Result<CaptureSettings> {
     let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
         unreachable!()
     };
-    flags.into_settings(|word| word.starts_with("eth"))
+    flags.into_settings(|word| word.starts_with("eth")).map(|sourced| sourced.settings)
 }
 
 /// The settings of `wirecap forward` with these arguments and this file.
@@ -42,7 +42,7 @@ fn forward(file: &str, arguments: &str) -> anyhow::Result<ForwardSettings> {
     let Command::Forward(flags) = Flags::try_parse_from(words).expect("flags").command else {
         unreachable!()
     };
-    flags.into_settings()
+    flags.into_settings().map(|sourced| sourced.settings)
 }
 
 fn written(text: &str) -> tempfile::NamedTempFile {
@@ -175,7 +175,7 @@ fn errors_name_the_line_column_and_key() {
 
 #[test]
 fn an_empty_file_changes_nothing() {
-    assert_eq!(read::<CaptureSettings>("/dev/null".as_ref()).unwrap(), CaptureSettings::default());
+    assert_eq!(read::<CaptureSettings>("/dev/null".as_ref()).unwrap().settings, CaptureSettings::default());
 }
 
 #[test]
@@ -203,13 +203,13 @@ fn the_printed_defaults_are_a_file_to_start_from() {
     {
         assert!(text.lines().any(|printed| printed == line), "{line}: {text}");
     }
-    assert_eq!(parse::<CaptureSettings>(&text).unwrap(), CaptureSettings::default());
+    assert_eq!(parse::<CaptureSettings>(&text).unwrap().0, CaptureSettings::default());
     let text = printed(&ForwardSettings::default());
     assert!(
         text.contains("transmit_entries = 2048") && text.contains("[forward]\non_full = \"wait\""),
         "{text}"
     );
-    assert_eq!(parse::<ForwardSettings>(&text).unwrap(), ForwardSettings::default());
+    assert_eq!(parse::<ForwardSettings>(&text).unwrap().0, ForwardSettings::default());
 }
 
 fn one<T: wirecap::config::Choice + std::fmt::Debug>() -> impl Strategy<Value = T> {
@@ -276,10 +276,10 @@ proptest! {
             process: process.clone(),
             service: service.clone(),
         };
-        prop_assert_eq!(parse::<CaptureSettings>(&printed(&settings)).unwrap(), settings);
+        prop_assert_eq!(parse::<CaptureSettings>(&printed(&settings)).unwrap().0, settings);
         let set_source = vec!["a=02:00:00:00:00:01".into()];
         let forward = ForwardRules { set_source, ..ForwardRules::default() };
         let settings = ForwardSettings { capture, forward, output, process, service };
-        prop_assert_eq!(parse::<ForwardSettings>(&printed(&settings)).unwrap(), settings);
+        prop_assert_eq!(parse::<ForwardSettings>(&printed(&settings)).unwrap().0, settings);
     }
 }

@@ -117,5 +117,5 @@ fn a_series_and_the_files_of_queues_are_compressed_too() {
     }
     let refused = lab.spawn(&["capture", "r0", "-w", name.to_str().unwrap(), "--direct-io"]).wait();
     assert_eq!(refused.code, Some(2), "{refused:#?}");
-    assert!(refused.stderr.contains("not for compressed ones"), "{refused:#?}");
+    assert!(refused.stderr.contains("but -w names a compressed one"), "{refused:#?}");
 }

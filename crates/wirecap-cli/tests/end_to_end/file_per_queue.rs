@@ -233,7 +233,7 @@ fn files_that_cannot_be_written_are_named_before_anything_is_touched() {
     fs::write(&config, "[output]\nwrite = 'x.pcapng'\nfile_per_queue = true\n").unwrap();
     let ended = lab.spawn(&["forward", "r0", "r1", "--config", text(&config)]).wait();
     assert_eq!(ended.code, Some(2), "{ended:#?}");
-    assert!(ended.stderr.contains("file_per_queue cannot be set for forward"), "{ended:#?}");
+    assert!(ended.stderr.contains(":3:18: file_per_queue: cannot be set for forward"), "{ended:#?}");
 }
 
 #[test]

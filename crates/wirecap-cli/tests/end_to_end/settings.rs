@@ -76,23 +76,23 @@ fn an_error_in_a_settings_file_is_wrong_usage() {
         (
             "capture",
             "[capture]\nports = ['none0']\ntransmit_entries = 64\n",
-            "transmit_entries cannot be set for capture",
+            ":3:20: transmit_entries: cannot be set for capture",
         ),
         ("capture", "[capture]\n", "name at least one"),
         (
             "capture",
-            "[capture]\nports = ['lo']\n[output]\nwrite = 'x.pcapng'\nrotate_files = 4\n",
-            "-W is for a series of files: add -C SIZE",
+            "[capture]\nports = ['lo']\n\n[output]\nwrite = 'x.pcapng'\nrotate_files = 4\n",
+            ":6) is for a series of files: add rotate_size",
         ),
         (
             "forward",
             "[capture]\nports = ['a', 'b']\nmode = 'advanced'\n",
-            "mode cannot be set for forward: packets",
+            ":3:8: mode: cannot be set for forward: packets",
         ),
         (
             "forward",
             "[capture]\nports = ['a', 'packet:b']\n",
-            "packet:b cannot be forwarded: the host would keep",
+            ":2:9: ports: packet:b cannot be forwarded: the host would keep",
         ),
     ] {
         let file = write(&path, text);
@@ -104,6 +104,47 @@ fn an_error_in_a_settings_file_is_wrong_usage() {
             "wirecap: {file} has settings, too; --print-config prints what they and the flags come to"
         );
         assert_eq!(ended.stderr.ends_with(&beside), !words.starts_with(':'), "{text}: {ended:#?}");
+        // To print the settings checks them; interfaces may be named later.
+        let printed = run(&[command, "--config", &file, "--print-config"]);
+        if words == "name at least one" {
+            assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""), "{printed:#?}");
+        } else {
+            assert_eq!((printed.code, &printed.stderr), (Some(2), &ended.stderr), "{printed:#?}");
+        }
+    }
+}
+
+#[test]
+fn printing_the_settings_checks_what_does_not_depend_on_the_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("w.toml");
+    for (command, text, words) in [
+        ("capture", "[capture]\nworkers = 0\n", ":2:11: workers: 0 workers cannot capture anything"),
+        ("capture", "[capture]\nfilter = 'prt 22'\n", ":2:10: filter: filter `prt 22`: "),
+        (
+            "capture",
+            "[output]\nwrite = 'x.pcapng'\nrotate_size = 100\n",
+            ":3:15: rotate_size: 100 bytes is too",
+        ),
+        ("capture", "[output]\ncopy_to = 'eth1'\nverify = true\n", "cannot be combined"),
+        ("forward", "[forward]\npass = 'udp'\ndrop = 'prt 22'\n", ":3:8: drop: filter `prt 22`: "),
+        ("forward", "[capture]\ntransmit_entries = 100\n", ":2:20: transmit_entries: 100 is no size"),
+        ("forward", "[capture]\nports = ['none0']\n", ":2:9: ports: forward is between two interfaces"),
+        ("forward", "[output]\nkeep_files = 2\n", ":2) is a number of files"),
+    ] {
+        let file = write(&path, text);
+        let ended = run(&[command, "--config", &file, "--print-config"]);
+        let printed = String::from_utf8(ended.stdout.clone()).unwrap();
+        assert!(ended.code == Some(2) && printed.starts_with("[capture]\n"), "{text}: {ended:#?}");
+        assert!(ended.stderr.contains(words) && ended.stderr.lines().count() == 1, "{text}: {ended:#?}");
+    }
+    for (command, text) in [
+        ("capture", "[capture]\nports = ['none0']\nfilter = 'wlan type mgt'\n[output]\nwrite = '-'\n"),
+        ("forward", "[forward]\nset_source = ['none0=02:00:00:00:00:01']\n"),
+    ] {
+        let file = write(&path, text);
+        let ended = run(&[command, "--config", &file, "--print-config"]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{text}: {ended:#?}");
     }
 }
 

@@ -15,7 +15,8 @@ fn plan(arguments: &str) -> Result<Plan> {
     let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
         unreachable!()
     };
-    let CaptureSettings { capture, output, .. } = flags.into_settings(|word| word.starts_with("eth"))?;
+    let settings = flags.into_settings(|word| word.starts_with("eth"))?.settings;
+    let CaptureSettings { capture, output, .. } = settings;
     Plan::new(capture, output, KnownInterfaces::default(), Sandbox::off())
 }
 
@@ -154,7 +155,7 @@ fn a_number_of_packets_in_a_file_is_not_0_either() {
             "--expect 0 leaves no",
         ),
     ] {
-        let error = check_flags(&Config::default(), &settings).unwrap_err();
+        let error = check_settings(&Config::default(), &settings).unwrap_err();
         assert!(error.to_string().starts_with(hint), "{error}");
         assert_eq!(exit::code_of(&error), Exit::Usage);
     }

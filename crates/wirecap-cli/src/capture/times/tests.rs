@@ -15,7 +15,7 @@ fn times(flags: &str) -> Times {
     let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
         unreachable!()
     };
-    let settings = flags.into_settings(|_| true).unwrap();
+    let settings = flags.into_settings(|_| true).unwrap().settings;
     Times::new(
         &Plan::new(settings.capture, settings.output, KnownInterfaces::default(), Sandbox::off()).unwrap(),
     )

@@ -17,6 +17,7 @@ use crate::{
         ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, ProcessFlags, ServiceFlags,
         TimeLimit, WorkerFlags, set,
     },
+    sources::Sourced,
     values::{choice, count},
 };
 
@@ -134,8 +135,11 @@ impl CaptureFlags {
     ///
     /// # Errors
     /// [`Usage`](crate::exit::Usage) for words that contradict each other, and for mistakes in the file.
-    pub(crate) fn into_settings(self, is_interface: impl FnMut(&str) -> bool) -> Result<CaptureSettings> {
-        let mut settings: CaptureSettings = self.settings.settings()?;
+    pub(crate) fn into_settings(
+        self,
+        is_interface: impl FnMut(&str) -> bool,
+    ) -> Result<Sourced<CaptureSettings>> {
+        let Sourced { mut settings, sources } = self.settings.settings::<CaptureSettings>()?;
         let CaptureSettings { capture, output, process, service } = &mut settings;
         self.pool.apply(capture);
         self.engine.apply(capture)?;
@@ -172,6 +176,7 @@ impl CaptureFlags {
         self.service.apply(service);
         // Counting needs no times of single packets; writing and verifying do.
         capture.stamp_packets |= output.keeps_times();
-        Ok(settings)
+        let sources = sources.after_flags(&settings);
+        Ok(Sourced { settings, sources })
     }
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use wirecap::Config;
 
 use crate::{
-    exit::Usage,
     settings::{OutputSettings, ProcessSettings, ServiceSettings, Settings, fixed, refuse},
+    sources::Refused,
 };
 
 /// The settings of `wirecap capture`.
@@ -33,8 +33,8 @@ impl CaptureSettings {
     /// Refuses settings that have no effect on a capture.
     ///
     /// # Errors
-    /// [`Usage`] that names the setting.
-    pub(crate) fn check(&self) -> Result<(), Usage> {
+    /// [`Refused`] that names the setting.
+    pub(crate) fn check(&self) -> Result<(), Refused> {
         let (config, usual) = (&self.capture, Config::default());
         refuse(
             "capture",

@@ -12,6 +12,7 @@ use crate::{
         ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, ProcessFlags, ServiceFlags,
         TimeLimit, WorkerFlags, set,
     },
+    sources::Sourced,
     values::{ANY, choice, number, ports},
 };
 
@@ -99,8 +100,8 @@ impl ForwardFlags {
     ///
     /// # Errors
     /// A word that names no port; mistakes in the file.
-    pub(crate) fn into_settings(self) -> Result<ForwardSettings> {
-        let mut settings: ForwardSettings = self.settings.settings()?;
+    pub(crate) fn into_settings(self) -> Result<Sourced<ForwardSettings>> {
+        let Sourced { mut settings, sources } = self.settings.settings::<ForwardSettings>()?;
         let ForwardSettings { capture, forward, output, process, service } = &mut settings;
         if !self.ports.is_empty() {
             capture.ports = ports(&self.ports)?;
@@ -126,6 +127,7 @@ impl ForwardFlags {
         self.process.apply(process);
         self.service.apply(service);
         capture.stamp_packets |= output.keeps_times();
-        Ok(settings)
+        let sources = sources.after_flags(&settings);
+        Ok(Sourced { settings, sources })
     }
 }

@@ -3,11 +3,12 @@
 use std::{fmt::Display, str::FromStr, thread};
 
 use anyhow::{Result, bail, ensure};
-use wirecap::{Access, PortSpec, QueueSet, UnmatchedPolicy};
+use wirecap::{Access, Config, PortSpec, QueueSet, UnmatchedPolicy};
 use wirecap_file::{LINK_TYPE_ETHERNET, MAX_CAPTURED_LEN};
 use wirecap_filter::Filter;
 use wirecap_headers::{Rewrite, Ttl};
 use wirecap_router::{Error as RouterError, Router, RouterPort, Routes};
+use wirecap_sandbox::Sandbox;
 use wirecap_sys::netdev::{self, Interface};
 
 use super::{
@@ -15,15 +16,18 @@ use super::{
     settings::{Checksums, ForwardRules, ForwardSettings, FullRingPolicy},
 };
 use crate::{
-    capture::{known_interfaces::KnownInterfaces, plan::Plan},
+    capture::{filter_check, known_interfaces::KnownInterfaces, plan::Plan},
     exit::Usage,
     process::{sandbox, signals::Signals, step::Step},
+    sources::{Refused, Setting},
     text::forward::ForwardWarning,
     values::{ROUTES_MIB, is_trace, text_file},
 };
 
 /// The largest transmit ring: more entries than any NIC has.
 const MAX_RING: u32 = 32768;
+/// Interfaces for checks without any.
+const STAND_INS: [&str; 2] = ["eth0", "eth1"];
 
 /// What is forwarded, and how.
 pub(super) struct ForwardPlan {
@@ -47,20 +51,8 @@ impl ForwardPlan {
     pub(super) fn new(settings: ForwardSettings, signals: &Signals) -> Result<Self> {
         settings.check()?;
         let ForwardSettings { capture: mut config, forward: mut rules, output, process, service } = settings;
-        // libpcap takes an empty expression for all packets, but `--drop ""` is to drop nothing.
-        for expression in [&mut rules.pass, &mut rules.drop] {
-            *expression = expression.take().filter(|expression| !expression.trim().is_empty());
-        }
         let sandbox = sandbox::open(&process, output.quiet)?;
-        check_ports(&config.ports, &rules)?;
-        let ring = config.transmit_entries;
-        ensure!(
-            ring.is_power_of_two() && ring <= MAX_RING,
-            usage!("--transmit-ring {ring}: write a power of two up to {MAX_RING}, like 2048")
-        );
-        config.ports = config.ports.into_iter().map(taken).collect::<Result<_>>()?;
-        let rewrite = rewrite(&config.ports, &rules)?;
-        let routes = rules.route.as_deref().map(routes).transpose()?;
+        let (rewrite, routes) = complete(&mut config, &mut rules)?;
         let (mut warnings, mut known) = (Vec::new(), KnownInterfaces::default());
         let (interfaces, queues) = look_up(&config.ports, &mut known, &mut warnings)?;
         if routes.is_none() {
@@ -94,6 +86,50 @@ impl ForwardPlan {
     }
 }
 
+/// Checks everything that does not depend on the machine. Without interfaces, which may come later, the rest
+/// is checked.
+///
+/// # Errors
+/// The first mistake.
+pub(super) fn check(settings: ForwardSettings, signals: &Signals) -> Result<()> {
+    settings.check()?;
+    let ForwardSettings { capture: mut config, forward: mut rules, output, .. } = settings;
+    if config.ports.is_empty() {
+        config.ports.extend(STAND_INS.map(PortSpec::from));
+        // They name interfaces.
+        (rules.set_source, rules.set_destination) = (Vec::new(), Vec::new());
+    }
+    complete(&mut config, &mut rules)?;
+    let quiet = output.quiet;
+    Plan::new(config, output, KnownInterfaces::default(), Sandbox::off())?;
+    filter_check::check(rules.pass, quiet, signals)?;
+    filter_check::check(rules.drop, quiet, signals)
+}
+
+/// Completes the settings, and reads what they name, without looking at an interface.
+///
+/// # Errors
+/// [`Usage`] and [`Refused`].
+fn complete(config: &mut Config, rules: &mut ForwardRules) -> Result<([Rewrite; 2], Option<Routes>)> {
+    // libpcap takes an empty expression for all packets, but `--drop ""` is to drop nothing.
+    for expression in [&mut rules.pass, &mut rules.drop] {
+        *expression = expression.take().filter(|expression| !expression.trim().is_empty());
+    }
+    check_ports(&config.ports, rules)?;
+    let ring = config.transmit_entries;
+    ensure!(
+        ring.is_power_of_two() && ring <= MAX_RING,
+        Refused::value(
+            Setting::TransmitEntries,
+            format!("{ring} is no size of a ring: write a power of two up to {MAX_RING}, like 2048")
+        )
+    );
+    config.ports = config.ports.drain(..).map(taken).collect::<Result<_>>()?;
+    let rewrite = rewrite(&config.ports, rules)?;
+    let routes = rules.route.as_deref().map(routes).transpose()?;
+    Ok((rewrite, routes))
+}
+
 fn check_ports(ports: &[PortSpec], rules: &ForwardRules) -> Result<()> {
     let message = match (ports.len(), &rules.route) {
         (2, _) | (3.., Some(_)) => return Ok(()),
@@ -106,13 +142,13 @@ fn check_ports(ports: &[PortSpec], rules: &ForwardRules) -> Result<()> {
              with --route FILE"
         ),
     };
-    Err(Usage(message).into())
+    Err(Refused::about(Setting::Ports.key(), message).into())
 }
 
 /// The port, with access by XDP, which forwarding needs.
 ///
 /// # Errors
-/// [`Usage`] for a trace file, and for access that leaves packets to the host.
+/// [`Refused`] for a trace file, and for access that leaves packets to the host.
 pub(crate) fn taken(port: PortSpec) -> Result<PortSpec> {
     let reason = match port {
         PortSpec::Interface { name, access: Access::Auto | Access::Xdp, queues } => {
@@ -121,7 +157,8 @@ pub(crate) fn taken(port: PortSpec) -> Result<PortSpec> {
         PortSpec::Interface { .. } => "the host would keep its packets, and each would exist twice",
         _ => "a trace file is sent with wirecap replay",
     };
-    Err(usage!("{port} cannot be forwarded: {reason}; name an interface").into())
+    let message = format!("{port} cannot be forwarded: {reason}; name an interface");
+    Err(Refused::about(Setting::Ports.key(), message).into())
 }
 
 /// The interfaces, each once, and the smallest number of queues that one of them can both receive by and send
