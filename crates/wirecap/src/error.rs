@@ -30,7 +30,7 @@ pub enum Error {
     #[error("{0} is named twice; name each interface once, or different queues of it")]
     PortTwice(String),
     /// More ports or queues than chunk names can distinguish.
-    #[error("{what}: {given} is more than the {most} an engine can have")]
+    #[error("{what}: {given} is more than the {most} an engine can have{}", instead_of_many(what))]
     TooMany {
         /// Of what.
         what: &'static str,
@@ -439,6 +439,15 @@ pub enum XdpAttachment {
     Netlink(AttachedMode),
     /// This process may not list BPF links.
     Unknown,
+}
+
+/// What helps where a number is more than an engine can have.
+fn instead_of_many(what: &str) -> &'static str {
+    match what {
+        "ports" => "; use several captures, or merge trace files first (mergecap)",
+        "workers" => "; ask for fewer",
+        _ => "",
+    }
 }
 
 /// Processes in one text: `wirecap (pid 7), suricata (pid 9)`.

@@ -28,3 +28,13 @@ fn only_a_free_queue_is_suggested() {
     assert!(shared(Some(3)).ends_with("name queues that are free, as in in0@3"));
     assert!(shared(None).ends_with("captured by x (pid 7); end that"));
 }
+
+#[test]
+fn too_many_ports_have_a_remedy() {
+    let many = |what| Error::TooMany { what, given: 70, most: 63 }.to_string();
+    assert_eq!(
+        many("ports"),
+        "ports: 70 is more than the 63 an engine can have; use several captures, or merge trace files first (mergecap)"
+    );
+    assert_eq!(many("allocators"), "allocators: 70 is more than the 63 an engine can have");
+}
