@@ -60,7 +60,8 @@ pub(super) fn page(flags: &Command) -> String {
     page.section("PRIVILEGES");
     page.text(
         "Capturing needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK. The Debian package gives them to \
-         members of the group wirecap on request: see wirecap-setcap(8). Reading trace files needs none.",
+         members of the group wirecap on request: see wirecap-setcap(8). From then on, only root and these members can execute wirecap at \
+         all. Reading trace files needs no capability, but the right to execute wirecap.",
     );
     page.section("SEE ALSO");
     let own: Vec<_> = commands(flags).map(|command| format!("wirecap-{}(1)", command.get_name())).collect();
