@@ -391,13 +391,13 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -l json -d '
 complete -c wirecap -n "__fish_wirecap_using_subcommand interfaces" -s h -l help -d 'Print help'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l fix -d 'Change what the findings name, as far as that is safe, and report what became of it; with --fix=RULE,RULE make all changes of these rules, and only these. Most settings are restored by a restart of the machine, too' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l disk -d 'Where packets are to be written: a directory, or a file in it' -r -F
-complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l account -d 'Explain the losses of a capture: a file with what `wirecap capture --json` printed' -r -F
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l account -d 'Explain the losses of a capture: a file with what `wirecap capture --json` printed. Without an interface, those that it captured are examined' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l cell-bytes -d 'Size of a cell in the planned capture: 2048 or 4096' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l record -d 'Write what is known of the machine to a file as well' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l snapshot -d 'Examine a machine that --record has written to a file, instead of this one' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l journal -d 'Directory of the journal that --fix writes and --undo reads' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l undo -d 'Restore every setting that --fix has changed, of all interfaces, as it was before'
-complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l measure -d 'Write a test file there, for three seconds or up to 2 GiB, and measure the speed. The file has no name and is gone at the end'
+complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l measure -d 'Write a test file there, for three seconds or up to 2 GiB, and report the speed. The file has no name and is gone at the end'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l fail-on-findings -d 'Exit with code 4 if there is a problem or a warning'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c wirecap -n "__fish_wirecap_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'

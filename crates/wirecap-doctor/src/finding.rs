@@ -8,7 +8,7 @@ use wirecap_core::choices;
 
 use crate::{
     setting::Change,
-    snapshot::{FileSystem, KernelVersion, Sysctl},
+    snapshot::{CaptureMode, FileSystem, KernelVersion, Sysctl},
 };
 
 choices! {
@@ -472,5 +472,14 @@ rules! {
         percent: u64,
         /// Queues that were captured.
         queues: u32,
+        /// Whether workers helped each other; null if unknown.
+        mode: Option<CaptureMode>,
+        /// T, in percent; null in basic mode, or if unknown.
+        threshold_percent: Option<u8>,
+        /// R; null if unknown.
+        chunks_per_pool: Option<u32>,
+        /// R with which the pool has room for what this queue lost, if a packet fits a cell: twice the R that
+        /// was, or more; null if unknown, or more than a pool can have.
+        enough_chunks: Option<u32>,
     }
 }

@@ -29,6 +29,12 @@ pub(crate) fn bit_rate(bps: f64) -> String {
     if bps >= 1e9 { format!("{:.2} Gbit/s", bps / 1e9) } else { format!("{:.2} Mbit/s", bps / 1e6) }
 }
 
+/// Bytes per second.
+pub(crate) fn byte_rate(bytes: u64) -> String {
+    let mb = bytes as f64 / 1e6;
+    if mb >= 10.0 { format!("{mb:.0} MB/s") } else { format!("{mb:.1} MB/s") }
+}
+
 /// A long time.
 pub(crate) fn length(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -83,6 +89,11 @@ mod tests {
             ("4.00 Mpps".into(), "1.50 kpps".into(), "3 packets/s".into())
         );
         assert_eq!(rate(0.9), "1 packet/s");
+    }
+
+    #[test]
+    fn slow_disks_have_tenths() {
+        assert_eq!((byte_rate(9_040_000), byte_rate(10_400_000)), ("9.0 MB/s".into(), "10 MB/s".into()));
     }
 
     #[test]

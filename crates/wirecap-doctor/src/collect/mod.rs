@@ -26,7 +26,7 @@ use std::{
 
 use wirecap_sys::netdev;
 
-pub use account::read_account;
+pub use account::{Account, read_account};
 pub use disk::{disk, measure};
 use files::Files;
 

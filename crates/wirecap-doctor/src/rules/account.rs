@@ -1,9 +1,11 @@
 //! What was lost already: by an earlier capture, and by the NIC since its driver was loaded.
 
+use wirecap_core::Geometry;
+
 use super::{of, of_machine};
 use crate::{
     finding::{Evidence, Finding, Severity},
-    snapshot::{Interface, PortAccount, Snapshot},
+    snapshot::{AccountSettings, Interface, PortAccount, Snapshot},
 };
 
 /// Fewer missed packets than one in this number are not reported.
@@ -19,10 +21,10 @@ pub(super) fn of_interface(_: &Snapshot, interface: &Interface) -> Vec<Finding> 
 }
 
 pub(super) fn examine(snapshot: &Snapshot) -> Vec<Finding> {
-    snapshot.account.iter().flat_map(of_port).collect()
+    snapshot.account.iter().flat_map(|port| of_port(port, &snapshot.account_settings)).collect()
 }
 
-fn of_port(port: &PortAccount) -> Vec<Finding> {
+fn of_port(port: &PortAccount, settings: &AccountSettings) -> Vec<Finding> {
     let (lost, seen) = (port.lost(), port.seen());
     let no_buffer = lost.no_free_cell + lost.no_free_block;
     let name = || port.name.clone();
@@ -37,18 +39,39 @@ fn of_port(port: &PortAccount) -> Vec<Finding> {
     ];
     let causes = causes.into_iter().filter(|(lost, _)| *lost > 0).map(|(_, evidence)| evidence);
     causes
-        .chain(skew(port, seen))
+        .chain(skew(port, seen, settings))
         .map(|evidence| of_machine(Severity::Problem, evidence, Vec::new()))
         .collect()
 }
 
-fn skew(port: &PortAccount, seen: u64) -> Option<Evidence> {
+/// One queue had most of the packets. A single worker has them all anyway, and how long packets are does not
+/// depend on their queue.
+fn skew(port: &PortAccount, seen: u64, settings: &AccountSettings) -> Option<Evidence> {
     let busiest = port.queues.iter().max_by_key(|queue| queue.seen)?;
     let percent = (busiest.seen * 100).checked_div(seen)?;
-    (port.queues.len() > 1 && percent >= MOST_PERCENT && busiest.lost.total() > 0).then(|| {
-        let queues = port.queues.len() as u32;
-        Evidence::SkewedQueues { port: port.name.clone(), queue: busiest.queue, percent, queues }
+    let is_skewed = port.queues.len() > 1 && percent >= MOST_PERCENT && settings.workers != Some(1);
+    let no_buffer = busiest.lost.no_free_cell + busiest.lost.no_free_block;
+    let &AccountSettings { mode, threshold_percent, chunks_per_pool, .. } = settings;
+    (is_skewed && no_buffer + busiest.lost.rx_ring_full > 0).then(|| Evidence::SkewedQueues {
+        port: port.name.clone(),
+        queue: busiest.queue,
+        percent,
+        queues: port.queues.len() as u32,
+        mode,
+        threshold_percent,
+        chunks_per_pool,
+        enough_chunks: enough_chunks(settings, no_buffer),
     })
+}
+
+/// R with which a pool has room for these packets, too, each in a cell of its own; at least twice the R that
+/// was.
+fn enough_chunks(settings: &AccountSettings, lost: u64) -> Option<u32> {
+    let (cells, chunks) = (settings.cells_per_chunk?, settings.chunks_per_pool?);
+    let largest = Geometry::new(cells, 1, 2048).ok()?.max_chunks();
+    let chunks = u64::from(chunks);
+    let enough = (chunks + lost.div_ceil(u64::from(cells))).max(2 * chunks);
+    u32::try_from(enough).ok().filter(|enough| *enough <= largest)
 }
 
 #[cfg(test)]
@@ -57,7 +80,7 @@ mod tests {
     use crate::{
         finding::Rule,
         rules::tuned_tests::{found_after, found_in},
-        snapshot::{Counters, LostPackets, QueueAccount},
+        snapshot::{CaptureMode, Counters, LostPackets, QueueAccount},
     };
 
     fn account(lost: LostPackets, dropped_before_xdp: u64, seen: [u64; 2]) -> Vec<Rule> {
@@ -87,6 +110,56 @@ mod tests {
         assert_eq!(account(lost, 0, [60, 40]), [Rule::LostNoBuffer, Rule::SkewedQueues]);
         assert_eq!(account(lost, 0, [59, 41]), [Rule::LostNoBuffer]);
         assert_eq!(account(LostPackets::default(), 0, [100, 0]), []);
+        let long = LostPackets { too_long: 1, ..LostPackets::default() };
+        assert_eq!(account(long, 0, [60, 40]), [Rule::LostTooLong]);
+    }
+
+    /// The skew that a capture with these settings reports, whose busy queue lost this many packets.
+    fn skew_with(settings: AccountSettings, no_free_block: u64) -> Option<Evidence> {
+        let lost = LostPackets { no_free_block, ..LostPackets::default() };
+        let busy = QueueAccount { queue: 0, seen: 16_936, lost };
+        let idle = QueueAccount { queue: 1, ..QueueAccount::default() };
+        let port = PortAccount { name: "eth1".into(), queues: vec![busy, idle], ..PortAccount::default() };
+        let findings = found_after(|snapshot| {
+            (snapshot.account, snapshot.account_settings) = (vec![port.clone()], settings);
+        });
+        findings
+            .into_iter()
+            .map(|finding| finding.evidence)
+            .find(|evidence| evidence.rule() == Rule::SkewedQueues)
+    }
+
+    #[test]
+    fn a_skew_has_the_mode_and_an_r_that_is_enough() {
+        let settings = AccountSettings {
+            mode: Some(CaptureMode::Advanced),
+            threshold_percent: Some(60),
+            cells_per_chunk: Some(64),
+            chunks_per_pool: Some(4),
+            workers: Some(2),
+        };
+        let expected = |enough_chunks| {
+            Some(Evidence::SkewedQueues {
+                port: "eth1".into(),
+                queue: 0,
+                percent: 100,
+                queues: 2,
+                mode: Some(CaptureMode::Advanced),
+                threshold_percent: Some(60),
+                chunks_per_pool: Some(4),
+                enough_chunks,
+            })
+        };
+        // 11,326 packets take 177 chunks of 64 cells.
+        assert_eq!(skew_with(settings, 11_326), expected(Some(181)));
+        assert_eq!(skew_with(settings, 1), expected(Some(8)), "twice as many at least");
+        assert_eq!(skew_with(settings, 1 << 22), expected(None), "no pool is as large");
+        assert_eq!(skew_with(AccountSettings { workers: Some(1), ..settings }, 1), None);
+        let unknown = skew_with(AccountSettings::default(), 1);
+        assert!(
+            matches!(unknown, Some(Evidence::SkewedQueues { mode: None, enough_chunks: None, .. })),
+            "{unknown:?}"
+        );
     }
 
     #[test]

@@ -11,8 +11,7 @@ const SHORT_SECONDS: u64 = 60;
 
 pub(super) fn examine(snapshot: &Snapshot) -> Vec<Finding> {
     let Some(disk) = &snapshot.disk else { return Vec::new() };
-    let links = snapshot.interfaces.iter().filter_map(|interface| interface.speed_mbps);
-    let needed = links.map(|mbps| u64::from(mbps) * 1_000_000 / 8).sum();
+    let needed = snapshot.link_bytes_per_second().unwrap_or(0);
     [file_system(disk), direct_io(disk), space(disk, needed), speed(disk, needed)]
         .into_iter()
         .flatten()

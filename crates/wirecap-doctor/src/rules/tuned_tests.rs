@@ -8,8 +8,8 @@ use super::{LossCause, examine};
 use crate::{
     finding::{Finding, Rule},
     snapshot::{
-        Clock, Cpus, Disk, IdleState, Interface, Interrupt, KernelVersion, Machine, Memory, Napi, Rss,
-        Snapshot, Softirq, Sysctl, Xdp,
+        AccountSettings, Clock, Cpus, Disk, IdleState, Interface, Interrupt, KernelVersion, Machine, Memory,
+        Napi, Rss, Snapshot, Softirq, Sysctl, Xdp,
     },
 };
 
@@ -74,6 +74,7 @@ pub(super) fn tuned() -> Snapshot {
             ..Disk::default()
         }),
         account: Vec::new(),
+        account_settings: AccountSettings::default(),
     }
 }
 

@@ -1,6 +1,36 @@
 //! What an earlier capture reported: the part of `wirecap capture --json` that the rules need.
 
 use serde::{Deserialize, Serialize};
+use wirecap_core::choices;
+
+/// What can stand before the name of an interface that is captured.
+const ACCESSES: [&str; 4] = ["", "xdp:", "tap:", "packet:"];
+
+choices! {
+    /// Whether workers help each other.
+    pub enum CaptureMode {
+        /// No worker helps another.
+        Basic = "basic",
+        /// A worker takes over packets of a queue whose pool is fuller than T.
+        Advanced = "advanced",
+    }
+}
+
+/// The settings of an earlier capture; `None` what its account does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AccountSettings {
+    /// Whether workers help each other.
+    pub mode: Option<CaptureMode>,
+    /// T, in percent; `None` in basic mode, too.
+    pub threshold_percent: Option<u8>,
+    /// M.
+    pub cells_per_chunk: Option<u32>,
+    /// R.
+    pub chunks_per_pool: Option<u32>,
+    /// How many workers there were.
+    pub workers: Option<u32>,
+}
 
 /// A port of an earlier capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +53,24 @@ impl PortAccount {
             rx_ring_full: sum.rx_ring_full + lost.rx_ring_full,
             too_long: sum.too_long + lost.too_long,
         })
+    }
+
+    /// The interface; `None` if it is none, but a trace file.
+    ///
+    /// ```
+    /// # use wirecap_doctor::snapshot::PortAccount;
+    /// let port = |name: &str| PortAccount { name: name.into(), ..PortAccount::default() };
+    /// assert_eq!(port("eth1@0-3").interface(), Some("eth1"));
+    /// assert_eq!(port("trace:eth1.pcap").interface(), None);
+    /// ```
+    pub fn interface(&self) -> Option<&str> {
+        let (access, name) = self.name.split_at(self.name.find(':').map_or(0, |colon| colon + 1));
+        let is_queue = |letter: char| letter.is_ascii_digit() || letter == ',' || letter == '-';
+        let name = match name.rsplit_once('@') {
+            Some((interface, queues)) if queues.chars().all(is_queue) => interface,
+            _ => name,
+        };
+        ACCESSES.contains(&access).then_some(name)
     }
 
     /// Packets that came.

@@ -17,7 +17,7 @@ pub mod machine;
 
 use serde::{Deserialize, Serialize};
 
-pub use account::{LostPackets, PortAccount, QueueAccount};
+pub use account::{AccountSettings, CaptureMode, LostPackets, PortAccount, QueueAccount};
 pub use disk::{Disk, FileSystem};
 pub use interface::{Counters, HostUse, Interface, Interrupt, Napi, Rss, Xdp, XdpProgram};
 pub use machine::{CgroupMemory, Clock, Cpus, IdleState, KernelVersion, Machine, Memory, Softirq, Sysctl};
@@ -39,6 +39,16 @@ pub struct Snapshot {
     pub disk: Option<Disk>,
     /// The ports of an earlier capture.
     pub account: Vec<PortAccount>,
+    /// Its settings.
+    pub account_settings: AccountSettings,
+}
+
+impl Snapshot {
+    /// What the links of the interfaces bring together, in bytes per second; `None` if no speed is known.
+    pub fn link_bytes_per_second(&self) -> Option<u64> {
+        let links = self.interfaces.iter().filter_map(|interface| interface.speed_mbps);
+        links.map(|mbps| u64::from(mbps) * 1_000_000 / 8).reduce(|sum, link| sum + link)
+    }
 }
 
 impl Default for Snapshot {
@@ -49,6 +59,7 @@ impl Default for Snapshot {
             interfaces: Vec::new(),
             disk: None,
             account: Vec::new(),
+            account_settings: AccountSettings::default(),
         }
     }
 }

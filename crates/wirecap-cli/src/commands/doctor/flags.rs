@@ -15,7 +15,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   wirecap doctor eth1                              what costs packets, why, and what helps
   wirecap doctor eth1 --disk /captures --measure   with the disk, which is written to for three seconds
-  wirecap doctor eth1 --account account.json       with what wirecap capture --json printed
+  wirecap doctor --account account.json            explains the losses that wirecap capture --json printed
   wirecap doctor eth1 --fix                        changes what is safe to change, with a journal
   wirecap doctor eth1 --fix=single-queue           makes the changes of this rule, which are not made unasked
   wirecap doctor --undo                            restores every setting as it was
@@ -28,8 +28,8 @@ const JOURNAL: &str = "/var/lib/wirecap/doctor";
 /// What to examine, and what to do about it.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorFlags {
-    /// The interfaces to examine, by name or alternative name.
-    #[arg(value_name = INTERFACE, required_unless_present_any = ["undo", "snapshot"])]
+    /// The interfaces to examine, by name or alternative name [default: those of --account].
+    #[arg(value_name = INTERFACE, required_unless_present_any = ["undo", "snapshot", "account"])]
     pub(crate) interfaces: Vec<String>,
     /// Change what the findings name, as far as that is safe, and report what became of it; with
     /// --fix=RULE,RULE make all changes of these rules, and only these. Most settings are restored by a
@@ -43,11 +43,12 @@ pub(crate) struct DoctorFlags {
     /// Where packets are to be written: a directory, or a file in it.
     #[arg(long, value_name = "PATH")]
     pub(crate) disk: Option<PathBuf>,
-    /// Write a test file there, for three seconds or up to 2 GiB, and measure the speed. The file has no name
+    /// Write a test file there, for three seconds or up to 2 GiB, and report the speed. The file has no name
     /// and is gone at the end.
     #[arg(long, requires = "disk")]
     pub(crate) measure: bool,
-    /// Explain the losses of a capture: a file with what `wirecap capture --json` printed.
+    /// Explain the losses of a capture: a file with what `wirecap capture --json` printed. Without an
+    /// interface, those that it captured are examined.
     #[arg(long, value_name = "FILE")]
     pub(crate) account: Option<PathBuf>,
     /// Size of a cell in the planned capture: 2048 or 4096.

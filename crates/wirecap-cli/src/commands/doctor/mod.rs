@@ -15,13 +15,16 @@ use std::{fs, io, path::Path, time::SystemTime};
 
 use anyhow::{Result, anyhow};
 use wirecap_doctor::{
-    Change, Finding, Severity, Snapshot, collect, examine,
+    Change, Finding, Rule, Severity, Snapshot,
+    collect::{self, Account},
+    examine,
     fix::{self, Applied, ApplyOutcome, Journal, LiveSettings, Place, apply, undo},
+    snapshot::PortAccount,
 };
 
 use self::{flags::DoctorFlags, report::Diagnosis};
 use crate::{
-    exit::Exit,
+    exit::{Exit, Usage},
     print::{head::Head, printable::json, stdio::print_stdout},
 };
 
@@ -43,6 +46,7 @@ pub(crate) fn run(flags: &DoctorFlags) -> Result<Exit> {
         }
         if let Some(rules) = &flags.fix {
             let changes = changes(&diagnosis.findings, rules);
+            diagnosis.unrequested = unrequested(&diagnosis.findings, rules);
             let (journal, settings) = open(&flags.journal)?;
             diagnosis.applied = Some(apply(&journal, &settings, changes).map_err(describe)?);
         }
@@ -53,9 +57,19 @@ pub(crate) fn run(flags: &DoctorFlags) -> Result<Exit> {
 }
 
 fn snapshot(flags: &DoctorFlags) -> Result<Snapshot> {
-    let mut snapshot = match &flags.snapshot {
-        Some(path) => collect::read_snapshot(path)?,
-        None => {
+    let account = match &flags.account {
+        Some(path) => Some((path.as_path(), collect::read_account(path)?)),
+        None => None,
+    };
+    let mut snapshot = match (&flags.snapshot, &account) {
+        (Some(path), _) => collect::read_snapshot(path)?,
+        (None, Some((path, account))) if flags.interfaces.is_empty() => {
+            let taken = collect::snapshot(interfaces_of(path, account)?).map_err(|error| {
+                anyhow!("{error}; {} names this interface: name one to examine instead", path.display())
+            })?;
+            Snapshot { cell_bytes: flags.cell_bytes, ..taken }
+        }
+        (None, _) => {
             let taken = collect::snapshot(flags.interfaces.iter().map(String::as_str))?;
             Snapshot { cell_bytes: flags.cell_bytes, ..taken }
         }
@@ -67,10 +81,29 @@ fn snapshot(flags: &DoctorFlags) -> Result<Snapshot> {
         }
         snapshot.disk = Some(disk);
     }
-    if let Some(path) = &flags.account {
-        snapshot.account = collect::read_account(path)?;
+    if let Some((_, account)) = account {
+        (snapshot.account, snapshot.account_settings) = (account.ports, account.settings);
     }
     Ok(snapshot)
+}
+
+/// The interfaces that an account names, each once.
+fn interfaces_of<'a>(path: &Path, account: &'a Account) -> Result<Vec<&'a str>, Usage> {
+    let mut interfaces: Vec<&str> = Vec::new();
+    for interface in account.ports.iter().filter_map(PortAccount::interface) {
+        if !interfaces.contains(&interface) {
+            interfaces.push(interface);
+        }
+    }
+    if interfaces.is_empty() {
+        let path = path.display();
+        let ports: Vec<_> = account.ports.iter().map(|port| port.name.as_str()).collect();
+        let ports = if ports.is_empty() { "no port".into() } else { format!("only {}", ports.join(", ")) };
+        return Err(usage!(
+            "{path} has no interface to examine, {ports}; name one: wirecap doctor eth1 --account {path}"
+        ));
+    }
+    Ok(interfaces)
 }
 
 fn record(path: &Path, snapshot: &Snapshot) -> Result<()> {
@@ -78,10 +111,21 @@ fn record(path: &Path, snapshot: &Snapshot) -> Result<()> {
 }
 
 /// The changes to make: those of the rules that were named, or else those that need not be named.
-fn changes(findings: &[Finding], rules: &[wirecap_doctor::Rule]) -> Vec<Change> {
+fn changes(findings: &[Finding], rules: &[Rule]) -> Vec<Change> {
     let is_named = |finding: &&Finding| rules.is_empty() || rules.contains(&finding.rule());
     let all = findings.iter().filter(is_named).flat_map(|finding| &finding.changes);
     all.filter(|change| !rules.is_empty() || !change.setting.needs_request()).cloned().collect()
+}
+
+/// Rules with changes that are made only if the rule is named, where none was.
+fn unrequested(findings: &[Finding], rules: &[Rule]) -> Vec<Rule> {
+    let needs_request =
+        |finding: &&Finding| finding.changes.iter().any(|change| change.setting.needs_request());
+    let mut left: Vec<_> = findings.iter().filter(needs_request).map(Finding::rule).collect();
+    left.retain(|_| rules.is_empty());
+    left.sort();
+    left.dedup();
+    left
 }
 
 fn open(directory: &Path) -> Result<(Journal, LiveSettings)> {
@@ -117,10 +161,9 @@ fn exit(diagnosis: &Diagnosis, fail_on_findings: bool) -> Exit {
 #[cfg(test)]
 mod tests {
     use wirecap_doctor::{
-        Evidence, Rule, Setting,
-        finding::Finding,
+        Evidence, Setting,
         setting::NapiFile,
-        snapshot::{Interface, Napi},
+        snapshot::{AccountSettings, Disk, Interface, Napi},
     };
 
     use super::*;
@@ -155,6 +198,66 @@ mod tests {
         assert_eq!(settings(&[]), [threaded]);
         assert_eq!(settings(&[Rule::Governor]), [Setting::Governor { cpu: 0 }]);
         assert_eq!(settings(&[Rule::Lro]), []);
+    }
+
+    #[test]
+    fn the_flag_for_what_is_changed_only_on_request_is_named() {
+        let after_fix = |findings: Vec<Finding>, rules: &[Rule]| {
+            let unrequested = unrequested(&findings, rules);
+            let interface = Interface { name: "eth1".into(), ..Interface::default() };
+            let snapshot = Snapshot { interfaces: vec![interface], ..Snapshot::default() };
+            let applied = Some(Vec::new());
+            Diagnosis { snapshot, findings, applied, unrequested, ..Diagnosis::default() }
+                .describe()
+                .replace("\n    ", " ")
+        };
+        let only_governor = findings().split_off(1);
+        let text = after_fix(only_governor.clone(), &[]);
+        assert!(
+            text.ends_with(
+                "nothing was changed: some changes are made only if you name their rule: wirecap doctor eth1 --fix=governor\n"
+            ),
+            "{text}"
+        );
+        let named = after_fix(only_governor, &[Rule::Lro]);
+        assert!(named.ends_with("\nnothing was changed\n"), "{named}");
+        let none = after_fix(Vec::new(), &[]);
+        assert!(none.ends_with("nothing was changed\n"), "{none}");
+    }
+
+    #[test]
+    fn an_account_names_the_interfaces_to_examine() {
+        let of = |ports: &[&str]| {
+            let ports: Vec<_> = ports
+                .iter()
+                .map(|name| PortAccount { name: (*name).into(), ..PortAccount::default() })
+                .collect();
+            let account = Account { settings: AccountSettings::default(), ports };
+            interfaces_of(Path::new("a.json"), &account)
+                .map(|interfaces| interfaces.join(" "))
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of(&["eth1@0", "eth1@1-3", "trace:x.pcap", "eth2"]), Ok("eth1 eth2".into()));
+        let words = "; name one: wirecap doctor eth1 --account a.json";
+        assert_eq!(
+            of(&["trace:x.pcap", "trace:y.pcap"]),
+            Err(format!("a.json has no interface to examine, only trace:x.pcap, trace:y.pcap{words}"))
+        );
+        assert_eq!(of(&[]), Err(format!("a.json has no interface to examine, no port{words}")));
+    }
+
+    #[test]
+    fn what_was_measured_is_printed_even_if_no_rule_has_a_finding() {
+        let disk = Disk { path: "/data".into(), bytes_per_second: Some(90_000_000), ..Disk::default() };
+        let snapshot = Snapshot { disk: Some(disk), ..Snapshot::default() };
+        assert_eq!(examine(&snapshot), []);
+        let diagnosis = Diagnosis { snapshot, ..Diagnosis::default() };
+        let text = diagnosis.describe().replace("\n    ", " ");
+        assert!(text.starts_with("/data took 90 MB/s in a test, "), "{text}");
+        let head = Head::new("doctor", SystemTime::UNIX_EPOCH);
+        let record = serde_json::to_value(diagnosis.record(head)).unwrap();
+        assert_eq!(record["disk"]["bytes_per_second"], 90_000_000);
+        assert_eq!(record["disk"]["link_bytes_per_second"], serde_json::Value::Null);
     }
 
     #[test]

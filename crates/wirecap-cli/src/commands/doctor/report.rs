@@ -8,12 +8,12 @@ use wirecap_core::Choice;
 use wirecap_doctor::{
     Change, Evidence, Finding, Rule, Setting, Severity, Snapshot,
     fix::{Applied, ApplyOutcome, Restored, UndoOutcome},
-    snapshot::Interface,
+    snapshot::{Disk, FileSystem, Interface},
 };
 
 use super::text::{
     advice::{self, Advice},
-    evidence, setting,
+    disk, evidence, setting,
 };
 use crate::{
     print::{head::Head, layout::paragraph},
@@ -30,6 +30,8 @@ pub(crate) struct Diagnosis {
     pub(crate) findings: Vec<Finding>,
     /// What `--fix` did.
     pub(crate) applied: Option<Vec<Applied>>,
+    /// Rules with changes that `--fix` left out, since it did not name the rule.
+    pub(crate) unrequested: Vec<Rule>,
     /// What `--undo` did.
     pub(crate) restored: Option<Vec<Restored>>,
 }
@@ -42,6 +44,8 @@ pub(crate) struct DoctorRecord {
     head: Head,
     /// The interfaces that were examined.
     interfaces: Vec<InterfaceRecord>,
+    /// The directory that packets are to be written to; null without `--disk`.
+    disk: Option<DiskRecord>,
     /// What was found, the worst first.
     findings: Vec<FindingRecord>,
     /// What `--fix` did; null without it.
@@ -64,6 +68,26 @@ struct InterfaceRecord {
     unknown: Vec<&'static str>,
 }
 
+/// The directory that packets are to be written to.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DiskRecord {
+    /// Its path.
+    path: String,
+    /// The type of its file system.
+    type_name: String,
+    /// What kind of file system that is.
+    kind: FileSystem,
+    /// Bytes that are free.
+    free_bytes: u64,
+    /// Whether it takes writes past the page cache; null without `--measure`, or if that was not found out.
+    takes_direct_io: Option<bool>,
+    /// Bytes per second that `--measure` wrote; null without it.
+    bytes_per_second: Option<u64>,
+    /// Bytes per second that the links of the interfaces bring together; null if no speed is known.
+    link_bytes_per_second: Option<u64>,
+}
+
 /// A finding.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -79,7 +103,7 @@ struct FindingRecord {
     /// What it costs, as text.
     cost: &'static str,
     /// What helps, as text.
-    remedy: &'static str,
+    remedy: String,
     /// Settings that would change it; empty if it is not a setting.
     changes: Vec<ChangeRecord>,
 }
@@ -149,6 +173,7 @@ impl Diagnosis {
         DoctorRecord {
             head,
             interfaces: self.snapshot.interfaces.iter().map(InterfaceRecord::new).collect(),
+            disk: self.snapshot.disk.as_ref().map(|disk| DiskRecord::new(disk, &self.snapshot)),
             findings: self.findings.iter().map(|finding| self.finding(finding)).collect(),
             applied: self.applied.as_ref().map(|all| all.iter().map(AppliedRecord::new).collect()),
             restored: self.restored.as_ref().map(|all| all.iter().map(RestoredRecord::new).collect()),
@@ -156,14 +181,14 @@ impl Diagnosis {
     }
 
     fn finding(&self, finding: &Finding) -> FindingRecord {
-        let Advice { cost, remedy } = advice::of(finding.rule());
+        let Advice { cost, .. } = advice::of(finding.rule());
         FindingRecord {
             interface: finding.interface.clone(),
             severity: finding.severity,
             evidence: finding.evidence.clone(),
             text: evidence::describe(&finding.evidence),
             cost,
-            remedy,
+            remedy: advice::remedy(&finding.evidence),
             changes: finding.changes.iter().map(|change| self.change(change)).collect(),
         }
     }
@@ -202,13 +227,22 @@ impl Diagnosis {
                 ));
             }
         }
+        let links = self.snapshot.link_bytes_per_second();
+        let measured = self.snapshot.disk.as_ref().and_then(|measured| disk::measurement(measured, links));
+        text += &measured.map(|measured| paragraph(&measured)).unwrap_or_default();
         match &self.applied {
             None => text += &paragraph(&self.summary()),
-            Some(applied) if applied.is_empty() => text += "nothing was changed\n",
+            Some(applied) if applied.is_empty() => {
+                text += &paragraph(&format!("nothing was changed{}", self.on_request()));
+            }
             Some(applied) => {
                 text.extend(applied.iter().map(|applied| paragraph(&describe_applied(applied))));
                 if applied.iter().any(Applied::is_made) {
                     text += "wirecap doctor --undo restores these settings\n";
+                }
+                let rest = self.on_request();
+                if !rest.is_empty() {
+                    text += &paragraph(&format!("other settings were not changed{rest}"));
                 }
             }
         }
@@ -249,13 +283,26 @@ impl Diagnosis {
         settings.retain(|change| !change.setting.needs_request());
         settings.sort_by(|a, b| a.setting.cmp(&b.setting));
         settings.dedup_by(|a, b| a.setting == b.setting);
-        let names = self.snapshot.interfaces.iter().map(|interface| interface.name.as_str());
-        let command = ["wirecap doctor"].into_iter().chain(names).collect::<Vec<_>>().join(" ");
         let fix = match settings.len() {
             0 => String::new(),
-            count => format!("; {command} --fix changes {}", counted(count, "setting")),
+            count => format!("; {} --fix changes {}", self.command(), counted(count, "setting")),
         };
         format!("{}: {counts}{fix}", counted(self.findings.len(), "finding"))
+    }
+
+    /// What makes the changes that are made only if their rule is named; empty if there are none.
+    fn on_request(&self) -> String {
+        if self.unrequested.is_empty() {
+            return String::new();
+        }
+        let rules = self.unrequested.iter().map(|rule| rule.as_str()).collect::<Vec<_>>().join(",");
+        format!(": some changes are made only if you name their rule: {} --fix={rules}", self.command())
+    }
+
+    /// The command that examines the same interfaces.
+    fn command(&self) -> String {
+        let names = self.snapshot.interfaces.iter().map(|interface| interface.name.as_str());
+        ["wirecap doctor"].into_iter().chain(names).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -266,6 +313,20 @@ impl InterfaceRecord {
             driver: interface.driver.clone(),
             used_by_host: interface.host_use.is_used(),
             unknown: unknown(interface),
+        }
+    }
+}
+
+impl DiskRecord {
+    fn new(disk: &Disk, snapshot: &Snapshot) -> Self {
+        Self {
+            path: disk.path.clone(),
+            type_name: disk.type_name.clone(),
+            kind: disk.kind,
+            free_bytes: disk.free_bytes,
+            takes_direct_io: disk.takes_direct_io,
+            bytes_per_second: disk.bytes_per_second,
+            link_bytes_per_second: snapshot.link_bytes_per_second(),
         }
     }
 }

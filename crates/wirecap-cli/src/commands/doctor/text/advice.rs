@@ -1,6 +1,6 @@
 //! What a finding costs, and what helps. Each rule has both in one place; the book is generated from here.
 
-use wirecap_doctor::Rule;
+use wirecap_doctor::{Evidence, Rule, snapshot::CaptureMode};
 
 /// What a finding of a rule costs, and what helps.
 #[derive(Debug, Clone, Copy)]
@@ -206,11 +206,57 @@ pub(crate) fn of(rule: Rule) -> Advice {
             "a larger ring (ethtool -G), -R, more queues; the other findings say which",
         ),
         Rule::SkewedQueues => (
-            "one core had most of the work",
-            "advanced mode (-T 60), so that other workers help; a hash over more fields (ethtool -N)",
+            "one pool had to hold most of the packets, and one worker had most of the work",
+            "in basic mode, advanced mode (-T 60), so that other workers help; in advanced mode, larger pools (-R) or a lower -T; in both, \
+             a hash over more fields (ethtool -N)",
         ),
     };
     Advice { cost, remedy }
+}
+
+/// What helps against what a rule saw: the advice of its rule, or more precise words.
+pub(crate) fn remedy(evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::SkewedQueues {
+            mode: Some(mode),
+            threshold_percent,
+            chunks_per_pool,
+            enough_chunks,
+            ..
+        } => {
+            let helpers = match mode {
+                CaptureMode::Basic => "advanced mode (-T 60), so that other workers help".into(),
+                CaptureMode::Advanced => {
+                    let pools = larger_pools(*chunks_per_pool, *enough_chunks);
+                    format!("{pools}{}", lower_threshold(*threshold_percent))
+                }
+            };
+            format!("{helpers}; a hash over more fields (ethtool -N)")
+        }
+        evidence => of(evidence.rule()).remedy.into(),
+    }
+}
+
+/// An R that is enough, as far as the account says one.
+fn larger_pools(chunks: Option<u32>, enough: Option<u32>) -> String {
+    match (chunks, enough) {
+        (Some(chunks), Some(enough)) => {
+            format!("larger pools: -R {enough}, instead of {chunks}, has room for what was lost")
+        }
+        (Some(chunks), None) => {
+            format!("larger pools: twice the -R of {chunks}, and again until nothing is lost")
+        }
+        (None, _) => "larger pools: twice the -R, and again until nothing is lost".into(),
+    }
+}
+
+fn lower_threshold(threshold: Option<u8>) -> String {
+    match threshold {
+        // They help at once.
+        Some(0) => String::new(),
+        Some(percent) => format!("; a lower -T than {percent}, so that other workers help earlier"),
+        None => "; a lower -T, so that other workers help earlier".into(),
+    }
 }
 
 #[cfg(test)]
@@ -220,6 +266,37 @@ mod tests {
     use super::*;
     use crate::commands::Flags;
     use clap::CommandFactory;
+
+    #[test]
+    fn skewed_queues_get_advice_for_the_mode_of_the_capture() {
+        let remedy = |mode, threshold_percent, chunks_per_pool, enough_chunks| {
+            let (port, queue, percent, queues) = ("m1".into(), 0, 90, 2);
+            remedy(&Evidence::SkewedQueues {
+                port,
+                queue,
+                percent,
+                queues,
+                mode,
+                threshold_percent,
+                chunks_per_pool,
+                enough_chunks,
+            })
+        };
+        let advanced = Some(CaptureMode::Advanced);
+        assert_eq!(
+            remedy(advanced, Some(60), Some(4), Some(181)),
+            "larger pools: -R 181, instead of 4, has room for what was lost; a lower -T than 60, so that other workers help \
+             earlier; a hash over more fields (ethtool -N)"
+        );
+        assert_eq!(
+            remedy(advanced, Some(0), Some(4), None),
+            "larger pools: twice the -R of 4, and again until nothing is lost; a hash over more fields (ethtool -N)"
+        );
+        let basic = remedy(Some(CaptureMode::Basic), None, Some(4), Some(181));
+        assert!(basic.starts_with("advanced mode (-T 60), so that other workers help;"), "{basic}");
+        let unknown = remedy(None, None, None, None);
+        assert!(unknown.contains("in basic mode, advanced") && unknown.contains("in advanced mode, larger"));
+    }
 
     #[test]
     fn the_flags_that_are_named_exist() {

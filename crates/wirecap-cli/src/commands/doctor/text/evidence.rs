@@ -204,10 +204,28 @@ pub(crate) fn describe(evidence: &Evidence) -> String {
         Evidence::LostBeforeXdp { port, lost, seen } => {
             lost_packets(port, *lost, *seen, "the NIC or its driver had no room")
         }
-        Evidence::SkewedQueues { port, queue, percent, queues } => format!(
-            "{port} lost packets in queue {queue}, which had {percent} % of all, of {}",
-            counted(*queues, "queue")
-        ),
+        Evidence::SkewedQueues {
+            port,
+            queue,
+            percent,
+            queues,
+            mode,
+            threshold_percent,
+            chunks_per_pool,
+            ..
+        } => {
+            let settings = [
+                mode.map(|mode| format!("{mode} mode")),
+                threshold_percent.map(|percent| format!("T = {percent}")),
+                chunks_per_pool.map(|chunks| format!("R = {chunks}")),
+            ];
+            let settings = settings.into_iter().flatten().collect::<Vec<_>>().join(", ");
+            format!(
+                "{port} lost packets in queue {queue}, which had {percent} % of all, of {}{}",
+                counted(*queues, "queue"),
+                if settings.is_empty() { settings } else { format!(" ({settings})") }
+            )
+        }
     }
 }
 
@@ -234,7 +252,28 @@ fn place_of(kind: FileSystem) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use wirecap_doctor::snapshot::CaptureMode;
+
     use super::*;
+
+    fn skewed(
+        mode: Option<CaptureMode>,
+        threshold_percent: Option<u8>,
+        chunks_per_pool: Option<u32>,
+    ) -> Evidence {
+        let (port, queue, percent, queues) = ("m1".into(), 0, 90, 2);
+        let enough_chunks = None;
+        Evidence::SkewedQueues {
+            port,
+            queue,
+            percent,
+            queues,
+            mode,
+            threshold_percent,
+            chunks_per_pool,
+            enough_chunks,
+        }
+    }
 
     #[test]
     fn sentences_have_their_figures() {
@@ -259,6 +298,11 @@ mod tests {
                 Evidence::DiskSpeed { path: "/a".into(), measured: 90_000_000, needed: 1_250_000_000 },
                 "/a took 90 MB/s in a test, and the links bring up to 1250 MB/s",
             ),
+            (
+                skewed(Some(CaptureMode::Advanced), Some(60), Some(4)),
+                "m1 lost packets in queue 0, which had 90 % of all, of 2 queues (advanced mode, T = 60, R = 4)",
+            ),
+            (skewed(None, None, None), "m1 lost packets in queue 0, which had 90 % of all, of 2 queues"),
         ];
         for (evidence, sentence) in cases {
             assert_eq!(describe(&evidence), sentence);

@@ -5,7 +5,9 @@
 //! | `Evidence` | [`evidence`] |
 //! | `Rule` | [`advice`] |
 //! | `Setting`, `Value`, `Change` | [`setting`] |
+//! | `Disk` | [`disk`] |
 
 pub(crate) mod advice;
+pub(crate) mod disk;
 pub(crate) mod evidence;
 pub(crate) mod setting;
