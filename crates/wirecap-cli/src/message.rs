@@ -67,7 +67,7 @@ choices! {
         Unsent = "unsent",
         /// The output of `wirecap forward` did not take packets in time.
         NotTaken = "not_taken",
-        /// A file was deleted while it is written.
+        /// A file was deleted while it was being written.
         Deleted = "deleted",
         /// The kernel's neighbour table is full.
         NeighbourTableFull = "neighbour_table_full",

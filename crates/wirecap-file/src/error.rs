@@ -8,7 +8,8 @@ use crate::{Compression, Format};
 /// Why a capture file could not be opened, or why reading it ended before its end.
 ///
 /// Offsets count bytes from the start of the file and name the first byte of the block or record that is bad:
-/// a file cut to that length is whole (unless the length is 0).
+/// a file cut to that length is whole (unless the length is 0). Of a compressed file they count the bytes
+/// that it decompresses to.
 ///
 /// # Example
 ///
@@ -85,19 +86,17 @@ pub enum Error {
         /// What is wrong with it.
         damage: Damage,
     },
-    /// What a compressed file holds is no good: its offset is that in the decompressed bytes.
-    #[error("of what the {compression} file holds, {what}; everything before it was read", what = .error.what())]
+    /// The contents of a compressed file are cut off or damaged. Offsets are those in the decompressed bytes.
+    #[error("in the contents of the {compression} file, {what}{rest}", what = .error.what(), rest = rest(.error.offset()))]
     Compressed {
         /// How the file is compressed.
         compression: Compression,
         /// What is wrong, as in a file that is not compressed.
         error: Box<Error>,
     },
-    /// A compressed file cannot be decompressed to its end: it is cut off or damaged.
-    #[error(
-        "the {compression} file {what} after {offset} bytes of what it holds; everything before that was read",
-        what = undecodable(.source)
-    )]
+    /// A compressed file cannot be decompressed to its end: it is cut off or damaged, or needs more memory or
+    /// a dictionary.
+    #[error("the {compression} file {what}{rest}", what = undecodable(.source, *.offset), rest = rest(*.offset))]
     Decompress {
         /// How the file is compressed.
         compression: Compression,
@@ -122,16 +121,27 @@ impl Error {
         }
     }
 
+    /// Where in the contents it is.
+    fn offset(&self) -> u64 {
+        match self {
+            Self::Truncated { offset, .. } | Self::Damaged { offset, .. } => *offset,
+            _ => 0,
+        }
+    }
+
     /// The error of a file that is compressed like that.
     pub(crate) fn of_compressed(self, compression: Option<Compression>) -> Self {
         match (self, compression) {
             // Decoders have no code of the system.
-            (Self::Read { offset, source }, Some(compression)) if source.raw_os_error().is_none() => {
+            (Self::Read { offset, source }, Some(compression))
+                if source.raw_os_error().is_none() && source.kind() != io::ErrorKind::WouldBlock =>
+            {
                 Self::Decompress { compression, offset, source }
             }
-            (error @ (Self::Truncated { .. } | Self::Damaged { .. }), Some(compression)) => {
-                Self::Compressed { compression, error: Box::new(error) }
-            }
+            (
+                error @ (Self::Truncated { .. } | Self::Damaged { .. } | Self::NotACapture(_)),
+                Some(compression),
+            ) => Self::Compressed { compression, error: Box::new(error) },
             (error, _) => error,
         }
     }
@@ -206,12 +216,18 @@ pub enum Damage {
     },
 }
 
-/// Why a decoder cannot go on.
-fn undecodable(source: &io::Error) -> String {
-    match source.kind() {
+/// Why a decoder cannot go on after this many bytes.
+fn undecodable(source: &io::Error, offset: u64) -> String {
+    let what = match source.kind() {
         io::ErrorKind::UnexpectedEof => "is cut off".into(),
-        _ => format!("is damaged ({source})"),
-    }
+        _ => format!("cannot be decompressed ({source})"),
+    };
+    if offset == 0 { what } else { format!("{what} after {offset} bytes of its contents") }
+}
+
+/// What was read of a compressed file whose contents are bad from this byte on.
+fn rest(offset: u64) -> &'static str {
+    if offset == 0 { "; no packet was read" } else { "; everything before that was read" }
 }
 
 /// What to do about a file that is bad from this byte on.
@@ -227,6 +243,9 @@ fn hint_for_start(start: &[u8]) -> &'static str {
         [0x1f, 0x8b, ..] => "this is gzip: decompress it with gunzip first",
         [0x28, 0xb5, 0x2f, 0xfd] => "this is zstd: decompress it with unzstd first",
         [0x04, 0x22, 0x4d, 0x18] => "this is lz4: decompress it with unlz4 first",
+        [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
+            "this is a compressed file of several parts: decompress it with unzstd or unlz4 first"
+        }
         [0xfd, b'7', b'z', b'X'] => "this is xz: decompress it with unxz first",
         [b'P', b'K', ..] => "this is a zip archive: unpack it first",
         _ => "give the name of a capture file, or convert this one with editcap",

@@ -22,7 +22,7 @@ use super::{
     limit::Limit,
     order::Order,
     outcome::{LostFile, MovedFile, Outcome, StopCallback, StopReason},
-    output::{AppendError, Output, Whereabouts},
+    output::{AppendError, DeletedFile, Output, Whereabouts},
     pieces::{Piece, cut, split},
     progress::Progress,
     queues::Place,
@@ -136,7 +136,7 @@ impl Appender {
         let before = self.packets;
         let written = self.write_to_files(group);
         self.limit.give_back(before + granted - self.packets);
-        self.look_for_file(LOOK_PERIOD);
+        self.look_for_file();
         self.show();
         match written {
             Err(cause) => {
@@ -266,8 +266,15 @@ impl Appender {
 
     /// Ends the file.
     fn complete_file(&mut self) -> Result<EndedFile, RecordError> {
-        self.look_for_file(Duration::ZERO);
         let whereabouts = self.output.whereabouts();
+        if whereabouts == Whereabouts::Deleted {
+            match self.looked_for.take() {
+                Some(_) => self
+                    .progress
+                    .note_deleted(DeletedFile { path: self.output.name().into(), descriptor: None }),
+                None => self.progress.close_deleted(self.output.name()),
+            }
+        }
         self.output.end().map_err(|error| error.cause)?;
         let has_path = whereabouts != Whereabouts::Cut && self.output.complete()?;
         let (path, packets) = (self.output.name().to_owned(), self.packets_of_file());
@@ -443,9 +450,9 @@ impl Appender {
         Outcome { written, last_packets, failure, whereabouts, partial, lost_files, moved_files }
     }
 
-    /// Notes, once, that another program has deleted the file, if it was not looked for this long.
-    fn look_for_file(&mut self, period: Duration) {
-        if self.is_between || self.looked_for.is_none_or(|last| last.elapsed() < period) {
+    /// Once in a period: notes, once, that another program has deleted the file.
+    fn look_for_file(&mut self) {
+        if self.is_between || self.looked_for.is_none_or(|last| last.elapsed() < LOOK_PERIOD) {
             return;
         }
         let deleted = self.output.deleted();

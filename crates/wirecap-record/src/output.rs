@@ -28,13 +28,13 @@ use super::{
     sink::Sink,
 };
 
-/// A file that another program has deleted while it is written.
+/// A file that another program deleted while it was being written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedFile {
     /// The path that it would have got.
     pub path: PathBuf,
-    /// Its descriptor, by which its contents can be read until it is closed.
-    pub descriptor: RawFd,
+    /// Its descriptor, by which its contents can be read until it is closed; `None` once it is.
+    pub descriptor: Option<RawFd>,
 }
 
 /// Where packets are written.
@@ -233,8 +233,11 @@ impl Output {
 
     /// The file, if it has no name any more.
     pub(crate) fn deleted(&self) -> Option<DeletedFile> {
-        let is_deleted = self.cuttable && self.sink.file.metadata().is_ok_and(|file| file.nlink() == 0);
-        is_deleted.then(|| DeletedFile { path: self.name().into(), descriptor: self.sink.file.as_raw_fd() })
+        let has_no_name = || self.sink.file.metadata().is_ok_and(|file| file.nlink() == 0);
+        // Some file systems count no names at all.
+        let is_deleted = self.cuttable && !self.is_at_path() && has_no_name();
+        let descriptor = Some(self.sink.file.as_raw_fd());
+        is_deleted.then(|| DeletedFile { path: self.name().into(), descriptor })
     }
 
     fn is_at_path(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::{
     iter::Sum,
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -95,10 +96,16 @@ impl Progress {
         Self { counters, output_bytes: output.taken_bytes(), backlog, deleted: Arc::default() }
     }
 
-    /// The files that were found to be deleted while they are written, each once. They are looked for once a
-    /// second while packets are written.
+    /// The files that were found to be deleted while they were being written, each once. They are looked for
+    /// once a second while packets are written.
     pub fn take_deleted(&self) -> Vec<DeletedFile> {
         std::mem::take(&mut self.deleted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Those with this path are closed now.
+    pub(crate) fn close_deleted(&self, path: &Path) {
+        let mut deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
+        deleted.iter_mut().filter(|file| file.path == path).for_each(|file| file.descriptor = None);
     }
 
     pub(crate) fn note_deleted(&self, file: DeletedFile) {

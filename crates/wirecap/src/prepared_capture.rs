@@ -23,10 +23,10 @@ use crate::{
     reservation::{Layout, Reservation},
 };
 
-/// Open files for each port: two maps, two programs, a link, its network namespace, two for statistics,
-/// promiscuous mode, one for what only some need; two more where its queues are shared: the dispatcher and
-/// its table.
-const FILES_PER_PORT: usize = 12;
+/// Open files for each port: three maps, two programs, two links, its network namespace, two for statistics,
+/// promiscuous mode, two for what only some need; those of a dispatcher and its table, where queues are
+/// shared, are instead of a tap's.
+const FILES_PER_PORT: usize = 13;
 
 /// What [`Builder::prepare`](crate::Builder::prepare) has found: ports that can be opened, traces whose
 /// writers are there. Dropping it gives everything back.

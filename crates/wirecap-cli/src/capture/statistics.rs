@@ -86,7 +86,7 @@ impl<'a> Statistics<'a> {
         }
     }
 
-    /// Warnings of files that were deleted while they are written, each once.
+    /// Warnings of files that were deleted while they were being written, each once.
     pub(super) fn deleted(&self) -> Vec<Message> {
         self.output.as_ref().map(FilesProgress::deleted).unwrap_or_default()
     }

@@ -77,16 +77,18 @@ impl FilesProgress {
         self.0.iter().map(|(_, progress)| progress.output_bytes()).sum()
     }
 
-    /// Warnings of files that were deleted while they are written, each once.
+    /// Warnings of files that were deleted while they were being written, each once.
     pub(super) fn deleted(&self) -> Vec<Message> {
         let warning = |file: DeletedFile| {
-            let text = format!(
-                "{} was deleted while it is written; its packets are lost when it is closed, until then they can be copied \
-                 from /proc/{}/fd/{}",
-                file.path.display(),
-                process::id(),
-                file.descriptor
-            );
+            let mut text =
+                format!("{} was deleted while it was being written; its packets ", file.path.display());
+            text += &match file.descriptor {
+                Some(descriptor) => format!(
+                    "are lost when it is closed; until then they can be copied from /proc/{}/fd/{descriptor}",
+                    process::id()
+                ),
+                None => "are lost".into(),
+            };
             Message::warning(text).about(Topic::Deleted)
         };
         self.0.iter().flat_map(|(_, progress)| progress.take_deleted()).map(warning).collect()

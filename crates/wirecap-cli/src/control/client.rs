@@ -23,6 +23,8 @@ use super::{
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long it may take to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long it may take to say its name to a capture that starts.
+const NAME_TIMEOUT: Duration = Duration::from_millis(300);
 /// The longest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
@@ -39,8 +41,12 @@ impl ControlClient {
     /// # Errors
     /// No capture is there, this user may not connect, or it accepts nothing.
     pub(crate) fn connect(path: &Path) -> Result<Self> {
+        Self::connect_within(path, CONNECT_TIMEOUT)
+    }
+
+    fn connect_within(path: &Path, timeout: Duration) -> Result<Self> {
         let name = path.display();
-        let stream = connect::within(path, CONNECT_TIMEOUT).map_err(|cause| match cause.kind() {
+        let stream = connect::within(path, timeout).map_err(|cause| match cause.kind() {
             ErrorKind::NotFound => {
                 anyhow!("there is no control socket {name}; wirecap status lists the captures")
             }
@@ -189,13 +195,14 @@ pub(crate) fn find() -> Vec<FoundCapture> {
     found
 }
 
-/// The process id of a capture of this name; `None` if none that answers within `timeout` has it.
+/// The process id of a capture of this name; `None` if none that answers at once has it. Takes `timeout` at
+/// most.
 pub(crate) fn pid_of(name: &str, timeout: Duration) -> Option<u32> {
     let deadline = Instant::now() + timeout;
-    sockets().find_map(|socket| {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let mut client = ControlClient::connect(&socket).ok().filter(|_| !left.is_zero())?;
-        let answer = client.ask_within(&Request::Status, left).ok()?;
+    let left = || deadline.saturating_duration_since(Instant::now()).min(NAME_TIMEOUT);
+    sockets().take_while(|_| !left().is_zero()).find_map(|socket| {
+        let mut client = ControlClient::connect_within(&socket, left()).ok()?;
+        let answer = client.ask_within(&Request::Status, left()).ok()?;
         let status: Status = serde_json::from_value(answer).ok()?;
         status.name.as_deref().is_some_and(|other| other == name).then_some(status.pid)
     })

@@ -120,7 +120,7 @@ pub(crate) struct Status {
     pub(crate) seen: u64,
     /// Packets given to workers.
     pub(crate) delivered: u64,
-    /// Packets lost, those that the NIC dropped, and those that forwarding lost, included.
+    /// Packets lost, including those that the NIC dropped and those lost in forwarding.
     pub(crate) lost: u64,
     /// T in percent; null in basic mode.
     pub(crate) threshold_percent: Option<u8>,

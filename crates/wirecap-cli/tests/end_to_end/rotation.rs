@@ -292,7 +292,7 @@ fn a_file_that_is_deleted_while_it_is_written_is_named_with_its_packets() {
     let first = directory.path().join("x_00001.pcapng");
     fs::remove_file(partial(&first)).unwrap();
     lab.send_at(Some(20_000), 0, 0, 5_000, LiveOptions::default());
-    running.wait_for("x_00001.pcapng was deleted while it is written");
+    running.wait_for("x_00001.pcapng was deleted while it was being written");
     let ended = running.stop();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     let kept: usize = files(directory.path()).iter().map(|path| packets(path).len()).sum();

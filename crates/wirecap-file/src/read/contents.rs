@@ -1,7 +1,7 @@
 //! The contents of a file: its bytes, or what they decompress to.
 //!
 //! ```text
-//!   R ──► Start: its first four bytes decide ──┬──────────────► Source
+//!   R ──► Start: its first bytes decide ──┬──────────────► Source
 //!                                              └─► a decoder ─►
 //! ```
 //!
@@ -24,17 +24,17 @@ pub(super) struct Contents<R: Read> {
 enum Decoder<R: Read> {
     Plain(Start<R>),
     Zstd(zstd::stream::read::Decoder<'static, BufReader<Start<R>>>),
-    Lz4(Lz4Frames<BufReader<Start<R>>>),
+    Lz4(Lz4Frames<R>),
 }
 
 impl<R: Read> Contents<R> {
     /// Decompresses what starts as a compressed file does. Needs the first bytes at once.
     pub(super) fn new(reader: R) -> io::Result<Self> {
         let start = Start::new(reader)?;
-        let decoder = match start.known().try_into().ok().and_then(Compression::of_start) {
+        let decoder = match start.known().first_chunk().copied().and_then(Compression::of_start) {
             None => Decoder::Plain(start),
             Some(Compression::Zstd) => Decoder::Zstd(zstd::stream::read::Decoder::new(start)?),
-            Some(Compression::Lz4) => Decoder::Lz4(Lz4Frames::new(BufReader::new(start))),
+            Some(Compression::Lz4) => Decoder::Lz4(Lz4Frames::new(BufReader::new(start))?),
         };
         Ok(Self { decoder })
     }
@@ -42,7 +42,7 @@ impl<R: Read> Contents<R> {
     /// The bytes as they are, also if they are compressed.
     pub(super) fn as_is(reader: R) -> Self {
         Self {
-            decoder: Decoder::Plain(Start { reader, bytes: [0; 4], given: 0, len: 0, read: 0, last: [0; 8] }),
+            decoder: Decoder::Plain(Start { reader, bytes: [0; 5], given: 0, len: 0, read: 0, last: [0; 8] }),
         }
     }
 }
@@ -78,7 +78,7 @@ impl<R: Read> Contents<R> {
         match &self.decoder {
             Decoder::Plain(start) => start,
             Decoder::Zstd(decoder) => decoder.get_ref().get_ref(),
-            Decoder::Lz4(frames) => frames.get_ref().get_ref(),
+            Decoder::Lz4(frames) => frames.start(),
         }
     }
 }
@@ -94,11 +94,9 @@ impl<R: Read> Read for Contents<R> {
                     return Ok(read);
                 }
                 if frames.is_at_end()? {
-                    // The decoder takes a file that is cut behind a block for one that ends there.
-                    let ends = frames.get_ref().get_ref().ends_lz4();
-                    return if ends { Ok(0) } else { Err(ErrorKind::UnexpectedEof.into()) };
+                    return if frames.is_whole() { Ok(0) } else { Err(ErrorKind::UnexpectedEof.into()) };
                 }
-                frames.next();
+                frames.next()?;
             },
         }
     }
@@ -117,30 +115,54 @@ impl<R: Read + fmt::Debug> fmt::Debug for Contents<R> {
 }
 
 /// LZ4 frames. A decoder reads one of them: one that has read a frame refuses another block size.
-struct Lz4Frames<R: Read>(Option<Box<FrameDecoder<R>>>);
+struct Lz4Frames<R: Read> {
+    decoder: Option<Box<FrameDecoder<BufReader<Start<R>>>>>,
+    /// Whether a checksum ends the frame; `None` if its flags are not read yet.
+    has_checksum: Option<bool>,
+    /// Bytes of the file that were read when the frame began.
+    begun_at: u64,
+}
 
-impl<R: BufRead> Lz4Frames<R> {
-    fn new(reader: R) -> Self {
-        Self(Some(Box::new(FrameDecoder::new(reader))))
+impl<R: Read> Lz4Frames<R> {
+    fn new(mut reader: BufReader<Start<R>>) -> io::Result<Self> {
+        /// Of the first byte behind the magic number.
+        const CONTENT_CHECKSUM: u8 = 1 << 2;
+        let flags = reader.fill_buf()?.get(4);
+        let has_checksum = flags.map(|flags| flags & CONTENT_CHECKSUM != 0);
+        let begun_at = reader.get_ref().read;
+        Ok(Self { decoder: Some(Box::new(FrameDecoder::new(reader))), has_checksum, begun_at })
     }
 
-    fn frame(&mut self) -> &mut FrameDecoder<R> {
-        self.0.as_mut().expect(ONE_AT_A_TIME)
+    fn frame(&mut self) -> &mut FrameDecoder<BufReader<Start<R>>> {
+        self.decoder.as_mut().expect(ONE_AT_A_TIME)
     }
 
-    fn get_ref(&self) -> &R {
-        self.0.as_ref().expect(ONE_AT_A_TIME).get_ref()
+    fn start(&self) -> &Start<R> {
+        self.decoder.as_ref().expect(ONE_AT_A_TIME).get_ref().get_ref()
     }
 
-    /// Whether nothing follows the frame.
+    /// Whether nothing follows what was read.
     fn is_at_end(&mut self) -> io::Result<bool> {
         Ok(self.frame().get_mut().fill_buf()?.is_empty())
     }
 
+    /// Whether the file may end here: with an EndMark, and a checksum if there is one. The decoder takes a
+    /// file that is cut behind a block for one that ends there.
+    fn is_whole(&self) -> bool {
+        let Start { last, read, .. } = self.start();
+        let (before, end) = last.split_at(last.len() / 2);
+        match self.has_checksum {
+            Some(true) => before == [0; 4],
+            Some(false) => end == [0; 4],
+            None => *read > self.begun_at && (before == [0; 4] || end == [0; 4]),
+        }
+    }
+
     /// Goes on to the frame that follows.
-    fn next(&mut self) {
-        let reader = self.0.take().map(|frame| frame.into_inner());
-        self.0 = reader.map(|reader| Box::new(FrameDecoder::new(reader)));
+    fn next(&mut self) -> io::Result<()> {
+        let reader = self.decoder.take().expect(ONE_AT_A_TIME).into_inner();
+        *self = Self::new(reader)?;
+        Ok(())
     }
 }
 
@@ -149,7 +171,7 @@ const ONE_AT_A_TIME: &str = "there is always a decoder";
 /// A reader whose first bytes are known, and read again.
 struct Start<R> {
     reader: R,
-    bytes: [u8; 4],
+    bytes: [u8; 5],
     /// How many of them were given.
     given: usize,
     /// How many there are.
@@ -162,7 +184,7 @@ struct Start<R> {
 
 impl<R: Read> Start<R> {
     fn new(mut reader: R) -> io::Result<Self> {
-        let (mut bytes, mut len) = ([0; 4], 0);
+        let (mut bytes, mut len) = ([0; 5], 0);
         while len < bytes.len() {
             match reader.read(&mut bytes[len..]) {
                 Ok(0) => break,
@@ -174,13 +196,7 @@ impl<R: Read> Start<R> {
         Ok(Self { reader, bytes, given: 0, len, read: len as u64, last: [0xff; 8] })
     }
 
-    /// Whether an LZ4 frame may end with the bytes that were read last: with an EndMark, or that and a
-    /// checksum. What is cut behind a block that ends in zeros may, too.
-    fn ends_lz4(&self) -> bool {
-        self.last.chunks(4).any(|word| word == [0; 4])
-    }
-
-    /// The first bytes; fewer than four of a shorter file.
+    /// The first bytes; fewer of a shorter file.
     fn known(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

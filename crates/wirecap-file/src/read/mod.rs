@@ -146,7 +146,7 @@ impl<R: Read> Reader<R> {
     /// Reads at most one block of the file.
     ///
     /// A reader that has nothing at the moment ([`ErrorKind::WouldBlock`]) is no end: ask again later, and no
-    /// byte is missing.
+    /// byte is missing, unless the file is decompressed.
     ///
     /// # Errors
     ///

@@ -70,7 +70,7 @@ fn everything_before_the_cut_is_read() {
         let (first, second) = plain.split_at(200 * RECORD);
         let first = compressed(compression, first);
         let file = [first.as_slice(), &compressed(compression, second)].concat();
-        for len in first.len() + 8..file.len() - 4 {
+        for len in first.len() + 1..file.len() {
             let capture = Capture::read(&file[..len]).unwrap();
             assert!(capture.packets.len() >= 199, "{compression}, {len}: {}", capture.packets.len());
             let error = capture.damage.expect("it is cut off");
@@ -80,11 +80,15 @@ fn everything_before_the_cut_is_read() {
                 panic!("{compression}, {len}: {error}")
             };
             assert_eq!(*of, compression);
-            assert!(error.to_string().contains("cut off"), "{error}");
+            assert!(
+                error.to_string().contains("cut off") && error.to_string().contains("everything"),
+                "{error}"
+            );
         }
         // Within the file header.
         let error = Reader::new(&compressed(compression, &plain[..10])[..]).unwrap_err();
         assert!(matches!(error, Error::Compressed { .. }), "{error}");
+        assert!(error.to_string().ends_with("; no packet was read"), "{error}");
         let Err(Error::Decompress { offset: 0, .. }) = Reader::new(&first[..9]) else {
             panic!("{compression}")
         };
@@ -100,7 +104,10 @@ fn damage_is_told_from_a_cut_and_from_a_disk_that_fails() {
         file[middle..middle + 300].fill(0xff);
         let capture = Capture::read(file.as_slice()).unwrap();
         let error = capture.damage.expect("bytes were changed").to_string();
-        assert!(error.contains(&compression.to_string()) && error.contains("damaged"), "{error}");
+        assert!(
+            error.contains(&compression.to_string()) && error.contains("cannot be decompressed"),
+            "{error}"
+        );
 
         let error = Capture::read(file[..middle].chain(Failing)).unwrap().damage.unwrap();
         assert!(matches!(&error, Error::Read { source, .. } if source.raw_os_error() == Some(5)), "{error}");
@@ -125,4 +132,19 @@ fn bytes_of_a_pipe_are_left_as_they_are() {
     }
     let plain = trace(1);
     assert!(Reader::without_decompression(plain.as_slice()).unwrap().next().unwrap().is_some());
+}
+
+/// Its contents end in zeros, in blocks that are stored as they are: they look like the end of a frame.
+#[test]
+fn a_cut_behind_zeros_is_a_cut() {
+    let mut plain = trace(1_000);
+    let end = plain.len() / 60_000 * 60_000;
+    plain[end - 8..end - 4].fill(0);
+    let options = lz4_flex::frame::FrameInfo::new().content_checksum(false);
+    let mut encoder = lz4_flex::frame::FrameEncoder::with_frame_info(options, Vec::new());
+    plain[..end].chunks(60_000).for_each(|piece| encoder.write_all(piece).unwrap());
+    encoder.flush().unwrap();
+    let file = encoder.get_ref().clone();
+    let error = Capture::read(file.as_slice()).unwrap().damage;
+    assert!(matches!(&error, Some(Error::Decompress { .. })), "{error:?}");
 }

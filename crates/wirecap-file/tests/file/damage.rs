@@ -141,6 +141,7 @@ fn a_file_that_is_no_capture_is_refused_with_a_hint() {
         (&b"\x1f\x8b\x08\x00"[..], "gunzip"),
         (b"\x28\xb5\x2f\xfd", "unzstd"),
         (b"\x04\x22\x4d\x18", "unlz4"),
+        (b"\x50\x2a\x4d\x18", "of several parts"),
         (b"\xfd7zXZ\0", "unxz"),
         (b"PK\x03\x04", "unpack"),
         (b"#!/bin/sh\n", "editcap"),

@@ -31,7 +31,7 @@ impl EarlierFile {
         self.path == self.complete_name
     }
 
-    /// Whether it is a complete file without a packet. Of a compressed one that is unknown.
+    /// Whether it is a complete file without a packet.
     pub(super) fn is_without_packets(&self) -> bool {
         let is_short = self.path.metadata().is_ok_and(|file| file.len() <= LONGEST_WITHOUT_PACKETS);
         let has_none = || {

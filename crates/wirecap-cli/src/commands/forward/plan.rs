@@ -16,7 +16,7 @@ use super::{
     settings::{Checksums, ForwardRules, ForwardSettings, FullRingPolicy},
 };
 use crate::{
-    capture::{filter_check, known_interfaces::KnownInterfaces, plan::Plan},
+    capture::{known_interfaces::KnownInterfaces, plan::Plan},
     exit::Usage,
     process::{sandbox, signals::Signals, step::Step},
     sources::{Refused, Setting},
@@ -102,8 +102,7 @@ pub(super) fn check(settings: ForwardSettings, signals: &Signals) -> Result<()> 
     complete(&mut config, &mut rules)?;
     let quiet = output.quiet;
     Plan::new(config, output, KnownInterfaces::default(), Sandbox::off())?;
-    filter_check::check(rules.pass, quiet, signals)?;
-    filter_check::check(rules.drop, quiet, signals)
+    wanted(&rules, signals, quiet).map(drop)
 }
 
 /// Completes the settings, and reads what they name, without looking at an interface.

@@ -26,7 +26,9 @@ impl ReportedCounts {
         if reported.silence.lasts(now) && causes <= reported.causes {
             return None;
         }
-        let since = packets.saturating_sub(reported.packets);
+        // A NIC that was reset begins again.
+        reported.packets = reported.packets.min(packets);
+        let since = packets - reported.packets;
         if since == 0 {
             reported.silence.end();
             return None;
@@ -57,5 +59,6 @@ mod tests {
         assert_eq!((since(91, 23, 2), since(92, 24, 2)), (None, Some(2)), "at most a minute");
         assert_eq!((since(200, 24, 2), since(201, 25, 2)), (None, Some(1)), "it was quiet");
         assert_eq!(since(211, 26, 2), Some(1), "so it begins with ten seconds again");
+        assert_eq!((since(300, 4, 2), since(301, 6, 2)), (None, Some(2)), "the counter has begun again");
     }
 }
