@@ -130,6 +130,29 @@ fn a_ring_goes_on_behind_its_newest_file() {
     assert_eq!(names(&directory), files);
 }
 
+/// What is in them is read as it is in others: a run without packets gives the number of its file away.
+#[test]
+fn compressed_files_are_kept_over_restarts() {
+    if !require_root("compressed_files_are_kept_over_restarts") {
+        return;
+    }
+    for extension in ["zst", "lz4"] {
+        let lab = Lab::with_queues("restcompressed", 1);
+        let directory = TempDir::new().unwrap();
+        let template = directory.path().join(format!("x.pcapng.{extension}"));
+        let flags = ["r0", "-w", template.to_str().unwrap(), "-b", "packets:100", "-b", "files:3"];
+        let file = |number| format!("x_{number:05}.pcapng.{extension}");
+        for (frames, expected) in [(250, [1, 2, 3]), (0, [2, 3, 4]), (50, [2, 3, 4]), (150, [4, 5, 6])] {
+            let running = lab.capture(&flags);
+            send(&lab, frames);
+            running.stop();
+            assert_eq!(names(&directory), expected.map(file), "{extension}, after {frames} packets");
+        }
+        let counts = [4, 5, 6].map(|number| sequences(&directory.path().join(file(number))).len());
+        assert_eq!(counts, [50, 100, 50], "{extension}");
+    }
+}
+
 /// As when the machine restarts in the middle of an hour.
 #[test]
 fn two_runs_of_one_period_have_a_file_each() {
