@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use wirecap_core::GeometryError;
 
-use crate::sources::Refused;
+use crate::sources::RefusedSettings;
 
 /// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,8 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | Filter(Expression { .. } | Invalid { .. } | NotLive(_))
         )
     );
-    let wrong_settings = error.is::<WrongFile>() || error.is::<Refused>() || error.is::<WrongSettings>();
+    let wrong_settings =
+        error.is::<WrongFile>() || error.is::<RefusedSettings>() || error.is::<WrongSettings>();
     if wrong_values || wrong_settings || error.is::<Usage>() || error.is::<GeometryError>() {
         Exit::Usage
     } else {

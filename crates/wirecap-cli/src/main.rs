@@ -169,7 +169,7 @@ fn run(command: Command) -> Result<Exit> {
             let Sourced { settings, sources } = settings?;
             let ended = match print {
                 true => settings::file::print(&settings)
-                    .and_then(|()| forward::check(settings, &signals).map(|()| Exit::Fine)),
+                    .and_then(|()| forward::plan::check(settings, &signals).map(|()| Exit::Fine)),
                 false => {
                     announce(&settings);
                     forward::run(settings, signals)

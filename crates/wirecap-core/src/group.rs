@@ -23,8 +23,8 @@ pub struct Load {
     pub backlog_cells: u64,
     /// Cells of one of its pools: what T is a percentage of.
     pub capacity_cells: u64,
-    /// Whether its capture queue has no room, though few cells may wait in it: each hand-over needs an entry,
-    /// however short. Packets would wait in the ring meanwhile, which no backlog shows. Never in `pull`.
+    /// Whether its capture queue has no room. Each hand-over takes an entry, however short, so few cells may
+    /// fill it; the packets behind them wait in the ring, where no backlog counts them. Never in `pull`.
     pub full: bool,
     /// Whether the worker is gone, so that only its buddies will empty its queues.
     pub gone: bool,

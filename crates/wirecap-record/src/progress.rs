@@ -72,8 +72,8 @@ pub struct Progress {
     /// Bytes that the output accepted, whole records or not. Written by its sink.
     output_bytes: Arc<AtomicU64>,
     backlog: Option<Arc<Backlog>>,
-    /// Files that were found to be deleted, and not yet taken. Locked by the writer when it finds one, and by
-    /// whoever takes them.
+    /// Files that were found to be deleted, and not yet taken. The writer locks it when it finds one, the
+    /// thread that warns of them once a second.
     deleted: Arc<Mutex<Vec<DeletedFile>>>,
 }
 

@@ -24,8 +24,8 @@ use crate::{
 };
 
 /// Open files for each port: three maps, two programs, two links, its network namespace, two for statistics,
-/// promiscuous mode, two for what only some need; those of a dispatcher and its table, where queues are
-/// shared, are instead of a tap's.
+/// promiscuous mode, two for what only some need. A port whose queues are shared has a dispatcher and its
+/// table where a tap has its third map and its second link.
 const FILES_PER_PORT: usize = 13;
 
 /// What [`Builder::prepare`](crate::Builder::prepare) has found: ports that can be opened, traces whose

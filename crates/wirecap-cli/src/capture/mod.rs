@@ -38,7 +38,6 @@ mod explain;
 mod failure;
 mod file_name;
 mod files;
-pub(crate) mod filter_check;
 mod helpers;
 pub(crate) mod job;
 pub(crate) mod known_interfaces;

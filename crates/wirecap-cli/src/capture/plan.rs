@@ -22,7 +22,7 @@ use crate::{
     exit::Usage,
     settings::{OutputSettings, ServiceSettings},
     sources::{
-        Refused,
+        RefusedSettings,
         Setting::{
             CaptureCores, CaptureThreads, CopyTo, Count, DirectIo, Expect, FilePerQueue, Print, Unmatched,
             Write,
@@ -135,7 +135,7 @@ impl Plan {
         ensure!(
             !output.print
                 || !matches!(destination, Some(Destination::Stdout | Destination::FilePerQueue(..))),
-            Refused::new(|sources| {
+            RefusedSettings::new(|sources| {
                 let (print, write) = (sources.name(Print), sources.name(Write));
                 let per_queue = sources.name(FilePerQueue);
                 format!(
@@ -147,7 +147,7 @@ impl Plan {
             output.copy_pipe().is_none()
                 || (matches!(destination, Some(Destination::File(..) | Destination::Stdout))
                     && !output.print),
-            Refused::new(|sources| {
+            RefusedSettings::new(|sources| {
                 let (copy, print) = (sources.name(CopyTo), sources.name(Print));
                 let per_queue = sources.name(FilePerQueue);
                 let write = sources.either(CopyTo, "-w FILE", "write");
@@ -158,7 +158,7 @@ impl Plan {
         );
         ensure!(
             !per_queue || destination.is_some(),
-            Refused::new(|sources| {
+            RefusedSettings::new(|sources| {
                 let name = sources.name(FilePerQueue);
                 let write = sources.either(FilePerQueue, "-w FILE.pcapng", "write");
                 format!("{name} is for packets that are written: add {write}, or leave it out")
@@ -167,7 +167,7 @@ impl Plan {
         ensure!(
             !output.direct_io
                 || !matches!(destination, None | Some(Destination::Stdout | Destination::Printer)),
-            Refused::new(|sources| {
+            RefusedSettings::new(|sources| {
                 let name = sources.name(DirectIo);
                 let write = sources.either(DirectIo, "-w FILE", "write");
                 format!("{name} is for a file on a disk: name one with {write}, or leave it out")
@@ -175,7 +175,7 @@ impl Plan {
         );
         ensure!(
             !output.direct_io || !output.write.as_deref().is_some_and(is_compressed),
-            Refused::new(|sources| {
+            RefusedSettings::new(|sources| {
                 let (direct, write) = (sources.name(DirectIo), sources.name(Write));
                 format!(
                     "{direct} has the disk read files from the memory of the packets, but {write} names a compressed one: leave \
@@ -299,28 +299,28 @@ fn check_settings(config: &Config, output: &OutputSettings) -> Result<()> {
     ];
     let for_push = for_push.into_iter().find(|(_, is_given)| *is_given);
     let refused = if let (Dispatch::Pull, Some((setting, _))) = (config.dispatch, for_push) {
-        Refused::new(move |sources| {
+        RefusedSettings::new(move |sources| {
             let name = sources.name(setting);
             let push = sources.either(setting, "--dispatch push", "dispatch = \"push\"");
             format!("{name} is for capture threads, which only push has: leave it out, or add {push}")
         })
     } else if config.filter.is_none() && config.excluded.is_none() && config.unmatched.is_some() {
-        Refused::new(|sources| {
+        RefusedSettings::new(|sources| {
             let name = sources.name(Unmatched);
             format!("{name} is for packets that do not match a filter: add a filter, or leave it out")
         })
     } else if output.expect.is_some() && !output.verify {
-        Refused::new(|sources| {
+        RefusedSettings::new(|sources| {
             let (name, verify) = (sources.name(Expect), sources.either(Expect, "--verify", "verify = true"));
             format!("{name} is for frames that are verified: add {verify}, or leave it out")
         })
     } else if output.count == Some(0) {
-        Refused::value(
+        RefusedSettings::value(
             Count,
             "0 would stop before the first packet: write a number of packets from 1 on, like 1000, or leave it out",
         )
     } else if output.expect == Some(0) {
-        Refused::value(
+        RefusedSettings::value(
             Expect,
             "0 leaves no frames to verify: write a number of frames from 1 on, like 1000, or leave it out",
         )
@@ -346,7 +346,7 @@ fn file_per_queue(path: &Path) -> Result<Destination> {
     let is_no_file = path.metadata().is_ok_and(|metadata| !metadata.is_file());
     if is_no_file || STDOUT_NAMES.iter().any(|name| path == Path::new(name)) {
         let path = path.display().to_string();
-        bail!(Refused::new(move |sources| {
+        bail!(RefusedSettings::new(move |sources| {
             let name = sources.name(FilePerQueue);
             let write = sources.either(Write, "-w FILE.pcapng", "write = \"FILE.pcapng\"");
             format!(
@@ -354,7 +354,8 @@ fn file_per_queue(path: &Path) -> Result<Destination> {
             )
         }));
     }
-    let format = file_name::format(path).map_err(|error| Refused::about(Write.key(), error.to_string()))?;
+    let format =
+        file_name::format(path).map_err(|error| RefusedSettings::about(Write.key(), error.to_string()))?;
     Ok(Destination::FilePerQueue(path.into(), format))
 }
 
@@ -364,14 +365,14 @@ fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
     }
     let format = file_name::format(path)
         .or_else(|error| if needs_no_suffix(path) { Ok(Format::Pcapng) } else { Err(error) })
-        .map_err(|error| Refused::about(Write.key(), error.to_string()))?;
+        .map_err(|error| RefusedSettings::about(Write.key(), error.to_string()))?;
     if format == Format::Pcap && interfaces > 1 {
         let better = path.with_extension("pcapng");
         let message = format!(
             "a pcap file holds packets of one interface, not of {interfaces}; write {} instead",
             better.display()
         );
-        bail!(Refused::about(Write.key(), message));
+        bail!(RefusedSettings::about(Write.key(), message));
     }
     Ok(Destination::File(path.into(), format))
 }

@@ -5,13 +5,13 @@ use wirecap_core::GeometryError;
 
 use crate::{
     exit::{self, Exit, WrongFile, WrongSettings},
-    sources::{Refused, Setting, Sources},
+    sources::{RefusedSettings, Setting, Sources},
     text,
 };
 
 /// The error with the keys and the places of the settings that it is about, if they come from the file.
 pub(crate) fn explain(error: anyhow::Error, sources: &Sources) -> anyhow::Error {
-    if let Some(refused) = error.downcast_ref::<Refused>() {
+    if let Some(refused) = error.downcast_ref::<RefusedSettings>() {
         return WrongSettings(refused.describe(sources)).into();
     }
     if exit::code_of(&error) != Exit::Usage {

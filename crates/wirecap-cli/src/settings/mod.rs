@@ -31,7 +31,7 @@ pub(crate) use self::{
     process::ProcessSettings,
     service::{CaptureName, MetricsAddress, ServiceSettings, SocketChoice},
 };
-use crate::sources::Refused;
+use crate::sources::RefusedSettings;
 
 /// A setting that a command fixes.
 pub(crate) struct FixedSetting {
@@ -46,11 +46,14 @@ pub(crate) fn fixed(key: &'static str, is_kept: bool, reason: &'static str) -> F
 }
 
 /// Refuses the first of these settings whose value the command does not allow.
-pub(crate) fn refuse(command: &str, settings: impl IntoIterator<Item = FixedSetting>) -> Result<(), Refused> {
+pub(crate) fn refuse(
+    command: &str,
+    settings: impl IntoIterator<Item = FixedSetting>,
+) -> Result<(), RefusedSettings> {
     match settings.into_iter().find(|setting| !setting.is_kept) {
         Some(FixedSetting { key, reason, .. }) => {
             let message = format!("cannot be set for {command}: {reason}; leave it out");
-            Err(Refused::new(move |sources| {
+            Err(RefusedSettings::new(move |sources| {
                 sources.at(key, &message).unwrap_or_else(|| format!("{key} {message}"))
             }))
         }

@@ -94,9 +94,9 @@ impl Sources {
 
 /// Settings that have no meaning, alone or together. Its text follows from where they come from; displayed,
 /// it names flags.
-pub(crate) struct Refused(Box<dyn Fn(&Sources) -> String + Send + Sync>);
+pub(crate) struct RefusedSettings(Box<dyn Fn(&Sources) -> String + Send + Sync>);
 
-impl Refused {
+impl RefusedSettings {
     /// Settings that do not go together. `message` gets their names from the sources.
     pub(crate) fn new(message: impl Fn(&Sources) -> String + Send + Sync + 'static) -> Self {
         Self(Box::new(message))
@@ -123,16 +123,16 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.describe(&Sources::default()))
     }
 }
 
-impl fmt::Debug for Refused {
+impl fmt::Debug for RefusedSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Refused({self})")
+        write!(f, "RefusedSettings({self})")
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RefusedSettings {}

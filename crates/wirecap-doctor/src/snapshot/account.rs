@@ -55,7 +55,7 @@ impl PortAccount {
         })
     }
 
-    /// The interface; `None` if it is none, but a trace file.
+    /// The interface; `None` for a trace file.
     ///
     /// ```
     /// # use wirecap_doctor::snapshot::PortAccount;

@@ -10,7 +10,7 @@ use crate::{
     process::executable,
     settings::OutputSettings,
     sources::{
-        Refused,
+        RefusedSettings,
         Setting::{
             self, KeepFiles, RotateCommand, RotateFiles, RotatePackets, RotateSize, RotateTime, StopFiles,
             StopSize,
@@ -27,7 +27,7 @@ const SMALLEST: u64 = 1_000;
 /// a file.
 ///
 /// # Errors
-/// [`Refused`], which names them.
+/// [`RefusedSettings`], which names them.
 pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> {
     let OutputSettings { rotate_size, rotate_time, rotate_packets, rotate_files, rotate_command, .. } =
         output;
@@ -39,7 +39,7 @@ pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
     {
         ensure!(
             *number != Some(0),
-            Refused::value(setting, "must not be 0: write a number from 1 on, or leave it out")
+            RefusedSettings::value(setting, "must not be 0: write a number from 1 on, or leave it out")
         );
     }
     if !output.rotates() {
@@ -52,39 +52,39 @@ pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
     };
     ensure!(
         rotate_files.is_none() || rotate_size.is_none() || rotate_time.is_none(),
-        Refused::new(|sources| {
+        RefusedSettings::new(|sources| {
             let [files, size, time] = [RotateFiles, RotateSize, RotateTime].map(|one| sources.name(one));
             format!("{files} counts the files of {size}, or those of {time}: leave one of the three out")
         })
     );
     ensure!(
         *rotate_files != Some(1) || rotate_size.is_none(),
-        Refused::value(
+        RefusedSettings::value(
             RotateFiles,
             "1 would replace the only file by itself: keep two or more, or end the capture by a number of packets or a time"
         )
     );
     ensure!(
         stop_size.is_none(),
-        Refused::new(move |sources| {
+        RefusedSettings::new(move |sources| {
             let (stop, by) = (sources.name(StopSize), sources.name(by));
             format!("{stop} is the size of one file, and {by} makes a series: leave one of them out")
         })
     );
     ensure!(
         keep_files.is_none_or(|files| files > 1),
-        Refused::value(KeepFiles, "counts the file that is written, too: keep two or more")
+        RefusedSettings::value(KeepFiles, "counts the file that is written, too: keep two or more")
     );
     ensure!(
         keep_files.is_none() || rotate_files.is_none(),
-        Refused::new(|sources| {
+        RefusedSettings::new(|sources| {
             let (files, kept) = (sources.name(RotateFiles), sources.name(KeepFiles));
             format!("{files} and {kept} both say how many files there are: leave one of them out")
         })
     );
     ensure!(
         keep_files.is_none() || rotate_command.is_none(),
-        Refused::new(|sources| {
+        RefusedSettings::new(|sources| {
             let (kept, command) = (sources.name(KeepFiles), sources.name(RotateCommand));
             format!(
                 "{kept} deletes files while the command of {command} may still read them: leave one of them out, or have \
@@ -94,7 +94,7 @@ pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
     );
     ensure!(
         rotate_command.is_none() || rotate_files.is_none() || rotate_size.is_none(),
-        Refused::new(|sources| {
+        RefusedSettings::new(|sources| {
             let (files, command) = (sources.name(RotateFiles), sources.name(RotateCommand));
             format!(
                 "{files} replaces files while the command of {command} may still read them: leave one of them out, or have \
@@ -105,7 +105,7 @@ pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
     rotate_command.as_deref().map_or(Ok(()), check_command)?;
     ensure!(
         rotate_time.is_none_or(|time| time >= SHORTEST),
-        Refused::value(
+        RefusedSettings::value(
             RotateTime,
             format!(
                 "takes {} ms or more: a file every {} ms is too much",
@@ -115,14 +115,14 @@ pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
         )
     );
     let path = path.ok_or_else(|| {
-        Refused::new(move |sources| {
+        RefusedSettings::new(move |sources| {
             let name = sources.either(by, "-w FILE.pcapng", "write");
             format!("{} is for files: name them with {name}, or leave it out", sources.name(by))
         })
     })?;
     if !is_file_or_new(path) {
         let path = path.display().to_string();
-        bail!(Refused::new(move |sources| {
+        bail!(RefusedSettings::new(move |sources| {
             let by = sources.name(by);
             format!("{by} makes names from that of a file, which {path} is not: write FILE.pcapng")
         }));
@@ -131,7 +131,7 @@ pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
     let first = names.path(1, system_ns())?;
     ensure!(
         keep_files.is_none() || names.number_in(&first).is_some(),
-        Refused::new(|sources| {
+        RefusedSettings::new(|sources| {
             let kept = sources.name(KeepFiles);
             format!(
                 "{kept} deletes files of earlier runs, which cannot be recognised by such a name: write the time in numbers, \
@@ -142,13 +142,13 @@ pub(crate) fn check(output: &OutputSettings, path: Option<&Path>) -> Result<()> 
     Ok(())
 }
 
-/// Refuses settings of a series where there is none.
+/// Refuses settings that only a series has.
 fn check_one_file(output: &OutputSettings, path: Option<&Path>) -> Result<()> {
     let OutputSettings { rotate_files, rotate_command, keep_files, stop_files, stop_size, .. } = output;
     for (setting, given) in [(KeepFiles, keep_files), (StopFiles, stop_files)] {
         ensure!(
             given.is_none(),
-            Refused::new(move |sources| {
+            RefusedSettings::new(move |sources| {
                 let series = sources.either(
                     setting,
                     "-C SIZE, -G TIME or -b packets:N",
@@ -161,7 +161,7 @@ fn check_one_file(output: &OutputSettings, path: Option<&Path>) -> Result<()> {
     }
     ensure!(
         stop_size.is_none() || path.is_some_and(is_file_or_new),
-        Refused::new(|sources| {
+        RefusedSettings::new(|sources| {
             let name = sources.either(StopSize, "-w FILE.pcapng", "write");
             format!("{} is for a file: name one with {name}, or leave it out", sources.name(StopSize))
         })
@@ -170,7 +170,7 @@ fn check_one_file(output: &OutputSettings, path: Option<&Path>) -> Result<()> {
     {
         ensure!(
             !given,
-            Refused::new(move |sources| {
+            RefusedSettings::new(move |sources| {
                 let series = sources.either(setting, "-C SIZE or -G TIME", "rotate_size or rotate_time");
                 let name = sources.name(setting);
                 format!("{name} is for a series of files: add {series}, or leave it out")
@@ -183,7 +183,7 @@ fn check_one_file(output: &OutputSettings, path: Option<&Path>) -> Result<()> {
 /// Refuses sizes that were meant in another unit: files of which each has a packet or two.
 fn check_size(setting: Setting, size: Option<u64>) -> Result<()> {
     let Some(bytes) = size.filter(|bytes| *bytes < SMALLEST) else { return Ok(()) };
-    Err(Refused::new(move |sources| {
+    Err(RefusedSettings::new(move |sources| {
         let few = format!("{bytes} bytes is too small for a file, which takes {SMALLEST} or more");
         match sources.at(
             setting.key(),
@@ -214,7 +214,7 @@ fn check_command(command: &str) -> Result<()> {
     };
     ensure!(
         is_there,
-        Refused::value(RotateCommand, format!("{command:?}: there is no such program; {hint}"))
+        RefusedSettings::value(RotateCommand, format!("{command:?}: there is no such program; {hint}"))
     );
     Ok(())
 }

@@ -4,6 +4,7 @@
 mod conditions;
 pub(crate) mod copy_to;
 pub(crate) mod engine_flags;
+mod filter_check;
 pub(crate) mod flags;
 pub(crate) mod habits;
 pub(crate) mod settings;
@@ -15,10 +16,10 @@ use wirecap_sandbox::Sandbox;
 
 use self::{copy_to::CopyJob, settings::CaptureSettings, verify::VerifyJob};
 use crate::{
-    capture::{self, filter_check, job::CaptureJob, known_interfaces::KnownInterfaces, plan::Plan},
+    capture::{self, job::CaptureJob, known_interfaces::KnownInterfaces, plan::Plan},
     exit::Exit,
     process::{sandbox, signals::Signals},
-    sources::{Refused, Setting},
+    sources::{RefusedSettings, Setting},
 };
 
 /// An interface for checks without one.
@@ -61,7 +62,7 @@ fn plan(settings: CaptureSettings, interfaces: KnownInterfaces, sandbox: Sandbox
     let plan = Plan::new(config, output, interfaces, sandbox)?.with_service(service);
     ensure!(
         plan.output.copy_interface().is_none() || !plan.output.verify,
-        Refused::new(|sources| {
+        RefusedSettings::new(|sources| {
             let (copy, verify) = (sources.name(Setting::CopyTo), sources.name(Setting::Verify));
             format!("{copy} and {verify} cannot be combined: verify where the copies arrive")
         })

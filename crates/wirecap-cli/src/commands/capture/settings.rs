@@ -5,7 +5,7 @@ use wirecap::Config;
 
 use crate::{
     settings::{OutputSettings, ProcessSettings, ServiceSettings, Settings, fixed, refuse},
-    sources::Refused,
+    sources::RefusedSettings,
 };
 
 /// The settings of `wirecap capture`.
@@ -33,8 +33,8 @@ impl CaptureSettings {
     /// Refuses settings that have no effect on a capture.
     ///
     /// # Errors
-    /// [`Refused`] that names the setting.
-    pub(crate) fn check(&self) -> Result<(), Refused> {
+    /// [`RefusedSettings`] that names the setting.
+    pub(crate) fn check(&self) -> Result<(), RefusedSettings> {
         let (config, usual) = (&self.capture, Config::default());
         refuse(
             "capture",

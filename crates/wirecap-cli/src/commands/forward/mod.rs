@@ -62,14 +62,6 @@ use crate::{
 /// Shortest time between two looks at dropped packets.
 pub(crate) const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 
-/// Checks everything that does not depend on the machine.
-///
-/// # Errors
-/// The first mistake.
-pub(crate) fn check(settings: ForwardSettings, signals: &Signals) -> Result<()> {
-    plan::check(settings, signals)
-}
-
 /// Forwards until the end.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ use crate::{
     capture::{known_interfaces::KnownInterfaces, plan::Plan},
     exit::Usage,
     process::{sandbox, signals::Signals, step::Step},
-    sources::{Refused, Setting},
+    sources::{RefusedSettings, Setting},
     text::forward::ForwardWarning,
     values::{ROUTES_MIB, is_trace, text_file},
 };
@@ -91,7 +91,7 @@ impl ForwardPlan {
 ///
 /// # Errors
 /// The first mistake.
-pub(super) fn check(settings: ForwardSettings, signals: &Signals) -> Result<()> {
+pub(crate) fn check(settings: ForwardSettings, signals: &Signals) -> Result<()> {
     settings.check()?;
     let ForwardSettings { capture: mut config, forward: mut rules, output, .. } = settings;
     if config.ports.is_empty() {
@@ -108,7 +108,7 @@ pub(super) fn check(settings: ForwardSettings, signals: &Signals) -> Result<()> 
 /// Completes the settings, and reads what they name, without looking at an interface.
 ///
 /// # Errors
-/// [`Usage`] and [`Refused`].
+/// [`Usage`] and [`RefusedSettings`].
 fn complete(config: &mut Config, rules: &mut ForwardRules) -> Result<([Rewrite; 2], Option<Routes>)> {
     // libpcap takes an empty expression for all packets, but `--drop ""` is to drop nothing.
     for expression in [&mut rules.pass, &mut rules.drop] {
@@ -118,7 +118,7 @@ fn complete(config: &mut Config, rules: &mut ForwardRules) -> Result<([Rewrite; 
     let ring = config.transmit_entries;
     ensure!(
         ring.is_power_of_two() && ring <= MAX_RING,
-        Refused::value(
+        RefusedSettings::value(
             Setting::TransmitEntries,
             format!("{ring} is no size of a ring: write a power of two up to {MAX_RING}, like 2048")
         )
@@ -141,13 +141,13 @@ fn check_ports(ports: &[PortSpec], rules: &ForwardRules) -> Result<()> {
              with --route FILE"
         ),
     };
-    Err(Refused::about(Setting::Ports.key(), message).into())
+    Err(RefusedSettings::about(Setting::Ports.key(), message).into())
 }
 
 /// The port, with access by XDP, which forwarding needs.
 ///
 /// # Errors
-/// [`Refused`] for a trace file, and for access that leaves packets to the host.
+/// [`RefusedSettings`] for a trace file, and for access that leaves packets to the host.
 pub(crate) fn taken(port: PortSpec) -> Result<PortSpec> {
     let reason = match port {
         PortSpec::Interface { name, access: Access::Auto | Access::Xdp, queues } => {
@@ -157,7 +157,7 @@ pub(crate) fn taken(port: PortSpec) -> Result<PortSpec> {
         _ => "a trace file is sent with wirecap replay",
     };
     let message = format!("{port} cannot be forwarded: {reason}; name an interface");
-    Err(Refused::about(Setting::Ports.key(), message).into())
+    Err(RefusedSettings::about(Setting::Ports.key(), message).into())
 }
 
 /// The interfaces, each once, and the smallest number of queues that one of them can both receive by and send

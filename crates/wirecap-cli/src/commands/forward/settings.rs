@@ -9,7 +9,7 @@ use wirecap_headers::{Ttl, VlanMap};
 
 use crate::{
     settings::{OutputSettings, ProcessSettings, ServiceSettings, Settings, fixed, refuse, text},
-    sources::Refused,
+    sources::RefusedSettings,
 };
 
 /// The settings of `wirecap forward`.
@@ -59,7 +59,7 @@ impl Settings for ForwardSettings {
 
 impl ForwardSettings {
     /// Refuses settings that do not apply to forwarding.
-    pub(super) fn check(&self) -> Result<(), Refused> {
+    pub(super) fn check(&self) -> Result<(), RefusedSettings> {
         let usual = Self::default();
         let (config, needed) = (&self.capture, &usual.capture);
         let by_rules = "pass and drop in [forward] select packets";

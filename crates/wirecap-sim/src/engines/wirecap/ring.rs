@@ -90,7 +90,7 @@ impl<'t> ReceiveQueue<'t> {
     }
 
     /// When this many packets will wait in the ring if none leaves it; `None` if it has no cells for them, or
-    /// so many do not come.
+    /// fewer are left to come.
     pub(super) fn waiting_ns(&self, packets: u64, now: Time) -> Option<f64> {
         match packets.checked_sub(self.waiting) {
             None | Some(0) => Some(now.0),

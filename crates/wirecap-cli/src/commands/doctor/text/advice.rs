@@ -263,24 +263,14 @@ fn lower_threshold(threshold: Option<u8>) -> String {
 mod tests {
     use wirecap_core::Choice;
 
-    use super::*;
+    use super::{super::evidence::tests::skewed, *};
     use crate::commands::Flags;
     use clap::CommandFactory;
 
     #[test]
     fn skewed_queues_get_advice_for_the_mode_of_the_capture() {
         let remedy = |mode, threshold_percent, chunks_per_pool, enough_chunks| {
-            let (port, queue, percent, queues) = ("m1".into(), 0, 90, 2);
-            remedy(&Evidence::SkewedQueues {
-                port,
-                queue,
-                percent,
-                queues,
-                mode,
-                threshold_percent,
-                chunks_per_pool,
-                enough_chunks,
-            })
+            remedy(&skewed(mode, threshold_percent, chunks_per_pool, enough_chunks))
         };
         let advanced = Some(CaptureMode::Advanced);
         assert_eq!(

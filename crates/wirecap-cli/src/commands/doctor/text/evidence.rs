@@ -251,18 +251,19 @@ fn place_of(kind: FileSystem) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use wirecap_doctor::snapshot::CaptureMode;
 
     use super::*;
 
-    fn skewed(
+    /// A skew after a capture with these settings.
+    pub(crate) fn skewed(
         mode: Option<CaptureMode>,
         threshold_percent: Option<u8>,
         chunks_per_pool: Option<u32>,
+        enough_chunks: Option<u32>,
     ) -> Evidence {
         let (port, queue, percent, queues) = ("m1".into(), 0, 90, 2);
-        let enough_chunks = None;
         Evidence::SkewedQueues {
             port,
             queue,
@@ -299,10 +300,13 @@ mod tests {
                 "/a took 90 MB/s in a test, and the links bring up to 1250 MB/s",
             ),
             (
-                skewed(Some(CaptureMode::Advanced), Some(60), Some(4)),
+                skewed(Some(CaptureMode::Advanced), Some(60), Some(4), None),
                 "m1 lost packets in queue 0, which had 90 % of all, of 2 queues (advanced mode, T = 60, R = 4)",
             ),
-            (skewed(None, None, None), "m1 lost packets in queue 0, which had 90 % of all, of 2 queues"),
+            (
+                skewed(None, None, None, None),
+                "m1 lost packets in queue 0, which had 90 % of all, of 2 queues",
+            ),
         ];
         for (evidence, sentence) in cases {
             assert_eq!(describe(&evidence), sentence);

@@ -14,7 +14,7 @@ const LINK_TYPES: [u16; 5] = [LINK_TYPE_ETHERNET, 101, 127, 105, 113];
 ///
 /// # Errors
 /// What is wrong with it on Ethernet.
-pub(crate) fn check(filter: Option<String>, quiet: bool, signals: &Signals) -> Result<()> {
+pub(super) fn check(filter: Option<String>, quiet: bool, signals: &Signals) -> Result<()> {
     let Some(filter) = filter else { return Ok(()) };
     let compile = move || {
         let mut results =
