@@ -92,7 +92,7 @@ impl Bench {
             time_ns += 1;
             record.data()[0] != b'x'
         })?;
-        assert!(filler.fill_part(part));
+        assert!(filler.fill_part(part.part));
         filler.finish();
         self.pool.hand_over()
     }
@@ -158,7 +158,8 @@ fn finish(mut asm: Assembler, no_block: Label, impossible: Label) -> Program {
 /// What is packed: the stream's number is in R7, the time at -8 on the stack, something else at -16.
 fn pack(form: PacketForm, option: Option<PackOption>, no_block: Label, impossible: Label) -> PackSpec {
     let (stream, interface, stamp, stack_end, busy) = (Reg::R7, INTERFACE, Some(-8), -16, impossible);
-    PackSpec { stream, interface, stamp, form, option, stack_end, no_block, busy, impossible }
+    let to_utc = false;
+    PackSpec { stream, interface, stamp, to_utc, form, option, stack_end, no_block, busy, impossible }
 }
 
 /// Packs each packet into stream 0, with the time 7, this direction and this tag: protocol and TCI.
@@ -205,8 +206,8 @@ fn packets_come_as_they_were_sent() {
         while let Some(handover) = bench.receive(1000 + got.len() as u64) {
             assert_eq!(handover.first_number, got.len() as u64);
             got.extend(bench.reader.packets(&handover.range).map(|packet| {
-                assert_eq!((packet.original_len as usize, packet.hash), (packet.data.len(), hash));
-                (packet.data.to_vec(), packet.timestamp_ns)
+                assert_eq!((packet.original_len() as usize, packet.hash()), (packet.data().len(), hash));
+                (packet.data().to_vec(), packet.timestamp_ns())
             }));
             bench.recycle(handover);
         }
@@ -275,9 +276,12 @@ fn socket_buffers_get_their_tags_back() {
                 if tag.0 == 0 { sent } else { [&sent[..12], tag_bytes.as_slice(), &sent[12..]].concat() };
             let handover = bench.receive_within(1000 + number, Duration::from_secs(60));
             let packet = bench.reader.packets(&handover.range).next().unwrap();
-            assert!(packet.data == expected, "{tag:x?}: {:x?} of {expected:x?}", packet.data);
-            assert_eq!((packet.original_len as usize, packet.timestamp_ns), (expected.len(), 1000 + number));
-            assert_eq!((packet.direction, packet.hash), (Some(direction), None));
+            assert!(packet.data() == expected, "{tag:x?}: {:x?} of {expected:x?}", packet.data());
+            assert_eq!(
+                (packet.original_len() as usize, packet.timestamp_ns()),
+                (expected.len(), 1000 + number)
+            );
+            assert_eq!((packet.direction(), packet.hash()), (Some(direction), None));
             bench.recycle(handover);
         }
     }
@@ -330,7 +334,7 @@ fn packets_that_are_received_one_by_one_end_their_block_early() {
             assert!(bench.send(&frame(len, b'a'), 1));
             let handover = bench.receive_within(number, Duration::from_secs(60));
             assert_eq!((handover.packets, handover.first_number), (1, number));
-            assert_eq!(bench.reader.packets(&handover.range).next().unwrap().timestamp_ns, number);
+            assert_eq!(bench.reader.packets(&handover.range).next().unwrap().timestamp_ns(), number);
             bench.recycle(handover);
         }
     }
@@ -356,7 +360,7 @@ fn a_packet_that_is_not_wanted_is_as_if_it_had_not_come() {
         assert!(bench.send(&frame(100, first), 1));
     }
     let handover = bench.receive(0).unwrap();
-    let firsts: Vec<_> = bench.reader.packets(&handover.range).map(|packet| packet.data[0]).collect();
+    let firsts: Vec<_> = bench.reader.packets(&handover.range).map(|packet| packet.data()[0]).collect();
     assert_eq!((firsts.as_slice(), handover.packets, handover.bytes), (b"abc".as_slice(), 3, 300));
     assert!(bench.reader.records(&handover.range).is_none(), "the others lie between them");
     let (_, other, _) = {

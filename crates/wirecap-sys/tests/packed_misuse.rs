@@ -49,7 +49,8 @@ fn pack(exits: [Label; 3]) -> PackSpec {
     PackSpec {
         stream: Reg::R7,
         interface: 0,
-        stamp: None,
+        stamp: Some(-8),
+        to_utc: true,
         form: PacketForm::Frame,
         option: Some(PackOption::Hash(-16)),
         stack_end: STACK_END,
@@ -68,7 +69,7 @@ fn packs(memory: &PackedMemory, own: &Map, at: Exit, then: impl FnOnce(&mut Asse
     for slot in (STACK_END - 64..0).step_by(8) {
         asm.store(Size::Double, R10, slot, R8);
     }
-    asm.store_imm(Size::Double, R10, -16, 0);
+    asm.store_imm(Size::Double, R10, -16, 0).store_imm(Size::Double, R10, -8, 0);
     let exits = [asm.label(), asm.label(), asm.label()];
     memory.emit_pack(&mut asm, &pack(exits));
     let mut then = Some(then);

@@ -36,9 +36,9 @@ pub const COMMAND: &str = "__count";
 /// Name of the null port, which makes packets in memory.
 pub const NULL: &str = "null";
 /// How long a worker waits before it reports that it is idle.
-const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(10);
 /// How often the main thread checks for the end.
-const TICK: Duration = Duration::from_millis(5);
+const TICK: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench __count")]

@@ -24,8 +24,8 @@ use crate::{
     text::{diagnostic::describe, plural::counted, units::at_most},
 };
 
-/// Times of batches that are more uncertain than this are worth a warning. A worker sleeps at most a
-/// millisecond.
+/// Times of batches that are more uncertain than this are worth a warning. A worker sleeps for a few
+/// milliseconds at most.
 const EXPECTED_NS: u64 = 10_000_000;
 
 /// A problem with the times of a port.

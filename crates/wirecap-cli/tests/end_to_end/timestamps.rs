@@ -141,3 +141,39 @@ fn an_unknown_timestamp_source_is_wrong_usage() {
         assert!(ended.stderr.contains(source), "{ended:#?}");
     }
 }
+
+/// There, the program stamps by another clock than the process can read: its stamps cannot be brought to UTC.
+#[test]
+fn in_a_time_namespace_packets_have_the_time_of_their_batch() {
+    const TEST: &str = "in_a_time_namespace_packets_have_the_time_of_their_batch";
+    if !require_root(TEST) {
+        return;
+    }
+    for offset_s in ["864000", "-1"] {
+        let lab = Lab::with_queues("timens", 1);
+        let path = lab.path("timens.pcapng");
+        let in_time_namespace = |program: &str, arguments: &[&str]| {
+            let mut command = lab.right.command("unshare");
+            command.args(["--time", "--fork", "--kill-child=SIGTERM", "--monotonic", offset_s, program]);
+            command.args(arguments);
+            RunningCommand::spawn(command)
+        };
+        if in_time_namespace("true", &[]).wait().code != Some(0) {
+            return skip(TEST, "no time namespace can be made here");
+        }
+        let count = FRAMES.to_string();
+        let arguments = ["capture", "r0", "-c", &count, "--json", "-w", path.to_str().unwrap()];
+        let running = in_time_namespace(WIRECAP, &arguments);
+        running.wait_for("wirecap: M = ");
+        let begun_ns = now_ns();
+        lab.send(0, 0, FRAMES, LiveOptions::default());
+        let ended = running.wait();
+        let allowed = begun_ns - 1_000_000..=now_ns() + 1_000_000;
+        let capture = read(&path);
+        assert_eq!(capture.packets.len() as u64, FRAMES, "{ended:#?}");
+        for packet in &capture.packets {
+            assert!(allowed.contains(&packet.timestamp_ns.unwrap()), "{offset_s}: {:?}", packet.timestamp_ns);
+        }
+        assert_eq!(ended.account().0["ports"][0]["timestamp"]["unstamped"].as_u64(), Some(FRAMES));
+    }
+}

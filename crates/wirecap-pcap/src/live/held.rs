@@ -14,14 +14,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use wirecap::{Packet, Packets};
+use wirecap::{Packet, Packets, port::LONGEST_HOLD};
 
 use super::{counts::Counts, workers::CountedBatch};
 use crate::boxed_batch::BoxedBatch;
 
-/// With several queues, packets are delivered when they are as old as this: ports hold packets back for up to
-/// a millisecond, so that more can join them, and a driver publishes those of one round together.
-pub(super) const SETTLED: Duration = Duration::from_millis(2);
+/// With several queues, packets are delivered when they are as old as this: ports hold packets back, so that
+/// more can join them, and a driver publishes those of one round together.
+pub(super) const SETTLED: Duration = LONGEST_HOLD.saturating_add(Duration::from_millis(1));
 
 /// The same in immediate mode, where a program publishes each packet as soon as it has stamped it, and ports
 /// hold it back for 40 µs at most.

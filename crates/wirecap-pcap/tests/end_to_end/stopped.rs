@@ -63,8 +63,8 @@ fn packets_of_several_queues_come_in_the_order_of_time() {
                 let queue = (turn * turn % 7 % u64::from(QUEUES)) as usize;
                 senders[queue].send(1 + turn % 3);
                 sent += 1 + turn % 3;
-                // Pauses of up to 0.8 ms: ports hold packets back for a millisecond, each queue since another
-                // time.
+                // Pauses of up to 0.8 ms: ports hold packets back for a few milliseconds, each queue since
+                // another time.
                 if turn % 5 == 0 {
                     std::thread::sleep(Duration::from_micros(turn * 37 % 800));
                 }

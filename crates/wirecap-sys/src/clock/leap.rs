@@ -148,6 +148,12 @@ impl LeapSeconds {
         Stretch { from_tai_ns, until_tai_ns, behind_ns: step.behind_s * NS_PER_S }
     }
 
+    /// The stretch that follows the one which ends at this time: behind the leap second that begins there.
+    pub(super) fn stretch_behind(&self, until_tai_ns: u64) -> Option<Stretch> {
+        let step = self.steps.iter().find(|step| step.begins_tai_ns == until_tai_ns)?;
+        Some(self.stretch(step.holds_tai_ns()))
+    }
+
     /// Whether a leap second is less than two seconds away: the system clock is not to be trusted then, since
     /// it shows one second twice.
     pub(super) fn is_near(&self, utc_s: u64) -> bool {

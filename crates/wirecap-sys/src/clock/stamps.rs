@@ -9,8 +9,9 @@
 //! A stamp is older than the look: the packet has waited. So it is brought to TAI, which has no leap seconds,
 //! and from there to UTC by the table: a packet of before a leap second keeps the offset of before it. When
 //! the shift itself changes, it matters which clock was set. With the kernel's clock, which is never set, it
-//! was the system clock, and the new shift holds for waiting packets, too. With the clock of a NIC both
-//! shifts are tried for a while, and the one that puts the packet nearer to the present is right.
+//! was the system clock, and the new shift holds for waiting packets, too, unless a program has brought their
+//! stamps to UTC already. With the clock of a NIC both shifts are tried for a while, and the one that puts
+//! the packet nearer to the present is right.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -29,6 +30,21 @@ const CHANGE_NS: u64 = 10 * NS_PER_S;
 /// A stamp may be ahead of the present by this much, since the system clock is slewed and readings differ;
 /// one that is further ahead is wrong.
 const AHEAD_NS: u64 = 5_000_000;
+
+/// What makes UTC of a stamp by three additions, for a program that stamps packets: see
+/// [`StampClock::program_shift`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StampShift {
+    /// What is added to a stamp, in nanoseconds.
+    pub add_ns: i64,
+    /// From this stamp on, it is [`Self::add_after_ns`] that is added: the next leap second begins.
+    pub leap_at: u64,
+    /// What is added from then on.
+    pub add_after_ns: i64,
+    /// No time after that is before this one, in nanoseconds since 1970 (UTC): in the leap second, time
+    /// stands still.
+    pub not_before_ns: u64,
+}
 
 /// Brings stamps of one clock to UTC.
 #[derive(Debug, Clone)]
@@ -119,15 +135,17 @@ impl StampClock {
         }
     }
 
-    /// Looks at the clock again if it is time. `now_ns` is of the system clock. Nearly free but ten times a
-    /// second.
+    /// Looks at the clock again if it is time, and returns whether it did. `now_ns` is of the system clock.
+    /// Nearly free but ten times a second.
     #[inline]
-    pub fn look(&mut self, now_ns: u64) {
+    pub fn look(&mut self, now_ns: u64) -> bool {
         // Also when the system clock was set back.
         let wait = self.next_look_ns.saturating_sub(now_ns);
-        if wait == 0 || wait > LOOK_INTERVAL_NS {
+        let is_time = wait == 0 || wait > LOOK_INTERVAL_NS;
+        if is_time {
             self.look_now(now_ns);
         }
+        is_time
     }
 
     #[cold]
@@ -173,6 +191,27 @@ impl StampClock {
         self.short =
             if self.earlier.is_some() { 0..0 } else { stamp(from_tai_ns).max(1)..stamp(until_tai_ns) };
         self.add_ns = self.shift_ns - behind_ns as i64;
+    }
+
+    /// What makes UTC of the stamps from now on, `now_ns` by the system clock. `None` for a clock that may be
+    /// set: each of its stamps has to be looked at.
+    pub fn program_shift(&self, now_ns: u64) -> Option<StampShift> {
+        if self.source.may_be_set() {
+            return None;
+        }
+        let tai_ns = now_ns + self.leaps.behind_s(now_ns / NS_PER_S) * NS_PER_S;
+        let Stretch { until_tai_ns, behind_ns, .. } = self.leaps.stretch(tai_ns);
+        let add_ns = |behind_ns: u64| self.shift_ns - behind_ns as i64;
+        let next = self.leaps.stretch_behind(until_tai_ns);
+        Some(StampShift {
+            add_ns: add_ns(behind_ns),
+            leap_at: match next {
+                Some(_) => until_tai_ns.saturating_add_signed(self.shift_ns.saturating_neg()),
+                None => u64::MAX,
+            },
+            add_after_ns: add_ns(next.map_or(behind_ns, |next| next.behind_ns)),
+            not_before_ns: next.map_or(0, |_| self.leaps.utc_of_tai_ns(until_tai_ns)),
+        })
     }
 
     /// UTC of a stamp, in nanoseconds since 1970. `None` for a stamp of 0, "none was taken", and for one that

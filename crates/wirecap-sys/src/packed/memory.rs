@@ -22,13 +22,28 @@ use crate::{
     mmap::{Mmap, page_bytes},
 };
 
-/// Offsets in a stream's entry. What the program writes for each packet has a cache line of its own.
+/// Offsets in a stream's entry. What the program writes for each packet has a cache line of its own: `RAISED`
+/// is written only when a time is not later than the one before.
 pub(super) const POSITION_AT: i16 = 0;
 pub(super) const WRITER_AT: i16 = 8;
+pub(super) const PACKETS_AT: i16 = 16;
+pub(super) const BYTES_AT: i16 = 24;
+pub(super) const PUBLISHED_AT: i16 = 32;
+pub(super) const LAST_NS_AT: i16 = 40;
+pub(super) const CUT_AT: i16 = 48;
 pub(super) const GIVEN_AT: i16 = 64;
 pub(super) const RETIRE_AT: i16 = 68;
 pub(super) const ARMED_AT: i16 = 72;
+pub(super) const ADD_AT: i16 = 80;
+pub(super) const LEAP_AT: i16 = 88;
+pub(super) const ADD_AFTER_AT: i16 = 96;
+pub(super) const NOT_BEFORE_AT: i16 = 104;
+pub(super) const RAISED_NS_AT: i16 = 112;
+pub(super) const RAISED_AT: i16 = 120;
 pub(super) const ORDER_AT: u32 = 128;
+/// An entry of `order`, and one of `ends`: the end, packets and bytes so far, and padding.
+pub(super) const ORDER_BYTES: u32 = 4;
+pub(super) const END_BYTES: u32 = 16;
 const LINE_BYTES: u32 = 128;
 /// What the kernel keeps for each page of an array, once to find it by and once to map it for this process.
 const PAGE_ENTRY_BYTES: u64 = 8;
@@ -52,13 +67,18 @@ impl Layout {
         Self { geometry, pools, streams, numbers: geometry.chunks_per_pool().next_power_of_two() }
     }
 
+    /// The entry of a block's number in `order` and `ends`.
+    pub(super) fn entry(&self, number: u32) -> u32 {
+        number & (self.numbers - 1)
+    }
+
     /// Where the entries of `ends` begin.
     pub(super) fn ends_at(&self) -> u32 {
-        ORDER_AT + 4 * self.numbers
+        ORDER_AT + ORDER_BYTES * self.numbers
     }
 
     fn stream_bytes(&self) -> u32 {
-        (ORDER_AT + 8 * self.numbers).next_multiple_of(LINE_BYTES)
+        (self.ends_at() + END_BYTES * self.numbers).next_multiple_of(LINE_BYTES)
     }
 
     fn blocks(&self) -> u32 {
@@ -223,15 +243,22 @@ impl PackedMemory {
     /// lower.
     #[inline]
     pub(super) fn position(&self, stream: u32) -> &AtomicU64 {
+        self.long(stream, POSITION_AT)
+    }
+
+    /// A double word of a stream's entry, at a multiple of eight bytes.
+    #[inline]
+    pub(super) fn long(&self, stream: u32, at: i16) -> &AtomicU64 {
+        assert!(at % 8 == 0);
         // SAFETY: lies in the mapping, aligned as entries are; it is only accessed atomically on our side.
-        unsafe { self.in_stream(stream, POSITION_AT as u32, 8).cast().as_ref() }
+        unsafe { self.in_stream(stream, at as u32, 8).cast().as_ref() }
     }
 
     /// A word of a stream's entry, at a multiple of four bytes.
     #[inline]
     pub(super) fn word(&self, stream: u32, at: u32) -> &AtomicU32 {
         assert!(at % 4 == 0);
-        // SAFETY: as in `position`; no word overlaps another one, or the position.
+        // SAFETY: as in `long`; no word overlaps another one, or a double word.
         unsafe { self.in_stream(stream, at, 4).cast().as_ref() }
     }
 }

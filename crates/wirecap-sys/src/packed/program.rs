@@ -1,10 +1,10 @@
 //! What the program does with a packet.
 //!
 //! ```text
-//!   lock the stream ─► length ─► does it fit behind `position`? ── no, or the block is retired ──► the next block that was given
+//!   lock the stream ─► UTC ─► length ─► does it fit behind `position`? ── no, or the block is retired ──► the next block that was given
 //!        │                            │ yes                                                        └─ none: `no_block`
 //!        │                            ▼
-//!        └────── unlock ◄── publish `position` ◄── header, data, options, trailer
+//!        └────── unlock ◄── publish `position`, packets and bytes so far ◄── header, data, options, trailer
 //! ```
 //!
 //! Rule: code behind the packing gets no pointer into a block or an entry, wherever it goes on: it may be
@@ -18,7 +18,11 @@ use wirecap_core::Direction;
 
 use super::{
     PackedMemory,
-    memory::{ARMED_AT, GIVEN_AT, Layout, ORDER_AT, POSITION_AT, RETIRE_AT, WRITER_AT},
+    memory::{
+        ADD_AFTER_AT, ADD_AT, ARMED_AT, BYTES_AT, CUT_AT, END_BYTES, GIVEN_AT, LAST_NS_AT, LEAP_AT, Layout,
+        NOT_BEFORE_AT, ORDER_AT, ORDER_BYTES, PACKETS_AT, POSITION_AT, PUBLISHED_AT, RAISED_AT, RAISED_NS_AT,
+        RETIRE_AT, WRITER_AT,
+    },
     record::{
         ALIGNMENT, CAPTURED_AT, FLAGS_OPTION, FLAGS_OPTION_BYTES, FLAGS_OPTION_LEN, HASH_OPTION,
         HASH_OPTION_BYTES, HASH_OPTION_LEN, HEADER_BYTES, INTERFACE_AT, ORIGINAL_AT, PACKET_TYPE,
@@ -43,6 +47,9 @@ pub const MAX_PACKET_BYTES: u32 = ROOMS[2] - AROUND_BYTES;
 /// The least room that any packet takes.
 pub(super) const MIN_ROOM_BYTES: u32 = ROOMS[0];
 const _: () = assert!(ROOMS[2] < super::MIN_BLOCK_BYTES);
+
+/// A time that is this much earlier than the one before means that the clock was set back, in nanoseconds.
+const SET_BACK_NS: i32 = 10_000_000;
 
 /// Longest data of a packet that takes this room.
 const fn data_bytes(room: u32) -> i32 {
@@ -85,6 +92,10 @@ pub struct PackSpec {
     pub interface: u32,
     /// Where on the stack the time of the packet is, as eight bytes; without it the time is 0.
     pub stamp: Option<i16>,
+    /// The stamp, if there is one, is brought to UTC, as
+    /// [`PackedStream::set_shift`](super::PackedStream::set_shift) has said, and each time of a stream is
+    /// later than the one before, unless the clock was set back by more than 10 ms.
+    pub to_utc: bool,
     /// What the packet is when the program sees it.
     pub form: PacketForm,
     /// What stands in the record beside time and lengths.
@@ -154,13 +165,16 @@ impl PackedMemory {
         asm.mov_imm(R1, 1).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
         asm.jump_if32(Cond::Ne, R1, 0, busy);
 
+        if let Some(stamp) = pack.stamp.filter(|_| pack.to_utc) {
+            emit_utc(asm, stamp);
+        }
         emit_length(asm, pack, broken);
         emit_choice(asm, &self.layout, full);
         if !self.is_ordered {
             emit_barrier_at_start(asm);
         }
         asm.store(Size::Double, R10, pack.offset(), R3).store(Size::Double, R10, pack.number(), R2);
-        emit_entry(asm, &self.layout, R2, ORDER_AT);
+        emit_entry(asm, &self.layout, R2, (ORDER_AT, ORDER_BYTES));
         asm.load(Size::Word, R1, R2, 0).store(Size::Word, R10, pack.key(), R1);
         emit_look_up(asm, &self.blocks, pack.key(), broken);
         let block_bytes = self.layout.geometry.chunk_bytes();
@@ -171,6 +185,9 @@ impl PackedMemory {
             asm.jump_if(Cond::Gt, R3, (block_bytes - room) as i32, broken);
             asm.alu64(Alu::Add, R0, R3).store(Size::Double, R10, pack.place(), R0);
             emit_record(asm, pack, room, broken);
+            if room == ROOMS[2] {
+                emit_count_cut(asm, pack, packed);
+            }
             asm.jump(packed).bind(longer);
         }
         asm.jump(broken);
@@ -184,15 +201,8 @@ impl PackedMemory {
         emit_release(asm, self.is_ordered);
         emit_exit(asm, pack, pack.impossible);
 
-        // R1 is the length of the record: publishes its end.
         asm.bind(packed);
-        asm.load(Size::Double, R3, R10, pack.offset()).alu64(Alu::Add, R1, R3);
-        asm.load(Size::Double, R2, R10, pack.number()).alu64(Alu::Lsh, R2, 32).alu64(Alu::Or, R1, R2);
-        if self.is_ordered {
-            asm.store(Size::Double, R9, POSITION_AT, R1);
-        } else {
-            asm.atomic_exchange(Size::Double, R9, POSITION_AT, R1);
-        }
+        self.emit_publish(asm, pack);
         asm.load(Size::Word, R1, R9, ARMED_AT).jump_if(Cond::Ne, R1, 0, armed);
         emit_release(asm, self.is_ordered);
         asm.jump(done);
@@ -205,6 +215,54 @@ impl PackedMemory {
         asm.bind(done);
         emit_forget(asm, pack);
     }
+
+    /// Publishes the record, whose length is in R1: its end, and packets and bytes so far. Their number is
+    /// stored first and last, so that a reader that finds both equal has an end and counters that belong
+    /// together.
+    fn emit_publish(&self, asm: &mut Assembler, pack: &PackSpec) {
+        use Reg::{R1, R2, R3, R4, R5, R7, R9, R10};
+        asm.load(Size::Double, R3, R10, pack.offset()).alu64(Alu::Add, R1, R3);
+        asm.load(Size::Double, R2, R10, pack.number()).alu64(Alu::Lsh, R2, 32).alu64(Alu::Or, R1, R2);
+        asm.load(Size::Double, R4, R9, PACKETS_AT).alu64(Alu::Add, R4, 1).mov(R3, R4);
+        asm.load(Size::Double, R5, R9, BYTES_AT).alu64(Alu::Add, R5, R7);
+        if self.is_ordered {
+            asm.store(Size::Double, R9, PACKETS_AT, R4).store(Size::Double, R9, BYTES_AT, R5);
+            asm.store(Size::Double, R9, POSITION_AT, R1);
+        } else {
+            asm.atomic_exchange(Size::Double, R9, PACKETS_AT, R4).store(Size::Double, R9, BYTES_AT, R5);
+            asm.atomic_exchange(Size::Double, R9, POSITION_AT, R1);
+        }
+        asm.store(Size::Double, R9, PUBLISHED_AT, R3);
+    }
+}
+
+/// Counts the packet if it was cut. The length of the record stays in R1.
+fn emit_count_cut(asm: &mut Assembler, pack: &PackSpec, packed: Label) {
+    use Reg::{R2, R9, R10};
+    asm.load(Size::Double, R2, R10, pack.original()).jump_if(Cond::Le, R2, MAX_PACKET_BYTES as i32, packed);
+    asm.load(Size::Double, R2, R9, CUT_AT).alu64(Alu::Add, R2, 1).store(Size::Double, R9, CUT_AT, R2);
+}
+
+/// Brings the stamp on the stack to UTC, and behind the time of the packet before, unless the clock was set
+/// back. The stream's entry is in R9.
+fn emit_utc(asm: &mut Assembler, stamp: i16) {
+    use Reg::{R1, R2, R3, R4, R9, R10};
+    let (behind_leap, is_utc, is_later) = (asm.label(), asm.label(), asm.label());
+    asm.load(Size::Double, R1, R10, stamp).load(Size::Double, R2, R9, LEAP_AT);
+    asm.jump_if(Cond::Ge, R1, R2, behind_leap);
+    asm.load(Size::Double, R2, R9, ADD_AT).alu64(Alu::Add, R1, R2).jump(is_utc);
+    asm.bind(behind_leap);
+    asm.load(Size::Double, R2, R9, ADD_AFTER_AT).alu64(Alu::Add, R1, R2);
+    asm.load(Size::Double, R2, R9, NOT_BEFORE_AT).jump_if(Cond::Ge, R1, R2, is_utc).mov(R1, R2);
+    asm.bind(is_utc);
+
+    asm.load(Size::Double, R2, R9, LAST_NS_AT).jump_if(Cond::Gt, R1, R2, is_later);
+    asm.mov(R3, R2).alu64(Alu::Sub, R3, R1).jump_if(Cond::Ge, R3, SET_BACK_NS, is_later);
+    asm.mov(R1, R2).alu64(Alu::Add, R1, 1).alu64(Alu::Add, R3, 1);
+    asm.load(Size::Double, R4, R9, PACKETS_AT).alu64(Alu::Add, R4, 1).store(Size::Double, R9, RAISED_AT, R4);
+    asm.load(Size::Double, R4, R9, RAISED_NS_AT).jump_if(Cond::Ge, R4, R3, is_later);
+    asm.store(Size::Double, R9, RAISED_NS_AT, R3);
+    asm.bind(is_later).store(Size::Double, R9, LAST_NS_AT, R1).store(Size::Double, R10, stamp, R1);
 }
 
 /// Goes on at `exit`.
@@ -265,15 +323,19 @@ fn emit_choice(asm: &mut Assembler, layout: &Layout, full: Label) {
     asm.load(Size::Word, R0, R9, RETIRE_AT).jump_if(Cond::Ne, R0, R1, chosen);
     asm.bind(next).jump_if(Cond::Eq, R5, R1, full);
     asm.mov(R4, R2);
-    emit_entry(asm, layout, R4, layout.ends_at());
+    emit_entry(asm, layout, R4, (layout.ends_at(), END_BYTES));
     asm.store(Size::Word, R4, 0, R3);
+    asm.load(Size::Double, R0, R9, PACKETS_AT).store(Size::Word, R4, 4, R0);
+    asm.load(Size::Double, R0, R9, BYTES_AT).store(Size::Word, R4, 8, R0);
     asm.mov(R2, R1).mov_imm(R3, 0);
     asm.bind(chosen);
 }
 
-/// Makes the number of a block in `register` the address of its entry in a table of the stream.
-fn emit_entry(asm: &mut Assembler, layout: &Layout, register: Reg, table_at: u32) {
-    asm.alu64(Alu::And, register, (layout.numbers - 1) as i32).alu64(Alu::Lsh, register, 2);
+/// Makes the number of a block in `register` the address of its entry in a table of the stream, which begins
+/// at a place of the stream's entry and has entries of a size.
+fn emit_entry(asm: &mut Assembler, layout: &Layout, register: Reg, (table_at, size): (u32, u32)) {
+    asm.alu64(Alu::And, register, (layout.numbers - 1) as i32);
+    asm.alu64(Alu::Lsh, register, size.ilog2() as i32);
     asm.alu64(Alu::Add, register, Reg::R9).alu64(Alu::Add, register, table_at as i32);
 }
 

@@ -7,8 +7,8 @@
 //!   └──────┴───────┴───────────┴───────────┴──────────┴──────────┴──────────┴──────┴─────────┴───────┘
 //! ```
 //!
-//! Rule: the lengths are checked once, when a part is received and again when it is read: none reaches beyond
-//! its part, whatever a program has written.
+//! Rule: the lengths are checked whenever a record is looked at: none reaches beyond its part, whatever a
+//! program has written.
 //!
 //! See draft-ietf-opsawg-pcapng, section 4.3.
 
@@ -77,19 +77,61 @@ pub struct PackedHash {
     pub type_bits: u16,
 }
 
-/// A packet of a block.
+/// A packet of a block. What its record says beside the lengths is read when it is asked for: the options are
+/// in another cache line than the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackedPacket<'a> {
+    /// INVARIANT: a record whose lengths were [checked](RecordLengths::at).
+    record: &'a [u8],
+    captured: u32,
+}
+
+impl<'a> PackedPacket<'a> {
     /// Its captured bytes.
-    pub data: &'a [u8],
+    #[inline]
+    pub fn data(&self) -> &'a [u8] {
+        &self.record[HEADER_BYTES as usize..][..self.captured as usize]
+    }
+
+    /// How many they are.
+    #[inline]
+    #[allow(clippy::len_without_is_empty, reason = "a packet has a header, except in odd trace files")]
+    pub fn len(&self) -> usize {
+        self.captured as usize
+    }
+
     /// How long it was, in bytes.
-    pub original_len: u32,
-    /// Its time, as [`PackedRecord::set_time`] has set it.
-    pub timestamp_ns: u64,
+    #[inline]
+    pub fn original_len(&self) -> u32 {
+        self.word(ORIGINAL_AT)
+    }
+
+    /// Its time, as the program or [`PackedRecord::set_time`] has set it.
+    #[inline]
+    pub fn timestamp_ns(&self) -> u64 {
+        u64::from(self.word(TIME_HIGH_AT)) << 32 | u64::from(self.word(TIME_LOW_AT))
+    }
+
     /// The NIC's hash, if the program asks for it and the packet has one.
-    pub hash: Option<PackedHash>,
+    pub fn hash(&self) -> Option<PackedHash> {
+        self.options().hash
+    }
+
     /// The direction, if the program records it.
-    pub direction: Option<Direction>,
+    pub fn direction(&self) -> Option<Direction> {
+        self.options().direction
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u32 {
+        let word = self.record[at..].first_chunk();
+        word.map_or(0, |&word| u32::from_ne_bytes(word))
+    }
+
+    fn options(&self) -> Options {
+        let behind = (HEADER_BYTES + padded(self.captured)) as usize;
+        Options::of(&self.record[behind..self.record.len() - TRAILER_BYTES as usize])
+    }
 }
 
 /// A packet that is being received.
@@ -215,23 +257,15 @@ impl<'a> PackedRecord<'a> {
     pub(super) unsafe fn packet<'b>(self) -> PackedPacket<'b> {
         let RecordLengths { total, captured, .. } = self.checked;
         // SAFETY: the record lies in memory that is mapped, and is not written during `'b`.
-        let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
-        let behind = (HEADER_BYTES + padded(captured)) as usize;
-        let options = Options::of(&bytes[behind..(total - TRAILER_BYTES) as usize]);
-        PackedPacket {
-            data: &bytes[HEADER_BYTES as usize..(HEADER_BYTES + captured) as usize],
-            original_len: self.original_len(),
-            timestamp_ns: self.stamp(),
-            hash: options.hash,
-            direction: options.direction,
-        }
+        let record = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
+        PackedPacket { record, captured }
     }
 }
 
 /// A record among others: where it ends, and when its packet came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordMark {
-    /// The time of the packet, as [`PackedRecord::set_time`] has set it.
+    /// The time of the packet, as the program or [`PackedRecord::set_time`] has set it.
     pub timestamp_ns: u64,
     /// Length of the record, in bytes.
     pub len: u32,

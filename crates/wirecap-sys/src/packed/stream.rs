@@ -2,10 +2,7 @@
 
 use std::{
     ops::Range,
-    sync::{
-        Arc, PoisonError,
-        atomic::{Ordering, fence},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -14,17 +11,19 @@ use wirecap_core::{PackedPart, Pool, PoolId, PoolNumber};
 use super::{
     PackedError, PackedMemory, PackedReader,
     alarm::StreamAlarm,
-    memory::{GIVEN_AT, ORDER_AT, RETIRE_AT, WRITER_AT},
+    entry::{Counted, Published, StreamEntry},
     program::MIN_ROOM_BYTES,
     record::{PackedRecord, RecordLengths},
 };
 use crate::{
+    clock::StampShift,
     memory::{FilledPart, LivePool},
     wake::Waker,
 };
 
-/// A part ends after the packet with which it reaches one of these limits, so that a worker starts while the
-/// packets are in the cache. Each part costs a few hundred nanoseconds, so it should hold many packets.
+/// A part whose packets are looked at ends after the packet with which it reaches one of these limits, so
+/// that a worker starts while the packets are in the cache. Each part costs a few hundred nanoseconds, so it
+/// should hold many packets.
 const PART_BYTES: u32 = 256 << 10;
 const PART_PACKETS: u32 = 512;
 
@@ -39,7 +38,7 @@ const SEAL_AFTER: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct PackedStream {
     memory: Arc<PackedMemory>,
-    stream: u32,
+    entry: StreamEntry,
     /// The pool of its blocks, and the index of the first of them.
     pool: PoolNumber,
     first_block: u32,
@@ -54,6 +53,11 @@ pub struct PackedStream {
     at: u32,
     /// Bytes of all blocks that were received to their end.
     before: u64,
+    /// Packets that were received, refused ones among them, and the lower half of their bytes.
+    packets: u64,
+    bytes: u32,
+    /// By how much times were raised before the last part in which none was, in nanoseconds.
+    raised_before_ns: u64,
     /// Blocks are still given.
     gives: bool,
     /// Since when packets wait for more.
@@ -71,6 +75,16 @@ struct Place {
     /// The number of the block.
     number: u32,
     offset: u32,
+}
+
+/// A part that was received.
+#[derive(Debug)]
+pub struct ReceivedPart {
+    /// The part.
+    pub part: FilledPart,
+    /// By how much the program has made the time of a packet later, at most, so that it comes behind that of
+    /// the one before, in nanoseconds. 0 if it has changed none.
+    pub raised_ns: u64,
 }
 
 /// What a look at a stream finds.
@@ -120,12 +134,13 @@ impl PackedMemory {
 impl PackedStream {
     fn new(memory: &Arc<PackedMemory>, stream: u32, pool: PoolNumber, alarm: Arc<StreamAlarm>) -> Self {
         let order = vec![0; memory.layout.numbers as usize].into();
-        let (memory, first_block) = (Arc::clone(memory), memory.first_block(stream));
-        let (given, current, at, before, gives) = (0, 0, 0, 0, true);
+        let (entry, first_block) = (StreamEntry::new(memory, stream), memory.first_block(stream));
+        let memory = Arc::clone(memory);
+        let (given, current, at, before, packets, bytes, gives) = (0, 0, 0, 0, 0, 0, true);
         let (small_since, stuck_since, is_sealed) = (None, None, false);
         Self {
             memory,
-            stream,
+            entry,
             pool,
             first_block,
             order,
@@ -133,6 +148,9 @@ impl PackedStream {
             current,
             at,
             before,
+            packets,
+            bytes,
+            raised_before_ns: 0,
             gives,
             small_since,
             stuck_since,
@@ -151,23 +169,26 @@ impl PackedStream {
         assert!(pool.number() == self.pool, "the pool that was made for this stream");
         let before = self.given;
         while let Some(block) = pool.attach_free_block() {
-            let entry = self.entry(self.given);
-            self.order[entry as usize] = block;
-            let index = self.first_block + block;
-            self.memory.word(self.stream, ORDER_AT + 4 * entry).store(index, Ordering::Relaxed);
+            self.order[self.memory.layout.entry(self.given) as usize] = block;
+            self.entry.set_order(self.given, self.first_block + block);
             self.given = self.given.wrapping_add(1);
         }
         if self.given != before {
-            // Pairs with the program's load, behind which it reads the block's entry and writes into the
-            // block: all our reads of the block come before.
-            self.memory.word(self.stream, GIVEN_AT as u32).store(self.given, Ordering::Release);
+            self.entry.set_given(self.given);
         }
         self.given.wrapping_sub(before)
     }
 
-    /// The entry of a block's number in `order` and `ends`.
-    fn entry(&self, number: u32) -> u32 {
-        number & (self.memory.layout.numbers - 1)
+    /// Says how the program brings stamps to UTC, if it [does](super::PackSpec::to_utc). Before the first
+    /// block is given, and whenever it has changed: a packet that is packed during the call may be by some of
+    /// the old and some of the new words.
+    pub fn set_shift(&self, shift: StampShift) {
+        self.entry.set_shift(shift);
+    }
+
+    /// Packets that the program has cut, of all that it has packed.
+    pub fn cut(&self) -> u64 {
+        self.entry.cut()
     }
 
     fn block_bytes(&self) -> u32 {
@@ -179,21 +200,8 @@ impl PackedStream {
         self.alarm.waker()
     }
 
-    /// Where the program is, as it says so.
-    fn published(&self) -> u64 {
-        // Pairs with the program's publication: all bytes in front of it are there.
-        self.memory.position(self.stream).load(Ordering::Acquire)
-    }
-
     fn place(&self, position: u64) -> Place {
         Place { number: (position >> 32) as u32, offset: (position as u32).min(self.block_bytes()) }
-    }
-
-    /// Where a block that the program has left ends.
-    fn end_of(&self, number: u32) -> u32 {
-        let at = self.memory.layout.ends_at() + 4 * self.entry(number);
-        // Ordered by the load of the position.
-        self.memory.word(self.stream, at).load(Ordering::Relaxed).min(self.block_bytes())
     }
 
     fn extent(&self, Place { number, offset }: Place) -> Extent {
@@ -206,7 +214,7 @@ impl PackedStream {
             // The program has filled the block before, and has not come to this one.
             return Extent { end: 0, is_closed: false };
         }
-        Extent { end: self.end_of(self.current), is_closed: true }
+        Extent { end: self.entry.end_of(self.current), is_closed: true }
     }
 
     /// What was received, in bytes counted since the start.
@@ -216,7 +224,7 @@ impl PackedStream {
 
     /// What waits, in bytes counted since the start.
     pub fn waiting(&self) -> Range<u64> {
-        self.waiting_until(self.place(self.published()))
+        self.waiting_until(self.place(self.entry.position()))
     }
 
     /// What waits if the program is at `position`.
@@ -229,7 +237,11 @@ impl PackedStream {
         let mut number = self.current;
         while number != position.number && number != self.given {
             number = number.wrapping_add(1);
-            end += u64::from(if number == position.number { position.offset } else { self.end_of(number) });
+            end += u64::from(if number == position.number {
+                position.offset
+            } else {
+                self.entry.end_of(number)
+            });
         }
         start..end
     }
@@ -237,7 +249,7 @@ impl PackedStream {
     /// What waits, and what it takes of a pool that can still fill `space` cells of the block being received.
     /// Reads the position once: each time, its cache line comes from the program's core.
     pub fn look(&self, space: u32) -> PackedLook {
-        let position = self.place(self.published());
+        let position = self.place(self.entry.position());
         let waiting = self.waiting_until(position);
         let is_empty = space == 0 || waiting.is_empty();
         PackedLook { waiting, unreceived_cells: if is_empty { 0 } else { self.unreceived(position, space) } }
@@ -247,7 +259,7 @@ impl PackedStream {
     fn unreceived(&self, Place { number, offset }: Place, space: u32) -> u32 {
         let geometry = self.memory.layout.geometry;
         let is_left = |number: u32| {
-            let retired = self.memory.word(self.stream, RETIRE_AT as u32).load(Ordering::Relaxed);
+            let retired = self.entry.retired();
             offset > self.block_bytes() - MIN_ROOM_BYTES || retired == number.wrapping_add(1)
         };
         let cells = geometry.cells_per_chunk();
@@ -272,31 +284,23 @@ impl PackedStream {
         end: u64,
         space: u32,
         mut visit: impl FnMut(&mut PackedRecord<'_>) -> bool,
-    ) -> Option<FilledPart> {
+    ) -> Option<ReceivedPart> {
         if self.given == self.current {
             return None;
         }
-        let position = self.published();
-        let Extent { end: limit, is_closed } = self.extent(self.place(position));
+        let position = self.entry.position();
+        let extent = self.extent(self.place(position));
+        let Extent { end: limit, .. } = extent;
         let wanted = end.saturating_sub(self.before).min(limit.into()) as u32;
-        // The last cell is kept for the last part, which has to be seen to its end. At the end of the
-        // capture, that is whatever is there.
-        let is_final = !is_closed && !self.gives && space == 1;
-        let is_whole = is_closed && wanted == limit;
-        if space < 2 && !is_whole && !is_final {
-            if !is_closed && self.at < limit {
-                self.end_block_in_time();
-            }
+        if !self.may_take(extent, wanted, space) {
             return None;
         }
-        if !is_closed && self.is_too_small(limit) {
-            return None;
-        }
-        let (start, block) = (self.at, self.order[self.entry(self.current) as usize]);
+        let (start, block) = (self.at, self.order[self.memory.layout.entry(self.current) as usize]);
         let block = self.memory.block(self.first_block + block);
         let (part_end, most_packets) =
             if space < 2 { (u32::MAX, u32::MAX) } else { (start + PART_BYTES, PART_PACKETS) };
         let (mut packets, mut bytes, mut has_refused) = (0, 0, false);
+        let first = self.packets;
         while self.at < wanted && self.at < part_end && packets < most_packets {
             // SAFETY: the program has published all bytes in front of `limit`, which lies in the block, and
             // does not write there until the block is given again.
@@ -310,6 +314,8 @@ impl PackedStream {
                 break;
             };
             self.at += checked.total;
+            self.packets += 1;
+            self.bytes = self.bytes.wrapping_add(checked.captured);
             // SAFETY: it was checked there just now. It is received for the first time, by the invariant on
             // `at`, so nothing else reads or writes it.
             let mut record = unsafe { PackedRecord::new(place, checked) };
@@ -321,14 +327,72 @@ impl PackedStream {
                 has_refused = true;
             }
         }
-        let is_last = is_closed && self.at >= limit || is_final;
-        if self.at >= limit && self.current == (position >> 32) as u32 {
-            self.alarm.received.store(position, Ordering::Relaxed);
-        }
-        if self.at == start && !is_last {
+        let part = PackedPart { start, len: self.at - start, packets, bytes, is_last: false, has_refused };
+        let part = self.take(part, position, extent, space)?;
+        Some(ReceivedPart { part, raised_ns: self.entry.raised_ns(first, &mut self.raised_before_ns) })
+    }
+
+    /// Receives the next part into a pool that can still fill `space` cells of the block: all packets of it
+    /// that are there, as the program has counted them, without a look at any.
+    pub fn receive_counted(&mut self, space: u32) -> Option<ReceivedPart> {
+        if self.given == self.current {
             return None;
         }
-        let part = PackedPart { start, len: self.at - start, packets, bytes, is_last, has_refused };
+        let Published { position, counted } = self.entry.published()?;
+        let place = self.place(position);
+        let extent = self.extent(place);
+        if !self.may_take(extent, extent.end, space) {
+            return None;
+        }
+        let Counted { packets, bytes } = match place.number == self.current {
+            true => counted,
+            // It has not come to this block.
+            false if place.number.wrapping_add(1) == self.current => {
+                Counted { packets: self.packets as u32, bytes: self.bytes }
+            }
+            false => self.entry.counted_at_end_of(self.current),
+        };
+        let (start, first) = (self.at, self.packets);
+        self.at = extent.end.max(start);
+        let (packets, part_bytes) = (packets.wrapping_sub(first as u32), bytes.wrapping_sub(self.bytes));
+        (self.packets, self.bytes) = (first + u64::from(packets), bytes);
+        let len = self.at - start;
+        let part = PackedPart { start, len, packets, bytes: part_bytes, is_last: false, has_refused: false };
+        let part = self.take(part, position, extent, space)?;
+        Some(ReceivedPart { part, raised_ns: self.entry.raised_ns(first, &mut self.raised_before_ns) })
+    }
+
+    /// Whether a part of the current block may be taken now, up to `wanted`.
+    fn may_take(&mut self, extent: Extent, wanted: u32, space: u32) -> bool {
+        let Extent { end: limit, is_closed } = extent;
+        // The last cell is kept for the last part, which has to be seen to its end. At the end of the
+        // capture, that is whatever is there.
+        let is_whole = is_closed && wanted == limit;
+        if space < 2 && !is_whole && !self.is_final(extent, space) {
+            if !is_closed && self.at < limit {
+                self.end_block_in_time();
+            }
+            return false;
+        }
+        is_closed || !self.is_too_small(limit)
+    }
+
+    /// Whether a part takes the last cell, since none follows.
+    fn is_final(&self, extent: Extent, space: u32) -> bool {
+        !extent.is_closed && !self.gives && space == 1
+    }
+
+    /// Takes the part of the current block that ends at `at`, of which it may be the last one.
+    fn take(&mut self, part: PackedPart, position: u64, extent: Extent, space: u32) -> Option<FilledPart> {
+        let is_at_end = self.at >= extent.end;
+        if is_at_end && self.current == (position >> 32) as u32 {
+            self.alarm.received.store(position, Ordering::Relaxed);
+        }
+        let is_last = extent.is_closed && is_at_end || self.is_final(extent, space);
+        if part.len == 0 && !is_last {
+            return None;
+        }
+        let part = PackedPart { is_last, ..part };
         self.note(space, part);
         Some(FilledPart::new(self.pool, part))
     }
@@ -362,36 +426,18 @@ impl PackedStream {
         let few = geometry.cells_per_chunk() / 4;
         let by_bytes = (self.block_bytes() - self.at) / geometry.cell_bytes();
         if space <= few && space < by_bytes && self.given.wrapping_sub(self.current) > 1 {
-            self.retire();
+            self.entry.set_retired(self.current.wrapping_add(1));
         }
-    }
-
-    /// The program writes nothing more into the current block, once all of its runs that have begun are over.
-    fn retire(&self) {
-        let retired = self.current.wrapping_add(1);
-        self.memory.word(self.stream, RETIRE_AT as u32).store(retired, Ordering::Relaxed);
     }
 
     /// Ends the current block, whose last packets wait for that: the program does so with the next packet,
     /// but none may come.
     #[cold]
     fn end_block_in_time(&mut self) {
-        self.retire();
+        self.entry.set_retired(self.current.wrapping_add(1));
         if self.stuck_since.get_or_insert_with(Instant::now).elapsed() >= SEAL_AFTER {
-            self.is_sealed = !self.is_locked();
+            self.is_sealed = !self.entry.is_locked();
             self.stuck_since = None;
         }
-    }
-
-    /// Whether a run of the program packs at the moment that may not know of the last
-    /// [`retire`](Self::retire). False: all runs of before have published what they wrote, and all later ones
-    /// know of it.
-    fn is_locked(&self) -> bool {
-        // The program takes the lock by an atomic exchange, which is a full barrier, and looks at `retire`
-        // afterwards: either its lock is seen here, or it sees what was stored before. Not by
-        // `cpu::wait_for_kernel`, which is longer, and impossible with `nohz_full`.
-        fence(Ordering::SeqCst);
-        // Pairs with the program's release of the lock, which comes after its publication.
-        self.memory.word(self.stream, WRITER_AT as u32).load(Ordering::Acquire) != 0
     }
 }

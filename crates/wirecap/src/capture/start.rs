@@ -66,6 +66,7 @@ impl Capture {
         let (allocators, allocator_pools): (Vec<_>, Vec<_>) = parts.allocators.into_iter().unzip();
         let numbers = queues.iter().map(|queue| queue.lock().pool.number());
         let numbers = numbers.chain(allocator_pools.iter().map(|(pool, _)| pool.number())).collect();
+        let room_frames = queues.iter().map(|queue| queue.room_frames).min().unwrap_or(0);
         let shared = Arc::new(EngineState {
             geometry: parts.geometry,
             wait: config.wait,
@@ -81,7 +82,7 @@ impl Capture {
             group_of,
             gauges,
             pull,
-            ring_cells: parts.ring_entries.min(parts.geometry.cells_per_pool()),
+            room_frames,
             orphans: Orphans::default(),
             capture_threads: AtomicUsize::new(threads),
             allocators,

@@ -29,6 +29,7 @@ pub(crate) struct ArrivalWatch {
     /// Uncertainties of the packets that have the time of their batch, in nanoseconds.
     pub(crate) uncertainty: Spread,
     /// No packet so far has a later time, and no later packet an earlier one, unless the clock is set back.
+    /// Of packets whose times a program has written, nothing is known here.
     last_ns: u64,
     /// The system clock at the last look.
     looked_ns: u64,

@@ -53,9 +53,11 @@ impl Horizons {
     ///
     /// Times of batches keep to the promise. No promise holds when the system clock is set back: times go
     /// back with it, and [`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns) says by how
-    /// much. Packets that are stamped one by one take some time to reach the ring, so their horizon lies that
-    /// far in the past, and holds for packets that take no longer: 10 ms with stamps of the kernel, 110 ms
-    /// with those of the NIC, whose clock may be off; 50 ms on passive ports.
+    /// much. Nor does one when it is set forward, or the machine was suspended, for packets whose times a
+    /// program wrote before the next look at the clock. Packets that are stamped one by one take some time to
+    /// reach the ring, so their horizon lies that far in the past, and holds for packets that take no longer:
+    /// 10 ms with stamps of the kernel, 110 ms with those of the NIC, whose clock may be off; 50 ms on
+    /// passive ports.
     ///
     /// ```
     /// # use wirecap::{Capture, port::null::NullPort};

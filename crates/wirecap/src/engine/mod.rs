@@ -99,8 +99,9 @@ pub(crate) struct AllocatorHome {
 #[derive(Debug)]
 pub(crate) struct EngineState {
     pub(crate) geometry: Geometry,
-    /// Cells of a queue that the kernel can have at once: they bound how long a thread may sleep.
-    pub(crate) ring_cells: u32,
+    /// Frames of 64 bytes for which each queue has room in the kernel: they bound how long a thread may
+    /// sleep.
+    pub(crate) room_frames: u32,
     pub(crate) wait: Wait,
     pub(crate) queues: Vec<Queue>,
     /// The queues whose home each worker is.
@@ -151,7 +152,7 @@ impl EngineState {
             None => (&none, Vec::new()),
         };
         let own_wakers = own.iter().filter(|&&queue| self.queues[queue].has_waker).count();
-        Waiter::new(self.wait, self.ring_cells, sleeper.watch(wakers, queues), own_wakers)
+        Waiter::new(self.wait, self.room_frames, sleeper.watch(wakers, queues), own_wakers)
     }
 
     /// Pull: the queues that a worker looks after, and those that it may come to look after.
@@ -188,7 +189,10 @@ impl EngineState {
     /// does.
     pub(crate) fn hold(&self, queues: &[usize]) -> Duration {
         let holds = queues.iter().map(|&queue| self.queues[queue].hold());
-        holds.filter(|hold| !hold.is_zero()).min().unwrap_or_default()
+        let hold = holds.filter(|hold| !hold.is_zero()).min().unwrap_or_default();
+        // Others do not wait for that long.
+        let all_hold = queues.iter().all(|&queue| self.queues[queue].reader.is_packed());
+        if all_hold { hold } else { hold.min(wait::LONGEST_SLEEP) }
     }
 
     /// The reader of the cells of a pool.

@@ -17,6 +17,7 @@ use wirecap_core::{ChunkRange, Handover, RecycleQueue};
 use wirecap_sys::{
     clock::BatchClock,
     memory::{CellReader, LivePool},
+    packed::SMALL_RECORD_BYTES,
     wake::Waker,
 };
 
@@ -40,6 +41,8 @@ pub(crate) struct Queue {
     /// The worker whose queue it is.
     pub(crate) home: usize,
     pub(crate) reader: ChunkReader,
+    /// Frames of 64 bytes for which there is room in the kernel while the pool is empty.
+    pub(crate) room_frames: u32,
     pub(crate) recycle: RecycleQueue,
     /// Whether its packets are Ethernet frames, which can be sent out of any port.
     pub(crate) is_of_frames: bool,
@@ -66,11 +69,18 @@ impl Queue {
         let OpenQueue { queue: source, pool, reader, waker, can_wait, socket } = opened;
         let pool_cells = pool.geometry().cells_per_pool();
         let ring_cells = reader.cells().map_or(pool_cells, |_| pool_cells.min(ring_entries));
+        let room_frames = match &reader {
+            ChunkReader::Packed { .. } => {
+                (pool.geometry().pool_bytes() / SMALL_RECORD_BYTES).try_into().unwrap_or(u32::MAX)
+            }
+            ChunkReader::Cells(..) | ChunkReader::Blocks(_) => pool_cells.min(ring_entries),
+        };
         Self {
             port,
             ring_id: pool.id().ring_id,
             home,
             reader,
+            room_frames,
             recycle: RecycleQueue::new(&pool),
             is_of_frames: true,
             can_drain: true,

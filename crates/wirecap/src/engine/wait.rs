@@ -11,7 +11,7 @@
 //! | sleep | sleeps 50 µs, then longer, up to a bound; or as long as a port holds packets back | dozes | latency up to the bound; little CPU, none in silence |
 //! | block | sleeps in the kernel until a packet comes to its own queues; while the kernel lacks cells, no longer than the bound | dozes | a wake-up for each lull, which on veth the sender's core pays |
 //!
-//! Rule of the bound: a sleep must be short enough that a quarter of the cells the kernel has lasts for it at
+//! Rule of the bound: a sleep must be short enough that a quarter of the room the kernel has lasts for it at
 //! the line rate of 10 Gigabit Ethernet. Small pools make it so short that sleeping takes a core, which is
 //! right for bursts and wrong for silence.
 //!
@@ -35,7 +35,7 @@ use crate::Wait;
 /// 64-byte frames per second on 10 Gigabit Ethernet.
 const LINE_RATE_PPS: f64 = 14_880_952.0;
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
-const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+pub(super) const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 /// How long a thread that blocks on its own queues waits before it looks for buddies in need.
 const BLOCK: Duration = Duration::from_millis(10);
 /// A thread dozes after this time without a packet. Short, since until then a thread with a small pool takes
@@ -75,10 +75,15 @@ pub(crate) enum Rest {
     Long,
 }
 
-/// The longest sleep that is safe when the kernel has this many cells.
-pub(crate) fn longest_sleep(ring_cells: u32) -> Duration {
-    let quarter = f64::from(ring_cells) / 4.0;
-    Duration::from_secs_f64(quarter / LINE_RATE_PPS).clamp(Duration::from_micros(5), LONGEST_SLEEP)
+/// The longest sleep that is safe when the kernel has room for this many frames of 64 bytes.
+fn longest_safe(room_frames: u32) -> Duration {
+    let quarter = f64::from(room_frames) / 4.0;
+    Duration::from_secs_f64(quarter / LINE_RATE_PPS).max(Duration::from_micros(5))
+}
+
+/// The longest sleep of a thread that does not know of packets.
+pub(crate) fn longest_sleep(room_frames: u32) -> Duration {
+    longest_safe(room_frames).min(LONGEST_SLEEP)
 }
 
 /// What to do now.
@@ -106,7 +111,10 @@ pub(crate) enum Elsewhere {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     wait: Wait,
+    /// The longest sleep while nothing is known of packets, and the longest one for packets that a port holds
+    /// back.
     longest: Duration,
+    longest_hold: Duration,
     next: Duration,
     /// Since when nothing has come, if that is known.
     silent_since: Option<Instant>,
@@ -123,11 +131,12 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     /// For a thread that waits on `watch`, of which the first `own_wakers` are of its own queues.
-    pub(crate) fn new(wait: Wait, ring_cells: u32, watch: Watch, own_wakers: usize) -> Self {
-        let longest = longest_sleep(ring_cells);
+    pub(crate) fn new(wait: Wait, room_frames: u32, watch: Watch, own_wakers: usize) -> Self {
+        let longest = longest_sleep(room_frames);
         Self {
             wait,
             longest,
+            longest_hold: longest_safe(room_frames),
             next: SHORTEST_SLEEP.min(longest),
             silent_since: None,
             has_received: false,
@@ -210,7 +219,7 @@ impl Waiter {
         if hold.is_zero() {
             self.plan(now, idler.activity())
         } else {
-            Plan::Sleep(hold.clamp(SHORTEST_SLEEP.min(self.longest), self.longest))
+            Plan::Sleep(hold.max(SHORTEST_SLEEP).min(self.longest_hold))
         }
     }
 

@@ -79,8 +79,8 @@ pub struct Interrupter {
 }
 
 impl Interrupter {
-    /// Ends the wait of the worker, or its next one: it returns [`WaitOutcome::Idle`] within a millisecond,
-    /// unless packets wait.
+    /// Ends the wait of the worker, or its next one: it returns [`WaitOutcome::Idle`] within
+    /// [`LONGEST_HOLD`](crate::port::LONGEST_HOLD), unless packets wait.
     pub fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Release);
         self.sleepers.workers[self.index].wake();

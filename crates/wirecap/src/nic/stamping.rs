@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use wirecap_sys::{
     bpf::{Helper, KernelFunction},
-    clock::{ClockError, ClockSource, LeapSeconds, PtpClock, StampClock},
+    clock::{self, ClockError, ClockSource, LeapSeconds, PtpClock, StampClock},
     netdev::{self, HardwareStamping, Interface, RxMetadata, StampAbilities},
 };
 
@@ -90,6 +90,12 @@ impl Stamping {
         let clock = clock.map_err(|source| Error::Clock { name: interface.name.clone(), source })?;
         let asked = StampSource::Driver { function, ifindex: interface.ifindex };
         Self::new(interface, Timestamp::Hardware, asked, clock)
+    }
+
+    /// Whether a program that packs can bring the stamps to UTC: those of the kernel's clock, which is never
+    /// set, unless this process sees another one. The NIC's have to be looked at one by one.
+    pub(crate) fn is_for_programs(&self) -> bool {
+        matches!(self.asked, StampSource::Clock(_)) && !clock::is_in_time_namespace()
     }
 
     /// Gives the NIC's setting back. A second call does nothing.

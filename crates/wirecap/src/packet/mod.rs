@@ -25,6 +25,22 @@ const HAS_HASH: u16 = 1 << 15;
 /// One packet, as long as its batch is held.
 #[derive(Clone)]
 pub struct Packet<'b> {
+    number: u64,
+    body: Body<'b>,
+}
+
+/// What a packet is made of.
+#[derive(Clone)]
+enum Body<'b> {
+    /// It lies in cells, or in a block of the kernel.
+    Described(Described<'b>),
+    /// Its record says all, when it is asked.
+    Packed(PackedPacket<'b>),
+}
+
+/// A packet of which everything is known.
+#[derive(Clone)]
+struct Described<'b> {
     first: &'b [u8],
     rest: Option<Cursor<'b>>,
     len: usize,
@@ -33,16 +49,15 @@ pub struct Packet<'b> {
     /// What the NIC's hash is over, if there is one, and [`HAS_HASH`].
     hash: u16,
     timestamp_ns: u64,
-    number: u64,
     direction: Option<Direction>,
 }
 
-/// Carrying a hash must not enlarge `Packet`.
+/// Neither a hash nor the choice of a body may enlarge `Packet`.
 const _: () = assert!(size_of::<Packet<'_>>() == size_of::<Option<Cursor<'_>>>() + 48);
 
-impl<'b> Packet<'b> {
+impl<'b> Described<'b> {
     #[inline]
-    fn of_cells(cursor: &mut Cursor<'b>, number: u64) -> Option<Self> {
+    fn of_cells(cursor: &mut Cursor<'b>) -> Option<Self> {
         let (descriptor, first) = cursor.next_part()?;
         let rest = descriptor.more.then(|| cursor.clone());
         let mut len = first.len();
@@ -53,76 +68,106 @@ impl<'b> Packet<'b> {
             more = descriptor.more;
         }
         let timestamp_ns = descriptor.timestamp_ns;
-        Some(Packet { first, rest, len, length_or_hash: 0, hash: 0, timestamp_ns, number, direction: None })
+        Some(Self { first, rest, len, length_or_hash: 0, hash: 0, timestamp_ns, direction: None })
     }
 
     fn with(self, meta: PacketMeta) -> Self {
         match meta {
             PacketMeta::Nothing => self,
             PacketMeta::Note(note) => {
-                Packet { length_or_hash: note.original_len, direction: note.direction, ..self }
+                Self { length_or_hash: note.original_len, direction: note.direction, ..self }
             }
             PacketMeta::Hash(hash) => {
-                Packet { length_or_hash: hash.value(), hash: hash.type_bits() | HAS_HASH, ..self }
+                Self { length_or_hash: hash.value(), hash: hash.type_bits() | HAS_HASH, ..self }
             }
         }
     }
 
     #[inline]
-    fn of_block(packet: BlockPacket<'b>, number: u64) -> Self {
+    fn of_block(packet: BlockPacket<'b>) -> Self {
         let BlockPacket { data: first, original_len: length_or_hash, timestamp_ns, direction } = packet;
         let (len, direction) = (first.len(), Some(direction));
-        Packet { first, rest: None, len, length_or_hash, hash: 0, timestamp_ns, number, direction }
+        Self { first, rest: None, len, length_or_hash, hash: 0, timestamp_ns, direction }
+    }
+
+    fn original_len(&self) -> usize {
+        if self.hash != 0 || self.length_or_hash == 0 { self.len } else { self.length_or_hash as usize }
+    }
+
+    fn rx_hash(&self) -> Option<RxHash> {
+        (self.hash != 0).then(|| RxHash::new(self.length_or_hash, self.hash & !HAS_HASH))
+    }
+}
+
+impl<'b> Packet<'b> {
+    #[inline]
+    fn described(number: u64, described: Described<'b>) -> Self {
+        Packet { number, body: Body::Described(described) }
     }
 
     #[inline]
-    fn of_packed(packet: PackedPacket<'b>, number: u64) -> Self {
-        let PackedPacket { data: first, original_len, timestamp_ns, hash, direction } = packet;
-        let (length_or_hash, hash) = match hash {
-            Some(hash) => (hash.value, hash.type_bits | HAS_HASH),
-            None => (original_len, 0),
-        };
-        let (len, rest) = (first.len(), None);
-        Packet { first, rest, len, length_or_hash, hash, timestamp_ns, number, direction }
+    fn packed(number: u64, packed: PackedPacket<'b>) -> Self {
+        Packet { number, body: Body::Packed(packed) }
     }
 
     /// Length in bytes, all parts together.
     #[allow(clippy::len_without_is_empty, reason = "a packet has a header, except in odd trace files")]
+    #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        match &self.body {
+            Body::Described(described) => described.len,
+            Body::Packed(packed) => packed.len(),
+        }
     }
 
     /// How long it was on the wire, in bytes: more than [`Packet::len`] where the port has kept only the
     /// beginning of it.
     pub fn original_len(&self) -> usize {
-        if self.hash != 0 || self.length_or_hash == 0 { self.len } else { self.length_or_hash as usize }
+        match &self.body {
+            Body::Described(described) => described.original_len(),
+            Body::Packed(packed) => packed.original_len() as usize,
+        }
     }
 
     /// The hash by which the NIC chose the receive queue. `None` without
     /// [`Builder::rx_hash`](crate::Builder::rx_hash), and for a packet without a hash, which is counted. Read
     /// it before [draining](crate::Batch::drain) a batch: owned packets do not carry it.
     pub fn rx_hash(&self) -> Option<RxHash> {
-        (self.hash != 0).then(|| RxHash::new(self.length_or_hash, self.hash & !HAS_HASH))
+        match &self.body {
+            Body::Described(described) => described.rx_hash(),
+            Body::Packed(packed) => packed.hash().map(|hash| RxHash::new(hash.value, hash.type_bits)),
+        }
     }
 
     /// The direction. In, unless a passive port or a trace file says otherwise.
     pub fn direction(&self) -> Direction {
-        self.direction.unwrap_or(Direction::In)
+        self.known_direction().unwrap_or(Direction::In)
     }
 
     /// The direction, if known: always on passive ports; in trace files that record it.
     pub fn known_direction(&self) -> Option<Direction> {
-        self.direction
+        match &self.body {
+            Body::Described(described) => described.direction,
+            Body::Packed(packed) => packed.direction(),
+        }
     }
 
     /// The first part: the whole packet unless it is larger than a cell. Headers are always in it.
+    #[inline]
     pub fn data(&self) -> &'b [u8] {
-        self.first
+        match &self.body {
+            Body::Described(described) => described.first,
+            Body::Packed(packed) => packed.data(),
+        }
     }
 
     /// All parts, in order. One, unless the packet is larger than a cell.
     pub fn parts(&self) -> Parts<'b> {
-        Parts { first: Some(self.first), rest: self.rest.clone() }
+        let rest = match &self.body {
+            Body::Described(described) => described.rest.clone(),
+            Body::Packed(_) => None,
+        };
+        Parts { first: Some(self.data()), rest }
     }
 
     /// The whole packet in one piece: where it lies if it has one part, or put together in `room`, whose
@@ -142,8 +187,9 @@ impl<'b> Packet<'b> {
     where
         'b: 'r,
     {
-        if self.first.len() == self.len {
-            return self.first;
+        let first = self.data();
+        if first.len() == self.len() {
+            return first;
         }
         room.clear();
         self.parts().for_each(|part| room.extend_from_slice(part));
@@ -155,8 +201,12 @@ impl<'b> Packet<'b> {
     /// queue, unless the system clock is set back
     /// ([`TimestampReport::set_back_ns`](crate::TimestampReport::set_back_ns)); of a trace file it is the
     /// file's, whatever that is, and 0 if it has none.
+    #[inline]
     pub fn timestamp_ns(&self) -> u64 {
-        self.timestamp_ns
+        match &self.body {
+            Body::Described(described) => described.timestamp_ns,
+            Body::Packed(packed) => packed.timestamp_ns(),
+        }
     }
 
     /// How many packets of its receive queue were captured before it.
@@ -170,8 +220,8 @@ impl fmt::Debug for Packet<'_> {
         formatter
             .debug_struct("Packet")
             .field("number", &self.number)
-            .field("len", &self.len)
-            .field("timestamp_ns", &self.timestamp_ns)
+            .field("len", &self.len())
+            .field("timestamp_ns", &self.timestamp_ns())
             .finish_non_exhaustive()
     }
 }

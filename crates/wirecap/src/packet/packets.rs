@@ -4,7 +4,7 @@ use wirecap_core::Handover;
 use wirecap_sys::{packed::PackedPackets, packet::BlockPackets};
 
 use super::{
-    Packet,
+    Described, Packet,
     cursor::Cursor,
     reader::{ChunkReader, Front},
 };
@@ -56,14 +56,14 @@ impl<'b> Iterator for Packets<'b> {
         let packet = match &mut self.source {
             Source::Cells(cursor) => {
                 if self.front == Front::Nothing {
-                    Packet::of_cells(cursor, number)?
+                    Packet::described(number, Described::of_cells(cursor)?)
                 } else {
                     let meta = cursor.clone().next_front(self.front);
-                    Packet::of_cells(cursor, number)?.with(meta)
+                    Packet::described(number, Described::of_cells(cursor)?.with(meta))
                 }
             }
-            Source::Block(packets) => Packet::of_block(packets.next()?, number),
-            Source::Packed(packets) => Packet::of_packed(packets.next()?, number),
+            Source::Block(packets) => Packet::described(number, Described::of_block(packets.next()?)),
+            Source::Packed(packets) => Packet::packed(number, packets.next()?),
             Source::Nothing => return None,
         };
         self.number += 1;

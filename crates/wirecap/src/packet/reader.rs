@@ -31,6 +31,12 @@ pub(crate) enum Front {
 }
 
 impl ChunkReader {
+    /// Whether a program has packed the packets.
+    #[inline]
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self, ChunkReader::Packed { .. })
+    }
+
     /// The reader of cells, if packets are in cells.
     #[inline]
     pub(crate) fn cells(&self) -> Option<&CellReader> {

@@ -36,7 +36,8 @@ pub(crate) struct BatchTime {
     pub(crate) min_ns: u64,
     /// Number of cells to receive, at most.
     pub(crate) max: u32,
-    /// Number of the first cell of the ring to leave there: it may have come after `now_ns`.
+    /// Number of the first cell of the ring to leave there: it may have come after `now_ns`. Packets that
+    /// have times of their own may be taken all the same.
     pub(crate) end: u64,
 }
 
@@ -77,6 +78,11 @@ impl PacketTimes {
     fn new(batch: &BatchTime) -> Self {
         let &BatchTime { time_ns, min_ns, .. } = batch;
         Self { time_ns, min_ns, untimed: 0, latest_ns: 0, raised_ns: 0 }
+    }
+
+    /// Notes that times of packets which have their own already were raised, at most by this, in nanoseconds.
+    pub(crate) fn raised_by(&mut self, raised_ns: u64) {
+        self.raised_ns = self.raised_ns.max(raised_ns);
     }
 
     /// The time of the next cell.
@@ -171,7 +177,8 @@ impl<'q> Intake<'q> {
         self.filler.fill_block(block);
     }
 
-    /// Takes a part of a block, whose packets have their times already: those of [`PacketTimes`].
+    /// Takes a part of a block, whose packets have their times already: those of [`PacketTimes`], or the
+    /// program's.
     #[inline]
     pub(crate) fn take_part(&mut self, part: FilledPart) {
         let taken = self.filler.fill_part(part);

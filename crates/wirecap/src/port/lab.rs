@@ -123,7 +123,7 @@ impl OpenEnd {
                 }
                 ChunkReader::Packed { reader, .. } => {
                     let packets = reader.packets(&handover.range);
-                    received.extend(packets.map(|packet| (packet.timestamp_ns, packet.data.to_vec())));
+                    received.extend(packets.map(|packet| (packet.timestamp_ns(), packet.data().to_vec())));
                 }
                 ChunkReader::Blocks(_) => unreachable!("blocks of AF_PACKET"),
             }

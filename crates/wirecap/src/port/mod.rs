@@ -40,6 +40,7 @@ pub(crate) mod xdp;
 
 use wirecap_sys::netdev::{self, Interface};
 
+pub use self::packed_queue::LONGEST_HOLD;
 use self::{contract::PreparedPort, fault::FaultPort, packet::PacketReasons};
 use crate::{Access, Config, Error, HostUse, HostView, PortSpec, QueueSet, Sight, nic::tapping};
 

@@ -11,9 +11,9 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use wirecap_core::{Direction, Geometry, PoolId};
 use wirecap_filter::UserFilter;
 use wirecap_sys::{
-    clock::StampClock,
+    clock::{StampClock, StampShift, system_ns},
     memory::LivePool,
-    packed::{PackedError, PackedLook, PackedStream},
+    packed::{PackedError, PackedLook, PackedStream, ReceivedPart},
 };
 
 use super::{
@@ -28,27 +28,35 @@ use crate::{
     program::{Counters, Packing},
 };
 
+/// How long packets that a program packs, and stamps, wait at most for a thread that sleeps
+/// ([`Wait::Sleep`]): a sleep and the wake-up after it cost some 15 µs, so that one per millisecond would be
+/// half of a receiver's CPU time.
+pub const LONGEST_HOLD: Duration = Duration::from_millis(3);
+
 /// Holds packets back for more that follow closely: each look costs a wake-up, and a receiver that is close
 /// behind the program contends with it for each cache line.
 #[derive(Debug)]
 struct Hold {
-    /// For how long after packets were received the next ones wait for more, in nanoseconds.
+    /// For how long after packets were received the next ones wait for more, at most, in nanoseconds.
     longest_ns: u64,
     /// This many bytes do not wait.
     most_bytes: u64,
     /// When packets were received last, in nanoseconds since 1970 (UTC).
     received_ns: u64,
-    /// What is in front of it does not wait, in bytes counted since the start.
+    /// What is in front of it does not wait, in bytes counted since the start; and since when.
     released: u64,
+    released_ns: u64,
+    /// How fast packets came between the last two releases, in bytes per millisecond.
+    bytes_per_ms: u64,
     /// The program gets free blocks: it is not the end.
     gives: bool,
 }
 
+const NS_PER_MS: u64 = 1_000_000;
+
 impl Hold {
-    /// The longest wait of stamped packets: that of the longest sleep.
-    const LONGEST: Duration = Duration::from_millis(1);
     /// At this many bytes, receive at once; otherwise blocks come home late.
-    const MAX_BYTES: u64 = 1 << 20;
+    const MAX_BYTES: u64 = 4 << 20;
     /// Times of batches are as exact as looks are frequent.
     const BATCH: Duration = Duration::from_micros(120);
     const BATCH_BYTES: u64 = 512 << 10;
@@ -63,22 +71,40 @@ impl Hold {
     fn new(wait: Wait, stamped: bool, geometry: Geometry) -> Self {
         let (longest, most) = match (wait, stamped) {
             (Wait::Busy, _) => (Duration::ZERO, 0),
-            (Wait::Sleep, true) => (Self::LONGEST, Self::MAX_BYTES),
+            (Wait::Sleep, true) => (LONGEST_HOLD, Self::MAX_BYTES),
             (Wait::Sleep, false) => (Self::BATCH, Self::BATCH_BYTES),
             (Wait::Block, _) => (Self::SHORT, Self::FEW_BYTES),
         };
         let most_bytes = most.min(geometry.pool_bytes() / Self::SHARE_OF_POOL);
-        Self { longest_ns: longest.as_nanos() as u64, most_bytes, received_ns: 0, released: 0, gives: true }
+        Self {
+            longest_ns: longest.as_nanos() as u64,
+            most_bytes,
+            received_ns: 0,
+            released: 0,
+            released_ns: 0,
+            bytes_per_ms: 0,
+            gives: true,
+        }
     }
 
     /// How long the bytes of `waiting` still wait for more at `now_ns`, by a clock that may have been set
-    /// back. If the answer is zero, all of them are released: they do not wait again, even if they are
-    /// received in several parts.
+    /// back; no longer than until there are too many of them, if they come as fast as before. If the answer
+    /// is zero, all of them are released: they do not wait again, even if they are received in several parts.
     fn time_left(&mut self, waiting: Range<u64>, now_ns: u64) -> Duration {
         let age_ns = now_ns.abs_diff(self.received_ns);
-        let is_short = waiting.end.saturating_sub(waiting.start) < self.most_bytes;
-        if self.gives && is_short && age_ns < self.longest_ns && waiting.start >= self.released {
-            return Duration::from_nanos(self.longest_ns - age_ns);
+        let room = self.most_bytes.saturating_sub(waiting.end.saturating_sub(waiting.start));
+        let is_new = waiting.start >= self.released;
+        if self.gives && age_ns < self.longest_ns && is_new {
+            let filled_ns = (room * NS_PER_MS).checked_div(self.bytes_per_ms).unwrap_or(u64::MAX);
+            let left_ns = (self.longest_ns - age_ns).min(if room == 0 { 0 } else { filled_ns });
+            if left_ns > 0 {
+                return Duration::from_nanos(left_ns);
+            }
+        }
+        if is_new {
+            let passed_ns = now_ns.abs_diff(self.released_ns).max(1);
+            let came = waiting.end.saturating_sub(self.released).min(u64::MAX / NS_PER_MS);
+            (self.bytes_per_ms, self.released_ns) = (came * NS_PER_MS / passed_ns, now_ns);
         }
         self.released = waiting.end;
         Duration::ZERO
@@ -101,6 +127,8 @@ pub(crate) struct PackedQueue {
     /// Packets that the program has cut.
     cut: u64,
     stamps: StampReader,
+    /// How the program brings stamps to UTC, if it does.
+    shift: Option<StampShift>,
     hold: Hold,
     /// The last counters that could be read.
     last: QueueCounts,
@@ -117,10 +145,13 @@ impl PackedQueue {
         stamps: StampReader,
         wait: Wait,
     ) -> Result<OpenQueue, PackedError> {
-        let Packing { memory, has_hashes, .. } = packing;
+        let &Packing { ref memory, has_hashes, to_utc, .. } = packing;
         let queue = u32::from(id.ring_id);
         let (mut stream, mut pool, reader) = memory.open_stream(queue, id)?.expect("a stream for each queue");
         let waker = Some(stream.waker());
+        let clock = stamps.clock().filter(|_| to_utc);
+        let shift = clock.and_then(|clock| clock.program_shift(system_ns()));
+        shift.into_iter().for_each(|shift| stream.set_shift(shift));
         stream.attach(Some(&mut pool));
         let geometry = pool.geometry();
         let space = geometry.cells_per_chunk();
@@ -129,10 +160,62 @@ impl PackedQueue {
         let hold = Hold::new(wait, stamps.clock().is_some(), geometry);
         // Files are little-endian and have no hashes.
         let as_in_files = cfg!(target_endian = "little") && !has_hashes;
-        let queue =
-            Self { stream, counters, queue, geometry, space, filter, refused: 0, cut: 0, stamps, hold, last };
+        let queue = Self {
+            stream,
+            counters,
+            queue,
+            geometry,
+            space,
+            filter,
+            refused: 0,
+            cut: 0,
+            stamps,
+            shift,
+            hold,
+            last,
+        };
         let reader = ChunkReader::Packed { reader, as_in_files };
         Ok(OpenQueue { waker, ..OpenQueue::new(queue, pool, reader) })
+    }
+
+    /// Follows the system clock, if the program brings stamps to UTC.
+    fn follow_clock(&mut self, now_ns: u64) {
+        let Some(before) = self.shift else { return };
+        let Some(shift) = self.stamps.changed_shift(now_ns).filter(|&shift| shift != before) else { return };
+        self.stream.set_shift(shift);
+        self.shift = Some(shift);
+    }
+
+    /// Receives a part whose packets need not be looked at: the program has counted them, and they have their
+    /// times.
+    fn receive_counted(&mut self, space: u32) -> Option<ReceivedPart> {
+        let part = self.stream.receive_counted(space)?;
+        self.cut = self.stream.cut();
+        Some(part)
+    }
+
+    /// Receives a part and looks at each packet: for its time, unless the program has brought it to UTC, and
+    /// to filter it.
+    fn receive_one_by_one(&mut self, intake: &mut Intake<'_>) -> Option<ReceivedPart> {
+        let Self { stream, filter, refused, cut, stamps, shift, .. } = self;
+        let end = intake.batch.end;
+        // What is looked at here is not seen by `follow_clock`.
+        let mut times = shift.is_none().then(|| stamps.times(intake.batch.now_ns));
+        stream.receive(end, intake.space(), |packet| {
+            let is_wanted = filter.as_ref().is_none_or(|filter| {
+                // A record without a direction is inbound.
+                let direction = packet.direction().unwrap_or(Direction::In);
+                filter.wants_of_type(packet_type(direction), packet.data(), packet.original_len())
+            });
+            if is_wanted {
+                if let Some(times) = &mut times {
+                    packet.set_time(intake.times.next(times(packet.stamp())));
+                }
+                *cut += u64::from(packet.is_cut());
+            }
+            *refused += u64::from(!is_wanted);
+            is_wanted
+        })
     }
 
     /// Cells that these bytes take.
@@ -148,23 +231,13 @@ impl ReceiveQueue for PackedQueue {
         if !intake.hold.is_zero() {
             return;
         }
-        let Self { stream, filter, refused, cut, stamps, .. } = self;
-        let mut times = stamps.times(batch.now_ns);
-        let part = stream.receive(batch.end, intake.space(), |packet| {
-            let is_wanted = filter.as_ref().is_none_or(|filter| {
-                // A record without a direction is inbound.
-                let direction = packet.direction().unwrap_or(Direction::In);
-                filter.wants_of_type(packet_type(direction), packet.data(), packet.original_len())
-            });
-            if is_wanted {
-                packet.set_time(intake.times.next(times(packet.stamp())));
-                *cut += u64::from(packet.is_cut());
-            }
-            *refused += u64::from(!is_wanted);
-            is_wanted
-        });
-        if let Some(part) = part {
+        let part = match (self.shift, &self.filter) {
+            (Some(_), None) => self.receive_counted(intake.space()),
+            _ => self.receive_one_by_one(intake),
+        };
+        if let Some(ReceivedPart { part, raised_ns }) = part {
             intake.take_part(part);
+            intake.times.raised_by(raised_ns);
             self.space = match intake.space() {
                 0 => self.geometry.cells_per_chunk(),
                 space => space,
@@ -175,6 +248,8 @@ impl ReceiveQueue for PackedQueue {
 
     fn attach(&mut self, pool: Option<&mut LivePool>) {
         self.hold.gives = pool.is_some();
+        // In silence, too: the next packet has its time before anything is received.
+        self.follow_clock(system_ns());
         self.stream.attach(pool);
     }
 
@@ -222,17 +297,17 @@ mod tests {
     fn packets_that_follow_closely_wait_for_more() {
         let now_ns = 1_000_000_000;
         for (stamped, bytes, now_ns, waits_us) in [
-            (true, 96, now_ns, 1000),
-            (true, 96, now_ns + 300 * US, 700),
-            (true, 96, now_ns + 1000 * US, 0),
-            (true, (1 << 20) - 1, now_ns, 1000),
-            (true, 1 << 20, now_ns, 0),
+            (true, 96, now_ns, 3000),
+            (true, 96, now_ns + 300 * US, 2700),
+            (true, 96, now_ns + 3000 * US, 0),
+            (true, (4 << 20) - 1, now_ns, 3000),
+            (true, 4 << 20, now_ns, 0),
             (false, 96, now_ns + 10 * US, 110),
             (false, 96, now_ns + 120 * US, 0),
             (false, (512 << 10) - 1, now_ns, 120),
             (false, 512 << 10, now_ns, 0),
             // The clock was set back: a little, and far.
-            (true, 96, now_ns - 300 * US, 700),
+            (true, 96, now_ns - 300 * US, 2700),
             (true, 96, 0, 0),
         ] {
             let waits = hold(Wait::Sleep, stamped).time_left(0..bytes, now_ns);
@@ -249,10 +324,31 @@ mod tests {
     fn what_need_not_wait_is_received_in_one_go() {
         let mut hold = hold(Wait::Sleep, true);
         let now_ns = hold.received_ns;
-        assert!(hold.time_left(0..1 << 20, now_ns).is_zero());
+        assert!(hold.time_left(0..4 << 20, now_ns).is_zero());
         // A part of it was received, and the rest is short.
-        assert!(hold.time_left((1 << 20) - 96..1 << 20, now_ns).is_zero());
-        assert!(!hold.time_left(1 << 20..(1 << 20) + 96, now_ns).is_zero());
+        assert!(hold.time_left((4 << 20) - 96..4 << 20, now_ns).is_zero());
+        hold.bytes_per_ms = 0;
+        assert!(!hold.time_left(4 << 20..(4 << 20) + 96, now_ns).is_zero());
+    }
+
+    #[test]
+    fn fast_packets_wait_until_they_are_many() {
+        let mut hold = hold(Wait::Sleep, true);
+        let mut now_ns = hold.received_ns;
+        (hold.released, hold.released_ns) = (1 << 20, now_ns);
+        // 2 MiB came within a millisecond: 4 MiB will take two, and then nothing waits any more.
+        now_ns += 3 * NS_PER_MS;
+        assert!(hold.time_left(1 << 20..7 << 20, now_ns).is_zero());
+        hold.received_ns = now_ns;
+        let ms = |ms: u64| Duration::from_millis(ms);
+        assert_eq!(hold.time_left(7 << 20..7 << 20, now_ns), ms(2));
+        assert_eq!(hold.time_left(7 << 20..9 << 20, now_ns + NS_PER_MS), ms(1));
+        assert!(hold.time_left(7 << 20..11 << 20, now_ns + 2 * NS_PER_MS).is_zero());
+        // Slow ones wait as long as any.
+        hold.received_ns = now_ns + 2 * NS_PER_MS;
+        assert!(hold.time_left(11 << 20..(11 << 20) + 96, now_ns + 100 * NS_PER_MS).is_zero());
+        hold.received_ns = now_ns + 100 * NS_PER_MS;
+        assert_eq!(hold.time_left((11 << 20) + 96..(11 << 20) + 96, now_ns + 100 * NS_PER_MS), ms(3));
     }
 
     #[test]

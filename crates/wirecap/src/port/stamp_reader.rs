@@ -1,13 +1,13 @@
 //! The stamps in front of a queue's packets, read and brought to UTC.
 //!
-//! Rule: an implausible stamp counts as missing. A packet is at most [`STAMP_TO_RING`] older than one before
-//! it, and none comes before it was stamped. A packet without a stamp has the time of its batch, and is
-//! counted.
+//! Rule: an implausible stamp counts as missing, unless a program has brought it to UTC: that needs no look
+//! at the packet. A packet is at most [`STAMP_TO_RING`] older than one before it, and none comes before it
+//! was stamped. A packet without a stamp has the time of its batch, and is counted.
 
 use std::time::Duration;
 
 use wirecap_sys::{
-    clock::{StampClock, system_ns},
+    clock::{StampClock, StampShift, system_ns},
     memory::FilledCell,
     xsk::Contents,
 };
@@ -72,6 +72,13 @@ impl StampReader {
         }
     }
 
+    /// What makes UTC of the stamps of a program, if the clock was looked at anew: see
+    /// [`StampClock::program_shift`].
+    pub(crate) fn changed_shift(&mut self, now_ns: u64) -> Option<StampShift> {
+        let stamps = self.stamps.as_mut()?;
+        stamps.look(now_ns).then(|| stamps.clock.program_shift(now_ns)).flatten()
+    }
+
     /// What is known of the time of packets, by their stamps. They are taken in a batch of `now_ns`.
     pub(crate) fn times(&mut self, now_ns: u64) -> impl FnMut(u64) -> CellTime {
         let mut stamps = self.stamps.as_mut();
@@ -119,11 +126,11 @@ impl Stamps {
         Self { clock, lateness_ns, last_ns: now_ns, unknown: 0 }
     }
 
-    /// Before the stamps of a batch are read, at its time.
+    /// Before the stamps of a batch are read, at its time. Returns whether the clock was looked at anew.
     #[inline]
-    fn look(&mut self, now_ns: u64) {
-        self.clock.look(now_ns);
+    fn look(&mut self, now_ns: u64) -> bool {
         self.last_ns = self.last_ns.min(now_ns);
+        self.clock.look(now_ns)
     }
 
     /// The time of a packet by its stamp. It is taken in a batch of `now_ns`, or a little later: `later_ns`

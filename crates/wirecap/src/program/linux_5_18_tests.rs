@@ -105,7 +105,8 @@ fn refusal(insns: &[Insn]) -> Option<String> {
 /// A program that packs as this memory says, into the blocks of one queue.
 fn packing_program(memory: PackedMemory, plan: ProgramPlan, filter: &str, names_queue: bool) -> Vec<Insn> {
     let counters = Counters::new(plan.queues + 1).unwrap();
-    let packing = Packing { memory: Arc::new(memory), interface: 0, names_queue, has_hashes: false };
+    let packing =
+        Packing { memory: Arc::new(memory), interface: 0, names_queue, has_hashes: false, to_utc: true };
     let compile =
         |filter| PortFilter::compile(filter, 1, UnmatchedPolicy::Pass, OriginInfo::Nothing).unwrap();
     let filter = (!filter.is_empty()).then(|| compile(filter));
@@ -152,8 +153,8 @@ fn linux_5_18_knows_the_program_of_other_machines() {
     };
     let by_atomics = packing_program(memory().ordered_by_atomics(), plan(None, None, true), "udp", false);
     assert_eq!(refusal(&by_atomics), None);
-    // To lock, before the first packet of a block, to publish, and each time that it unlocks.
-    assert_eq!(exchanges(&by_atomics), 7);
+    // To lock, before the first packet of a block, to publish counters and position, and at each unlocking.
+    assert_eq!(exchanges(&by_atomics), 8);
     if cfg!(target_arch = "x86_64") {
         let by_stores = packing_program(memory(), plan(None, None, true), "udp", false);
         assert_eq!(exchanges(&by_stores), 1);

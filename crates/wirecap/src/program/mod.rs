@@ -329,6 +329,7 @@ fn pack(asm: &mut Assembler, packing: &Packing, plan: ProgramPlan) {
         stream: R7,
         interface: packing.interface,
         stamp,
+        to_utc: packing.to_utc,
         form: PacketForm::Frame,
         option,
         stack_end: rx_hash::STACK_END,

@@ -15,4 +15,6 @@ pub(crate) struct Packing {
     pub(crate) names_queue: bool,
     /// Whether records have the NIC's hash, and do not name the queue then.
     pub(crate) has_hashes: bool,
+    /// Whether the program brings stamps to UTC: those of the kernel's clock. The NIC's have to be looked at.
+    pub(crate) to_utc: bool,
 }

@@ -163,6 +163,7 @@ fn assemble(
         stream: R7,
         interface: packing.interface,
         stamp: plan.stamping.map(|_| STAMP),
+        to_utc: packing.to_utc,
         form,
         option: Some(PackOption::Direction(direction)),
         stack_end: STACK_END,

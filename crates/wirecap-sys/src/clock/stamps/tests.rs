@@ -48,6 +48,29 @@ fn stamps_keep_the_offset_of_their_own_time_across_a_leap_second() {
     check(&mut clock, "read after a look");
 }
 
+/// A program gets the same by three additions.
+#[test]
+fn what_a_program_adds_makes_the_same_times_across_a_leap_second() {
+    let since_boot_ns = 5_000 * NS_PER_S;
+    let start_ns = NEW_YEAR_NS - 60 * NS_PER_S;
+    let mut clock = kernel_clock(start_ns, since_boot_ns);
+    // A look just before, one after it, and one in between: the system clock repeats the second then.
+    for now_ns in [start_ns, NEW_YEAR_NS - NS_PER_S / 2, NEW_YEAR_NS + 9 * NS_PER_S] {
+        let shift = clock.program_shift(now_ns).expect("a clock that is never set");
+        let by_program = |stamp: u64| match stamp >= shift.leap_at {
+            true => stamp.wrapping_add_signed(shift.add_after_ns).max(shift.not_before_ns),
+            false => stamp.wrapping_add_signed(shift.add_ns),
+        };
+        // Behind a leap second, stamps of before it are no more.
+        let from_ms = if now_ns < NEW_YEAR_NS { 0 } else { 61_000 };
+        for stamp in (from_ms..70_000).map(|ms| since_boot_ns + ms * 1_000_000 + 1) {
+            assert_eq!(Some(by_program(stamp)), clock.utc_ns(stamp, now_ns + 70 * NS_PER_S), "{stamp}");
+        }
+    }
+    let unset = StampClock::at(ClockSource::Ptp(unreadable()), clock.leaps.clone(), seen(start_ns, 0));
+    assert_eq!(unset.program_shift(start_ns), None, "each stamp of a NIC has to be looked at");
+}
+
 /// The clock that stamps is never set, so the system clock was: waiting packets get its new time, too.
 #[test]
 fn packets_that_wait_while_the_system_clock_is_set_get_its_new_time() {

@@ -94,8 +94,10 @@ fn a_thread_sleeps_as_long_as_packets_are_held_back() {
     let (start, us) = (Instant::now(), Duration::from_micros);
     let holding = |hold| HoldingThread(Sleeper::new().unwrap(), hold);
     for wait in [Wait::Sleep, Wait::Block] {
-        let mut waiter = waiter(wait, 1 << 14, 1);
-        let longest = longest_sleep(1 << 14);
+        let mut waiter = waiter(wait, 1 << 17, 1);
+        // Longer than a sleep without packets, but not too long for the room.
+        let longest = longest_safe(1 << 17);
+        assert!(longest > LONGEST_SLEEP);
         for (hold, sleep) in [(us(200), us(200)), (us(1), SHORTEST_SLEEP), (2 * longest, longest)] {
             assert_eq!(waiter.next_plan(start, &holding(Some(hold))), Plan::Sleep(sleep), "{wait:?}");
         }
@@ -103,7 +105,7 @@ fn a_thread_sleeps_as_long_as_packets_are_held_back() {
         assert!(matches!(waiter.next_plan(start, &holding(Some(us(0)))), Plan::Sleep(_) | Plan::Block));
         assert_eq!(waiter.next_plan(silent, &holding(Some(us(0)))), Plan::Doze(FIRST_DOZE));
     }
-    assert_eq!(waiter(Wait::Busy, 1 << 14, 1).next_plan(start, &holding(None)), Plan::Spin);
+    assert_eq!(waiter(Wait::Busy, 1 << 17, 1).next_plan(start, &holding(None)), Plan::Spin);
 }
 
 /// A thread that may not doze, or only briefly.

@@ -155,7 +155,10 @@ impl Port for TapPort {
         let memory =
             pools.blocks.map_or_else(|| allocate_blocks(facts, geometry, &context.hooks.give_up), Ok)?;
         // Its streams are CPUs, not queues.
-        let packing = Packing { memory, interface: nic_id.into(), names_queue: false, has_hashes: false };
+        let to_utc = stamping.as_ref().is_some_and(Stamping::is_for_programs);
+        let interface_number = nic_id.into();
+        let packing =
+            Packing { memory, interface: interface_number, names_queue: false, has_hashes: false, to_utc };
         let streams = facts.rings.len() as u32;
         let counters = Counters::new(streams).map_err(|source| program_error(&interface, source))?;
         let counters = Arc::new(counters);

@@ -183,6 +183,7 @@ impl Attempt<'_> {
             interface: nic_id.into(),
             names_queue: has_numbers(facts.rings.iter().copied()),
             has_hashes: self.prepared.hashing.is_some(),
+            to_utc: self.prepared.stamping.as_ref().is_some_and(Stamping::is_for_programs),
         })
     }
 

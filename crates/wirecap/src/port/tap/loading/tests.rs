@@ -25,7 +25,7 @@ fn a_tap_without_what_puts_tags_back_is_attached_nevertheless() {
     ] {
         let geometry = Geometry::new(64, 2, 2048).unwrap();
         let memory = Arc::new(PackedMemory::create([0], geometry).unwrap());
-        let packing = Packing { memory, interface: 0, names_queue: false, has_hashes: false };
+        let packing = Packing { memory, interface: 0, names_queue: false, has_hashes: false, to_utc: false };
         let tap = Tap {
             interface: &interface,
             hook: TapHook::Xdp,
