@@ -5,6 +5,7 @@ use std::{
     io::Read,
     process::{Command, Output},
     thread,
+    time::Duration,
 };
 
 use nix::{sys::stat::Mode, unistd::mkfifo};
@@ -54,9 +55,10 @@ fn a_capture_that_still_writes_shows_how_far_it_is() {
     };
     let before = (written(), scraped());
     assert!(before.0 < FRAMES && before.1 < FRAMES, "{before:?}");
-    // It is written in blocks, so that the figures move with some of these.
+    // It is written in blocks, so that the figures move with some of these; they are as of up to 100 ms ago.
     wait_until("the figures move", || {
         reader.read_exact(&mut [0; 256 << 10]).unwrap();
+        thread::sleep(Duration::from_millis(110));
         written() > before.0 && scraped() > before.1
     });
 

@@ -20,7 +20,7 @@ use wirecap_testing::{
     check, crew::Crew, gate::Gate, kernel_is_at_least, need_root, wait_or_explain, wait_until, wire::Wire,
 };
 
-use crate::vlan_tags::BesideTagLab;
+use crate::{timestamps::now_ns, vlan_tags::BesideTagLab};
 
 /// Blocks of 128 KiB, the smallest.
 const CELLS: u32 = 64;
@@ -135,6 +135,7 @@ fn a_filter_chooses_packets_in_the_kernel_and_in_user_space() {
         ("protochain 99", UnmatchedPolicy::Drop, 0),
     ] {
         let wire = Wire::with_queues("packflt", 1);
+        let begun_ns = now_ns();
         let mut capture = wire.capture(builder().filter(filter).unmatched(unmatched));
         let crew = Crew::eager(capture.take_workers());
         wire.live(&mut wire.generator(FrameSpec::default()), 0, FRAMES);
@@ -148,6 +149,10 @@ fn a_filter_chooses_packets_in_the_kernel_and_in_user_space() {
         assert_eq!((arrivals.len() as u64, total.lost.total()), (total.delivered, 0), "{filter}");
         let frames = check::intact(&arrivals, FrameSpec::default()).len() as u64;
         assert_eq!((frames, total.filtered >= FRAMES - wanted), (wanted, true), "{filter}: {total:?}");
+        // The program has brought them to UTC, whether the receiver looks at packets or not.
+        check::in_order(&arrivals);
+        let times = begun_ns..=now_ns();
+        assert!(arrivals.iter().all(|packet| times.contains(&packet.timestamp_ns)), "{filter}: {times:?}");
     }
 }
 

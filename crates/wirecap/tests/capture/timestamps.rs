@@ -17,7 +17,7 @@ use wirecap_testing::{
     wire::{Wire, give_it_a_chance},
 };
 
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
 }
 
