@@ -182,10 +182,15 @@ impl StampClock {
         self.shorten(seen.at_ns);
     }
 
+    /// The stretch without a leap second around a time of the system clock.
+    fn stretch_at(&self, now_ns: u64) -> Stretch {
+        let tai_ns = now_ns + self.leaps.behind_s(now_ns / NS_PER_S) * NS_PER_S;
+        self.leaps.stretch(tai_ns)
+    }
+
     /// Finds the range of stamps around a time of the system clock that takes the short way.
     fn shorten(&mut self, now_ns: u64) {
-        let tai_ns = now_ns + self.leaps.behind_s(now_ns / NS_PER_S) * NS_PER_S;
-        let Stretch { from_tai_ns, until_tai_ns, behind_ns } = self.leaps.stretch(tai_ns);
+        let Stretch { from_tai_ns, until_tai_ns, behind_ns } = self.stretch_at(now_ns);
         let stamp = |tai_ns: u64| tai_ns.saturating_add_signed(self.shift_ns.saturating_neg());
         // Not 0: that is no stamp.
         self.short =
@@ -199,8 +204,7 @@ impl StampClock {
         if self.source.may_be_set() {
             return None;
         }
-        let tai_ns = now_ns + self.leaps.behind_s(now_ns / NS_PER_S) * NS_PER_S;
-        let Stretch { until_tai_ns, behind_ns, .. } = self.leaps.stretch(tai_ns);
+        let Stretch { until_tai_ns, behind_ns, .. } = self.stretch_at(now_ns);
         let add_ns = |behind_ns: u64| self.shift_ns - behind_ns as i64;
         let next = self.leaps.stretch_behind(until_tai_ns);
         Some(StampShift {

@@ -71,19 +71,21 @@ impl StreamEntry {
         self.memory.word(self.stream, GIVEN_AT as u32).store(given, Ordering::Release);
     }
 
-    /// The program stores nothing more into the block that comes before this number, once all of its runs
-    /// that have begun are over.
-    pub(super) fn set_retired(&self, number: u32) {
-        self.memory.word(self.stream, RETIRE_AT as u32).store(number, Ordering::Relaxed);
+    /// The program stores nothing more into the block of this number, once all of its runs that have begun
+    /// are over.
+    pub(super) fn retire(&self, number: u32) {
+        let behind = number.wrapping_add(1);
+        self.memory.word(self.stream, RETIRE_AT as u32).store(behind, Ordering::Relaxed);
     }
 
-    /// What [`set_retired`](Self::set_retired) has said last.
-    pub(super) fn retired(&self) -> u32 {
-        self.memory.word(self.stream, RETIRE_AT as u32).load(Ordering::Relaxed)
+    /// Whether the block of this number was [retired](Self::retire) last.
+    pub(super) fn is_retired(&self, number: u32) -> bool {
+        let behind = self.memory.word(self.stream, RETIRE_AT as u32).load(Ordering::Relaxed);
+        behind == number.wrapping_add(1)
     }
 
     /// Whether a run of the program packs at the moment that may not know of the last
-    /// [`set_retired`](Self::set_retired). False: all runs of before have published what they wrote, and all
+    /// [`retire`](Self::retire). False: all runs of before have published what they wrote, and all
     /// later ones know of it.
     pub(super) fn is_locked(&self) -> bool {
         // The program takes the lock by an atomic exchange, which is a full barrier, and looks at `retire`

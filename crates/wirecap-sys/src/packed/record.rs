@@ -226,9 +226,8 @@ impl<'a> PackedRecord<'a> {
     pub fn direction(&self) -> Option<Direction> {
         let RecordLengths { total, captured, .. } = self.checked;
         // SAFETY: the record lies in memory that is mapped, and is not written while `self` is borrowed.
-        let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
-        let behind = (HEADER_BYTES + padded(captured)) as usize;
-        Options::of(&bytes[behind..(total - TRAILER_BYTES) as usize]).direction
+        let record = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
+        PackedPacket { record, captured }.direction()
     }
 
     /// Whether the program has cut the packet.

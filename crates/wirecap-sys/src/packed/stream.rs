@@ -258,10 +258,8 @@ impl PackedStream {
     /// The cells of [`PackedLook::unreceived_cells`], if a packet waits.
     fn unreceived(&self, Place { number, offset }: Place, space: u32) -> u32 {
         let geometry = self.memory.layout.geometry;
-        let is_left = |number: u32| {
-            let retired = self.entry.retired();
-            offset > self.block_bytes() - MIN_ROOM_BYTES || retired == number.wrapping_add(1)
-        };
+        let is_left =
+            |number: u32| offset > self.block_bytes() - MIN_ROOM_BYTES || self.entry.is_retired(number);
         let cells = geometry.cells_per_chunk();
         // As many as the packets take once they are received.
         let taken = |space: u32| match is_left(number) {
@@ -426,7 +424,7 @@ impl PackedStream {
         let few = geometry.cells_per_chunk() / 4;
         let by_bytes = (self.block_bytes() - self.at) / geometry.cell_bytes();
         if space <= few && space < by_bytes && self.given.wrapping_sub(self.current) > 1 {
-            self.entry.set_retired(self.current.wrapping_add(1));
+            self.entry.retire(self.current);
         }
     }
 
@@ -434,7 +432,7 @@ impl PackedStream {
     /// but none may come.
     #[cold]
     fn end_block_in_time(&mut self) {
-        self.entry.set_retired(self.current.wrapping_add(1));
+        self.entry.retire(self.current);
         if self.stuck_since.get_or_insert_with(Instant::now).elapsed() >= SEAL_AFTER {
             self.is_sealed = !self.entry.is_locked();
             self.stuck_since = None;
