@@ -38,7 +38,7 @@ pub const NULL: &str = "null";
 /// How long a worker waits before it reports that it is idle.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How often the main thread checks for the end.
-const TICK: Duration = Duration::from_millis(20);
+const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Parser)]
 #[command(name = "wirecap-bench __count")]

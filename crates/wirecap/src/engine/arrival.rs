@@ -32,7 +32,7 @@ pub(crate) struct ArrivalWatch {
     /// Of packets whose times a program has written, nothing is known here.
     last_ns: u64,
     /// The system clock at the last look.
-    looked_ns: u64,
+    pub(crate) looked_ns: u64,
     /// Total by which the system clock was set back, in nanoseconds.
     pub(crate) set_back_ns: u64,
 }

@@ -91,6 +91,7 @@ impl Queue {
                 ring_cells,
                 peak: Gauge::default(),
                 hold: Duration::ZERO,
+                held_ns: 0,
                 arrivals: ArrivalWatch::new(clock.made()),
                 source,
                 pool,
@@ -222,8 +223,10 @@ pub(crate) struct QueueOwner {
     ring_cells: u32,
     /// The fullest the pool was when its cells were looked after.
     peak: Gauge,
-    /// How long the port holds back what waits, as of the last look.
+    /// How long the port holds back what waits, or what comes next, as of the last look; and the system clock
+    /// then.
     hold: Duration,
+    held_ns: u64,
 }
 
 impl QueueOwner {
@@ -259,17 +262,22 @@ impl QueueOwner {
 
     /// Receives what a look at the ring finds.
     fn fill(&mut self, near: Option<&CellReader>) -> u32 {
-        self.hold = Duration::ZERO;
+        let hold = std::mem::take(&mut self.hold);
         let Some(filler) = self.pool.filler() else { return 0 };
         let space = filler.space();
         if space == 0 {
             return 0;
         }
-        let Some(batch) = self.arrivals.look(&*self.source, &mut self.clock, space) else { return 0 };
+        let Some(batch) = self.arrivals.look(&*self.source, &mut self.clock, space) else {
+            let now_ns = self.arrivals.looked_ns;
+            let passed_ns = now_ns.abs_diff(std::mem::replace(&mut self.held_ns, now_ns));
+            self.hold = hold.saturating_sub(Duration::from_nanos(passed_ns));
+            return 0;
+        };
         let mut intake = Intake::new(filler, batch, near);
         self.source.receive(batch.max, &mut intake);
         let received = space - intake.space();
-        self.hold = intake.hold;
+        (self.hold, self.held_ns) = (intake.hold, batch.now_ns);
         self.arrivals.received(intake.finish());
         received
     }

@@ -114,8 +114,8 @@ pub(crate) struct Intake<'q> {
     pub(crate) times: PacketTimes,
     /// Set if this thread reads the packets, too: it prefetches them.
     near: Option<&'q CellReader>,
-    /// How long the port leaves waiting packets where they are, so that more can join them. Zero if it has
-    /// received them.
+    /// How long the port leaves packets where they are, so that more can join them: those that wait, or, if
+    /// it has received these, those that come next.
     pub(crate) hold: Duration,
 }
 

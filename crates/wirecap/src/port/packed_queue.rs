@@ -30,8 +30,8 @@ use crate::{
 
 /// How long packets that a program packs, and stamps, wait at most for a thread that sleeps
 /// ([`Wait::Sleep`]): a sleep and the wake-up after it cost some 15 µs, so that one per millisecond would be
-/// half of a receiver's CPU time.
-pub const LONGEST_HOLD: Duration = Duration::from_millis(3);
+/// half of a receiver's CPU time. (TPACKET_V3's blocks wait for 8 ms by default.)
+pub const LONGEST_HOLD: Duration = Duration::from_millis(5);
 
 /// Holds packets back for more that follow closely: each look costs a wake-up, and a receiver that is close
 /// behind the program contends with it for each cache line.
@@ -50,13 +50,15 @@ struct Hold {
     bytes_per_ms: u64,
     /// The program gets free blocks: it is not the end.
     gives: bool,
+    /// A thread that has received sleeps for as long, since nothing wakes it earlier.
+    sleeps: bool,
 }
 
 const NS_PER_MS: u64 = 1_000_000;
 
 impl Hold {
     /// At this many bytes, receive at once; otherwise blocks come home late.
-    const MAX_BYTES: u64 = 4 << 20;
+    const MAX_BYTES: u64 = 8 << 20;
     /// Times of batches are as exact as looks are frequent.
     const BATCH: Duration = Duration::from_micros(120);
     const BATCH_BYTES: u64 = 512 << 10;
@@ -64,7 +66,7 @@ impl Hold {
     const SHORT: Duration = Duration::from_micros(40);
     const FEW_BYTES: u64 = 32 << 10;
     /// No more than this part of the pool is held back.
-    const SHARE_OF_POOL: u64 = 16;
+    const SHARE_OF_POOL: u64 = 8;
 
     /// For packets with times of their own or without, in pools of this size. A thread that does not sleep
     /// gets them at once.
@@ -84,6 +86,7 @@ impl Hold {
             released_ns: 0,
             bytes_per_ms: 0,
             gives: true,
+            sleeps: wait == Wait::Sleep,
         }
     }
 
@@ -91,14 +94,11 @@ impl Hold {
     /// back; no longer than until there are too many of them, if they come as fast as before. If the answer
     /// is zero, all of them are released: they do not wait again, even if they are received in several parts.
     fn time_left(&mut self, waiting: Range<u64>, now_ns: u64) -> Duration {
-        let age_ns = now_ns.abs_diff(self.received_ns);
-        let room = self.most_bytes.saturating_sub(waiting.end.saturating_sub(waiting.start));
         let is_new = waiting.start >= self.released;
-        if self.gives && age_ns < self.longest_ns && is_new {
-            let filled_ns = (room * NS_PER_MS).checked_div(self.bytes_per_ms).unwrap_or(u64::MAX);
-            let left_ns = (self.longest_ns - age_ns).min(if room == 0 { 0 } else { filled_ns });
-            if left_ns > 0 {
-                return Duration::from_nanos(left_ns);
+        if is_new {
+            let left = self.left(waiting.end.saturating_sub(waiting.start), now_ns);
+            if !left.is_zero() {
+                return left;
             }
         }
         if is_new {
@@ -108,6 +108,23 @@ impl Hold {
         }
         self.released = waiting.end;
         Duration::ZERO
+    }
+
+    /// How long so many bytes wait at `now_ns`, if they were not released.
+    fn left(&self, bytes: u64, now_ns: u64) -> Duration {
+        let age_ns = now_ns.abs_diff(self.received_ns);
+        if !self.gives || age_ns >= self.longest_ns || bytes >= self.most_bytes {
+            return Duration::ZERO;
+        }
+        let room = self.most_bytes - bytes;
+        let filled_ns = (room * NS_PER_MS).checked_div(self.bytes_per_ms).unwrap_or(u64::MAX);
+        Duration::from_nanos(filled_ns.min(self.longest_ns - age_ns))
+    }
+
+    /// Notes that packets were received at `now_ns`. Returns how long the thread may leave what comes next.
+    fn received(&mut self, now_ns: u64) -> Duration {
+        self.received_ns = now_ns;
+        if self.sleeps { self.left(0, now_ns) } else { Duration::ZERO }
     }
 }
 
@@ -242,7 +259,7 @@ impl ReceiveQueue for PackedQueue {
                 0 => self.geometry.cells_per_chunk(),
                 space => space,
             };
-            self.hold.received_ns = batch.now_ns;
+            intake.hold = self.hold.received(batch.now_ns);
         }
     }
 
@@ -297,17 +314,17 @@ mod tests {
     fn packets_that_follow_closely_wait_for_more() {
         let now_ns = 1_000_000_000;
         for (stamped, bytes, now_ns, waits_us) in [
-            (true, 96, now_ns, 3000),
-            (true, 96, now_ns + 300 * US, 2700),
-            (true, 96, now_ns + 3000 * US, 0),
-            (true, (4 << 20) - 1, now_ns, 3000),
-            (true, 4 << 20, now_ns, 0),
+            (true, 96, now_ns, 5000),
+            (true, 96, now_ns + 300 * US, 4700),
+            (true, 96, now_ns + 5000 * US, 0),
+            (true, (8 << 20) - 1, now_ns, 5000),
+            (true, 8 << 20, now_ns, 0),
             (false, 96, now_ns + 10 * US, 110),
             (false, 96, now_ns + 120 * US, 0),
             (false, (512 << 10) - 1, now_ns, 120),
             (false, 512 << 10, now_ns, 0),
             // The clock was set back: a little, and far.
-            (true, 96, now_ns - 300 * US, 2700),
+            (true, 96, now_ns - 300 * US, 4700),
             (true, 96, 0, 0),
         ] {
             let waits = hold(Wait::Sleep, stamped).time_left(0..bytes, now_ns);
@@ -324,11 +341,11 @@ mod tests {
     fn what_need_not_wait_is_received_in_one_go() {
         let mut hold = hold(Wait::Sleep, true);
         let now_ns = hold.received_ns;
-        assert!(hold.time_left(0..4 << 20, now_ns).is_zero());
+        assert!(hold.time_left(0..8 << 20, now_ns).is_zero());
         // A part of it was received, and the rest is short.
-        assert!(hold.time_left((4 << 20) - 96..4 << 20, now_ns).is_zero());
+        assert!(hold.time_left((8 << 20) - 96..8 << 20, now_ns).is_zero());
         hold.bytes_per_ms = 0;
-        assert!(!hold.time_left(4 << 20..(4 << 20) + 96, now_ns).is_zero());
+        assert!(!hold.time_left(8 << 20..(8 << 20) + 96, now_ns).is_zero());
     }
 
     #[test]
@@ -336,25 +353,37 @@ mod tests {
         let mut hold = hold(Wait::Sleep, true);
         let mut now_ns = hold.received_ns;
         (hold.released, hold.released_ns) = (1 << 20, now_ns);
-        // 2 MiB came within a millisecond: 4 MiB will take two, and then nothing waits any more.
-        now_ns += 3 * NS_PER_MS;
-        assert!(hold.time_left(1 << 20..7 << 20, now_ns).is_zero());
+        // 2 MiB came within a millisecond: 8 MiB will take four, and then nothing waits any more.
+        now_ns += 5 * NS_PER_MS;
+        assert!(hold.time_left(1 << 20..11 << 20, now_ns).is_zero());
         hold.received_ns = now_ns;
         let ms = |ms: u64| Duration::from_millis(ms);
-        assert_eq!(hold.time_left(7 << 20..7 << 20, now_ns), ms(2));
-        assert_eq!(hold.time_left(7 << 20..9 << 20, now_ns + NS_PER_MS), ms(1));
-        assert!(hold.time_left(7 << 20..11 << 20, now_ns + 2 * NS_PER_MS).is_zero());
+        assert_eq!(hold.time_left(11 << 20..11 << 20, now_ns), ms(4));
+        assert_eq!(hold.time_left(11 << 20..13 << 20, now_ns + NS_PER_MS), ms(3));
+        assert!(hold.time_left(11 << 20..19 << 20, now_ns + 4 * NS_PER_MS).is_zero());
         // Slow ones wait as long as any.
-        hold.received_ns = now_ns + 2 * NS_PER_MS;
-        assert!(hold.time_left(11 << 20..(11 << 20) + 96, now_ns + 100 * NS_PER_MS).is_zero());
+        hold.received_ns = now_ns + 4 * NS_PER_MS;
+        assert!(hold.time_left(19 << 20..(19 << 20) + 96, now_ns + 100 * NS_PER_MS).is_zero());
         hold.received_ns = now_ns + 100 * NS_PER_MS;
-        assert_eq!(hold.time_left((11 << 20) + 96..(11 << 20) + 96, now_ns + 100 * NS_PER_MS), ms(3));
+        assert_eq!(hold.time_left((19 << 20) + 96..(19 << 20) + 96, now_ns + 100 * NS_PER_MS), ms(5));
+    }
+
+    #[test]
+    fn a_thread_that_has_received_sleeps_until_more_would_be_released() {
+        let now_ns = 2_000_000_000;
+        assert_eq!(hold(Wait::Sleep, true).received(now_ns), LONGEST_HOLD);
+        assert_eq!(hold(Wait::Sleep, false).received(now_ns), Duration::from_micros(120));
+        // One that blocks is woken by the next packet.
+        assert!(hold(Wait::Block, true).received(now_ns).is_zero());
+        assert!(hold(Wait::Busy, true).received(now_ns).is_zero());
+        let mut at_the_end = Hold { gives: false, ..hold(Wait::Sleep, true) };
+        assert!(at_the_end.received(now_ns).is_zero());
     }
 
     #[test]
     fn a_small_pool_holds_back_a_part_of_itself_at_most() {
         let mut hold = Hold::new(Wait::Sleep, true, Geometry::new(128, 4, 2048).unwrap());
-        assert!(!hold.time_left(0..(64 << 10) - 1, 0).is_zero());
-        assert!(hold.time_left(0..64 << 10, 0).is_zero());
+        assert!(!hold.time_left(0..(128 << 10) - 1, 0).is_zero());
+        assert!(hold.time_left(0..128 << 10, 0).is_zero());
     }
 }
