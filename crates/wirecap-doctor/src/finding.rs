@@ -223,6 +223,13 @@ rules! {
         /// The driver.
         driver: String,
     }
+    /// A veth device with fewer receive queues than its other end has transmit queues.
+    VethQueues = "veth-queues" {
+        /// Receive queues.
+        queues: u32,
+        /// Most that it can have.
+        possible: u32,
+    }
     /// A driver that has zero-copy in later kernels.
     ZeroCopyKernel = "zero-copy-kernel" {
         /// The driver.

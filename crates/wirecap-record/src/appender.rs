@@ -34,7 +34,7 @@ use super::{
 pub(crate) const GROUP_BYTES: usize = 1 << 20;
 pub(crate) const GROUP_BLOCKS: usize = 64;
 /// How often the file is looked for while it is written.
-const LOOK_PERIOD: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Writes records to an output, up to a number of packets.
 #[derive(Debug)]
@@ -136,7 +136,6 @@ impl Appender {
         let before = self.packets;
         let written = self.write_to_files(group);
         self.limit.give_back(before + granted - self.packets);
-        self.look_for_file();
         self.show();
         match written {
             Err(cause) => {
@@ -268,6 +267,7 @@ impl Appender {
     fn complete_file(&mut self) -> Result<EndedFile, RecordError> {
         let whereabouts = self.output.whereabouts();
         if whereabouts == Whereabouts::Deleted {
+            self.count_deleted();
             match self.looked_for.take() {
                 Some(_) => self
                     .progress
@@ -288,6 +288,11 @@ impl Appender {
             whereabouts => self.lost_files.push(LostFile { path: path.clone(), packets, whereabouts }),
         }
         Ok(EndedFile { path, packets, has_path })
+    }
+
+    /// Counts the packets of the current file as deleted.
+    fn count_deleted(&self) {
+        self.progress.counters.deleted.fetch_add(self.packets_of_file(), Ordering::Relaxed);
     }
 
     /// Packets in the current file.
@@ -422,11 +427,14 @@ impl Appender {
     pub(crate) fn finish(mut self) -> Outcome {
         self.copy.iter_mut().for_each(OutputCopy::finish);
         self.show();
-        let written = self.progress.written();
         let found = self.output.whereabouts();
         let is_there = matches!(found, Whereabouts::InPlace | Whereabouts::Cut);
         // Of a file that has ended, all is said.
         let whereabouts = if self.is_between { Whereabouts::InPlace } else { found };
+        if whereabouts == Whereabouts::Deleted {
+            self.count_deleted();
+        }
+        let written = self.progress.written();
         let last_packets = self.packets_of_file();
         let is_whole = self.is_closed && self.failure.is_none();
         let mut has_path = false;
@@ -450,8 +458,13 @@ impl Appender {
         Outcome { written, last_packets, failure, whereabouts, partial, lost_files, moved_files }
     }
 
+    /// Whether the output is a file that another program may delete.
+    pub(crate) fn has_file(&self) -> bool {
+        self.looked_for.is_some() && self.output.is_file()
+    }
+
     /// Once in a period: notes, once, that another program has deleted the file.
-    fn look_for_file(&mut self) {
+    pub(crate) fn look_for_file(&mut self) {
         if self.is_between || self.looked_for.is_none_or(|last| last.elapsed() < LOOK_PERIOD) {
             return;
         }

@@ -30,12 +30,15 @@ pub struct ForcedWrites {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WrittenCounts {
-    /// Packets in the output.
+    /// Packets in the output, also those in files that were [deleted](WrittenCounts::deleted).
     pub packets: u64,
     /// Length of the output, in bytes.
     pub bytes: u64,
     /// How many files were written: more than one if each is followed by another when it is full.
     pub output_files: u64,
+    /// Packets of these that are lost again: another program deleted their file while it was written. They
+    /// count once it is closed.
+    pub deleted: u64,
     /// Packets that follow a later one.
     pub out_of_order: u64,
     /// How often packets were written although another queue might have had an earlier one.
@@ -54,6 +57,7 @@ impl Sum for WrittenCounts {
             packets: sum.packets + next.packets,
             bytes: sum.bytes + next.bytes,
             output_files: sum.output_files + next.output_files,
+            deleted: sum.deleted + next.deleted,
             out_of_order: sum.out_of_order + next.out_of_order,
             forced: ForcedWrites {
                 memory: sum.forced.memory + next.forced.memory,
@@ -83,6 +87,7 @@ pub(crate) struct Counters {
     pub(crate) packets: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) files: AtomicU64,
+    pub(crate) deleted: AtomicU64,
     pub(crate) out_of_order: AtomicU64,
     pub(crate) forced_memory: AtomicU64,
     pub(crate) forced_time: AtomicU64,
@@ -97,7 +102,7 @@ impl Progress {
     }
 
     /// The files that were found to be deleted while they were being written, each once. They are looked for
-    /// once a second while packets are written.
+    /// once a second, of a live capture also in silence.
     pub fn take_deleted(&self) -> Vec<DeletedFile> {
         std::mem::take(&mut self.deleted.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -120,6 +125,7 @@ impl Progress {
             packets: read(&counters.packets),
             bytes: read(&counters.bytes),
             output_files: read(&counters.files),
+            deleted: read(&counters.deleted),
             out_of_order: read(&counters.out_of_order),
             forced: ForcedWrites { memory: read(&counters.forced_memory), time: read(&counters.forced_time) },
             not_taken: self.backlog.as_ref().map_or(0, |backlog| backlog.not_taken()),

@@ -15,7 +15,7 @@ use std::{
 };
 
 use super::{
-    appender::{Appender, GROUP_BLOCKS, GROUP_BYTES},
+    appender::{Appender, GROUP_BLOCKS, GROUP_BYTES, LOOK_PERIOD},
     backlog::Backlog,
     block::Block,
     buffers::Buffers,
@@ -75,6 +75,7 @@ impl Writer {
             recording.merge(Instant::now());
             recording.appender.take_requests(recording.is_live);
             recording.write();
+            recording.appender.look_for_file();
             recording.appender.go_on_copying();
             recording.end_file();
         }
@@ -90,6 +91,7 @@ impl Recording {
         let first = match self.merger.held_bytes() {
             _ if self.appender.copy_waits() => messages.recv_timeout(COPY_TICK),
             0 if self.is_live && self.appender.has_series() => messages.recv_timeout(SERIES_TICK),
+            0 if self.is_live && self.appender.has_file() => messages.recv_timeout(LOOK_PERIOD),
             0 => messages.recv().map_err(RecvTimeoutError::from),
             _ => messages.recv_timeout(ASK_PERIOD),
         };

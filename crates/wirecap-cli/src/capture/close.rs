@@ -173,12 +173,11 @@ fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<F
     let (failure, written, output) = (outcome.failure.take(), outcome.written, || file.name.clone());
     let unwritten = file.delivered(report).saturating_sub(written.packets);
     let partial = outcome.partial.take();
-    let lost_packets = lost_packets(outcome);
-    let WrittenCounts { packets, bytes, output_files: files, .. } = written;
+    let WrittenCounts { packets, bytes, output_files: files, deleted, .. } = written;
     let kept = PartialOutput {
-        packets: packets.saturating_sub(lost_packets),
+        packets: packets.saturating_sub(deleted),
         // Those of files that are gone are not known.
-        bytes: (lost_packets == 0).then_some(bytes),
+        bytes: (deleted == 0).then_some(bytes),
         files,
         unwritten,
         partial: partial.clone(),
@@ -199,14 +198,6 @@ fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<F
     let not_taken = Failure::NotTaken { output: output(), packets: written.not_taken };
     let not_taken = (written.not_taken > 0).then_some(not_taken);
     write.into_iter().chain(not_taken).chain(lost).chain(place).collect()
-}
-
-/// Packets of files that another program has deleted.
-fn lost_packets(outcome: &Outcome) -> u64 {
-    let is_deleted = |whereabouts: &Whereabouts| *whereabouts == Whereabouts::Deleted;
-    let last = if is_deleted(&outcome.whereabouts) { outcome.last_packets } else { 0 };
-    let before = outcome.lost_files.iter().filter(|lost| is_deleted(&lost.whereabouts));
-    before.map(|lost| lost.packets).sum::<u64>() + last
 }
 
 /// A line about where each file is that another program moved.

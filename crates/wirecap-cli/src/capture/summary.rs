@@ -180,6 +180,10 @@ fn in_output(
         _ => String::new(),
     };
     let mut line = format!("{packets} written to {series}{output}, {bytes}");
+    if total.deleted > 0 {
+        let are = is(total.deleted);
+        line += &format!("; {} of them {are} lost: another program deleted their file", total.deleted);
+    }
     match report.total().delivered.saturating_sub(total.packets) {
         0 => {}
         unwritten if stage == Stage::Running => line += &format!("; {unwritten} more are on the way"),

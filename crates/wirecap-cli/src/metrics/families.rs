@@ -302,6 +302,12 @@ fn of_output(written: &WrittenCounts) -> Vec<Family> {
     vec![
         counter("written", Unit::Packets, "Packets in the output.", one(written.packets)),
         counter("written", Unit::Bytes, "Length of the output, all files together.", one(written.bytes)),
+        counter(
+            "deleted",
+            Unit::Packets,
+            "Packets of these that are lost: their file was deleted while it was written.",
+            one(written.deleted),
+        ),
         counter("output_files", Unit::None, "Files that were begun.", one(written.output_files)),
         counter(
             "out_of_order",

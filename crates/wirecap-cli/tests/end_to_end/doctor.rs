@@ -177,6 +177,26 @@ fn a_change_of_queues_is_made_only_on_request() {
     assert_eq!(settings_of_queues(&lab), before);
 }
 
+/// The other end has more transmit queues, and may be in another namespace, so that nothing but the missing
+/// native XDP tells of it.
+#[test]
+fn a_veth_device_without_native_xdp_gets_more_queues() {
+    if !require_root("a_veth_device_without_native_xdp_gets_more_queues") {
+        return;
+    }
+    let lab = Lab::with_queues("docveth", 4);
+    lab.pairs[0].b().set_channels(1, 4).unwrap();
+    let found = record(&doctor(&lab, &["r0", "--fix=veth-queues", "--json"]));
+    assert!(rules(&found).contains(&"veth-queues".into()), "{found:#}");
+    assert!(!rules(&found).contains(&"generic-xdp".into()), "{found:#}");
+    assert_eq!(found["applied"][0]["outcome"], "made", "{found:#}");
+    let after = record(&doctor(&lab, &["r0", "--json"]));
+    assert!(!rules(&after).contains(&"veth-queues".into()), "{after:#}");
+    record(&doctor(&lab, &["--undo", "--json"]));
+    let undone = record(&doctor(&lab, &["r0", "--json"]));
+    assert!(rules(&undone).contains(&"veth-queues".into()), "{undone:#}");
+}
+
 fn settings_of_queues(lab: &Lab) -> String {
     lab.right.ethtool(&["-l", "r0"]).unwrap()
 }

@@ -215,11 +215,9 @@ fn a_file_that_is_deleted_or_moved_while_it_is_written_is_reported() {
     assert_eq!((path.exists(), read(&other).packets.len()), (false, 2_000));
 
     let running = lab.capture(&["r0", "-w", text(&path)]);
+    lab.send(0, 0, 1_000, LiveOptions::default());
+    // Files are looked for once a second, also in silence.
     fs::remove_file(partial(&path)).unwrap();
-    lab.send(0, 0, 500, LiveOptions::default());
-    // Files are looked for once a second.
-    std::thread::sleep(std::time::Duration::from_millis(1_200));
-    lab.send(0, 0, 500, LiveOptions::default());
     running.wait_for(&format!("they can be copied from /proc/{}/fd/", running.pid()));
     let ended = running.stop();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
@@ -227,7 +225,9 @@ fn a_file_that_is_deleted_or_moved_while_it_is_written_is_reported() {
         ended.stderr.contains("was deleted while it was written; its 1000 packets are lost"),
         "{ended:#?}"
     );
-    ended.account().assert_lossless(1_000);
+    let account = ended.account();
+    account.assert_lossless(1_000);
+    assert_eq!((account.written("packets"), account.written("deleted")), (1_000, 1_000));
 }
 
 #[test]

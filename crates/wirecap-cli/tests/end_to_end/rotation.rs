@@ -296,8 +296,10 @@ fn a_file_that_is_deleted_while_it_is_written_is_named_with_its_packets() {
     let ended = running.stop();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     let kept: usize = files(directory.path()).iter().map(|path| packets(path).len()).sum();
-    let words = format!("{} was deleted while it was written; its {} packets", first.display(), 5_000 - kept);
+    let lost = 5_000 - kept;
+    let words = format!("{} was deleted while it was written; its {lost} packets", first.display());
     assert!(ended.stderr.contains(&words), "{words}: {}", ended.stderr);
+    assert_eq!(ended.account().written("deleted"), lost as u64);
 }
 
 /// As dumpcap keeps them.

@@ -64,6 +64,12 @@ fn of(interface: &Interface, severity: Severity, evidence: Evidence, changes: Ve
     Finding { interface: Some(interface.name.clone()), severity, evidence, changes }
 }
 
+/// Whether it is one end of a veth pair: its native XDP needs as many receive queues as the other end has
+/// transmit queues.
+fn is_veth(interface: &Interface) -> bool {
+    interface.driver.as_deref() == Some("veth")
+}
+
 /// A finding about the machine.
 fn of_machine(severity: Severity, evidence: Evidence, changes: Vec<Change>) -> Finding {
     Finding { interface: None, severity, evidence, changes }

@@ -2,7 +2,7 @@
 
 use wirecap_sys::netdev::ChannelCounts;
 
-use super::of;
+use super::{is_veth, of};
 use crate::{
     finding::{Evidence, Finding, Severity},
     setting::{Change, Setting, Value},
@@ -19,26 +19,35 @@ pub(super) fn examine(snapshot: &Snapshot, interface: &Interface) -> Vec<Finding
     number.into_iter().chain(of_rss.flatten()).collect()
 }
 
-/// Not for veth: there, native XDP needs as many receive queues as the other end has transmit queues.
 fn beyond_cores(interface: &Interface, cores: u32) -> Option<Finding> {
-    let (queues, is_veth) = (interface.queues, interface.driver.as_deref() == Some("veth"));
-    (cores > 0 && queues > cores && !is_veth).then(|| {
+    let queues = interface.queues;
+    (cores > 0 && queues > cores && !is_veth(interface)).then(|| {
         let evidence = Evidence::QueuesBeyondCores { queues, cores };
         of(interface, Severity::Hint, evidence, channels(interface, cores))
     })
 }
 
-fn single(interface: &Interface, cores: u32) -> Option<Finding> {
+/// The most receive queues that the driver can have.
+pub(super) fn possible(interface: &Interface) -> Option<u32> {
     let ChannelCounts { max_rx, max_combined, .. } = interface.channels?;
-    let possible = max_rx.max(max_combined);
+    Some(max_rx.max(max_combined))
+}
+
+fn single(interface: &Interface, cores: u32) -> Option<Finding> {
+    let possible = possible(interface)?;
     (interface.queues == 1 && possible > 1 && cores > 1).then(|| {
         let evidence = Evidence::SingleQueue { possible, cores };
-        of(interface, Severity::Warning, evidence, channels(interface, cores.min(possible)))
+        of(
+            interface,
+            Severity::Warning,
+            evidence,
+            channels(interface, if is_veth(interface) { possible } else { cores.min(possible) }),
+        )
     })
 }
 
 /// The change to another number of queues; none where the driver has two kinds in use.
-fn channels(interface: &Interface, queues: u32) -> Vec<Change> {
+pub(super) fn channels(interface: &Interface, queues: u32) -> Vec<Change> {
     let Some(now) = interface.channels else { return Vec::new() };
     let wanted = match (now.rx, now.combined) {
         (0, 1..) => ChannelCounts { combined: queues, ..now },

@@ -1,6 +1,6 @@
 //! What prevents capture by XDP, or slows it down: the driver, the kernel, the MTU, other programs.
 
-use super::of;
+use super::{is_veth, of, queues};
 use crate::{
     finding::{DriverDefect, Evidence, Finding, Severity},
     snapshot::{Interface, KernelVersion, Snapshot},
@@ -38,7 +38,7 @@ pub(super) fn examine(snapshot: &Snapshot, interface: &Interface) -> Vec<Finding
         let (severity, evidence) = rule(snapshot, interface)?;
         Some(of(interface, severity, evidence, Vec::new()))
     });
-    found.chain(other_programs(interface)).collect()
+    found.chain(veth_queues(interface)).chain(other_programs(interface)).collect()
 }
 
 /// What a rule found, if it did.
@@ -62,9 +62,21 @@ fn room(snapshot: &Snapshot) -> u32 {
     snapshot.cell_bytes.saturating_sub(HEAD_ROOM_BYTES)
 }
 
+/// Of veth, [`veth_queues`] knows the reason.
 fn generic(_: &Snapshot, interface: &Interface) -> Found {
-    let driver = interface.driver.clone()?;
+    let driver = interface.driver.clone().filter(|_| !is_veth(interface))?;
     (!interface.xdp?.native).then_some((Severity::Warning, Evidence::GenericXdp { driver }))
+}
+
+/// `veth_set_xdp_features()` of drivers/net/veth.c: the other end, which may be in another namespace, has more
+/// transmit queues.
+fn veth_queues(interface: &Interface) -> Option<Finding> {
+    let is_generic = is_veth(interface) && !interface.xdp?.native;
+    is_generic.then(|| {
+        let (queues, possible) = (interface.queues, queues::possible(interface).unwrap_or(interface.queues));
+        let changes = if possible > queues { queues::channels(interface, possible) } else { Vec::new() };
+        of(interface, Severity::Warning, Evidence::VethQueues { queues, possible }, changes)
+    })
 }
 
 fn zero_copy_kernel(snapshot: &Snapshot, interface: &Interface) -> Found {
@@ -116,10 +128,13 @@ fn other_programs(interface: &Interface) -> impl Iterator<Item = Finding> {
 
 #[cfg(test)]
 mod tests {
+    use wirecap_sys::netdev::ChannelCounts;
+
     use super::*;
     use crate::{
         finding::Rule,
         rules::tuned_tests::{found_after, found_in},
+        setting::Value,
         snapshot::{Xdp, XdpProgram},
     };
 
@@ -201,6 +216,19 @@ mod tests {
         assert_eq!(rules(&findings), []);
         let findings = found_after(|snapshot| snapshot.interfaces[0].xdp = Some(Xdp::default()));
         assert_eq!(rules(&findings), [Rule::GenericXdp]);
+        let findings = found_after(|snapshot| {
+            let interface = &mut snapshot.interfaces[0];
+            (interface.driver, interface.xdp) = (Some("veth".into()), Some(Xdp::default()));
+            let channels = ChannelCounts { max_rx: 4, max_tx: 4, rx: 1, tx: 1, ..ChannelCounts::default() };
+            (interface.queues, interface.channels) = (1, Some(channels));
+        });
+        let of_veth = findings.iter().find(|finding| finding.rule() == Rule::VethQueues).unwrap();
+        assert_eq!(of_veth.evidence, Evidence::VethQueues { queues: 1, possible: 4 });
+        for finding in &findings {
+            let Value::Channels(to) = &finding.changes[0].to else { panic!("{finding:?}") };
+            assert_eq!(to.rx, 4, "with fewer, its native XDP stays off: {finding:?}");
+        }
+        assert!(findings.iter().all(|finding| finding.rule() != Rule::GenericXdp));
         assert_eq!(found_after(|snapshot| snapshot.interfaces[0].xdp = None), [], "unknown");
     }
 

@@ -90,6 +90,10 @@ pub(crate) fn of(rule: Rule) -> Advice {
             "packets are captured after the kernel has made its own copy: several times slower",
             "a NIC whose driver has native XDP; the list is in the chapter on interfaces",
         ),
+        Rule::VethQueues => (
+            "native XDP is off: packets are captured after the kernel has made its own copy, several times slower",
+            "as many receive queues as the other end has transmit queues: ethtool -L IFACE rx N, or tx N there",
+        ),
         Rule::ZeroCopyKernel => ("each packet is copied once", "a newer kernel"),
         Rule::ZeroCopyCells => (
             "wirecap falls back to copying, since the rest of longer frames would come as packets of their own",
