@@ -433,6 +433,11 @@ rules! {
         /// Packets that were received.
         received: u64,
     }
+    /// An earlier capture: it lost packets, and its process hardly ran for a time.
+    ProcessStood = "process-stood" {
+        /// For how long, in seconds.
+        seconds: f64,
+    }
     /// An earlier capture: packets lost because the pool was used up.
     LostNoBuffer = "lost-no-buffer" {
         /// The port.

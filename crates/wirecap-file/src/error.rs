@@ -24,7 +24,10 @@ use crate::{Compression, Format};
 #[non_exhaustive]
 pub enum Error {
     /// The extension of this name stands for no format.
-    #[error("cannot tell the capture format from the name {0:?}: end it in .pcapng (recommended) or .pcap")]
+    #[error(
+        "cannot tell the capture format from the name {0:?}: end it in .pcapng (recommended) or .pcap, compressed in .pcapng.zst, \
+         .pcapng.lz4, .pcap.zst or .pcap.lz4"
+    )]
     UnknownExtension(PathBuf),
     /// The file could not be opened.
     #[error("cannot open the capture file {path:?}: {source}; check the name and that you may read it")]

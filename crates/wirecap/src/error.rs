@@ -328,7 +328,10 @@ pub enum Error {
         attempts: Vec<Diagnostic>,
     },
     /// The process lacks a privilege for a step, which it names.
-    #[error("capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK ({0})")]
+    #[error(
+        "capturing needs the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_PERFMON for the modes \
+         packed and tap ({0})"
+    )]
     NotPermitted(String),
     /// An AF_XDP socket could not be set up.
     #[error("{name}: {source}")]

@@ -110,7 +110,7 @@ impl fmt::Display for LossTimes {
 impl fmt::Display for LossNotice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { port, output, since, total, stood } = self;
-        let (lost, causes) = (counted(since.total(), "packet"), since.describe(*output));
+        let (lost, causes) = (counted(since.total(), "packet"), since.describe(*output, *stood));
         write!(formatter, "{port} lost {lost}, {total} so far: {causes}")?;
         pulse::describe(*stood).map_or(Ok(()), |why| write!(formatter, "; {why}"))
     }

@@ -175,6 +175,9 @@ pub(crate) fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
     };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let hint = match cause.kind() {
+        ErrorKind::NotFound if directory.is_dir() => {
+            format!("; {} takes no new files: choose another directory", directory.display())
+        }
         ErrorKind::NotFound => format!("; make the directory first: mkdir -p {}", directory.display()),
         ErrorKind::PermissionDenied if path.is_file() => {
             "; choose a directory you may write to, or write over the file by --in-place".into()
@@ -247,6 +250,9 @@ mod tests {
             cannot_open(Path::new("/there/a.pcapng"), &error).to_string()
         };
         assert!(cannot_open(ErrorKind::NotFound).ends_with("make the directory first: mkdir -p /there"));
+        let in_proc = RecordError::Io(ErrorKind::NotFound.into());
+        let in_proc = super::cannot_open(Path::new("/proc/x.pcapng"), &in_proc).to_string();
+        assert!(in_proc.ends_with("; /proc takes no new files: choose another directory"), "{in_proc}");
         assert!(cannot_open(ErrorKind::IsADirectory).ends_with("/there/a.pcapng/trace.pcapng"));
         assert!(cannot_open(ErrorKind::StorageFull).contains("; make room"));
         let in_use = super::cannot_open(Path::new("a.pcapng"), &RecordError::InUse).to_string();

@@ -31,6 +31,9 @@ pub(crate) struct Record<'a> {
     pub(super) error: Option<&'a str>,
     /// Settings that were changed while it ran (`wirecap set`), the last hundred.
     pub(super) changes: &'a [Change],
+    /// How long the process hardly ran, in seconds, in pauses of a second or more: it was stopped, the
+    /// machine was busy, or nothing read its messages.
+    pub(super) stood_seconds: f64,
     /// The report with the texts that [`with_texts`] adds.
     #[serde(flatten)]
     #[cfg_attr(test, schemars(with = "Report"))]

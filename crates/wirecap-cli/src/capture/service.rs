@@ -101,8 +101,8 @@ impl Snapshots<'_> {
         let at = Instant::now();
         let written = self.output.as_ref().map(FilesProgress::written);
         let total = written.as_ref().map(|written| written.total);
-        let changes = &changes(self.control);
-        let account = Account { head: self.head, end: None, report: &report, written, changes };
+        let (changes, stood) = (&changes(self.control), self.control.board.stood());
+        let account = Account { head: self.head, end: None, report: &report, written, changes, stood };
         let (record, text) = (account.record(self.plan, job), account.describe(self.plan, job));
         let sample = self.control.board.sampler.take(&report);
         let unforwarded = job.lost(&report);

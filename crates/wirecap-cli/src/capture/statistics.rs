@@ -91,6 +91,11 @@ impl<'a> Statistics<'a> {
         self.output.as_ref().map(FilesProgress::deleted).unwrap_or_default()
     }
 
+    /// Notes how long the process hardly ran, in total.
+    pub(super) fn note_stood(&self, stood: Duration) {
+        self.control.board.note_stood(stood);
+    }
+
     /// The capture now, for clients.
     pub(super) fn snapshot(&self, capture: &Capture, job: &impl Job) -> CaptureSnapshot {
         let &Self { plan, head, control, .. } = self;
@@ -101,8 +106,8 @@ impl<'a> Statistics<'a> {
     /// Prints the account so far.
     fn print(&mut self, capture: &Capture, job: &impl Job, progress: &mut Progress) {
         let (report, written) = (capture.report(), self.output.as_ref().map(FilesProgress::written));
-        let changes = &service::changes(self.control);
-        let account = Account { head: self.head, end: None, report: &report, written, changes };
+        let (changes, stood) = (&service::changes(self.control), self.control.board.stood());
+        let account = Account { head: self.head, end: None, report: &report, written, changes, stood };
         let Err(cause) = account.offer(self.plan, job) else {
             self.is_blocked = false;
             return;

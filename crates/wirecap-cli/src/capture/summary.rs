@@ -1,6 +1,6 @@
 //! The account, as tables or as a JSON record: at the end, and on request before.
 
-use std::{io, path::Path};
+use std::{io, path::Path, time::Duration};
 
 use serde_json::Value;
 use wirecap::Report;
@@ -42,6 +42,8 @@ pub(super) struct Account<'a> {
     pub(super) report: &'a Report,
     pub(super) written: Option<WrittenFiles>,
     pub(super) changes: &'a [Change],
+    /// How long the process hardly ran, in total.
+    pub(super) stood: Duration,
 }
 
 /// How a capture ended.
@@ -92,6 +94,7 @@ impl Account<'_> {
             head: self.head,
             name: plan.service.name.as_ref().map(CaptureName::as_str),
             changes: self.changes,
+            stood_seconds: self.stood.as_secs_f64(),
             end: self.end.as_ref().map(|ending| ending.end),
             error: self.end.as_ref().and_then(|ending| ending.error.as_deref()),
             report: with_texts(self.report),

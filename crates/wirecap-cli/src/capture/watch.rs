@@ -58,7 +58,7 @@ pub(crate) struct LossCircumstances {
     /// When they were noticed.
     times: Option<LossTimes>,
     /// How long the process hardly ran, in total.
-    stood: Duration,
+    pub(super) stood: Duration,
 }
 
 impl LossCircumstances {
@@ -234,6 +234,7 @@ impl<'a> Watch<'a> {
             self.report(&event, capture, job);
         }
         self.pulse.look();
+        self.statistics.note_stood(self.pulse.stood());
         let now = Instant::now();
         if now >= self.next_report {
             self.next_report = now + PERIOD;

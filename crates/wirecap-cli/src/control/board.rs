@@ -11,7 +11,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -88,6 +88,8 @@ pub(crate) struct Board {
     /// lock below orders what they exchange.
     wanted: AtomicBool,
     state: Mutex<State>,
+    /// How long the process hardly ran, in milliseconds. Written by the watching thread; orders nothing else.
+    stood_ms: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -109,11 +111,22 @@ impl Board {
             waker,
             wanted: AtomicBool::new(false),
             state: Mutex::new(state),
+            stood_ms: AtomicU64::new(0),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how long the process hardly ran, in total.
+    pub(crate) fn note_stood(&self, stood: Duration) {
+        self.stood_ms.store(stood.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// How long the process hardly ran, in total.
+    pub(crate) fn stood(&self) -> Duration {
+        Duration::from_millis(self.stood_ms.load(Ordering::Relaxed))
     }
 
     /// The capture runs.

@@ -96,7 +96,13 @@ pub(super) fn parse<T: Settings>(text: &str) -> Result<(T, Places), Mistake> {
         offset: error.span().map_or(0, |span| span.start),
         message: condensed(error.message()),
     };
-    let document = DeTable::parse(text).map_err(syntax)?;
+    let document = DeTable::parse(text).map_err(|error| {
+        let Mistake { offset, message } = syntax(error);
+        Mistake {
+            offset,
+            message: message + "; settings are lines such as count = 5 below [output], in TOML",
+        }
+    })?;
     check_keys(document.get_ref(), &tables::<T>())?;
     toml::from_str::<T>(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);

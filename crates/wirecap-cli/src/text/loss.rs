@@ -2,6 +2,8 @@
 //!
 //! Rule: a cause is a value until it is printed; its name, its reason and its remedy are only here.
 
+use std::time::Duration;
+
 use wirecap::{
     LossCounts, Report,
     report::{PortReport, QueueMode},
@@ -97,13 +99,20 @@ impl Losses {
         self.lost.total() + self.dropped_before_xdp
     }
 
-    /// The causes: each with its name in the account, its packets, what happened, and the remedy.
-    fn causes(&self, output: Output) -> [(&'static str, u64, &'static str); 6] {
+    /// The causes: each with its name in the account, its packets, what happened, and the remedy. The process
+    /// hardly ran for the time that it `stood`.
+    fn causes(&self, output: Output, stood: Duration) -> [(&'static str, u64, String); 6] {
         let LossCounts { no_free_cell, no_free_block, rx_ring_full, too_long, left_at_stop } = self.lost;
-        let used_up = match output {
-            Output::None => "the pool was used up: raise -R, or have more workers",
-            Output::File => "the pool was used up: raise -R, or have more workers or a faster disk",
-            Output::Pipe => "the pool was used up: raise -R, or have more workers or a faster reader",
+        let helps = match output {
+            Output::None => "raise -R, or have more workers",
+            Output::File => "raise -R, or have more workers or a faster disk",
+            Output::Pipe => "raise -R, or have more workers or a faster reader",
+        };
+        let used_up = match stood.is_zero() {
+            true => format!("the pool was used up: {helps}"),
+            false => format!(
+                "the pool was used up, also because the process hardly ran: see to that first, then {helps}"
+            ),
         };
         let longer = match self.of_trace {
             true => "longer than M cells: raise -M",
@@ -111,12 +120,12 @@ impl Losses {
         };
         let no_room = "the NIC or its driver had no room: raise -R, and its ring by ethtool -G";
         [
-            ("no_free_cell", no_free_cell, used_up),
+            ("no_free_cell", no_free_cell, used_up.clone()),
             ("no_free_block", no_free_block, used_up),
-            ("rx_ring_full", rx_ring_full, "the kernel's ring was full: leave --ring out"),
-            ("too_long", too_long, longer),
-            ("left_at_stop", left_at_stop, "no worker took them before the end"),
-            ("dropped_before_xdp", self.dropped_before_xdp, no_room),
+            ("rx_ring_full", rx_ring_full, "the kernel's ring was full: leave --ring out".into()),
+            ("too_long", too_long, longer.into()),
+            ("left_at_stop", left_at_stop, "no worker took them before the end".into()),
+            ("dropped_before_xdp", self.dropped_before_xdp, no_room.into()),
         ]
     }
 
@@ -133,21 +142,26 @@ impl Losses {
     }
 
     /// The causes that occurred, each with its packets, its reason and its remedy.
-    pub(crate) fn describe(&self, output: Output) -> String {
-        let occurred = self.causes(output).into_iter().filter(|(_, packets, _)| *packets > 0);
+    pub(crate) fn describe(&self, output: Output, stood: Duration) -> String {
+        let occurred = self.causes(output, stood).into_iter().filter(|(_, packets, _)| *packets > 0);
         let words = occurred.map(|(name, packets, reason)| format!("{name} {packets} ({reason})"));
         words.collect::<Vec<_>>().join(", ")
     }
 }
 
-/// The line on losses at the end; `None` without any.
-pub(crate) fn verdict(report: &Report, output: Output, unforwarded: ForwardLosses) -> Option<String> {
+/// The line on losses at the end; `None` without any. The process hardly ran for the time that it `stood`.
+pub(crate) fn verdict(
+    report: &Report,
+    output: Output,
+    stood: Duration,
+    unforwarded: ForwardLosses,
+) -> Option<String> {
     let losses = Losses::of(report);
     let lost = losses.total() + unforwarded.total();
     let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
     let came = report.total().seen + early;
     let percent = 100.0 * lost as f64 / came.max(1) as f64;
-    let mut words = losses.describe(output);
+    let mut words = losses.describe(output, stood);
     if unforwarded.total() > 0 {
         let separator = if words.is_empty() { "" } else { "; " };
         words += &format!("{separator}{}", unforwarded.describe());
@@ -171,11 +185,24 @@ mod tests {
         report
     }
 
+    fn verdict(report: Report, stood: Duration) -> String {
+        super::verdict(&report, Output::None, stood, ForwardLosses::default()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_process_that_hardly_ran_is_told_before_the_remedy() {
+        let lost = LossCounts { no_free_block: 3, too_long: 1, ..LossCounts::default() };
+        let words = verdict(report(lost, 0), Duration::from_millis(13_400));
+        let expected = "no_free_block 3 (the pool was used up, also because the process hardly ran: see to that first, then \
+                        raise -R, or have more workers), too_long 1 (longer";
+        assert!(words.contains(expected), "{words}");
+    }
+
     #[test]
     fn each_cause_has_its_reason_and_remedy() {
         let lost =
             LossCounts { no_free_cell: 30, no_free_block: 20, rx_ring_full: 2, too_long: 3, left_at_stop: 4 };
-        let words = verdict(&report(lost, 11), Output::None, ForwardLosses::default()).unwrap();
+        let words = verdict(report(lost, 11), Duration::ZERO);
         for expected in [
             "70 of 1011 packets were lost (6.92 %)",
             "no_free_cell 30 (the pool was used up: raise -R",
@@ -188,7 +215,7 @@ mod tests {
             assert!(words.contains(expected), "{expected}: {words}");
         }
         // Each cause of the account has a reason and a remedy.
-        let causes = Losses::default().causes(Output::None).map(|(name, ..)| name);
+        let causes = Losses::default().causes(Output::None, Duration::ZERO).map(|(name, ..)| name);
         assert_eq!(LossCounts::default().causes().map(|(name, _)| name), *causes.first_chunk().unwrap());
     }
 
@@ -196,19 +223,20 @@ mod tests {
     fn a_trace_has_another_remedy() {
         let mut report = report(LossCounts { too_long: 1, ..LossCounts::default() }, 0);
         report.ports[0].queues.iter_mut().for_each(|queue| queue.mode = QueueMode::Trace);
-        assert!(verdict(&report, Output::None, ForwardLosses::default()).unwrap().contains("raise -M"));
+        assert!(verdict(report, Duration::ZERO).contains("raise -M"));
     }
 
     #[test]
     fn without_a_loss_there_is_no_line() {
-        assert_eq!(verdict(&report(LossCounts::default(), 0), Output::None, ForwardLosses::default()), None);
+        assert_eq!(verdict(report(LossCounts::default(), 0), Duration::from_secs(9)), "");
     }
 
     #[test]
     fn losses_of_forwarding_use_the_words_of_its_account() {
         let of = |dropped, unsent| {
             let lost = LossCounts { left_at_stop: 1, ..LossCounts::default() };
-            verdict(&report(lost, 0), Output::None, ForwardLosses { dropped, unsent }).unwrap()
+            let lost = report(lost, 0);
+            super::verdict(&lost, Output::None, Duration::ZERO, ForwardLosses { dropped, unsent }).unwrap()
         };
         let both = "(no worker took them before the end); after capture, dropped 7 (the lines \"dropped from\" have the \
                     causes) and unsent 2 (the lines \"did not send\" have the interfaces)";
@@ -226,7 +254,7 @@ mod tests {
             (Output::File, "or have more workers or a faster disk)"),
             (Output::Pipe, "or have more workers or a faster reader)"),
         ] {
-            assert!(losses.describe(output).ends_with(end), "{output:?}");
+            assert!(losses.describe(output, Duration::ZERO).ends_with(end), "{output:?}");
         }
     }
 
@@ -247,7 +275,7 @@ mod tests {
         let before = Losses::of(&report(LossCounts { no_free_cell: 5, ..LossCounts::default() }, 1));
         let now = Losses::of(&report(LossCounts { no_free_cell: 8, ..LossCounts::default() }, 1));
         assert_eq!(
-            (now.since(&before).total(), before.since(&before).describe(Output::None)),
+            (now.since(&before).total(), before.since(&before).describe(Output::None, Duration::ZERO)),
             (3, String::new())
         );
     }

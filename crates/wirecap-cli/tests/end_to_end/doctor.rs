@@ -236,8 +236,11 @@ fn losses_point_to_the_finding_that_may_explain_them() {
     let small = ["-M", "64", "-R", "4", "--xdp-mode", "packed"];
     let running = lab.spawn(&[&["capture", "r0", "--json"], &small[..]].concat());
     running.wait_for(READY);
+    // It starts to watch a moment after it is ready.
+    thread::sleep(Duration::from_millis(500));
     running.signal(Signal::SIGSTOP);
     lab.send(0, 0, 20_000, LiveOptions::default());
+    thread::sleep(Duration::from_millis(1_500));
     running.signal(Signal::SIGCONT);
     thread::sleep(Duration::from_millis(500));
     let ended = running.stop();
@@ -250,7 +253,10 @@ fn losses_point_to_the_finding_that_may_explain_them() {
     fs::write(&account, &ended.stdout).unwrap();
     let explained = record(&doctor(&lab, &["r0", "--account", account.to_str().unwrap(), "--json"]));
     let found = explained["findings"].as_array().unwrap();
-    assert!(found.iter().any(|finding| finding["evidence"]["rule"] == "lost-no-buffer"), "{found:#?}");
+    let of = |rule: &str| found.iter().position(|finding| finding["evidence"]["rule"] == rule);
+    let (stood, lost) = (of("process-stood").unwrap(), of("lost-no-buffer").unwrap());
+    let seconds = found[stood]["evidence"]["seconds"].as_f64().unwrap();
+    assert!(stood < lost && (1.5..60.0).contains(&seconds), "{found:#?}");
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub struct Account {
     pub settings: AccountSettings,
     /// Its ports.
     pub ports: Vec<PortAccount>,
+    /// How long its process hardly ran, in seconds.
+    pub stood_seconds: f64,
 }
 
 /// The part of the record that is read.
@@ -27,6 +29,8 @@ struct Record {
     #[serde(default)]
     workers: Vec<serde::de::IgnoredAny>,
     ports: Vec<PortAccount>,
+    #[serde(default)]
+    stood_seconds: f64,
 }
 
 /// The memory of the capture.
@@ -66,8 +70,15 @@ pub fn read_account(path: &Path) -> Result<Account, Error> {
     let text = fs::read_to_string(path).map_err(|cause| Error::file(path, cause))?;
     let last = text.trim_end().lines().last().unwrap_or_default();
     let record: Result<Record, _> = serde_json::from_str(last);
-    record.map(|record| Account { settings: record.settings(), ports: record.ports }).map_err(|cause| {
-        Error::Content { path: path.into(), expected: "what wirecap capture --json prints", cause }
+    let account = |record: Record| Account {
+        settings: record.settings(),
+        ports: record.ports,
+        stood_seconds: record.stood_seconds,
+    };
+    record.map(account).map_err(|cause| Error::Content {
+        path: path.into(),
+        expected: "what wirecap capture --json prints",
+        cause,
     })
 }
 
@@ -80,10 +91,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("account.json");
         let queue = r#"{"queue":1,"seen":9,"lost":{"no_free_block":4,"left_at_stop":1}}"#;
-        let record = format!(r#"{{"ports":[{{"name":"eth1","dropped_before_xdp":2,"queues":[{queue}]}}]}}"#);
+        let record = format!(
+            r#"{{"ports":[{{"name":"eth1","dropped_before_xdp":2,"queues":[{queue}]}}],"stood_seconds":1.5}}"#
+        );
         fs::write(&path, format!("{{\"ports\":[]}}\n{record}\n")).unwrap();
-        let Account { settings, ports } = read_account(&path).unwrap();
+        let Account { settings, ports, stood_seconds } = read_account(&path).unwrap();
         assert_eq!(settings, AccountSettings::default(), "it says nothing of them");
+        assert_eq!(stood_seconds, 1.5);
         assert_eq!((ports[0].name.as_str(), ports[0].dropped_before_xdp), ("eth1", 2));
         assert_eq!((ports[0].lost().no_free_block, ports[0].seen()), (4, 9));
         fs::write(&path, "packets\n").unwrap();

@@ -21,7 +21,16 @@ pub(super) fn of_interface(_: &Snapshot, interface: &Interface) -> Vec<Finding> 
 }
 
 pub(super) fn examine(snapshot: &Snapshot) -> Vec<Finding> {
-    snapshot.account.iter().flat_map(|port| of_port(port, &snapshot.account_settings)).collect()
+    let of_ports = snapshot.account.iter().flat_map(|port| of_port(port, &snapshot.account_settings));
+    stood(snapshot).into_iter().chain(of_ports).collect()
+}
+
+/// In that time, pools filled up.
+fn stood(snapshot: &Snapshot) -> Option<Finding> {
+    let (seconds, lost) = (snapshot.account_stood_seconds, |port: &PortAccount| port.lost().total());
+    let has_lost = snapshot.account.iter().any(|port| lost(port) + port.dropped_before_xdp > 0);
+    (seconds > 0.0 && has_lost)
+        .then(|| of_machine(Severity::Problem, Evidence::ProcessStood { seconds }, Vec::new()))
 }
 
 fn of_port(port: &PortAccount, settings: &AccountSettings) -> Vec<Finding> {
@@ -92,6 +101,21 @@ mod tests {
             ];
             snapshot.account = vec![PortAccount { name: "eth1".into(), dropped_before_xdp, queues }];
         })
+    }
+
+    #[test]
+    fn a_process_that_hardly_ran_is_found_first_if_packets_were_lost() {
+        let with = |no_free_block| {
+            found_in(|snapshot| {
+                let lost = LostPackets { no_free_block, ..LostPackets::default() };
+                let queues = vec![QueueAccount { queue: 0, seen: 9, lost }];
+                snapshot.account =
+                    vec![PortAccount { name: "eth1".into(), queues, ..PortAccount::default() }];
+                snapshot.account_stood_seconds = 13.4;
+            })
+        };
+        assert_eq!(with(1), [Rule::ProcessStood, Rule::LostNoBuffer]);
+        assert_eq!(with(0), []);
     }
 
     #[test]

@@ -75,6 +75,7 @@ pub(super) fn tuned() -> Snapshot {
         }),
         account: Vec::new(),
         account_settings: AccountSettings::default(),
+        account_stood_seconds: 0.0,
     }
 }
 

@@ -68,8 +68,8 @@ fn generic(_: &Snapshot, interface: &Interface) -> Found {
     (!interface.xdp?.native).then_some((Severity::Warning, Evidence::GenericXdp { driver }))
 }
 
-/// `veth_set_xdp_features()` of drivers/net/veth.c: the other end, which may be in another namespace, has more
-/// transmit queues.
+/// `veth_set_xdp_features()` of drivers/net/veth.c: the other end, which may be in another namespace, has
+/// more transmit queues.
 fn veth_queues(interface: &Interface) -> Option<Finding> {
     let is_generic = is_veth(interface) && !interface.xdp?.native;
     is_generic.then(|| {

@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub account: Vec<PortAccount>,
     /// Its settings.
     pub account_settings: AccountSettings,
+    /// How long its process hardly ran, in seconds.
+    pub account_stood_seconds: f64,
 }
 
 impl Snapshot {
@@ -60,6 +62,7 @@ impl Default for Snapshot {
             disk: None,
             account: Vec::new(),
             account_settings: AccountSettings::default(),
+            account_stood_seconds: 0.0,
         }
     }
 }

@@ -83,6 +83,7 @@ fn snapshot(flags: &DoctorFlags) -> Result<Snapshot> {
     }
     if let Some((_, account)) = account {
         (snapshot.account, snapshot.account_settings) = (account.ports, account.settings);
+        snapshot.account_stood_seconds = account.stood_seconds;
     }
     Ok(snapshot)
 }
@@ -232,7 +233,7 @@ mod tests {
                 .iter()
                 .map(|name| PortAccount { name: (*name).into(), ..PortAccount::default() })
                 .collect();
-            let account = Account { settings: AccountSettings::default(), ports };
+            let account = Account { settings: AccountSettings::default(), ports, stood_seconds: 0.0 };
             interfaces_of(Path::new("a.json"), &account)
                 .map(|interfaces| interfaces.join(" "))
                 .map_err(|error| error.to_string())

@@ -148,13 +148,18 @@ impl Accounts {
         self.records.iter().filter(|record| record.get("report").is_some())
     }
 
+    /// Whether the program captured from no device.
+    pub(super) fn are_without_device(&self) -> bool {
+        self.of_devices().next().is_none()
+    }
+
     /// Prints them on standard error.
     pub(super) fn print(&self, as_json: bool) -> Result<()> {
         if as_json {
             for record in self.of_devices() {
                 print_line(&record.to_string());
             }
-        } else if self.of_devices().next().is_some() {
+        } else if !self.are_without_device() {
             self.table().to_string().lines().for_each(print_line);
         }
         Ok(())
@@ -193,7 +198,7 @@ impl Accounts {
         if !passed_on.is_empty() {
             let devices: Vec<_> = passed_on.into_iter().collect();
             warn!("{program} captured {} by libpcap itself: wirecap does not serve that", devices.join(", "));
-        } else if wanted && !self.records.is_empty() && self.of_devices().next().is_none() {
+        } else if wanted && !self.records.is_empty() && self.are_without_device() {
             warn!("{program} captured from no device, so there is no account");
         }
     }

@@ -66,6 +66,12 @@ pub(crate) fn run(flags: &RunFlags) -> Result<ExitCode> {
     if flags.account || flags.json {
         accounts.print(flags.json)?;
     }
+    if !flags.quiet && !status.success() && accounts.are_without_device() && program::has_own_capabilities() {
+        note!(
+            "{} does not get the capabilities that wirecap has from its file (man wirecap-libpcap): run it as root",
+            name.to_string_lossy()
+        );
+    }
     if !flags.quiet {
         accounts.explain(&name.to_string_lossy(), flags.account || flags.json);
     }

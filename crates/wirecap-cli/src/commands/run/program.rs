@@ -83,6 +83,12 @@ fn privileges(path: &Path) -> Option<&'static str> {
     (user != 0 && has_capabilities(path).unwrap_or(false)).then_some("has file capabilities")
 }
 
+/// Whether this program has capabilities from its file: another one that it starts does not get them.
+pub(super) fn has_own_capabilities() -> bool {
+    let own = Path::new("/proc/self/exe").canonicalize();
+    !nix::unistd::geteuid().is_root() && own.is_ok_and(|own| has_capabilities(&own).unwrap_or(false))
+}
+
 fn linkage(file: &mut impl Read) -> std::io::Result<Linkage> {
     const MAGIC: &[u8] = b"\x7fELF";
     const CLASS_64: u8 = 2;

@@ -194,6 +194,11 @@ pub(crate) fn of(rule: Rule) -> Advice {
             "these packets are in no capture",
             "a larger ring, more queues, or faster workers; the other findings say which",
         ),
+        Rule::ProcessStood => (
+            "no worker emptied the pools in that time",
+            "find what stopped it (kill -STOP, a debugger, a frozen control group), a machine without time for it, or a full pipe or terminal \
+             that nothing read",
+        ),
         Rule::LostNoBuffer => (
             "workers, or the disk or pipe behind them, were slower than the packets",
             "-R or --memory for bursts; more workers, --snaplen or a faster disk for a steady load",

@@ -196,6 +196,9 @@ pub(crate) fn describe(evidence: &Evidence) -> String {
             "the NIC had no buffer for {}, and received {received}, since its driver was loaded",
             counted(*missed, "packet")
         ),
+        Evidence::ProcessStood { seconds } => {
+            format!("the process of the capture hardly ran for {seconds:.1} s, and packets were lost")
+        }
         Evidence::LostNoBuffer { port, lost, seen } => {
             lost_packets(port, *lost, *seen, "the pool was used up")
         }
