@@ -33,7 +33,7 @@ use super::{
 /// The most bytes and blocks of one write.
 pub(crate) const GROUP_BYTES: usize = 1 << 20;
 pub(crate) const GROUP_BLOCKS: usize = 64;
-/// How often the file is looked for while it is written.
+/// How often the file is looked for while it is written, of a live capture also in silence.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Writes records to an output, up to a number of packets.
@@ -267,7 +267,6 @@ impl Appender {
     fn complete_file(&mut self) -> Result<EndedFile, RecordError> {
         let whereabouts = self.output.whereabouts();
         if whereabouts == Whereabouts::Deleted {
-            self.count_deleted();
             match self.looked_for.take() {
                 Some(_) => self
                     .progress
@@ -279,6 +278,9 @@ impl Appender {
         let has_path = whereabouts != Whereabouts::Cut && self.output.complete()?;
         let (path, packets) = (self.output.name().to_owned(), self.packets_of_file());
         self.is_between = true;
+        if whereabouts == Whereabouts::Deleted {
+            self.count_deleted();
+        }
         self.complete_bytes += self.output.len();
         match whereabouts {
             Whereabouts::InPlace => {}

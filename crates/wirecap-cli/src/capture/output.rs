@@ -175,7 +175,7 @@ pub(crate) fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
     };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let hint = match cause.kind() {
-        ErrorKind::NotFound if directory.is_dir() => {
+        ErrorKind::NotFound if directory.is_dir() && !path.is_symlink() => {
             format!("; {} takes no new files: choose another directory", directory.display())
         }
         ErrorKind::NotFound => format!("; make the directory first: mkdir -p {}", directory.display()),

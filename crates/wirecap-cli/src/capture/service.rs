@@ -152,7 +152,7 @@ pub(super) fn end_record(
         end: end.as_str().into(),
         error: error.map(Into::into),
         output: plan.describe_destination(),
-        written: total.packets - total.deleted,
+        written: total.packets.saturating_sub(total.deleted),
         files: total.output_files,
     }
 }

@@ -185,7 +185,7 @@ fn in_output(
     let mut line = format!("{packets} written to {series}{output}, {bytes}");
     if total.deleted > 0 {
         let are = is(total.deleted);
-        line += &format!("; {} of them {are} lost: another program deleted their file", total.deleted);
+        line += &format!("; {} of them {are} lost, deleted by another program", total.deleted);
     }
     match report.total().delivered.saturating_sub(total.packets) {
         0 => {}

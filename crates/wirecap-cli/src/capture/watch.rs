@@ -160,6 +160,8 @@ impl<'a> Watch<'a> {
         self.manager.stopping();
         self.progress.clear();
         self.warn_of_refused_parts();
+        // The capture may have ended with the first look after a pause.
+        self.look_at_pulse();
         // Clients that ask from now on get this one.
         self.desk.publish(self.statistics.snapshot(capture, job));
         // What was lost since the last look, too.
@@ -187,6 +189,11 @@ impl<'a> Watch<'a> {
             self.desk.publish(self.statistics.snapshot(capture, job));
         }
         end
+    }
+
+    fn look_at_pulse(&mut self) {
+        self.pulse.look();
+        self.statistics.note_stood(self.pulse.stood());
     }
 
     fn warn_of_refused_parts(&mut self) {
@@ -233,8 +240,7 @@ impl<'a> Watch<'a> {
         for event in capture.events() {
             self.report(&event, capture, job);
         }
-        self.pulse.look();
-        self.statistics.note_stood(self.pulse.stood());
+        self.look_at_pulse();
         let now = Instant::now();
         if now >= self.next_report {
             self.next_report = now + PERIOD;

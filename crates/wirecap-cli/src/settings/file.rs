@@ -97,11 +97,11 @@ pub(super) fn parse<T: Settings>(text: &str) -> Result<(T, Places), Mistake> {
         message: condensed(error.message()),
     };
     let document = DeTable::parse(text).map_err(|error| {
-        let Mistake { offset, message } = syntax(error);
-        Mistake {
-            offset,
-            message: message + "; settings are lines such as count = 5 below [output], in TOML",
+        let mut mistake = syntax(error);
+        if !text.contains(['=', '[']) {
+            mistake.message += "; settings are lines such as count = 5 below [output], in TOML";
         }
+        mistake
     })?;
     check_keys(document.get_ref(), &tables::<T>())?;
     toml::from_str::<T>(text).map_err(|error| {

@@ -196,6 +196,14 @@ fn printed<T: Settings>(settings: &T) -> String {
 }
 
 #[test]
+fn a_file_that_is_no_settings_file_is_told_what_one_is() {
+    let mistake = |text: &str| parse::<CaptureSettings>(text).unwrap_err().to_string();
+    let hint = "; settings are lines such as count = 5 below [output], in TOML";
+    assert!(mistake("mon0\n").ends_with(hint));
+    assert!(!mistake("[output]\nwrite = 'x.pcapng\n").ends_with(hint));
+}
+
+#[test]
 fn the_printed_defaults_are_a_file_to_start_from() {
     let text = printed(&CaptureSettings::default());
     for line in

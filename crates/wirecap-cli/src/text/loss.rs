@@ -111,7 +111,7 @@ impl Losses {
         let used_up = match stood.is_zero() {
             true => format!("the pool was used up: {helps}"),
             false => format!(
-                "the pool was used up, also because the process hardly ran: see to that first, then {helps}"
+                "the pool was used up, perhaps because the process hardly ran: see to that first, then {helps}"
             ),
         };
         let longer = match self.of_trace {
@@ -193,7 +193,7 @@ mod tests {
     fn a_process_that_hardly_ran_is_told_before_the_remedy() {
         let lost = LossCounts { no_free_block: 3, too_long: 1, ..LossCounts::default() };
         let words = verdict(report(lost, 0), Duration::from_millis(13_400));
-        let expected = "no_free_block 3 (the pool was used up, also because the process hardly ran: see to that first, then \
+        let expected = "no_free_block 3 (the pool was used up, perhaps because the process hardly ran: see to that first, then \
                         raise -R, or have more workers), too_long 1 (longer";
         assert!(words.contains(expected), "{words}");
     }

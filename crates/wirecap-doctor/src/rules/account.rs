@@ -25,10 +25,11 @@ pub(super) fn examine(snapshot: &Snapshot) -> Vec<Finding> {
     stood(snapshot).into_iter().chain(of_ports).collect()
 }
 
-/// In that time, pools filled up.
+/// In that time, pools and rings may have filled up.
 fn stood(snapshot: &Snapshot) -> Option<Finding> {
-    let (seconds, lost) = (snapshot.account_stood_seconds, |port: &PortAccount| port.lost().total());
-    let has_lost = snapshot.account.iter().any(|port| lost(port) + port.dropped_before_xdp > 0);
+    let full = |port: &PortAccount| port.lost().total() - port.lost().too_long + port.dropped_before_xdp;
+    let (seconds, has_lost) =
+        (snapshot.account_stood_seconds, snapshot.account.iter().any(|port| full(port) > 0));
     (seconds > 0.0 && has_lost)
         .then(|| of_machine(Severity::Problem, Evidence::ProcessStood { seconds }, Vec::new()))
 }
@@ -105,17 +106,17 @@ mod tests {
 
     #[test]
     fn a_process_that_hardly_ran_is_found_first_if_packets_were_lost() {
-        let with = |no_free_block| {
+        let with = |no_free_block, too_long| {
             found_in(|snapshot| {
-                let lost = LostPackets { no_free_block, ..LostPackets::default() };
+                let lost = LostPackets { no_free_block, too_long, ..LostPackets::default() };
                 let queues = vec![QueueAccount { queue: 0, seen: 9, lost }];
                 snapshot.account =
                     vec![PortAccount { name: "eth1".into(), queues, ..PortAccount::default() }];
                 snapshot.account_stood_seconds = 13.4;
             })
         };
-        assert_eq!(with(1), [Rule::ProcessStood, Rule::LostNoBuffer]);
-        assert_eq!(with(0), []);
+        assert_eq!(with(1, 0), [Rule::ProcessStood, Rule::LostNoBuffer]);
+        assert_eq!((with(0, 0), with(0, 1)), (vec![], vec![Rule::LostTooLong]));
     }
 
     #[test]

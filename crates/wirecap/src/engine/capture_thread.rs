@@ -141,8 +141,12 @@ impl EngineView for CaptureThread {
         0
     }
 
+    /// None while something waits to be handed over, which nothing announces: room in a capture queue, or a
+    /// worker that becomes idle.
     fn hold(&self) -> Duration {
-        self.shared.hold(&self.queues)
+        let has_filled = |&queue: &usize| self.shared.queues[queue].has_filled();
+        let waits = self.held_back.iter().any(Option::is_some) || self.queues.iter().any(has_filled);
+        if waits { Duration::ZERO } else { self.shared.hold(&self.queues) }
     }
 
     fn rest(&self) -> Option<Rest> {

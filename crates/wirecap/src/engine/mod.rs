@@ -185,8 +185,8 @@ impl EngineState {
             .try_fold(Rest::Long, |all, one| Some(all.min(one?)))
     }
 
-    /// How long the ports of these queues hold back what waits: the shortest of these times, or zero if none
-    /// does.
+    /// How long the ports of these queues hold back what waits, or what comes next: the shortest of these
+    /// times, or zero if none does.
     pub(crate) fn hold(&self, queues: &[usize]) -> Duration {
         let holds = queues.iter().map(|&queue| self.queues[queue].hold());
         let hold = holds.filter(|hold| !hold.is_zero()).min().unwrap_or_default();

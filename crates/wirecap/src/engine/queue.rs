@@ -158,7 +158,12 @@ impl Queue {
         self.try_lock().map_or(0, |owner| owner.backlog())
     }
 
-    /// How long its port holds back what waits. Zero while another thread has the queue.
+    /// Whether packets were received that are not handed over. False while another thread has the queue.
+    pub(crate) fn has_filled(&self) -> bool {
+        self.try_lock().is_some_and(|owner| owner.pool.filled_cells() > 0)
+    }
+
+    /// How long its port holds back what waits, or what comes next. Zero while another thread has the queue.
     pub(crate) fn hold(&self) -> Duration {
         self.try_lock().map_or(Duration::ZERO, |owner| owner.hold)
     }

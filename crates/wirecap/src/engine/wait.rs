@@ -54,8 +54,8 @@ pub(crate) trait EngineView {
     /// A figure that changes when a packet comes to the thread or a buddy.
     fn activity(&self) -> u64;
 
-    /// How long the ports leave waiting packets where they are, so that more can join them. Zero if none
-    /// does.
+    /// How long the ports leave packets where they are, those that wait or those that come next, so that more
+    /// can join them. Zero if none does.
     fn hold(&self) -> Duration;
 
     /// For how long at most the thread may doze: `None` if there is something to do that nothing will

@@ -259,7 +259,9 @@ impl ReceiveQueue for PackedQueue {
                 0 => self.geometry.cells_per_chunk(),
                 space => space,
             };
-            intake.hold = self.hold.received(batch.now_ns);
+            let held = self.hold.received(batch.now_ns);
+            // What is left of what was released does not wait.
+            intake.hold = if self.stream.received() < batch.end { Duration::ZERO } else { held };
         }
     }
 

@@ -66,9 +66,10 @@ pub(crate) fn run(flags: &RunFlags) -> Result<ExitCode> {
     if flags.account || flags.json {
         accounts.print(flags.json)?;
     }
-    if !flags.quiet && !status.success() && accounts.are_without_device() && program::has_own_capabilities() {
+    let has_failed = status.code().is_some_and(|code| code != 0) && accounts.are_without_device();
+    if !flags.quiet && has_failed && program::has_own_capabilities() {
         note!(
-            "{} does not get the capabilities that wirecap has from its file (man wirecap-libpcap): run it as root",
+            "if it was not permitted: {} does not get the capabilities of wirecap (man wirecap-libpcap), so run it as root",
             name.to_string_lossy()
         );
     }

@@ -92,7 +92,7 @@ pub(crate) fn of(rule: Rule) -> Advice {
         ),
         Rule::VethQueues => (
             "native XDP is off: packets are captured after the kernel has made its own copy, several times slower",
-            "as many receive queues as the other end has transmit queues: ethtool -L IFACE rx N, or tx N there",
+            "as many receive queues as the other end has transmit queues: ethtool -L IFACE rx N; or ethtool -L with fewer tx there",
         ),
         Rule::ZeroCopyKernel => ("each packet is copied once", "a newer kernel"),
         Rule::ZeroCopyCells => (
@@ -195,7 +195,7 @@ pub(crate) fn of(rule: Rule) -> Advice {
             "a larger ring, more queues, or faster workers; the other findings say which",
         ),
         Rule::ProcessStood => (
-            "no worker emptied the pools in that time",
+            "workers may not have emptied the pools in that time",
             "find what stopped it (kill -STOP, a debugger, a frozen control group), a machine without time for it, or a full pipe or terminal \
              that nothing read",
         ),

@@ -83,8 +83,8 @@ pub(crate) fn describe(evidence: &Evidence) -> String {
             "the MTU is {mtu}, a cell of {cell_bytes} bytes takes frames of up to {room}, and in zero-copy a packet has \
              one cell"
         ),
-        Evidence::VethQueues { queues, possible } => format!(
-            "{}, of {possible} that are possible: the other end of the veth pair has more transmit queues",
+        Evidence::VethQueues { queues, .. } => format!(
+            "{}, fewer than the other end of the veth pair has transmit queues",
             counted(*queues, "receive queue")
         ),
         Evidence::GenericXdp { driver } => format!("the driver {driver} runs no XDP programs here"),
