@@ -278,23 +278,25 @@ impl Appender {
         let has_path = whereabouts != Whereabouts::Cut && self.output.complete()?;
         let (path, packets) = (self.output.name().to_owned(), self.packets_of_file());
         self.is_between = true;
-        if whereabouts == Whereabouts::Deleted {
-            self.count_deleted();
-        }
         self.complete_bytes += self.output.len();
         match whereabouts {
             Whereabouts::InPlace => {}
             Whereabouts::Moved(moved_to) => {
                 self.moved_files.push(MovedFile { path: path.clone(), moved_to });
             }
-            whereabouts => self.lost_files.push(LostFile { path: path.clone(), packets, whereabouts }),
+            whereabouts => {
+                self.count_deleted(&whereabouts);
+                self.lost_files.push(LostFile { path: path.clone(), packets, whereabouts });
+            }
         }
         Ok(EndedFile { path, packets, has_path })
     }
 
-    /// Counts the packets of the current file as deleted.
-    fn count_deleted(&self) {
-        self.progress.counters.deleted.fetch_add(self.packets_of_file(), Ordering::Relaxed);
+    /// Counts the packets of the current file if it is deleted.
+    fn count_deleted(&self, whereabouts: &Whereabouts) {
+        if *whereabouts == Whereabouts::Deleted {
+            self.progress.counters.deleted.fetch_add(self.packets_of_file(), Ordering::Relaxed);
+        }
     }
 
     /// Packets in the current file.
@@ -433,9 +435,7 @@ impl Appender {
         let is_there = matches!(found, Whereabouts::InPlace | Whereabouts::Cut);
         // Of a file that has ended, all is said.
         let whereabouts = if self.is_between { Whereabouts::InPlace } else { found };
-        if whereabouts == Whereabouts::Deleted {
-            self.count_deleted();
-        }
+        self.count_deleted(&whereabouts);
         let written = self.progress.written();
         let last_packets = self.packets_of_file();
         let is_whole = self.is_closed && self.failure.is_none();
@@ -460,8 +460,8 @@ impl Appender {
         Outcome { written, last_packets, failure, whereabouts, partial, lost_files, moved_files }
     }
 
-    /// Whether the output is a file that another program may delete.
-    pub(crate) fn has_file(&self) -> bool {
+    /// Whether the output is a file that has to be looked for: it was not found to be deleted.
+    pub(crate) fn looks_for_file(&self) -> bool {
         self.looked_for.is_some() && self.output.is_file()
     }
 

@@ -36,8 +36,8 @@ pub struct WrittenCounts {
     pub bytes: u64,
     /// How many files were written: more than one if each is followed by another when it is full.
     pub output_files: u64,
-    /// Packets of these that are lost again: another program deleted their file while it was written. They
-    /// count once it is closed.
+    /// Of these packets, how many are lost: another program deleted their file while it was written. They
+    /// count once the file is closed.
     pub deleted: u64,
     /// Packets that follow a later one.
     pub out_of_order: u64,

@@ -91,7 +91,7 @@ impl Recording {
         let first = match self.merger.held_bytes() {
             _ if self.appender.copy_waits() => messages.recv_timeout(COPY_TICK),
             0 if self.is_live && self.appender.has_series() => messages.recv_timeout(SERIES_TICK),
-            0 if self.is_live && self.appender.has_file() => messages.recv_timeout(LOOK_PERIOD),
+            0 if self.is_live && self.appender.looks_for_file() => messages.recv_timeout(LOOK_PERIOD),
             0 => messages.recv().map_err(RecvTimeoutError::from),
             _ => messages.recv_timeout(ASK_PERIOD),
         };

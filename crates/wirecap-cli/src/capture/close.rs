@@ -119,7 +119,8 @@ impl EndedCapture<'_> {
         failures: &[Failure],
         job: &impl Job,
     ) -> Exit {
-        let loss = loss::verdict(report, self.plan.delays(job), self.on_losses.stood, job.lost(report));
+        let stood = self.control.board.stood();
+        let loss = loss::verdict(report, self.plan.delays(job), stood, job.lost(report));
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
         let pipe = self.plan.output.copy_pipe();
@@ -130,7 +131,7 @@ impl EndedCapture<'_> {
         let written = outputs.into_iter().map(|(file, outcome)| (file, outcome.written));
         let written: Option<WrittenFiles> = self.plan.destination.is_some().then(|| written.collect());
         let ending = Some(CaptureEnd { end: self.end, error: error.clone() });
-        let (changes, stood) = (&service::changes(self.control), self.on_losses.stood);
+        let changes = &service::changes(self.control);
         let for_clients = written.clone();
         let account = Account { head: self.head, end: ending, report, written, changes, stood };
         let print_all = || {

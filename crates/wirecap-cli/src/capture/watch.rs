@@ -58,7 +58,7 @@ pub(crate) struct LossCircumstances {
     /// When they were noticed.
     times: Option<LossTimes>,
     /// How long the process hardly ran, in total.
-    pub(super) stood: Duration,
+    stood: Duration,
 }
 
 impl LossCircumstances {

@@ -305,7 +305,7 @@ fn of_output(written: &WrittenCounts) -> Vec<Family> {
         counter(
             "deleted",
             Unit::Packets,
-            "Packets of these that are lost: their file was deleted while it was written.",
+            "Packets in the output that are lost: another program deleted their file while it was written.",
             one(written.deleted),
         ),
         counter("output_files", Unit::None, "Files that were begun.", one(written.output_files)),

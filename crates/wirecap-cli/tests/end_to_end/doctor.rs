@@ -177,8 +177,8 @@ fn a_change_of_queues_is_made_only_on_request() {
     assert_eq!(settings_of_queues(&lab), before);
 }
 
-/// The other end has more transmit queues, and may be in another namespace, so that nothing but the missing
-/// native XDP tells of it.
+/// The other end has more transmit queues. It may be in another namespace, so the doctor knows of them only
+/// by the missing native XDP.
 #[test]
 fn a_veth_device_without_native_xdp_gets_more_queues() {
     if !require_root("a_veth_device_without_native_xdp_gets_more_queues") {

@@ -5,7 +5,7 @@ use wirecap_core::Geometry;
 use super::{of, of_machine};
 use crate::{
     finding::{Evidence, Finding, Severity},
-    snapshot::{AccountSettings, Interface, PortAccount, Snapshot},
+    snapshot::{AccountSettings, Interface, LostPackets, PortAccount, Snapshot},
 };
 
 /// Fewer missed packets than one in this number are not reported.
@@ -27,10 +27,12 @@ pub(super) fn examine(snapshot: &Snapshot) -> Vec<Finding> {
 
 /// In that time, pools and rings may have filled up.
 fn stood(snapshot: &Snapshot) -> Option<Finding> {
-    let full = |port: &PortAccount| port.lost().total() - port.lost().too_long + port.dropped_before_xdp;
-    let (seconds, has_lost) =
-        (snapshot.account_stood_seconds, snapshot.account.iter().any(|port| full(port) > 0));
-    (seconds > 0.0 && has_lost)
+    let seconds = snapshot.account_stood_seconds;
+    let was_full = |port: &PortAccount| {
+        let LostPackets { no_free_cell, no_free_block, rx_ring_full, .. } = port.lost();
+        no_free_cell + no_free_block + rx_ring_full + port.dropped_before_xdp > 0
+    };
+    (seconds > 0.0 && snapshot.account.iter().any(was_full))
         .then(|| of_machine(Severity::Problem, Evidence::ProcessStood { seconds }, Vec::new()))
 }
 
@@ -91,7 +93,7 @@ mod tests {
     use crate::{
         finding::Rule,
         rules::tuned_tests::{found_after, found_in},
-        snapshot::{CaptureMode, Counters, LostPackets, QueueAccount},
+        snapshot::{CaptureMode, Counters, QueueAccount},
     };
 
     fn account(lost: LostPackets, dropped_before_xdp: u64, seen: [u64; 2]) -> Vec<Rule> {

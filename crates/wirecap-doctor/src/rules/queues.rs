@@ -36,14 +36,10 @@ pub(super) fn possible(interface: &Interface) -> Option<u32> {
 fn single(interface: &Interface, cores: u32) -> Option<Finding> {
     let possible = possible(interface)?;
     let lacks_native = is_veth(interface) && interface.xdp.is_some_and(|xdp| !xdp.native);
+    let wanted = if lacks_native { possible } else { cores.min(possible) };
     (interface.queues == 1 && possible > 1 && cores > 1).then(|| {
         let evidence = Evidence::SingleQueue { possible, cores };
-        of(
-            interface,
-            Severity::Warning,
-            evidence,
-            channels(interface, if lacks_native { possible } else { cores.min(possible) }),
-        )
+        of(interface, Severity::Warning, evidence, channels(interface, wanted))
     })
 }
 

@@ -274,6 +274,7 @@ impl QueueOwner {
             return 0;
         }
         let Some(batch) = self.arrivals.look(&*self.source, &mut self.clock, space) else {
+            // A packet that came now would be held back, too.
             let now_ns = self.arrivals.looked_ns;
             let passed_ns = now_ns.abs_diff(std::mem::replace(&mut self.held_ns, now_ns));
             self.hold = hold.saturating_sub(Duration::from_nanos(passed_ns));

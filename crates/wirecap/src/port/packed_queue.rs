@@ -30,7 +30,7 @@ use crate::{
 
 /// How long packets that a program packs, and stamps, wait at most for a thread that sleeps
 /// ([`Wait::Sleep`]): a sleep and the wake-up after it cost some 15 µs, so that one per millisecond would be
-/// half of a receiver's CPU time. (TPACKET_V3's blocks wait for 8 ms by default.)
+/// half of a receiver's CPU time. Blocks of TPACKET_V3 wait for 8 ms by default.
 pub const LONGEST_HOLD: Duration = Duration::from_millis(5);
 
 /// Holds packets back for more that follow closely: each look costs a wake-up, and a receiver that is close
@@ -50,7 +50,7 @@ struct Hold {
     bytes_per_ms: u64,
     /// The program gets free blocks: it is not the end.
     gives: bool,
-    /// A thread that has received sleeps for as long, since nothing wakes it earlier.
+    /// The thread sleeps for as long after it has received: the next packet does not wake it.
     sleeps: bool,
 }
 
@@ -94,14 +94,11 @@ impl Hold {
     /// back; no longer than until there are too many of them, if they come as fast as before. If the answer
     /// is zero, all of them are released: they do not wait again, even if they are received in several parts.
     fn time_left(&mut self, waiting: Range<u64>, now_ns: u64) -> Duration {
-        let is_new = waiting.start >= self.released;
-        if is_new {
+        if waiting.start >= self.released {
             let left = self.left(waiting.end.saturating_sub(waiting.start), now_ns);
             if !left.is_zero() {
                 return left;
             }
-        }
-        if is_new {
             let passed_ns = now_ns.abs_diff(self.released_ns).max(1);
             let came = waiting.end.saturating_sub(self.released).min(u64::MAX / NS_PER_MS);
             (self.bytes_per_ms, self.released_ns) = (came * NS_PER_MS / passed_ns, now_ns);
@@ -110,7 +107,7 @@ impl Hold {
         Duration::ZERO
     }
 
-    /// How long so many bytes wait at `now_ns`, if they were not released.
+    /// How long bytes that are not released still wait at `now_ns`, if there are this many.
     fn left(&self, bytes: u64, now_ns: u64) -> Duration {
         let age_ns = now_ns.abs_diff(self.received_ns);
         if !self.gives || age_ns >= self.longest_ns || bytes >= self.most_bytes {

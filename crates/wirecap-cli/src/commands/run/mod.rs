@@ -66,14 +66,14 @@ pub(crate) fn run(flags: &RunFlags) -> Result<ExitCode> {
     if flags.account || flags.json {
         accounts.print(flags.json)?;
     }
-    let has_failed = status.code().is_some_and(|code| code != 0) && accounts.are_without_device();
-    if !flags.quiet && has_failed && program::has_own_capabilities() {
-        note!(
-            "if it was not permitted: {} does not get the capabilities of wirecap (man wirecap-libpcap), so run it as root",
-            name.to_string_lossy()
-        );
-    }
     if !flags.quiet {
+        let has_failed = status.code().is_some_and(|code| code != 0);
+        if has_failed && accounts.are_without_device() && program::has_own_capabilities() {
+            note!(
+                "{} does not get the capabilities of wirecap (man wirecap-libpcap): run it as root if it needs them",
+                name.to_string_lossy()
+            );
+        }
         accounts.explain(&name.to_string_lossy(), flags.account || flags.json);
     }
     Ok(exit_code(status))

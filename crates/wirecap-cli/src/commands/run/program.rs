@@ -1,6 +1,7 @@
 //! The program: where it is, and whether a library can be preloaded into it.
 
 use std::{
+    env,
     ffi::OsStr,
     fs::{self, File},
     io::Read,
@@ -85,8 +86,8 @@ fn privileges(path: &Path) -> Option<&'static str> {
 
 /// Whether this program has capabilities from its file: another one that it starts does not get them.
 pub(super) fn has_own_capabilities() -> bool {
-    let own = Path::new("/proc/self/exe").canonicalize();
-    !nix::unistd::geteuid().is_root() && own.is_ok_and(|own| has_capabilities(&own).unwrap_or(false))
+    let has_some = || env::current_exe().and_then(|own| has_capabilities(&own)).unwrap_or(false);
+    !nix::unistd::geteuid().is_root() && has_some()
 }
 
 fn linkage(file: &mut impl Read) -> std::io::Result<Linkage> {
