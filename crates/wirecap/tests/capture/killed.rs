@@ -3,7 +3,6 @@
 use std::{
     env, fs,
     net::UdpSocket,
-    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -11,9 +10,12 @@ use wirecap::{Builder, Capture, Dispatch, TapHook};
 use wirecap_lab::VethOptions;
 use wirecap_sys::{bpf::Program, netdev};
 
-use wirecap_testing::{crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire};
+use wirecap_testing::{kernel_is_at_least, need_root, wait_until, wire::Wire};
 
-use crate::tap;
+use crate::{
+    tap,
+    victim::{Victim, capture_until_killed},
+};
 
 /// Set to its way for the process that is killed: it runs this same test again.
 const VICTIM: &str = "WIRECAP_TEST_VICTIM";
@@ -59,21 +61,13 @@ fn the_interface_of_a_killed_process_belongs_to_the_host_again() {
             },
         );
         assert!(host_hears(&wire), "the lab is in order");
-        // Determined here: within the namespace of a test the path may differ.
-        let program = env::current_exe().unwrap();
-        let victim = || {
-            let mut command = Command::new(&program);
-            command.args(["--exact", TEST, "--nocapture"]).env(VICTIM, way);
-            command.stdout(Stdio::null()).spawn().unwrap()
-        };
-        let mut victim = wire.inside.enter(victim);
-        wait_until("the victim captures", || is_captured(&wire));
+        let mut victim = Victim::start(&wire, TEST, &[(VICTIM, way)]);
+        assert!(is_captured(&wire), "{way}");
         assert!(!taps || host_hears(&wire), "{way}");
 
         let programs = programs_of(victim.id());
         assert!(!programs.is_empty(), "{way}");
-        victim.kill().unwrap();
-        victim.wait().unwrap();
+        victim.kill();
         let killed = Instant::now();
         wait_until("the interface is free", || !is_captured(&wire));
         assert!(killed.elapsed() < Duration::from_secs(1), "{way}: after {:?}", killed.elapsed());
@@ -100,12 +94,6 @@ pub(crate) fn programs_of(pid: u32) -> Vec<u32> {
     let number =
         |text: String| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
     files.filter_map(|file| number(fs::read_to_string(file.ok()?.path()).ok()?)).collect()
-}
-
-fn capture_until_killed(builder: Builder) -> ! {
-    let mut capture = builder.open().unwrap();
-    Crew::eager(capture.take_workers()).join();
-    unreachable!("this capture is not stopped");
 }
 
 /// Whether a datagram from outside reaches the host's stack inside.

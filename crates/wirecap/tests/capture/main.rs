@@ -61,5 +61,6 @@ mod timestamps;
 mod traces;
 mod transmit;
 mod unprivileged;
+mod victim;
 mod vlan_tags;
 mod worker_end;

@@ -1,12 +1,7 @@
 //! Processes that share an interface are killed: the others continue, and queues without a process go to the
 //! host.
 
-use std::{
-    env,
-    net::UdpSocket,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{env, net::UdpSocket, time::Duration};
 
 use wirecap::{Builder, Capture, Modes, queue_devices};
 use wirecap_lab::VethOptions;
@@ -15,7 +10,10 @@ use wirecap_traffic::FrameSpec;
 
 use wirecap_testing::{check, crew::Crew, kernel_is_at_least, need_root, wait_until, wire::Wire};
 
-use crate::killed::programs_of;
+use crate::{
+    killed::programs_of,
+    victim::{Victim, capture_until_killed},
+};
 
 /// Set to the captured port for the process that is killed: it runs this same test again.
 const VICTIM: &str = "WIRECAP_TEST_QUEUES_VICTIM";
@@ -24,50 +22,9 @@ const PACKS: &str = "WIRECAP_TEST_QUEUES_VICTIM_PACKS";
 const TEST: &str =
     "queues_killed::a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host";
 
-/// A process that captures a port until it is killed.
-struct Victim(Child);
-
-impl Victim {
-    fn start(wire: &Wire, port: &str) -> Self {
-        Self::start_with(wire, port, |_| ())
-    }
-
-    fn start_packing(wire: &Wire, port: &str) -> Self {
-        Self::start_with(wire, port, |command| _ = command.env(PACKS, "1"))
-    }
-
-    fn start_with(wire: &Wire, port: &str, change: fn(&mut Command)) -> Self {
-        // Determined here: within the namespace of a test the path may differ.
-        let program = env::current_exe().unwrap();
-        let start = || {
-            let mut command = Command::new(&program);
-            command.args(["--exact", TEST, "--nocapture"]).env(VICTIM, port);
-            change(&mut command);
-            command.stdout(Stdio::null()).spawn().unwrap()
-        };
-        let victim = Self(wire.inside.enter(start));
-        wait_until("the victim captures", || holders(wire).contains(&victim.0.id()));
-        victim
-    }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Victim {
-    fn drop(&mut self) {
-        // The process was killed already, unless the test failed.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The processes that capture queues.
-fn holders(wire: &Wire) -> Vec<u32> {
-    let devices = wire.inside.enter(|| queue_devices("in0")).unwrap();
-    devices.into_iter().flat_map(|device| device.pids).collect()
+/// Starts a process that captures a port until it is killed.
+fn victim(wire: &Wire, port: &str) -> Victim {
+    Victim::start(wire, TEST, &[(VICTIM, port)])
 }
 
 /// With such a small M, frames longer than a cell are not split, but counted as lost.
@@ -78,16 +35,10 @@ fn victim_of(port: &str) -> Builder {
     }
 }
 
-fn capture_until_killed(port: &str) -> ! {
-    let mut capture = victim_of(port).open().unwrap();
-    Crew::eager(capture.take_workers()).join();
-    unreachable!("this capture is not stopped");
-}
-
 #[test]
 fn a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host() {
     if let Some(port) = env::var_os(VICTIM) {
-        capture_until_killed(port.to_str().unwrap());
+        capture_until_killed(victim_of(port.to_str().unwrap()));
     }
     need_root!("queues_killed::a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host");
     // With this MTU the victim would count long frames as lost if it were alive.
@@ -98,7 +49,7 @@ fn a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host() 
     let frame = |len| FrameSpec { len, destination_mac: mac, ..FrameSpec::default() };
     let small = || Capture::builder().chunks_per_pool(8);
 
-    let mut founder = Victim::start(&wire, "xdp:in0@0");
+    let mut founder = victim(&wire, "xdp:in0@0");
     let mut capture = wire.capture_of("xdp:in0@1-2", small());
     let crew = Crew::eager(capture.take_workers());
     let mut sender = wire.queue_sender(1, frame(60));
@@ -137,7 +88,7 @@ fn a_killed_process_leaves_the_queues_of_others_alone_and_its_own_to_the_host() 
     wire.assert_given_back();
 
     // All processes are killed: nothing is left.
-    let mut victims = [Victim::start(&wire, "xdp:in0@2"), Victim::start(&wire, "xdp:in0@0-1")];
+    let mut victims = [victim(&wire, "xdp:in0@2"), victim(&wire, "xdp:in0@0-1")];
     victims.iter_mut().for_each(Victim::kill);
     wait_until("the dispatcher is gone", || !wire.is_captured());
     assert_eq!(wire.inside.enter(|| netdev::interface("in0")).unwrap().promiscuity, 0);
@@ -163,8 +114,8 @@ fn the_blocks_of_a_killed_process_are_given_back_while_others_capture() {
     let wire = Wire::new("orphpack", VethOptions { queues: 2, ..VethOptions::default() });
     let mut capture = wire.capture_of("xdp:in0@1", Capture::builder().chunks_per_pool(8));
     let crew = Crew::eager(capture.take_workers());
-    let mut victim = Victim::start_packing(&wire, "xdp:in0@0");
-    let program = capture_program_of(victim.0.id());
+    let mut victim = Victim::start(&wire, TEST, &[(VICTIM, "xdp:in0@0"), (PACKS, "1")]);
+    let program = capture_program_of(victim.id());
     victim.kill();
     // The blocks go with the program.
     wait_until("the program is gone", || Program::name_by_id(program).is_err());
