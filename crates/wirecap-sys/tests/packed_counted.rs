@@ -1,7 +1,8 @@
-//! Parts that are received without a look at their packets, against the running kernel: what the program has
-//! counted, and the times that it has written. Needs root.
+//! What the program does beside packing, against the running kernel: what it has counted, the times that it
+//! has written, and the blocks that it has chosen. Needs root.
 
 use std::{
+    collections::{BTreeSet, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -10,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use proptest::prelude::*;
 use wirecap_core::{Geometry, Handover, PoolId};
 use wirecap_sys::{
     bpf::{
@@ -319,4 +321,141 @@ fn packets_that_were_cut_are_counted() {
     assert_eq!(bench.stream.cut(), 0);
     assert!(bench.send(&vec![0; MAX_PACKET_BYTES as usize + 1], 2));
     assert_eq!((bench.stream.cut(), bench.drain()), (1, (2, 2 * u64::from(MAX_PACKET_BYTES))));
+}
+
+/// Where the first packet of a hand-over lies.
+fn address(bench: &Bench, handover: &Handover) -> usize {
+    bench.reader.packets(&handover.range).next().unwrap().data().as_ptr() as usize
+}
+
+/// Two of these fill a block so far that a third one goes to the next.
+static HALF_BLOCK: [u8; 60_000] = [0; 60_000];
+
+/// What was given back last is filled next, unless it is not enough: packets stay in the cache.
+#[test]
+fn blocks_that_were_used_last_are_used_again() {
+    if !wirecap_lab::require_root("blocks_that_were_used_last_are_used_again") {
+        return;
+    }
+    const BLOCKS: u32 = 16;
+    let create = || PackedMemory::create([0], Geometry::new(M, BLOCKS, 2048).unwrap()).unwrap();
+    for mut bench in [Bench::of(create()), Bench::of(create().ordered_by_atomics())] {
+        // The program fills `fill` blocks, then they are received and given back. Returns where packets lay.
+        let mut run = |fill: u32, rounds: u32| -> usize {
+            let mut places = BTreeSet::new();
+            for _ in 0..rounds {
+                (0..2 * fill).for_each(|number| assert!(bench.send(&HALF_BLOCK, number.into())));
+                while let Some((handover, _)) = bench.receive() {
+                    places.insert(address(&bench, &handover));
+                    bench.recycle(handover);
+                }
+            }
+            // Two places in each block, if both were received on their own.
+            places.len()
+        };
+        run(1, 10);
+        let few = run(1, 50);
+        assert!(few <= 2 * 2, "{few}");
+        let more = run(4, 50);
+        assert!((4..=2 * 6).contains(&more), "{more}");
+        // A burst gets all blocks; then few are used, as before.
+        assert!(run(BLOCKS - 1, 2) >= BLOCKS as usize);
+        run(1, 8 * BLOCKS);
+        let few = run(1, 50);
+        assert!(few <= 2 * 2, "{few}");
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Send {
+        frames: u8,
+        len: u16,
+    },
+    Receive,
+    /// Gives back the hand-over at this place of those that are held.
+    Recycle(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (1..40_u8, prop_oneof![Just(60), 60..1500_u16, 9_000..60_000_u16])
+            .prop_map(|(frames, len)| Step::Send { frames, len }),
+        3 => Just(Step::Receive),
+        3 => any::<u8>().prop_map(Step::Recycle),
+    ]
+}
+
+/// A hand-over, and the numbers of its packets.
+struct Held(Handover, std::ops::Range<u64>);
+
+/// The packets of a hand-over have these numbers, and nothing else has been written there.
+fn check(bench: &Bench, Held(handover, numbers): &Held) {
+    let mut expected = numbers.clone();
+    for packet in bench.reader.packets(&handover.range) {
+        let number = expected.next().expect("as many packets as it says");
+        let mut words = packet.data().chunks_exact(8);
+        assert!(words.all(|word| word == number.to_be_bytes()), "packet {number}");
+    }
+    assert_eq!(expected.count(), 0);
+}
+
+fn blocks_keep_their_packets(memory: PackedMemory, steps: &[Step]) {
+    let mut bench = Bench::of(memory);
+    let (mut sent, mut received, mut held) = (0_u64, 0_u64, VecDeque::new());
+    let mut receive = |bench: &mut Bench, held: &mut VecDeque<Held>| {
+        while let Some((handover, _)) = bench.receive() {
+            let numbers = received..received + u64::from(handover.packets);
+            received = numbers.end;
+            held.push_back(Held(handover, numbers));
+            check(bench, held.back().unwrap());
+        }
+        received
+    };
+    for step in steps {
+        match *step {
+            Step::Send { frames, len } => {
+                for _ in 0..frames {
+                    let mut frame = sent.to_be_bytes().repeat(usize::from(len).div_ceil(8));
+                    frame.truncate(len.into());
+                    // What finds no room is not among those received.
+                    sent += u64::from(bench.send(&frame, sent));
+                }
+            }
+            Step::Receive => _ = receive(&mut bench, &mut held),
+            Step::Recycle(place) => {
+                let place = usize::from(place) % held.len().max(1);
+                let Some(one) = held.remove(place) else { continue };
+                check(&bench, &one);
+                bench.recycle(one.0);
+            }
+        }
+    }
+    // All blocks are there again, and take as much as at the start.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while receive(&mut bench, &mut held) < sent || !held.is_empty() {
+        for one in held.drain(..) {
+            check(&bench, &one);
+            bench.recycle(one.0);
+        }
+        // The last packets of a block may wait for its end.
+        assert!(Instant::now() < deadline, "the last packets do not come");
+        thread::yield_now();
+    }
+    while bench.receive().is_some() {}
+    let fits = (0..2 * BLOCKS).take_while(|&number| bench.send(&HALF_BLOCK, number.into())).count();
+    assert!(fits as u32 >= 2 * (BLOCKS - 1), "{fits}");
+}
+
+/// Whatever is held, for however long, stays as it was received, and packets keep their order.
+#[test]
+fn blocks_keep_their_packets_until_they_are_given_back() {
+    if !wirecap_lab::require_root("blocks_keep_their_packets_until_they_are_given_back") {
+        return;
+    }
+    let steps = prop::collection::vec(step(), 1..200);
+    proptest!(ProptestConfig::with_cases(48), |(steps in steps, by_atomics: bool)| {
+        let memory = if by_atomics { create().ordered_by_atomics() } else { create() };
+        blocks_keep_their_packets(memory, &steps);
+    });
 }

@@ -7,7 +7,7 @@ use std::{
     hint,
     sync::{
         Arc,
-        atomic::{Ordering, fence},
+        atomic::{AtomicU32, Ordering, fence},
     },
 };
 
@@ -15,7 +15,8 @@ use super::{
     PackedMemory,
     memory::{
         ADD_AFTER_AT, ADD_AT, BYTES_AT, CUT_AT, END_BYTES, GIVEN_AT, LEAP_AT, NOT_BEFORE_AT, ORDER_AT,
-        ORDER_BYTES, PACKETS_AT, POSITION_AT, PUBLISHED_AT, RAISED_AT, RAISED_NS_AT, RETIRE_AT, WRITER_AT,
+        ORDER_BYTES, PACKETS_AT, POSITION_AT, PUBLISHED_AT, RAISED_AT, RAISED_NS_AT, RETIRE_AT, WARM_IN_END,
+        WRITER_AT,
     },
 };
 use crate::clock::StampShift;
@@ -26,6 +27,15 @@ const BYTES_IN_END: u32 = 8;
 
 /// How often a publication is read that the program makes at the moment.
 const ATTEMPTS_TO_READ: u32 = 100;
+
+/// Which of the free blocks the program takes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Warmth {
+    /// Used a short while ago, and so perhaps still in a cache: the program takes these first.
+    Warm,
+    /// For bursts.
+    Cold,
+}
 
 /// The entry of one stream.
 #[derive(Debug)]
@@ -58,17 +68,42 @@ impl StreamEntry {
         self.memory.long(self.stream, at).load(order)
     }
 
-    /// The block of this index becomes the one of this number.
-    pub(super) fn set_order(&self, number: u32, index: u32) {
-        let at = ORDER_AT + ORDER_BYTES * self.memory.layout.entry(number);
-        self.memory.word(self.stream, at).store(index, Ordering::Relaxed);
+    /// A word of a table with a word for each number.
+    fn in_table(&self, table_at: u32, number: u32) -> &AtomicU32 {
+        self.memory.word(self.stream, table_at + ORDER_BYTES * self.memory.layout.entry(number))
     }
 
-    /// Gives all blocks up to this number to the program.
-    pub(super) fn set_given(&self, given: u32) {
-        // Pairs with the program's load, behind which it reads the block's entry and writes into the block:
-        // all our reads of the block come before.
-        self.memory.word(self.stream, GIVEN_AT as u32).store(given, Ordering::Release);
+    /// The block of number 0 is the one of this index. The others are chosen by the program.
+    pub(super) fn set_first(&self, index: u32) {
+        self.in_table(ORDER_AT, 0).store(index, Ordering::Relaxed);
+    }
+
+    /// The index of the block of this number, which the program has come to.
+    pub(super) fn block_of(&self, number: u32) -> u32 {
+        self.in_table(ORDER_AT, number).load(Ordering::Relaxed)
+    }
+
+    /// The block of this index is the warm one of this number, or the cold one.
+    pub(super) fn set_next(&self, warmth: Warmth, number: u32, index: u32) {
+        let table_at = match warmth {
+            Warmth::Warm => self.memory.layout.warm_at(),
+            Warmth::Cold => self.memory.layout.cold_at(),
+        };
+        self.in_table(table_at, number).store(index, Ordering::Relaxed);
+    }
+
+    /// Gives this many blocks to the program, of those since the start; and how many of them are warm.
+    pub(super) fn set_given(&self, given: u32, warm: u32) {
+        // Pairs with the program's load, behind which it reads the tables and writes into the block: all our
+        // reads of the block come before.
+        let both = u64::from(warm) << 32 | u64::from(given);
+        self.memory.long(self.stream, GIVEN_AT).store(both, Ordering::Release);
+    }
+
+    /// How many warm blocks the program had taken, of those since the start, when it came to the block of
+    /// this number.
+    pub(super) fn warm_taken(&self, number: u32) -> u32 {
+        self.noted(number, WARM_IN_END)
     }
 
     /// The program stores nothing more into the block of this number, once all of its runs that have begun

@@ -32,8 +32,8 @@ pub(super) const PUBLISHED_AT: i16 = 32;
 pub(super) const LAST_NS_AT: i16 = 40;
 pub(super) const CUT_AT: i16 = 48;
 pub(super) const GIVEN_AT: i16 = 64;
-pub(super) const RETIRE_AT: i16 = 68;
-pub(super) const ARMED_AT: i16 = 72;
+pub(super) const RETIRE_AT: i16 = 72;
+pub(super) const ARMED_AT: i16 = 76;
 pub(super) const ADD_AT: i16 = 80;
 pub(super) const LEAP_AT: i16 = 88;
 pub(super) const ADD_AFTER_AT: i16 = 96;
@@ -41,9 +41,11 @@ pub(super) const NOT_BEFORE_AT: i16 = 104;
 pub(super) const RAISED_NS_AT: i16 = 112;
 pub(super) const RAISED_AT: i16 = 120;
 pub(super) const ORDER_AT: u32 = 128;
-/// An entry of `order`, and one of `ends`: the end, packets and bytes so far, and padding.
+/// An entry of `order`, of `warm` and of `cold`, and one of `ends`: the end, and packets, bytes and warm
+/// blocks so far.
 pub(super) const ORDER_BYTES: u32 = 4;
 pub(super) const END_BYTES: u32 = 16;
+pub(super) const WARM_IN_END: u32 = 12;
 const LINE_BYTES: u32 = 128;
 /// What the kernel keeps for each page of an array, once to find it by and once to map it for this process.
 const PAGE_ENTRY_BYTES: u64 = 8;
@@ -58,7 +60,7 @@ pub(super) struct Layout {
     pools: u32,
     /// How many entries there are: one for each stream, by its number.
     streams: u32,
-    /// Entries of `order` and of `ends`: a power of two, no fewer than blocks.
+    /// Entries of each table of a stream: a power of two, no fewer than blocks.
     pub(super) numbers: u32,
 }
 
@@ -77,8 +79,18 @@ impl Layout {
         ORDER_AT + ORDER_BYTES * self.numbers
     }
 
+    /// Where the entries of `warm` begin.
+    pub(super) fn warm_at(&self) -> u32 {
+        self.ends_at() + END_BYTES * self.numbers
+    }
+
+    /// Where the entries of `cold` begin.
+    pub(super) fn cold_at(&self) -> u32 {
+        self.warm_at() + ORDER_BYTES * self.numbers
+    }
+
     fn stream_bytes(&self) -> u32 {
-        (self.ends_at() + END_BYTES * self.numbers).next_multiple_of(LINE_BYTES)
+        (self.cold_at() + ORDER_BYTES * self.numbers).next_multiple_of(LINE_BYTES)
     }
 
     fn blocks(&self) -> u32 {

@@ -8,15 +8,17 @@
 //!   streams:  one entry for each stream
 //!             │ position  ◄── program: block number and end of the last packet │ writer: a lock │
 //!             │ packets   ◄── program: packets and bytes up to there, and the time of the last │
-//!             │ given     ──► program: number of blocks given so far │ retire: end this block  │
+//!             │ given     ──► program: number of blocks given so far, and of warm ones          │
+//!             │ retire    ──► program: end this block                                           │
 //!             │ armed     ──► program: a thread waits for the next packet                       │
 //!             │ shift     ──► program: what makes UTC of a stamp                               │
-//!             │ order     ──► program: which block each number is                              │
+//!             │ order     ◄── program: which block each number is                              │
 //!             │ ends      ◄── program: where each block that it has left ends, and the counters there │
+//!             │ warm, cold ──► program: free blocks, in two queues                             │
 //! ```
 //!
-//! A stream is a receive queue, whose blocks are the chunks of its pool. Blocks are numbered in the order in
-//! which they are given, and filled in that order.
+//! A stream is a receive queue, whose blocks are those of the chunks of its pool. Blocks are numbered in the
+//! order in which they are filled: the program takes warm ones first (`blocks.rs`).
 //!
 //! Rule: bytes of a block are with one of these at a time:
 //!
@@ -36,20 +38,24 @@
 //! Memory order: the program publishes `position` by a plain store on x86-64, where a store is never seen
 //! before an earlier one, and elsewhere by `BPF_XCHG`, which is a full barrier; the load that it pairs with
 //! has acquire order. The number of packets is stored before it and once more behind it: a reader that loads
-//! the second one first and finds both equal has a position and counters of the same packet. `given` is
-//! stored here with release order, after the entry of `order`; the program reads `order` after `given`: loads
-//! stay in order on x86-64, and elsewhere a `BPF_XCHG` stands between them.
+//! the second one first and finds both equal has a position and counters of the same packet. `given`, one
+//! word with both numbers, is stored here with release order, after the entries of `warm` and `cold`; the
+//! program reads these after `given`: loads stay in order on x86-64, and elsewhere a `BPF_XCHG` stands
+//! between them. What the program notes of a block, its entry of `order` among it, is read here behind a
+//! position in that block or a later one.
 //!
 //! | to read about | open |
 //! |---|---|
 //! | the two arrays | `memory.rs`; the entry of a stream: `entry.rs` |
-//! | what the program does | `program.rs`; with a packet in a socket buffer: `socket_buffer.rs`; with a short one: `stores.rs` |
+//! | what the program does | `program.rs`; where it puts a packet: `choice.rs`; with a packet in a socket buffer: `socket_buffer.rs`; with a short one: `stores.rs` |
 //! | how a packet lies in a block | `record.rs` |
-//! | giving blocks and receiving parts | `stream.rs` |
+//! | giving blocks and receiving parts | `stream.rs`; which free block is taken next: `blocks.rs` |
 //! | reading packets, and records as they lie | `reader.rs` |
 //! | waking a thread that waits for packets | `alarm.rs` |
 
 mod alarm;
+mod blocks;
+mod choice;
 mod entry;
 mod error;
 mod limits;
@@ -62,9 +68,9 @@ mod stores;
 mod stream;
 
 pub use error::PackedError;
-pub use limits::{MIN_BLOCK_BYTES, MIN_BLOCKS, SMALL_RECORD_BYTES};
+pub use limits::{MAX_PACKET_BYTES, MIN_BLOCK_BYTES, MIN_BLOCKS, SMALL_RECORD_BYTES};
 pub use memory::PackedMemory;
-pub use program::{MAX_PACKET_BYTES, PackOption, PackSpec, PacketForm};
+pub use program::{PackOption, PackSpec, PacketForm};
 pub use reader::{PackedPackets, PackedReader, PackedRecords};
 pub use record::{PackedHash, PackedPacket, PackedRecord, RecordMark};
 pub use stream::{PackedLook, PackedStream, ReceivedPart};

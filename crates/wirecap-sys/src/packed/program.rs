@@ -18,10 +18,11 @@ use wirecap_core::Direction;
 
 use super::{
     PackedMemory,
+    choice::{emit_barrier_at_start, emit_entry},
+    limits::{MAX_PACKET_BYTES, ROOMS, data_bytes},
     memory::{
-        ADD_AFTER_AT, ADD_AT, ARMED_AT, BYTES_AT, CUT_AT, END_BYTES, GIVEN_AT, LAST_NS_AT, LEAP_AT, Layout,
-        NOT_BEFORE_AT, ORDER_AT, ORDER_BYTES, PACKETS_AT, POSITION_AT, PUBLISHED_AT, RAISED_AT, RAISED_NS_AT,
-        RETIRE_AT, WRITER_AT,
+        ADD_AFTER_AT, ADD_AT, ARMED_AT, BYTES_AT, CUT_AT, LAST_NS_AT, LEAP_AT, NOT_BEFORE_AT, ORDER_AT,
+        ORDER_BYTES, PACKETS_AT, POSITION_AT, PUBLISHED_AT, RAISED_AT, RAISED_NS_AT, WRITER_AT,
     },
     record::{
         ALIGNMENT, CAPTURED_AT, FLAGS_OPTION, FLAGS_OPTION_BYTES, FLAGS_OPTION_LEN, HASH_OPTION,
@@ -33,28 +34,8 @@ use super::{
 };
 use crate::bpf::{Alu, Assembler, Cond, Helper, Label, Map, RING_FORCE_WAKEUP, Reg, Size, xdp_md};
 
-/// The most that stands around the data: header, options, padding, trailer.
-const AROUND_BYTES: u32 = 64;
-const _: () = assert!(HEADER_BYTES + HASH_OPTION_BYTES + ALIGNMENT + TRAILER_BYTES <= AROUND_BYTES);
-/// The room that a packet of each size takes, at most. The last one is that of the longest packet of any
-/// interface: an MTU of 65,535 bytes, an Ethernet header and two VLAN tags.
-const ROOMS: [u32; 3] = [2048, 16 << 10, 66_048];
-const _: () = assert!(MAX_PACKET_BYTES >= 65_535 + 14 + 2 * 4);
-/// The second part of the longest packet is copied at once.
-const _: () = assert!(data_bytes(ROOMS[2]) - data_bytes(ROOMS[1]) <= 65_535);
-/// Longer packets are cut to this length, in bytes.
-pub const MAX_PACKET_BYTES: u32 = ROOMS[2] - AROUND_BYTES;
-/// The least room that any packet takes.
-pub(super) const MIN_ROOM_BYTES: u32 = ROOMS[0];
-const _: () = assert!(ROOMS[2] < super::MIN_BLOCK_BYTES);
-
 /// A time that is this much earlier than the one before means that the clock was set back, in nanoseconds.
 const SET_BACK_NS: i32 = 10_000_000;
-
-/// Longest data of a packet that takes this room.
-const fn data_bytes(room: u32) -> i32 {
-    (room - AROUND_BYTES) as i32
-}
 
 /// What a packet is when the program sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +150,7 @@ impl PackedMemory {
             emit_utc(asm, stamp);
         }
         emit_length(asm, pack, broken);
-        emit_choice(asm, &self.layout, full);
+        self.emit_choice(asm, full);
         if !self.is_ordered {
             emit_barrier_at_start(asm);
         }
@@ -301,51 +282,6 @@ fn emit_length(asm: &mut Assembler, pack: &PackSpec, broken: Label) {
     let longest = MAX_PACKET_BYTES as i32;
     asm.jump_if(Cond::Le, R7, longest, fits).mov_imm(R7, longest);
     asm.bind(fits);
-}
-
-/// Where the packet of R7 bytes goes: the number of the block in R2, the offset there in R3; or jumps to
-/// `full`. The stream's entry is in R9.
-fn emit_choice(asm: &mut Assembler, layout: &Layout, full: Label) {
-    use Reg::{R0, R1, R2, R3, R4, R5, R7, R9};
-    let (next, chosen) = (asm.label(), asm.label());
-    let block_bytes = layout.geometry.chunk_bytes();
-    asm.load(Size::Double, R2, R9, POSITION_AT);
-    asm.alu32(Alu::Mov, R3, R2).alu32(Alu::And, R3, -(ALIGNMENT as i32)).alu64(Alu::Rsh, R2, 32);
-    // The last offset at which a packet of this size begins.
-    let known = asm.label();
-    for room in ROOMS {
-        asm.mov_imm(R4, (block_bytes - room) as i32).jump_if(Cond::Le, R7, data_bytes(room), known);
-    }
-    asm.bind(known);
-    asm.load(Size::Word, R5, R9, GIVEN_AT).jump_if(Cond::Eq, R5, R2, full);
-    asm.alu32(Alu::Mov, R1, R2).alu32(Alu::Add, R1, 1);
-    asm.jump_if(Cond::Gt, R3, R4, next);
-    asm.load(Size::Word, R0, R9, RETIRE_AT).jump_if(Cond::Ne, R0, R1, chosen);
-    asm.bind(next).jump_if(Cond::Eq, R5, R1, full);
-    asm.mov(R4, R2);
-    emit_entry(asm, layout, R4, (layout.ends_at(), END_BYTES));
-    asm.store(Size::Word, R4, 0, R3);
-    asm.load(Size::Double, R0, R9, PACKETS_AT).store(Size::Word, R4, 4, R0);
-    asm.load(Size::Double, R0, R9, BYTES_AT).store(Size::Word, R4, 8, R0);
-    asm.mov(R2, R1).mov_imm(R3, 0);
-    asm.bind(chosen);
-}
-
-/// Makes the number of a block in `register` the address of its entry in a table of the stream, which begins
-/// at a place of the stream's entry and has entries of a size.
-fn emit_entry(asm: &mut Assembler, layout: &Layout, register: Reg, (table_at, size): (u32, u32)) {
-    asm.alu64(Alu::And, register, (layout.numbers - 1) as i32);
-    asm.alu64(Alu::Lsh, register, size.ilog2() as i32);
-    asm.alu64(Alu::Add, register, Reg::R9).alu64(Alu::Add, register, table_at as i32);
-}
-
-/// Before the first packet of a block: `order` is read after `given`. Keeps the lock.
-fn emit_barrier_at_start(asm: &mut Assembler) {
-    use Reg::{R1, R3, R9};
-    let behind = asm.label();
-    asm.jump_if(Cond::Ne, R3, 0, behind);
-    asm.mov_imm(R1, 1).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
-    asm.bind(behind);
 }
 
 /// Writes the record of R7 bytes at R0, which is on the stack, too; `room` is what they take at most. Its

@@ -6,6 +6,7 @@ use wirecap_core::{ChunkRange, FilledParts, Pool, SlotTable};
 
 use super::{
     PackedMemory,
+    blocks::BlockMap,
     record::{PackedPacket, PackedRecord, RecordLengths, RecordMark},
 };
 
@@ -13,22 +14,17 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct PackedReader {
     memory: Arc<PackedMemory>,
-    /// The index of the pool's first block.
-    first_block: u32,
+    blocks: Arc<BlockMap>,
     /// INVARIANT: of the pool that was made for the stream; only one is.
     slots: Arc<SlotTable>,
     cells_per_block: u32,
 }
 
 impl PackedReader {
-    pub(super) fn new(memory: &Arc<PackedMemory>, stream: u32, pool: &Pool) -> Self {
+    pub(super) fn new(memory: &Arc<PackedMemory>, blocks: &Arc<BlockMap>, pool: &Pool) -> Self {
         let cells_per_block = pool.geometry().cells_per_chunk();
-        Self {
-            memory: Arc::clone(memory),
-            first_block: memory.first_block(stream),
-            slots: pool.slots(),
-            cells_per_block,
-        }
+        let (memory, blocks) = (Arc::clone(memory), Arc::clone(blocks));
+        Self { memory, blocks, slots: pool.slots(), cells_per_block }
     }
 
     /// The packets of a range, in the order in which they came. Empty when the range is of another pool.
@@ -64,7 +60,7 @@ impl PackedReader {
     /// The block of a range of the pool.
     #[inline]
     fn block(&self, range: &ChunkRange) -> NonNull<u8> {
-        self.memory.block(self.first_block + range.first() / self.cells_per_block)
+        self.memory.block(self.blocks.of(range.first() / self.cells_per_block))
     }
 }
 

@@ -11,8 +11,9 @@ use wirecap_core::{PackedPart, Pool, PoolId, PoolNumber};
 use super::{
     PackedError, PackedMemory, PackedReader,
     alarm::StreamAlarm,
+    blocks::{BlockMap, FreeBlocks, Reached},
     entry::{Counted, Published, StreamEntry},
-    program::MIN_ROOM_BYTES,
+    limits::MIN_ROOM_BYTES,
     record::{PackedRecord, RecordLengths},
 };
 use crate::{
@@ -39,16 +40,19 @@ const SEAL_AFTER: Duration = Duration::from_millis(2);
 pub struct PackedStream {
     memory: Arc<PackedMemory>,
     entry: StreamEntry,
-    /// The pool of its blocks, and the index of the first of them.
+    /// The pool whose chunks have its blocks.
     pool: PoolNumber,
-    first_block: u32,
-    /// The block of each number that was given.
-    order: Box<[u32]>,
+    blocks: Arc<BlockMap>,
+    free: FreeBlocks,
+    /// The chunk of each number that was given.
+    chunks: Box<[u32]>,
     /// Blocks that were given so far: the number of the next one.
     given: u32,
     /// The number of the block that is received. INVARIANT: that of the program's block, one before it whose
     /// end was not received yet, or the one behind it if that is full.
     current: u32,
+    /// The index of its block, once the program has come to it.
+    block: Option<u32>,
     /// INVARIANT: what is in front of this offset of the current block was received.
     at: u32,
     /// Bytes of all blocks that were received to their end.
@@ -125,16 +129,25 @@ impl PackedMemory {
         let alarm = Arc::new(StreamAlarm::new(self, stream)?);
         *opened = true;
         let pool = Pool::new(id, self.layout.geometry, 0);
-        let reader = PackedReader::new(self, stream, &pool);
-        let stream = PackedStream::new(self, stream, pool.number(), alarm);
+        let blocks = Arc::new(BlockMap::new(self, stream));
+        let reader = PackedReader::new(self, &blocks, &pool);
+        let stream = PackedStream::new(self, stream, blocks, pool.number(), alarm);
         Ok(Some((stream, LivePool::of_blocks(pool), reader)))
     }
 }
 
 impl PackedStream {
-    fn new(memory: &Arc<PackedMemory>, stream: u32, pool: PoolNumber, alarm: Arc<StreamAlarm>) -> Self {
-        let order = vec![0; memory.layout.numbers as usize].into();
-        let (entry, first_block) = (StreamEntry::new(memory, stream), memory.first_block(stream));
+    fn new(
+        memory: &Arc<PackedMemory>,
+        stream: u32,
+        blocks: Arc<BlockMap>,
+        pool: PoolNumber,
+        alarm: Arc<StreamAlarm>,
+    ) -> Self {
+        let layout = memory.layout;
+        let chunks = vec![0; layout.numbers as usize].into();
+        let free = FreeBlocks::new(memory, stream);
+        let entry = StreamEntry::new(memory, stream);
         let memory = Arc::clone(memory);
         let (given, current, at, before, packets, bytes, gives) = (0, 0, 0, 0, 0, 0, true);
         let (small_since, stuck_since, is_sealed) = (None, None, false);
@@ -142,10 +155,12 @@ impl PackedStream {
             memory,
             entry,
             pool,
-            first_block,
-            order,
+            blocks,
+            free,
+            chunks,
             given,
             current,
+            block: None,
             at,
             before,
             packets,
@@ -167,14 +182,15 @@ impl PackedStream {
         self.gives = pool.is_some();
         let Some(pool) = pool else { return 0 };
         assert!(pool.number() == self.pool, "the pool that was made for this stream");
-        let before = self.given;
-        while let Some(block) = pool.attach_free_block() {
-            self.order[self.memory.layout.entry(self.given) as usize] = block;
-            self.entry.set_order(self.given, self.first_block + block);
+        let (before, mut reached) = (self.given, None);
+        while let Some(chunk) = pool.attach_free_block() {
+            self.chunks[self.memory.layout.entry(self.given) as usize] = chunk;
+            let reached = *reached.get_or_insert_with(|| self.reached());
+            self.free.give(&self.entry, self.blocks.of(chunk), reached);
             self.given = self.given.wrapping_add(1);
         }
         if self.given != before {
-            self.entry.set_given(self.given);
+            self.entry.set_given(self.given, self.free.warm());
         }
         self.given.wrapping_sub(before)
     }
@@ -293,8 +309,8 @@ impl PackedStream {
         if !self.may_take(extent, wanted, space) {
             return None;
         }
-        let (start, block) = (self.at, self.order[self.memory.layout.entry(self.current) as usize]);
-        let block = self.memory.block(self.first_block + block);
+        let (start, block) = (self.at, self.current_block(extent)?);
+        let block = self.memory.block(block);
         let (part_end, most_packets) =
             if space < 2 { (u32::MAX, u32::MAX) } else { (start + PART_BYTES, PART_PACKETS) };
         let (mut packets, mut bytes, mut has_refused) = (0, 0, false);
@@ -350,6 +366,7 @@ impl PackedStream {
             }
             false => self.entry.counted_at_end_of(self.current),
         };
+        self.current_block(extent)?;
         let (start, first) = (self.at, self.packets);
         self.at = extent.end.max(start);
         let (packets, part_bytes) = (packets.wrapping_sub(first as u32), bytes.wrapping_sub(self.bytes));
@@ -358,6 +375,24 @@ impl PackedStream {
         let part = PackedPart { start, len, packets, bytes: part_bytes, is_last: false, has_refused: false };
         let part = self.take(part, position, extent, space)?;
         Some(ReceivedPart { part, raised_ns: self.entry.raised_ns(first, &mut self.raised_before_ns) })
+    }
+
+    /// How far the program has come.
+    fn reached(&self) -> Reached {
+        let Place { number, .. } = self.place(self.entry.position());
+        Reached { number, warm_taken: self.entry.warm_taken(number) }
+    }
+
+    /// The current block, by its index. `None` if the program has not come to it.
+    fn current_block(&mut self, extent: Extent) -> Option<u32> {
+        if self.block.is_none() && (extent.end > 0 || extent.is_closed) {
+            let block = self.entry.block_of(self.current);
+            self.free.note_taken(block, self.current);
+            let chunk = self.chunks[self.memory.layout.entry(self.current) as usize];
+            self.blocks.put_into(chunk, block);
+            self.block = Some(block);
+        }
+        self.block
     }
 
     /// Whether a part of the current block may be taken now, up to `wanted`.
@@ -415,7 +450,7 @@ impl PackedStream {
         if part.is_last {
             self.before += u64::from(self.at);
             self.current = self.current.wrapping_add(1);
-            (self.at, self.stuck_since, self.is_sealed) = (0, None, false);
+            (self.block, self.at, self.stuck_since, self.is_sealed) = (None, 0, None, false);
             return;
         }
         // Small parts take more cells than their bytes would: before none is left, the next block is begun,

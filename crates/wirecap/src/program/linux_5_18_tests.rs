@@ -153,8 +153,9 @@ fn linux_5_18_knows_the_program_of_other_machines() {
     };
     let by_atomics = packing_program(memory().ordered_by_atomics(), plan(None, None, true), "udp", false);
     assert_eq!(refusal(&by_atomics), None);
-    // To lock, before the first packet of a block, to publish counters and position, and at each unlocking.
-    assert_eq!(exchanges(&by_atomics), 8);
+    // To lock, before the next block is chosen and before its first packet, to publish counters and position,
+    // and at each unlocking.
+    assert_eq!(exchanges(&by_atomics), 9);
     if cfg!(target_arch = "x86_64") {
         let by_stores = packing_program(memory(), plan(None, None, true), "udp", false);
         assert_eq!(exchanges(&by_stores), 1);
