@@ -328,8 +328,9 @@ fn address(bench: &Bench, handover: &Handover) -> usize {
     bench.reader.packets(&handover.range).next().unwrap().data().as_ptr() as usize
 }
 
-/// Two of these fill a block so far that a third one goes to the next.
+/// Two of these fill a block so far that a third one goes to the next. With the rest, it is full to its end.
 static HALF_BLOCK: [u8; 60_000] = [0; 60_000];
+static REST: [u8; 9_500] = [0; 9_500];
 
 /// What was given back last is filled next, unless it is not enough: packets stay in the cache.
 #[test]
@@ -340,11 +341,14 @@ fn blocks_that_were_used_last_are_used_again() {
     const BLOCKS: u32 = 16;
     let create = || PackedMemory::create([0], Geometry::new(M, BLOCKS, 2048).unwrap()).unwrap();
     for mut bench in [Bench::of(create()), Bench::of(create().ordered_by_atomics())] {
-        // The program fills `fill` blocks, then they are received and given back. Returns where packets lay.
-        let mut run = |fill: u32, rounds: u32| -> usize {
+        // The program fills `fill` blocks with these frames each, then they are received and given back.
+        // Returns in how many places they lay.
+        let mut run = |fill: u32, frames: &[&[u8]], rounds: u32| -> usize {
             let mut places = BTreeSet::new();
             for _ in 0..rounds {
-                (0..2 * fill).for_each(|number| assert!(bench.send(&HALF_BLOCK, number.into())));
+                for frame in (0..fill).flat_map(|_| frames) {
+                    assert!(bench.send(frame, 0));
+                }
                 while let Some((handover, _)) = bench.receive() {
                     places.insert(address(&bench, &handover));
                     bench.recycle(handover);
@@ -353,15 +357,20 @@ fn blocks_that_were_used_last_are_used_again() {
             // Two places in each block, if both were received on their own.
             places.len()
         };
-        run(1, 10);
-        let few = run(1, 50);
+        let (halves, full) = ([&HALF_BLOCK[..]; 2], [&HALF_BLOCK[..], &HALF_BLOCK, &REST]);
+        run(1, &halves, 10);
+        let few = run(1, &halves, 50);
         assert!(few <= 2 * 2, "{few}");
-        let more = run(4, 50);
+        let more = run(4, &halves, 50);
         assert!((4..=2 * 6).contains(&more), "{more}");
         // A burst gets all blocks; then few are used, as before.
-        assert!(run(BLOCKS - 1, 2) >= BLOCKS as usize);
-        run(1, 8 * BLOCKS);
-        let few = run(1, 50);
+        assert!(run(BLOCKS - 1, &halves, 2) >= BLOCKS as usize);
+        run(1, &halves, 8 * BLOCKS);
+        let few = run(1, &halves, 50);
+        assert!(few <= 2 * 2, "{few}");
+        // Each block comes back before the program has gone on to the next one.
+        run(1, &full, 8 * BLOCKS);
+        let few = run(1, &full, 50);
         assert!(few <= 2 * 2, "{few}");
     }
 }
@@ -442,7 +451,7 @@ fn blocks_keep_their_packets(memory: PackedMemory, steps: &[Step]) {
         assert!(Instant::now() < deadline, "the last packets do not come");
         thread::yield_now();
     }
-    while bench.receive().is_some() {}
+    assert!(bench.receive().is_none());
     let fits = (0..2 * BLOCKS).take_while(|&number| bench.send(&HALF_BLOCK, number.into())).count();
     assert!(fits as u32 >= 2 * (BLOCKS - 1), "{fits}");
 }
@@ -454,8 +463,10 @@ fn blocks_keep_their_packets_until_they_are_given_back() {
         return;
     }
     let steps = prop::collection::vec(step(), 1..200);
-    proptest!(ProptestConfig::with_cases(48), |(steps in steps, by_atomics: bool)| {
+    // Also where the numbers of blocks begin anew.
+    let first = prop_oneof![Just(0), u32::MAX - 20..u32::MAX];
+    proptest!(ProptestConfig::with_cases(64), |(steps in steps, first in first, by_atomics: bool)| {
         let memory = if by_atomics { create().ordered_by_atomics() } else { create() };
-        blocks_keep_their_packets(memory, &steps);
+        blocks_keep_their_packets(memory.numbered_from(first), &steps);
     });
 }

@@ -108,7 +108,7 @@ pub struct FilledPart {
 }
 
 impl FilledPart {
-    /// The next part of the stream whose blocks are the chunks of `pool`.
+    /// The next part of the stream whose blocks the chunks of `pool` have.
     pub(crate) fn new(pool: PoolNumber, part: PackedPart) -> Self {
         Self { pool, part }
     }

@@ -44,7 +44,7 @@ impl PackedMemory {
 
     /// Notes which block has the number in R1: the next warm one, or if there is none, the next cold one. The
     /// number before it is in R2 and its entry of `ends` in R4, and what was given in R5; R0 and R3 to R5 are
-    /// lost. If no packet is published afterwards, it is all chosen and noted again.
+    /// lost. If no packet is published afterwards, the next one chooses again, and overwrites this.
     fn emit_next(&self, asm: &mut Assembler) {
         use Reg::{R0, R1, R2, R3, R4, R5};
         let layout = &self.layout;
@@ -82,7 +82,8 @@ fn emit_barrier(asm: &mut Assembler, register: Reg) {
     asm.mov_imm(register, 1).atomic_exchange(Size::Word, Reg::R9, WRITER_AT, register);
 }
 
-/// Before the first packet of a block: what was given is used after `given` is read.
+/// Before the first packet of a block: nothing of what was given is read before `given`. For the first block,
+/// which user space has chosen, this is the only barrier.
 pub(super) fn emit_barrier_at_start(asm: &mut Assembler) {
     use Reg::{R1, R3};
     let behind = asm.label();

@@ -73,9 +73,17 @@ impl StreamEntry {
         self.memory.word(self.stream, table_at + ORDER_BYTES * self.memory.layout.entry(number))
     }
 
-    /// The block of number 0 is the one of this index. The others are chosen by the program.
+    /// The first block has this number, and the program has taken as many warm ones. Before it is attached.
+    pub(super) fn begin_at(&self, number: u32) {
+        self.memory.position(self.stream).store(u64::from(number) << 32, Ordering::Relaxed);
+        self.note(number, WARM_IN_END).store(number, Ordering::Relaxed);
+        self.retire(number.wrapping_sub(1));
+        self.set_given(number, number);
+    }
+
+    /// The first block is the one of this index. The others are chosen by the program.
     pub(super) fn set_first(&self, index: u32) {
-        self.in_table(ORDER_AT, 0).store(index, Ordering::Relaxed);
+        self.in_table(ORDER_AT, self.memory.first_number).store(index, Ordering::Relaxed);
     }
 
     /// The index of the block of this number, which the program has come to.
@@ -83,7 +91,7 @@ impl StreamEntry {
         self.in_table(ORDER_AT, number).load(Ordering::Relaxed)
     }
 
-    /// The block of this index is the warm one of this number, or the cold one.
+    /// The block of this index is the one of this number among all warm ones, or all cold ones.
     pub(super) fn set_next(&self, warmth: Warmth, number: u32, index: u32) {
         let table_at = match warmth {
             Warmth::Warm => self.memory.layout.warm_at(),
@@ -92,7 +100,7 @@ impl StreamEntry {
         self.in_table(table_at, number).store(index, Ordering::Relaxed);
     }
 
-    /// Gives this many blocks to the program, of those since the start; and how many of them are warm.
+    /// `given` blocks have been given to the program since the start, `warm` of them as warm ones.
     pub(super) fn set_given(&self, given: u32, warm: u32) {
         // Pairs with the program's load, behind which it reads the tables and writes into the block: all our
         // reads of the block come before.
@@ -100,8 +108,8 @@ impl StreamEntry {
         self.memory.long(self.stream, GIVEN_AT).store(both, Ordering::Release);
     }
 
-    /// How many warm blocks the program had taken, of those since the start, when it came to the block of
-    /// this number.
+    /// How many warm blocks the program has taken since the start, up to the one of this number, which it has
+    /// come to.
     pub(super) fn warm_taken(&self, number: u32) -> u32 {
         self.noted(number, WARM_IN_END)
     }
@@ -155,10 +163,14 @@ impl StreamEntry {
         })
     }
 
-    /// A word of what the program has noted of a block that it has left.
-    fn noted(&self, number: u32, at: u32) -> u32 {
+    /// A word of what the program notes of a block: all but `WARM` when it leaves it.
+    fn note(&self, number: u32, at: u32) -> &AtomicU32 {
         let at = self.memory.layout.ends_at() + END_BYTES * self.memory.layout.entry(number) + at;
-        self.memory.word(self.stream, at).load(Ordering::Relaxed)
+        self.memory.word(self.stream, at)
+    }
+
+    fn noted(&self, number: u32, at: u32) -> u32 {
+        self.note(number, at).load(Ordering::Relaxed)
     }
 
     /// Where a block that the program has left ends.

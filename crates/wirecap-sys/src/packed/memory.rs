@@ -41,8 +41,8 @@ pub(super) const NOT_BEFORE_AT: i16 = 104;
 pub(super) const RAISED_NS_AT: i16 = 112;
 pub(super) const RAISED_AT: i16 = 120;
 pub(super) const ORDER_AT: u32 = 128;
-/// An entry of `order`, of `warm` and of `cold`, and one of `ends`: the end, and packets, bytes and warm
-/// blocks so far.
+/// An entry of `order`, of `warm` and of `cold`, and one of `ends`: where the block ends, packets and bytes
+/// up to there, and warm blocks up to it, which are counted before the block is begun.
 pub(super) const ORDER_BYTES: u32 = 4;
 pub(super) const END_BYTES: u32 = 16;
 pub(super) const WARM_IN_END: u32 = 12;
@@ -69,7 +69,8 @@ impl Layout {
         Self { geometry, pools, streams, numbers: geometry.chunks_per_pool().next_power_of_two() }
     }
 
-    /// The entry of a block's number in `order` and `ends`.
+    /// The entry of a number in a table: of a block in `order` and `ends`, of a warm block in `warm`, of a
+    /// cold one in `cold`.
     pub(super) fn entry(&self, number: u32) -> u32 {
         number & (self.numbers - 1)
     }
@@ -124,13 +125,15 @@ pub struct PackedMemory {
     pub(super) all_rings: Map,
     /// Whether stores and loads stay in order among themselves. Elsewhere the program orders them by atomics.
     pub(super) is_ordered: bool,
+    /// The number of the first block of each stream: 0, except in tests.
+    pub(super) first_number: u32,
     /// Which streams were opened, in the order of `numbers`.
     pub(super) opened: Mutex<Vec<bool>>,
 }
 
 impl PackedMemory {
-    /// Makes streams of these numbers, with the blocks of a pool for each: a block is a chunk. All memory is
-    /// in place afterwards.
+    /// Makes streams of these numbers, each with as many blocks as a pool has chunks, and as large ones. All
+    /// memory is in place afterwards.
     ///
     /// # Errors
     /// [`PackedError`].
@@ -177,6 +180,7 @@ impl PackedMemory {
             rings,
             all_rings,
             is_ordered: cfg!(target_arch = "x86_64"),
+            first_number: 0,
             opened,
         })
     }
@@ -186,6 +190,13 @@ impl PackedMemory {
     #[must_use]
     pub fn ordered_by_atomics(self) -> Self {
         Self { is_ordered: false, ..self }
+    }
+
+    /// Has the blocks of each stream numbered from this number on, as after days of packets.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn numbered_from(self, first_number: u32) -> Self {
+        Self { first_number, ..self }
     }
 
     /// What the kernel takes for `streams` streams that are numbered from 0 on.

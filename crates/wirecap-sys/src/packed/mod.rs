@@ -13,12 +13,13 @@
 //!             │ armed     ──► program: a thread waits for the next packet                       │
 //!             │ shift     ──► program: what makes UTC of a stamp                               │
 //!             │ order     ◄── program: which block each number is                              │
-//!             │ ends      ◄── program: where each block that it has left ends, and the counters there │
+//!             │ ends      ◄── program: where each block that it has left ends, and the counters there; │
+//!             │               how many warm ones it had taken when it began it                        │
 //!             │ warm, cold ──► program: free blocks, in two queues                             │
 //! ```
 //!
-//! A stream is a receive queue, whose blocks are those of the chunks of its pool. Blocks are numbered in the
-//! order in which they are filled: the program takes warm ones first (`blocks.rs`).
+//! A stream is a receive queue, with as many blocks as its pool has chunks. Blocks are numbered in the order
+//! in which they are filled: the program takes warm ones first (`blocks.rs`).
 //!
 //! Rule: bytes of a block are with one of these at a time:
 //!

@@ -1,7 +1,7 @@
 //! What the program does with a packet.
 //!
 //! ```text
-//!   lock the stream ─► UTC ─► length ─► does it fit behind `position`? ── no, or the block is retired ──► the next block that was given
+//!   lock the stream ─► UTC ─► length ─► does it fit behind `position`? ── no, or the block is retired ──► the next free block (`choice.rs`)
 //!        │                            │ yes                                                        └─ none: `no_block`
 //!        │                            ▼
 //!        └────── unlock ◄── publish `position`, packets and bytes so far ◄── header, data, options, trailer

@@ -94,7 +94,8 @@ impl Iterator for PackedRecords<'_> {
 pub struct PackedPackets<'a> {
     /// INVARIANT: start of a block of which `parts` are captured, as long as `'a` lasts: a `ChunkRange` of
     /// its pool is borrowed, and such a range is made from parts that were received and consumed before the
-    /// block is given back (rule of `mod.rs`).
+    /// block is given back (rule of `mod.rs`). It is the block of the range's chunk as long as there is a
+    /// range (invariant of `BlockMap`).
     block: NonNull<u8>,
     block_bytes: u32,
     parts: Option<FilledParts<'a>>,

@@ -44,7 +44,7 @@ pub struct PackedStream {
     pool: PoolNumber,
     blocks: Arc<BlockMap>,
     free: FreeBlocks,
-    /// The chunk of each number that was given.
+    /// The chunk of each number, in the order in which they were attached.
     chunks: Box<[u32]>,
     /// Blocks that were given so far: the number of the next one.
     given: u32,
@@ -146,10 +146,12 @@ impl PackedStream {
     ) -> Self {
         let layout = memory.layout;
         let chunks = vec![0; layout.numbers as usize].into();
-        let free = FreeBlocks::new(memory, stream);
         let entry = StreamEntry::new(memory, stream);
+        let first = memory.first_number;
+        entry.begin_at(first);
+        let free = FreeBlocks::new(memory, stream, Reached { number: first, warm_taken: first });
         let memory = Arc::clone(memory);
-        let (given, current, at, before, packets, bytes, gives) = (0, 0, 0, 0, 0, 0, true);
+        let (given, current, at, before, packets, bytes, gives) = (first, first, 0, 0, 0, 0, true);
         let (small_since, stuck_since, is_sealed) = (None, None, false);
         Self {
             memory,
@@ -182,15 +184,17 @@ impl PackedStream {
         self.gives = pool.is_some();
         let Some(pool) = pool else { return 0 };
         assert!(pool.number() == self.pool, "the pool that was made for this stream");
-        let (before, mut reached) = (self.given, None);
+        let before = self.given;
         while let Some(chunk) = pool.attach_free_block() {
+            if self.given == before {
+                self.free.begin(self.reached());
+            }
             self.chunks[self.memory.layout.entry(self.given) as usize] = chunk;
-            let reached = *reached.get_or_insert_with(|| self.reached());
-            self.free.give(&self.entry, self.blocks.of(chunk), reached);
+            self.free.give(&self.entry, self.blocks.of(chunk));
             self.given = self.given.wrapping_add(1);
         }
         if self.given != before {
-            self.entry.set_given(self.given, self.free.warm());
+            self.entry.set_given(self.given, self.free.warm_given());
         }
         self.given.wrapping_sub(before)
     }
@@ -387,7 +391,7 @@ impl PackedStream {
     fn current_block(&mut self, extent: Extent) -> Option<u32> {
         if self.block.is_none() && (extent.end > 0 || extent.is_closed) {
             let block = self.entry.block_of(self.current);
-            self.free.note_taken(block, self.current);
+            self.free.note_taken(block);
             let chunk = self.chunks[self.memory.layout.entry(self.current) as usize];
             self.blocks.put_into(chunk, block);
             self.block = Some(block);
