@@ -202,7 +202,7 @@ impl Slot {
     }
 }
 
-/// The parts of a range, in order, as bytes from the start of the block that its chunk has.
+/// The parts of a range, in order, as bytes from the start of its chunk, or of the chunk's block.
 #[derive(Debug, Clone)]
 pub struct FilledParts<'s> {
     slots: &'s [Slot],

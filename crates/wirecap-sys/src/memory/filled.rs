@@ -108,7 +108,7 @@ pub struct FilledPart {
 }
 
 impl FilledPart {
-    /// The next part of the stream whose blocks the chunks of `pool` have.
+    /// The next part of the stream that `pool` was made for.
     pub(crate) fn new(pool: PoolNumber, part: PackedPart) -> Self {
         Self { pool, part }
     }

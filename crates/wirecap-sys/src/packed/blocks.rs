@@ -1,16 +1,16 @@
 //! Which block a chunk has, and which free block the program takes next.
 //!
-//! The chunks of a pool are captured in the order in which they were attached. The blocks are not: the
-//! program takes those that it has filled a short while ago before those that have been free for long. So a
-//! chunk may have another block each time that it is captured.
+//! Chunks are captured in the order in which they were attached. Blocks are not: the program reuses those
+//! that it filled recently before it takes those that have been free for longer. So a chunk may get a
+//! different block each time it is captured.
 //!
 //! ```text
 //!   recycled ──► warm ──┐ as many as the program takes until the next ones are recycled
 //!           └──► cold ──┴─► the program: warm ones first ──► block n ──► the nth attached chunk, once received
 //! ```
 //!
-//! Why: 64 MiB do not stay in a cache, but a few MiB do. The program's stores then find their cache lines
-//! there, and the memory bus is left alone. What is cold waits for bursts.
+//! Why: a pool of 64 MiB does not fit into a cache, but the few MiB in use do, so that the program's stores
+//! hit the cache instead of memory. Cold blocks are kept for bursts.
 
 use std::sync::{
     Arc,
@@ -24,11 +24,11 @@ use super::{
 
 /// The block that each chunk of a pool has, by its index among all blocks.
 ///
-/// INVARIANT: no two chunks that are free, or of which a part was received since they were attached, have the
-/// same block, and the program has none of these blocks. A chunk's entry changes with the first part that is
-/// received of it, and then stays: ranges of it are made later, and are gone when it is attached again. Until
-/// that part comes, an attached chunk has its entry of before, which may be another one's block by now, and
-/// is not used.
+/// INVARIANT: the entry of a chunk is valid while the chunk is free, and from the first part that is received
+/// of it on. No two valid entries name the same block, and the program has none of the blocks they name. The
+/// entry of an attached chunk before its first part is stale and must not be used. The first part replaces
+/// it, before any range of the chunk exists, and it stays until the chunk is attached again, when all ranges
+/// are gone.
 #[derive(Debug)]
 pub(super) struct BlockMap(Box<[AtomicU32]>);
 
@@ -40,15 +40,15 @@ impl BlockMap {
         Self((base..base + blocks).map(AtomicU32::new).collect())
     }
 
-    /// The block of a chunk that is free, for the owner of the stream, or of which the caller has a range.
-    /// That was handed over behind [`Self::put_into`].
+    /// The block of a chunk whose entry is valid: for the owner of the stream, and for callers that hold a
+    /// range, since ranges are handed over after [`Self::put_into`].
     #[inline]
     pub(super) fn of(&self, chunk: u32) -> u32 {
         self.0[chunk as usize].load(Ordering::Relaxed)
     }
 
-    /// The chunk has this block from now on. For the owner of the stream, with the first part of the chunk:
-    /// the block is [taken](FreeBlocks::note_taken).
+    /// Sets the block of a chunk. For the owner of the stream, at the first part of the chunk, with a block
+    /// that was just [taken](FreeBlocks::note_taken).
     pub(super) fn put_into(&self, chunk: u32, block: u32) {
         self.0[chunk as usize].store(block, Ordering::Relaxed);
     }
@@ -61,14 +61,14 @@ pub(super) struct FreeBlocks {
     base: u32,
     /// Which blocks are with the program, by their place among those of the stream.
     given: Box<[bool]>,
-    /// The block of the first number was given: user space chooses that one.
-    has_begun: bool,
+    /// Whether the first block was given, which user space chooses.
+    has_first: bool,
     supply: Supply,
 }
 
 /// How far the program has come.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reached {
+pub(super) struct Progress {
     /// The number of its block.
     pub(super) number: u32,
     /// Warm blocks that it has taken.
@@ -76,10 +76,10 @@ pub(super) struct Reached {
 }
 
 impl FreeBlocks {
-    pub(super) fn new(memory: &PackedMemory, stream: u32, reached: Reached) -> Self {
+    pub(super) fn new(memory: &PackedMemory, stream: u32, progress: Progress) -> Self {
         let given = vec![false; memory.layout.geometry.chunks_per_pool() as usize].into();
         let base = memory.first_block(stream);
-        Self { base, given, has_begun: false, supply: Supply::new(reached) }
+        Self { base, given, has_first: false, supply: Supply::new(progress) }
     }
 
     /// Warm blocks given so far.
@@ -87,27 +87,27 @@ impl FreeBlocks {
         self.supply.warm_given
     }
 
-    /// The program has come this far, and blocks are given now.
-    pub(super) fn begin(&mut self, reached: Reached) {
-        self.supply.begin(reached);
+    /// Starts giving blocks: the program has come this far.
+    pub(super) fn begin(&mut self, progress: Progress) {
+        self.supply.begin(progress);
     }
 
     /// Gives the block of this index to the program, once [`StreamEntry::set_given`] counts it.
     pub(super) fn give(&mut self, entry: &StreamEntry, block: u32) {
         let before = std::mem::replace(&mut self.given[(block - self.base) as usize], true);
         debug_assert!(!before, "block {block} is with the program");
-        if !std::mem::replace(&mut self.has_begun, true) {
+        if !std::mem::replace(&mut self.has_first, true) {
             return entry.set_first(block);
         }
         let (warmth, number) = self.supply.give();
         entry.set_next(warmth, number, block);
     }
 
-    /// The program has come to this block.
+    /// Notes that the program has come to this block.
     ///
     /// # Panics
-    /// When it does not have the block, in every build: the invariant of [`BlockMap`] rests on it. Our
-    /// program fills no other blocks.
+    /// If the program does not have the block; also in release builds, since the invariant of [`BlockMap`]
+    /// depends on it. Our program fills no other blocks.
     pub(super) fn note_taken(&mut self, block: u32) {
         let place = block.wrapping_sub(self.base) as usize;
         let given = self.given.get_mut(place).filter(|given| **given);
@@ -120,34 +120,34 @@ impl FreeBlocks {
 struct Supply {
     warm_given: u32,
     cold_given: u32,
-    /// How far the program had come when blocks were last given, and how many had been given before.
-    reached: Reached,
+    /// The program's progress when blocks were last given, and how many had been given before that.
+    progress: Progress,
     given_before: u32,
-    /// Blocks that the program comes to until the next ones are given, in eighths.
+    /// How many blocks the program is expected to take until blocks are given again, in eighths.
     needed_eighths: u32,
 }
 
 impl Supply {
-    fn new(reached: Reached) -> Self {
-        let Reached { number, warm_taken } = reached;
+    fn new(progress: Progress) -> Self {
+        let Progress { number, warm_taken } = progress;
         let cold_given = number.wrapping_sub(warm_taken);
-        Self { warm_given: warm_taken, cold_given, reached, given_before: number, needed_eighths: 0 }
+        Self { warm_given: warm_taken, cold_given, progress, given_before: number, needed_eighths: 0 }
     }
 
-    /// The program has come this far, and blocks are given now. As many are kept warm as it has come to since
-    /// the last ones were given, or one: it can go on with these until the next ones are. After a burst, the
-    /// number shrinks by one with each eight blocks that are given.
-    fn begin(&mut self, reached: Reached) {
-        let since = reached.number.wrapping_sub(self.reached.number);
+    /// Starts giving blocks. As many are kept warm as the program has taken since blocks were last given, and
+    /// at least one: they last until blocks are given again. After a burst, the number shrinks by one for
+    /// every eight blocks given.
+    fn begin(&mut self, progress: Progress) {
+        let since = progress.number.wrapping_sub(self.progress.number);
         let given = self.warm_given.wrapping_add(self.cold_given);
         let left = self.needed_eighths.saturating_sub(given.wrapping_sub(self.given_before));
         self.needed_eighths = left.max(8 * since.max(1));
-        (self.reached, self.given_before) = (reached, given);
+        (self.progress, self.given_before) = (progress, given);
     }
 
-    /// Whether the next block is given as a warm or a cold one, and its number among these.
+    /// Whether the next block becomes a warm or a cold one, and its number among those.
     fn give(&mut self) -> (Warmth, u32) {
-        let waiting = self.warm_given.wrapping_sub(self.reached.warm_taken);
+        let waiting = self.warm_given.wrapping_sub(self.progress.warm_taken);
         let (warmth, given) = match 8 * waiting < self.needed_eighths {
             true => (Warmth::Warm, &mut self.warm_given),
             false => (Warmth::Cold, &mut self.cold_given),
@@ -164,14 +164,14 @@ mod tests {
 
     /// What is given if the program has come this far, with all warm blocks taken.
     fn given(supply: &mut Supply, number: u32, blocks: usize) -> Vec<Warmth> {
-        supply.begin(Reached { number, warm_taken: supply.warm_given });
+        supply.begin(Progress { number, warm_taken: supply.warm_given });
         (0..blocks).map(|_| supply.give().0).collect()
     }
 
     #[test]
     fn as_many_blocks_are_warm_as_the_program_takes_until_the_next_ones_come() {
         let start = u32::MAX - 3;
-        let mut supply = Supply::new(Reached { number: start, warm_taken: u32::MAX });
+        let mut supply = Supply::new(Progress { number: start, warm_taken: u32::MAX });
         assert_eq!(given(&mut supply, start, 3), [Warm, Cold, Cold], "a new pool");
         let at = |advance: u32| start.wrapping_add(advance);
         assert_eq!(given(&mut supply, at(3), 4), [Warm, Warm, Warm, Cold]);
@@ -191,8 +191,8 @@ mod tests {
 
     #[test]
     fn blocks_are_numbered_among_those_of_their_kind() {
-        let mut supply = Supply::new(Reached { number: 1, warm_taken: u32::MAX });
-        supply.begin(Reached { number: 3, warm_taken: u32::MAX });
+        let mut supply = Supply::new(Progress { number: 1, warm_taken: u32::MAX });
+        supply.begin(Progress { number: 3, warm_taken: u32::MAX });
         let given: Vec<_> = (0..4).map(|_| supply.give()).collect();
         assert_eq!(given, [(Warm, u32::MAX), (Warm, 0), (Cold, 2), (Cold, 3)]);
     }

@@ -42,9 +42,9 @@ impl PackedMemory {
         asm.bind(chosen);
     }
 
-    /// Notes which block has the number in R1: the next warm one, or if there is none, the next cold one. The
-    /// number before it is in R2 and its entry of `ends` in R4, and what was given in R5; R0 and R3 to R5 are
-    /// lost. If no packet is published afterwards, the next one chooses again, and overwrites this.
+    /// Stores in `order` which block gets the number in R1: the next warm block, else the next cold one. R2
+    /// holds the previous number, R4 that number's entry of `ends`, R5 `given`; R0 and R3 to R5 are lost. If
+    /// no packet is published afterwards, the next packet chooses again and overwrites this.
     fn emit_next(&self, asm: &mut Assembler) {
         use Reg::{R0, R1, R2, R3, R4, R5};
         let layout = &self.layout;
@@ -57,7 +57,7 @@ impl PackedMemory {
         asm.mov(R0, R3).alu32(Alu::Add, R3, 1);
         emit_entry(asm, layout, R0, (layout.warm_at(), ORDER_BYTES));
         asm.load(Size::Word, R5, R0, 0).jump(found);
-        // The first block is neither: as many cold ones are behind it as the number says, less the warm ones.
+        // The first block is neither warm nor cold. Of those after it, all that were not warm were cold.
         asm.bind(cold).mov(R0, R2).alu32(Alu::Sub, R0, R3);
         emit_entry(asm, layout, R0, (layout.cold_at(), ORDER_BYTES));
         asm.load(Size::Word, R5, R0, 0);
@@ -82,8 +82,8 @@ fn emit_barrier(asm: &mut Assembler, register: Reg) {
     asm.mov_imm(register, 1).atomic_exchange(Size::Word, Reg::R9, WRITER_AT, register);
 }
 
-/// Before the first packet of a block: nothing of what was given is read before `given`. For the first block,
-/// which user space has chosen, this is the only barrier.
+/// A barrier before the first packet of a block: reads of what was given stay behind the read of `given`. For
+/// the first block, which user space chose, this is the only one.
 pub(super) fn emit_barrier_at_start(asm: &mut Assembler) {
     use Reg::{R1, R3};
     let behind = asm.label();

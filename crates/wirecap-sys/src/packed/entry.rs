@@ -31,7 +31,7 @@ const ATTEMPTS_TO_READ: u32 = 100;
 /// Which of the free blocks the program takes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Warmth {
-    /// Used a short while ago, and so perhaps still in a cache: the program takes these first.
+    /// Used recently, so it may still be in a cache: the program takes these first.
     Warm,
     /// For bursts.
     Cold,
@@ -73,15 +73,17 @@ impl StreamEntry {
         self.memory.word(self.stream, table_at + ORDER_BYTES * self.memory.layout.entry(number))
     }
 
-    /// The first block has this number, and the program has taken as many warm ones. Before it is attached.
+    /// Sets the number of the first block, and the count of warm blocks taken to the same. Before the program
+    /// is attached.
     pub(super) fn begin_at(&self, number: u32) {
         self.memory.position(self.stream).store(u64::from(number) << 32, Ordering::Relaxed);
         self.note(number, WARM_IN_END).store(number, Ordering::Relaxed);
+        // The value of 0 that is there would end the block whose number is u32::MAX.
         self.retire(number.wrapping_sub(1));
         self.set_given(number, number);
     }
 
-    /// The first block is the one of this index. The others are chosen by the program.
+    /// Sets the index of the first block. The program chooses the others.
     pub(super) fn set_first(&self, index: u32) {
         self.in_table(ORDER_AT, self.memory.first_number).store(index, Ordering::Relaxed);
     }
@@ -91,7 +93,7 @@ impl StreamEntry {
         self.in_table(ORDER_AT, number).load(Ordering::Relaxed)
     }
 
-    /// The block of this index is the one of this number among all warm ones, or all cold ones.
+    /// Sets the index of the block with this number among all warm ones, or all cold ones.
     pub(super) fn set_next(&self, warmth: Warmth, number: u32, index: u32) {
         let table_at = match warmth {
             Warmth::Warm => self.memory.layout.warm_at(),
@@ -100,7 +102,7 @@ impl StreamEntry {
         self.in_table(table_at, number).store(index, Ordering::Relaxed);
     }
 
-    /// `given` blocks have been given to the program since the start, `warm` of them as warm ones.
+    /// Publishes how many blocks have been given to the program since the start, and how many of them warm.
     pub(super) fn set_given(&self, given: u32, warm: u32) {
         // Pairs with the program's load, behind which it reads the tables and writes into the block: all our
         // reads of the block come before.
@@ -108,8 +110,8 @@ impl StreamEntry {
         self.memory.long(self.stream, GIVEN_AT).store(both, Ordering::Release);
     }
 
-    /// How many warm blocks the program has taken since the start, up to the one of this number, which it has
-    /// come to.
+    /// How many warm blocks the program has taken since the start, up to and including the block of this
+    /// number, which it has reached.
     pub(super) fn warm_taken(&self, number: u32) -> u32 {
         self.noted(number, WARM_IN_END)
     }
@@ -163,7 +165,8 @@ impl StreamEntry {
         })
     }
 
-    /// A word of what the program notes of a block: all but `WARM` when it leaves it.
+    /// A word of a block's entry of `ends`. The program writes `WARM` when it chooses the block, the others
+    /// when it leaves it.
     fn note(&self, number: u32, at: u32) -> &AtomicU32 {
         let at = self.memory.layout.ends_at() + END_BYTES * self.memory.layout.entry(number) + at;
         self.memory.word(self.stream, at)

@@ -13,8 +13,8 @@
 //!             │ armed     ──► program: a thread waits for the next packet                       │
 //!             │ shift     ──► program: what makes UTC of a stamp                               │
 //!             │ order     ◄── program: which block each number is                              │
-//!             │ ends      ◄── program: where each block that it has left ends, and the counters there; │
-//!             │               how many warm ones it had taken when it began it                        │
+//!             │ ends      ◄── program: where each block that it has left ends, the counters there,
+//!             │               and how many warm blocks it had taken when it chose the block
 //!             │ warm, cold ──► program: free blocks, in two queues                             │
 //! ```
 //!

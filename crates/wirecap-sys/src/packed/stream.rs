@@ -11,7 +11,7 @@ use wirecap_core::{PackedPart, Pool, PoolId, PoolNumber};
 use super::{
     PackedError, PackedMemory, PackedReader,
     alarm::StreamAlarm,
-    blocks::{BlockMap, FreeBlocks, Reached},
+    blocks::{BlockMap, FreeBlocks, Progress},
     entry::{Counted, Published, StreamEntry},
     limits::MIN_ROOM_BYTES,
     record::{PackedRecord, RecordLengths},
@@ -149,7 +149,7 @@ impl PackedStream {
         let entry = StreamEntry::new(memory, stream);
         let first = memory.first_number;
         entry.begin_at(first);
-        let free = FreeBlocks::new(memory, stream, Reached { number: first, warm_taken: first });
+        let free = FreeBlocks::new(memory, stream, Progress { number: first, warm_taken: first });
         let memory = Arc::clone(memory);
         let (given, current, at, before, packets, bytes, gives) = (first, first, 0, 0, 0, 0, true);
         let (small_since, stuck_since, is_sealed) = (None, None, false);
@@ -187,7 +187,7 @@ impl PackedStream {
         let before = self.given;
         while let Some(chunk) = pool.attach_free_block() {
             if self.given == before {
-                self.free.begin(self.reached());
+                self.free.begin(self.progress());
             }
             self.chunks[self.memory.layout.entry(self.given) as usize] = chunk;
             self.free.give(&self.entry, self.blocks.of(chunk));
@@ -382,9 +382,9 @@ impl PackedStream {
     }
 
     /// How far the program has come.
-    fn reached(&self) -> Reached {
+    fn progress(&self) -> Progress {
         let Place { number, .. } = self.place(self.entry.position());
-        Reached { number, warm_taken: self.entry.warm_taken(number) }
+        Progress { number, warm_taken: self.entry.warm_taken(number) }
     }
 
     /// The current block, by its index. `None` if the program has not come to it.

@@ -57,8 +57,7 @@ struct Hold {
 const NS_PER_MS: u64 = 1_000_000;
 
 impl Hold {
-    /// At this many bytes, receive at once: they are still in a cache that the cores share, and the blocks
-    /// that are filled again and again stay there.
+    /// At this many bytes, receive at once, while they are still in the cache that the cores share.
     const MAX_BYTES: u64 = 4 << 20;
     /// Times of batches are as exact as looks are frequent.
     const BATCH: Duration = Duration::from_micros(120);
