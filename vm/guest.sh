@@ -6,6 +6,9 @@
 VM_BUDGET_SECONDS=600
 VM_SECONDS=${WIRECAP_VM_SECONDS:-1800}
 GUEST_SECONDS_MIN=30
+# The seconds after which a guest is ended whose suite has not begun, or whose console is silent: the latter
+# longer than its own watchdog allows a case (crates/wirecap-vm/src/watchdog.rs).
+BOOT_SECONDS_MAX=240 SILENT_SECONDS_MAX=360
 
 # run_guest NIC KERNEL QUEUES ZERO_COPY LARGE_FRAMES TESTS LOG [CASE,…]: fails unless the guest reports that
 # all cases have passed. LARGE_FRAMES is what happens to frames larger than a cell
@@ -31,9 +34,10 @@ wirecap.end_to_end=$end_to_end wirecap.cases=$cases")
         boot_guest "$nic" "$queues" "$log" "${machine[@]}" || return 1
         # After an interruption, steps_clean has removed the image.
         [[ -e $image ]] || return 1
-        if grep -q '^vm: begins' "$log"; then break; fi
-        # wirecap has not run yet: the emulator or the kernel is at fault.
-        echo "the guest died before the suite began (attempt $attempt of 3): $(how_qemu_ended); its last lines:"
+        if grep -q '^vm: begins' "$log" && [[ ! -e $steps_dir/frozen || -n $(complaints_in "$log") ]]; then break; fi
+        # wirecap has not run yet, or the machine stands still with its watchdog, and the kernel does not say
+        # why: the emulator or the kernel is at fault.
+        echo "the guest died before the suite began, or froze (attempt $attempt of 3): $(how_qemu_ended); its last lines:"
         grep -a -v '^$' "$log" | tail -n 3
         ((attempt < 3)) || echo "is the cache damaged? If you delete it, it is downloaded again: $(vm_cache)"
         cp "$log" "$log-attempt-$attempt"
@@ -52,6 +56,9 @@ boot_guest() {
     }
     # In the foreground, so that an interruption reaches QEMU, too.
     limit=(timeout --foreground --kill-after=10 "$left")
+    : >"$log"
+    rm -f "$steps_dir/frozen"
+    end_frozen_guest "$log" 9>&- &
     # shellcheck disable=SC2046 # a list of words
     {
         case $nic in
@@ -60,6 +67,28 @@ boot_guest() {
         esac
         echo "$?" >"$steps_dir/qemu.status"
     } </dev/null 2>&1 9>&- | sed -u 's/\r//g' | tee "$log" | worth_reading || true
+    kill "$!" 2>/dev/null || true
+    wait "$!" || true
+}
+
+# end_frozen_guest LOG: ends a guest that does not boot, or that freezes with all its processes.
+end_frozen_guest() {
+    local log=$1 begun=$SECONDS
+    while sleep 2 && [[ -d $steps_dir ]]; do
+        if grep -q '^vm: begins' "$log"; then
+            (($(date +%s) - $(stat -c %Y "$log") > SILENT_SECONDS_MAX)) || continue
+            echo "the guest has frozen: its console has been silent for more than $SILENT_SECONDS_MAX s"
+            touch "$steps_dir/frozen"
+        else
+            ((SECONDS - begun > BOOT_SECONDS_MAX)) || continue
+            echo "the guest has not booted after $BOOT_SECONDS_MAX s"
+        fi
+        # An emulator that does not answer its monitor ignores a polite signal, too.
+        end_program "$steps_dir/qemu.pid"
+        sleep 5
+        end_program "$steps_dir/qemu.pid" KILL
+        return
+    done
 }
 
 # The guest's first serial port is its console, the second QEMU's monitor, through which the guest can unplug
@@ -87,11 +116,16 @@ how_qemu_ended() {
     esac
 }
 
+# complaints_in LOG: what the kernel complained of.
+complaints_in() {
+    grep -a -e 'WARNING: ' -e 'BUG: ' -e 'Oops' -e 'Call Trace:' -e 'general protection fault' \
+        -e 'refcount_t: ' -e 'unregister_netdevice: waiting' -e 'detected stalls' -e 'blocked for more than' "$1" || true
+}
+
 # QEMU succeeds however the guest fares: only the last lines of its console count.
 guest_has_passed() {
     local end late
-    late=$(sed '1,/^vm: end /d' "$1" | grep -a -e 'WARNING: ' -e 'BUG: ' -e 'Oops' -e 'Call Trace:' \
-        -e 'general protection fault' -e 'refcount_t: ' -e 'unregister_netdevice: waiting' || true)
+    late=$(complaints_in <(sed '1,/^vm: end /d' "$1"))
     [[ -z $late ]] || {
         echo "the kernel complained after the last case: $late; the whole console is in $1"
         return 1

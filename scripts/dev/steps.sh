@@ -26,14 +26,20 @@ steps_begin() {
     if skips_forbidden; then export WIRECAP_NO_SKIP=1; fi
 }
 
-# Runs on interruption, too: ends programs that wrote their process id to steps_dir/NAME.pid and have that
-# path among their arguments.
+# end_program FILE [SIGNAL]: ends the program that wrote its process id to FILE, steps_dir/NAME.pid, and has
+# this path among its arguments.
+end_program() {
+    local pid signal=${2:-TERM}
+    pid=$(cat "$1" 2>/dev/null || (as_root cat "$1") 2>/dev/null) || return 0
+    grep -q -s -F "$1" "/proc/$pid/cmdline" || return 0
+    kill -"$signal" "$pid" 2>/dev/null || (as_root kill -"$signal" "$pid") || true
+}
+
+# Runs on interruption, too.
 steps_clean() {
-    local file pid
+    local file
     for file in "$steps_dir"/*.pid; do
-        pid=$(cat "$file" 2>/dev/null || (as_root cat "$file") 2>/dev/null) || continue
-        grep -q -s -F "$file" "/proc/$pid/cmdline" || continue
-        kill "$pid" 2>/dev/null || (as_root kill "$pid") || true
+        end_program "$file"
     done
     rm -rf "$steps_dir" 2>/dev/null || (as_root rm -rf "$steps_dir") || true
 }

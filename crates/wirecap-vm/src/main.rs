@@ -27,6 +27,7 @@ mod machine;
 mod program;
 mod qemu;
 mod suite;
+mod watchdog;
 
 fn main() {
     if std::process::id() != 1 {

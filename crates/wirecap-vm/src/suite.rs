@@ -12,6 +12,7 @@ use crate::{
     host,
     kernel_log::{self, KernelLog},
     machine::Machine,
+    watchdog::Watchdog,
 };
 
 /// How long after the last case the suite waits for late complaints of the kernel.
@@ -52,7 +53,8 @@ fn mode_summary(modes: &[&str]) -> String {
 }
 
 /// Runs a case. Returns whether it passed.
-fn run_case(name: &str, case: fn(&Machine), machine: &Machine, log: &mut KernelLog) -> bool {
+fn run_case(name: &'static str, case: fn(&Machine), machine: &Machine, log: &mut KernelLog) -> bool {
+    let _watchdog = Watchdog::of_case(name);
     let begun = Instant::now();
     let was_tainted = name != "boot" && kernel_log::is_tainted();
     // Unwinding drops what a failed case has opened, so the next case finds the machine as it was.
