@@ -124,15 +124,19 @@ complaints_in() {
 
 # QEMU succeeds however the guest fares: only the last lines of its console count.
 guest_has_passed() {
-    local end late
+    local end late failed
     late=$(complaints_in <(sed '1,/^vm: end /d' "$1"))
     [[ -z $late ]] || {
+        step_because "the kernel complained after the last case"
         echo "the kernel complained after the last case: $late; the whole console is in $1"
         return 1
     }
     end=$(sed -n 's/^vm: end \([0-9]*\) of \([0-9]*\)$/\1 of \2/p' "$1")
     [[ -n $end && ${end% of *} == "${end#* of }" && ${end% of *} != 0 ]] || {
-        echo "the guest did not pass: ${end:-it did not finish: $(how_qemu_ended)}; the whole console is in $1"
+        failed=$(sed -n 's/^vm: case \(.*FAILED.*\)$/\1/p' "$1" | paste -s -d ,)
+        [[ -n $end ]] || end="it did not finish: $(how_qemu_ended), after $(grep -a '^vm: case ' "$1" | tail -n 1)"
+        step_because "${failed:-$end}"
+        echo "the guest did not pass: $end; the whole console is in $1"
         return 1
     }
 }

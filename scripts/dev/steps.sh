@@ -44,10 +44,16 @@ steps_clean() {
     rm -rf "$steps_dir" 2>/dev/null || (as_root rm -rf "$steps_dir") || true
 }
 
+# step_because TEXT: why the step that runs fails, in a few words for the summary.
+step_because() {
+    echo "$1" >"$steps_list.reason"
+}
+
 # step NAME COMMAND…: sets step_result to "passed" or "FAILED".
 step() {
-    local name=$1 start=$SECONDS result begun
+    local name=$1 start=$SECONDS result begun reason
     step_result=''
+    rm -f "$steps_list.reason"
     shift
     begun=$(wc -l <"$steps_output")
     say "── $name"
@@ -61,9 +67,16 @@ step() {
             tail -n +$((begun + 1)) "$steps_output" | tail -n "$LAST_LINES"
             tail -n +$((begun + 1)) "$steps_output" | failed_tests
         } >>"$steps_dir/failures"
+        reason=$(cat "$steps_list.reason" 2>/dev/null || tail -n +$((begun + 1)) "$steps_output" | names_of_failed_tests)
+        name+=${reason:+: ${reason:0:300}}
     fi
     step_result=$result
     printf '%-8s %5d s  %s\n' "$result" $((SECONDS - start)) "$name" >>"$steps_list"
+}
+
+# The names of the tests that failed, in one line.
+names_of_failed_tests() {
+    sed -n 's/^---- \(.*\) std\(out\|err\) ----$/\1/p' | sort -u | paste -s -d ' '
 }
 
 # What each test that failed printed first, from the output of cargo's test runs.

@@ -1,17 +1,20 @@
 //! A watchdog: a case that does not end fails the guest, which says where its threads wait.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     sync::mpsc::{self, RecvTimeoutError, Sender},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use crate::boot;
+use crate::{boot, kernel_log};
 
 /// How long a case may take: several times what the slowest takes on an idle machine.
 const CASE_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// How long the kernel may take to print where each CPU is.
+const BACKTRACE_TIME: Duration = Duration::from_secs(3);
 
 /// Switches the machine off unless it is dropped in time.
 #[derive(Debug)]
@@ -27,8 +30,16 @@ impl Watchdog {
         let (case, ended) = mpsc::channel::<()>();
         let thread = thread::spawn(move || {
             if ended.recv_timeout(CASE_TIME_MAX) == Err(RecvTimeoutError::Timeout) {
-                println!("vm: case {name} FAILED: it has not ended after {} s", CASE_TIME_MAX.as_secs());
-                print_waiting_threads();
+                let threads = waiting_threads();
+                let programs: Vec<_> =
+                    threads.iter().filter(|thread| thread.is_main).map(Thread::digest).collect();
+                let programs = programs.join(", ");
+                println!(
+                    "vm: case {name} FAILED: it has not ended after {} s: {programs}",
+                    CASE_TIME_MAX.as_secs()
+                );
+                threads.iter().for_each(|thread| println!("vm: {thread}"));
+                print_backtraces();
                 boot::power_off();
             }
         });
@@ -45,21 +56,71 @@ impl Drop for Watchdog {
     }
 }
 
-/// Prints where in the kernel the threads of programs wait, and threads of its own that cannot be woken.
-fn print_waiting_threads() {
-    for process in entries("/proc".as_ref()) {
-        for thread in entries(&process.join("task")) {
-            let read = |name: &str| fs::read_to_string(thread.join(name)).unwrap_or_default();
-            let (command, status, stack) = (read("cmdline"), read("status"), read("stack"));
-            let state = status.lines().find_map(|line| line.strip_prefix("State:\t")).unwrap_or_default();
-            if command.is_empty() && !state.starts_with('D') {
-                continue;
-            }
-            let name = read("comm");
-            let stack = stack.lines().collect::<Vec<_>>().join(" ");
-            println!("vm: {} {}, {state}: {stack}", thread.display(), name.trim());
+/// A thread, as `/proc` describes it.
+#[derive(Debug)]
+struct Thread {
+    id: String,
+    name: String,
+    state: String,
+    on_cpu: Duration,
+    /// Functions of the kernel, the innermost first; none if the thread runs.
+    stack: Vec<String>,
+    /// It is the first of its process.
+    is_main: bool,
+}
+
+impl Thread {
+    /// The thread of this directory. `None` if it is one of the kernel that can be woken.
+    fn read(directory: &Path, is_main: bool) -> Option<Self> {
+        let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap_or_default();
+        let status = read("status");
+        let state = status.lines().find_map(|line| line.strip_prefix("State:\t")).unwrap_or_default();
+        if read("cmdline").is_empty() && !state.starts_with('D') {
+            return None;
         }
+        let on_cpu = read("schedstat").split(' ').next().and_then(|time| time.parse().ok()).unwrap_or(0);
+        Some(Self {
+            id: directory.display().to_string(),
+            name: read("comm").trim().into(),
+            state: state.into(),
+            on_cpu: Duration::from_nanos(on_cpu),
+            stack: read("stack").lines().map(|line| line.trim_start_matches("[<0>] ").into()).collect(),
+            is_main,
+        })
     }
+
+    /// In a few words.
+    fn digest(&self) -> String {
+        let function = self.stack.first().and_then(|function| function.split('+').next());
+        format!("{} in {}", self.name, function.unwrap_or("user space, or running"))
+    }
+}
+
+impl fmt::Display for Thread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, name, state, on_cpu, stack, .. } = self;
+        write!(formatter, "{id} {name}, {state}, {on_cpu:.1?} on a CPU: {}", stack.join(" "))
+    }
+}
+
+/// The threads of all programs, and threads of the kernel that cannot be woken.
+fn waiting_threads() -> Vec<Thread> {
+    let processes = entries("/proc".as_ref());
+    let threads = processes.iter().flat_map(|process| {
+        let main = process.file_name();
+        entries(&process.join("task"))
+            .into_iter()
+            .filter_map(move |thread| Thread::read(&thread, thread.file_name() == main))
+    });
+    threads.collect()
+}
+
+/// Has the kernel print where its CPUs are, since the stack of a thread that runs cannot be read.
+fn print_backtraces() {
+    kernel_log::log_to_console();
+    // If the kernel has no such key, the lines of the threads have to do.
+    let _ = fs::write("/proc/sysrq-trigger", "l");
+    thread::sleep(BACKTRACE_TIME);
 }
 
 /// The entries of a directory of `/proc` whose names are numbers.
