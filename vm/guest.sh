@@ -6,9 +6,10 @@
 VM_BUDGET_SECONDS=600
 VM_SECONDS=${WIRECAP_VM_SECONDS:-1800}
 GUEST_SECONDS_MIN=30
-# The seconds after which a guest is ended whose suite has not begun, or whose console is silent: the latter
-# longer than its own watchdog allows a case (crates/wirecap-vm/src/watchdog.rs).
-BOOT_SECONDS_MAX=240 SILENT_SECONDS_MAX=360
+# The seconds after which a guest is ended whose suite has not begun, whose console is silent, or that has not
+# switched itself off. Its own watchdog allows a case less than that silence
+# (crates/wirecap-vm/src/watchdog.rs).
+BOOT_SECONDS_MAX=240 SILENT_SECONDS_MAX=360 OFF_SECONDS_MAX=60
 
 # run_guest NIC KERNEL QUEUES ZERO_COPY LARGE_FRAMES TESTS LOG [CASE,…]: fails unless the guest reports that
 # all cases have passed. LARGE_FRAMES is what happens to frames larger than a cell
@@ -71,17 +72,22 @@ boot_guest() {
     wait "$!" || true
 }
 
-# end_frozen_guest LOG: ends a guest that does not boot, or that freezes with all its processes.
+# end_frozen_guest LOG: ends a guest that does not boot, that freezes with all its processes, or that does not
+# switch itself off.
 end_frozen_guest() {
-    local log=$1 begun=$SECONDS
+    local log=$1 begun=$SECONDS silent
     while sleep 2 && [[ -d $steps_dir ]]; do
-        if grep -q '^vm: begins' "$log"; then
-            (($(date +%s) - $(stat -c %Y "$log") > SILENT_SECONDS_MAX)) || continue
-            echo "the guest has frozen: its console has been silent for more than $SILENT_SECONDS_MAX s"
-            touch "$steps_dir/frozen"
-        else
+        silent=$(($(date +%s) - $(stat -c %Y "$log")))
+        if ! grep -q '^vm: begins' "$log"; then
             ((SECONDS - begun > BOOT_SECONDS_MAX)) || continue
             echo "the guest has not booted after $BOOT_SECONDS_MAX s"
+        elif grep -q '^vm: end ' "$log"; then
+            ((silent > OFF_SECONDS_MAX)) || continue
+            echo "the guest has not switched itself off $OFF_SECONDS_MAX s after its last case"
+        else
+            ((silent > SILENT_SECONDS_MAX)) || continue
+            echo "the guest has frozen: its console has been silent for more than $SILENT_SECONDS_MAX s"
+            touch "$steps_dir/frozen"
         fi
         # An emulator that does not answer its monitor ignores a polite signal, too.
         end_program "$steps_dir/qemu.pid"

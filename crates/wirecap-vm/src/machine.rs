@@ -213,6 +213,14 @@ impl Machine {
         }
     }
 
+    /// Takes the links down. Some kernels mark the queues of virtio-net as broken when they switch off; if a
+    /// transmit queue is cleaned just then, the cleaning never ends (mended by Linux commit 0d0eff39ceb3).
+    pub(crate) fn take_down(&self) {
+        for nic in [CAPTURED, SENDER] {
+            run("ip", &["link", "set", nic, "down"]);
+        }
+    }
+
     /// Restores the state of the start after a failed case, as far as possible.
     pub(crate) fn recover(&self) {
         let _ = self.ledger.take_given_back();

@@ -44,5 +44,6 @@ fn main() {
     boot::load_modules();
     let machine = machine::Machine::set_up(&plan);
     suite::run(&plan, &machine);
+    machine.take_down();
     boot::power_off();
 }
