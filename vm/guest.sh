@@ -7,8 +7,7 @@ VM_BUDGET_SECONDS=600
 VM_SECONDS=${WIRECAP_VM_SECONDS:-1800}
 GUEST_SECONDS_MIN=30
 # The seconds after which a guest is ended whose suite has not begun, whose console is silent, or that has not
-# switched itself off. Its own watchdog allows a case less than that silence
-# (crates/wirecap-vm/src/watchdog.rs).
+# switched itself off. A case ends before such a silence: crates/wirecap-vm/src/watchdog.rs.
 BOOT_SECONDS_MAX=240 SILENT_SECONDS_MAX=360 OFF_SECONDS_MAX=60
 
 # run_guest NIC KERNEL QUEUES ZERO_COPY LARGE_FRAMES TESTS LOG [CASE,…]: fails unless the guest reports that
@@ -35,9 +34,7 @@ wirecap.end_to_end=$end_to_end wirecap.cases=$cases")
         boot_guest "$nic" "$queues" "$log" "${machine[@]}" || return 1
         # After an interruption, steps_clean has removed the image.
         [[ -e $image ]] || return 1
-        if grep -q '^vm: begins' "$log" && [[ ! -e $steps_dir/frozen || -n $(complaints_in "$log") ]]; then break; fi
-        # wirecap has not run yet, or the machine stands still with its watchdog, and the kernel does not say
-        # why: the emulator or the kernel is at fault.
+        is_unfit "$log" || break
         echo "the guest died before the suite began, or froze (attempt $attempt of 3): $(how_qemu_ended); its last lines:"
         grep -a -v '^$' "$log" | tail -n 3
         ((attempt < 3)) || echo "is the cache damaged? If you delete it, it is downloaded again: $(vm_cache)"
@@ -49,7 +46,7 @@ wirecap.end_to_end=$end_to_end wirecap.cases=$cases")
 
 # boot_guest NIC QUEUES LOG COMMAND…: runs a guest until it switches itself off or time runs out.
 boot_guest() {
-    local nic=$1 queues=$2 log=$3 left=$((VM_SECONDS - (SECONDS - vm_begun))) limit
+    local nic=$1 queues=$2 log=$3 left=$((VM_SECONDS - (SECONDS - vm_begun))) limit watch
     shift 3
     ((left >= GUEST_SECONDS_MIN)) || {
         echo "earlier guests have used up the $VM_SECONDS s of all guests: WIRECAP_VM_SECONDS=$((2 * VM_SECONDS)) allows more"
@@ -58,8 +55,9 @@ boot_guest() {
     # In the foreground, so that an interruption reaches QEMU, too.
     limit=(timeout --foreground --kill-after=10 "$left")
     : >"$log"
-    rm -f "$steps_dir/frozen"
-    end_frozen_guest "$log" 9>&- &
+    rm -f "$steps_dir/qemu.ended"
+    end_late_guest "$log" 9>&- &
+    watch=$!
     # shellcheck disable=SC2046 # a list of words
     {
         case $nic in
@@ -68,27 +66,36 @@ boot_guest() {
         esac
         echo "$?" >"$steps_dir/qemu.status"
     } </dev/null 2>&1 9>&- | sed -u 's/\r//g' | tee "$log" | worth_reading || true
-    kill "$!" 2>/dev/null || true
-    wait "$!" || true
+    kill "$watch" 2>/dev/null || true
+    wait "$watch" || true
 }
 
-# end_frozen_guest LOG: ends a guest that does not boot, that freezes with all its processes, or that does not
+# is_unfit LOG: whether the emulator or the kernel is at fault: wirecap has not run yet, or the machine stood
+# still with its watchdog, though no case had failed and the kernel did not say why.
+is_unfit() {
+    grep -q '^vm: begins' "$1" || return 0
+    [[ -e $steps_dir/qemu.ended && -z $(complaints_in "$1") ]] && ! grep -q -e '^vm: end ' -e '^vm: case .* FAILED' "$1"
+}
+
+# end_late_guest LOG: ends a guest that does not boot, that freezes with all its processes, or that does not
 # switch itself off.
-end_frozen_guest() {
-    local log=$1 begun=$SECONDS silent
+end_late_guest() {
+    local log=$1 begun=$SECONDS ended='' late
     while sleep 2 && [[ -d $steps_dir ]]; do
-        silent=$(($(date +%s) - $(stat -c %Y "$log")))
         if ! grep -q '^vm: begins' "$log"; then
             ((SECONDS - begun > BOOT_SECONDS_MAX)) || continue
-            echo "the guest has not booted after $BOOT_SECONDS_MAX s"
+            late="it had not booted after $BOOT_SECONDS_MAX s"
         elif grep -q '^vm: end ' "$log"; then
-            ((silent > OFF_SECONDS_MAX)) || continue
-            echo "the guest has not switched itself off $OFF_SECONDS_MAX s after its last case"
+            # Not by silence: a kernel that is stuck may complain of it again and again.
+            ended=${ended:-$SECONDS}
+            ((SECONDS - ended > OFF_SECONDS_MAX)) || continue
+            late="it had not switched itself off $OFF_SECONDS_MAX s after its last case"
         else
-            ((silent > SILENT_SECONDS_MAX)) || continue
-            echo "the guest has frozen: its console has been silent for more than $SILENT_SECONDS_MAX s"
-            touch "$steps_dir/frozen"
+            (($(date +%s) - $(stat -c %Y "$log") > SILENT_SECONDS_MAX)) || continue
+            late="it froze: its console was silent for more than $SILENT_SECONDS_MAX s"
         fi
+        echo "the guest is ended: $late"
+        echo "$late" >"$steps_dir/qemu.ended"
         # An emulator that does not answer its monitor ignores a polite signal, too.
         end_program "$steps_dir/qemu.pid"
         sleep 5
@@ -114,6 +121,7 @@ worth_reading() {
 
 how_qemu_ended() {
     local status
+    cat "$steps_dir/qemu.ended" 2>/dev/null && return
     status=$(cat "$steps_dir/qemu.status" 2>/dev/null)
     case $status in
         0) echo "it switched itself off" ;;
@@ -122,10 +130,10 @@ how_qemu_ended() {
     esac
 }
 
-# complaints_in LOG: what the kernel complained of.
+# complaints_in LOG: the complaints of the kernel, by the words of crates/wirecap-vm/src/kernel_log.rs.
 complaints_in() {
-    grep -a -e 'WARNING: ' -e 'BUG: ' -e 'Oops' -e 'Call Trace:' -e 'general protection fault' \
-        -e 'refcount_t: ' -e 'unregister_netdevice: waiting' -e 'detected stalls' -e 'blocked for more than' "$1" || true
+    grep -a -e 'WARNING: ' -e 'BUG: ' -e 'Oops' -e 'general protection fault' -e 'refcount_t: ' \
+        -e 'unregister_netdevice: waiting' -e 'blocked for more than' -e 'Call Trace:' -e 'NETDEV WATCHDOG' "$1" || true
 }
 
 # QEMU succeeds however the guest fares: only the last lines of its console count.

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! **The rule that holds here:** a case passes if it returns and the kernel logs no complaint: a warning, a
-//! BUG or an Oops in the kernel's log fails the case in which it happened. A guest that dies prints no
-//! `vm: end`, so the whole run fails.
+//! BUG or an Oops in the kernel's log fails the case in which it happened. A guest that dies, or whose
+//! [watchdog] switches it off, prints no `vm: end`, so the whole run fails.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "the console is how a guest speaks")]
 

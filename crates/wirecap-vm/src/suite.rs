@@ -12,7 +12,7 @@ use crate::{
     host,
     kernel_log::{self, KernelLog},
     machine::Machine,
-    watchdog::Watchdog,
+    watchdog,
 };
 
 /// How long after the last case the suite waits for late complaints of the kernel.
@@ -27,7 +27,8 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) {
     // complaints from the deferred destruction of sockets and programs.
     all.insert(0, ("boot", |_| ()));
     all.push(("aftermath", |_| thread::sleep(AFTERMATH)));
-    let passed = all.iter().filter(|(name, case)| run_case(name, *case, machine, &mut log)).count();
+    let mut has_passed = |name, case| watchdog::watch(name, || run_case(name, case, machine, &mut log));
+    let passed = all.iter().filter(|&&(name, case)| has_passed(name, case)).count();
     let all = all.len();
     kernel_log::log_to_console();
     let sums = machine.ledger.sums();
@@ -53,8 +54,7 @@ fn mode_summary(modes: &[&str]) -> String {
 }
 
 /// Runs a case. Returns whether it passed.
-fn run_case(name: &'static str, case: fn(&Machine), machine: &Machine, log: &mut KernelLog) -> bool {
-    let _watchdog = Watchdog::of_case(name);
+fn run_case(name: &str, case: fn(&Machine), machine: &Machine, log: &mut KernelLog) -> bool {
     let begun = Instant::now();
     let was_tainted = name != "boot" && kernel_log::is_tainted();
     // Unwinding drops what a failed case has opened, so the next case finds the machine as it was.

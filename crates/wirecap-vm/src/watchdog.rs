@@ -3,8 +3,8 @@
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
-    sync::mpsc::{self, RecvTimeoutError, Sender},
-    thread::{self, JoinHandle},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
     time::Duration,
 };
 
@@ -16,44 +16,31 @@ const CASE_TIME_MAX: Duration = Duration::from_secs(300);
 /// How long the kernel may take to print where each CPU is.
 const BACKTRACE_TIME: Duration = Duration::from_secs(3);
 
-/// Switches the machine off unless it is dropped in time.
-#[derive(Debug)]
-pub(crate) struct Watchdog {
-    /// Disconnected when the case has ended.
-    case: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watchdog {
-    /// Watches the case of this name until the watchdog is dropped.
-    pub(crate) fn of_case(name: &'static str) -> Self {
-        let (case, ended) = mpsc::channel::<()>();
-        let thread = thread::spawn(move || {
+/// Runs a case. If it takes too long, reports that and switches the machine off.
+pub(crate) fn watch<T>(name: &str, case: impl FnOnce() -> T) -> T {
+    let (running, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
             if ended.recv_timeout(CASE_TIME_MAX) == Err(RecvTimeoutError::Timeout) {
-                let threads = waiting_threads();
-                let programs: Vec<_> =
-                    threads.iter().filter(|thread| thread.is_main).map(Thread::digest).collect();
-                let programs = programs.join(", ");
-                println!(
-                    "vm: case {name} FAILED: it has not ended after {} s: {programs}",
-                    CASE_TIME_MAX.as_secs()
-                );
-                threads.iter().for_each(|thread| println!("vm: {thread}"));
-                print_backtraces();
+                report(name);
                 boot::power_off();
             }
         });
-        Self { case: Some(case), thread: Some(thread) }
-    }
+        let result = case();
+        // Ends the thread, for which the scope waits: once it reports, no other case begins.
+        drop(running);
+        result
+    })
 }
 
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        drop(self.case.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+/// Fails the case, and prints where its programs and the kernel are.
+fn report(name: &str) {
+    let threads = waiting_threads();
+    let programs: Vec<_> = threads.iter().filter(|thread| thread.is_main).map(Thread::digest).collect();
+    let (limit, programs) = (CASE_TIME_MAX.as_secs(), programs.join(", "));
+    println!("vm: case {name} FAILED: it has not ended after {limit} s: {programs}");
+    threads.iter().for_each(|thread| println!("vm: {thread}"));
+    print_backtraces();
 }
 
 /// A thread, as `/proc` describes it.
