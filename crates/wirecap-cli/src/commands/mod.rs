@@ -70,7 +70,8 @@ Exit codes:
   4  as asked, but wirecap doctor found a problem or a warning: with --fail-on-findings
 
 Signals:
-  SIGINT, SIGTERM, SIGHUP  end the command: what was captured is still written. A second gives that up, a third exits at once
+  SIGINT, SIGTERM, SIGHUP  end the command: what was captured is still written. A second signal, at least a second
+                           after the first, gives that up, a third exits at once
   SIGUSR1                  prints the account or the progress; the command continues";
 
 /// The meaning of the figures of the account, for the long help.
