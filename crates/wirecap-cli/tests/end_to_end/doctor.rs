@@ -1,7 +1,7 @@
 //! `wirecap doctor`: faults planted on a veth pair are found, mended, and the mending is undone exactly, also
 //! after a kill.
 
-use std::{fs, path::Path, process::Command, thread, time::Duration};
+use std::{fs, os::unix::fs::MetadataExt, path::Path, process::Command, thread, time::Duration};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -115,6 +115,23 @@ fn an_interface_is_restored_under_its_new_name_and_only_in_its_namespace() {
     let said = String::from_utf8_lossy(&refused.stdout);
     assert_eq!(refused.status.code(), Some(1), "{refused:#?}");
     assert!(said.contains("/sys shows another network namespace"), "{said}");
+    // In another namespace, which has none of these interfaces.
+    let elsewhere =
+        lab.left.command(WIRECAP).args(["doctor", "--undo", "--journal"]).arg(&journal).output().unwrap();
+    let said = String::from_utf8_lossy(&elsewhere.stdout).replace("\n    ", " ");
+    assert_eq!(elsewhere.status.code(), Some(1), "{elsewhere:#?}");
+    let inode = lab.right.enter(|| fs::metadata("/proc/thread-self/ns/net").unwrap().ino());
+    let file = journal.join(format!("netns-{inode}.jsonl"));
+    for words in [
+        "not restored: /sys/class/net/r0/threaded to 1: its interface is in another network namespace;"
+            .into(),
+        format!(
+            "run wirecap doctor --undo in net:[{inode}] (lsns -t net), or if that is gone, remove {}",
+            file.display()
+        ),
+    ] {
+        assert!(said.contains(&words), "{words}: {said}");
+    }
     // Only what is down can be renamed everywhere, and only what is up polls.
     for change in [&["r0", "down"][..], &["r0", "name", "r9"], &["r9", "up"]] {
         lab.right.ip(&[&["link", "set"], change].concat()).unwrap();
@@ -292,6 +309,7 @@ fn mistakes_are_reported() {
         (&["r0", "--account", text], 1, "is not what wirecap capture --json prints"),
         (&["--snapshot", text], 1, "is not a snapshot of wirecap doctor --record"),
         (&["r0", "--measure"], 2, "--disk"),
+        (&["r0", "r1", "--undo"], 2, "--undo restores the settings of all interfaces: leave out r0 r1"),
         (&["r0", "--disk", "/nonexistent/x"], 1, "cannot read /nonexistent"),
     ] {
         let ended = doctor(&lab, arguments);

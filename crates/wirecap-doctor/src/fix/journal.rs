@@ -164,34 +164,27 @@ impl Journal {
     pub(super) fn read(&self) -> Result<Vec<Entry>, Error> {
         let mut all = Vec::new();
         for (path, _) in self.files() {
-            let mut entries: Vec<Entry> = Vec::new();
-            let text = match fs::read_to_string(&path) {
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
-                text => text.map_err(Error::journal(&path))?,
-            };
-            let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
-            for (number, line) in whole.lines().enumerate() {
-                let damaged = |cause| Error::Damaged { path: path.clone(), line: number + 1, cause };
-                match parse(line).map_err(damaged)? {
-                    (entry, None) => entries.push(entry),
-                    (entry, Some(Outcome::Ended)) => {
-                        let ended = entries.iter().rposition(|earlier| earlier.is_of_same_setting(&entry));
-                        match ended {
-                            Some(at) if entry.left.as_ref() == Some(&entries[at].change.from) => {
-                                entries.remove(at);
-                            }
-                            Some(at) => entries[at].left = entry.left,
-                            None => {}
-                        }
-                    }
-                    (entry, Some(Outcome::Settled)) => {
-                        entries.retain(|earlier| !earlier.is_of_same_setting(&entry));
-                    }
-                }
-            }
-            all.append(&mut entries);
+            all.append(&mut read(&path)?);
         }
         Ok(all)
+    }
+
+    /// What is not undone of the interfaces of other network namespaces since the machine was started, with
+    /// the file of each.
+    pub(super) fn read_elsewhere(&self) -> Result<Vec<(PathBuf, Vec<Entry>)>, Error> {
+        let failed = Error::journal(&self.directory);
+        let listed = fs::read_dir(&self.directory).and_then(|files| files.collect::<io::Result<Vec<_>>>());
+        let mut paths: Vec<_> = listed.map_err(failed)?.into_iter().map(|file| file.path()).collect();
+        let here = self.files().map(|(path, _)| path);
+        paths.retain(|path| is_of_namespace(path) && !here.contains(path));
+        paths.sort();
+        let mut elsewhere = Vec::new();
+        for path in paths {
+            let mut entries = read(&path)?;
+            entries.retain(|entry| entry.place.boot == self.place.boot);
+            elsewhere.push((path, entries));
+        }
+        Ok(elsewhere)
     }
 
     /// Renames the files away that have nothing left to undo; in the others, notes what is settled.
@@ -218,6 +211,42 @@ impl Journal {
     fn sync_directory(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
     }
+}
+
+/// Whether a file is the journal of a network namespace, not one that is undone.
+fn is_of_namespace(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_prefix("netns-").is_some_and(|rest| rest.ends_with(".jsonl"))
+}
+
+/// What a file, which may be missing, has that is not undone.
+fn read(path: &Path) -> Result<Vec<Entry>, Error> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let text = match fs::read_to_string(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(entries),
+        text => text.map_err(Error::journal(path))?,
+    };
+    let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+    for (number, line) in whole.lines().enumerate() {
+        let damaged = |cause| Error::Damaged { path: path.into(), line: number + 1, cause };
+        match parse(line).map_err(damaged)? {
+            (entry, None) => entries.push(entry),
+            (entry, Some(Outcome::Ended)) => {
+                let ended = entries.iter().rposition(|earlier| earlier.is_of_same_setting(&entry));
+                match ended {
+                    Some(at) if entry.left.as_ref() == Some(&entries[at].change.from) => {
+                        entries.remove(at);
+                    }
+                    Some(at) => entries[at].left = entry.left,
+                    None => {}
+                }
+            }
+            (entry, Some(Outcome::Settled)) => {
+                entries.retain(|earlier| !earlier.is_of_same_setting(&entry));
+            }
+        }
+    }
+    Ok(entries)
 }
 
 /// A line of the journal, and what it says of those before it.

@@ -1,6 +1,6 @@
 //! Restores what settings were, by the journal.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use super::{
     Settings,
@@ -39,6 +39,13 @@ pub enum UndoOutcome {
         /// The network namespace in which it was changed, by its inode, if that is another one and shows it.
         namespace: Option<u64>,
     },
+    /// It is of an interface of another network namespace, where it can be undone.
+    Elsewhere {
+        /// That namespace, by its inode.
+        namespace: u64,
+        /// The file of the journal in which it stays.
+        file: PathBuf,
+    },
     /// It was refused, or it reads otherwise. It stays in the journal.
     Refused(io::Error),
 }
@@ -46,23 +53,18 @@ pub enum UndoOutcome {
 impl UndoOutcome {
     /// Whether the setting stays in the journal: the next undo tries again.
     pub fn is_left(&self) -> bool {
-        matches!(self, Self::Hidden { .. } | Self::Refused(_))
+        matches!(self, Self::Hidden { .. } | Self::Elsewhere { .. } | Self::Refused(_))
     }
 }
 
 /// Restores all settings of the journal, the last changed first, and takes them out unless they are left.
-/// Leaves alone what others have changed since.
+/// Leaves alone what others have changed since. Settings of interfaces of other network namespaces come last.
 ///
 /// # Errors
 /// If the journal cannot be read, written or renamed.
 pub fn undo(journal: &Journal, settings: &impl Settings) -> Result<Vec<Restored>, Error> {
-    let mut oldest: Vec<Entry> = Vec::new();
-    for entry in journal.read()? {
-        match oldest.iter_mut().find(|earlier| earlier.is_of_same_setting(&entry)) {
-            Some(earlier) => earlier.left = entry.left,
-            None => oldest.push(entry),
-        }
-    }
+    let oldest = each_once(journal.read()?);
+    let elsewhere = journal.read_elsewhere()?;
     // Before anything is restored: that may change other settings.
     let changed: Vec<_> = oldest.iter().map(|entry| changed_since(settings, entry)).collect();
     let (mut restored, mut settled, mut left) = (Vec::new(), Vec::new(), Vec::new());
@@ -76,7 +78,25 @@ pub fn undo(journal: &Journal, settings: &impl Settings) -> Result<Vec<Restored>
         restored.push(one);
     }
     journal.settle(&settled, &left)?;
+    for (file, entries) in elsewhere {
+        for Entry { place, change, .. } in each_once(entries).into_iter().rev() {
+            let outcome = UndoOutcome::Elsewhere { namespace: place.namespace, file: file.clone() };
+            restored.push(Restored { setting: change.setting, value: change.from, outcome });
+        }
+    }
     Ok(restored)
+}
+
+/// The oldest entry of each setting, with what the last change has left.
+fn each_once(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut oldest: Vec<Entry> = Vec::new();
+    for entry in entries {
+        match oldest.iter_mut().find(|earlier| earlier.is_of_same_setting(&entry)) {
+            Some(earlier) => earlier.left = entry.left,
+            None => oldest.push(entry),
+        }
+    }
+    oldest
 }
 
 /// What a setting is, if others have changed it since. A change whose process was killed is undone always.

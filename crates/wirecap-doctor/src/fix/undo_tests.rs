@@ -113,8 +113,15 @@ fn what_another_namespace_does_not_show_can_still_be_undone_where_it_was_changed
     let machine = Machine::new(&changes);
     apply(&open(directory.path(), 4), &machine, changes).unwrap();
     let elsewhere = Machine::default();
-    let hidden = outcome(directory.path(), 9, &elsewhere);
-    assert!(matches!(hidden, UndoOutcome::Hidden { namespace: Some(4) }), "{hidden:?}");
+    for _ in 0..2 {
+        let restored = undo(&open(directory.path(), 9), &elsewhere).unwrap();
+        let [of_the_machine, of_eth1] = &restored[..] else { panic!("{restored:?}") };
+        assert!(matches!(of_the_machine.outcome, UndoOutcome::Hidden { namespace: Some(4) }), "{restored:?}");
+        assert_eq!((&of_eth1.setting, &of_eth1.value), (&threaded("eth1"), &Value::Text("1".into())));
+        let UndoOutcome::Elsewhere { namespace: 4, file } = &of_eth1.outcome else { panic!("{restored:?}") };
+        assert_eq!(file, &directory.path().join("netns-4.jsonl"));
+        assert!(restored.iter().all(|one| one.outcome.is_left()));
+    }
     let restored = undo(&open(directory.path(), 4), &machine).unwrap();
     assert!(restored.iter().all(|one| matches!(one.outcome, UndoOutcome::Restored)), "{restored:?}");
     assert_eq!(
@@ -122,6 +129,17 @@ fn what_another_namespace_does_not_show_can_still_be_undone_where_it_was_changed
         ("300".into(), "1".into())
     );
     assert!(undo(&open(directory.path(), 4), &machine).unwrap().is_empty());
+}
+
+#[test]
+fn what_another_namespace_had_before_a_restart_is_void() {
+    let directory = tempfile::tempdir().unwrap();
+    let changes = [Change::text(threaded("eth1"), 1, 0)];
+    let machine = Machine::new(&changes);
+    apply(&open(directory.path(), 4), &machine, changes).unwrap();
+    let tomorrow = Place { boot: "tomorrow".into(), namespace: 9 };
+    let restored = undo(&Journal::open(directory.path(), tomorrow).unwrap(), &machine).unwrap();
+    assert!(restored.is_empty(), "{restored:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub(crate) mod text;
 
 use std::{fs, io, path::Path, time::SystemTime};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use wirecap_doctor::{
     Change, Finding, Rule, Severity, Snapshot,
     collect::{self, Account},
@@ -36,6 +36,13 @@ pub(crate) fn run(flags: &DoctorFlags) -> Result<Exit> {
     let head = Head::new("doctor", SystemTime::now());
     let mut diagnosis = Diagnosis::default();
     if flags.undo {
+        ensure!(
+            flags.interfaces.is_empty(),
+            usage!(
+                "--undo restores the settings of all interfaces: leave out {}",
+                flags.interfaces.join(" ")
+            )
+        );
         let (journal, settings) = open(&flags.journal)?;
         diagnosis.restored = Some(undo(&journal, &settings).map_err(describe)?);
     } else {

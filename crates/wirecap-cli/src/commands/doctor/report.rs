@@ -408,7 +408,7 @@ impl RestoredRecord {
             UndoOutcome::Gone => ("gone", None),
             UndoOutcome::Changed(_) => ("changed", None),
             UndoOutcome::Restarted => ("restarted", None),
-            UndoOutcome::Hidden { .. } => ("hidden", None),
+            UndoOutcome::Hidden { .. } | UndoOutcome::Elsewhere { .. } => ("hidden", None),
             UndoOutcome::Refused(cause) => ("refused", Some(cause.to_string())),
         };
         let value = setting::value(&restored.value);
@@ -436,6 +436,11 @@ fn describe_restored(restored: &[Restored]) -> String {
             UndoOutcome::Hidden { namespace: Some(inode) } => format!(
                 "not restored: {name} to {value}: it is not visible in this network namespace; run wirecap doctor \
                  --undo in net:[{inode}], where it was changed (lsns -t net)"
+            ),
+            UndoOutcome::Elsewhere { namespace, file } => format!(
+                "not restored: {name} to {value}: its interface is in another network namespace; run wirecap doctor \
+                 --undo in net:[{namespace}] (lsns -t net), or if that is gone, remove {}",
+                file.display()
             ),
             UndoOutcome::Hidden { namespace: None } => format!(
                 "not restored: {name} to {value}: it is not visible now; once it is, run wirecap doctor --undo again"
