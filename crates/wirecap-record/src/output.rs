@@ -68,6 +68,8 @@ pub struct Output {
     cuttable: bool,
     /// Bytes of whole records in it, compressed or not.
     len: u64,
+    /// Bytes behind them that end a compressed file.
+    end_len: u64,
     /// Whether it is new, and no capture is recorded in it.
     is_fresh: bool,
     lock_error: Option<io::Error>,
@@ -136,6 +138,7 @@ impl Output {
             format,
             cuttable: false,
             len: 0,
+            end_len: 0,
             is_fresh: false,
             lock_error: None,
             left_over: None,
@@ -303,9 +306,9 @@ impl Output {
         &self.header
     }
 
-    /// Bytes of whole records in it.
+    /// Bytes of whole records in it, and of what ends a compressed file.
     pub(crate) fn len(&self) -> u64 {
-        self.len
+        self.len + self.end_len
     }
 
     /// Writes all of `slices`, with as few system calls as the kernel allows. Call [`Output::keep`] to keep
@@ -322,10 +325,7 @@ impl Output {
         slices: &mut [IoSlice<'_>],
         write: impl Fn(&mut Sink, &[IoSlice<'_>]) -> Result<usize, RecordError>,
     ) -> Result<(), AppendError> {
-        if self.compressor.as_ref().is_some_and(Compressor::lacks_end) {
-            self.end().map_err(|error| AppendError { written: 0, ..error })?;
-        }
-        let Self { sink, compressor: Some(compressor), len, .. } = self else {
+        let Self { sink, compressor: Some(compressor), len, end_len, .. } = self else {
             return write_all(slices, |slices| write(&mut self.sink, slices));
         };
         // Compressing nothing begins no frame, so there would be none to end.
@@ -333,12 +333,29 @@ impl Output {
             return Ok(());
         }
         let nothing = |cause| AppendError { written: 0, cause };
-        let bytes = compressor.compress(slices).map_err(|cause| nothing(cause.into()))?;
-        write_all(&mut [IoSlice::new(&bytes)], |slices| write(sink, slices))
-            .map_err(|error| nothing(error.cause))?;
-        compressor.keep();
-        *len += bytes.len() as u64;
-        Ok(())
+        if *end_len > 0 {
+            // The frame goes on in the place of its end.
+            io::Seek::seek(&mut sink.file, io::SeekFrom::Start(*len))
+                .map_err(|cause| nothing(cause.into()))?;
+            *end_len = 0;
+        }
+        let mut append = || {
+            let bytes = compressor.compress(slices)?;
+            write_all(&mut [IoSlice::new(&bytes)], |slices| write(sink, slices))
+                .map_err(|error| error.cause)?;
+            Ok(bytes.len() as u64)
+        };
+        match append() {
+            Ok(bytes) => {
+                compressor.keep();
+                *len += bytes;
+                Ok(())
+            }
+            Err(cause) => {
+                compressor.discard();
+                Err(nothing(cause))
+            }
+        }
     }
 
     /// Writes what follows the packets. A file that was given up ends like any other, since it is cut to
@@ -348,23 +365,33 @@ impl Output {
     /// Like [`Output::append`].
     pub(crate) fn append_last(&mut self, trailer: &[u8], has_failed: bool) -> Result<(), AppendError> {
         let mut slices = [IoSlice::new(trailer)];
+        let len = self.len;
         match (self.cuttable, has_failed) {
             (true, _) => self.append_by(&mut slices, |sink, slices| Ok(sink.write_now(slices)?))?,
             (false, true) => return Ok(()),
             (false, false) => self.append(&mut slices)?,
         }
         self.keep(trailer.len());
-        self.end()
+        self.end().inspect_err(|_| {
+            // Without the trailer there is room for the end.
+            if let (true, Some(compressor)) = (self.cuttable, &mut self.compressor) {
+                self.len = len;
+                compressor.discard();
+            }
+        })
     }
 
-    /// Writes what ends a compressed file. After a failure, the file is as before, and the next attempt may
-    /// find room.
+    /// Writes what ends a compressed file, unless it has its end. What is appended to a file later is written
+    /// in the place of the end, so a file is ended again after that. After a failure, the file is as before,
+    /// and the next attempt may find room.
     ///
     /// # Errors
     /// Like [`Output::append`].
     pub(crate) fn end(&mut self) -> Result<(), AppendError> {
-        let Self { sink, compressor: Some(compressor), len, cuttable, .. } = self else { return Ok(()) };
-        let end = compressor.end_frame().map_err(|cause| AppendError { written: 0, cause: cause.into() })?;
+        let Self { sink, compressor: Some(compressor), cuttable, end_len: 0, .. } = self else {
+            return Ok(());
+        };
+        let end = compressor.end();
         let written = write_all(&mut [IoSlice::new(end)], |slices| match *cuttable {
             true => Ok(sink.write_now(slices)?),
             false => sink.write(slices),
@@ -374,8 +401,7 @@ impl Output {
             let _ = self.cut_to_len();
             return written;
         }
-        compressor.keep_end();
-        *len += end.len() as u64;
+        self.end_len = end.len() as u64;
         Ok(())
     }
 
@@ -407,6 +433,7 @@ impl Output {
             return Ok(());
         }
         self.sink.file.set_len(self.len)?;
+        self.end_len = 0;
         io::Seek::seek(&mut self.sink.file, io::SeekFrom::Start(self.len))?;
         if let Some(direct) = &mut self.sink.direct {
             direct.position = self.len;
