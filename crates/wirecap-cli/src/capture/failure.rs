@@ -4,7 +4,10 @@ use std::{fmt, path::PathBuf, process::ExitStatus};
 
 use wirecap_record::RecordError;
 
-use super::{output, series::FailedCommands};
+use super::{
+    output,
+    series::{FailedCommands, GivenUpCommands},
+};
 
 use crate::text::plural::{counted, is, was};
 
@@ -55,8 +58,8 @@ pub(super) enum Failure {
         counted(.0.files, "file")
     )]
     Command(FailedCommands),
-    #[error("the command of -z may not have run with the last files: a signal ended the wait")]
-    CommandGivenUp,
+    #[error("{0}")]
+    CommandsGivenUp(GivenUpCommands),
     #[error("tcpdump, which prints the packets, failed: {0}")]
     Printer(ExitStatus),
     #[error("the last packets may not be printed: a signal ended the wait for tcpdump")]

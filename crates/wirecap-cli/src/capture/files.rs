@@ -151,7 +151,7 @@ impl Opener<'_> {
             place::check_no_trace(&traces, path).map_err(|error| io::Error::other(error.to_string()))?;
             opening.open(path, format)
         };
-        let commands = commands.map(Commands::sender);
+        let commands = commands.map(Commands::queue);
         let (rotation, begin) = series.rotation(&plan.output, commands, open_next);
         Ok(OpenOutput { file, output, rotation: Some(rotation), begin: Some(begin) })
     }

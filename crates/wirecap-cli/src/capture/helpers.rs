@@ -85,7 +85,7 @@ impl Helpers {
             };
             match wait(signals, "the command of -z runs with the last files", quiet, is_over) {
                 true => has_run = true,
-                false => failures.push(Failure::CommandGivenUp),
+                false => failures.push(Failure::CommandsGivenUp(commands.give_up())),
             }
         }
         failures.extend(commands.filter(|_| has_run).and_then(Commands::end).map(Failure::Command));

@@ -7,6 +7,7 @@ use std::{
     process::Command,
 };
 
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use wirecap_file::{
     PacketHeader, pcap,
@@ -162,6 +163,41 @@ fn a_command_gets_each_file_once_it_is_complete() {
         let count = fs::read_to_string(format!("{}.count", path.display())).unwrap();
         assert!(count.contains(&format!(" {}\n", packets(path).len())), "{path:?}: {count}");
     }
+}
+
+#[test]
+fn a_command_that_is_given_up_goes_on_and_is_named() {
+    if !require_root("a_command_that_is_given_up_goes_on_and_is_named") {
+        return;
+    }
+    let lab = Lab::with_queues("slowcommand", 1);
+    let directory = TempDir::new().unwrap();
+    let (name, script) = (directory.path().join("x.pcapng"), directory.path().join("script"));
+    // Ends once it may: a file appears.
+    install_script("#!/bin/sh\necho $$ >\"$1.pid\"\nuntil [ -e \"$1.go\" ]; do sleep 0.1; done\n", &script);
+    let name = name.to_str().unwrap();
+    let running = lab.capture(&["r0", "-w", name, "-b", "packets:100", "-z", script.to_str().unwrap()]);
+    lab.send(0, 0, 400, LiveOptions::default());
+    let first = directory.path().join("x_00001.pcapng");
+    let [pid, go] = ["pid", "go"].map(|what| PathBuf::from(format!("{}.{what}", first.display())));
+    wait_until("the command runs", || fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n')));
+    running.signal(Signal::SIGINT);
+    running.wait_for("the command of -z runs with the last files");
+    running.signal(Signal::SIGINT);
+    running.wait_for("a signal ended the wait");
+    let pid = fs::read_to_string(pid).unwrap().trim().to_owned();
+    let is_there = || Path::new("/proc").join(&pid).exists();
+    assert!(is_there(), "the command goes on");
+    fs::write(go, "").unwrap();
+    // It has the standard error of the capture.
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let words = format!(
+        "a signal ended the wait for the command of -z, which still runs with {} (process {pid}) and has not run with 3 files",
+        first.display()
+    );
+    assert!(ended.stderr.contains(&words), "{words}: {}", ended.stderr);
+    wait_until("the command has ended", || !is_there());
 }
 
 #[test]

@@ -1,11 +1,17 @@
 //! The thread that runs the command of `-z` with each file that is complete, one after the other.
+//!
+//! ```text
+//!   complete files ─► CommandQueue ─► thread ─► command, waited for ─► the next file
+//!                                        └── given up: the command goes on by itself, and no other begins
+//! ```
 
 use std::{
+    fmt, io,
     os::unix::process::CommandExt,
-    path::PathBuf,
-    process::{Command, Stdio},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
         mpsc::{Sender, channel},
     },
@@ -16,16 +22,39 @@ use anyhow::{Result, anyhow};
 use wirecap_sandbox::{Profile, Sandbox};
 
 use super::old_files::REPORTED;
-use crate::settings::OutputSettings;
+use crate::{settings::OutputSettings, text::plural::counted};
 
 /// The thread that runs a command with each file that is complete.
 #[derive(Debug)]
 pub(crate) struct Commands {
+    queue: CommandQueue,
+    thread: JoinHandle<FailedCommands>,
+    current: Arc<Mutex<Current>>,
+}
+
+/// Passes complete files on to the command.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandQueue {
     /// `None` ends the series.
     names: Sender<Option<PathBuf>>,
-    thread: JoinHandle<FailedCommands>,
+    /// Files that were passed on.
+    files: Arc<AtomicU64>,
+}
+
+/// What the thread does now.
+#[derive(Debug, Default)]
+struct Current {
     /// Files that the command was begun with.
-    begun: Arc<AtomicU64>,
+    begun: u64,
+    running: Option<RunningCommand>,
+    is_given_up: bool,
+}
+
+/// A command that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RunningCommand {
+    file: PathBuf,
+    process: u32,
 }
 
 /// How a command ended.
@@ -38,6 +67,39 @@ pub(crate) struct FailedCommands {
     pub(crate) files: u64,
 }
 
+/// What nothing waits for any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GivenUpCommands {
+    /// The command that goes on.
+    running: Option<RunningCommand>,
+    /// Files that the command will not run with.
+    not_begun: u64,
+}
+
+impl fmt::Display for GivenUpCommands {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a signal ended the wait for the command of -z, which")?;
+        if let Some(RunningCommand { file, process }) = &self.running {
+            write!(formatter, " still runs with {} (process {process})", file.display())?;
+        }
+        let and = if self.running.is_some() { " and" } else { "" };
+        match self.not_begun {
+            0 if self.running.is_some() => Ok(()),
+            0 => write!(formatter, " has run with all files"),
+            files => write!(formatter, "{and} has not run with {}", counted(files, "file")),
+        }
+    }
+}
+
+impl CommandQueue {
+    /// A file is complete.
+    pub(crate) fn push(&self, path: &Path) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        // Fails if the thread has panicked.
+        let _ = self.names.send(Some(path.into()));
+    }
+}
+
 impl Commands {
     /// Starts the thread, if there is a command.
     ///
@@ -47,32 +109,31 @@ impl Commands {
         let Some(command) = settings.rotate_command.clone() else { return Ok(None) };
         let (names, named) = channel::<Option<PathBuf>>();
         let sandbox = sandbox.clone();
-        let begun = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&begun);
+        let current = Arc::<Mutex<Current>>::default();
+        let shared = Arc::clone(&current);
         let run = move || {
             sandbox.enter(&Profile::Commands);
-            let files = named.iter().map_while(|name| name);
-            run_with_each(&command, files.inspect(|_| _ = counted.fetch_add(1, Ordering::Relaxed)))
+            run_with_each(&command, named.iter().map_while(|name| name), &shared)
         };
         let thread = thread::Builder::new().name("wirecap-command".into()).spawn(run);
         let thread = thread.map_err(|error| anyhow!("cannot start the thread for -z: {error}"))?;
-        Ok(Some(Self { names, thread, begun }))
+        Ok(Some(Self { queue: CommandQueue { names, files: Arc::default() }, thread, current }))
     }
 
-    /// Where to send the names of complete files.
-    pub(crate) fn sender(&self) -> Sender<Option<PathBuf>> {
-        self.names.clone()
+    /// Where complete files go.
+    pub(crate) fn queue(&self) -> CommandQueue {
+        self.queue.clone()
     }
 
     /// Files that the command was begun with.
     pub(crate) fn begun(&self) -> u64 {
-        self.begun.load(Ordering::Relaxed)
+        lock(&self.current).begun
     }
 
     /// No more files follow.
     pub(crate) fn end_series(&self) {
         // Fails if the thread has panicked.
-        let _ = self.names.send(None);
+        let _ = self.queue.names.send(None);
     }
 
     /// Whether the command has run with all files of a series that has ended.
@@ -84,24 +145,29 @@ impl Commands {
     pub(crate) fn end(self) -> Option<FailedCommands> {
         self.thread.join().ok().filter(|failed| failed.failed > 0)
     }
+
+    /// Begins no more commands. One that runs goes on: it may be in the middle of moving a file.
+    pub(crate) fn give_up(&self) -> GivenUpCommands {
+        let mut current = lock(&self.current);
+        current.is_given_up = true;
+        let files = self.queue.files.load(Ordering::Relaxed);
+        GivenUpCommands { running: current.running.clone(), not_begun: files - current.begun }
+    }
 }
 
 /// Runs a command with each file, and reports its failures.
-fn run_with_each(command: &str, files: impl Iterator<Item = PathBuf>) -> FailedCommands {
+fn run_with_each(
+    command: &str,
+    files: impl Iterator<Item = PathBuf>,
+    current: &Mutex<Current>,
+) -> FailedCommands {
     let (mut count, mut failed) = (0_u64, 0_u64);
     for path in files {
         count += 1;
-        let result = Command::new(command)
-            .arg(&path)
-            .env_remove("NOTIFY_SOCKET")
-            // Ctrl-C is for wirecap, which waits until the last file is done.
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .status();
-        let why = match result {
-            Ok(status) if status.success() => continue,
-            Ok(status) => status.to_string(),
+        let why = match run_with(command, &path, current) {
+            Ok(None) => break,
+            Ok(Some(status)) if status.success() => continue,
+            Ok(Some(status)) => status.to_string(),
             Err(error) => error.to_string(),
         };
         failed += 1;
@@ -110,4 +176,64 @@ fn run_with_each(command: &str, files: impl Iterator<Item = PathBuf>) -> FailedC
         }
     }
     FailedCommands { command: command.into(), failed, files: count }
+}
+
+/// Runs a command with a file. Returns how it ended; `None` if the commands are given up.
+fn run_with(command: &str, path: &Path, current: &Mutex<Current>) -> io::Result<Option<ExitStatus>> {
+    let Some(mut child) = begin(command, path, &mut lock(current))? else { return Ok(None) };
+    let status = child.wait();
+    lock(current).running = None;
+    status.map(Some)
+}
+
+/// Begins the command, under the lock: what is given up names each process that there is.
+fn begin(command: &str, path: &Path, current: &mut Current) -> io::Result<Option<Child>> {
+    if current.is_given_up {
+        return Ok(None);
+    }
+    current.begun += 1;
+    let child = Command::new(command)
+        .arg(path)
+        .env_remove("NOTIFY_SOCKET")
+        // Ctrl-C is for wirecap, which waits until the last file is done.
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()?;
+    current.running = Some(RunningCommand { file: path.into(), process: child.id() });
+    Ok(Some(child))
+}
+
+fn lock(current: &Mutex<Current>) -> MutexGuard<'_, Current> {
+    current.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_up_names_the_process_that_goes_on_and_the_files_that_are_left() {
+        let running = || Some(RunningCommand { file: "a.pcapng".into(), process: 77 });
+        for (running, not_begun, rest) in [
+            (running(), 0, " still runs with a.pcapng (process 77)"),
+            (running(), 1, " still runs with a.pcapng (process 77) and has not run with 1 file"),
+            (None, 3, " has not run with 3 files"),
+            (None, 0, " has run with all files"),
+        ] {
+            let text = GivenUpCommands { running, not_begun }.to_string();
+            assert_eq!(text.strip_prefix("a signal ended the wait for the command of -z, which"), Some(rest));
+        }
+    }
+
+    #[test]
+    fn no_command_begins_once_they_are_given_up() {
+        let current = Mutex::new(Current::default());
+        let ended = run_with("true", Path::new("a"), &current).unwrap();
+        assert!(ended.is_some_and(|status| status.success()));
+        lock(&current).is_given_up = true;
+        assert!(run_with("true", Path::new("b"), &current).unwrap().is_none());
+        let Current { begun, running, .. } = current.into_inner().unwrap();
+        assert_eq!((begun, running), (1, None));
+    }
 }

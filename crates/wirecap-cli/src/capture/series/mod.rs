@@ -21,7 +21,7 @@ mod rotation;
 
 pub(super) use self::{
     check::check,
-    commands::{Commands, FailedCommands},
+    commands::{Commands, FailedCommands, GivenUpCommands},
     names::Names,
     rotation::{Series, SeriesBegin, end_at_size},
 };

@@ -5,13 +5,13 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::Sender},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use anyhow::{Result, anyhow};
 use wirecap_record::{NextFile, Output, RecordError, Rotation};
 
-use super::{earlier::EarlierFiles, names::Names, old_files::OldFiles};
+use super::{commands::CommandQueue, earlier::EarlierFiles, names::Names, old_files::OldFiles};
 use crate::{
     capture::output::cannot_open, message::Message, settings::OutputSettings, text::plural::counted,
 };
@@ -79,7 +79,7 @@ impl Series {
     pub(crate) fn rotation(
         self,
         settings: &OutputSettings,
-        commands: Option<Sender<Option<PathBuf>>>,
+        commands: Option<CommandQueue>,
         open: impl Fn(&Path) -> Result<Output, RecordError> + Send + Sync + 'static,
     ) -> (Rotation, SeriesBegin) {
         let Self { names, first, old_files, .. } = self;
@@ -107,9 +107,7 @@ impl Series {
             period: settings.rotate_time,
             max_files: settings.stop_files.or(by_number),
             open: open_next.into(),
-            // Fails if the thread is gone.
-            on_complete: commands
-                .map(|commands| (move |path: &Path| _ = commands.send(Some(path.into()))).into()),
+            on_complete: commands.map(|commands| (move |path: &Path| commands.push(path)).into()),
         };
         (rotation, begin)
     }
