@@ -17,7 +17,7 @@ use nix::{errno::Errno, fcntl::OFlag};
 use wirecap_file::Format;
 use wirecap_record::{Compression, FileOptions, Output, RecordError};
 
-use crate::{process::signals::Signals, settings::OutputSettings, values::FileMode};
+use crate::{process::signals::Signals, settings::OutputSettings, text::error::place_hint, values::FileMode};
 
 /// How often to check whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
@@ -173,21 +173,12 @@ pub(crate) fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
             error => anyhow!("cannot write {name}: {error}"),
         };
     };
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let hint = match cause.kind() {
-        ErrorKind::NotFound if directory.is_dir() && !path.is_symlink() => {
-            format!("; {} takes no new files: choose another directory", directory.display())
-        }
-        ErrorKind::NotFound => format!("; make the directory first: mkdir -p {}", directory.display()),
         ErrorKind::PermissionDenied if path.is_file() => {
             "; choose a directory you may write to, or write over the file by --in-place".into()
         }
-        ErrorKind::PermissionDenied => {
-            format!("; choose a directory you may write to, not {}", directory.display())
-        }
         ErrorKind::IsADirectory => format!("; name a file in it: {}", path.join("trace.pcapng").display()),
-        ErrorKind::ReadOnlyFilesystem => "; choose another disk".into(),
-        _ => String::new(),
+        _ => place_hint(path, cause),
     };
     anyhow!("{}{hint}", cannot_write(&name.to_string(), error))
 }

@@ -21,11 +21,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use nix::unistd::{Group, getegid, geteuid};
 
 use super::{access::SocketOwner, connect};
-use crate::serve::endpoint::Listener;
+use crate::{serve::endpoint::Listener, text::error::place_hint};
 
 /// The directory of root's captures.
 const SYSTEM: &str = "/run/wirecap";
@@ -111,11 +111,18 @@ impl ControlSocket {
             );
             ensure!(connect::is_left_over(path), "{name} is the socket of another program that runs");
         }
-        let cannot = || format!("cannot make the socket {name}");
+        let cannot = |cause: io::Error| {
+            // The kernel takes 107 bytes, and the new socket has a longer name than the old one.
+            let hint = match cause.kind() {
+                ErrorKind::InvalidInput | ErrorKind::InvalidFilename => "; choose a shorter name".into(),
+                _ => place_hint(path, &cause),
+            };
+            anyhow!("cannot make the socket {name}: {cause}{hint}")
+        };
         // Renamed once it accepts connections: one that refuses them counts as left over.
         let new = path.with_file_name(format!(".{}.{}.new", file_name(path), std::process::id()));
         let _ = fs::remove_file(&new);
-        let listener = UnixListener::bind(&new).with_context(cannot)?;
+        let listener = UnixListener::bind(&new).map_err(cannot)?;
         let gid = group.filter(|&gid| chown(&new, None, Some(gid)).is_ok());
         let finish = || {
             fs::set_permissions(&new, fs::Permissions::from_mode(SOCKET_MODE))?;
@@ -123,7 +130,7 @@ impl ControlSocket {
             fs::rename(&new, path)?;
             path.symlink_metadata()
         };
-        let metadata = finish().inspect_err(|_| _ = fs::remove_file(&new)).with_context(cannot)?;
+        let metadata = finish().inspect_err(|_| _ = fs::remove_file(&new)).map_err(cannot)?;
         let owner = SocketOwner { uid: geteuid().as_raw(), gid };
         Ok(Self { listener: Listener::Unix(listener), owner, path: path.into(), inode: metadata.ino() })
     }
@@ -170,9 +177,9 @@ fn make_directory(directory: &Path, group: Option<u32>) -> Result<()> {
             return Ok(());
         }
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
-        Err(cause) => return Err(cause).with_context(|| format!("cannot make the directory {name}")),
+        Err(cause) => bail!("cannot make the directory {name}: {cause}{}", place_hint(directory, &cause)),
     }
-    let metadata = directory.symlink_metadata().with_context(|| format!("cannot look at {name}"))?;
+    let metadata = directory.symlink_metadata().map_err(|cause| anyhow!("cannot look at {name}: {cause}"))?;
     let is_safe = metadata.is_dir()
         && [0, geteuid().as_raw()].contains(&metadata.uid())
         && metadata.permissions().mode() & 0o002 == 0;

@@ -5,7 +5,7 @@ use std::{
     time::SystemTime,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use wirecap_sandbox::Sandbox;
 use wirecap_sys::signals::Escalation;
 
@@ -45,7 +45,10 @@ impl Control {
         sandbox: &Sandbox,
         more: impl FnOnce(&Arc<Board>) -> Result<Option<Box<dyn Endpoint>>>,
     ) -> Result<(Self, Desk)> {
-        let waker = Arc::new(Waker::new().context("cannot make an eventfd for the control socket")?);
+        let waker = Arc::new(
+            Waker::new()
+                .map_err(|cause| anyhow!("cannot make an eventfd for the control socket: {cause}"))?,
+        );
         let board = Arc::new(Board::new(identity, rfc3339(SystemTime::now()), Arc::clone(&waker)));
         let (commands, received) = channel();
         let mut missing = None;

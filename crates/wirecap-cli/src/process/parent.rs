@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use nix::{
     sys::{prctl::set_pdeathsig, signal::Signal},
     unistd::getppid,
@@ -29,7 +29,8 @@ pub(crate) fn renew() -> Result<()> {
 }
 
 fn subscribe(pid: u32) -> Result<()> {
-    set_pdeathsig(Signal::SIGINT).context("cannot ask for a signal at the end of the parent")?;
+    set_pdeathsig(Signal::SIGINT)
+        .map_err(|cause| anyhow!("cannot ask for a signal at the end of the parent: {cause}"))?;
     // The parent may have ended before that call.
     ensure!(u32::try_from(getppid().as_raw()) == Ok(pid), "the parent process {pid} has ended");
     Ok(())

@@ -4,7 +4,7 @@
 //! Rule: a setting that the file omits has the command's default, not the library's: those of `forward`
 //! differ from those of `capture`.
 
-use std::{collections::BTreeMap, ops::Range, path::Path};
+use std::{collections::BTreeMap, fs, ops::Range, path::Path};
 
 use anyhow::{Result, ensure};
 use serde::{Serialize, de::DeserializeOwned};
@@ -62,6 +62,14 @@ pub(crate) fn read<T: Settings>(path: &Path) -> Result<Sourced<T>> {
     })?;
     let sources = Sources::of_file(path, places, &settings);
     Ok(Sourced { settings, sources })
+}
+
+/// Whether a file has a setting, in whatever table. One that cannot be read twice, such as a pipe, is taken
+/// to have some.
+pub(crate) fn has_any(path: &Path) -> bool {
+    let parsed = || fs::read_to_string(path).ok()?.parse::<toml::Table>().ok();
+    let is_empty = |value: &toml::Value| value.as_table().is_some_and(toml::Table::is_empty);
+    !path.is_file() || parsed().is_none_or(|tables| !tables.values().all(is_empty))
 }
 
 /// Prints the settings on standard output.

@@ -2,7 +2,11 @@
 //!
 //! Rule: the hint follows from the type of the error, never from its text.
 
-use std::{env, io, path::Path};
+use std::{
+    env,
+    io::{self, ErrorKind},
+    path::Path,
+};
 
 use wirecap::{
     Error, PassiveReason, PortSpec, XdpTapRefusal,
@@ -38,6 +42,22 @@ const SETCAP: &str = "/usr/sbin/wirecap-setcap";
 const ANY: &str = "any";
 const LESS_BLOCKS: &str = "; lower -R or --memory";
 const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
+
+/// What to do where a file or a socket cannot be made because of its directory, ready to be appended.
+pub(crate) fn place_hint(path: &Path, cause: &io::Error) -> String {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match cause.kind() {
+        ErrorKind::NotFound if directory.is_dir() && !path.is_symlink() => {
+            format!("; {} takes no new files: choose another directory", directory.display())
+        }
+        ErrorKind::NotFound => format!("; make the directory first: mkdir -p {}", directory.display()),
+        ErrorKind::PermissionDenied => {
+            format!("; choose a directory you may write to, not {}", directory.display())
+        }
+        ErrorKind::ReadOnlyFilesystem => "; choose another disk".into(),
+        _ => String::new(),
+    }
+}
 
 /// The remedy for a lack of privilege, ready to be appended. `more` are capabilities that few commands need.
 fn privileges(more: &str) -> String {

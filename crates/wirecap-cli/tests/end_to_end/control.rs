@@ -460,7 +460,12 @@ fn a_capture_without_a_socket_runs_and_one_whose_socket_cannot_be_made_does_not(
     assert!(!Path::new(&format!("/run/wirecap/{}.sock", running.pid())).exists());
     running.stop();
     let failed = lab.spawn(&["capture", "r0", "--control", "/nowhere/control.sock"]).wait();
-    assert!(failed.code == Some(1) && failed.stderr.contains("cannot make the socket"), "{failed:#?}");
+    let words = "wirecap: cannot make the socket /nowhere/control.sock: No such file or directory (os error 2); \
+                 make the directory first: mkdir -p /nowhere";
+    assert_eq!((failed.code, failed.stderr.as_str()), (Some(1), words));
+    let long = lab.path(&"a".repeat(90));
+    let failed = lab.spawn(&["capture", "r0", "--control", long.to_str().unwrap()]).wait();
+    assert!(failed.code == Some(1) && failed.stderr.ends_with("; choose a shorter name"), "{failed:#?}");
     let refused = lab.spawn(&["capture", "r0", "--control", "of"]).wait();
     assert_eq!(refused.code, Some(2), "{refused:#?}");
     // Two of one name: the second one does not start.

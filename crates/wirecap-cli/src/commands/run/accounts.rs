@@ -9,7 +9,7 @@ use std::{
     process,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow, bail};
 use nix::fcntl::OFlag;
 use serde_json::Value;
 
@@ -59,13 +59,10 @@ impl AccountFile {
                 Ok(()) => {
                     let name = directory.display().to_string();
                     return Self::create_in(directory)
-                        .with_context(|| format!("cannot create the account in {name}"));
+                        .map_err(|cause| anyhow!("cannot create the account in {name}: {cause}"));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => {
-                    let name = directory.display().to_string();
-                    return Err(error).with_context(|| format!("cannot create {name} for the account"));
-                }
+                Err(cause) => bail!("cannot create {} for the account: {cause}", directory.display()),
             }
         }
         unreachable!("a name was free")
@@ -91,7 +88,8 @@ impl AccountFile {
 
     /// What the library has written.
     pub(super) fn read(&self) -> Result<Accounts> {
-        let text = fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
+        let text =
+            fs::read(&self.file).map_err(|cause| anyhow!("cannot read {}: {cause}", self.file.display()))?;
         let records = text.lines().map_while(Result::ok);
         let records = records.filter_map(|line| serde_json::from_str(&line).ok()).collect();
         let latest = self.latest().into_iter().filter_map(|path| first_record(&read_plain(&path)?));

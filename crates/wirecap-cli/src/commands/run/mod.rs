@@ -21,7 +21,7 @@ use std::{
     process::{Command, ExitCode, ExitStatus},
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 
 use self::{accounts::AccountFile, flags::RunFlags};
 
@@ -61,7 +61,7 @@ pub(crate) fn run(flags: &RunFlags) -> Result<ExitCode> {
     let signals = signals::Forwarder::listen()?;
     let mut child = command.spawn().map_err(|error| anyhow!("cannot start {}: {error}", path.display()))?;
     signals.forward_to(child.id());
-    let status = child.wait().with_context(|| format!("cannot wait for {}", path.display()))?;
+    let status = child.wait().map_err(|cause| anyhow!("cannot wait for {}: {cause}", path.display()))?;
     let accounts = accounts.read()?;
     if flags.account || flags.json {
         accounts.print(flags.json)?;
@@ -117,7 +117,8 @@ fn find_library() -> Result<PathBuf> {
         }
         return Ok(named);
     }
-    let own = env::current_exe().context("cannot find out where this program is")?;
+    let own =
+        env::current_exe().map_err(|cause| anyhow!("cannot find out where this program is: {cause}"))?;
     let directory = own.parent().unwrap_or(Path::new("/"));
     let places = [
         directory.to_owned(),

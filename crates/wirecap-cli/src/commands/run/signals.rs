@@ -6,7 +6,7 @@
 
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -32,7 +32,7 @@ impl Forwarder {
     /// The kernel's error.
     pub(super) fn listen() -> Result<Self> {
         let passed_on = SIGNALS.into_iter().filter(|&signal| !is_ignored(signal));
-        Ok(Self(SignalsInfo::new(passed_on).context("cannot listen to signals")?))
+        Ok(Self(SignalsInfo::new(passed_on).map_err(|cause| anyhow!("cannot listen for signals: {cause}"))?))
     }
 
     /// Passes them on to this process, until this one ends.

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow, bail};
 use nix::sys::signal::{Signal, raise};
 use ratatui::{
     DefaultTerminal,
@@ -35,6 +35,7 @@ use super::{
 use crate::{
     message::{Level, Message},
     process::signals::Signals,
+    text::error::MORE_THREADS,
 };
 
 /// How often to check for signals while no news arrives.
@@ -78,18 +79,18 @@ impl Screen {
     pub(super) fn open(source: &Source, interval: Duration) -> Result<Self> {
         // Restores the terminal after a panic, too.
         let terminal = ratatui::try_init().inspect_err(|_| _ = ratatui::try_restore());
-        let terminal = terminal.context("cannot draw on this terminal")?;
+        let terminal = terminal.map_err(undrawn)?;
         let is_continued = Arc::<AtomicBool>::default();
         let registered = flag::register(SIGCONT, Arc::clone(&is_continued));
         if let Err(cause) = registered {
             let _ = ratatui::try_restore();
-            return Err(cause).context("cannot listen for signals");
+            bail!("cannot listen for signals: {cause}");
         }
         let keys = source.sender();
         thread::Builder::new()
             .name("wirecap-keys".into())
             .spawn(move || read_keys(&keys))
-            .context("cannot start a thread")?;
+            .map_err(|cause| anyhow!("cannot start a thread: {cause}{MORE_THREADS}"))?;
         Ok(Self {
             terminal,
             look: Look::from_env(),
@@ -151,7 +152,7 @@ impl Screen {
     fn suspend(&mut self) -> Result<()> {
         // The terminal may be gone.
         let _ = ratatui::try_restore();
-        raise(Signal::SIGTSTP).context("cannot stop this process")?;
+        raise(Signal::SIGTSTP).map_err(|cause| anyhow!("cannot stop this process: {cause}"))?;
         // Also where no shell could continue it, so that the kernel has ignored the signal.
         self.is_continued.store(true, Ordering::Relaxed);
         Ok(())
@@ -162,7 +163,7 @@ impl Screen {
         // Otherwise crossterm takes the modes for those that it has set.
         let _ = ratatui::try_restore();
         let taken = enable_raw_mode().and_then(|()| execute!(io::stdout(), EnterAlternateScreen));
-        taken.and_then(|()| self.terminal.clear()).context("cannot draw on this terminal")
+        taken.and_then(|()| self.terminal.clear()).map_err(undrawn)
     }
 
     fn act(&mut self, action: Action) {
@@ -203,7 +204,7 @@ impl Screen {
             scrolled: self.scrolled,
             message: self.message.as_ref(),
         };
-        self.terminal.draw(|frame| frame.render_widget(&view, frame.area())).context("cannot draw")?;
+        self.terminal.draw(|frame| frame.render_widget(&view, frame.area())).map_err(undrawn)?;
         Ok(())
     }
 }
@@ -215,10 +216,16 @@ impl Drop for Screen {
     }
 }
 
+fn undrawn(cause: io::Error) -> anyhow::Error {
+    anyhow!("cannot draw on this terminal: {cause}")
+}
+
 /// Forwards keys and resizes until the terminal is gone or the receiver is dropped.
 fn read_keys(news: &Sender<News>) {
     loop {
-        let event = event::read().context("cannot read keys").map_or_else(News::Failed, News::Terminal);
+        let event = event::read()
+            .map_err(|cause| anyhow!("cannot read keys: {cause}"))
+            .map_or_else(News::Failed, News::Terminal);
         let is_last = matches!(event, News::Failed(_));
         if news.send(event).is_err() || is_last {
             break;

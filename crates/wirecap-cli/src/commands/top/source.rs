@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::{Pid, mkdtemp},
@@ -35,6 +35,7 @@ use crate::{
     message::{Level, Message},
     print::stdio::{print_message, print_stdout},
     process::signals::Signals,
+    text::error::MORE_THREADS,
 };
 
 /// How often to look for the socket of a capture that starts.
@@ -129,7 +130,7 @@ impl Source {
         thread::Builder::new()
             .name("wirecap-reports".into())
             .spawn(receive)
-            .context("cannot start a thread")?;
+            .map_err(|cause| anyhow!("cannot start a thread: {cause}{MORE_THREADS}"))?;
         Ok(())
     }
 
@@ -226,22 +227,23 @@ impl OwnCapture {
     /// Starts it, and connects to its socket.
     fn start(flags: &TopFlags, signals: &Signals, news: Sender<News>) -> Result<(Self, ControlClient)> {
         let template = env::temp_dir().join("wirecap-top-XXXXXX");
-        let cannot = || format!("cannot make the directory {}", template.display());
-        let directory = mkdtemp(&template).with_context(cannot)?;
+        let directory = mkdtemp(&template)
+            .map_err(|cause| anyhow!("cannot make the directory {}: {cause}", template.display()))?;
         let socket = directory.join("control.sock");
         let mut words: Vec<OsString> = vec!["capture".into(), "--log".into(), "json".into()];
         words.extend(["--control".into(), socket.clone().into()]);
         words.extend(["--end-with".into(), std::process::id().to_string().into()]);
         words.extend(flags.targets.iter().map(Into::into));
         words.extend(flags.capture.iter().cloned());
-        let program = env::current_exe().context("cannot find the program that runs")?;
+        let program =
+            env::current_exe().map_err(|cause| anyhow!("cannot find the program that runs: {cause}"))?;
         let child = Command::new(program)
             .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .context("cannot start wirecap capture")
+            .map_err(|cause| anyhow!("cannot start wirecap capture: {cause}"))
             .inspect_err(|_| _ = fs::remove_dir(&directory));
         let mut child = child?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -292,9 +294,8 @@ impl OwnCapture {
         let (begun, mut is_noted) = (Instant::now(), false);
         let mut status = self.child.try_wait()?;
         if status.is_none() {
-            let pid = i32::try_from(self.child.id()).context("a process id")?;
             // Fails if it has just ended.
-            let _ = kill(Pid::from_raw(pid), Signal::SIGINT);
+            let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT);
         }
         let status = loop {
             match status {
