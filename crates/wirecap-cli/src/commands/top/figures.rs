@@ -61,6 +61,9 @@ pub(super) struct Written {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     pub(super) output_files: u64,
+    /// Of these packets, those that are lost with files that another program deleted.
+    #[serde(default)]
+    pub(super) deleted: u64,
 }
 
 /// Packets of the queues of `home` that `helper` took over.

@@ -154,18 +154,24 @@ impl View<'_> {
             (format!("lost {lost}"), if lost > 0 { page.look.loss() } else { Style::new() }),
             (format!("  pool {used:.0} % (peak {peak:.0} %)"), Style::new()),
         ]);
-        let output = match (&status.output, &report.account.written) {
+        match (&status.output, &report.account.written) {
             (Some(output), Some(written)) => {
+                let deleted = match written.deleted {
+                    0 => String::new(),
+                    deleted => format!(" ({deleted} lost in deleted files)"),
+                };
                 let files = counted(written.output_files, "file");
-                format!(
-                    "{} to {output}: {}, {files}",
-                    counted(written.packets, "packet"),
-                    bytes(written.bytes)
-                )
+                page.line(&[
+                    (counted(written.packets, "packet"), Style::new()),
+                    (deleted, page.look.loss()),
+                    (format!(" to {output}: {}, {files}", bytes(written.bytes)), Style::new()),
+                ]);
             }
-            _ => format!("{}, counted and not written", counted(status.delivered, "packet")),
-        };
-        page.line(&[(output, Style::new())]);
+            _ => {
+                let counted = counted(status.delivered, "packet");
+                page.line(&[(format!("{counted}, counted and not written"), Style::new())]);
+            }
+        }
 
         let width = usize::from(page.area.width);
         let line = self.history.line(width, self.now);

@@ -72,6 +72,18 @@ q quits, the capture goes on  p pauses  arrows scroll  every 500 ms
 }
 
 #[test]
+fn packets_in_deleted_files_are_lost() {
+    let now = Instant::now();
+    let mut history = History::default();
+    let mut report = report(10.0, 100_000, 0);
+    report.account.written.as_mut().unwrap().deleted = 300;
+    history.add(report, now);
+    let screen = screen(80, 24, &view(&history, now));
+    let line = "200000 packets (300 lost in deleted files) to x.pcapng: 20.0MB, 1 file\n";
+    assert!(screen.contains(line), "{screen}");
+}
+
+#[test]
 fn what_has_no_room_is_missing_as_whole_rows_from_the_bottom() {
     let wanted = Rows { queues: 16, workers: 8, losses: 1, sample: 20 };
     let rows = |queues, workers, losses, sample| Rows { queues, workers, losses, sample };
