@@ -114,7 +114,7 @@ impl ControlSocket {
         let cannot = |cause: io::Error| {
             // The kernel takes 107 bytes, and the new socket has a longer name than the old one.
             let hint = match cause.kind() {
-                ErrorKind::InvalidInput | ErrorKind::InvalidFilename => "; choose a shorter name".into(),
+                ErrorKind::InvalidInput => "; choose a shorter name".into(),
                 _ => place_hint(path, &cause),
             };
             anyhow!("cannot make the socket {name}: {cause}{hint}")
