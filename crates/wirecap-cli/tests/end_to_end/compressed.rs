@@ -6,7 +6,7 @@ use wirecap_lab::{Capture, require_root};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
 use super::tools::ask;
-use crate::lab::{Lab, SmallDisk, assert_frames, by_queue, partial};
+use crate::lab::{Lab, SmallDisk, WIRECAP, assert_frames, by_queue, partial};
 
 const FRAMES: u64 = 20_000;
 
@@ -95,6 +95,40 @@ fn a_compressed_file_is_current_and_whole_on_a_full_disk() {
         }
         fs::remove_file(filler).unwrap();
         fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn a_compressed_file_without_room_for_the_account_is_whole() {
+    if !require_root("a_compressed_file_without_room_for_the_account_is_whole") {
+        return;
+    }
+    let lab = Lab::with_queues("zaccount", 1);
+    for name in ["x.pcapng.zst", "x.pcapng.lz4"] {
+        let path = lab.path(name);
+        let capture = |limit: u64| {
+            let mut command = lab.right.command("prlimit");
+            command.args([
+                &format!("--fsize={limit}"),
+                WIRECAP,
+                "capture",
+                "r0",
+                "--duration",
+                "300ms",
+                "-w",
+            ]);
+            command.arg(&path).output().unwrap()
+        };
+        assert_eq!(capture(1 << 20).status.code(), Some(0));
+        let room = path.metadata().unwrap().len() - 10;
+        fs::remove_file(&path).unwrap();
+        let ended = capture(room);
+        let message = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{message}");
+        assert!(message.contains("File too large"), "{message}");
+        let (capture, is_whole) = decompressed(&partial(&path));
+        assert!(is_whole && capture.damage.is_none(), "{name}: {:?}", capture.damage);
+        assert!(capture.statistics.is_empty() && capture.packets.is_empty());
     }
 }
 
