@@ -153,7 +153,7 @@ mod tests {
         let holding = Holding::new().unwrap();
         let other = forked();
         // SAFETY: the handler does nothing, and no other test raises this signal.
-        unsafe { libc::signal(libc::SIGUSR2, ignore as *const () as libc::sighandler_t) };
+        unsafe { libc::signal(libc::SIGURG, ignore as *const () as libc::sighandler_t) };
         // SAFETY: it has no arguments.
         let waiting = unsafe { libc::pthread_self() };
         let done = AtomicBool::new(false);
@@ -161,7 +161,7 @@ mod tests {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     // SAFETY: the thread waits for this one.
-                    unsafe { libc::pthread_kill(waiting, libc::SIGUSR2) };
+                    unsafe { libc::pthread_kill(waiting, libc::SIGURG) };
                     thread::sleep(Duration::from_millis(1));
                 }
             });
