@@ -8,7 +8,7 @@
 //!
 //! Rule: the signal handler does all of it, so that it takes no thread, and works whatever the process waits
 //! for. A signal that comes too soon after the one before repeats it: `timeout` and some service managers
-//! send theirs twice.
+//! send theirs twice. One that people may have sent, since it is not that soon, deserves an answer.
 
 use std::{
     io,
@@ -27,6 +27,9 @@ use crate::clock::monotonic_ns;
 /// Bits of a state that hold the stage; the others hold the time in nanoseconds, which lasts for 146 years.
 const STAGE_BITS: u32 = 2;
 
+/// A signal that repeats the one before within this part of the time for repetitions is not that of a person.
+const BY_PROGRAM: u64 = 5;
+
 /// What signals have asked for so far.
 #[derive(Debug, Default)]
 pub struct Escalation {
@@ -37,6 +40,8 @@ pub struct Escalation {
     end: Arc<AtomicBool>,
     /// Written by signal handlers, and by the command.
     give_up: Arc<AtomicBool>,
+    /// Written by signal handlers, cleared by the command.
+    repeated: AtomicBool,
     /// A signal that comes sooner after the last one repeats it.
     repetition_ns: u64,
 }
@@ -54,6 +59,8 @@ enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reaction {
     Nothing,
+    /// The signal asks for nothing more, but its sender may wait for that.
+    Answer,
     End,
     GiveUp,
     Exit,
@@ -116,6 +123,13 @@ impl Escalation {
         Arc::clone(&self.give_up)
     }
 
+    /// Whether a signal has come since the last call that was too soon to ask for more, but later than a
+    /// program sends one twice.
+    pub fn take_repeated(&self) -> bool {
+        // Written only if set: commands ask many times a second.
+        self.repeated.load(Ordering::Relaxed) && self.repeated.swap(false, Ordering::Relaxed)
+    }
+
     fn take(&self, now_ns: u64) -> Reaction {
         let mut before = self.state.load(Ordering::Relaxed);
         let reaction = loop {
@@ -129,6 +143,7 @@ impl Escalation {
         match reaction {
             Reaction::End => self.end.store(true, Ordering::Relaxed),
             Reaction::GiveUp => self.give_up.store(true, Ordering::Relaxed),
+            Reaction::Answer => self.repeated.store(true, Ordering::Relaxed),
             Reaction::Nothing | Reaction::Exit => {}
         }
         reaction
@@ -156,8 +171,10 @@ pub fn hold_back<T>(signals: &[libc::c_int], work: impl FnOnce() -> T) -> io::Re
 /// The state after a signal, and what that leads to.
 fn next(before: u64, now_ns: u64, repetition_ns: u64) -> (u64, Reaction) {
     let (stage, since_ns) = (before & ((1 << STAGE_BITS) - 1), before >> STAGE_BITS);
-    if stage != Stage::Running as u64 && now_ns.saturating_sub(since_ns) < repetition_ns {
-        return (before, Reaction::Nothing);
+    let passed_ns = now_ns.saturating_sub(since_ns);
+    if stage != Stage::Running as u64 && passed_ns < repetition_ns {
+        let is_by_program = passed_ns < repetition_ns / BY_PROGRAM;
+        return (before, if is_by_program { Reaction::Nothing } else { Reaction::Answer });
     }
     if stage == Stage::Running as u64 {
         (state(Stage::AskedToEnd, now_ns), Reaction::End)
@@ -193,16 +210,27 @@ mod tests {
 
     #[test]
     fn the_first_signal_ends_the_command_and_a_late_second_one_exits() {
-        use Reaction::{End, Exit, Nothing};
-        assert_eq!(reactions(&[0, 1, 99, 100], None), [End, Nothing, Nothing, Exit]);
+        use Reaction::{Answer, End, Exit, Nothing};
+        assert_eq!(reactions(&[0, 1, 19, 20, 99, 100], None), [End, Nothing, Nothing, Answer, Answer, Exit]);
     }
 
     #[test]
     fn while_the_command_ends_a_signal_gives_up_and_the_next_one_exits() {
-        use Reaction::{End, Exit, GiveUp, Nothing};
+        use Reaction::{Answer, End, Exit, GiveUp, Nothing};
         let by_signal = reactions(&[1_000, 1_004, 1_110, 1_120, 1_220], Some(1_005));
         assert_eq!(by_signal, [End, Nothing, GiveUp, Nothing, Exit]);
-        assert_eq!(reactions(&[510, 600, 650, 700], Some(500)), [Nothing, GiveUp, Nothing, Exit]);
+        assert_eq!(reactions(&[510, 600, 650, 700], Some(500)), [Nothing, GiveUp, Answer, Exit]);
+    }
+
+    #[test]
+    fn a_repetition_is_taken_once() {
+        let escalation = Escalation { repetition_ns: 100, ..Escalation::default() };
+        escalation.take(0);
+        escalation.take(10);
+        assert!(!escalation.take_repeated(), "a program sends one twice");
+        escalation.take(50);
+        assert!(escalation.take_repeated() && !escalation.take_repeated());
+        assert!(!escalation.give_up_flag().load(Ordering::Relaxed));
     }
 
     #[test]

@@ -7,8 +7,8 @@
 //!      handled
 //! ```
 //!
-//! Rule: if the end takes long, a line says how much is left, the rate, and how to give up; SIGUSR1 prints
-//! the same at any time.
+//! Rule: if the end takes long, a line says how much is left, the rate, and how to give up; SIGUSR1, and a
+//! second signal too soon after the first, print the same at any time.
 
 use std::{
     thread,
@@ -177,8 +177,10 @@ impl<'a> Drain<'a> {
         self.extend(&report);
         let Some(Unfinished { done, limit, what, .. }) = &self.unfinished else { return };
         let now = Instant::now();
-        let is_asked = self.signals.take_report_request();
-        let line_is_due = is_asked || (now >= self.next_line && !self.quiet && !self.line.is_enabled());
+        let is_repeated = self.signals.take_repeated() && !self.quiet;
+        let line_is_due = self.signals.take_report_request()
+            || is_repeated
+            || (now >= self.next_line && !self.quiet && !self.line.is_enabled());
         if !line_is_due && !self.line.is_due() {
             return;
         }

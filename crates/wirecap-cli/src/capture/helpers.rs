@@ -95,12 +95,12 @@ impl Helpers {
 
 /// Waits until `is_over`, or until a signal gives up. Returns whether it is over.
 fn wait(signals: &Signals, what: &str, quiet: bool, mut is_over: impl FnMut() -> bool) -> bool {
-    let (begun, mut is_noted) = (Instant::now(), quiet);
+    let (begun, mut is_noted) = (Instant::now(), false);
     while !is_over() {
         if signals.escalation.give_up_flag().load(Ordering::Relaxed) {
             return false;
         }
-        if !is_noted && begun.elapsed() >= LONG {
+        if !quiet && (signals.take_repeated() || (!is_noted && begun.elapsed() >= LONG)) {
             note!("{what}; Ctrl-C (SIGINT, SIGTERM) does not wait for that");
             is_noted = true;
         }

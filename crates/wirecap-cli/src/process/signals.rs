@@ -80,6 +80,11 @@ impl Signals {
         self.escalation.is_asked_to_end()
     }
 
+    /// Whether a second signal came too soon since the last call, so that its sender waits for an answer.
+    pub(crate) fn take_repeated(&self) -> bool {
+        self.escalation.take_repeated()
+    }
+
     /// Whether a report was requested since the last call.
     pub(crate) fn take_report_request(&self) -> bool {
         // Written only if set: some callers ask between two batches of packets.
