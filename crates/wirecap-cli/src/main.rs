@@ -114,7 +114,7 @@ fn wrong_settings(error: anyhow::Error, file: &Path) -> ExitCode {
     let is_placed = error.is::<exit::WrongFile>() || error.is::<exit::WrongSettings>();
     let may_be_of_file = exit::code_of(&error) == Exit::Usage && !is_placed;
     let code = exit_code(Err(error));
-    if may_be_of_file && settings::file::has_any(file) {
+    if may_be_of_file && settings::file::has_settings(file) {
         note!("{} has settings, too; --print-config prints what they and the flags come to", file.display());
     }
     code

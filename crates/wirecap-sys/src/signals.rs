@@ -27,8 +27,8 @@ use crate::clock::monotonic_ns;
 /// Bits of a state that hold the stage; the others hold the time in nanoseconds, which lasts for 146 years.
 const STAGE_BITS: u32 = 2;
 
-/// A signal that repeats the one before within this part of the time for repetitions is not that of a person.
-const BY_PROGRAM: u64 = 5;
+/// A fifth of the time for repetitions: people do not send a second signal that soon, programs do.
+const BY_PROGRAM_DIVISOR: u64 = 5;
 
 /// What signals have asked for so far.
 #[derive(Debug, Default)]
@@ -173,7 +173,7 @@ fn next(before: u64, now_ns: u64, repetition_ns: u64) -> (u64, Reaction) {
     let (stage, since_ns) = (before & ((1 << STAGE_BITS) - 1), before >> STAGE_BITS);
     let passed_ns = now_ns.saturating_sub(since_ns);
     if stage != Stage::Running as u64 && passed_ns < repetition_ns {
-        let is_by_program = passed_ns < repetition_ns / BY_PROGRAM;
+        let is_by_program = passed_ns < repetition_ns / BY_PROGRAM_DIVISOR;
         return (before, if is_by_program { Reaction::Nothing } else { Reaction::Answer });
     }
     if stage == Stage::Running as u64 {

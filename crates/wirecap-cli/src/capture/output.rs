@@ -17,7 +17,9 @@ use nix::{errno::Errno, fcntl::OFlag};
 use wirecap_file::Format;
 use wirecap_record::{Compression, FileOptions, Output, RecordError};
 
-use crate::{process::signals::Signals, settings::OutputSettings, text::error::place_hint, values::FileMode};
+use crate::{
+    process::signals::Signals, settings::OutputSettings, text::error::directory_hint, values::FileMode,
+};
 
 /// How often to check whether a pipe has a reader.
 const TICK: Duration = Duration::from_millis(50);
@@ -178,7 +180,7 @@ pub(crate) fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
             "; choose a directory you may write to, or write over the file by --in-place".into()
         }
         ErrorKind::IsADirectory => format!("; name a file in it: {}", path.join("trace.pcapng").display()),
-        _ => place_hint(path, cause),
+        _ => directory_hint(path, cause),
     };
     anyhow!("{}{hint}", cannot_write(&name.to_string(), error))
 }

@@ -25,7 +25,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use nix::unistd::{Group, getegid, geteuid};
 
 use super::{access::SocketOwner, connect};
-use crate::{serve::endpoint::Listener, text::error::place_hint};
+use crate::{serve::endpoint::Listener, text::error::directory_hint};
 
 /// The directory of root's captures.
 const SYSTEM: &str = "/run/wirecap";
@@ -115,7 +115,7 @@ impl ControlSocket {
             // The kernel takes 107 bytes, and the new socket has a longer name than the old one.
             let hint = match cause.kind() {
                 ErrorKind::InvalidInput => "; choose a shorter name".into(),
-                _ => place_hint(path, &cause),
+                _ => directory_hint(path, &cause),
             };
             anyhow!("cannot make the socket {name}: {cause}{hint}")
         };
@@ -177,7 +177,7 @@ fn make_directory(directory: &Path, group: Option<u32>) -> Result<()> {
             return Ok(());
         }
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
-        Err(cause) => bail!("cannot make the directory {name}: {cause}{}", place_hint(directory, &cause)),
+        Err(cause) => bail!("cannot make the directory {name}: {cause}{}", directory_hint(directory, &cause)),
     }
     let metadata = directory.symlink_metadata().map_err(|cause| anyhow!("cannot look at {name}: {cause}"))?;
     let is_safe = metadata.is_dir()

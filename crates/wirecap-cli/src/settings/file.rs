@@ -66,7 +66,7 @@ pub(crate) fn read<T: Settings>(path: &Path) -> Result<Sourced<T>> {
 
 /// Whether a file has a setting, in whatever table. One that cannot be read twice, such as a pipe, is taken
 /// to have some.
-pub(crate) fn has_any(path: &Path) -> bool {
+pub(crate) fn has_settings(path: &Path) -> bool {
     let parsed = || fs::read_to_string(path).ok()?.parse::<toml::Table>().ok();
     let is_empty = |value: &toml::Value| value.as_table().is_some_and(toml::Table::is_empty);
     !path.is_file() || parsed().is_none_or(|tables| !tables.values().all(is_empty))

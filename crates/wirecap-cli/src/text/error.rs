@@ -44,7 +44,7 @@ const LESS_BLOCKS: &str = "; lower -R or --memory";
 const LESS_MEMORY: &str = "lower -R, -M or the number of queues";
 
 /// What to do where a file or a socket cannot be made because of its directory, ready to be appended.
-pub(crate) fn place_hint(path: &Path, cause: &io::Error) -> String {
+pub(crate) fn directory_hint(path: &Path, cause: &io::Error) -> String {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match cause.kind() {
         ErrorKind::NotFound if directory.is_dir() && !path.is_symlink() => {

@@ -61,7 +61,8 @@ impl UndoOutcome {
 /// Leaves alone what others have changed since. Settings of interfaces of other network namespaces come last.
 ///
 /// # Errors
-/// If the journal cannot be read, written or renamed.
+/// If the journal cannot be read, written or renamed. A damaged file, also of another network namespace, is
+/// found before anything is restored.
 pub fn undo(journal: &Journal, settings: &impl Settings) -> Result<Vec<Restored>, Error> {
     let oldest = each_once(journal.read()?);
     let elsewhere = journal.read_elsewhere()?;

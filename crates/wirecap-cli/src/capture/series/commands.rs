@@ -78,16 +78,14 @@ pub(crate) struct GivenUpCommands {
 
 impl fmt::Display for GivenUpCommands {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "a signal ended the wait for the command of -z, which")?;
-        if let Some(RunningCommand { file, process }) = &self.running {
-            write!(formatter, " still runs with {} (process {process})", file.display())?;
-        }
-        let and = if self.running.is_some() { " and" } else { "" };
-        match self.not_begun {
-            0 if self.running.is_some() => Ok(()),
-            0 => write!(formatter, " has run with all files"),
-            files => write!(formatter, "{and} has not run with {}", counted(files, "file")),
-        }
+        let running = self.running.as_ref().map(|RunningCommand { file, process }| {
+            format!("still runs with {} (process {process})", file.display())
+        });
+        let not_begun =
+            (self.not_begun > 0).then(|| format!("has not run with {}", counted(self.not_begun, "file")));
+        let left: Vec<_> = running.into_iter().chain(not_begun).collect();
+        let left = if left.is_empty() { "has run with all files".into() } else { left.join(" and ") };
+        write!(formatter, "a signal ended the wait for the command of -z, which {left}")
     }
 }
 
