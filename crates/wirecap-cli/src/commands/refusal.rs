@@ -7,6 +7,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use wirecap::config::nearest;
+use wirecap_sys::netdev;
 
 use super::{Flags, capture::habits};
 use crate::{
@@ -14,6 +15,9 @@ use crate::{
     flags::INTERFACE,
     print::stdio::{Stream, print_styled},
 };
+
+/// The command whose flags users of tcpdump and dumpcap know.
+const CAPTURE: &str = "capture";
 
 /// Prints clap's answer to these arguments: help and version unchanged, errors in the form of all other
 /// errors.
@@ -59,6 +63,9 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
             let (given, command) = (context(ContextKind::InvalidSubcommand), Flags::command());
             let commands = command.get_subcommands().map(Command::get_name);
             match nearest(&given, commands) {
+                None if netdev::interface(&given).is_ok() => {
+                    format!("there is no command {given}; did you mean wirecap capture {given}?")
+                }
                 None => format!("there is no command {given}; {help}"),
                 Some(meant) => format!("there is no command {given}; did you mean {meant}?"),
             }
@@ -103,10 +110,10 @@ fn help(arguments: &[String]) -> String {
 /// The message for a flag that the command does not have. It omits clap's advice to write `-- --flag`, since
 /// no interface has such a name, and clap's suggestion, which can be any flag with a few letters in common.
 fn unknown_flag(name: &str, arguments: &[String]) -> String {
-    let command = command(arguments);
-    let captures = command.as_ref().is_some_and(|command| command.get_name() == "capture");
+    let Some(command) = command(arguments) else { return flag_without_command(name, arguments) };
+    let captures = command.get_name() == CAPTURE;
     if let Some(long) = name.strip_prefix("--") {
-        let known = command.iter().flat_map(Command::get_arguments).filter_map(Arg::get_long);
+        let known = command.get_arguments().filter_map(Arg::get_long);
         return match nearest(long, known) {
             Some(meant) if habits::instead_of(name).is_none() || !captures => {
                 format!("there is no flag {name}; did you mean --{meant}?")
@@ -121,6 +128,21 @@ fn unknown_flag(name: &str, arguments: &[String]) -> String {
             format!("there is no flag {name}; a filter that begins with - is given with --filter '{filter}'")
         }
         None => unanswered(name, captures, arguments),
+    }
+}
+
+/// The message for a flag in the place of a command, as in a command line of tcpdump.
+fn flag_without_command(name: &str, arguments: &[String]) -> String {
+    let capture = Flags::command().find_subcommand(CAPTURE).cloned();
+    let is_named = |flag: &Arg| {
+        flag.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long))
+            || flag
+                .get_short()
+                .is_some_and(|short| name.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4])))
+    };
+    match capture.is_some_and(|capture| capture.get_arguments().any(is_named)) {
+        true => format!("there is no flag {name} without a command; did you mean wirecap {CAPTURE} {name}?"),
+        false => unanswered(name, true, arguments),
     }
 }
 
@@ -174,6 +196,15 @@ mod tests {
             ("catpure eth0", "there is no command catpure; did you mean capture?"),
             ("sing", "there is no command sing; try wirecap --help"),
             ("list", "there is no command list; try wirecap --help"),
+            ("lo -c 3", "there is no command lo; did you mean wirecap capture lo?"),
+            ("-i eth0 -c 3", "there is no flag -i without a command; did you mean wirecap capture -i?"),
+            (
+                "--print eth0",
+                "there is no flag --print without a command; did you mean wirecap capture --print?",
+            ),
+            ("-n", "there is no flag -n without a command; did you mean wirecap capture -n?"),
+            ("-Y", "there is no flag -Y; try wirecap --help"),
+            ("--nano", "there is no flag --nano; leave it out: files always have nanoseconds"),
             ("capture eth0 --rotate 5", "there is no flag --rotate; did you mean --rotate-size?"),
             ("capture eth0 --ring-files 5", "there is no flag --ring-files; try wirecap capture --help"),
             ("capture eth0 --interval=5", "there is no flag --interval; try wirecap capture --help"),
