@@ -24,7 +24,7 @@ use crate::{
         SocketChoice, file,
     },
     sources::{Sourced, Sources},
-    values::{ANY, Cores, FileMode, choice, choice_but, cores, duration, file_size, number, size},
+    values::{ANY, Cores, FileMode, bytes, choice, choice_but, cores, duration, file_size, number, size},
 };
 
 /// What arguments that take interfaces call their values.
@@ -38,7 +38,7 @@ pub(crate) struct FileFlags {
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Keep at most this many bytes of each packet in the file; 0 keeps all [default: 0].
-    #[arg(short, long, value_name = "BYTES", value_parser = number::<u32>(ANY, "--snaplen 128"))]
+    #[arg(short, long, value_name = "BYTES", value_parser = bytes("--snaplen 128"))]
     snaplen: Option<u32>,
     /// Write the file past the page cache (O_DIRECT): for long captures that are as fast as the disk.
     #[arg(long)]
@@ -108,7 +108,7 @@ pub(crate) struct PoolFlags {
           conflicts_with_all = ["memory", "chunks_per_pool"])]
     buffer_mib: Option<u32>,
     /// Size of a cell: 2048 or 4096. Larger packets take several cells [default: 2048].
-    #[arg(long, value_name = "BYTES", value_parser = number::<u32>(ANY, "--cell-bytes 4096"))]
+    #[arg(long, value_name = "BYTES", value_parser = bytes("--cell-bytes 4096"))]
     cell_bytes: Option<u32>,
 }
 

@@ -85,6 +85,17 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "write a size with its unit, like 512M or 2G".into())
 }
 
+/// Parses a number of bytes that may be 0: 128, with a suffix in powers of two 64k, 1M, or with an exponent
+/// 1e6.
+pub(crate) fn bytes(example: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let bytes = u64::from_str(text).ok().or_else(|| size(text).ok());
+        bytes
+            .and_then(|bytes| u32::try_from(bytes).ok())
+            .ok_or_else(|| format!("write a number of bytes, like {example}, or with a unit, like 64k"))
+    }
+}
+
 /// Parses the size of a file in bytes: 100 is that many millions, as with tcpdump, 512k, 100M and 2G are in
 /// powers of two, and 1e8 is a number of bytes.
 pub(crate) fn file_size(text: &str) -> Result<u64, String> {
@@ -96,7 +107,7 @@ pub(crate) fn file_size(text: &str) -> Result<u64, String> {
 pub(crate) fn size_of_file(text: &str, unit: u64) -> Option<u64> {
     let bytes = match is_decimal(text) {
         true => decimal(text, unit),
-        false => with_exponent(text).or_else(|| parse_bytes(&text.to_uppercase())),
+        false => with_exponent(text).or_else(|| parse_bytes(text)),
     };
     bytes.filter(|bytes| *bytes > 0)
 }
@@ -191,6 +202,26 @@ mod tests {
             "1é",
         ] {
             assert!(count(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_as_people_write_them() {
+        for text in ["64k", "64K", "64KiB", "0.0625M", "65536e0"] {
+            assert_eq!(
+                (size(text), bytes("")(text), size_of_file(text, 1)),
+                (Ok(65_536), Ok(65_536), Some(65_536)),
+                "{text}"
+            );
+        }
+        assert_eq!((bytes("")("0"), bytes("")("128"), bytes("")("1e6")), (Ok(0), Ok(128), Ok(1_000_000)));
+        assert_eq!((size("1g"), size("1GiB"), size("2T")), (Ok(1 << 30), Ok(1 << 30), Ok(2 << 40)));
+        for bad in ["", "k", "-1", "64 k", "64kb", "64MB", "iB", "64iB", "64ki", "64kk"] {
+            assert!(size(bad).is_err() && bytes("")(bad).is_err() && file_size(bad).is_err(), "{bad}");
+        }
+        let words = "write a number of bytes, like --snaplen 128, or with a unit, like 64k";
+        for bad in ["4G", "-1"] {
+            assert_eq!(bytes("--snaplen 128")(bad), Err(words.into()), "{bad}");
         }
     }
 

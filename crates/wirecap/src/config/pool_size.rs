@@ -70,9 +70,14 @@ impl FromStr for PoolSize {
 
 choice_text!(PoolSize);
 
-/// Parses a size of memory: `512M`, `1.5G`, in powers of two. `None` if it has no unit, or is 0.
+/// Parses a size of memory in powers of two: `512M`, `1.5G`, `64k`, `256MiB`. `None` if it has no unit, or is
+/// 0.
 pub fn parse_bytes(text: &str) -> Option<u64> {
-    let (number, shift) = UNITS.iter().find_map(|&(unit, shift)| Some((text.strip_suffix(unit)?, shift)))?;
+    let text = text.strip_suffix("iB").unwrap_or(text);
+    let (number, shift) = UNITS.iter().find_map(|&(unit, shift)| {
+        let number = text.strip_suffix(unit).or_else(|| text.strip_suffix(unit.to_ascii_lowercase()))?;
+        Some((number, shift))
+    })?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if ![whole, fraction]
         .iter()

@@ -50,7 +50,9 @@ fn sizes_of_pools_are_read_back() {
     ] {
         assert_eq!((text.parse(), size.to_string().as_str()), (Ok(size), text));
     }
-    assert_eq!("memory:1.5G".parse(), Ok(PoolSize::Memory(3 << 29)));
+    for (text, bytes) in [("1.5G", 3 << 29), ("64k", 64 << 10), ("512MiB", 512 << 20)] {
+        assert_eq!(format!("memory:{text}").parse(), Ok(PoolSize::Memory(bytes)), "{text}");
+    }
     for bad in
         ["", "128", "chunks:", "chunks:-1", "memory:0M", "memory:-5", "memory:.5G", "memory:1.G", "most:3"]
     {

@@ -6,10 +6,7 @@ use clap::Args;
 use wirecap_core::choice::UnknownName;
 use wirecap_doctor::Rule;
 
-use crate::{
-    flags::INTERFACE,
-    values::{ANY, number},
-};
+use crate::{flags::INTERFACE, values::bytes};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -52,7 +49,7 @@ pub(crate) struct DoctorFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) account: Option<PathBuf>,
     /// Size of a cell in the planned capture: 2048 or 4096.
-    #[arg(long, value_name = "BYTES", default_value_t = 2048, value_parser = number::<u32>(ANY, "--cell-bytes 4096"))]
+    #[arg(long, value_name = "BYTES", default_value_t = 2048, value_parser = bytes("--cell-bytes 4096"))]
     pub(crate) cell_bytes: u32,
     /// Write what is known of the machine to a file as well.
     #[arg(long, value_name = "FILE")]

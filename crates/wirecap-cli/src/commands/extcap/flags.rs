@@ -9,7 +9,7 @@ use wirecap::{Config, Mode, PoolSize};
 use crate::{
     exit::Usage,
     flags::set,
-    values::{ANY, number},
+    values::{ANY, bytes, number},
 };
 
 /// A call by Wireshark.
@@ -57,7 +57,7 @@ pub(crate) struct ExtcapFlags {
     #[arg(long, value_name = "PERCENT", value_parser = number::<u32>(0..=100, "--threshold 60"))]
     threshold: Option<u32>,
     /// Keep at most this many bytes of each packet; 0 keeps all.
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = bytes("--snaplen 128"))]
     pub(super) snaplen: u32,
     /// Capture packets addressed to other stations, too: true or false.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
