@@ -44,7 +44,7 @@ impl MetricsEndpoint {
                 let cannot = |cause: std::io::Error| {
                     let hint = match cause.kind() {
                         ErrorKind::AddrInUse => "; another program serves there, so choose another port",
-                        ErrorKind::AddrNotAvailable => "; it is no address of this machine",
+                        ErrorKind::AddrNotAvailable => "; no interface that is up has this address",
                         ErrorKind::PermissionDenied => "; choose a port from 1024 on",
                         _ => "",
                     };

@@ -86,7 +86,9 @@ fn none(silent: bool, all_visible: bool) -> &'static str {
     match (silent, all_visible) {
         (true, _) => "no capture answers",
         (false, false) => "no capture runs that this user can reach",
-        (false, true) => "no running capture has a control socket",
+        (false, true) => {
+            "no running capture has its control socket in the usual place; with --control, wirecap status SOCKET shows it"
+        }
     }
 }
 
@@ -133,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_said() {
-        assert_eq!(none(false, true), "no running capture has a control socket");
+        assert!(none(false, true).starts_with("no running capture has its control socket in the usual place"));
         assert_eq!(none(false, false), "no capture runs that this user can reach");
         assert_eq!((none(true, true), none(true, false)), ("no capture answers", "no capture answers"));
     }
