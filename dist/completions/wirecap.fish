@@ -125,7 +125,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l log -d 'How 
 json\t'A JSON object on one line: time, level, code and text'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a port of the loopback interface, like 9417, on ADDRESS:PORT, or on unix:PATH' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s i -l interface -d 'Interfaces in another form, as with tcpdump: the words that are no flags are the filter then' -r -f -a "(__fish_print_interfaces)"
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -s D -l list-interfaces -d 'List the interfaces and exit, as wirecap interfaces does'
 complete -c wirecap -n "__fish_wirecap_using_subcommand capture" -l print-config -d 'Print the settings in force, as --config reads them, check them, and exit: with code 2 if something is wrong with them. What depends on this machine, such as its interfaces, is not checked'
@@ -181,7 +181,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l log -d 'How 
 json\t'A JSON object on one line: time, level, code and text'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a port of the loopback interface, like 9417, on ADDRESS:PORT, or on unix:PATH' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s w -l write -d 'Also write all received packets to FILE.pcapng, FILE.pcap, a named pipe, or -' -r -F
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -s R -d 'R, chunks per receive queue. A queue can buffer R x M packets [default: 32, or fewer, so that all queues together take at most an eighth of the available memory]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand forward" -l workers -d 'Number of workers, at most as many as each interface has receive queues [default: that number, at most one per core]' -r
@@ -294,7 +294,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l log -d 'How 
 json\t'A JSON object on one line: time, level, code and text'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a port of the loopback interface, like 9417, on ADDRESS:PORT, or on unix:PATH' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l require-zero-copy -d 'Fail where packets would be copied; the same as --xdp-mode zero-copy'
 complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l no-sandbox -d 'Keep all privileges. By default, once everything is open, each thread gives up the capabilities, system calls and files that it does not need'
 complete -c wirecap -n "__fish_wirecap_using_subcommand profile" -l json -d 'Print the account as one JSON object, as the last line of standard output (of standard error with -w -)'
@@ -339,7 +339,7 @@ complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l log -d 'How m
 json\t'A JSON object on one line: time, level, code and text'"
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l name -d 'A name for wirecap status, stop, rotate and set, instead of the process id' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l control -d 'The socket by which wirecap status, stop, rotate and set reach the capture, or off [default: /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user]' -r
-complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on ADDRESS:PORT, or on unix:PATH' -r
+complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l metrics -d 'Serve metrics for Prometheus (OpenMetrics) over HTTP: on a port of the loopback interface, like 9417, on ADDRESS:PORT, or on unix:PATH' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l threads -l workers -d 'Number of threads that handle packets. With fewer threads than receive queues, a thread serves several; with more (advanced mode), the others only help [default: one per receive queue]' -r
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l native -d 'Run the filter as machine code, if the machine and the filter allow it, instead of interpreting it'
 complete -c wirecap -n "__fish_wirecap_using_subcommand handle" -l require-zero-copy -d 'Fail where packets would be copied; the same as --xdp-mode zero-copy'

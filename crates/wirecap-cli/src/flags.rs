@@ -236,8 +236,8 @@ pub(crate) struct ServiceFlags {
     /// /run/wirecap/PID.sock as root, $XDG_RUNTIME_DIR/wirecap/PID.sock as another user].
     #[arg(long, value_name = "PATH")]
     control: Option<SocketChoice>,
-    /// Serve metrics for Prometheus (OpenMetrics) over HTTP: on a loopback port (9417), on
-    /// ADDRESS:PORT, or on unix:PATH.
+    /// Serve metrics for Prometheus (OpenMetrics) over HTTP: on a port of the loopback
+    /// interface, like 9417, on ADDRESS:PORT, or on unix:PATH.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<MetricsAddress>,
 }

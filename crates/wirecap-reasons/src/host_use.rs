@@ -50,14 +50,26 @@ pub fn describe(host_use: &HostUse) -> String {
         HostUse::IngressFilter { filter } => format!("tc filter {filter}"),
         HostUse::IngressProgram { program_id, program, processes } => {
             let held = if processes.is_empty() { String::new() } else { format!(" of {}", names(processes)) };
-            format!("TCX program {} (id {program_id}){held}", program.as_deref().unwrap_or("?"))
+            format!("TCX program{} (id {program_id}){held}", spaced(program.as_deref()))
         }
         HostUse::XdpProgram { program_id, program } => {
-            format!("XDP program {} (id {program_id})", program.as_deref().unwrap_or("?"))
+            format!("XDP program{} (id {program_id})", spaced(program.as_deref()))
         }
         HostUse::Unknown { what, reason } => format!("{} cannot be determined: {reason}", sight(*what)),
         _ => "a use of an unknown kind".into(),
     }
+}
+
+/// The name of a program behind a space; nothing if it is not known.
+///
+/// ```
+/// use wirecap_reasons::host_use::spaced;
+///
+/// assert_eq!(format!("program{} (id 7)", spaced(Some("filter"))), "program filter (id 7)");
+/// assert_eq!(format!("program{} (id 7)", spaced(None)), "program (id 7)");
+/// ```
+pub fn spaced(program: Option<&str>) -> String {
+    program.map(|name| format!(" {name}")).unwrap_or_default()
 }
 
 /// The texts of several uses.
@@ -165,7 +177,7 @@ mod tests {
             words(program(Some("wirecap_tap"), vec![tap])),
             "TCX program wirecap_tap (id 9) of wirecap (pid 7)"
         );
-        assert_eq!(words(program(None, Vec::new())), "TCX program ? (id 9)");
+        assert_eq!(words(program(None, Vec::new())), "TCX program (id 9)");
         let unknown = HostUse::Unknown { what: Sight::Listeners, reason: "no /proc".into() };
         assert_eq!(words(unknown), "listeners cannot be determined: no /proc");
     }

@@ -485,5 +485,7 @@ impl Appender {
         counters.out_of_order.store(self.order.late, Ordering::Relaxed);
         let not_copied = self.copy.as_ref().map_or(0, OutputCopy::not_copied);
         counters.not_copied.store(not_copied, Ordering::Relaxed);
+        let reader_has_ended = self.copy.as_ref().is_some_and(OutputCopy::reader_has_ended);
+        counters.copy_reader_has_ended.store(reader_has_ended, Ordering::Relaxed);
     }
 }

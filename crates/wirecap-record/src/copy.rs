@@ -33,8 +33,10 @@ pub struct OutputCopy {
     /// Records that the pipe had no room for.
     waiting: VecDeque<Group>,
     waiting_bytes: usize,
-    /// Whether the program has ended.
+    /// Whether nothing more is copied.
     is_closed: bool,
+    /// Whether the program has closed its end.
+    reader_has_ended: bool,
     /// Packets that are not in the copy.
     not_copied: u64,
 }
@@ -56,7 +58,7 @@ impl OutputCopy {
     pub fn to_pipe(pipe: OwnedFd) -> io::Result<Self> {
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let (waiting, pipe) = (VecDeque::new(), pipe.into());
-        Ok(Self { pipe, waiting, waiting_bytes: 0, is_closed: false, not_copied: 0 })
+        Ok(Self { pipe, waiting, waiting_bytes: 0, is_closed: false, reader_has_ended: false, not_copied: 0 })
     }
 
     /// Copies whole records: what comes before the packets, or this number of packets.
@@ -83,13 +85,21 @@ impl OutputCopy {
         self.not_copied
     }
 
+    /// Whether the program has closed its end, as far as writing has shown it.
+    pub(crate) fn reader_has_ended(&self) -> bool {
+        self.reader_has_ended
+    }
+
     /// Writes what the pipe has room for.
     pub(crate) fn write_waiting(&mut self) {
         while let Some(group) = self.waiting.front_mut() {
             match self.pipe.write(&group.bytes[group.written..]) {
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                 Err(cause) if cause.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => return self.close(),
+                Err(cause) => {
+                    self.reader_has_ended = cause.kind() == ErrorKind::BrokenPipe;
+                    return self.close();
+                }
                 Ok(bytes) => {
                     group.written += bytes;
                     self.waiting_bytes -= bytes;
@@ -163,7 +173,7 @@ mod tests {
         drop(reader);
         copy.write_waiting();
         copy.add([&record[..]].into_iter(), 5);
-        assert_eq!((copy.has_waiting(), copy.not_copied()), (false, 15));
+        assert_eq!((copy.has_waiting(), copy.not_copied(), copy.reader_has_ended()), (false, 15, true));
 
         let (reader, writer) = pipe();
         let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
@@ -171,6 +181,7 @@ mod tests {
         let begun = Instant::now();
         copy.finish();
         assert!((5..8).contains(&begun.elapsed().as_secs()) && copy.not_copied() == 10);
+        assert!(!copy.reader_has_ended(), "it reads nothing");
         drop(reader);
     }
 }

@@ -5,7 +5,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -92,6 +92,7 @@ pub(crate) struct Counters {
     pub(crate) forced_memory: AtomicU64,
     pub(crate) forced_time: AtomicU64,
     pub(crate) not_copied: AtomicU64,
+    pub(crate) copy_reader_has_ended: AtomicBool,
 }
 
 impl Progress {
@@ -131,6 +132,11 @@ impl Progress {
             not_taken: self.backlog.as_ref().map_or(0, |backlog| backlog.not_taken()),
             not_copied: read(&counters.not_copied),
         }
+    }
+
+    /// Whether the program that reads the copy has ended, as far as writing has shown it: it gets nothing more.
+    pub fn copy_reader_has_ended(&self) -> bool {
+        self.counters.copy_reader_has_ended.load(Ordering::Relaxed)
     }
 
     /// Bytes that the output accepted so far: while they grow, it is slow but not stalled.

@@ -114,6 +114,18 @@ total                      7          7     0
     }
 
     #[test]
+    fn a_single_queue_without_packets_keeps_its_place() {
+        let mut report = report(3);
+        for queue in [0, 2] {
+            report.ports[0].queues[queue].account =
+                QueueAccount { seen: 7, delivered: 7, ..QueueAccount::default() };
+        }
+        let table = queues(&report, Stage::Over).to_string();
+        let numbers: Vec<_> = table.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+        assert_eq!(numbers, ["queue", "0", "1", "2", "14"]);
+    }
+
+    #[test]
     fn many_separate_queues_without_packets_are_counted() {
         let mut report = report(32);
         for queue in report.ports[0].queues.iter_mut().step_by(2) {

@@ -59,6 +59,7 @@ impl EndedCapture<'_> {
         capture.stopper().stop();
         let Threads { workers, recorders } = threads;
         let output = FilesProgress::of(&recorders);
+        let copied = output.clone();
         let snapshots =
             Snapshots { plan: self.plan, head: self.head, control: self.control, output: output.clone() };
         let mut snapshots = LastSnapshots::new(snapshots);
@@ -93,7 +94,8 @@ impl EndedCapture<'_> {
         failures.extend(outputs.iter_mut().flat_map(|(file, outcome)| of_output(file, outcome, &report)));
         failures.extend(helpers);
         failures.extend(job.failure().map(Failure::Job));
-        self.print(&report, outputs, &failures, job)
+        let reader_has_ended = copied.is_some_and(|copied| copied.copy_reader_has_ended());
+        self.print(&report, (outputs, reader_has_ended), &failures, job)
     }
 
     /// Failures of the ports and the workers.
@@ -110,12 +112,12 @@ impl EndedCapture<'_> {
         lost.into_iter().chain(traces.map(Failure::Trace)).collect()
     }
 
-    /// Prints the account and the failures. A JSON record is the last line of its stream; after tables, the
+    /// Prints the account and the failures; the reader of a copy may have ended. A JSON record is the last line of its stream; after tables, the
     /// failures follow, where users see them.
     fn print(
         &self,
         report: &Report,
-        outputs: Vec<(OutputFile, Outcome)>,
+        (outputs, reader_has_ended): (Vec<(OutputFile, Outcome)>, bool),
         failures: &[Failure],
         job: &impl Job,
     ) -> Exit {
@@ -124,9 +126,9 @@ impl EndedCapture<'_> {
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
         let pipe = self.plan.output.copy_pipe();
-        let messages = outputs
-            .iter()
-            .flat_map(|(file, outcome)| moved(file, outcome).into_iter().chain(not_copied(outcome, pipe)));
+        let messages = outputs.iter().flat_map(|(file, outcome)| {
+            moved(file, outcome).into_iter().chain(not_copied(outcome, pipe, reader_has_ended))
+        });
         let messages: Vec<_> = messages.collect();
         let written = outputs.into_iter().map(|(file, outcome)| (file, outcome.written));
         let written: Option<WrittenFiles> = self.plan.destination.is_some().then(|| written.collect());
@@ -214,15 +216,16 @@ fn moved(file: &OutputFile, outcome: &Outcome) -> Vec<Message> {
     before.chain(last).collect()
 }
 
-/// A line about packets that were written, and that tcpdump or the reader of the copy was too slow to read.
-fn not_copied(outcome: &Outcome, pipe: Option<&Path>) -> Option<Message> {
+/// A line about packets that were written, and that tcpdump or the reader of the copy did not read.
+fn not_copied(outcome: &Outcome, pipe: Option<&Path>, reader_has_ended: bool) -> Option<Message> {
     let packets = outcome.written.not_copied;
     let (counted, were) = (counted(packets, "packet"), was(packets));
-    let what = pipe.map_or_else(
-        || "not printed: tcpdump did not read them in time".into(),
-        |pipe| format!("not copied to {}: its reader did not take them in time", pipe.display()),
-    );
-    (packets > 0).then(|| Message::warning(format!("{counted} {were} written but {what}")))
+    let (what, reader) = match pipe {
+        Some(pipe) => (format!("not copied to {}", pipe.display()), "its reader"),
+        None => ("not printed".into(), "tcpdump"),
+    };
+    let why = if reader_has_ended { "had ended" } else { "did not read them in time" };
+    (packets > 0).then(|| Message::warning(format!("{counted} {were} written but {what}: {reader} {why}")))
 }
 
 /// Has the recorders write the remaining packets and the account. Calls `publish` many times a second.

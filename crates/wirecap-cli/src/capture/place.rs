@@ -122,7 +122,7 @@ pub(super) fn prepare(plan: &Plan, places: &[Place], signals: &Signals) -> Resul
             given_up: format!("no program writes {pipes}, so nothing was captured"),
         },
     };
-    looking_up.run(signals, plan.output.quiet, || builder.prepare())?.map_err(|error| with_hint(error, plan))
+    run(&looking_up, plan, signals, || builder.prepare())
 }
 
 /// Reserves the memory, then opens the sockets of each queue. A signal ends both.
@@ -137,11 +137,23 @@ pub(super) fn open(plan: &Plan, prepared: PreparedCapture, signals: &Signals) ->
             "the packet memory was not reserved, so nothing was captured",
         )
     };
-    let opened =
-        reserving.run(signals, plan.output.quiet, || prepared.reserve())?.and_then(PreparedCapture::open);
-    let capture = opened.map_err(|error| with_hint(error, plan))?;
+    let reserved = run(&reserving, plan, signals, || prepared.reserve())?;
+    let capture = reserved.open().map_err(|error| with_hint(error, plan))?;
     // Dropping the capture gives everything back.
     if signals.end() { Err(wirecap::Error::GivenUp.into()) } else { Ok(capture) }
+}
+
+/// Runs a step of the library, which may notice a signal before the step does.
+fn run<T: Send + 'static>(
+    step: &Step,
+    plan: &Plan,
+    signals: &Signals,
+    work: impl FnOnce() -> Result<T, wirecap::Error> + Send + 'static,
+) -> Result<T> {
+    step.run(signals, plan.output.quiet, work)?.map_err(|error| match error {
+        wirecap::Error::GivenUp => anyhow!("{}", step.given_up),
+        error => with_hint(error, plan),
+    })
 }
 
 /// An error of the library, with the flags that help.

@@ -44,6 +44,8 @@ pub(super) struct Statistics<'a> {
     snapshot: Snapshot,
     /// Whether the warning about a full stream was printed.
     is_blocked: bool,
+    /// Whether it was reported that the reader of the copy has ended.
+    copy_has_ended: bool,
 }
 
 impl<'a> Statistics<'a> {
@@ -54,7 +56,16 @@ impl<'a> Statistics<'a> {
         output: Option<FilesProgress>,
     ) -> Self {
         let due = plan.output.stats.and_then(|period| Some((Instant::now().checked_add(period)?, period)));
-        Self { plan, head, control, output, due, snapshot: Snapshot::default(), is_blocked: false }
+        Self {
+            plan,
+            head,
+            control,
+            output,
+            due,
+            snapshot: Snapshot::default(),
+            is_blocked: false,
+            copy_has_ended: false,
+        }
     }
 
     /// Prints what is due or requested.
@@ -89,6 +100,21 @@ impl<'a> Statistics<'a> {
     /// Warnings of files that were deleted while they were being written, each once.
     pub(super) fn deleted(&self) -> Vec<Message> {
         self.output.as_ref().map(FilesProgress::deleted).unwrap_or_default()
+    }
+
+    /// That the program which reads the copy, or prints it, has ended, once.
+    pub(super) fn end_of_copy(&mut self) -> Option<Message> {
+        let has_ended = self.output.as_ref().is_some_and(FilesProgress::copy_reader_has_ended);
+        if !has_ended || std::mem::replace(&mut self.copy_has_ended, true) {
+            return None;
+        }
+        let what = match self.plan.output.copy_pipe() {
+            Some(pipe) => {
+                format!("the program that reads {} has ended, so nothing more is copied", pipe.display())
+            }
+            None => "the tcpdump that prints has ended, so nothing more is printed".into(),
+        };
+        Some(Message::warning(format!("{what}; all packets are still written to the file")))
     }
 
     /// Notes how long the process hardly ran, in total.

@@ -94,6 +94,11 @@ impl FilesProgress {
         self.0.iter().flat_map(|(_, progress)| progress.take_deleted()).map(warning).collect()
     }
 
+    /// Whether the program that reads a copy has ended.
+    pub(super) fn copy_reader_has_ended(&self) -> bool {
+        self.0.iter().any(|(_, progress)| progress.copy_reader_has_ended())
+    }
+
     /// What is in all of them together.
     pub(crate) fn total(&self) -> WrittenCounts {
         self.0.iter().map(|(_, progress)| progress.written()).sum()

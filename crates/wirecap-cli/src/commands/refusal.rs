@@ -13,7 +13,10 @@ use super::{Flags, capture::habits};
 use crate::{
     exit::Exit,
     flags::INTERFACE,
-    print::stdio::{Stream, print_styled},
+    print::{
+        log::{self, LogFormat},
+        stdio::{Stream, print_styled},
+    },
 };
 
 /// The command whose flags users of tcpdump and dumpcap know.
@@ -33,12 +36,21 @@ pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
             _ => Exit::Fine,
         };
     }
+    if asks_for_json(arguments) {
+        log::set_format(LogFormat::Json);
+    }
     if refused.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = print_styled(Stream::Stderr, &refused.render());
         return Exit::Usage;
     }
     fail!("{}", describe(refused, arguments));
     Exit::Usage
+}
+
+/// Whether messages are asked for as JSON, by a command line that may be wrong elsewhere.
+fn asks_for_json(arguments: &[String]) -> bool {
+    let follows = arguments.windows(2).any(|words| words[0] == "--log" && words[1] == "json");
+    follows || arguments.iter().any(|word| word == "--log=json")
 }
 
 /// What is wrong with the command line, in one line.
@@ -111,6 +123,9 @@ fn help(arguments: &[String]) -> String {
 /// no interface has such a name, and clap's suggestion, which can be any flag with a few letters in common.
 fn unknown_flag(name: &str, arguments: &[String]) -> String {
     let Some(command) = command(arguments) else { return flag_without_command(name, arguments) };
+    if command.get_name() == "set" && is_flag_of_capture(name) {
+        return format!("{name} cannot be changed while a capture runs; write -T PERCENT or --duration TIME");
+    }
     let captures = command.get_name() == CAPTURE;
     if let Some(long) = name.strip_prefix("--") {
         let known = command.get_arguments().filter_map(Arg::get_long);
@@ -133,17 +148,19 @@ fn unknown_flag(name: &str, arguments: &[String]) -> String {
 
 /// The message for a flag in the place of a command, as in a command line of tcpdump.
 fn flag_without_command(name: &str, arguments: &[String]) -> String {
-    let capture = Flags::command().find_subcommand(CAPTURE).cloned();
-    let is_named = |flag: &Arg| {
-        flag.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long))
-            || flag
-                .get_short()
-                .is_some_and(|short| name.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4])))
-    };
-    match capture.is_some_and(|capture| capture.get_arguments().any(is_named)) {
+    match is_flag_of_capture(name) {
         true => format!("there is no flag {name} without a command; did you mean wirecap {CAPTURE} {name}?"),
         false => unanswered(name, true, arguments),
     }
+}
+
+fn is_flag_of_capture(name: &str) -> bool {
+    let is_named = |flag: &Arg| match name.strip_prefix("--") {
+        Some(long) => flag.get_long() == Some(long),
+        None => flag.get_short().is_some_and(|short| name == format!("-{short}")),
+    };
+    let commands = Flags::command();
+    commands.find_subcommand(CAPTURE).is_some_and(|capture| capture.get_arguments().any(is_named))
 }
 
 /// The message for a flag that nothing is like, but perhaps one of another program.
@@ -168,9 +185,12 @@ mod tests {
 
     use super::*;
 
+    fn words(arguments: &str) -> Vec<String> {
+        ["wirecap"].into_iter().chain(arguments.split_whitespace()).map(String::from).collect()
+    }
+
     fn refusal(arguments: &str) -> String {
-        let words: Vec<_> =
-            ["wirecap"].into_iter().chain(arguments.split_whitespace()).map(String::from).collect();
+        let words = words(arguments);
         describe(&Flags::try_parse_from(&words).expect_err(arguments), &words)
     }
 
@@ -229,6 +249,11 @@ mod tests {
             ),
             ("replay", "replay needs <FILE>...; try wirecap replay --help"),
             ("replay -i eth0", "replay needs <FILE>...; try wirecap replay --help"),
+            (
+                "set sensor -R 500",
+                "-R cannot be changed while a capture runs; write -T PERCENT or --duration TIME",
+            ),
+            ("set sensor --foo", "there is no flag --foo; try wirecap set --help"),
             ("capture eth0 -Y", "there is no flag -Y; try wirecap capture --help"),
             (
                 "capture eth0 -r x.pcap",
@@ -239,6 +264,12 @@ mod tests {
         ] {
             assert_eq!(refusal(arguments), words, "{arguments}");
         }
+        assert!(
+            ["capture eth0 --log json -c 0", "capture --log=json"]
+                .iter()
+                .all(|line| asks_for_json(&words(line)))
+        );
+        assert!(!asks_for_json(&words("capture eth0 --log text -w json")));
         // Other refusals are clap's, in one line.
         let line = refusal("capture eth0 --config a --config b");
         assert!(line.ends_with("; try wirecap capture --help"), "{line}");

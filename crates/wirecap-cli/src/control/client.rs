@@ -251,10 +251,14 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
         [one] => Ok(one.socket.clone()),
         [] => match target {
             Some(name) => match silent {
-                0 => bail!("no capture is named {name}; wirecap status lists them"),
+                0 => bail!(
+                    "no capture is named {name} among those that wirecap status lists; with --control PATH, PATH names it"
+                ),
                 _ => bail!("no capture that answers is named {name}; wirecap status lists those that do not"),
             },
-            None => bail!("no capture runs that this user can reach"),
+            None => bail!(
+                "no capture runs that this user can reach in the usual places; with --control PATH, PATH names it"
+            ),
         },
         several => {
             let statuses = several.iter().filter_map(|capture| capture.status.as_ref().ok());

@@ -75,12 +75,14 @@ impl Table {
 }
 
 /// Groups numbered items into rows of a table: a row for each item that is not idle, labelled by its number,
-/// and one for all idle items together.
+/// and one for all idle items together, the last; a single idle one keeps its place.
 pub(crate) fn grouped<T>(
     items: impl IntoIterator<Item = (u64, T)>,
     is_idle: impl Fn(&T) -> bool,
 ) -> Vec<(String, Vec<T>)> {
-    let (idle, busy): (Vec<_>, Vec<_>) = items.into_iter().partition(|(_, item)| is_idle(item));
+    let items: Vec<_> = items.into_iter().collect();
+    let is_single = items.iter().filter(|(_, item)| is_idle(item)).count() == 1;
+    let (idle, busy): (Vec<_>, Vec<_>) = items.into_iter().partition(|(_, item)| is_idle(item) && !is_single);
     let mut rows: Vec<_> = busy.into_iter().map(|(number, item)| (number.to_string(), vec![item])).collect();
     if !idle.is_empty() {
         let list = ranges(idle.iter().map(|(number, _)| *number));

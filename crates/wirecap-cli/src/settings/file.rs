@@ -26,6 +26,18 @@ pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
     fn output(&self) -> &OutputSettings;
 }
 
+/// Names of flags and of people, with the key that each is here.
+const ALIASES: [(&str, &str); 8] = [
+    ("M", "cells_per_chunk"),
+    ("R", "pool_size"),
+    ("T", "mode"),
+    ("interface", "ports"),
+    ("interfaces", "ports"),
+    ("memory", "pool_size"),
+    ("chunks_per_pool", "pool_size"),
+    ("threshold_percent", "mode"),
+];
+
 /// A table in a file of settings: its name, and the keys that it may have.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -161,13 +173,34 @@ fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
         let unknown_keys = keys.keys().filter(|key| !table.has(key.get_ref()));
         if let Some(key) = unknown_keys.min_by_key(|key| key.span().start) {
             let kind = format!("key in [{}]", table.name);
-            return Err(Mistake {
-                offset: key.span().start,
-                message: unknown(&kind, key.get_ref(), &table.keys),
-            });
+            let name = meant(key.get_ref());
+            let message = match tables.iter().find(|other| other.has(name)) {
+                Some(owner) if owner.name != table.name => {
+                    format!(
+                        "{} belongs in the table [{}]{}",
+                        key.get_ref(),
+                        owner.name,
+                        called(key.get_ref())
+                    )
+                }
+                Some(_) => format!("{} is not a {kind}{}", key.get_ref(), called(key.get_ref())),
+                None => unknown(&kind, key.get_ref(), &table.keys),
+            };
+            return Err(Mistake { offset: key.span().start, message });
         }
     }
     Ok(())
+}
+
+/// The key for what flags and people call by another name.
+fn meant(key: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, key)| key)
+}
+
+/// That the key for it has another name, if it has.
+fn called(key: &str) -> String {
+    let name = meant(key);
+    if name == key { String::new() } else { format!("; the key is called {name}") }
 }
 
 fn unknown(kind: &str, given: &str, known: &[String]) -> String {

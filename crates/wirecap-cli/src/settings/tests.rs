@@ -144,6 +144,13 @@ fn errors_name_the_line_column_and_key() {
         ("[capture]\npool_size = '128'", ":2:13: pool_size: \"128\" is not a size of pools"),
         ("[capture]\nworkers = -1", ":2:11: workers: invalid value: integer `-1`"),
         ("[ouput]\njson = true", ":1:2: ouput is not a table; did you mean output?"),
+        ("[capture]\nduration = '1s'", ":2:1: duration belongs in the table [output]"),
+        ("[output]\nports = ['eth1']", ":2:1: ports belongs in the table [capture]"),
+        ("[capture]\nR = 500", ":2:1: R is not a key in [capture]; the key is called pool_size"),
+        (
+            "[output]\ninterfaces = ['eth1']",
+            ":2:1: interfaces belongs in the table [capture]; the key is called ports",
+        ),
         ("filter = 'udp'", ":1:1: filter belongs in the table [capture]"),
         ("[forward]\n", ":1:2: forward is not a table; there are capture, output"),
         ("capture = 3", ":1:11: capture: invalid type: integer `3`"),

@@ -45,8 +45,8 @@ fn opening(diagnostic: &Diagnostic) -> Option<String> {
         }
         Diagnostic::RingWithoutEffect => "--ring has no effect: a passive port has no ring of AF_XDP".into(),
         Diagnostic::XdpProgramFirst { program_id, program } => format!(
-            "the XDP program {} (id {program_id}) gets packets first: those that it takes or drops are not captured",
-            program.as_deref().unwrap_or("?")
+            "the XDP program{} (id {program_id}) gets packets first: those that it takes or drops are not captured",
+            host_use::spaced(program.as_deref())
         ),
         Diagnostic::FarMemory { node, cause } => {
             format!("its pools may not be on the NIC's memory node {node}: {cause}")
@@ -276,9 +276,9 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
             until(recovery, "attached again")
         ),
         Diagnostic::XdpProgramAttached { program_id, program } => format!(
-            "another process attached the XDP program {} (id {program_id}), which gets packets first: since then, those that it \
-             takes or drops are not captured",
-            program.as_deref().unwrap_or("?")
+            "another process attached the XDP program{} (id {program_id}), which gets packets first: since then, those that it takes or drops are not \
+             captured",
+            host_use::spaced(program.as_deref())
         ),
         Diagnostic::QueuesLost { queues, recovery } => format!(
             "another program removed this capture from the table of the processes that share the interface; packets of {} went to \

@@ -11,6 +11,7 @@
 
 pub(crate) mod control;
 pub(crate) mod diagnostic;
+pub(crate) mod doctor;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod forward;

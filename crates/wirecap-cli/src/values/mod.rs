@@ -38,7 +38,9 @@ pub(crate) fn number<T: TryFrom<u64>>(
     move |text| {
         let value = u64::from_str(text).ok().filter(|value| allowed.contains(value));
         value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| {
+            let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             match (allowed.start(), *allowed.end()) {
+                (0, u64::MAX) if is_number => format!("the number is too large; write one like {example}"),
                 (_, u64::MAX) => format!("write a whole number, like {example}"),
                 (min, max) => format!("write a number from {min} to {max}, like {example}"),
             }
@@ -90,9 +92,9 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 pub(crate) fn bytes(example: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| {
         let bytes = u64::from_str(text).ok().or_else(|| size(text).ok());
-        bytes
-            .and_then(|bytes| u32::try_from(bytes).ok())
-            .ok_or_else(|| format!("write a number of bytes, like {example}, or with a unit, like 64k"))
+        let bytes = bytes
+            .ok_or_else(|| format!("write a number of bytes, like {example}, or with a unit, like 64k"))?;
+        u32::try_from(bytes).map_err(|_| format!("the number is too large; write one like {example}"))
     }
 }
 
@@ -167,7 +169,8 @@ mod tests {
             assert_eq!(percent(bad), Err("write a number from 0 to 100, like -T 60".into()), "{bad}");
         }
         let any = number::<u32>(ANY, "-M 256");
-        assert_eq!(any("99999999999"), Err("write a whole number, like -M 256".into()));
+        assert_eq!(any("99999999999"), Err("the number is too large; write one like -M 256".into()));
+        assert_eq!(any("many"), Err("write a whole number, like -M 256".into()));
     }
 
     #[test]
@@ -219,8 +222,10 @@ mod tests {
         for bad in ["", "k", "-1", "64 k", "64kb", "64MB", "iB", "64iB", "64ki", "64kk"] {
             assert!(size(bad).is_err() && bytes("")(bad).is_err() && file_size(bad).is_err(), "{bad}");
         }
-        let words = "write a number of bytes, like --snaplen 128, or with a unit, like 64k";
-        for bad in ["4G", "-1"] {
+        for (bad, words) in [
+            ("4G", "the number is too large; write one like --snaplen 128"),
+            ("-1", "write a number of bytes, like --snaplen 128, or with a unit, like 64k"),
+        ] {
             assert_eq!(bytes("--snaplen 128")(bad), Err(words.into()), "{bad}");
         }
     }

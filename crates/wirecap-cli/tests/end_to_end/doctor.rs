@@ -239,6 +239,21 @@ fn a_program_of_another_is_found_and_sets_the_exit_code_on_request() {
     drop(link);
 }
 
+/// A capture that is stopped for a moment, and loses packets of queue 0.
+fn capture_with_a_loss(lab: &Lab) -> CommandOutput {
+    let small = ["-M", "64", "-R", "4", "--xdp-mode", "packed"];
+    let running = lab.spawn(&[&["capture", "r0", "--json"], &small[..]].concat());
+    running.wait_for(READY);
+    // It starts to watch a moment after it is ready.
+    thread::sleep(Duration::from_millis(500));
+    running.signal(Signal::SIGSTOP);
+    lab.send(0, 0, 20_000, LiveOptions::default());
+    thread::sleep(Duration::from_millis(1_500));
+    running.signal(Signal::SIGCONT);
+    thread::sleep(Duration::from_millis(500));
+    running.stop()
+}
+
 #[test]
 fn losses_point_to_the_finding_that_may_explain_them() {
     if !require_root("losses_point_to_the_finding_that_may_explain_them") {
@@ -250,17 +265,7 @@ fn losses_point_to_the_finding_that_may_explain_them() {
     let lab = Lab::with_queues("docloss", 2);
     lab.pairs[0].a().set_channels(1, 1).unwrap();
     lab.pairs[0].b().set_channels(1, 1).unwrap();
-    let small = ["-M", "64", "-R", "4", "--xdp-mode", "packed"];
-    let running = lab.spawn(&[&["capture", "r0", "--json"], &small[..]].concat());
-    running.wait_for(READY);
-    // It starts to watch a moment after it is ready.
-    thread::sleep(Duration::from_millis(500));
-    running.signal(Signal::SIGSTOP);
-    lab.send(0, 0, 20_000, LiveOptions::default());
-    thread::sleep(Duration::from_millis(1_500));
-    running.signal(Signal::SIGCONT);
-    thread::sleep(Duration::from_millis(500));
-    let ended = running.stop();
+    let ended = capture_with_a_loss(&lab);
     let line = "wirecap: settings of this machine may explain the loss of r0 (";
     let pointer = ended.stderr.lines().find(|said| said.starts_with(line));
     let pointer = pointer.unwrap_or_else(|| panic!("{ended:#?}"));
@@ -274,6 +279,17 @@ fn losses_point_to_the_finding_that_may_explain_them() {
     let (stood, lost) = (of("process-stood").unwrap(), of("lost-no-buffer").unwrap());
     let seconds = found[stood]["evidence"]["seconds"].as_f64().unwrap();
     assert!(stood < lost && (1.5..60.0).contains(&seconds), "{found:#?}");
+}
+
+#[test]
+fn a_loss_of_one_busy_queue_is_explained_with_what_helps() {
+    if !require_root("a_loss_of_one_busy_queue_is_explained_with_what_helps") {
+        return;
+    }
+    let lab = Lab::with_queues("docskew", 2);
+    let ended = capture_with_a_loss(&lab);
+    let line = "r0 lost packets in queue 0, which had 100 % of all, of 2 queues (advanced mode, T = 60, R = 4); what helps: larger pools: -R ";
+    assert!(ended.stderr.contains(line), "{ended:#?}");
 }
 
 #[test]

@@ -75,7 +75,8 @@ fn what_is_printed_too_slowly_is_counted() {
     let not_copied = account.written("not_copied");
     assert!(account.written("packets") == MANY && not_copied > 0, "{:#}", account.0);
     assert_lines(&reader.join().unwrap(), MANY - not_copied);
-    let words = format!("{not_copied} packets were written but not printed");
+    let words =
+        format!("{not_copied} packets were written but not printed: tcpdump did not read them in time");
     assert!(ended.stderr.contains(&words), "{words}: {}", ended.stderr);
     assert_eq!(read(&path).packets.len() as u64, MANY);
 }
@@ -98,8 +99,11 @@ fn a_printer_that_fails_is_reported_and_the_file_is_whole() {
     running.wait_for(READY);
     lab.send(0, 0, FRAMES, LiveOptions::default());
     running.wait_for_bytes(&path, FRAMES * 92);
+    running.wait_for("WARNING: the tcpdump that prints has ended, so nothing more is printed");
     let ended = running.stop();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let words = format!("{FRAMES} packets were written but not printed: tcpdump had ended");
+    assert!(ended.stderr.contains(&words), "{ended:#?}");
     assert!(ended.stderr.contains("tcpdump, which prints the packets, failed: exit status: 3"), "{ended:#?}");
     assert_eq!(read(&path).packets.len() as u64, FRAMES);
     let both = lab.spawn(&["capture", "r0", "--print", "-w", "-"]).wait();

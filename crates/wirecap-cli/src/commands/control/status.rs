@@ -135,7 +135,9 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_said() {
-        assert!(none(false, true).starts_with("no running capture has its control socket in the usual place"));
+        assert!(
+            none(false, true).starts_with("no running capture has its control socket in the usual place")
+        );
         assert_eq!(none(false, false), "no capture runs that this user can reach");
         assert_eq!((none(true, true), none(true, false)), ("no capture answers", "no capture answers"));
     }

@@ -9,7 +9,6 @@
 
 pub(crate) mod flags;
 pub(crate) mod report;
-pub(crate) mod text;
 
 use std::{fs, io, path::Path, time::SystemTime};
 

@@ -11,13 +11,15 @@ use wirecap_doctor::{
     snapshot::{Disk, FileSystem, Interface},
 };
 
-use super::text::{
-    advice::{self, Advice},
-    disk, evidence, setting,
-};
 use crate::{
     print::{head::Head, layout::paragraph},
-    text::plural::counted,
+    text::{
+        doctor::{
+            advice::{self, Advice},
+            disk, evidence, setting,
+        },
+        plural::counted,
+    },
 };
 
 /// Changes of a finding that are printed as text; there may be one for each processor.

@@ -301,8 +301,8 @@ packets in bins of 10 ms, by the queues that RSS chooses (key microsoft, ports
 queue  packets     %  mean  max  times   at s  in 100 ms  times   at s
     0    80000  65.2  80.0   80    1.0  0.000        800    1.0  0.000
     1    20000  16.3  20.0   20    1.0  0.000        200    1.0  0.000
-    3    22717  18.5  22.7  267   11.8  3.860       2670   11.8  3.860
     2        0   0.0   0.0    -      -      -          -      -      -
+    3    22717  18.5  22.7  267   11.8  3.860       2670   11.8  3.860
 
 long-term imbalance: queue 0 has 65.2 % of all packets, 2.6 times an even share;
     workers that help each other (-T) level it, or another key or table (ethtool

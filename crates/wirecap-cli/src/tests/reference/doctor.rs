@@ -4,7 +4,7 @@ use wirecap_core::Choice;
 use wirecap_doctor::Rule;
 
 use super::markdown::{head, row};
-use crate::commands::doctor::text::advice::{self, Advice};
+use crate::text::doctor::advice::{self, Advice};
 
 pub(super) fn page() -> String {
     let about = "What [`wirecap doctor`](../doctor.md) looks at, what a finding costs, and what helps. The names are stable: \

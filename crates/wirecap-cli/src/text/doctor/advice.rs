@@ -18,7 +18,7 @@ pub(crate) fn of(rule: Rule) -> Advice {
         ),
         Rule::SingleQueue => (
             "one core takes all packets, however many there are",
-            "more queues (ethtool -L), at most one per core; it restarts the interface",
+            "more queues (ethtool -L), at most one per core unless a veth needs more for native XDP; it restarts the interface",
         ),
         Rule::RssTable => (
             "some queues have more flows than others, and their cores more work",
@@ -217,7 +217,7 @@ pub(crate) fn of(rule: Rule) -> Advice {
         Rule::SkewedQueues => (
             "one pool had to hold most of the packets, and one worker had most of the work",
             "in basic mode, advanced mode (-T 60), so that other workers help; in advanced mode, larger pools (-R) or a lower -T; in both, \
-             a hash over more fields (ethtool -N)",
+             on a NIC, a hash over more fields (ethtool -N)",
         ),
     };
     Advice { cost, remedy }
@@ -240,7 +240,7 @@ pub(crate) fn remedy(evidence: &Evidence) -> String {
                     format!("{pools}{}", lower_threshold(*threshold_percent))
                 }
             };
-            format!("{helpers}; a hash over more fields (ethtool -N)")
+            format!("{helpers}; on a NIC, a hash over more fields (ethtool -N)")
         }
         evidence => of(evidence.rule()).remedy.into(),
     }
@@ -285,11 +285,11 @@ mod tests {
         assert_eq!(
             remedy(advanced, Some(60), Some(4), Some(181)),
             "larger pools: -R 181, instead of 4, has room for what was lost; a lower -T than 60, so that other workers help \
-             earlier; a hash over more fields (ethtool -N)"
+             earlier; on a NIC, a hash over more fields (ethtool -N)"
         );
         assert_eq!(
             remedy(advanced, Some(0), Some(4), None),
-            "larger pools: twice the -R of 4, and again until nothing is lost; a hash over more fields (ethtool -N)"
+            "larger pools: twice the -R of 4, and again until nothing is lost; on a NIC, a hash over more fields (ethtool -N)"
         );
         let basic = remedy(Some(CaptureMode::Basic), None, Some(4), Some(181));
         assert!(basic.starts_with("advanced mode (-T 60), so that other workers help;"), "{basic}");
