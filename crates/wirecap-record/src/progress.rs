@@ -134,7 +134,7 @@ impl Progress {
         }
     }
 
-    /// Whether the program that reads the copy has ended, as far as writing has shown it: it gets nothing more.
+    /// Whether the program that reads the copy has ended, as far as writing has shown that.
     pub fn copy_reader_has_ended(&self) -> bool {
         self.counters.copy_reader_has_ended.load(Ordering::Relaxed)
     }

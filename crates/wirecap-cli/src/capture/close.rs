@@ -112,8 +112,8 @@ impl EndedCapture<'_> {
         lost.into_iter().chain(traces.map(Failure::Trace)).collect()
     }
 
-    /// Prints the account and the failures; the reader of a copy may have ended. A JSON record is the last line of its stream; after tables, the
-    /// failures follow, where users see them.
+    /// Prints the account and the failures; the reader of a copy may have ended. A JSON record is the last
+    /// line of its stream; after tables, the failures follow, where users see them.
     fn print(
         &self,
         report: &Report,

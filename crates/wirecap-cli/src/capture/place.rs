@@ -194,6 +194,15 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
         };
         ensure!(!is_written(path, &written), would_be_overwritten(destination.name()));
     }
+    let is_pattern = path.to_string_lossy().contains(['*', '?', '[']);
+    ensure!(
+        !is_pattern || path.exists(),
+        usage!(
+            "{TRACE}{} is no file: a shell does not expand a pattern behind {TRACE}; write $(printf '{TRACE}%s ' {})",
+            path.display(),
+            path.display()
+        )
+    );
     Ok(trace_port::check(path)?)
 }
 

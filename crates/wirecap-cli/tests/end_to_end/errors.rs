@@ -52,6 +52,13 @@ fn wrong_usage_is_found_without_asking_the_machine() {
         ("capture a/b", "cannot be the name of an interface"),
         ("capture xdp:", "\"xdp:\" names no port; write eth1"),
         ("capture trace:", "trace:FILE"),
+        (
+            "capture trace:no-such-*.pcapng",
+            "does not expand a pattern behind trace:; write $(printf 'trace:%s ' no-such-*.pcapng)",
+        ),
+        ("-i r0 -c 3", "did you mean wirecap capture -i?"),
+        ("capture r0 -s many", "or with a unit, like 64k"),
+        ("set sensor -R 500", "-R cannot be changed while a capture runs"),
     ] {
         let mut command = Command::new(WIRECAP);
         command.args(arguments.split_whitespace());

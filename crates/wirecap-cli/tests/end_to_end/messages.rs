@@ -67,7 +67,7 @@ fn each_message_is_an_object_with_level_code_and_text() {
 }
 
 #[test]
-fn an_error_is_an_object_once_the_flags_are_read() {
+fn an_error_is_an_object_whatever_else_is_wrong() {
     let failed = |arguments: &[&str]| {
         let output = std::process::Command::new(WIRECAP).args(arguments).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -77,6 +77,13 @@ fn an_error_is_an_object_once_the_flags_are_read() {
     assert_eq!((code, records.len()), (Some(1), 1), "{stderr}");
     assert_eq!(records[0]["level"], "error");
     assert!(records[0]["text"].as_str().unwrap().contains("no-such-if"), "{stderr}");
+    let (code, stderr) = failed(&["capture", "lo", "--log", "json", "-c", "0"]);
+    let wrong = self::records(&stderr);
+    assert_eq!((code, wrong.len()), (Some(2), 1), "{stderr}");
+    assert!(
+        wrong[0]["text"].as_str().unwrap().starts_with("--count 0: write a number of packets"),
+        "{stderr}"
+    );
     let (code, stderr) = failed(&["capture", "lo", "--log", "jsom"]);
     assert_eq!(code, Some(2));
     assert!(stderr.contains("json"), "{stderr}");
