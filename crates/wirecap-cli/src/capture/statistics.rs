@@ -114,7 +114,7 @@ impl<'a> Statistics<'a> {
             }
             None => "the tcpdump that prints has ended, so nothing more is printed".into(),
         };
-        Some(Message::warning(format!("{what}; all packets are still written to the file")))
+        Some(Message::warning(format!("{what}; the file still gets its packets")))
     }
 
     /// Notes how long the process hardly ran, in total.
