@@ -21,6 +21,17 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// Other users could change the journal, and with it what is restored.
+    #[error(
+        "the journal in {} is open to other users: what it says is written to the machine; name a directory of this user that no other \
+         may write, or remove it",
+        path.display()
+    )]
+    Open {
+        /// The directory.
+        path: PathBuf,
+    },
+
     /// A line of the journal is damaged, and not the last one.
     #[error("line {line} of the journal {} is damaged: {cause}", path.display())]
     Damaged {

@@ -11,13 +11,14 @@
 //! that all are settled, because some others of the journal are not. Without one, the process was killed.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File, Metadata, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 use wirecap_sys::{file_lock::try_lock, netdev::namespace_id};
 
@@ -106,17 +107,21 @@ impl Journal {
     /// Opens the journal in a directory, which is made if it is missing.
     ///
     /// # Errors
-    /// [`Error::Journal`], [`Error::Busy`].
+    /// [`Error::Journal`], [`Error::Busy`]; [`Error::Open`] if another user owns the directory or may write it.
     pub fn open(directory: &Path, place: Place) -> Result<Self, Error> {
         let failed = Error::journal(directory);
         let lock = || {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            if is_open_to_others(&fs::metadata(directory)?) {
+                return Ok(None);
+            }
             let file = File::options().create(true).append(true).mode(0o600).open(directory.join("lock"))?;
-            Ok((try_lock(&file)?, file))
+            Ok(Some((try_lock(&file)?, file)))
         };
         match lock() {
-            Ok((true, lock)) => Ok(Self { directory: directory.into(), place, _lock: lock }),
-            Ok((false, _)) => Err(Error::Busy { path: directory.into() }),
+            Ok(Some((true, lock))) => Ok(Self { directory: directory.into(), place, _lock: lock }),
+            Ok(Some((false, _))) => Err(Error::Busy { path: directory.into() }),
+            Ok(None) => Err(Error::Open { path: directory.into() }),
             Err(cause) => Err(failed(cause)),
         }
     }
@@ -213,6 +218,12 @@ impl Journal {
     }
 }
 
+/// Whether another user than root and that of this process can put files into a directory.
+fn is_open_to_others(directory: &Metadata) -> bool {
+    let owner = directory.uid();
+    (owner != 0 && owner != geteuid().as_raw()) || directory.mode() & 0o022 != 0
+}
+
 /// Whether a file is the journal of a network namespace, not one that is undone.
 fn is_of_namespace(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -276,7 +287,11 @@ fn drop_torn_line(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::slice;
+    use std::{
+        fs::Permissions,
+        os::unix::fs::{PermissionsExt, chown},
+        slice,
+    };
 
     use super::*;
     use crate::{setting::Setting, snapshot::Sysctl};
@@ -288,6 +303,22 @@ mod tests {
 
     fn place() -> Place {
         Place { boot: "b".into(), namespace: 7 }
+    }
+
+    #[test]
+    fn a_directory_that_other_users_may_write_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("journal");
+        let open = || Journal::open(&directory, place()).map(drop);
+        open().unwrap();
+        for (mode, is_open) in [(0o770, true), (0o707, true), (0o755, false), (0o700, false)] {
+            fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(matches!(open(), Err(Error::Open { .. })), is_open, "{mode:o}");
+        }
+        if geteuid().is_root() {
+            chown(&directory, Some(1), None).unwrap();
+            assert!(matches!(open(), Err(Error::Open { path }) if path == directory));
+        }
     }
 
     #[test]
