@@ -16,7 +16,7 @@ use wirecap_sys::clock::system_ns;
 use super::{
     alignment,
     buffers::Buffers,
-    copy::OutputCopy,
+    copy::{CopyReader, OutputCopy},
     description::{Trailer, trailer_bytes},
     error::RecordError,
     limit::Limit,
@@ -436,7 +436,7 @@ impl Appender {
         // Of a file that has ended, all is said.
         let whereabouts = if self.is_between { Whereabouts::InPlace } else { found };
         self.count_deleted(&whereabouts);
-        let written = self.progress.written();
+        let (written, copy_reader) = (self.progress.written(), self.progress.copy_reader());
         let last_packets = self.packets_of_file();
         let is_whole = self.is_closed && self.failure.is_none();
         let mut has_path = false;
@@ -457,7 +457,7 @@ impl Appender {
         }
         let partial = self.output.partial().filter(|_| is_there).map(Into::into);
         let Self { failure, lost_files, moved_files, .. } = self;
-        Outcome { written, last_packets, failure, whereabouts, partial, lost_files, moved_files }
+        Outcome { written, copy_reader, last_packets, failure, whereabouts, partial, lost_files, moved_files }
     }
 
     /// Whether the output is a file that has to be looked for: it was not found to be deleted.
@@ -483,9 +483,10 @@ impl Appender {
         counters.bytes.store(self.complete_bytes + current, Ordering::Relaxed);
         counters.files.store(self.series.as_ref().map_or(1, |series| series.number), Ordering::Relaxed);
         counters.out_of_order.store(self.order.late, Ordering::Relaxed);
-        let not_copied = self.copy.as_ref().map_or(0, OutputCopy::not_copied);
-        counters.not_copied.store(not_copied, Ordering::Relaxed);
-        let reader_has_ended = self.copy.as_ref().is_some_and(OutputCopy::reader_has_ended);
-        counters.copy_reader_has_ended.store(reader_has_ended, Ordering::Relaxed);
+        let Some(copy) = &self.copy else { return };
+        counters.not_copied.store(copy.not_copied(), Ordering::Relaxed);
+        let CopyReader { was_behind, has_closed } = copy.reader();
+        counters.reader_was_behind.store(was_behind, Ordering::Relaxed);
+        counters.reader_has_closed.store(has_closed, Ordering::Relaxed);
     }
 }

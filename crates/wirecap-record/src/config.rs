@@ -28,7 +28,8 @@ pub struct RecordConfig {
     /// file.
     pub rotations: Vec<Rotation>,
     /// Gets the header and the packets of the first output, too, in its format and not compressed. Packets
-    /// that it does not accept in time count as [`not_copied`](crate::WrittenCounts::not_copied).
+    /// that it does not accept in time, or once its reader has closed it, count as
+    /// [`not_copied`](crate::WrittenCounts::not_copied).
     pub copy: Option<OutputCopy>,
     /// Called at most once for each output, by the thread that writes it, when it writes nothing more
     /// although packets may still arrive.

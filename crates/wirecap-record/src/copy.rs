@@ -35,10 +35,18 @@ pub struct OutputCopy {
     waiting_bytes: usize,
     /// Whether nothing more is copied.
     is_closed: bool,
-    /// Whether the program has closed its end.
-    reader_has_ended: bool,
+    reader: CopyReader,
     /// Packets that are not in the copy.
     not_copied: u64,
+}
+
+/// Why packets may be missing in a copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CopyReader {
+    /// The program did not read some in time.
+    pub was_behind: bool,
+    /// It has closed its end, as far as writing has shown that; a program that ends does so.
+    pub has_closed: bool,
 }
 
 /// Records that were written together.
@@ -58,13 +66,22 @@ impl OutputCopy {
     pub fn to_pipe(pipe: OwnedFd) -> io::Result<Self> {
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let (waiting, pipe) = (VecDeque::new(), pipe.into());
-        Ok(Self { pipe, waiting, waiting_bytes: 0, is_closed: false, reader_has_ended: false, not_copied: 0 })
+        Ok(Self {
+            pipe,
+            waiting,
+            waiting_bytes: 0,
+            is_closed: false,
+            reader: CopyReader::default(),
+            not_copied: 0,
+        })
     }
 
     /// Copies whole records: what comes before the packets, or this number of packets.
     pub(crate) fn add<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]> + Clone, packets: u64) {
         let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
-        if self.is_closed || self.waiting_bytes + len > MAX_WAITING_BYTES {
+        let has_room = self.waiting_bytes + len <= MAX_WAITING_BYTES;
+        if self.is_closed || !has_room {
+            self.reader.was_behind |= !self.is_closed;
             self.not_copied += packets;
             return;
         }
@@ -85,9 +102,9 @@ impl OutputCopy {
         self.not_copied
     }
 
-    /// Whether the program has closed its end, as far as writing has shown it.
-    pub(crate) fn reader_has_ended(&self) -> bool {
-        self.reader_has_ended
+    /// What the program has done with it.
+    pub(crate) fn reader(&self) -> CopyReader {
+        self.reader
     }
 
     /// Writes what the pipe has room for.
@@ -97,7 +114,7 @@ impl OutputCopy {
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                 Err(cause) if cause.kind() == ErrorKind::WouldBlock => return,
                 Err(cause) => {
-                    self.reader_has_ended = cause.kind() == ErrorKind::BrokenPipe;
+                    self.reader.has_closed = cause.kind() == ErrorKind::BrokenPipe;
                     return self.close();
                 }
                 Ok(bytes) => {
@@ -121,6 +138,7 @@ impl OutputCopy {
                 read = (self.waiting_bytes, Instant::now());
             }
             if read.1.elapsed() >= STALL_TIMEOUT {
+                self.reader.was_behind = true;
                 self.close();
             }
         }
@@ -152,6 +170,7 @@ mod tests {
             copy.add((0..100).map(|_| &record[..]), 100);
         }
         let kept = GROUPS * 100 - copy.not_copied();
+        assert_eq!(copy.reader(), CopyReader { was_behind: true, has_closed: false });
         assert!(copy.has_waiting() && copy.not_copied() > 0 && kept >= 16_000, "{kept}");
         let reading = thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -173,7 +192,8 @@ mod tests {
         drop(reader);
         copy.write_waiting();
         copy.add([&record[..]].into_iter(), 5);
-        assert_eq!((copy.has_waiting(), copy.not_copied(), copy.reader_has_ended()), (false, 15, true));
+        assert_eq!((copy.has_waiting(), copy.not_copied()), (false, 15));
+        assert_eq!(copy.reader(), CopyReader { was_behind: false, has_closed: true });
 
         let (reader, writer) = pipe();
         let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
@@ -181,7 +201,7 @@ mod tests {
         let begun = Instant::now();
         copy.finish();
         assert!((5..8).contains(&begun.elapsed().as_secs()) && copy.not_copied() == 10);
-        assert!(!copy.reader_has_ended(), "it reads nothing");
+        assert_eq!(copy.reader(), CopyReader { was_behind: true, has_closed: false });
         drop(reader);
     }
 }

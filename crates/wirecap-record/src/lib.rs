@@ -119,7 +119,7 @@ mod sink;
 mod writer;
 
 pub use config::RecordConfig;
-pub use copy::OutputCopy;
+pub use copy::{CopyReader, OutputCopy};
 pub use description::Trailer;
 pub use error::{OutputError, RecordError};
 pub use lane::Lane;

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use super::{error::RecordError, output::Whereabouts, progress::WrittenCounts};
+use super::{copy::CopyReader, error::RecordError, output::Whereabouts, progress::WrittenCounts};
 
 /// Why nothing more is written, although packets may still arrive.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ impl fmt::Debug for StopCallback {
 pub struct Outcome {
     /// What is in the output.
     pub written: WrittenCounts,
+    /// Why packets may be missing in its copy, if there is one.
+    pub copy_reader: CopyReader,
     /// Packets in its last file.
     pub last_packets: u64,
     /// Why the output is incomplete.

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::{
     backlog::Backlog,
+    copy::CopyReader,
     output::{DeletedFile, Output},
 };
 
@@ -46,7 +47,7 @@ pub struct WrittenCounts {
     /// Packets that are not in the output because it did not accept them in time; see
     /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     pub not_taken: u64,
-    /// Packets that are not in its copy, if there is one, because the reader was behind.
+    /// Packets that are not in its copy, if there is one, because the reader was behind or had closed it.
     pub not_copied: u64,
 }
 
@@ -92,7 +93,8 @@ pub(crate) struct Counters {
     pub(crate) forced_memory: AtomicU64,
     pub(crate) forced_time: AtomicU64,
     pub(crate) not_copied: AtomicU64,
-    pub(crate) copy_reader_has_ended: AtomicBool,
+    pub(crate) reader_was_behind: AtomicBool,
+    pub(crate) reader_has_closed: AtomicBool,
 }
 
 impl Progress {
@@ -134,9 +136,13 @@ impl Progress {
         }
     }
 
-    /// Whether the program that reads the copy has ended, as far as writing has shown that.
-    pub fn copy_reader_has_ended(&self) -> bool {
-        self.counters.copy_reader_has_ended.load(Ordering::Relaxed)
+    /// What the program that reads the copy, if there is one, has done so far.
+    pub fn copy_reader(&self) -> CopyReader {
+        let read = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        CopyReader {
+            was_behind: read(&self.counters.reader_was_behind),
+            has_closed: read(&self.counters.reader_has_closed),
+        }
     }
 
     /// Bytes that the output accepted so far: while they grow, it is slow but not stalled.

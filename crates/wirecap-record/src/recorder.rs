@@ -179,10 +179,20 @@ impl Recorder {
         // Fails if the writer is gone, which is found below.
         let _ = sender.send(trailer.into());
         let abandoned = |failure| {
-            let (written, whereabouts) = (progress.written(), Whereabouts::InPlace);
+            let (written, copy_reader) = (progress.written(), progress.copy_reader());
+            let whereabouts = Whereabouts::InPlace;
             let (last_packets, failure, partial) = (written.packets, Some(failure), None);
             let (lost_files, moved_files) = (Vec::new(), Vec::new());
-            Outcome { written, last_packets, failure, whereabouts, partial, lost_files, moved_files }
+            Outcome {
+                written,
+                copy_reader,
+                last_packets,
+                failure,
+                whereabouts,
+                partial,
+                lost_files,
+                moved_files,
+            }
         };
         let (mut bytes, mut since) = (progress.output_bytes(), Instant::now());
         loop {

@@ -59,7 +59,6 @@ impl EndedCapture<'_> {
         capture.stopper().stop();
         let Threads { workers, recorders } = threads;
         let output = FilesProgress::of(&recorders);
-        let copied = output.clone();
         let snapshots =
             Snapshots { plan: self.plan, head: self.head, control: self.control, output: output.clone() };
         let mut snapshots = LastSnapshots::new(snapshots);
@@ -94,8 +93,7 @@ impl EndedCapture<'_> {
         failures.extend(outputs.iter_mut().flat_map(|(file, outcome)| of_output(file, outcome, &report)));
         failures.extend(helpers);
         failures.extend(job.failure().map(Failure::Job));
-        let reader_has_ended = copied.is_some_and(|copied| copied.copy_reader_has_ended());
-        self.print(&report, (outputs, reader_has_ended), &failures, job)
+        self.print(&report, outputs, &failures, job)
     }
 
     /// Failures of the ports and the workers.
@@ -112,23 +110,23 @@ impl EndedCapture<'_> {
         lost.into_iter().chain(traces.map(Failure::Trace)).collect()
     }
 
-    /// Prints the account and the failures; the reader of a copy may have ended. A JSON record is the last
-    /// line of its stream; after tables, the failures follow, where users see them.
-    fn print(
+    /// Prints the account and the failures. A JSON record is the last line of its stream; after tables, the
+    /// failures follow, where users see them.
+    fn print<J: Job>(
         &self,
         report: &Report,
-        (outputs, reader_has_ended): (Vec<(OutputFile, Outcome)>, bool),
+        outputs: Vec<(OutputFile, Outcome)>,
         failures: &[Failure],
-        job: &impl Job,
+        job: &J,
     ) -> Exit {
         let stood = self.control.board.stood();
         let loss = loss::verdict(report, self.plan.delays(job), stood, job.lost(report));
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
         let pipe = self.plan.output.copy_pipe();
-        let messages = outputs.iter().flat_map(|(file, outcome)| {
-            moved(file, outcome).into_iter().chain(not_copied(outcome, pipe, reader_has_ended))
-        });
+        let messages = outputs
+            .iter()
+            .flat_map(|(file, outcome)| moved(file, outcome).into_iter().chain(not_copied(outcome, pipe)));
         let messages: Vec<_> = messages.collect();
         let written = outputs.into_iter().map(|(file, outcome)| (file, outcome.written));
         let written: Option<WrittenFiles> = self.plan.destination.is_some().then(|| written.collect());
@@ -145,6 +143,9 @@ impl EndedCapture<'_> {
                 self.on_losses.lines().iter().for_each(|line| note!("{line}"));
             }
             explain::pointers(report).iter().for_each(|line| note!("{line}"));
+            if J::HAS_ENGINE_FLAGS {
+                explain::skews(report).iter().for_each(|line| note!("{line}"));
+            }
             summary::warn_of_unexplained(report);
         };
         let printed = if self.plan.output.json {
@@ -217,15 +218,20 @@ fn moved(file: &OutputFile, outcome: &Outcome) -> Vec<Message> {
 }
 
 /// A line about packets that were written, and that tcpdump or the reader of the copy did not read.
-fn not_copied(outcome: &Outcome, pipe: Option<&Path>, reader_has_ended: bool) -> Option<Message> {
-    let packets = outcome.written.not_copied;
-    let (counted, were) = (counted(packets, "packet"), was(packets));
-    let (what, reader) = match pipe {
-        Some(pipe) => (format!("not copied to {}", pipe.display()), "its reader"),
-        None => ("not printed".into(), "tcpdump"),
+fn not_copied(outcome: &Outcome, pipe: Option<&Path>) -> Option<Message> {
+    let Outcome { written, copy_reader, .. } = outcome;
+    let (counted, were) = (counted(written.not_copied, "packet"), was(written.not_copied));
+    let (what, reader, closed) = match pipe {
+        Some(pipe) => (format!("not copied to {}", pipe.display()), "its reader", "closed it"),
+        None => ("not printed".into(), "tcpdump", "ended"),
     };
-    let why = if reader_has_ended { "had ended" } else { "did not read them in time" };
-    (packets > 0).then(|| Message::warning(format!("{counted} {were} written but {what}: {reader} {why}")))
+    let why = match (copy_reader.was_behind, copy_reader.has_closed) {
+        (false, true) => format!("had {closed}"),
+        (true, true) => format!("did not read some in time, and then {closed}"),
+        (_, false) => "did not read them in time".into(),
+    };
+    (written.not_copied > 0)
+        .then(|| Message::warning(format!("{counted} {were} written but {what}: {reader} {why}")))
 }
 
 /// Has the recorders write the remaining packets and the account. Calls `publish` many times a second.

@@ -1,10 +1,10 @@
-//! What may explain a loss: settings of the machine, by a line that points to `wirecap doctor`, and one queue
-//! that had most of the packets.
+//! What may explain a loss: settings of the machine, by a line that points to `wirecap doctor`, and a queue
+//! that had most of the packets, by one that says what helps.
 //!
 //! ```text
 //!   report ─┬─► causes of loss of a port ─► rules that may explain them ─┐
-//!           │   interface ─► snapshot ─► findings ───────────────────────┴─► those that are both: a line
-//!           └─► account ─► a skew between the queues: a line with what helps
+//!           │   interface ─► snapshot ─► findings ───────────────────────┴─► those that are both
+//!           └─► account ─► findings ─► skewed queues
 //! ```
 //!
 //! Rule: only findings are named. Where the doctor finds nothing that may explain a loss, there is no line.
@@ -14,20 +14,20 @@ use wirecap::{
     report::{PortReport, QueueMode},
 };
 use wirecap_doctor::{
-    Evidence, Finding, LossCause, Rule, Snapshot, collect, examine,
-    snapshot::{AccountSettings, CaptureMode, LostPackets, PortAccount, QueueAccount},
+    Evidence, Finding, LossCause, Rule, Snapshot,
+    collect::{self, Account},
+    examine,
 };
 
 use crate::text::{
     doctor::{advice, evidence},
     loss::Losses,
-    report::row,
 };
 
-/// Lines for each interface that lost packets and has such settings, or such a queue.
+/// A line for each interface that lost packets and has such settings.
 pub(super) fn pointers(report: &Report) -> Vec<String> {
     let lossy = report.ports.iter().filter(|port| Losses::of_port(port).total() > 0);
-    lossy.flat_map(|port| pointer(port).into_iter().chain(skew(report, port))).collect()
+    lossy.filter_map(pointer).collect()
 }
 
 fn pointer(port: &PortReport) -> Option<String> {
@@ -43,36 +43,24 @@ fn pointer(port: &PortReport) -> Option<String> {
     })
 }
 
-/// That one queue had most of the packets, and what helps; as the doctor says it of the account.
-fn skew(report: &Report, port: &PortReport) -> Option<String> {
-    // A tap has streams of cores: which core receives a packet is no setting of the interface alone.
-    if row(port) != "queue" {
-        return None;
-    }
-    let queues = port.queues.iter().filter(|queue| queue.mode != QueueMode::Host).map(|queue| {
-        let lost = &queue.account.lost;
-        let lost = LostPackets {
-            no_free_cell: lost.no_free_cell,
-            no_free_block: lost.no_free_block,
-            rx_ring_full: lost.rx_ring_full,
-            too_long: lost.too_long,
-        };
-        QueueAccount { queue: queue.queue.into(), seen: queue.account.seen, lost }
+/// A line for each interface that lost packets of a queue which had most of them: the finding of
+/// `wirecap doctor --account`, with its remedy.
+pub(super) fn skews(report: &Report) -> Vec<String> {
+    let account = serde_json::to_string(report).and_then(|text| Account::parse(&text));
+    // Advice is not worth the account of a capture: no panic.
+    let Ok(Account { settings, mut ports, .. }) = account else { return Vec::new() };
+    // The streams of a passive port are those of cores or sockets: no setting of the NIC spreads them.
+    let passive = report.ports.iter().filter(|port| {
+        port.queues.iter().any(|queue| matches!(queue.mode, QueueMode::Tap | QueueMode::Packet))
     });
-    let account = PortAccount { name: port.name.clone(), queues: queues.collect(), ..PortAccount::default() };
-    let mode = if report.threshold_percent.is_some() { CaptureMode::Advanced } else { CaptureMode::Basic };
-    let account_settings = AccountSettings {
-        mode: Some(mode),
-        threshold_percent: report.threshold_percent,
-        cells_per_chunk: Some(report.memory.cells_per_chunk),
-        chunks_per_pool: Some(report.memory.chunks_per_pool),
-        workers: u32::try_from(report.workers.len()).ok(),
-    };
-    let snapshot = Snapshot { account: vec![account], account_settings, ..Snapshot::default() };
-    let findings = examine(&snapshot);
-    let skews = |evidence: &&Evidence| matches!(evidence, Evidence::SkewedQueues { .. });
-    let evidence = findings.iter().map(|finding| &finding.evidence).find(skews)?;
-    Some(format!("{}; what helps: {}", evidence::describe(evidence), advice::remedy(evidence)))
+    let passive: Vec<_> = passive.map(|port| port.name.as_str()).collect();
+    ports.retain(|port| !passive.contains(&port.name.as_str()));
+    let findings = examine(&Snapshot { account: ports, account_settings: settings, ..Snapshot::default() });
+    let skewed = findings.iter().map(|finding| &finding.evidence);
+    let skewed = skewed.filter(|evidence| matches!(evidence, Evidence::SkewedQueues { .. }));
+    let line =
+        |evidence| format!("{}; what helps: {}", evidence::describe(evidence), advice::remedy(evidence));
+    skewed.map(line).collect()
 }
 
 /// The rules that have a finding and may explain one of the causes, each once, the likeliest first.
@@ -88,34 +76,40 @@ fn suspects(causes: &[LossCause], findings: &[Finding]) -> Vec<Rule> {
 
 #[cfg(test)]
 mod tests {
-    use wirecap_doctor::{Evidence, Severity};
-
     use wirecap::{Capture, port::null::NullPort};
+    use wirecap_doctor::Severity;
 
     use super::*;
 
     #[test]
     fn a_queue_that_had_most_of_the_packets_and_lost_some_is_named_with_what_helps() {
         let port = NullPort { queues: 4, packet_bytes: 60, packets_per_queue: 0 };
-        let capture =
-            Capture::builder().port(port).cells_per_chunk(64).chunks_per_pool(4).workers(2).open().unwrap();
-        let mut report = capture.report();
+        let capture = Capture::builder().port(port).cells_per_chunk(64).chunks_per_pool(4).workers(2);
+        let mut report = capture.open().unwrap().report();
         report.threshold_percent = Some(60);
-        assert_eq!(skew(&report, &report.ports[0]), None);
         for (queue, seen) in report.ports[0].queues.iter_mut().zip([900, 50, 50, 0]) {
             queue.account.seen = seen;
         }
-        assert_eq!(skew(&report, &report.ports[0]), None, "nothing was lost");
+        assert_eq!(skews(&report), [""; 0], "nothing was lost");
         report.ports[0].queues[0].account.lost.no_free_block = 640;
-        let line = skew(&report, &report.ports[0]).unwrap();
+        let [line] = &skews(&report)[..] else { panic!() };
         let words = "null lost packets in queue 0, which had 90 % of all, of 4 queues (advanced mode, T = 60, R = 4); \
                      what helps: larger pools: -R 14, instead of 4, has room for what was lost";
         assert!(line.starts_with(words), "{line}");
-        report.threshold_percent = None;
-        let line = skew(&report, &report.ports[0]).unwrap();
-        assert!(line.contains("(basic mode, R = 4); what helps: advanced mode (-T 60)"), "{line}");
-        report.ports[0].queues[1].account.seen = 900;
-        assert_eq!(skew(&report, &report.ports[0]), None, "two queues had as much");
+
+        let with = |change: &dyn Fn(&mut Report)| {
+            let mut changed = report.clone();
+            change(&mut changed);
+            skews(&changed)
+        };
+        let basic = with(&|report| report.threshold_percent = None);
+        assert!(basic[0].contains("(basic mode, R = 4); what helps: advanced mode (-T 60)"), "{basic:?}");
+        assert_eq!(with(&|report| report.ports[0].queues[1].account.seen = 900), [""; 0], "two have as many");
+        for mode in [QueueMode::Tap, QueueMode::Packet] {
+            let passive =
+                |report: &mut Report| report.ports[0].queues.iter_mut().for_each(|queue| queue.mode = mode);
+            assert_eq!(with(&passive), [""; 0], "{mode:?}");
+        }
     }
 
     #[test]

@@ -56,6 +56,9 @@ pub(crate) trait Job {
     /// Whether packets that are not written are only counted.
     const ONLY_COUNTS: bool = false;
 
+    /// Whether it has the flags of the engine, which advice about skewed queues names: -R, -T.
+    const HAS_ENGINE_FLAGS: bool = false;
+
     /// What its workers do with batches.
     type BatchHandler: BatchHandler;
 
@@ -137,6 +140,7 @@ impl BatchHandler for () {
 impl Job for CaptureJob {
     const COMMAND: &'static str = "capture";
     const ONLY_COUNTS: bool = true;
+    const HAS_ENGINE_FLAGS: bool = true;
     type BatchHandler = ();
 
     fn begin(&mut self, _: &mut Capture, workers: usize, _: Option<FilesProgress>) -> Result<Vec<()>> {

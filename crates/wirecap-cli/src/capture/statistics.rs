@@ -44,8 +44,8 @@ pub(super) struct Statistics<'a> {
     snapshot: Snapshot,
     /// Whether the warning about a full stream was printed.
     is_blocked: bool,
-    /// Whether it was reported that the reader of the copy has ended.
-    copy_has_ended: bool,
+    /// Whether the warning that the reader of the copy has closed it was printed.
+    copy_is_closed: bool,
 }
 
 impl<'a> Statistics<'a> {
@@ -64,7 +64,7 @@ impl<'a> Statistics<'a> {
             due,
             snapshot: Snapshot::default(),
             is_blocked: false,
-            copy_has_ended: false,
+            copy_is_closed: false,
         }
     }
 
@@ -102,19 +102,20 @@ impl<'a> Statistics<'a> {
         self.output.as_ref().map(FilesProgress::deleted).unwrap_or_default()
     }
 
-    /// That the program which reads the copy, or prints it, has ended, once.
-    pub(super) fn end_of_copy(&mut self) -> Option<Message> {
-        let has_ended = self.output.as_ref().is_some_and(FilesProgress::copy_reader_has_ended);
-        if !has_ended || std::mem::replace(&mut self.copy_has_ended, true) {
+    /// The warning, once, that the reader of the copy has closed it.
+    pub(super) fn closed_copy(&mut self) -> Option<Message> {
+        let is_closed = self.output.as_ref().is_some_and(FilesProgress::copy_is_closed);
+        if !is_closed || std::mem::replace(&mut self.copy_is_closed, true) {
             return None;
         }
         let what = match self.plan.output.copy_pipe() {
-            Some(pipe) => {
-                format!("the program that reads {} has ended, so nothing more is copied", pipe.display())
-            }
+            Some(pipe) => format!(
+                "no program reads {} any more, so nothing more is copied, even if one opens it again",
+                pipe.display()
+            ),
             None => "the tcpdump that prints has ended, so nothing more is printed".into(),
         };
-        Some(Message::warning(format!("{what}; the file still gets its packets")))
+        Some(Message::warning(format!("{what}; what -w writes is not affected")))
     }
 
     /// Notes how long the process hardly ran, in total.

@@ -251,7 +251,7 @@ impl<'a> Watch<'a> {
                 .iter()
                 .for_each(|loss| self.progress.print(loss));
             self.statistics.deleted().iter().for_each(|warning| self.progress.print(warning));
-            self.statistics.end_of_copy().iter().for_each(|warning| self.progress.print(warning));
+            self.statistics.closed_copy().iter().for_each(|warning| self.progress.print(warning));
             self.times.warnings(&report).iter().for_each(|warning| self.progress.note(warning));
         }
         end_by_itself(

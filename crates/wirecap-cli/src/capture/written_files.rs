@@ -94,9 +94,9 @@ impl FilesProgress {
         self.0.iter().flat_map(|(_, progress)| progress.take_deleted()).map(warning).collect()
     }
 
-    /// Whether the program that reads a copy has ended.
-    pub(super) fn copy_reader_has_ended(&self) -> bool {
-        self.0.iter().any(|(_, progress)| progress.copy_reader_has_ended())
+    /// Whether the reader of the copy has closed it.
+    pub(super) fn copy_is_closed(&self) -> bool {
+        self.0.iter().any(|(_, progress)| progress.copy_reader().has_closed)
     }
 
     /// What is in all of them together.

@@ -142,21 +142,13 @@ fn a_reader_of_a_pipe_gets_a_copy_and_never_delays_the_file() {
     }
     const MANY: u64 = 400_000;
     let lab = Lab::with_queues("pipecopy", 1);
-    let (path, pipe) = (lab.path("x.pcapng"), lab.path("pipe"));
-    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-    let arguments = [
-        "capture",
-        "--json",
-        "r0",
-        "-R",
-        "2048",
-        "-w",
-        path.to_str().unwrap(),
-        "--copy-to",
-        pipe.to_str().unwrap(),
-    ];
+    let path = lab.path("x.pcapng");
     for stalls in [false, true] {
-        let running = lab.spawn(&arguments);
+        // A pipe each: while another test starts a program, its child holds the reader for a moment.
+        let pipe = lab.path(if stalls { "stalled" } else { "read" });
+        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        let (file, copy) = (path.to_str().unwrap(), pipe.to_str().unwrap());
+        let running = lab.spawn(&["capture", "--json", "r0", "-R", "2048", "-w", file, "--copy-to", copy]);
         running.wait_for("waiting for a program that reads");
         let mut reader = fs::File::open(&pipe).unwrap();
         running.wait_for(crate::lab::READY);
@@ -185,6 +177,41 @@ fn a_reader_of_a_pipe_gets_a_copy_and_never_delays_the_file() {
         assert_frames(&packets.iter().collect::<Vec<_>>(), FrameSpec::default(), usize::MAX);
         assert_eq!(packets.len() as u64, frames);
     }
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_is_reported_and_the_file_is_whole() {
+    if !require_root("a_reader_that_closes_the_pipe_is_reported_and_the_file_is_whole") {
+        return;
+    }
+    let lab = Lab::with_queues("pipeclose", 1);
+    let (path, pipe) = (lab.path("x.pcapng"), lab.path("pipe"));
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let (file, copy) = (path.to_str().unwrap(), pipe.to_str().unwrap());
+    let running = lab.spawn(&["capture", "--json", "r0", "-w", file, "--copy-to", copy]);
+    running.wait_for("waiting for a program that reads");
+    let reader = fs::File::open(&pipe).unwrap();
+    running.wait_for(crate::lab::READY);
+    drop(reader);
+    let words = format!(
+        "WARNING: no program reads {copy} any more, so nothing more is copied, even if one opens it again"
+    );
+    // Not the first frames if another test starts a program, whose child holds the reader for a moment.
+    let mut sent = 0;
+    while !running.said().contains(&words) {
+        assert!(sent < 100 * FRAMES, "{}", running.said());
+        lab.send(0, 0, FRAMES, LiveOptions::default());
+        sent += FRAMES;
+        running.wait_for_bytes(&path, sent * 92);
+    }
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let not_copied = ended.account().written("not_copied");
+    assert!(not_copied > 0, "{ended:#?}");
+    let words =
+        format!("{not_copied} packets were written but not copied to {copy}: its reader had closed it");
+    assert!(ended.stderr.contains(&words), "{ended:#?}");
+    assert_eq!(read(&path).packets.len() as u64, sent);
 }
 
 /// The IDS captures by the libpcap library; tcpdump takes its part.

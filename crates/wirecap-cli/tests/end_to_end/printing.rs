@@ -3,6 +3,8 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
+    thread,
+    time::Duration,
 };
 
 use nix::sys::signal::Signal;
@@ -62,7 +64,7 @@ fn what_is_printed_too_slowly_is_counted() {
     running.wait_for_bytes(&path, MANY * 92);
     let mut stdout = BufReader::new(running.take_stdout());
     running.signal(Signal::SIGINT);
-    let reader = std::thread::spawn(move || {
+    let reader = thread::spawn(move || {
         let mut text = String::new();
         stdout.read_line(&mut text).unwrap();
         stdout.read_to_string(&mut text).unwrap();
@@ -100,8 +102,11 @@ fn a_printer_that_fails_is_reported_and_the_file_is_whole() {
     lab.send(0, 0, FRAMES, LiveOptions::default());
     running.wait_for_bytes(&path, FRAMES * 92);
     running.wait_for("WARNING: the tcpdump that prints has ended, so nothing more is printed");
+    // Long enough for a second look.
+    thread::sleep(Duration::from_millis(2_200));
     let ended = running.stop();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert_eq!(ended.stderr.matches("the tcpdump that prints has ended").count(), 1, "{ended:#?}");
     let words = format!("{FRAMES} packets were written but not printed: tcpdump had ended");
     assert!(ended.stderr.contains(&words), "{ended:#?}");
     assert!(ended.stderr.contains("tcpdump, which prints the packets, failed: exit status: 3"), "{ended:#?}");

@@ -62,6 +62,24 @@ impl Record {
     }
 }
 
+impl Account {
+    /// Parses what `wirecap capture --json` prints.
+    ///
+    /// # Errors
+    /// Where the text is no account.
+    ///
+    /// ```
+    /// let account = wirecap_doctor::collect::Account::parse(r#"{"threshold_percent":60,"ports":[]}"#)?;
+    /// assert_eq!(account.settings.threshold_percent, Some(60));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn parse(text: &str) -> serde_json::Result<Self> {
+        let record: Record = serde_json::from_str(text)?;
+        let (settings, Record { ports, stood_seconds, .. }) = (record.settings(), record);
+        Ok(Self { settings, ports, stood_seconds })
+    }
+}
+
 /// Reads the last account in a file.
 ///
 /// # Errors
@@ -69,13 +87,7 @@ impl Record {
 pub fn read_account(path: &Path) -> Result<Account, Error> {
     let text = fs::read_to_string(path).map_err(|cause| Error::file(path, cause))?;
     let last = text.trim_end().lines().last().unwrap_or_default();
-    let record: Result<Record, _> = serde_json::from_str(last);
-    let account = |record: Record| Account {
-        settings: record.settings(),
-        ports: record.ports,
-        stood_seconds: record.stood_seconds,
-    };
-    record.map(account).map_err(|cause| Error::Content {
+    Account::parse(last).map_err(|cause| Error::Content {
         path: path.into(),
         expected: "what wirecap capture --json prints",
         cause,

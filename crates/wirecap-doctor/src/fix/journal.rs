@@ -107,7 +107,8 @@ impl Journal {
     /// Opens the journal in a directory, which is made if it is missing.
     ///
     /// # Errors
-    /// [`Error::Journal`], [`Error::Busy`]; [`Error::Open`] if another user owns the directory or may write it.
+    /// [`Error::Journal`], [`Error::Busy`]; [`Error::Open`] if another user owns the directory or may write
+    /// it.
     pub fn open(directory: &Path, place: Place) -> Result<Self, Error> {
         let failed = Error::journal(directory);
         let lock = || {

@@ -12,6 +12,10 @@ use crate::{
 const PACKETS_PER_MISS: u64 = 1_000_000;
 /// From this part of all packets on, in percent, a queue has most of them.
 const MOST_PERCENT: u64 = 60;
+/// No R is named for which pools take more memory than this: what lacks it is no burst.
+const MOST_POOL_BYTES: u64 = 8 << 30;
+/// The smaller size of a cell, which is the default.
+const CELL_BYTES: u32 = 2048;
 
 pub(super) fn of_interface(_: &Snapshot, interface: &Interface) -> Vec<Finding> {
     let (missed, received) = (interface.counters.missed, interface.counters.received);
@@ -64,7 +68,7 @@ fn skew(port: &PortAccount, seen: u64, settings: &AccountSettings) -> Option<Evi
     let is_skewed = port.queues.len() > 1 && percent >= MOST_PERCENT && settings.workers != Some(1);
     let no_buffer = busiest.lost.no_free_cell + busiest.lost.no_free_block;
     let &AccountSettings { mode, threshold_percent, chunks_per_pool, .. } = settings;
-    (is_skewed && no_buffer + busiest.lost.rx_ring_full > 0).then(|| Evidence::SkewedQueues {
+    (is_skewed && no_buffer > 0).then(|| Evidence::SkewedQueues {
         port: port.name.clone(),
         queue: busiest.queue,
         percent,
@@ -73,18 +77,21 @@ fn skew(port: &PortAccount, seen: u64, settings: &AccountSettings) -> Option<Evi
         threshold_percent,
         chunks_per_pool,
         // How many cells would have emptied a ring in time is unknown.
-        enough_chunks: enough_chunks(settings, no_buffer).filter(|_| busiest.lost.rx_ring_full == 0),
+        enough_chunks: enough_chunks(settings, port.queues.len(), no_buffer)
+            .filter(|_| busiest.lost.rx_ring_full == 0),
     })
 }
 
 /// R with which a pool has room for these packets, too, each in a cell of its own; at least twice the R that
-/// was.
-fn enough_chunks(settings: &AccountSettings, lost: u64) -> Option<u32> {
+/// was. `None` if that is too much for the pools of all queues.
+fn enough_chunks(settings: &AccountSettings, queues: usize, lost: u64) -> Option<u32> {
     let (cells, chunks) = (settings.cells_per_chunk?, settings.chunks_per_pool?);
-    let largest = Geometry::new(cells, 1, 2048).ok()?.max_chunks();
+    let largest = Geometry::new(cells, 1, CELL_BYTES).ok()?.max_chunks();
     let chunks = u64::from(chunks);
     let enough = (chunks + lost.div_ceil(u64::from(cells))).max(2 * chunks);
-    u32::try_from(enough).ok().filter(|enough| *enough <= largest)
+    let chunk_bytes = u64::from(cells) * u64::from(CELL_BYTES) * queues as u64;
+    let fits = enough.saturating_mul(chunk_bytes) <= MOST_POOL_BYTES;
+    u32::try_from(enough).ok().filter(|enough| fits && *enough <= largest)
 }
 
 #[cfg(test)]
@@ -140,6 +147,8 @@ mod tests {
         assert_eq!(account(LostPackets::default(), 0, [100, 0]), []);
         let long = LostPackets { too_long: 1, ..LostPackets::default() };
         assert_eq!(account(long, 0, [60, 40]), [Rule::LostTooLong]);
+        let ring = LostPackets { rx_ring_full: 1, ..LostPackets::default() };
+        assert_eq!(account(ring, 0, [60, 40]), [Rule::LostRingFull], "a larger pool would not help");
     }
 
     /// The skew that a capture with these settings reports, whose busy queue lost this many packets.
@@ -182,6 +191,8 @@ mod tests {
         assert_eq!(skew_with(settings, 11_326, 0), expected(Some(181)));
         assert_eq!(skew_with(settings, 1, 0), expected(Some(8)), "twice as many at least");
         assert_eq!(skew_with(settings, 1 << 22, 0), expected(None), "no pool is as large");
+        assert_eq!(skew_with(settings, 2_000_000, 0), expected(Some(31_254)));
+        assert_eq!(skew_with(settings, 2_100_000, 0), expected(None), "two pools would take over 8 GiB");
         assert_eq!(skew_with(AccountSettings { workers: Some(1), ..settings }, 1, 0), None);
         assert_eq!(skew_with(settings, 1, 1), expected(None), "the ring was not emptied in time");
         let unknown = skew_with(AccountSettings::default(), 1, 0);

@@ -240,6 +240,7 @@ fn send(socket: &FrameSocket, frame: &[u8], counts: &Counts) {
 
 impl Job for CopyJob {
     const COMMAND: &'static str = "capture";
+    const HAS_ENGINE_FLAGS: bool = true;
     type BatchHandler = CopyWorker;
 
     fn begin(

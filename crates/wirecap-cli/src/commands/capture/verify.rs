@@ -128,6 +128,7 @@ impl BatchHandler for VerifyWorker {
 
 impl Job for VerifyJob {
     const COMMAND: &'static str = "capture";
+    const HAS_ENGINE_FLAGS: bool = true;
     type BatchHandler = VerifyWorker;
 
     fn begin(

@@ -20,8 +20,8 @@ Examples:
 Findings do not change the exit code, unless --fail-on-findings is given: then it is 4 if there is a problem or a warning.";
 
 /// The journal of `--fix`.
-// Not beneath `/var/lib/wirecap`, which belongs to the user of the services: `--undo` writes, as root, what the
-// journal says.
+// Not beneath `/var/lib/wirecap`, which belongs to the user of the services: `--undo` writes, as root, what
+// the journal says.
 const JOURNAL: &str = "/var/lib/wirecap-doctor";
 
 /// What to examine, and what to do about it.

@@ -145,6 +145,7 @@ impl HandleJob {
 impl Job for HandleJob {
     const COMMAND: &'static str = "handle";
     const ACTIVITY: &'static str = "handling";
+    const HAS_ENGINE_FLAGS: bool = true;
     type BatchHandler = HandleWorker;
 
     fn begin(

@@ -253,9 +253,9 @@ fn larger_pools(chunks: Option<u32>, enough: Option<u32>) -> String {
             format!("larger pools: -R {enough}, instead of {chunks}, has room for what was lost")
         }
         (Some(chunks), None) => {
-            format!("larger pools: twice the -R of {chunks}, and again until nothing is lost")
+            format!("against bursts, larger pools: twice the -R of {chunks}, and again as memory allows")
         }
-        (None, _) => "larger pools: twice the -R, and again until nothing is lost".into(),
+        (None, _) => "against bursts, larger pools: twice the -R, and again as memory allows".into(),
     }
 }
 
@@ -289,7 +289,7 @@ mod tests {
         );
         assert_eq!(
             remedy(advanced, Some(0), Some(4), None),
-            "larger pools: twice the -R of 4, and again until nothing is lost; on a NIC, a hash over more fields (ethtool -N)"
+            "against bursts, larger pools: twice the -R of 4, and again as memory allows; on a NIC, a hash over more fields (ethtool -N)"
         );
         let basic = remedy(Some(CaptureMode::Basic), None, Some(4), Some(181));
         assert!(basic.starts_with("advanced mode (-T 60), so that other workers help;"), "{basic}");

@@ -270,12 +270,11 @@ pub(super) mod tests {
         chunks_per_pool: Option<u32>,
         enough_chunks: Option<u32>,
     ) -> Evidence {
-        let (port, queue, percent, queues) = ("m1".into(), 0, 90, 2);
         Evidence::SkewedQueues {
-            port,
-            queue,
-            percent,
-            queues,
+            port: "m1".into(),
+            queue: 0,
+            percent: 90,
+            queues: 2,
             mode,
             threshold_percent,
             chunks_per_pool,
