@@ -194,13 +194,12 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
         };
         ensure!(!is_written(path, &written), would_be_overwritten(destination.name()));
     }
-    let is_pattern = path.to_string_lossy().contains(['*', '?', '[']);
+    let is_missing = path.metadata().is_err_and(|cause| cause.kind() == ErrorKind::NotFound);
     ensure!(
-        !is_pattern || path.exists(),
+        !is_missing || !path.to_string_lossy().contains(['*', '?', '[']),
         usage!(
-            "{TRACE}{} is no file: a shell does not expand a pattern behind {TRACE}; write $(printf '{TRACE}%s ' {})",
-            path.display(),
-            path.display()
+            "there is no file {path}; a shell expands no pattern behind {TRACE}, so if files match it, write $(printf '{TRACE}%s ' {path})",
+            path = path.display()
         )
     );
     Ok(trace_port::check(path)?)

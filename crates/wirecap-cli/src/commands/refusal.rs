@@ -3,16 +3,19 @@
 use std::{error::Error as _, io::ErrorKind::BrokenPipe};
 
 use clap::{
-    Arg, Command, CommandFactory,
+    Arg, Args, Command, CommandFactory,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use wirecap::config::nearest;
 use wirecap_sys::netdev;
 
-use super::{Flags, capture::habits};
+use super::{
+    Flags,
+    capture::{engine_flags::EngineFlags, habits},
+};
 use crate::{
     exit::Exit,
-    flags::INTERFACE,
+    flags::{INTERFACE, PoolFlags, WorkerFlags},
     print::{
         log::{self, LogFormat},
         stdio::{Stream, print_styled},
@@ -49,8 +52,10 @@ pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
 
 /// Whether messages are asked for as JSON, by a command line that may be wrong elsewhere.
 fn asks_for_json(arguments: &[String]) -> bool {
-    let follows = arguments.windows(2).any(|words| words[0] == "--log" && words[1] == "json");
-    follows || arguments.iter().any(|word| word == "--log=json")
+    // What follows is for another program.
+    let own = arguments.split(|word| word == "--").next().unwrap_or_default();
+    let follows = own.windows(2).any(|words| words[0] == "--log" && words[1] == "json");
+    follows || own.iter().any(|word| word == "--log=json")
 }
 
 /// What is wrong with the command line, in one line.
@@ -123,7 +128,7 @@ fn help(arguments: &[String]) -> String {
 /// no interface has such a name, and clap's suggestion, which can be any flag with a few letters in common.
 fn unknown_flag(name: &str, arguments: &[String]) -> String {
     let Some(command) = command(arguments) else { return flag_without_command(name, arguments) };
-    if command.get_name() == "set" && is_flag_of_capture(name) {
+    if command.get_name() == "set" && is_engine_flag(name) {
         return format!("{name} cannot be changed while a capture runs; write -T PERCENT or --duration TIME");
     }
     let captures = command.get_name() == CAPTURE;
@@ -148,19 +153,30 @@ fn unknown_flag(name: &str, arguments: &[String]) -> String {
 
 /// The message for a flag in the place of a command, as in a command line of tcpdump.
 fn flag_without_command(name: &str, arguments: &[String]) -> String {
-    match is_flag_of_capture(name) {
-        true => format!("there is no flag {name} without a command; did you mean wirecap {CAPTURE} {name}?"),
-        false => unanswered(name, true, arguments),
+    let commands = Flags::command();
+    let named = arguments.iter().skip(1).find_map(|word| commands.find_subcommand(word));
+    match named.or_else(|| commands.find_subcommand(CAPTURE)).filter(|command| has_flag(command, name)) {
+        Some(command) => {
+            let command = command.get_name();
+            format!("there is no flag {name} without a command; did you mean wirecap {command} {name}?")
+        }
+        None => unanswered(name, named.is_none(), arguments),
     }
 }
 
-fn is_flag_of_capture(name: &str) -> bool {
-    let is_named = |flag: &Arg| match name.strip_prefix("--") {
+fn has_flag(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|flag| match name.strip_prefix("--") {
         Some(long) => flag.get_long() == Some(long),
         None => flag.get_short().is_some_and(|short| name == format!("-{short}")),
-    };
-    let commands = Flags::command();
-    commands.find_subcommand(CAPTURE).is_some_and(|capture| capture.get_arguments().any(is_named))
+    })
+}
+
+/// Whether a flag sets up the engine of a capture: pools, workers, modes.
+fn is_engine_flag(name: &str) -> bool {
+    has_flag(
+        &PoolFlags::augment_args(EngineFlags::augment_args(WorkerFlags::augment_args(Command::default()))),
+        name,
+    )
 }
 
 /// The message for a flag that nothing is like, but perhaps one of another program.
@@ -253,6 +269,12 @@ mod tests {
                 "set sensor -R 500",
                 "-R cannot be changed while a capture runs; write -T PERCENT or --duration TIME",
             ),
+            ("set sensor --json", "there is no flag --json; try wirecap set --help"),
+            (
+                "--log json forward a b",
+                "there is no flag --log without a command; did you mean wirecap forward --log?",
+            ),
+            ("--nonsense forward a b", "there is no flag --nonsense; try wirecap --help"),
             ("set sensor --foo", "there is no flag --foo; try wirecap set --help"),
             ("capture eth0 -Y", "there is no flag -Y; try wirecap capture --help"),
             (
@@ -269,7 +291,9 @@ mod tests {
                 .iter()
                 .all(|line| asks_for_json(&words(line)))
         );
-        assert!(!asks_for_json(&words("capture eth0 --log text -w json")));
+        for other in ["capture eth0 --log text -w json", "run --bad -- program --log json"] {
+            assert!(!asks_for_json(&words(other)), "{other}");
+        }
         // Other refusals are clap's, in one line.
         let line = refusal("capture eth0 --config a --config b");
         assert!(line.ends_with("; try wirecap capture --help"), "{line}");

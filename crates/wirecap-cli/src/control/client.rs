@@ -252,12 +252,12 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
         [] => match target {
             Some(name) => match silent {
                 0 => bail!(
-                    "no capture is named {name} among those that wirecap status lists; with --control PATH, PATH names it"
+                    "no capture that wirecap status lists is named {name}; for one that was started with --control PATH, write that PATH, with a / in it"
                 ),
                 _ => bail!("no capture that answers is named {name}; wirecap status lists those that do not"),
             },
             None => bail!(
-                "no capture runs that this user can reach in the usual places; with --control PATH, PATH names it"
+                "no capture of root, of a service or of this user can be reached; for one that was started with --control PATH, write that PATH, with a / in it"
             ),
         },
         several => {

@@ -75,7 +75,7 @@ impl Table {
 }
 
 /// Groups numbered items into rows of a table: a row for each item that is not idle, labelled by its number,
-/// and one for all idle items together, the last; a single idle one keeps its place.
+/// and the last one for several idle items; a single one keeps its place.
 pub(crate) fn grouped<T>(
     items: impl IntoIterator<Item = (u64, T)>,
     is_idle: impl Fn(&T) -> bool,

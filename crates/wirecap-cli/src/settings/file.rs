@@ -26,16 +26,16 @@ pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
     fn output(&self) -> &OutputSettings;
 }
 
-/// Names of flags and of people, with the key that each is here.
-const ALIASES: [(&str, &str); 8] = [
-    ("M", "cells_per_chunk"),
-    ("R", "pool_size"),
-    ("T", "mode"),
-    ("interface", "ports"),
-    ("interfaces", "ports"),
-    ("memory", "pool_size"),
-    ("chunks_per_pool", "pool_size"),
-    ("threshold_percent", "mode"),
+/// Names that users try, those of flags and plurals, with the key that is meant and how its value is written.
+const ALIASES: [(&str, &str, &str); 8] = [
+    ("M", "cells_per_chunk", "cells_per_chunk = 256"),
+    ("R", "pool_size", "pool_size = \"chunks:128\""),
+    ("T", "mode", "mode = \"advanced:60\""),
+    ("interface", "ports", "ports = [\"eth1\"]"),
+    ("interfaces", "ports", "ports = [\"eth1\"]"),
+    ("memory", "pool_size", "pool_size = \"memory:2G\""),
+    ("chunks_per_pool", "pool_size", "pool_size = \"chunks:128\""),
+    ("threshold_percent", "mode", "mode = \"advanced:60\""),
 ];
 
 /// A table in a file of settings: its name, and the keys that it may have.
@@ -162,45 +162,33 @@ fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
     for (name, value) in document {
         let Some(table) = tables.iter().find(|table| table.name == name.get_ref().as_ref()) else {
             let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
-            let owner = tables.iter().find(|table| table.has(name.get_ref()));
-            let message = match owner {
-                Some(table) => format!("{} belongs in the table [{}]", name.get_ref(), table.name),
-                None => unknown("table", name.get_ref(), &names),
-            };
+            let message = belonging(name.get_ref(), None, tables);
+            let message = message.unwrap_or_else(|| unknown("table", name.get_ref(), &names));
             return Err(Mistake { offset: name.span().start, message });
         };
         let DeValue::Table(keys) = value.get_ref() else { continue };
         let unknown_keys = keys.keys().filter(|key| !table.has(key.get_ref()));
         if let Some(key) = unknown_keys.min_by_key(|key| key.span().start) {
             let kind = format!("key in [{}]", table.name);
-            let name = meant(key.get_ref());
-            let message = match tables.iter().find(|other| other.has(name)) {
-                Some(owner) if owner.name != table.name => {
-                    format!(
-                        "{} belongs in the table [{}]{}",
-                        key.get_ref(),
-                        owner.name,
-                        called(key.get_ref())
-                    )
-                }
-                Some(_) => format!("{} is not a {kind}{}", key.get_ref(), called(key.get_ref())),
-                None => unknown(&kind, key.get_ref(), &table.keys),
-            };
+            let message = belonging(key.get_ref(), Some(table), tables);
+            let message = message.unwrap_or_else(|| unknown(&kind, key.get_ref(), &table.keys));
             return Err(Mistake { offset: key.span().start, message });
         }
     }
     Ok(())
 }
 
-/// The key for what flags and people call by another name.
-fn meant(key: &str) -> &str {
-    ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, key)| key)
-}
-
-/// That the key for it has another name, if it has.
-fn called(key: &str) -> String {
-    let name = meant(key);
-    if name == key { String::new() } else { format!("; the key is called {name}") }
+/// Where a key belongs that is not in its place, and how it is written there, if there is such a key.
+fn belonging(key: &str, place: Option<&Table>, tables: &[Table]) -> Option<String> {
+    let alias = ALIASES.iter().find(|(alias, ..)| *alias == key);
+    let meant = alias.map_or(key, |(_, meant, _)| meant);
+    let owner = tables.iter().find(|table| table.has(meant))?;
+    let is_there = place.is_some_and(|place| place.name == owner.name);
+    Some(match (alias, is_there) {
+        (Some((.., form)), true) => format!("{key} is not a key in [{}]; write {form}", owner.name),
+        (Some((.., form)), false) => format!("{key} belongs in the table [{}]; write {form}", owner.name),
+        (None, _) => format!("{key} belongs in the table [{}]", owner.name),
+    })
 }
 
 fn unknown(kind: &str, given: &str, known: &[String]) -> String {

@@ -36,11 +36,13 @@ pub(crate) fn number<T: TryFrom<u64>>(
     example: &'static str,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
-        let value = u64::from_str(text).ok().filter(|value| allowed.contains(value));
+        let value = value_of(text).filter(|value| allowed.contains(value));
         value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| {
-            let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             match (allowed.start(), *allowed.end()) {
-                (0, u64::MAX) if is_number => format!("the number is too large; write one like {example}"),
+                (min, u64::MAX) if value_of(text).is_some_and(|value| value < *min) => {
+                    format!("write a number from {min} on, like {example}")
+                }
+                (_, u64::MAX) if is_whole(text) => too_large(example),
                 (_, u64::MAX) => format!("write a whole number, like {example}"),
                 (min, max) => format!("write a number from {min} to {max}, like {example}"),
             }
@@ -91,11 +93,25 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 /// 1e6.
 pub(crate) fn bytes(example: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| {
-        let bytes = u64::from_str(text).ok().or_else(|| size(text).ok());
-        let bytes = bytes
-            .ok_or_else(|| format!("write a number of bytes, like {example}, or with a unit, like 64k"))?;
-        u32::try_from(bytes).map_err(|_| format!("the number is too large; write one like {example}"))
+        let bytes = value_of(text).or_else(|| size(text).ok());
+        if bytes.is_none() && !is_whole(text) {
+            return Err(format!("write a number of bytes, like {example}, or with a unit, like 64k"));
+        }
+        bytes.and_then(|bytes| u32::try_from(bytes).ok()).ok_or_else(|| too_large(example))
     }
+}
+
+fn value_of(text: &str) -> Option<u64> {
+    u64::from_str(text).ok()
+}
+
+/// Whether it is a whole number, of whatever size.
+fn is_whole(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn too_large(example: &str) -> String {
+    format!("the number is too large; write one like {example}")
 }
 
 /// Parses the size of a file in bytes: 100 is that many millions, as with tcpdump, 512k, 100M and 2G are in
@@ -170,6 +186,10 @@ mod tests {
         }
         let any = number::<u32>(ANY, "-M 256");
         assert_eq!(any("99999999999"), Err("the number is too large; write one like -M 256".into()));
+        assert_eq!(any(&"9".repeat(30)), Err("the number is too large; write one like -M 256".into()));
+        let files = number::<u64>(1..=u64::MAX, "-W 10");
+        assert_eq!(files("0"), Err("write a number from 1 on, like -W 10".into()));
+        assert_eq!(files(&"9".repeat(30)), Err("the number is too large; write one like -W 10".into()));
         assert_eq!(any("many"), Err("write a whole number, like -M 256".into()));
     }
 
@@ -224,6 +244,7 @@ mod tests {
         }
         for (bad, words) in [
             ("4G", "the number is too large; write one like --snaplen 128"),
+            (&"9".repeat(30), "the number is too large; write one like --snaplen 128"),
             ("-1", "write a number of bytes, like --snaplen 128, or with a unit, like 64k"),
         ] {
             assert_eq!(bytes("--snaplen 128")(bad), Err(words.into()), "{bad}");

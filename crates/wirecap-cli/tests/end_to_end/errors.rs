@@ -54,7 +54,7 @@ fn wrong_usage_is_found_without_asking_the_machine() {
         ("capture trace:", "trace:FILE"),
         (
             "capture trace:no-such-*.pcapng",
-            "does not expand a pattern behind trace:; write $(printf 'trace:%s ' no-such-*.pcapng)",
+            "there is no file no-such-*.pcapng; a shell expands no pattern behind trace:, so if files match it, write $(printf",
         ),
         ("-i r0 -c 3", "did you mean wirecap capture -i?"),
         ("capture r0 -s many", "or with a unit, like 64k"),

@@ -87,7 +87,7 @@ fn none(silent: bool, all_visible: bool) -> &'static str {
         (true, _) => "no capture answers",
         (false, false) => "no capture runs that this user can reach",
         (false, true) => {
-            "no running capture has its control socket in the usual place; with --control, wirecap status SOCKET shows it"
+            "no capture of root, of a service or of this user was found; wirecap status PATH shows one that was started with --control PATH"
         }
     }
 }
@@ -135,8 +135,10 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_said() {
-        assert!(
-            none(false, true).starts_with("no running capture has its control socket in the usual place")
+        assert_eq!(
+            none(false, true),
+            "no capture of root, of a service or of this user was found; wirecap status PATH shows one that was started with \
+             --control PATH"
         );
         assert_eq!(none(false, false), "no capture runs that this user can reach");
         assert_eq!((none(true, true), none(true, false)), ("no capture answers", "no capture answers"));
