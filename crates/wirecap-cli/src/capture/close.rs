@@ -143,7 +143,7 @@ impl EndedCapture<'_> {
                 self.on_losses.lines().iter().for_each(|line| note!("{line}"));
             }
             explain::pointers(report).iter().for_each(|line| note!("{line}"));
-            if J::HAS_ENGINE_FLAGS {
+            if J::HAS_ENGINE_FLAGS && stood.is_zero() {
                 explain::skews(report).iter().for_each(|line| note!("{line}"));
             }
             summary::warn_of_unexplained(report);

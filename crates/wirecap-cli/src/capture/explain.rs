@@ -1,5 +1,5 @@
 //! What may explain a loss: settings of the machine, by a line that points to `wirecap doctor`, and a queue
-//! that had most of the packets, by one that says what helps.
+//! that had most of the packets, by one that says what may help.
 //!
 //! ```text
 //!   report ─┬─► causes of loss of a port ─► rules that may explain them ─┐
@@ -48,18 +48,20 @@ fn pointer(port: &PortReport) -> Option<String> {
 pub(super) fn skews(report: &Report) -> Vec<String> {
     let account = serde_json::to_string(report).and_then(|text| Account::parse(&text));
     // Advice is not worth the account of a capture: no panic.
-    let Ok(Account { settings, mut ports, .. }) = account else { return Vec::new() };
+    let Ok(Account { settings, ports, .. }) = account else { return Vec::new() };
     // The streams of a passive port are those of cores or sockets: no setting of the NIC spreads them.
     let passive = report.ports.iter().filter(|port| {
         port.queues.iter().any(|queue| matches!(queue.mode, QueueMode::Tap | QueueMode::Packet))
     });
     let passive: Vec<_> = passive.map(|port| port.name.as_str()).collect();
-    ports.retain(|port| !passive.contains(&port.name.as_str()));
     let findings = examine(&Snapshot { account: ports, account_settings: settings, ..Snapshot::default() });
     let skewed = findings.iter().map(|finding| &finding.evidence);
-    let skewed = skewed.filter(|evidence| matches!(evidence, Evidence::SkewedQueues { .. }));
+    let skewed = skewed.filter(|evidence| match evidence {
+        Evidence::SkewedQueues { port, .. } => !passive.contains(&port.as_str()),
+        _ => false,
+    });
     let line =
-        |evidence| format!("{}; what helps: {}", evidence::describe(evidence), advice::remedy(evidence));
+        |evidence| format!("{}; what may help: {}", evidence::describe(evidence), advice::remedy(evidence));
     skewed.map(line).collect()
 }
 
@@ -94,7 +96,7 @@ mod tests {
         report.ports[0].queues[0].account.lost.no_free_block = 640;
         let [line] = &skews(&report)[..] else { panic!() };
         let words = "null lost packets in queue 0, which had 90 % of all, of 4 queues (advanced mode, T = 60, R = 4); \
-                     what helps: larger pools: -R 14, instead of 4, has room for what was lost";
+                     what may help: larger pools: -R 14, instead of 4, has room for what was lost";
         assert!(line.starts_with(words), "{line}");
 
         let with = |change: &dyn Fn(&mut Report)| {
@@ -103,7 +105,7 @@ mod tests {
             skews(&changed)
         };
         let basic = with(&|report| report.threshold_percent = None);
-        assert!(basic[0].contains("(basic mode, R = 4); what helps: advanced mode (-T 60)"), "{basic:?}");
+        assert!(basic[0].contains("(basic mode, R = 4); what may help: advanced mode (-T 60)"), "{basic:?}");
         assert_eq!(with(&|report| report.ports[0].queues[1].account.seen = 900), [""; 0], "two have as many");
         for mode in [QueueMode::Tap, QueueMode::Packet] {
             let passive =

@@ -194,15 +194,13 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
         };
         ensure!(!is_written(path, &written), would_be_overwritten(destination.name()));
     }
-    let is_missing = path.metadata().is_err_and(|cause| cause.kind() == ErrorKind::NotFound);
-    ensure!(
-        !is_missing || !path.to_string_lossy().contains(['*', '?', '[']),
-        usage!(
-            "there is no file {path}; a shell expands no pattern behind {TRACE}, so if files match it, write $(printf '{TRACE}%s ' {path})",
-            path = path.display()
-        )
-    );
-    Ok(trace_port::check(path)?)
+    trace_port::check(path).map_err(|error| {
+        let is_missing = path.metadata().is_err_and(|cause| cause.kind() == ErrorKind::NotFound);
+        match is_missing && path.to_string_lossy().contains(['*', '?', '[']) {
+            true => anyhow!("{error}; a pattern behind {TRACE} is not expanded, so name each file"),
+            false => error.into(),
+        }
+    })
 }
 
 /// The earliest time of a first packet of trace files, in nanoseconds since 1970; `None` unless all ports are

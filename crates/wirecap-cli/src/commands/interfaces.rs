@@ -200,10 +200,10 @@ impl Holder {
     }
 
     fn describe(&self) -> String {
-        let program = self.program.as_ref().map(|program| format!("{program} ")).unwrap_or_default();
+        let program = host_use::spaced(self.program.as_deref());
         let AttachedProgram { mode, program_id } = self.attached;
         let by = self.processes.iter().map(|process| format!(" by {process}")).collect::<String>();
-        format!("{mode} {program}(id {program_id}){by}")
+        format!("{mode}{program} (id {program_id}){by}")
     }
 }
 

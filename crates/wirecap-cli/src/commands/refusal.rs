@@ -52,10 +52,12 @@ pub(crate) fn refuse(refused: &clap::Error, arguments: &[String]) -> Exit {
 
 /// Whether messages are asked for as JSON, by a command line that may be wrong elsewhere.
 fn asks_for_json(arguments: &[String]) -> bool {
-    // What follows is for another program.
-    let own = arguments.split(|word| word == "--").next().unwrap_or_default();
-    let follows = own.windows(2).any(|words| words[0] == "--log" && words[1] == "json");
-    follows || own.iter().any(|word| word == "--log=json")
+    // The flags of `wirecap run` are followed by those of another program.
+    if arguments.get(1).is_some_and(|command| command == "run") {
+        return false;
+    }
+    let follows = arguments.windows(2).any(|words| words[0] == "--log" && words[1] == "json");
+    follows || arguments.iter().any(|word| word == "--log=json")
 }
 
 /// What is wrong with the command line, in one line.
@@ -79,13 +81,14 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
         (ErrorKind::InvalidSubcommand, _) => {
             let (given, command) = (context(ContextKind::InvalidSubcommand), Flags::command());
             let commands = command.get_subcommands().map(Command::get_name);
-            match nearest(&given, commands) {
-                None if netdev::interface(&given).is_ok() => {
-                    format!("there is no command {given}; did you mean wirecap capture {given}?")
+            let advice = match nearest(&given, commands) {
+                _ if netdev::interface(&given).is_ok() => {
+                    format!("did you mean wirecap {CAPTURE} {given}?")
                 }
-                None => format!("there is no command {given}; {help}"),
-                Some(meant) => format!("there is no command {given}; did you mean {meant}?"),
-            }
+                Some(meant) => format!("did you mean {meant}?"),
+                None => help,
+            };
+            format!("there is no command {given}; {advice}")
         }
         (ErrorKind::MissingRequiredArgument, _) => {
             let list = match lacks_interface(refused, arguments) {
@@ -154,19 +157,22 @@ fn unknown_flag(name: &str, arguments: &[String]) -> String {
 /// The message for a flag in the place of a command, as in a command line of tcpdump.
 fn flag_without_command(name: &str, arguments: &[String]) -> String {
     let commands = Flags::command();
-    let named = arguments.iter().skip(1).find_map(|word| commands.find_subcommand(word));
-    match named.or_else(|| commands.find_subcommand(CAPTURE)).filter(|command| has_flag(command, name)) {
+    let named = arguments.iter().skip(1).filter_map(|word| commands.find_subcommand(word));
+    let mut meant = named.chain(commands.find_subcommand(CAPTURE));
+    match meant.find(|command| has_flag(command, name)) {
         Some(command) => {
             let command = command.get_name();
-            format!("there is no flag {name} without a command; did you mean wirecap {command} {name}?")
+            format!("there is no flag {name} before a command; did you mean wirecap {command} {name}?")
         }
-        None => unanswered(name, named.is_none(), arguments),
+        None => unanswered(name, true, arguments),
     }
 }
 
 fn has_flag(command: &Command, name: &str) -> bool {
     command.get_arguments().any(|flag| match name.strip_prefix("--") {
-        Some(long) => flag.get_long() == Some(long),
+        Some(long) => {
+            flag.get_long() == Some(long) || flag.get_all_aliases().is_some_and(|names| names.contains(&long))
+        }
         None => flag.get_short().is_some_and(|short| name == format!("-{short}")),
     })
 }
@@ -233,12 +239,12 @@ mod tests {
             ("sing", "there is no command sing; try wirecap --help"),
             ("list", "there is no command list; try wirecap --help"),
             ("lo -c 3", "there is no command lo; did you mean wirecap capture lo?"),
-            ("-i eth0 -c 3", "there is no flag -i without a command; did you mean wirecap capture -i?"),
+            ("-i eth0 -c 3", "there is no flag -i before a command; did you mean wirecap capture -i?"),
             (
                 "--print eth0",
-                "there is no flag --print without a command; did you mean wirecap capture --print?",
+                "there is no flag --print before a command; did you mean wirecap capture --print?",
             ),
-            ("-n", "there is no flag -n without a command; did you mean wirecap capture -n?"),
+            ("-n", "there is no flag -n before a command; did you mean wirecap capture -n?"),
             ("-Y", "there is no flag -Y; try wirecap --help"),
             ("--nano", "there is no flag --nano; leave it out: files always have nanoseconds"),
             ("capture eth0 --rotate 5", "there is no flag --rotate; did you mean --rotate-size?"),
@@ -272,8 +278,13 @@ mod tests {
             ("set sensor --json", "there is no flag --json; try wirecap set --help"),
             (
                 "--log json forward a b",
-                "there is no flag --log without a command; did you mean wirecap forward --log?",
+                "there is no flag --log before a command; did you mean wirecap forward --log?",
             ),
+            (
+                "--workers 4 handle eth0",
+                "there is no flag --workers before a command; did you mean wirecap handle --workers?",
+            ),
+            ("-i eth0 -w set", "there is no flag -i before a command; did you mean wirecap capture -i?"),
             ("--nonsense forward a b", "there is no flag --nonsense; try wirecap --help"),
             ("set sensor --foo", "there is no flag --foo; try wirecap set --help"),
             ("capture eth0 -Y", "there is no flag -Y; try wirecap capture --help"),
@@ -291,7 +302,7 @@ mod tests {
                 .iter()
                 .all(|line| asks_for_json(&words(line)))
         );
-        for other in ["capture eth0 --log text -w json", "run --bad -- program --log json"] {
+        for other in ["capture eth0 --log text -w json", "run --bad program --log json"] {
             assert!(!asks_for_json(&words(other)), "{other}");
         }
         // Other refusals are clap's, in one line.

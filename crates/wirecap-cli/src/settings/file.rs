@@ -22,20 +22,23 @@ use crate::{
 
 /// The settings of a command that captures.
 pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
+    /// Keys whose values the command needs as they are: no advice is to set them.
+    const FIXED_KEYS: &'static [&'static str] = &[];
+
     /// What becomes of the packets.
     fn output(&self) -> &OutputSettings;
 }
 
-/// Names that users try, those of flags and plurals, with the key that is meant and how its value is written.
+/// Names that users try, those of flags and plurals, with the key that is meant and a value as it is written.
 const ALIASES: [(&str, &str, &str); 8] = [
-    ("M", "cells_per_chunk", "cells_per_chunk = 256"),
-    ("R", "pool_size", "pool_size = \"chunks:128\""),
-    ("T", "mode", "mode = \"advanced:60\""),
-    ("interface", "ports", "ports = [\"eth1\"]"),
-    ("interfaces", "ports", "ports = [\"eth1\"]"),
-    ("memory", "pool_size", "pool_size = \"memory:2G\""),
-    ("chunks_per_pool", "pool_size", "pool_size = \"chunks:128\""),
-    ("threshold_percent", "mode", "mode = \"advanced:60\""),
+    ("M", "cells_per_chunk", "256"),
+    ("R", "pool_size", "\"chunks:128\""),
+    ("T", "mode", "\"advanced:60\""),
+    ("interface", "ports", "[\"eth1\"]"),
+    ("interfaces", "ports", "[\"eth1\"]"),
+    ("memory", "pool_size", "\"memory:2G\""),
+    ("chunks_per_pool", "pool_size", "\"chunks:128\""),
+    ("threshold_percent", "mode", "\"advanced:60\""),
 ];
 
 /// A table in a file of settings: its name, and the keys that it may have.
@@ -123,7 +126,7 @@ pub(super) fn parse<T: Settings>(text: &str) -> Result<(T, Places), Mistake> {
         }
         mistake
     })?;
-    check_keys(document.get_ref(), &tables::<T>())?;
+    check_keys(document.get_ref(), &tables::<T>(), T::FIXED_KEYS)?;
     toml::from_str::<T>(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         let key = key_at(document.get_ref(), offset).map(|key| format!("{key}: ")).unwrap_or_default();
@@ -158,11 +161,11 @@ fn condensed(message: &str) -> String {
 }
 
 /// Refuses unknown keys.
-fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
+fn check_keys(document: &DeTable<'_>, tables: &[Table], fixed: &[&str]) -> Result<(), Mistake> {
     for (name, value) in document {
         let Some(table) = tables.iter().find(|table| table.name == name.get_ref().as_ref()) else {
             let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
-            let message = belonging(name.get_ref(), None, tables);
+            let message = belonging(name.get_ref(), None, tables, fixed);
             let message = message.unwrap_or_else(|| unknown("table", name.get_ref(), &names));
             return Err(Mistake { offset: name.span().start, message });
         };
@@ -170,7 +173,7 @@ fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
         let unknown_keys = keys.keys().filter(|key| !table.has(key.get_ref()));
         if let Some(key) = unknown_keys.min_by_key(|key| key.span().start) {
             let kind = format!("key in [{}]", table.name);
-            let message = belonging(key.get_ref(), Some(table), tables);
+            let message = belonging(key.get_ref(), Some(table), tables, fixed);
             let message = message.unwrap_or_else(|| unknown(&kind, key.get_ref(), &table.keys));
             return Err(Mistake { offset: key.span().start, message });
         }
@@ -179,15 +182,17 @@ fn check_keys(document: &DeTable<'_>, tables: &[Table]) -> Result<(), Mistake> {
 }
 
 /// Where a key belongs that is not in its place, and how it is written there, if there is such a key.
-fn belonging(key: &str, place: Option<&Table>, tables: &[Table]) -> Option<String> {
-    let alias = ALIASES.iter().find(|(alias, ..)| *alias == key);
+fn belonging(key: &str, place: Option<&Table>, tables: &[Table], fixed: &[&str]) -> Option<String> {
+    let alias = ALIASES.iter().find(|(alias, meant, _)| *alias == key && !fixed.contains(meant));
     let meant = alias.map_or(key, |(_, meant, _)| meant);
     let owner = tables.iter().find(|table| table.has(meant))?;
-    let is_there = place.is_some_and(|place| place.name == owner.name);
-    Some(match (alias, is_there) {
-        (Some((.., form)), true) => format!("{key} is not a key in [{}]; write {form}", owner.name),
-        (Some((.., form)), false) => format!("{key} belongs in the table [{}]; write {form}", owner.name),
-        (None, _) => format!("{key} belongs in the table [{}]", owner.name),
+    let wrong = match place.is_some_and(|place| place.name == owner.name) {
+        true => format!("{key} is not a key in [{}]", owner.name),
+        false => format!("{key} belongs in the table [{}]", owner.name),
+    };
+    Some(match alias {
+        Some((.., value)) => format!("{wrong}; write {meant} = {value}"),
+        None => wrong,
     })
 }
 

@@ -102,6 +102,9 @@ fn a_flag_overrides_the_file_and_the_file_the_default() {
 
 #[test]
 fn forward_has_its_own_defaults_even_with_a_file() {
+    // Its mode is fixed, so no advice is to set T.
+    let refused = forward("[capture]\nT = 60", "").unwrap_err().to_string();
+    assert!(refused.contains("T is not a key in [capture]; there are "), "{refused}");
     let plain = ForwardSettings::default();
     assert_eq!((plain.capture.pool_size, plain.capture.wait), (PoolSize::AtMost(32), Wait::Block));
     assert_eq!((plain.capture.mode, plain.capture.reach), (Mode::Basic, Reach::Worker));

@@ -1,6 +1,12 @@
 //! `--copy-to`: another program gets the packets while they are written.
 
-use std::{fs, io::Read, path::PathBuf, thread};
+use std::{
+    fs,
+    io::Read,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 use nix::{
     sys::{
@@ -12,7 +18,7 @@ use nix::{
 };
 use serde_json::Value;
 use wirecap_lab::{Capture, VethOptions, VethPair, require_root};
-use wirecap_testing::wait_until;
+use wirecap_testing::{PATIENCE, wait_until};
 use wirecap_traffic::{FrameSpec, LiveOptions};
 
 use crate::lab::{Lab, RunningCommand, assert_frames, read};
@@ -197,11 +203,12 @@ fn a_reader_that_closes_the_pipe_is_reported_and_the_file_is_whole() {
         "WARNING: no program reads {copy} any more, so nothing more is copied, even if one opens it again"
     );
     // Not the first frames if another test starts a program, whose child holds the reader for a moment.
-    let mut sent = 0;
+    let (mut sent, begun) = (0, Instant::now());
     while !running.said().contains(&words) {
-        assert!(sent < 100 * FRAMES, "{}", running.said());
+        assert!(begun.elapsed() < PATIENCE, "{}", running.said());
         lab.send(0, 0, FRAMES, LiveOptions::default());
         sent += FRAMES;
+        thread::sleep(Duration::from_millis(50));
         running.wait_for_bytes(&path, sent * 92);
     }
     let ended = running.stop();

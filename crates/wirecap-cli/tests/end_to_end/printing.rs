@@ -92,13 +92,14 @@ fn a_printer_that_fails_is_reported_and_the_file_is_whole() {
     let (path, programs) = (lab.path("x.pcapng"), lab.path("bin"));
     fs::create_dir(&programs).unwrap();
     let program = programs.join("tcpdump");
-    install_script("#!/bin/sh\nexit 3\n", &program);
+    install_script("#!/bin/sh\nexec <&-\necho nothing is read >&2\nexit 3\n", &program);
     let mut command = lab.right.command(WIRECAP);
     command
         .args(["capture", "r0", "--print", "--json", "-w", path.to_str().unwrap()])
         .env("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()));
     let running = RunningCommand::spawn(command);
     running.wait_for(READY);
+    running.wait_for("nothing is read");
     lab.send(0, 0, FRAMES, LiveOptions::default());
     running.wait_for_bytes(&path, FRAMES * 92);
     running.wait_for("WARNING: the tcpdump that prints has ended, so nothing more is printed");

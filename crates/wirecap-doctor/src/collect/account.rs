@@ -39,6 +39,7 @@ struct Record {
 struct Memory {
     cells_per_chunk: Option<u32>,
     chunks_per_pool: Option<u32>,
+    cell_bytes: Option<u32>,
 }
 
 /// A value that may be null, but is there.
@@ -57,6 +58,7 @@ impl Record {
             threshold_percent: self.threshold_percent.flatten(),
             cells_per_chunk: self.memory.cells_per_chunk,
             chunks_per_pool: self.memory.chunks_per_pool,
+            cell_bytes: self.memory.cell_bytes,
             workers: u32::try_from(self.workers.len()).ok().filter(|workers| *workers > 0),
         }
     }
@@ -134,6 +136,7 @@ mod tests {
                 threshold_percent: Some(60),
                 cells_per_chunk: Some(64),
                 chunks_per_pool: Some(4),
+                cell_bytes: Some(2048),
                 workers: Some(2),
             }
         );

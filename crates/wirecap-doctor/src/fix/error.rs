@@ -23,8 +23,8 @@ pub enum Error {
 
     /// Other users could change the journal, and with it what is restored.
     #[error(
-        "the journal in {} is open to other users: what it says is written to the machine; name a directory of this user that no other \
-         may write, or remove it",
+        "users other than this one may write {}, and what a journal says is written to the machine; if you trust it, make the directory \
+         yours (chown, chmod go-w), or name another one",
         path.display()
     )]
     Open {

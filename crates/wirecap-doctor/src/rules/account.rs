@@ -12,10 +12,8 @@ use crate::{
 const PACKETS_PER_MISS: u64 = 1_000_000;
 /// From this part of all packets on, in percent, a queue has most of them.
 const MOST_PERCENT: u64 = 60;
-/// No R is named for which pools take more memory than this: what lacks it is no burst.
+/// No R is named with which all pools together take more memory than this: what fills it is no burst.
 const MOST_POOL_BYTES: u64 = 8 << 30;
-/// The smaller size of a cell, which is the default.
-const CELL_BYTES: u32 = 2048;
 
 pub(super) fn of_interface(_: &Snapshot, interface: &Interface) -> Vec<Finding> {
     let (missed, received) = (interface.counters.missed, interface.counters.received);
@@ -25,7 +23,7 @@ pub(super) fn of_interface(_: &Snapshot, interface: &Interface) -> Vec<Finding> 
 }
 
 pub(super) fn examine(snapshot: &Snapshot) -> Vec<Finding> {
-    let of_ports = snapshot.account.iter().flat_map(|port| of_port(port, &snapshot.account_settings));
+    let of_ports = snapshot.account.iter().flat_map(|port| of_port(port, snapshot));
     stood(snapshot).into_iter().chain(of_ports).collect()
 }
 
@@ -40,7 +38,7 @@ fn stood(snapshot: &Snapshot) -> Option<Finding> {
         .then(|| of_machine(Severity::Problem, Evidence::ProcessStood { seconds }, Vec::new()))
 }
 
-fn of_port(port: &PortAccount, settings: &AccountSettings) -> Vec<Finding> {
+fn of_port(port: &PortAccount, snapshot: &Snapshot) -> Vec<Finding> {
     let (lost, seen) = (port.lost(), port.seen());
     let no_buffer = lost.no_free_cell + lost.no_free_block;
     let name = || port.name.clone();
@@ -55,14 +53,16 @@ fn of_port(port: &PortAccount, settings: &AccountSettings) -> Vec<Finding> {
     ];
     let causes = causes.into_iter().filter(|(lost, _)| *lost > 0).map(|(_, evidence)| evidence);
     causes
-        .chain(skew(port, seen, settings))
+        .chain(skew(port, seen, snapshot))
         .map(|evidence| of_machine(Severity::Problem, evidence, Vec::new()))
         .collect()
 }
 
 /// One queue had most of the packets. A single worker has them all anyway, and how long packets are does not
 /// depend on their queue.
-fn skew(port: &PortAccount, seen: u64, settings: &AccountSettings) -> Option<Evidence> {
+fn skew(port: &PortAccount, seen: u64, snapshot: &Snapshot) -> Option<Evidence> {
+    let settings = &snapshot.account_settings;
+    let all_queues = snapshot.account.iter().map(|port| port.queues.len() as u64).sum();
     let busiest = port.queues.iter().max_by_key(|queue| queue.seen)?;
     let percent = (busiest.seen * 100).checked_div(seen)?;
     let is_skewed = port.queues.len() > 1 && percent >= MOST_PERCENT && settings.workers != Some(1);
@@ -77,20 +77,21 @@ fn skew(port: &PortAccount, seen: u64, settings: &AccountSettings) -> Option<Evi
         threshold_percent,
         chunks_per_pool,
         // How many cells would have emptied a ring in time is unknown.
-        enough_chunks: enough_chunks(settings, port.queues.len(), no_buffer)
+        enough_chunks: enough_chunks(settings, all_queues, no_buffer)
             .filter(|_| busiest.lost.rx_ring_full == 0),
     })
 }
 
 /// R with which a pool has room for these packets, too, each in a cell of its own; at least twice the R that
-/// was. `None` if that is too much for the pools of all queues.
-fn enough_chunks(settings: &AccountSettings, queues: usize, lost: u64) -> Option<u32> {
-    let (cells, chunks) = (settings.cells_per_chunk?, settings.chunks_per_pool?);
-    let largest = Geometry::new(cells, 1, CELL_BYTES).ok()?.max_chunks();
+/// was. `None` if it is not known, or too much for pools of all queues.
+fn enough_chunks(settings: &AccountSettings, queues: u64, lost: u64) -> Option<u32> {
+    let &AccountSettings { cells_per_chunk, chunks_per_pool, cell_bytes, .. } = settings;
+    let (cells, chunks, cell_bytes) = (cells_per_chunk?, chunks_per_pool?, cell_bytes?);
+    let largest = Geometry::new(cells, 1, cell_bytes).ok()?.max_chunks();
     let chunks = u64::from(chunks);
     let enough = (chunks + lost.div_ceil(u64::from(cells))).max(2 * chunks);
-    let chunk_bytes = u64::from(cells) * u64::from(CELL_BYTES) * queues as u64;
-    let fits = enough.saturating_mul(chunk_bytes) <= MOST_POOL_BYTES;
+    let bytes_per_chunk = u64::from(cells) * u64::from(cell_bytes) * queues;
+    let fits = enough.saturating_mul(bytes_per_chunk) <= MOST_POOL_BYTES;
     u32::try_from(enough).ok().filter(|enough| fits && *enough <= largest)
 }
 
@@ -173,6 +174,7 @@ mod tests {
             threshold_percent: Some(60),
             cells_per_chunk: Some(64),
             chunks_per_pool: Some(4),
+            cell_bytes: Some(2048),
             workers: Some(2),
         };
         let expected = |enough_chunks| {
@@ -193,6 +195,9 @@ mod tests {
         assert_eq!(skew_with(settings, 1 << 22, 0), expected(None), "no pool is as large");
         assert_eq!(skew_with(settings, 2_000_000, 0), expected(Some(31_254)));
         assert_eq!(skew_with(settings, 2_100_000, 0), expected(None), "two pools would take over 8 GiB");
+        let large_cells = AccountSettings { cell_bytes: Some(4096), ..settings };
+        assert_eq!(skew_with(large_cells, 1_000_000, 0), expected(Some(15_629)));
+        assert_eq!(skew_with(large_cells, 1_100_000, 0), expected(None), "the same, of larger cells");
         assert_eq!(skew_with(AccountSettings { workers: Some(1), ..settings }, 1, 0), None);
         assert_eq!(skew_with(settings, 1, 1), expected(None), "the ring was not emptied in time");
         let unknown = skew_with(AccountSettings::default(), 1, 0);

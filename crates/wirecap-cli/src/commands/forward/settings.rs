@@ -52,6 +52,8 @@ impl Default for ForwardSettings {
 }
 
 impl Settings for ForwardSettings {
+    const FIXED_KEYS: &'static [&'static str] = &["mode"];
+
     fn output(&self) -> &OutputSettings {
         &self.output
     }
