@@ -10,13 +10,12 @@
 //! Rule: only findings are named. Where the doctor finds nothing that may explain a loss, there is no line.
 
 use wirecap::{
-    Report,
-    report::{PortReport, QueueMode},
+    LossCounts, Report,
+    report::{PortReport, QueueMode, QueueReport},
 };
 use wirecap_doctor::{
-    Evidence, Finding, LossCause, Rule, Snapshot,
-    collect::{self, Account},
-    examine,
+    Evidence, Finding, LossCause, Rule, Snapshot, collect, examine,
+    snapshot::{AccountSettings, CaptureMode, LostPackets, PortAccount, QueueAccount},
 };
 
 use crate::text::{
@@ -46,23 +45,41 @@ fn pointer(port: &PortReport) -> Option<String> {
 /// A line for each interface that lost packets of a queue which had most of them: the finding of
 /// `wirecap doctor --account`, with its remedy.
 pub(super) fn skews(report: &Report) -> Vec<String> {
-    let account = serde_json::to_string(report).and_then(|text| Account::parse(&text));
-    // Advice is not worth the account of a capture: no panic.
-    let Ok(Account { settings, ports, .. }) = account else { return Vec::new() };
-    // The streams of a passive port are those of cores or sockets: no setting of the NIC spreads them.
-    let passive = report.ports.iter().filter(|port| {
-        port.queues.iter().any(|queue| matches!(queue.mode, QueueMode::Tap | QueueMode::Packet))
+    let account = report.ports.iter().map(account).collect();
+    let findings = examine(&Snapshot { account, account_settings: settings(report), ..Snapshot::default() });
+    // Which core or socket receives a packet of theirs is no setting of the interface alone.
+    let is_passive = |queue: &QueueReport| matches!(queue.mode, QueueMode::Tap | QueueMode::Packet);
+    let passive = |port: &&PortReport| port.queues.iter().any(is_passive);
+    let passive: Vec<_> = report.ports.iter().filter(passive).map(|port| &port.name).collect();
+    let line = |finding: &Finding| match &finding.evidence {
+        skewed @ Evidence::SkewedQueues { port, .. } if !passive.contains(&port) => {
+            Some(format!("{}; what may help: {}", evidence::describe(skewed), advice::remedy(skewed)))
+        }
+        _ => None,
+    };
+    findings.iter().filter_map(line).collect()
+}
+
+fn account(port: &PortReport) -> PortAccount {
+    let captured = port.queues.iter().filter(|queue| queue.mode != QueueMode::Host);
+    let queues = captured.map(|queue| {
+        let LossCounts { no_free_cell, no_free_block, rx_ring_full, too_long, .. } = queue.account.lost;
+        let lost = LostPackets { no_free_cell, no_free_block, rx_ring_full, too_long };
+        QueueAccount { queue: queue.queue.into(), seen: queue.account.seen, lost }
     });
-    let passive: Vec<_> = passive.map(|port| port.name.as_str()).collect();
-    let findings = examine(&Snapshot { account: ports, account_settings: settings, ..Snapshot::default() });
-    let skewed = findings.iter().map(|finding| &finding.evidence);
-    let skewed = skewed.filter(|evidence| match evidence {
-        Evidence::SkewedQueues { port, .. } => !passive.contains(&port.as_str()),
-        _ => false,
-    });
-    let line =
-        |evidence| format!("{}; what may help: {}", evidence::describe(evidence), advice::remedy(evidence));
-    skewed.map(line).collect()
+    PortAccount { name: port.name.clone(), queues: queues.collect(), ..PortAccount::default() }
+}
+
+fn settings(report: &Report) -> AccountSettings {
+    let memory = &report.memory;
+    AccountSettings {
+        mode: Some(CaptureMode::with_threshold(report.threshold_percent)),
+        threshold_percent: report.threshold_percent,
+        cells_per_chunk: Some(memory.cells_per_chunk),
+        chunks_per_pool: Some(memory.chunks_per_pool),
+        cell_bytes: Some(memory.cell_bytes),
+        workers: u32::try_from(report.workers.len()).ok(),
+    }
 }
 
 /// The rules that have a finding and may explain one of the causes, each once, the likeliest first.
@@ -107,6 +124,10 @@ mod tests {
         let basic = with(&|report| report.threshold_percent = None);
         assert!(basic[0].contains("(basic mode, R = 4); what may help: advanced mode (-T 60)"), "{basic:?}");
         assert_eq!(with(&|report| report.ports[0].queues[1].account.seen = 900), [""; 0], "two have as many");
+        let added = |report: &mut Report| {
+            report.ports[0].queues[1..].iter_mut().for_each(|queue| queue.mode = QueueMode::Host);
+        };
+        assert_eq!(with(&added), [""; 0], "the others were added after the start");
         for mode in [QueueMode::Tap, QueueMode::Packet] {
             let passive =
                 |report: &mut Report| report.ports[0].queues.iter_mut().for_each(|queue| queue.mode = mode);

@@ -82,9 +82,7 @@ fn describe(refused: &clap::Error, arguments: &[String]) -> String {
             let (given, command) = (context(ContextKind::InvalidSubcommand), Flags::command());
             let commands = command.get_subcommands().map(Command::get_name);
             let advice = match nearest(&given, commands) {
-                _ if netdev::interface(&given).is_ok() => {
-                    format!("did you mean wirecap {CAPTURE} {given}?")
-                }
+                _ if netdev::interface(&given).is_ok() => format!("did you mean wirecap {CAPTURE} {given}?"),
                 Some(meant) => format!("did you mean {meant}?"),
                 None => help,
             };
@@ -179,10 +177,9 @@ fn has_flag(command: &Command, name: &str) -> bool {
 
 /// Whether a flag sets up the engine of a capture: pools, workers, modes.
 fn is_engine_flag(name: &str) -> bool {
-    has_flag(
-        &PoolFlags::augment_args(EngineFlags::augment_args(WorkerFlags::augment_args(Command::default()))),
-        name,
-    )
+    let flags =
+        PoolFlags::augment_args(EngineFlags::augment_args(WorkerFlags::augment_args(Command::default())));
+    has_flag(&flags, name)
 }
 
 /// The message for a flag that nothing is like, but perhaps one of another program.

@@ -22,7 +22,7 @@ use crate::{
 
 /// The settings of a command that captures.
 pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
-    /// Keys whose values the command needs as they are: no advice is to set them.
+    /// Keys with an alias whose values the command needs as they are: no advice is to set them.
     const FIXED_KEYS: &'static [&'static str] = &[];
 
     /// What becomes of the packets.

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::Read,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -141,6 +141,18 @@ fn copies_that_are_behind_or_too_long_are_dropped_and_counted() {
     drop(pair);
 }
 
+/// A capture that writes a file and a copy to a new pipe, and the reader of the copy.
+fn capture_with_a_copy(lab: &Lab, file: &Path, pipe: &Path, flags: &[&str]) -> (RunningCommand, fs::File) {
+    mkfifo(pipe, Mode::S_IRWXU).unwrap();
+    let (file, copy) = (file.to_str().unwrap(), pipe.to_str().unwrap());
+    let outputs = ["-w", file, "--copy-to", copy];
+    let running = lab.spawn(&[&["capture", "--json", "r0"], flags, &outputs].concat());
+    running.wait_for("waiting for a program that reads");
+    let reader = fs::File::open(pipe).unwrap();
+    running.wait_for(crate::lab::READY);
+    (running, reader)
+}
+
 #[test]
 fn a_reader_of_a_pipe_gets_a_copy_and_never_delays_the_file() {
     if !require_root("a_reader_of_a_pipe_gets_a_copy_and_never_delays_the_file") {
@@ -152,12 +164,7 @@ fn a_reader_of_a_pipe_gets_a_copy_and_never_delays_the_file() {
     for stalls in [false, true] {
         // A pipe each: while another test starts a program, its child holds the reader for a moment.
         let pipe = lab.path(if stalls { "stalled" } else { "read" });
-        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-        let (file, copy) = (path.to_str().unwrap(), pipe.to_str().unwrap());
-        let running = lab.spawn(&["capture", "--json", "r0", "-R", "2048", "-w", file, "--copy-to", copy]);
-        running.wait_for("waiting for a program that reads");
-        let mut reader = fs::File::open(&pipe).unwrap();
-        running.wait_for(crate::lab::READY);
+        let (running, mut reader) = capture_with_a_copy(&lab, &path, &pipe, &["-R", "2048"]);
         let frames = if stalls { MANY } else { FRAMES };
         let read_all = move || {
             let mut bytes = Vec::new();
@@ -192,12 +199,8 @@ fn a_reader_that_closes_the_pipe_is_reported_and_the_file_is_whole() {
     }
     let lab = Lab::with_queues("pipeclose", 1);
     let (path, pipe) = (lab.path("x.pcapng"), lab.path("pipe"));
-    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-    let (file, copy) = (path.to_str().unwrap(), pipe.to_str().unwrap());
-    let running = lab.spawn(&["capture", "--json", "r0", "-w", file, "--copy-to", copy]);
-    running.wait_for("waiting for a program that reads");
-    let reader = fs::File::open(&pipe).unwrap();
-    running.wait_for(crate::lab::READY);
+    let (running, reader) = capture_with_a_copy(&lab, &path, &pipe, &[]);
+    let copy = pipe.display();
     drop(reader);
     let words = format!(
         "WARNING: no program reads {copy} any more, so nothing more is copied, even if one opens it again"

@@ -49,36 +49,14 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u
 
 impl Record {
     fn settings(&self) -> AccountSettings {
-        let mode = |threshold: Option<u8>| match threshold {
-            Some(_) => CaptureMode::Advanced,
-            None => CaptureMode::Basic,
-        };
         AccountSettings {
-            mode: self.threshold_percent.map(mode),
+            mode: self.threshold_percent.map(CaptureMode::with_threshold),
             threshold_percent: self.threshold_percent.flatten(),
             cells_per_chunk: self.memory.cells_per_chunk,
             chunks_per_pool: self.memory.chunks_per_pool,
             cell_bytes: self.memory.cell_bytes,
             workers: u32::try_from(self.workers.len()).ok().filter(|workers| *workers > 0),
         }
-    }
-}
-
-impl Account {
-    /// Parses what `wirecap capture --json` prints.
-    ///
-    /// # Errors
-    /// Where the text is no account.
-    ///
-    /// ```
-    /// let account = wirecap_doctor::collect::Account::parse(r#"{"threshold_percent":60,"ports":[]}"#)?;
-    /// assert_eq!(account.settings.threshold_percent, Some(60));
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    pub fn parse(text: &str) -> serde_json::Result<Self> {
-        let record: Record = serde_json::from_str(text)?;
-        let (settings, Record { ports, stood_seconds, .. }) = (record.settings(), record);
-        Ok(Self { settings, ports, stood_seconds })
     }
 }
 
@@ -89,7 +67,13 @@ impl Account {
 pub fn read_account(path: &Path) -> Result<Account, Error> {
     let text = fs::read_to_string(path).map_err(|cause| Error::file(path, cause))?;
     let last = text.trim_end().lines().last().unwrap_or_default();
-    Account::parse(last).map_err(|cause| Error::Content {
+    let record: Result<Record, _> = serde_json::from_str(last);
+    let account = |record: Record| Account {
+        settings: record.settings(),
+        ports: record.ports,
+        stood_seconds: record.stood_seconds,
+    };
+    record.map(account).map_err(|cause| Error::Content {
         path: path.into(),
         expected: "what wirecap capture --json prints",
         cause,

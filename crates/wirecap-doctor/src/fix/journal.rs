@@ -110,20 +110,20 @@ impl Journal {
     /// [`Error::Journal`], [`Error::Busy`]; [`Error::Open`] if another user owns the directory or may write
     /// it.
     pub fn open(directory: &Path, place: Place) -> Result<Self, Error> {
-        let failed = Error::journal(directory);
-        let lock = || {
+        let make = || {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-            if is_open_to_others(&fs::metadata(directory)?) {
-                return Ok(None);
-            }
-            let file = File::options().create(true).append(true).mode(0o600).open(directory.join("lock"))?;
-            Ok(Some((try_lock(&file)?, file)))
+            directory.metadata()
         };
-        match lock() {
-            Ok(Some((true, lock))) => Ok(Self { directory: directory.into(), place, _lock: lock }),
-            Ok(Some((false, _))) => Err(Error::Busy { path: directory.into() }),
-            Ok(None) => Err(Error::Open { path: directory.into() }),
-            Err(cause) => Err(failed(cause)),
+        if is_open_to_others(&make().map_err(Error::journal(directory))?) {
+            return Err(Error::Open { path: directory.into() });
+        }
+        let lock = || {
+            let file = File::options().create(true).append(true).mode(0o600).open(directory.join("lock"))?;
+            Ok((try_lock(&file)?, file))
+        };
+        match lock().map_err(Error::journal(directory))? {
+            (true, lock) => Ok(Self { directory: directory.into(), place, _lock: lock }),
+            (false, _) => Err(Error::Busy { path: directory.into() }),
         }
     }
 

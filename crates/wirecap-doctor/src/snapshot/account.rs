@@ -16,6 +16,13 @@ choices! {
     }
 }
 
+impl CaptureMode {
+    /// The mode of a capture with this T, in percent.
+    pub fn with_threshold(percent: Option<u8>) -> Self {
+        if percent.is_some() { Self::Advanced } else { Self::Basic }
+    }
+}
+
 /// The settings of an earlier capture; `None` what its account does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
