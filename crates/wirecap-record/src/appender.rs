@@ -16,7 +16,7 @@ use wirecap_sys::clock::system_ns;
 use super::{
     alignment,
     buffers::Buffers,
-    copy::{CopyReader, OutputCopy},
+    copy::OutputCopy,
     description::{Trailer, trailer_bytes},
     error::RecordError,
     limit::Limit,
@@ -86,7 +86,7 @@ impl Appender {
     ) -> Self {
         output.settle();
         if let Some(copy) = &mut copy {
-            copy.add([output.header()].into_iter(), 0);
+            copy.add([output.header()].into_iter(), iter::empty());
         }
         Self {
             output,
@@ -204,8 +204,8 @@ impl Appender {
         let written = appended.as_ref().map_or_else(|error| error.written, |()| usize::MAX);
         self.keep(pieces, &paddings, written);
         if let (Some(copy), Ok(())) = (&mut self.copy, &appended) {
-            let packets = pieces.iter().map(|piece| piece.entries().len() as u64).sum();
-            copy.add(pieces.iter().map(Piece::bytes), packets);
+            let lengths = pieces.iter().flat_map(Piece::entries).map(|entry| entry.len);
+            copy.add(pieces.iter().map(Piece::bytes), lengths);
         }
         appended.map_err(|AppendError { cause, .. }| {
             // The first error helps the user, not that cutting failed as well.
@@ -427,16 +427,14 @@ impl Appender {
         self.is_between && self.last.is_none()
     }
 
-    /// Closes the output, and returns the result.
+    /// Closes the output, then the copy, and returns the result.
     pub(crate) fn finish(mut self) -> Outcome {
-        self.copy.iter_mut().for_each(OutputCopy::finish);
         self.show();
         let found = self.output.whereabouts();
         let is_there = matches!(found, Whereabouts::InPlace | Whereabouts::Cut);
         // Of a file that has ended, all is said.
         let whereabouts = if self.is_between { Whereabouts::InPlace } else { found };
         self.count_deleted(&whereabouts);
-        let (written, copy_reader) = (self.progress.written(), self.progress.copy_reader());
         let last_packets = self.packets_of_file();
         let is_whole = self.is_closed && self.failure.is_none();
         let mut has_path = false;
@@ -455,9 +453,20 @@ impl Appender {
             }
             series.close();
         }
+        self.end_copy();
+        let (written, copy_reader) = (self.progress.written(), self.progress.copy_reader());
         let partial = self.output.partial().filter(|_| is_there).map(Into::into);
         let Self { failure, lost_files, moved_files, .. } = self;
         Outcome { written, copy_reader, last_packets, failure, whereabouts, partial, lost_files, moved_files }
+    }
+
+    /// Waits for the reader of the copy, now that the output has ended.
+    fn end_copy(&mut self) {
+        let counters = &self.progress.counters;
+        counters.output_has_ended.store(true, Ordering::Relaxed);
+        if let Some(copy) = &mut self.copy {
+            copy.finish(self.output.give_up(), |copy| counters.show_copy(copy));
+        }
     }
 
     /// Whether the output is a file that has to be looked for: it was not found to be deleted.
@@ -483,10 +492,6 @@ impl Appender {
         counters.bytes.store(self.complete_bytes + current, Ordering::Relaxed);
         counters.files.store(self.series.as_ref().map_or(1, |series| series.number), Ordering::Relaxed);
         counters.out_of_order.store(self.order.late, Ordering::Relaxed);
-        let Some(copy) = &self.copy else { return };
-        counters.not_copied.store(copy.not_copied(), Ordering::Relaxed);
-        let CopyReader { was_behind, has_closed } = copy.reader();
-        counters.reader_was_behind.store(was_behind, Ordering::Relaxed);
-        counters.reader_has_closed.store(has_closed, Ordering::Relaxed);
+        self.copy.iter().for_each(|copy| counters.show_copy(copy));
     }
 }

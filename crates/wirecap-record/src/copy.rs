@@ -13,6 +13,7 @@ use std::{
     fs::File,
     io::{self, ErrorKind, Write},
     os::fd::{AsFd, OwnedFd},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -33,6 +34,7 @@ pub struct OutputCopy {
     /// Records that the pipe had no room for.
     waiting: VecDeque<Group>,
     waiting_bytes: usize,
+    waiting_packets: u64,
     /// Whether nothing more is copied.
     is_closed: bool,
     reader: CopyReader,
@@ -55,7 +57,15 @@ struct Group {
     bytes: Vec<u8>,
     /// How many of these the pipe has.
     written: usize,
-    packets: u64,
+    /// Where the record of each packet ends.
+    ends: Vec<usize>,
+}
+
+impl Group {
+    /// Packets that the pipe does not have, or not wholly.
+    fn packets_left(&self) -> u64 {
+        (self.ends.len() - self.ends.partition_point(|end| *end <= self.written)) as u64
+    }
 }
 
 impl OutputCopy {
@@ -70,31 +80,52 @@ impl OutputCopy {
             pipe,
             waiting,
             waiting_bytes: 0,
+            waiting_packets: 0,
             is_closed: false,
             reader: CopyReader::default(),
             not_copied: 0,
         })
     }
 
-    /// Copies whole records: what comes before the packets, or this number of packets.
-    pub(crate) fn add<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]> + Clone, packets: u64) {
+    /// Copies whole records: what comes before the packets, or packets whose records have these lengths.
+    pub(crate) fn add<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+        lengths: impl Iterator<Item = u32>,
+    ) {
         let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
         let has_room = self.waiting_bytes + len <= MAX_WAITING_BYTES;
         if self.is_closed || !has_room {
             self.reader.was_behind |= !self.is_closed;
-            self.not_copied += packets;
+            self.not_copied += lengths.count() as u64;
             return;
         }
         let mut bytes = Vec::with_capacity(len);
         pieces.for_each(|piece| bytes.extend_from_slice(piece));
+        let end_after = |end: &mut usize, len: u32| {
+            *end += len as usize;
+            Some(*end)
+        };
+        let ends: Vec<_> = lengths.scan(0, end_after).collect();
         self.waiting_bytes += len;
-        self.waiting.push_back(Group { bytes, written: 0, packets });
+        self.waiting_packets += ends.len() as u64;
+        self.waiting.push_back(Group { bytes, written: 0, ends });
         self.write_waiting();
     }
 
     /// Whether records wait.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Packets that wait, or a part of which does.
+    pub(crate) fn waiting_packets(&self) -> u64 {
+        self.waiting_packets
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
     }
 
     /// Packets that the program does not get.
@@ -118,8 +149,10 @@ impl OutputCopy {
                     return self.close();
                 }
                 Ok(bytes) => {
+                    let before = group.packets_left();
                     group.written += bytes;
                     self.waiting_bytes -= bytes;
+                    self.waiting_packets -= before - group.packets_left();
                     if group.written == group.bytes.len() {
                         self.waiting.pop_front();
                     }
@@ -128,33 +161,37 @@ impl OutputCopy {
         }
     }
 
-    /// Writes what waits, as long as the program reads, and closes the pipe.
-    pub(crate) fn finish(&mut self) {
+    /// Writes what waits, as long as the program reads and `give_up` is not set. Calls `show` whenever it may
+    /// have written some.
+    pub(crate) fn finish(&mut self, give_up: &AtomicBool, show: impl Fn(&Self)) {
         let mut read = (self.waiting_bytes, Instant::now());
         while self.has_waiting() {
+            show(self);
             wait_for_room(self.pipe.as_fd(), TICK);
             self.write_waiting();
             if self.waiting_bytes != read.0 {
                 read = (self.waiting_bytes, Instant::now());
             }
-            if read.1.elapsed() >= STALL_TIMEOUT {
-                self.reader.was_behind = true;
+            if read.1.elapsed() >= STALL_TIMEOUT || give_up.load(Ordering::Relaxed) {
+                self.reader.was_behind |= self.has_waiting();
                 self.close();
             }
         }
+        show(self);
     }
 
     /// Gives the program up.
     fn close(&mut self) {
         self.is_closed = true;
-        self.not_copied += self.waiting.drain(..).map(|group| group.packets).sum::<u64>();
-        self.waiting_bytes = 0;
+        self.not_copied += self.waiting_packets;
+        self.waiting.clear();
+        (self.waiting_bytes, self.waiting_packets) = (0, 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Read, thread};
+    use std::{io::Read, iter, sync::atomic::AtomicU64, thread};
 
     use wirecap_testing::pipe;
 
@@ -167,7 +204,7 @@ mod tests {
         let record = [7; 1_000];
         const GROUPS: u64 = 200;
         for _ in 0..GROUPS {
-            copy.add((0..100).map(|_| &record[..]), 100);
+            copy.add((0..100).map(|_| &record[..]), iter::repeat_n(1_000, 100));
         }
         let kept = GROUPS * 100 - copy.not_copied();
         assert_eq!(copy.reader(), CopyReader { was_behind: true, has_closed: false });
@@ -177,31 +214,58 @@ mod tests {
             reader.read_to_end(&mut bytes).unwrap();
             bytes
         });
-        copy.finish();
+        copy.finish(&AtomicBool::new(false), |_| ());
         drop(copy);
         assert_eq!(reading.join().unwrap(), vec![7; kept as usize * 1_000]);
     }
 
-    #[test]
-    fn a_reader_that_ends_or_stalls_is_given_up() {
+    /// A copy of ten packets of 100,000 bytes to a pipe, which has room for 64 KiB.
+    fn ten_packets() -> (File, OutputCopy) {
         let (reader, writer) = pipe();
         let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
-        let record = [7; 1_000_000];
-        copy.add([&record[..]].into_iter(), 10);
-        assert_eq!((copy.has_waiting(), copy.not_copied()), (true, 0));
+        copy.add([&[7; 1_000_000][..]].into_iter(), iter::repeat_n(100_000, 10));
+        assert_eq!((copy.has_waiting(), copy.waiting_packets(), copy.not_copied()), (true, 10, 0));
+        (reader, copy)
+    }
+
+    #[test]
+    fn a_reader_that_ends_is_given_up() {
+        let (reader, mut copy) = ten_packets();
         drop(reader);
         copy.write_waiting();
-        copy.add([&record[..]].into_iter(), 5);
+        copy.add([&[7; 500][..]].into_iter(), iter::repeat_n(100, 5));
         assert_eq!((copy.has_waiting(), copy.not_copied()), (false, 15));
         assert_eq!(copy.reader(), CopyReader { was_behind: false, has_closed: true });
+    }
 
-        let (reader, writer) = pipe();
-        let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
-        copy.add([&record[..]].into_iter(), 10);
-        let begun = Instant::now();
-        copy.finish();
-        assert!((5..8).contains(&begun.elapsed().as_secs()) && copy.not_copied() == 10);
-        assert_eq!(copy.reader(), CopyReader { was_behind: true, has_closed: false });
-        drop(reader);
+    #[test]
+    fn packets_that_the_pipe_has_are_copied_and_those_behind_them_are_not() {
+        let (mut reader, mut copy) = ten_packets();
+        let mut bytes = vec![0; 250_000];
+        let reading = thread::spawn(move || reader.read_exact(&mut bytes).map(|()| reader));
+        while !reading.is_finished() {
+            copy.write_waiting();
+        }
+        // At least two are read; the pipe may have one more.
+        let _reader = reading.join().unwrap().unwrap();
+        let left = copy.waiting_packets();
+        assert!(left == 8 || left == 7, "{left}");
+        copy.finish(&AtomicBool::new(true), |_| ());
+        assert_eq!(copy.not_copied(), left);
+    }
+
+    #[test]
+    fn a_reader_that_stalls_is_given_up_after_a_while_or_by_the_flag() {
+        for is_given_up in [false, true] {
+            let (reader, mut copy) = ten_packets();
+            let (begun, shown) = (Instant::now(), AtomicU64::default());
+            copy.finish(&AtomicBool::new(is_given_up), |copy| {
+                shown.fetch_max(copy.waiting_packets(), Ordering::Relaxed);
+            });
+            assert_eq!(begun.elapsed() < STALL_TIMEOUT, is_given_up);
+            assert_eq!((copy.not_copied(), copy.waiting_packets(), shown.into_inner()), (10, 0, 10));
+            assert_eq!(copy.reader(), CopyReader { was_behind: true, has_closed: false });
+            drop(reader);
+        }
     }
 }

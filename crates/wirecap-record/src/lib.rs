@@ -128,7 +128,7 @@ pub use open::check_unused;
 pub use outcome::{LostFile, MovedFile, Outcome, StopCallback, StopReason};
 pub use output::{DeletedFile, Output, Whereabouts};
 pub use plain_file::PlainFile;
-pub use progress::{ForcedWrites, Progress, WrittenCounts};
+pub use progress::{ForcedWrites, Progress, Uncopied, WrittenCounts};
 pub use queues::Queues;
 pub use recorder::Recorder;
 pub use rotation::{CompleteCallback, NextFile, OpenNext, Rotation};

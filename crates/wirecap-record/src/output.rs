@@ -188,6 +188,11 @@ impl Output {
         self.sink.give_up = Arc::clone(flag);
     }
 
+    /// The flag that gives up waiting writes.
+    pub(crate) fn give_up(&self) -> &AtomicBool {
+        &self.sink.give_up
+    }
+
     /// Replaces the contents by the header.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::{
     backlog::Backlog,
-    copy::CopyReader,
+    copy::{CopyReader, OutputCopy},
     output::{DeletedFile, Output},
 };
 
@@ -92,9 +92,35 @@ pub(crate) struct Counters {
     pub(crate) out_of_order: AtomicU64,
     pub(crate) forced_memory: AtomicU64,
     pub(crate) forced_time: AtomicU64,
-    pub(crate) not_copied: AtomicU64,
-    pub(crate) reader_was_behind: AtomicBool,
-    pub(crate) reader_has_closed: AtomicBool,
+    not_copied: AtomicU64,
+    reader_was_behind: AtomicBool,
+    reader_has_closed: AtomicBool,
+    /// Packets and bytes that wait for the reader of the copy.
+    uncopied_packets: AtomicU64,
+    uncopied_bytes: AtomicU64,
+    /// Whether nothing more is written to the output.
+    pub(crate) output_has_ended: AtomicBool,
+}
+
+impl Counters {
+    /// Publishes the state of the copy.
+    pub(crate) fn show_copy(&self, copy: &OutputCopy) {
+        let CopyReader { was_behind, has_closed } = copy.reader();
+        self.not_copied.store(copy.not_copied(), Ordering::Relaxed);
+        self.reader_was_behind.store(was_behind, Ordering::Relaxed);
+        self.reader_has_closed.store(has_closed, Ordering::Relaxed);
+        self.uncopied_packets.store(copy.waiting_packets(), Ordering::Relaxed);
+        self.uncopied_bytes.store(copy.waiting_bytes() as u64, Ordering::Relaxed);
+    }
+}
+
+/// What the reader of a copy has still to take, now that the output has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uncopied {
+    /// Packets, those among them of which it has a part.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 impl Progress {
@@ -143,6 +169,15 @@ impl Progress {
             was_behind: read(&self.counters.reader_was_behind),
             has_closed: read(&self.counters.reader_has_closed),
         }
+    }
+
+    /// What the end of recording waits for, if only the reader of the copy keeps it waiting.
+    pub fn uncopied(&self) -> Option<Uncopied> {
+        let counters = &self.counters;
+        let bytes = counters.uncopied_bytes.load(Ordering::Relaxed);
+        let packets = counters.uncopied_packets.load(Ordering::Relaxed);
+        let is_last = counters.output_has_ended.load(Ordering::Relaxed) && bytes > 0;
+        is_last.then_some(Uncopied { packets, bytes })
     }
 
     /// Bytes that the output accepted so far: while they grow, it is slow but not stalled.

@@ -201,7 +201,7 @@ impl Recorder {
                 Err(RecvTimeoutError::Disconnected) => return abandoned(RecordError::WriterGone),
                 Err(RecvTimeoutError::Timeout) => tick(),
             }
-            if progress.output_bytes() != bytes {
+            if progress.output_bytes() != bytes || progress.uncopied().is_some() {
                 (bytes, since) = (progress.output_bytes(), Instant::now());
             }
             if progress.drops() && since.elapsed() >= STALL_TIMEOUT {

@@ -7,6 +7,8 @@
 //!      handled
 //! ```
 //!
+//! When all is written, a reader of the copy (`--copy-to PIPE`, `--print`) may still have to take some of it.
+//!
 //! Rule: if the end takes long, a line says how much is left, the rate, and how to give up; SIGUSR1, and a
 //! second signal too soon after the first, print the same at any time.
 
@@ -42,11 +44,17 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub(super) struct Unfinished {
     /// Packets for which it is over.
     done: PacketCounter,
-    /// The outputs, which accept bytes between two packets.
-    outputs: Option<FilesProgress>,
     /// How many it will be over for, at most.
     limit: u64,
     what: Work,
+    outputs: Option<Outputs>,
+}
+
+/// The outputs, which accept bytes between two packets.
+struct Outputs {
+    progress: FilesProgress,
+    /// What a reader of their copy does.
+    copying: Work,
 }
 
 /// What is still to be done with packets.
@@ -54,6 +62,10 @@ pub(super) struct Unfinished {
 enum Work {
     /// Writing to this output.
     Write(String),
+    /// Reading what is copied to this pipe.
+    Copy(String),
+    /// Printing, by tcpdump.
+    Print,
     /// Handling by the workers.
     Handle,
 }
@@ -63,18 +75,21 @@ impl Unfinished {
     pub(super) fn writing(plan: &Plan, progress: FilesProgress) -> Option<Self> {
         let (limit, what) =
             (plan.output.count.unwrap_or(u64::MAX), Work::Write(plan.describe_destination()?));
-        let outputs = Some(progress.clone());
-        Some(Self { done: Box::new(move || progress.total().packets), outputs, limit, what })
+        let pipe = plan.output.copy_pipe();
+        let copying = pipe.map_or(Work::Print, |pipe| Work::Copy(pipe.display().to_string()));
+        let outputs = Some(Outputs { progress: progress.clone(), copying });
+        Some(Self { done: Box::new(move || progress.total().packets), limit, what, outputs })
     }
 
     /// Packets wait for slow workers.
     pub(super) fn handling(done: PacketCounter) -> Self {
-        Self { done, outputs: None, limit: u64::MAX, what: Work::Handle }
+        Self { done, limit: u64::MAX, what: Work::Handle, outputs: None }
     }
 
-    /// A number that grows while the work goes on.
+    /// A number that changes while the work goes on.
     fn progress(&self) -> u64 {
-        self.outputs.as_ref().map_or_else(|| (self.done)(), FilesProgress::output_bytes)
+        let Some(Outputs { progress, .. }) = &self.outputs else { return (self.done)() };
+        progress.output_bytes().wrapping_sub(progress.uncopied().map_or(0, |uncopied| uncopied.bytes))
     }
 
     /// What it waits for, if nothing is done.
@@ -82,8 +97,14 @@ impl Unfinished {
         match &self.what {
             Work::Write(output) if self.is_finished(&report()) => Awaited::Close(output),
             Work::Write(output) => Awaited::Output(output),
-            Work::Handle => Awaited::Handling,
+            _ => Awaited::Handling,
         }
+    }
+
+    /// Packets that the reader of the copy has still to take, if all else is over, and what it does.
+    fn uncopied(&self) -> Option<(u64, &Work)> {
+        let Outputs { progress, copying } = self.outputs.as_ref()?;
+        Some((progress.uncopied()?.packets, copying))
     }
 
     fn is_finished(&self, report: &Report) -> bool {
@@ -100,6 +121,8 @@ pub(super) struct Drain<'a> {
     next_line: Instant,
     /// The packets that were done when the capture ended, and that time.
     begun: (u64, Instant),
+    /// The packets that were not copied when that was all that was left, and that time.
+    copying_begun: Option<(u64, Instant)>,
     manager: ServiceManager,
 }
 
@@ -126,6 +149,7 @@ impl<'a> Drain<'a> {
             line: StatusLine::new(plan.output.quiet, plan.output.json),
             next_line: now + FIRST_LINE,
             begun: (done, now),
+            copying_begun: None,
             manager,
         }
     }
@@ -175,8 +199,12 @@ impl<'a> Drain<'a> {
     /// Shows the progress if it is due. Call it many times a second.
     pub(super) fn show(&mut self, report: impl Fn() -> Report) {
         self.extend(&report);
-        let Some(Unfinished { done, limit, what, .. }) = &self.unfinished else { return };
+        let Some(unfinished) = &self.unfinished else { return };
         let now = Instant::now();
+        let uncopied = unfinished.uncopied();
+        if let (Some((packets, _)), None) = (uncopied, self.copying_begun) {
+            self.copying_begun = Some((packets, now));
+        }
         let is_repeated = self.signals.take_repeated() && !self.quiet;
         let line_is_due = self.signals.take_report_request()
             || is_repeated
@@ -184,11 +212,17 @@ impl<'a> Drain<'a> {
         if !line_is_due && !self.line.is_due() {
             return;
         }
-        let done = done();
-        let seconds = (now - self.begun.1).as_secs_f64().max(1e-3);
-        let pps = done.saturating_sub(self.begun.0) as f64 / seconds;
-        let packets = captured(&report()).min(*limit).saturating_sub(done);
-        let rest = Rest { packets, pps };
+        let (rest, what) = match (uncopied, self.copying_begun) {
+            (Some((packets, what)), Some((first, since))) => {
+                (Rest::new(packets, first.saturating_sub(packets), now - since), what)
+            }
+            _ => {
+                let done = (unfinished.done)();
+                let packets = captured(&report()).min(unfinished.limit).saturating_sub(done);
+                let (first, since) = self.begun;
+                (Rest::new(packets, done.saturating_sub(first), now - since), &unfinished.what)
+            }
+        };
         if line_is_due {
             self.next_line = now + PERIOD;
             self.line.clear();
@@ -206,6 +240,11 @@ fn captured(report: &Report) -> u64 {
 }
 
 impl Rest {
+    /// What is left when this many packets were done in this time.
+    fn new(packets: u64, done: u64, time: Duration) -> Self {
+        Self { packets, pps: done as f64 / time.as_secs_f64().max(1e-3) }
+    }
+
     /// Seconds until everything is done, at the present rate.
     fn seconds(&self) -> Option<u64> {
         let seconds = self.packets as f64 / self.pps;
@@ -216,16 +255,25 @@ impl Rest {
         let left = match (self.seconds(), what) {
             (Some(seconds), _) => format!(" at {}, about {seconds} s", rate(self.pps)),
             (None, Work::Write(_)) => ", which accepts none".into(),
+            (None, Work::Copy(_)) => ", whose reader takes none".into(),
+            (None, Work::Print) => ", which takes none".into(),
             (None, Work::Handle) => String::new(),
+        };
+        let gives_up = match what {
+            Work::Copy(_) => "up only the copy",
+            Work::Print => "up only the printing",
+            _ => "them up",
         };
         let what = match what {
             Work::Write(output) => format!("written to {output}"),
+            Work::Copy(pipe) => format!("copied to {pipe}"),
+            Work::Print => "printed by tcpdump".into(),
             Work::Handle => "handled".into(),
         };
         let packets = counted(self.packets, "packet");
         let text = format!(
-            "the capture has ended; {packets} {} still to be {what}{left}; Ctrl-C (SIGINT, SIGTERM) \
-             gives them up",
+            "the capture has ended; {packets} {} still to be {what}{left}; Ctrl-C (SIGINT, SIGTERM) gives \
+             {gives_up}",
             is(self.packets)
         );
         Message::note(text).about(Topic::Progress)
@@ -233,7 +281,12 @@ impl Rest {
 
     /// The fields of the status line.
     fn status(&self, what: &Work) -> Vec<String> {
-        let verb = if *what == Work::Handle { "handle" } else { "write" };
+        let verb = match what {
+            Work::Write(_) => "write",
+            Work::Copy(_) => "copy",
+            Work::Print => "print",
+            Work::Handle => "handle",
+        };
         let left = format!("ended; {} to {verb}", counted(self.packets, "packet"));
         let mut fields = vec![left, "Ctrl-C gives up".into()];
         fields.extend(self.seconds().map(|seconds| format!("about {seconds} s")));
@@ -274,6 +327,22 @@ mod tests {
                 .contains("1 packet is still to be written to a.pcapng, which accepts none")
         );
         assert_eq!(stuck.status(&to("-")), ["ended; 1 packet to write", "Ctrl-C gives up", "0 packets/s"]);
+    }
+
+    #[test]
+    fn a_reader_of_the_copy_does_not_keep_the_output_waiting() {
+        let text = |pps, what: &Work| Rest { packets: 300, pps }.message(what).to_string();
+        assert_eq!(
+            text(0.0, &Work::Copy("./p".into())),
+            "wirecap: the capture has ended; 300 packets are still to be copied to ./p, whose reader takes none; \
+             Ctrl-C (SIGINT, SIGTERM) gives up only the copy"
+        );
+        assert_eq!(
+            text(100.0, &Work::Print),
+            "wirecap: the capture has ended; 300 packets are still to be printed by tcpdump at 100 packets/s, about \
+             3 s; Ctrl-C (SIGINT, SIGTERM) gives up only the printing"
+        );
+        assert_eq!(Rest { packets: 300, pps: 0.0 }.status(&Work::Print)[0], "ended; 300 packets to print");
     }
 
     #[test]

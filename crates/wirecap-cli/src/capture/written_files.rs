@@ -3,7 +3,7 @@
 use std::{process, sync::Arc};
 
 use wirecap::{Report, report::QueueMode};
-use wirecap_record::{DeletedFile, Progress, Recorder, WrittenCounts};
+use wirecap_record::{DeletedFile, Progress, Recorder, Uncopied, WrittenCounts};
 
 use crate::message::{Message, Topic};
 
@@ -97,6 +97,11 @@ impl FilesProgress {
     /// Whether the reader of the copy has closed it.
     pub(super) fn copy_is_closed(&self) -> bool {
         self.0.iter().any(|(_, progress)| progress.copy_reader().has_closed)
+    }
+
+    /// What the reader of the copy has still to take, if all else is written.
+    pub(super) fn uncopied(&self) -> Option<Uncopied> {
+        self.0.iter().find_map(|(_, progress)| progress.uncopied())
     }
 
     /// What is in all of them together.

@@ -45,7 +45,7 @@ fn a_slow_end_reports_the_rest_and_a_signal_gives_it_up() {
     }
     let lab = Lab::with_queues("slowend", 1);
     for by_signal in [false, true] {
-        let duration: &[&str] = if by_signal { &[] } else { &["--duration", "1s"] };
+        let duration: &[&str] = if by_signal { &[] } else { &["--duration", "2s"] };
         let (running, mut stdout) = unread(&lab, duration);
         // `timeout` sends its signal twice.
         if by_signal {
@@ -112,7 +112,7 @@ fn a_slow_end_loses_nothing_if_it_is_waited_for() {
         return;
     }
     let lab = Lab::with_queues("waitedend", 1);
-    let (running, mut stdout) = unread(&lab, &["--duration", "500ms"]);
+    let (running, mut stdout) = unread(&lab, &["--duration", "2s"]);
     running.wait_for("still to be written to standard output");
     let reader = thread::spawn(move || read_whole(&mut stdout));
     let ended = running.wait();
